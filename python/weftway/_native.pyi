@@ -365,11 +365,37 @@ def relay_connections(
     usage: str | None = None,
     classes: str | None = None,
     clients: Sequence[str] = (),
+    names: str | None = None,
 ) -> None:
     """Carries connections of programs at `ports` to a relay, or, with an `identity`, is it, until it is stopped.
 
     What `watch` returns is what has become of the identity, if it has changed. `classes` is the text of a file of
-    rules, `clients` say how much each client may have.
+    rules, `clients` say how much each client may have. Tunnels ask the server of names at `names`.
+    """
+
+@final
+class Tun:
+    """A network device whose packets this program takes. On Linux only."""
+
+    def __init__(self, name: str) -> None: ...
+
+def carry_packets(
+    device: Tun,
+    mtu: int,
+    names: str | None,
+    addresses: Sequence[str],
+    pairing: str,
+    paths: Sequence[str],
+    scheduler: str,
+    cc: str,
+    watch: Callable[[str], None],
+    usage: str,
+    classes: str | None,
+) -> None:
+    """Carries what the packets of `device` hold to a relay, until it is stopped. On Linux only.
+
+    `names` says who answers questions to servers of names that no relay asks: `relay`, an address and a port, or
+    nobody.
     """
 
 def check_classes(rules: str) -> None:

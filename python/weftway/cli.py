@@ -35,6 +35,7 @@ from weftway.commands import (
     sweep,
     top,
     train,
+    tunnel,
 )
 from weftway.commands import list as list_
 from weftway.commands.output import (
@@ -85,6 +86,7 @@ app.command("send")(send.command)
 app.command("recv")(recv.command)
 app.command("relay")(relay.command)
 app.command("proxy")(proxy.command)
+app.command("tunnel")(tunnel.command)
 app.command("top")(top.command)
 app.command("service", context_settings=OPTIONS_OF_ITS_OWN)(service.command)
 app.command("record")(record.command)

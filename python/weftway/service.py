@@ -1,4 +1,4 @@
-"""systemd units that run `weft proxy` or `weft relay`."""
+"""systemd units that run `weft proxy`, `weft relay` or `weft tunnel`."""
 
 import getpass
 import os
@@ -10,6 +10,7 @@ from pathlib import Path
 DESCRIPTIONS = {
     "proxy": "Connections of programs over several links (weft proxy)",
     "relay": "The end of weft proxy that has one good link (weft relay)",
+    "tunnel": "All traffic over several links (weft tunnel)",
 }
 
 WATCHDOG_S = 30
@@ -30,7 +31,6 @@ UMask=0077
 """What a user's service manager can do, too: it needs no namespaces."""
 
 OF_SYSTEM = """\
-CapabilityBoundingSet=
 ProtectSystem=strict
 ProtectHome=read-only
 ProtectProc=invisible
@@ -39,14 +39,28 @@ ProtectHostname=yes
 ProtectControlGroups=yes
 ProtectKernelLogs=yes
 ProtectKernelModules=yes
-ProtectKernelTunables=yes
-PrivateDevices=yes
 PrivateTmp=yes
 """
 
+WITHOUT_DEVICES = """\
+CapabilityBoundingSet=
+ProtectKernelTunables=yes
+PrivateDevices=yes
+"""
+
+OF_TUNNEL = """\
+CapabilityBoundingSet=CAP_NET_ADMIN
+DevicePolicy=closed
+DeviceAllow=/dev/net/tun rw
+"""
+"""A tunnel makes a device and routes; it writes what it has changed into a folder of /run that stays when it ends."""
+
 
 def unit(program: str, options: Sequence[str], *, of_user: bool) -> str:
-    """A unit for `weft PROGRAM OPTIONS`, of the system, where it runs as the user who asks, or for a user's manager."""
+    """A unit for `weft PROGRAM OPTIONS`, of the system or for a user's manager.
+
+    One of the system runs as the user who asks, a tunnel as root.
+    """
     command = " ".join(map(quoted, [sys.executable, "-m", "weftway", program, *options]))
     service = [
         "Type=notify",
@@ -60,13 +74,16 @@ def unit(program: str, options: Sequence[str], *, of_user: bool) -> str:
         # An option that makes no sense does not make more of it later.
         "RestartPreventExitStatus=2",
         f"WatchdogSec={WATCHDOG_S}",
-        *([] if of_user else [f"User={getpass.getuser()}"]),
+        *([] if of_user else [f"User={'root' if program == 'tunnel' else getpass.getuser()}"]),
         "# What links with a cap have carried is kept in weftway/usage.json in the folder of states.",
         "StateDirectory=weftway",
         *([] if of_user else ["Environment=XDG_STATE_HOME=/var/lib"]),
         # Where `weft top` finds it.
         *([] if of_user else ["RuntimeDirectory=%p", "Environment=XDG_RUNTIME_DIR=/run/%p"]),
+        # What is to be taken back after a tunnel that was killed.
+        *(["RuntimeDirectory=weftway", "RuntimeDirectoryPreserve=yes"] if program == "tunnel" else []),
     ]
+    hardening = COMMON if of_user else COMMON + OF_SYSTEM + (OF_TUNNEL if program == "tunnel" else WITHOUT_DEVICES)
     return "\n".join(
         [
             "[Unit]",
@@ -77,7 +94,7 @@ def unit(program: str, options: Sequence[str], *, of_user: bool) -> str:
             "[Service]",
             *service,
             "",
-            (COMMON if of_user else COMMON + OF_SYSTEM).rstrip(),
+            hardening.rstrip(),
             "",
             "[Install]",
             f"WantedBy={'default.target' if of_user else 'multi-user.target'}",

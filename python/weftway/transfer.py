@@ -1,5 +1,6 @@
 """Files over several links: addresses, identities, and what is told of a transfer while it runs and at its end."""
 
+import ipaddress
 import json
 import os
 import resource
@@ -141,6 +142,7 @@ def relay_connections(
     allow: Sequence[str] = (),
     classes: str | None = None,
     clients: Sequence[str] = (),
+    names: str | None = None,
     paths: Sequence[str] = (),
     scheduler: str = "min-rtt",
     cc: str = "cubic",
@@ -151,7 +153,8 @@ def relay_connections(
     Each of `paths` is an interface or address, and may say what the link is for: "wwan0,tier=backup,cap=10GB/month".
 
     `classes` is the text of a file of rules, which say how urgent each connection is. `clients` say how much a client
-    may have: "rate=50Mbit/s" all of them, "laptop,connections=100" that of this name.
+    may have: "rate=50Mbit/s" all of them, "laptop,connections=100" that of this name. Tunnels ask the server of names
+    at `names`, or that of this machine.
 
     A relay connects to public addresses, and to those in the networks `allow`. It ends when it is interrupted. When the
     file of its identity changes, names that are new and those that were revoked count at once.
@@ -183,6 +186,7 @@ def relay_connections(
         str(usage_file()),
         classes,
         list(clients),
+        names,
     )
 
 
@@ -216,6 +220,16 @@ def split(text: str, default: int = PORT) -> tuple[str | None, int]:
 def split_listening(text: str, default: int = PORT) -> tuple[str | None, int]:
     """[ADDR:]PORT, or ADDR alone."""
     return split(f":{text}" if text.isdigit() else text, default)
+
+
+def name_server(text: str) -> str:
+    """ADDR[:PORT] of a server of names."""
+    host, port = split(text, default=53)
+    try:
+        address = ipaddress.ip_address(host or "")
+    except ValueError:
+        raise ScenarioError(f"--dns {text}: it is the address of a server of names, for example 9.9.9.9") from None
+    return f"[{address}]:{port}" if address.version == 6 else f"{address}:{port}"
 
 
 def local_port(text: str) -> str:

@@ -73,7 +73,10 @@ def test_a_unit_is_written_for_the_user(weft_here: Weft, tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["send"], "weft service runs proxy or relay, not send"),
+        (["send"], "weft service runs proxy, relay, tunnel, not send"),
+        (["tunnel", "--pair", "line"], "--to HOST:PORT"),
+        (["tunnel", "--to", "192.0.2.1", "--pair", "line", "--write"], "a tunnel needs root"),
+        (["tunnel", "--restore"], "--restore starts nothing"),
         (["proxy", "--pair", "line"], "--to HOST:PORT"),
         (["proxy", "--to", "192.0.2.1"], "--pair FILE"),
         (["proxy", "--to", "192.0.2.1", "--pair", "weft1-secret"], "a pairing line is a password"),

@@ -4,7 +4,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
 use crate::EmuError;
@@ -12,6 +12,11 @@ use crate::EmuError;
 const PATH: &str = "/dev/net/tun";
 
 nix::ioctl_write_int!(tunsetiff, b'T', 202);
+nix::ioctl_write_int!(tunsetoffload, b'T', 208);
+
+/// What the kernel may leave to a device: checksums, and segments of TCP over IPv4 and IPv6 (`TUN_F_CSUM`, `TUN_F_TSO4`, `TUN_F_TSO6`
+/// of linux/if_tun.h).
+const OFFLOAD: libc::c_ulong = 1 | 2 | 4;
 
 /// An open TUN device. It is not up, and has no address.
 #[derive(Debug)]
@@ -23,6 +28,21 @@ pub struct Tun {
 impl Tun {
     /// Makes the device `name` (at most 15 bytes) in the calling thread's namespace.
     pub fn open(name: &str) -> Result<Self, EmuError> {
+        Self::with_flags(name, 0)
+    }
+
+    /// The same, of a device to which the kernel leaves checksums and the cutting of TCP's segments: each packet has a `struct
+    /// virtio_net_hdr` before it.
+    pub fn offloading(name: &str) -> Result<Self, EmuError> {
+        let tun = Self::with_flags(name, libc::IFF_VNET_HDR)?;
+        // SAFETY: the descriptor is a TUN's, and TUNSETOFFLOAD takes a number.
+        #[allow(unsafe_code)]
+        unsafe { tunsetoffload(tun.file.as_raw_fd(), OFFLOAD) }
+            .map_err(|errno| EmuError::missing("offload of a TUN device", errno.into(), "it needs Linux 2.6.27"))?;
+        Ok(tun)
+    }
+
+    fn with_flags(name: &str, more: libc::c_int) -> Result<Self, EmuError> {
         let missing = |source| {
             EmuError::missing("a TUN device", source, "it needs /dev/net/tun (module `tun`) and root, or CAP_NET_ADMIN")
         };
@@ -32,12 +52,17 @@ impl Tun {
         for (to, from) in request.ifr_name[..libc::IFNAMSIZ - 1].iter_mut().zip(name.bytes()) {
             *to = from as libc::c_char;
         }
-        request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI) as libc::c_short;
+        request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | more) as libc::c_short;
         // SAFETY: the descriptor is a TUN's, and TUNSETIFF reads and writes one `ifreq`, which lives until it returns.
         #[allow(unsafe_code)]
         unsafe { tunsetiff(file.as_raw_fd(), &raw mut request as libc::c_ulong) }
             .map_err(|errno| missing(errno.into()))?;
         Ok(Self { file, name: name.to_owned() })
+    }
+
+    /// The descriptor alone.
+    pub fn into_fd(self) -> OwnedFd {
+        self.file.into()
     }
 
     /// The device's name.

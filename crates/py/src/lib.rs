@@ -19,6 +19,8 @@ mod shown;
 mod steer;
 #[cfg(unix)]
 mod transfer;
+#[cfg(target_os = "linux")]
+mod tunnel;
 mod vector_env;
 mod vectors;
 mod view;
@@ -65,6 +67,9 @@ mod _native {
         check_classes, decide_class, links, live_bytes, live_row, new_identity, pairing_line, pairing_names,
         relay_connections, transfer, with_name, without_name,
     };
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use super::tunnel::{Tun, carry_packets};
     #[pymodule_export]
     use super::vector_env::VectorEnv;
     #[pymodule_export]

@@ -108,11 +108,11 @@ pub fn transfer(
 /// connect to. Or relays, with the identity of `identity`: `allow` are networks that clients may reach though they are
 /// private. `watch` is called with JSON ten times a second. Where it returns a text, the identity has become that.
 /// In the file `usage` it is counted what links with a cap carry. `classes` is the text of a file of rules. `clients` say how
-/// much each client may have.
+/// much each client may have. Tunnels that ask the relay for names ask the server at `names`, or that of the system.
 #[pyfunction]
 #[pyo3(signature = (
     addresses, pairing, identity, paths, scheduler, cc, watch, ports = vec![], allow = vec![], usage = None,
-    classes = None, clients = vec![]
+    classes = None, clients = vec![], names = None
 ))]
 #[expect(clippy::too_many_arguments, reason = "keywords on the Python side")]
 pub fn relay_connections(
@@ -129,9 +129,11 @@ pub fn relay_connections(
     usage: Option<PathBuf>,
     classes: Option<&str>,
     clients: Vec<String>,
+    names: Option<&str>,
 ) -> PyResult<()> {
     let other = other_end(addresses, pairing, identity)?;
     let ports = socket_addresses(&ports)?;
+    let names = names.map(socket_address).transpose()?;
     let policy = Policy::parse(&allow).map_err(|error| PyErr::from(Error::Vector(error.to_string())))?;
     let classes = read_classes(classes)?;
     let rules = ClientRules::parse(&clients).map_err(|why| PyErr::from(Error::Vector(why)))?;
@@ -147,7 +149,11 @@ pub fn relay_connections(
             }
             stopped.is_ok()
         };
-        if connects { proxy(&ports, classes, options, &mut tell) } else { relay(policy, rules, options, &mut tell) }
+        if connects {
+            proxy(&ports, classes, options, &mut tell)
+        } else {
+            relay(policy, rules, names, options, &mut tell)
+        }
     });
     stopped.and(result.map_err(|failure| Error::from(failure).into()))
 }
@@ -180,12 +186,12 @@ pub fn decide_class(rules: Option<&str>, target: &str) -> PyResult<String> {
     .to_string())
 }
 
-fn read_classes(text: Option<&str>) -> PyResult<Classes> {
+pub fn read_classes(text: Option<&str>) -> PyResult<Classes> {
     text.map_or_else(|| Ok(Classes::default()), Classes::parse).map_err(|error| Error::Vector(error.to_string()).into())
 }
 
 /// Who the other end is: at one of `addresses`, known by `pairing`; or it comes to the first of them, with `identity` here.
-fn other_end(addresses: Vec<String>, pairing: Option<&str>, identity: Option<&str>) -> PyResult<OtherEnd> {
+pub fn other_end(addresses: Vec<String>, pairing: Option<&str>, identity: Option<&str>) -> PyResult<OtherEnd> {
     let bad = |text: String| PyErr::from(Error::Vector(text));
     let addresses = socket_addresses(&addresses)?;
     let address = *addresses.first().ok_or_else(|| bad("no address".to_owned()))?;
@@ -200,10 +206,10 @@ fn other_end(addresses: Vec<String>, pairing: Option<&str>, identity: Option<&st
 }
 
 /// The paths, and what each with terms is for.
-type Links = (Vec<Local>, Vec<(Local, LinkTerms)>);
+pub type Links = (Vec<Local>, Vec<(Local, LinkTerms)>);
 
 /// Where paths begin, and what some of them are for.
-fn read_links(texts: &[String]) -> PyResult<Links> {
+pub fn read_links(texts: &[String]) -> PyResult<Links> {
     let links = texts.iter().map(|text| Link::parse(text)).collect::<Result<Vec<_>, _>>();
     let links = links.map_err(|why| PyErr::from(Error::Vector(why)))?;
     let terms = links.iter().filter_map(|link| Some((link.local.clone(), link.terms.clone()?))).collect();
@@ -211,8 +217,12 @@ fn read_links(texts: &[String]) -> PyResult<Links> {
 }
 
 fn socket_addresses(texts: &[String]) -> PyResult<Vec<SocketAddr>> {
-    let parse = |text: &String| text.parse().map_err(|error| PyErr::from(Error::Vector(format!("{text}: {error}"))));
-    texts.iter().map(parse).collect()
+    texts.iter().map(|text| socket_address(text)).collect()
+}
+
+/// An address and a port.
+pub fn socket_address(text: &str) -> PyResult<SocketAddr> {
+    text.parse().map_err(|error| PyErr::from(Error::Vector(format!("{text}: {error}"))))
 }
 
 /// How many bytes a run of `variant` sends over so many links, or why it cannot: that is a refusal in the second place.
@@ -263,7 +273,11 @@ fn relaying(py: Python<'_>, watch: &Py<PyAny>, progress: &Progress, became: &Sen
 }
 
 /// What the user says to how far it is.
-fn answer<A: for<'py> FromPyObjectOwned<'py>>(py: Python<'_>, watch: &Py<PyAny>, progress: &Progress) -> PyResult<A> {
+pub fn answer<A: for<'py> FromPyObjectOwned<'py>>(
+    py: Python<'_>,
+    watch: &Py<PyAny>,
+    progress: &Progress,
+) -> PyResult<A> {
     py.check_signals()?;
     let answer = watch.call1(py, (serde_json::json!(progress).to_string(),))?;
     answer.extract(py).map_err(Into::into)

@@ -52,7 +52,7 @@ impl Client {
 
     /// When those go on that wait for its pace.
     pub fn next_event(&self) -> Instant {
-        if self.paced.len() > 0 { self.pace.next() } else { Instant::NEVER }
+        if !self.paced.is_empty() { self.pace.next() } else { Instant::NEVER }
     }
 
     /// It is `now`: those go on that waited.

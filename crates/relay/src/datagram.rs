@@ -2,10 +2,7 @@
 //! leave out what is always zero in that: the kind of address, the address and the port are left. In the upper half of the
 //! byte with the kind the proxy says of which class the datagram is, and so those that come back from there.
 
-use bytes::Bytes;
-use weftway_mux::frame::datagram_head;
-use weftway_mux::{Mux, StreamId};
-use weftway_path::{Bytes as Count, Instant, Span};
+use weftway_path::{Bytes as Count, Span};
 
 use crate::classes::{CLASSES, Class};
 use crate::socks::{Address, address, address_of_kind};
@@ -17,7 +14,7 @@ pub const WHOLE: [u8; 3] = [0; 3];
 pub const DEADLINE: Span = Span::from_millis(500);
 
 /// The most bytes of datagrams that wait to be sent to the other end.
-const MOST_UNSENT: Count = Count::new(1 << 20);
+pub const MOST_UNSENT: Count = Count::new(1 << 20);
 
 /// What became of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,22 +70,6 @@ pub enum Sent {
     Full,
 }
 
-/// Sends a datagram to the other end, in records of `record` bytes.
-pub fn send(now: Instant, mux: &mut Mux, flow: StreamId, record: usize, class: Class, bytes: Vec<u8>) -> Sent {
-    // One that no record holds would keep those behind it waiting.
-    if datagram_head(flow) + bytes.len() > record {
-        return Sent::TooLong;
-    }
-    // So that they leave room for what streams have to send.
-    if mux.unsent_datagrams() + Count::new(bytes.len() as u64) > MOST_UNSENT {
-        return Sent::Full;
-    }
-    match mux.send_datagram(now, flow, class.number(), Some(DEADLINE), Bytes::from(bytes)) {
-        Ok(()) => Sent::Yes,
-        Err(_) => Sent::Full,
-    }
-}
-
 impl DatagramCounts {
     /// Counts one that was to be sent, in `direction` if it was.
     pub fn count(&mut self, sent: Sent, direction: fn(&mut Self) -> &mut u64) {
@@ -105,9 +86,11 @@ mod tests {
     use std::net::{IpAddr, SocketAddr};
 
     use proptest::prelude::*;
-    use weftway_mux::{Limits, Side};
+    use weftway_mux::{Limits, Mux, Side};
+    use weftway_path::Instant;
 
     use super::*;
+    use crate::pieces::Pieces;
     use crate::socks::put_address;
     use crate::target::Host;
 
@@ -167,27 +150,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_record_holds_is_sent_and_not_a_byte_more() {
-        let mut mux = Mux::new(Side::Connecting, Limits::default(), Limits::default()).unwrap();
-        let flow = mux.open(Instant::ZERO, 0, b"udp:", None).unwrap();
-        let opened = mux.cut(Instant::ZERO, 1154).unwrap();
-        mux.acked(opened.place);
-        let mut try_to_send = |bytes: usize| {
-            let sent = send(Instant::ZERO, &mut mux, flow, 1154, Class::Realtime, vec![0; bytes]);
-            (sent, mux.cut(Instant::ZERO, 1154).map(|record| record.payload.len()))
-        };
-        assert_eq!(try_to_send(1150), (Sent::Yes, Some(1154)));
-        assert_eq!(try_to_send(1151), (Sent::TooLong, None));
-    }
-
-    #[test]
     fn no_more_wait_than_may() {
         let mut mux = Mux::new(Side::Connecting, Limits::default(), Limits::default()).unwrap();
         let flow = mux.open(Instant::ZERO, 0, b"udp:", None).unwrap();
         let mut now = Instant::ZERO;
         for _ in 0..2 {
-            let mut try_to_send = || send(now, &mut mux, flow, 1154, Class::Realtime, vec![0; 1000]) == Sent::Yes;
-            let taken = (0..2000).filter(|_| try_to_send()).count();
+            let mut pieces = Pieces::default();
+            let mut send = || pieces.send(now, &mut mux, (flow, 1154), Class::Realtime, vec![0; 1000]);
+            let taken = (0..2000).filter(|_| send() == Sent::Yes).count();
             assert_eq!(taken, (1 << 20) / 1000);
             // Then they are of no use any more.
             now += DEADLINE;

@@ -1,10 +1,10 @@
-//! A TCP socket and a stream that are one connection: carries bytes, ends and resets from each to the other.
+//! The end of a TCP connection and a stream that are one connection: carries bytes, ends and resets from each to the other.
 //!
 //! Each direction goes on until what it reads from has nothing or what it writes to takes nothing; whichever it was says when
 //! there is more. So no byte is read from a socket while the stream takes none, and none is taken from the stream that the
 //! socket has not.
 
-use std::io::IoSlice;
+use std::io::{self, IoSlice};
 
 use bytes::{Buf, Bytes};
 use weftway_mux::{Mux, Read, StreamError, StreamId};
@@ -12,7 +12,6 @@ use weftway_path::Instant;
 
 use crate::pace::{Pace, Way};
 use crate::refusal::ABORTED;
-use crate::socket::Socket;
 
 /// What one read takes from a socket.
 pub const READ: usize = 64 << 10;
@@ -22,6 +21,21 @@ const BURST: usize = 256 << 10;
 const PARTS: usize = 16;
 /// What was read is kept without a copy from this size on.
 const LARGE: usize = 16 << 10;
+
+/// This machine's end of a TCP connection: a socket of the kernel, or one of a tunnel. It never waits.
+pub trait TcpEnd {
+    /// Whether the other end has reset the connection, or it is broken otherwise. What came before may be read still.
+    fn has_failed(&self) -> bool;
+
+    /// Reads into what is spare of `buffer`, which is not nothing: how many bytes, 0 at the end. None if it has to wait.
+    fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Option<usize>>;
+
+    /// Writes the first of these bytes, which are some: how many. None if it has to wait.
+    fn write_parts(&mut self, parts: &[IoSlice<'_>]) -> io::Result<Option<usize>>;
+
+    /// No more is written.
+    fn finish(&mut self);
+}
 
 /// What follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,8 +59,8 @@ impl From<StreamError> for Broken {
     }
 }
 
-impl From<std::io::Error> for Broken {
-    fn from(_: std::io::Error) -> Self {
+impl From<io::Error> for Broken {
+    fn from(_: io::Error) -> Self {
         Self
     }
 }
@@ -112,7 +126,7 @@ impl Flow {
     pub fn turn(
         &mut self,
         now: Instant,
-        socket: &mut Socket,
+        socket: &mut impl TcpEnd,
         mux: &mut Mux,
         buffer: &mut Vec<u8>,
         pace: &mut Pace,
@@ -133,7 +147,7 @@ impl Flow {
     fn carry(
         &mut self,
         now: Instant,
-        socket: &mut Socket,
+        socket: &mut impl TcpEnd,
         mux: &mut Mux,
         buffer: &mut Vec<u8>,
         pace: &mut Pace,
@@ -150,7 +164,7 @@ impl Flow {
     fn carry_to_stream(
         &mut self,
         now: Instant,
-        socket: &mut Socket,
+        socket: &mut impl TcpEnd,
         mux: &mut Mux,
         buffer: &mut Vec<u8>,
         pace: &mut Pace,
@@ -188,12 +202,12 @@ impl Flow {
     fn carry_to_socket(
         &mut self,
         now: Instant,
-        socket: &mut Socket,
+        socket: &mut impl TcpEnd,
         mux: &mut Mux,
         pace: &mut Pace,
     ) -> Result<bool, Broken> {
         while !self.for_socket.is_empty() {
-            let Some(count) = socket.write(&self.for_socket)? else { break };
+            let Some(count) = socket.write_parts(&[IoSlice::new(&self.for_socket)])? else { break };
             self.for_socket.advance(count);
         }
         let mut written = 0;

@@ -24,8 +24,9 @@
 //! port, as SOCKS5 has them, and the data. One that comes back is the same, and of the class that the proxy gave what was sent
 //! there. It arrives or it does not, as with UDP.
 //!
-//! A datagram has to fit into a record. In the 1154 bytes of those of `weft` there is room for 1140 bytes of data to or from
-//! an address of IPv4, 1128 for IPv6, and 1143 less its length for a name; a few more on the first streams of a connection.
+//! One that no record holds travels in pieces, four at most, and is lost with any of them. In a record of `weft`, which has 1154
+//! bytes, there is room for 1140 bytes of data to or from an address of IPv4, and 1128 for IPv6; a few more on the first
+//! streams of a connection. Four pieces hold 4.5 kB.
 //!
 //! Nobody else gets in. The proxy takes datagrams from the address of the program's connection alone, and only from the port
 //! that the first of them came from. The relay judges each destination as for connections, and takes datagrams from
@@ -55,12 +56,13 @@
 //!
 //! | module | what it decides |
 //! |---|---|
+//! | `front` | nothing: what an owner of a front end calls |
 //! | `proxy`, `ports`, `local`, `stage` | which connections are accepted; how far each has come |
 //! | `handshake`, `step`, `socks`, `http` | where a program wants to, from its bytes alone |
 //! | `relay`, `client`, `remote` | which streams are accepted; how far each has come |
 //! | `policy` | which addresses may be dialled |
 //! | `resolver`, `dial` | which addresses a name has, and which of them is used |
-//! | `datagram` | what a datagram says, and whether a record holds it |
+//! | `datagram`, `pieces` | what a datagram says, and in how many records it travels |
 //! | `target` | what a target is |
 //! | `classes`, `classes_file` | how urgent a flow is |
 //! | `refusal` | what the relay's word means, and what a program is told |
@@ -78,12 +80,14 @@ mod dial;
 mod flow;
 #[doc(hidden)]
 pub mod fuzzing;
+mod front;
 mod handshake;
 mod http;
 mod limits;
 mod local;
 mod local_udp;
 mod pace;
+mod pieces;
 mod policy;
 mod ports;
 mod proxy;
@@ -106,6 +110,7 @@ pub use classes::{CLASSES, Class, Classes, FIRST_BYTES, Hosts, Rule, Transport};
 pub use classes_file::BadRules;
 pub use client::ClientId;
 pub use datagram::{DEADLINE, DatagramCounts};
+pub use front::Front;
 pub use limits::{ClientLimits, ProxyLimits, RelayLimits};
 pub use policy::{NoNetwork, Policy};
 pub use proxy::Proxy;
@@ -114,3 +119,16 @@ pub use relay::Relay;
 pub use resolver::Lookup;
 pub use target::{Host, Purpose, Target, TargetError};
 pub use view::FlowView;
+
+/// What another front end than [`Proxy`] is made of: `weft tunnel` has one.
+pub mod parts {
+    pub use crate::datagram::{Sent, mark, read};
+    pub use crate::flow::{Flow, READ, TcpEnd, Turn};
+    pub use crate::limits::{MOST_DATAGRAMS, WAIT_FOR_ANSWER, WAIT_FOR_STREAM};
+    pub use crate::pace::Pace;
+    pub use crate::pieces::Pieces;
+    pub use crate::refusal::{ABORTED, CONNECTED};
+    pub use crate::remote_udp::ECHO_PORT;
+    pub use crate::socks::put_address;
+    pub use crate::wakes::{RunQueue, Timers};
+}

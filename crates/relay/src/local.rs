@@ -9,7 +9,7 @@ use weftway_mux::{Mux, Read, StreamError, StreamId};
 use weftway_path::Instant;
 
 use crate::classes::Classes;
-use crate::flow::{Flow, Turn};
+use crate::flow::{Flow, TcpEnd, Turn};
 use crate::handshake::{Handshake, MOST_BYTES, Protocol};
 use crate::limits::{HANDSHAKE, LINGER, WAIT_FOR_ANSWER, WAIT_FOR_STREAM};
 use crate::local_udp::{self, LocalUdp};
@@ -55,7 +55,7 @@ impl Local {
     }
 
     /// A datagram came on its stream.
-    pub fn take_datagram(&mut self, bytes: &[u8]) {
+    pub fn take_datagram(&mut self, bytes: Bytes) {
         if let Stage::Associated(_, udp) = &mut self.stage {
             udp.down(bytes);
         }
@@ -254,7 +254,8 @@ impl Local {
                 words.extend(request.protocol.connected());
                 Stage::Joined(request.purpose, id, Flow::new(id, Bytes::copy_from_slice(&early), words.into()))
             }
-            Purpose::Datagrams => {
+            // No program asks for pings, or for the relay's own server of names.
+            Purpose::Datagrams | Purpose::Echo | Purpose::Names => {
                 let udp = LocalUdp::new(&self.socket, id, (self.record, &self.classes), registry, key);
                 let Ok((udp, at)) = udp.and_then(|udp| udp.address().map(|at| (udp, at))) else {
                     // No descriptor is left, or the program is gone.

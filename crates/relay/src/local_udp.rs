@@ -5,14 +5,16 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
+use bytes::Bytes;
 use mio::Registry;
 use weftway_mux::{Mux, Read, StreamId};
 use weftway_path::Instant;
 
 use crate::classes::{Class, Classes, Transport};
-use crate::datagram::{DatagramCounts, Sent, WHOLE, mark, read, send};
-use crate::flow::Turn;
+use crate::datagram::{DatagramCounts, Sent, WHOLE, mark, read};
+use crate::flow::{TcpEnd, Turn};
 use crate::limits::BURST;
+use crate::pieces::Pieces;
 use crate::refusal::ABORTED;
 use crate::socket::{Socket, token};
 use crate::udp::Udp;
@@ -34,6 +36,7 @@ pub struct LocalUdp {
     classes: Arc<Classes>,
     /// That of the last datagram that it sent.
     class: Class,
+    pieces: Pieces,
     counts: DatagramCounts,
     carried: [u64; 2],
 }
@@ -64,6 +67,7 @@ impl LocalUdp {
             record,
             classes: classes.clone(),
             class: Class::Realtime,
+            pieces: Pieces::default(),
             counts: DatagramCounts::default(),
             carried: [0; 2],
         })
@@ -138,7 +142,7 @@ impl LocalUdp {
         self.class = self.classes.decide(Transport::Udp, &target).class;
         let mut marked = rest.to_vec();
         mark(&mut marked, self.class);
-        let sent = send(now, mux, self.id, self.record, self.class, marked);
+        let sent = self.pieces.send(now, mux, (self.id, self.record), self.class, marked);
         self.counts.count(sent, |counts| &mut counts.up);
         if sent == Sent::Yes {
             self.carried[0] += data.len() as u64;
@@ -146,9 +150,10 @@ impl LocalUdp {
     }
 
     /// The relay has sent a datagram.
-    pub fn down(&mut self, bytes: &[u8]) {
-        if let (Some((_, data)), Some(program)) = (read(bytes), self.program)
-            && self.udp.send(&[&WHOLE, bytes].concat(), program)
+    pub fn down(&mut self, bytes: Bytes) {
+        let Some(bytes) = self.pieces.take(bytes) else { return };
+        if let (Some((_, data)), Some(program)) = (read(&bytes), self.program)
+            && self.udp.send(&[&WHOLE, &bytes[..]].concat(), program)
         {
             self.counts.down += 1;
             self.carried[1] += data.len() as u64;

@@ -78,7 +78,7 @@ impl Proxy {
 
     /// When the next turn is due, whatever the sockets do: the past, if it is due now.
     pub fn next_event(&self) -> Instant {
-        if self.run.len() > 0 || self.has_datagrams {
+        if !self.run.is_empty() || self.has_datagrams {
             return Instant::ZERO;
         }
         let accept = if self.has_room() { self.ports.next_event() } else { Instant::NEVER };
@@ -203,7 +203,7 @@ impl Proxy {
                 Some((id, bytes)) => {
                     let key = self.by_stream.get(&id);
                     if let Some(local) = key.and_then(|&key| self.locals.get_mut(key)) {
-                        local.take_datagram(&bytes);
+                        local.take_datagram(bytes);
                     }
                 }
             }

@@ -68,6 +68,7 @@ impl Refusal {
             4 => Self::HostUnreachable,
             5 => Self::Refused,
             6 => Self::TimedOut,
+            7 => Self::Command,
             9 => Self::TooMany,
             _ => Self::General,
         }

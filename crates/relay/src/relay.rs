@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 
-use mio::{Token, Waker};
+use mio::{Registry, Token, Waker};
 use slab::Slab;
 use weftway_mux::{Accepted, Mux, Ready};
 use weftway_path::Instant;
@@ -18,15 +19,18 @@ use crate::pace::Way;
 use crate::policy::Policy;
 use crate::refusal::Refusal;
 use crate::remote::Remote;
-use crate::remote_udp::Outside;
-use crate::resolver::{Lookup, Resolver, system};
+use crate::remote_udp::{Kind, Outside};
+use crate::resolver::{Lookup, Resolver, server_of_system, system};
 use crate::socket::{Poller, parts};
 use crate::target::Purpose;
+use crate::udp::Udp;
 use crate::view::FlowView;
 use crate::wakes::Timers;
 
 /// The token of the resolver's waker: that of no socket, for there are never so many entries.
 const ANSWERS: Token = Token(usize::MAX);
+/// The token of a socket that is closed at once.
+const NO_ENTRY: Token = Token(usize::MAX - 1);
 
 /// Whose name was looked up. Keys are used again, numbers are not.
 struct Asked {
@@ -47,6 +51,8 @@ pub struct Relay {
     clients: BTreeMap<ClientId, Client>,
     timers: Timers,
     buffer: Vec<u8>,
+    /// Where clients' questions for names go: without it, where the system's go.
+    name_server: Option<SocketAddr>,
 }
 
 impl Relay {
@@ -69,6 +75,7 @@ impl Relay {
             clients: BTreeMap::new(),
             timers: Timers::default(),
             buffer: Vec::with_capacity(READ),
+            name_server: None,
         })
     }
 
@@ -79,9 +86,14 @@ impl Relay {
 
     /// When the next turn of some client is due, whatever the sockets do: the past, if it is due now.
     pub fn next_event(&self) -> Instant {
-        let is_due = self.clients.values().any(|client| client.run.len() > 0 || client.has_datagrams);
+        let is_due = self.clients.values().any(|client| !client.run.is_empty() || client.has_datagrams);
         let paced = self.clients.values().map(Client::next_event).min().unwrap_or(Instant::NEVER);
         if is_due { Instant::ZERO } else { self.timers.next().min(paced) }
+    }
+
+    /// Clients that ask the relay's own server of names ask this one.
+    pub fn set_name_server(&mut self, server: SocketAddr) {
+        self.name_server = Some(server);
     }
 
     /// A client may do so much from now on.
@@ -267,8 +279,15 @@ impl Relay {
                 Some(Purpose::Connection(target)) if has_room => {
                     Remote::new(now, client, (id, class), target, &self.policy)
                 }
-                Some(Purpose::Datagrams) if has_room && current.associations < self.limits.associations => {
-                    Remote::for_datagrams(client, id, self.limits.record)
+                Some(purpose) if has_room && current.associations < self.limits.associations => {
+                    match kind(&purpose, self.name_server, self.poller.registry()) {
+                        Ok(kind) => Remote::for_datagrams(client, id, kind, self.limits.record),
+                        Err(refusal) => {
+                            let _ = mux.reset(id, refusal.code().into());
+                            current.refuse(refusal);
+                            continue;
+                        }
+                    }
                 }
                 other => {
                     let refusal = if other.is_some() { Refusal::TooMany } else { Refusal::General };
@@ -304,7 +323,7 @@ impl Relay {
             let Some(udp) = self.remotes.get_mut(key).and_then(|(_, remote)| remote.datagrams()) else { continue };
             if !client.pace.may_send(Way::FromClient, bytes.len()) {
                 udp.drop_one();
-            } else if udp.up(now, &bytes, outside) {
+            } else if udp.up(now, bytes, outside) {
                 client.names.push_back(key);
             }
         }
@@ -329,6 +348,20 @@ impl Relay {
                 client.run.push(key);
             }
         }
+    }
+}
+
+/// Of which kind the datagrams of a stream are, or why there are none.
+fn kind(purpose: &Purpose, name_server: Option<SocketAddr>, registry: &Registry) -> Result<Kind, Refusal> {
+    match purpose {
+        Purpose::Datagrams => Ok(Kind::Plain),
+        Purpose::Names => name_server.or_else(server_of_system).map(Kind::Names).ok_or(Refusal::HostUnreachable),
+        // The kernel may give such sockets to nobody, and the client should know.
+        Purpose::Echo => match Udp::for_pings(true, registry, NO_ENTRY) {
+            Ok(_) => Ok(Kind::Echo),
+            Err(_) => Err(Refusal::Command),
+        },
+        Purpose::Connection(_) => Err(Refusal::TooMany),
     }
 }
 

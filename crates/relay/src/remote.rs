@@ -18,7 +18,7 @@ use crate::limits::DIAL;
 use crate::pace::Pace;
 use crate::policy::Policy;
 use crate::refusal::{CONNECTED, Refusal};
-use crate::remote_udp::{Outside, RemoteUdp};
+use crate::remote_udp::{Kind, Outside, RemoteUdp};
 use crate::socket::Socket;
 use crate::target::{Host, Purpose, Target};
 use crate::view::FlowView;
@@ -66,10 +66,15 @@ impl Remote {
         Self { client, id, purpose: Purpose::Connection(target), class, port, stage, by: now + DIAL }
     }
 
-    /// The same for datagrams, in records of `record` bytes.
-    pub fn for_datagrams(client: ClientId, id: StreamId, record: usize) -> Self {
-        let stage = Stage::Associated(Box::new(RemoteUdp::new(id, record)));
-        let (purpose, class) = (Purpose::Datagrams, Class::Realtime);
+    /// The same for datagrams of this kind, in records of `record` bytes.
+    pub fn for_datagrams(client: ClientId, id: StreamId, kind: Kind, record: usize) -> Self {
+        let stage = Stage::Associated(Box::new(RemoteUdp::new(id, kind, record)));
+        let purpose = match kind {
+            Kind::Plain => Purpose::Datagrams,
+            Kind::Echo => Purpose::Echo,
+            Kind::Names(_) => Purpose::Names,
+        };
+        let class = Class::Realtime;
         Self { client, id, purpose, class, port: 0, stage, by: Instant::NEVER }
     }
 

@@ -11,10 +11,11 @@ use weftway_mux::{Mux, Read, StreamId};
 use weftway_path::Instant;
 
 use crate::classes::Class;
-use crate::datagram::{DatagramCounts, Sent, read_marked, send};
+use crate::datagram::{DatagramCounts, Sent, read_marked};
 use crate::flow::Turn;
 use crate::limits::{BURST, MOST_ADDRESSES, MOST_DESTINATIONS, MOST_NAMES, MOST_WAITING, NOT_FOUND};
 use crate::pace::{Pace, Way};
+use crate::pieces::Pieces;
 use crate::policy::Policy;
 use crate::recent::Recent;
 use crate::refusal::{ABORTED, CONNECTED};
@@ -22,6 +23,17 @@ use crate::socket::token;
 use crate::socks::put_address;
 use crate::target::{Host, Target};
 use crate::udp::Udp;
+
+/// What datagrams are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// They lead where each says.
+    Plain,
+    /// They are echo requests, without what the kernel writes: sequence number and data.
+    Echo,
+    /// They are questions to this server of names, wherever they say that they lead.
+    Names(SocketAddr),
+}
 
 /// What is known of a name.
 #[derive(Clone, Debug)]
@@ -58,6 +70,7 @@ pub struct Outside<'a> {
 #[derive(Debug)]
 pub struct RemoteUdp {
     id: StreamId,
+    kind: Kind,
     /// Whether the client knows that it may send.
     is_told: bool,
     /// Of IPv4 and of IPv6, once something leads there.
@@ -71,6 +84,7 @@ pub struct RemoteUdp {
     waiting: VecDeque<Waiting>,
     /// How long a record is.
     record: usize,
+    pieces: Pieces,
     counts: DatagramCounts,
     /// The class of the last datagram that the program sent.
     class: Class,
@@ -80,9 +94,10 @@ pub struct RemoteUdp {
 
 impl RemoteUdp {
     /// Those of stream `id`.
-    pub fn new(id: StreamId, record: usize) -> Self {
+    pub fn new(id: StreamId, kind: Kind, record: usize) -> Self {
         Self {
             id,
+            kind,
             is_told: false,
             sockets: [None, None],
             destinations: Recent::new(MOST_DESTINATIONS),
@@ -90,6 +105,7 @@ impl RemoteUdp {
             wanted: VecDeque::new(),
             waiting: VecDeque::new(),
             record,
+            pieces: Pieces::default(),
             counts: DatagramCounts::default(),
             class: Class::Realtime,
             carried: [0; 2],
@@ -124,12 +140,17 @@ impl RemoteUdp {
     }
 
     /// The client has sent a datagram. Whether one more name is to be looked up.
-    pub fn up(&mut self, now: Instant, bytes: &Bytes, outside: Outside<'_>) -> bool {
-        let Some((class, Target { host, port }, data)) = read_marked(bytes) else {
+    pub fn up(&mut self, now: Instant, bytes: Bytes, outside: Outside<'_>) -> bool {
+        let Some(bytes) = self.pieces.take(bytes) else { return false };
+        let Some((class, Target { host, port }, data)) = read_marked(&bytes) else {
             self.counts.dropped += 1;
             return false;
         };
         self.class = class;
+        if let Kind::Names(server) = self.kind {
+            self.send_to(server, (class, data), outside);
+            return false;
+        }
         let name = match host {
             Host::Address(ip) => {
                 self.send(&[ip], port, (class, data), outside);
@@ -181,18 +202,28 @@ impl RemoteUdp {
     /// Sends a datagram to the first of `addresses` that may be, and that there is a route to.
     fn send(&mut self, addresses: &[IpAddr], port: u16, (class, data): (Class, &[u8]), outside: Outside<'_>) {
         for ip in addresses.iter().map(IpAddr::to_canonical) {
-            let to = SocketAddr::new(ip, port);
-            if self.destinations.get(&to).is_none() && !outside.policy.may_dial(ip) {
-                continue;
-            }
-            if self.socket(ip, outside).is_some_and(|udp| udp.send(data, to)) {
-                self.destinations.insert(to, class);
-                self.counts.up += 1;
-                self.carried[0] += data.len() as u64;
+            let to = SocketAddr::new(ip, if self.kind == Kind::Echo { ECHO_PORT } else { port });
+            let may = self.destinations.get(&to).is_some() || outside.policy.may_dial(ip);
+            if may && self.send_to(to, (class, data), outside) {
                 return;
             }
         }
         self.counts.dropped += 1;
+    }
+
+    /// Sends a datagram, whatever the policy says: whether the kernel took it.
+    fn send_to(&mut self, to: SocketAddr, (class, data): (Class, &[u8]), outside: Outside<'_>) -> bool {
+        let kind = self.kind;
+        let sent = self.socket(to.ip(), outside).is_some_and(|udp| match kind {
+            Kind::Plain | Kind::Names(_) => udp.send(data, to),
+            Kind::Echo => udp.send(&echo_request(to.ip(), data), SocketAddr::new(to.ip(), 0)),
+        });
+        if sent {
+            self.destinations.insert(to, class);
+            self.counts.up += 1;
+            self.carried[0] += data.len() as u64;
+        }
+        sent
     }
 
     /// The socket of the family of `ip`. None if no descriptor is left, or the machine does not know that family.
@@ -201,7 +232,12 @@ impl RemoteUdp {
             if ip.is_ipv4() { (0, Ipv4Addr::UNSPECIFIED.into()) } else { (1, Ipv6Addr::UNSPECIFIED.into()) };
         let socket = &mut self.sockets[number];
         if socket.is_none() {
-            *socket = Udp::bind((any, 0).into(), outside.registry, token(outside.key, number)).ok();
+            let token = token(outside.key, number);
+            let opened = match self.kind {
+                Kind::Plain | Kind::Names(_) => Udp::bind((any, 0).into(), outside.registry, token),
+                Kind::Echo => Udp::for_pings(ip.is_ipv4(), outside.registry, token),
+            };
+            *socket = opened.ok();
         }
         socket.as_ref()
     }
@@ -236,7 +272,14 @@ impl RemoteUdp {
     fn down(&mut self, now: Instant, number: usize, mux: &mut Mux, buffer: &mut Vec<u8>, pace: &mut Pace) -> bool {
         let Some(received) = self.sockets[number].as_mut().and_then(|udp| udp.receive(buffer)) else { return false };
         // What tells of a datagram that did not arrive is in nobody's interest.
-        let Ok(source) = received else { return true };
+        let Ok(mut source) = received else { return true };
+        if self.kind == Kind::Echo {
+            source.set_port(ECHO_PORT);
+            if !take_reply(buffer, source.ip()) {
+                self.counts.dropped += 1;
+                return true;
+            }
+        }
         let Some(&class) = self.destinations.peek(&source) else {
             self.counts.dropped += 1;
             return true;
@@ -248,11 +291,58 @@ impl RemoteUdp {
         let mut bytes = Vec::with_capacity(32 + buffer.len());
         put_address(&mut bytes, source);
         bytes.extend_from_slice(buffer);
-        let sent = send(now, mux, self.id, self.record, class, bytes);
+        let sent = self.pieces.send(now, mux, (self.id, self.record), class, bytes);
         self.counts.count(sent, |counts| &mut counts.down);
         if sent == Sent::Yes {
             self.carried[1] += buffer.len() as u64;
         }
         true
+    }
+}
+
+/// The port that stands for echo requests where an address needs one: that of the service of this name.
+pub const ECHO_PORT: u16 = 7;
+/// What begins a message of ICMP before the sequence number: type, code, checksum, identifier.
+const BEFORE_SEQUENCE: usize = 6;
+
+/// An echo request (RFC 792, RFC 4443) with this sequence number and data. The kernel writes the identifier and the checksum.
+fn echo_request(to: IpAddr, data: &[u8]) -> Vec<u8> {
+    let kind = if to.is_ipv4() { 8 } else { 128 };
+    [&[kind, 0, 0, 0, 0, 0], data].concat()
+}
+
+/// Leaves the sequence number and data of an echo reply. Whether it is one.
+fn take_reply(message: &mut Vec<u8>, from: IpAddr) -> bool {
+    let kind = if from.is_ipv4() { 0 } else { 129 };
+    let is_reply = message.starts_with(&[kind, 0]) && message.len() >= BEFORE_SEQUENCE + 2;
+    message.drain(..BEFORE_SEQUENCE.min(message.len()));
+    is_reply
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_echo_request_and_its_reply_have_a_sequence_number_and_data() {
+        let (v4, v6) = (IpAddr::from([192, 0, 2, 1]), IpAddr::from(Ipv6Addr::LOCALHOST));
+        assert_eq!(echo_request(v4, &[0, 1, 9]), [8, 0, 0, 0, 0, 0, 0, 1, 9]);
+        assert_eq!(echo_request(v6, &[0, 1, 9]), [128, 0, 0, 0, 0, 0, 0, 1, 9]);
+        let taken = |message: &[u8], from| {
+            let mut message = message.to_vec();
+            take_reply(&mut message, from).then_some(message)
+        };
+        assert_eq!(taken(&[0, 0, 7, 7, 5, 5, 0, 1, 9], v4), Some(vec![0, 1, 9]));
+        assert_eq!(taken(&[129, 0, 7, 7, 5, 5, 0, 1], v6), Some(vec![0, 1]));
+        // A request, an error, one of the other family, and what is too short.
+        for (message, from) in [
+            (&[8, 0, 7, 7, 5, 5, 0, 1][..], v4),
+            (&[3, 1, 7, 7, 0, 0, 0, 0], v4),
+            (&[129, 0, 7, 7, 5, 5, 0, 1], v4),
+            (&[0, 0, 7, 7, 5, 5, 0], v4),
+            (&[], v6),
+        ] {
+            assert_eq!(taken(message, from), None);
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Looks names up, on threads of its own: the system's resolver waits. How many names wait for a thread is bounded.
 
 use std::io;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -17,6 +17,20 @@ pub type Lookup = Arc<dyn Fn(&str, u16) -> io::Result<Vec<SocketAddr>> + Send + 
 /// That of the system.
 pub fn system() -> Lookup {
     Arc::new(|name, port| Ok((name, port).to_socket_addrs()?.collect()))
+}
+
+/// The server of names that the system asks first (resolv.conf(5)).
+pub fn server_of_system() -> Option<SocketAddr> {
+    first_server(&std::fs::read_to_string("/etc/resolv.conf").ok()?)
+}
+
+fn first_server(text: &str) -> Option<SocketAddr> {
+    let servers = text.lines().filter_map(|line| {
+        let mut words = line.split_whitespace();
+        words.next().filter(|&word| word == "nameserver")?;
+        words.next()?.parse::<IpAddr>().ok()
+    });
+    servers.map(|ip| SocketAddr::new(ip, 53)).next()
 }
 
 /// A name to look up. `T` comes back with the answer.

@@ -11,6 +11,8 @@ use mio::{Events, Interest, Poll, Registry, Token};
 use rustix::buffer::spare_capacity;
 use rustix::net::sockopt::{set_socket_keepalive, set_socket_linger};
 
+use crate::flow::TcpEnd;
+
 /// How many events one call brings.
 const EVENTS: usize = 256;
 /// How many sockets an entry may have at once, so that a token tells both.
@@ -125,13 +127,23 @@ impl Socket {
         self.failed |= event.is_error();
     }
 
-    /// Whether the other end has reset the connection, or it is broken otherwise. What came before may be read still.
-    pub fn has_failed(&self) -> bool {
+    /// Writes the first of `bytes`, which are some: how many. None if it has to wait.
+    pub fn write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
+        self.write_parts(&[IoSlice::new(bytes)])
+    }
+
+    /// Ends both directions, and tells the other end that this is no orderly end.
+    pub fn reset(self) {
+        let _ = set_socket_linger(&self.stream, Some(Duration::ZERO));
+    }
+}
+
+impl TcpEnd for Socket {
+    fn has_failed(&self) -> bool {
         self.failed
     }
 
-    /// Reads into what is spare of `buffer`, which is not nothing: how many bytes, 0 at the end. None if it has to wait.
-    pub fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Option<usize>> {
+    fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Option<usize>> {
         while self.readable {
             match rustix::io::read(&self.stream, spare_capacity(buffer)).map_err(io::Error::from) {
                 Ok(count) => return Ok(Some(count)),
@@ -143,13 +155,7 @@ impl Socket {
         Ok(None)
     }
 
-    /// Writes the first of `bytes`, which are some: how many. None if it has to wait.
-    pub fn write(&mut self, bytes: &[u8]) -> io::Result<Option<usize>> {
-        self.write_parts(&[IoSlice::new(bytes)])
-    }
-
-    /// The same with bytes that do not lie together.
-    pub fn write_parts(&mut self, parts: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
+    fn write_parts(&mut self, parts: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         while self.writable {
             match (&self.stream).write_vectored(parts) {
                 Ok(count) => return Ok(Some(count)),
@@ -161,14 +167,8 @@ impl Socket {
         Ok(None)
     }
 
-    /// No more is written.
-    pub fn finish(&mut self) {
+    fn finish(&mut self) {
         // It fails if the other end has closed the connection, which reading tells.
         let _ = self.stream.shutdown(Shutdown::Write);
-    }
-
-    /// Ends both directions, and tells the other end that this is no orderly end.
-    pub fn reset(self) {
-        let _ = set_socket_linger(&self.stream, Some(Duration::ZERO));
     }
 }

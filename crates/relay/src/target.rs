@@ -1,5 +1,5 @@
 //! Where a stream leads: a host and a port, as `example.org:443`, `192.0.2.1:443` or `[2001:db8::1]:443`; or `udp:`, for
-//! datagrams that lead where each says.
+//! datagrams that lead where each says; `echo:`, for pings; `dns:`, for questions to the relay's own server of names.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -7,8 +7,10 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// What a stream says that is for datagrams. It is no target: it has no port.
+/// What a stream says that is for datagrams, for pings, for questions to a server of names. None is a target: they have no port.
 const DATAGRAMS: &str = "udp:";
+const ECHO: &str = "echo:";
+const NAMES: &str = "dns:";
 /// The longest name of the DNS (RFC 1035), and the longest of its labels.
 const LONGEST_NAME: usize = 253;
 const LONGEST_LABEL: usize = 63;
@@ -100,13 +102,22 @@ pub enum Purpose {
     Connection(Target),
     /// The datagrams of a program. The stream itself carries nothing; they come and go as long as it lives.
     Datagrams,
+    /// The same for echo requests of ICMP (ping), and the replies to them.
+    Echo,
+    /// The same for datagrams that all lead to the server of names that the relay itself asks, wherever they say.
+    Names,
 }
 
 impl FromStr for Purpose {
     type Err = TargetError;
 
     fn from_str(text: &str) -> Result<Self, TargetError> {
-        if text == DATAGRAMS { Ok(Self::Datagrams) } else { text.parse().map(Self::Connection) }
+        match text {
+            DATAGRAMS => Ok(Self::Datagrams),
+            ECHO => Ok(Self::Echo),
+            NAMES => Ok(Self::Names),
+            _ => text.parse().map(Self::Connection),
+        }
     }
 }
 
@@ -115,6 +126,8 @@ impl fmt::Display for Purpose {
         match self {
             Self::Connection(target) => target.fmt(f),
             Self::Datagrams => f.write_str(DATAGRAMS),
+            Self::Echo => f.write_str(ECHO),
+            Self::Names => f.write_str(NAMES),
         }
     }
 }
@@ -162,7 +175,9 @@ mod tests {
 
     #[test]
     fn a_stream_for_datagrams_is_taken_for_no_target() {
-        for purpose in [Purpose::Datagrams, Purpose::Connection(Target::new("udp", 80).unwrap())] {
+        for purpose in
+            [Purpose::Datagrams, Purpose::Echo, Purpose::Names, Purpose::Connection(Target::new("udp", 80).unwrap())]
+        {
             assert_eq!(purpose.to_string().parse(), Ok(purpose));
         }
         assert_eq!(DATAGRAMS.parse::<Target>(), Err(TargetError::Port));

@@ -1,12 +1,12 @@
-//! A UDP socket that never waits. `mio` tells once that datagrams came, so it is remembered here until none is left.
+//! A UDP socket that never waits, or one for pings. `mio` tells once that datagrams came, so it is remembered here until none is left.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{self, SocketAddr};
 
 use mio::net::UdpSocket;
 use mio::{Interest, Registry, Token};
 use rustix::buffer::spare_capacity;
-use rustix::net::{RecvFlags, recvfrom};
+use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, ipproto, recvfrom, socket_with};
 
 /// A UDP socket.
 #[derive(Debug)]
@@ -19,6 +19,18 @@ impl Udp {
     /// One at `address`; a port of 0 is one that is free.
     pub fn bind(address: SocketAddr, registry: &Registry, token: Token) -> io::Result<Self> {
         let mut socket = UdpSocket::bind(address)?;
+        registry.register(&mut socket, token, Interest::READABLE)?;
+        Ok(Self { socket, readable: true })
+    }
+
+    /// One for echo requests and their replies, which the kernel gives to those whom `net.ipv4.ping_group_range` names. What it
+    /// sends and brings are whole messages of ICMP; the kernel writes their identifiers and checksums.
+    pub fn for_pings(is_v4: bool, registry: &Registry, token: Token) -> io::Result<Self> {
+        let (family, protocol) =
+            if is_v4 { (AddressFamily::INET, ipproto::ICMP) } else { (AddressFamily::INET6, ipproto::ICMPV6) };
+        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+        let socket = socket_with(family, SocketType::DGRAM, flags, Some(protocol))?;
+        let mut socket = UdpSocket::from_std(net::UdpSocket::from(socket));
         registry.register(&mut socket, token, Interest::READABLE)?;
         Ok(Self { socket, readable: true })
     }

@@ -37,6 +37,11 @@ impl RunQueue {
     pub fn len(&self) -> usize {
         self.order.len()
     }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
 }
 
 /// Those that have something to do at a time, each at one.

@@ -34,7 +34,7 @@
 //! | `disk`, `writer`, [`store`] | when a file is whole, and which name and permissions it gets; a thread of its own |
 //! | `links`, `metering`, `usage` | which links are open to data, and how much each may still carry |
 //! | `peer_policy`, `policy_exchange` | the same of the other end's links; what both ends tell each other of them |
-//! | `proxying`, `relaying`, `carried` | what becomes of the streams of `weft proxy` and `weft relay` when a connection is lost |
+//! | `proxying`, `tunnelling`, `relaying`, `carried` | what becomes of the streams of `weft proxy` and `weft relay` when a connection is lost |
 //! | `client_rules` | how much each client of a relay may have |
 //! | `setting`, `options` | the driver's settings over sockets; what the user may set |
 //! | `outcome`, `seen`, `qlog`, [`live`] | nothing: reports, the log, and a transfer as a row of a comparison |
@@ -74,6 +74,8 @@ mod session;
 mod setting;
 mod source;
 pub mod store;
+#[cfg(target_os = "linux")]
+mod tunnelling;
 mod usage;
 pub mod wire;
 mod writer;
@@ -89,3 +91,5 @@ pub use relaying::relay;
 pub use seen::{ByClass, ClientProgress, FlowProgress, PathProgress, Seen};
 pub use sending::send;
 pub use setting::OFFERS;
+#[cfg(target_os = "linux")]
+pub use tunnelling::tunnel;

@@ -1,10 +1,10 @@
-//! `weft proxy`: connections of local programs over several links, to an end that relays them.
+//! `weft proxy` and `weft tunnel`: what local programs send over several links, to an end that relays it.
 
 use std::net::SocketAddr;
 
 use weftway_mux::{Limits, Side};
 use weftway_path::{Instant, Span};
-use weftway_relay::{Classes, Proxy, ProxyLimits};
+use weftway_relay::{Classes, Front, Proxy, ProxyLimits};
 
 use super::carried::{Carried, Kept};
 use super::control_stream::AcceptedConnection;
@@ -24,17 +24,26 @@ const SHORT_PAUSE: Span = Span::from_millis(50);
 /// Listens at `ports` for local programs, and has their connections relayed, until the user stops it. `classes` say how
 /// urgent each is. A connection to the relay that is lost is made again, for ever; the first one has to succeed.
 pub fn proxy(ports: &[SocketAddr], classes: Classes, options: Options, watch: Watch<'_>) -> Result<(), Failure> {
+    let limits = ProxyLimits { record: RECORD as usize, ..ProxyLimits::default() };
+    carry(|| Proxy::listen(ports, limits, classes).map_err(Failure::Socket), options, watch)
+}
+
+/// Has what local programs send to a front end relayed.
+pub(super) fn carry<F: Front>(
+    front: impl FnOnce() -> Result<F, Failure>,
+    options: Options,
+    watch: Watch<'_>,
+) -> Result<(), Failure> {
     build(&options.scheduler, None)?;
     weftway_cc::parse(&options.cc).map_err(|error| Failure::Spec(error.to_string()))?;
     let how = (options.scheduler.clone(), options.cc.clone());
-    let limits = ProxyLimits { record: RECORD as usize, ..ProxyLimits::default() };
-    let proxy = Proxy::listen(ports, limits, classes).map_err(Failure::Socket)?;
+    let front = front()?;
     let (mut session, target) = Session::open(options, Role::Proxy, std::path::Path::new("."), watch)?;
     let Some(target) = target else {
-        return Err(Failure::Spec("a proxy connects to a relay, it does not listen for one".to_owned()));
+        return Err(Failure::Spec("this end connects to a relay, it does not listen for one".to_owned()));
     };
-    session.progress.ports = proxy.addresses().collect();
-    Proxying { proxy, target, how, met: false, kept: None }.run(&mut session)
+    session.progress.ports = front.addresses();
+    Proxying { front, target, how, met: false, kept: None }.run(&mut session)
 }
 
 /// The streams of a connection that was lost.
@@ -45,8 +54,8 @@ struct Waiting {
     until: Instant,
 }
 
-struct Proxying {
-    proxy: Proxy,
+struct Proxying<F> {
+    front: F,
     target: Target,
     /// Scheduler and controller.
     how: (String, String),
@@ -56,7 +65,7 @@ struct Proxying {
     kept: Option<Waiting>,
 }
 
-impl Proxying {
+impl<F: Front> Proxying<F> {
     fn run(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
         loop {
             session.progress.state = State::Connecting;
@@ -66,9 +75,9 @@ impl Proxying {
             });
             let outcome = session.connect(&self.target, Role::Proxy).and_then(|accepted| self.serve(session, accepted));
             if self.kept.is_none() {
-                self.proxy.lost(session.net.now());
+                self.front.lost(session.net.now());
             }
-            session.progress.flows = self.proxy.flows().count() as u64;
+            session.progress.flows = self.front.flows().count() as u64;
             self.see(session);
             match outcome {
                 Ok(()) => {}
@@ -121,7 +130,7 @@ impl Proxying {
                 Ok(kept)
             }
             None => {
-                self.proxy.lost(now);
+                self.front.lost(now);
                 Kept::new(Side::Connecting, Limits::default())
             }
         }
@@ -133,21 +142,21 @@ impl Proxying {
             let now = session.net.now();
             carried.on_timer(now, &mut session.net);
             carried.keep_policy(now, session)?;
-            self.proxy.turn(now, Some(carried.mux()));
+            self.front.turn(now, Some(carried.mux()));
             carried.turn(now, &mut session.net)?;
             if session.is_tick(now) {
-                session.progress.flows = self.proxy.flows().count() as u64;
+                session.progress.flows = self.front.flows().count() as u64;
                 self.see(session);
                 session.progress.paths = carried.paths(session);
                 session.tick(now)?;
             }
-            session.wait(carried.next_event().min(self.proxy.next_event()), Some(self.proxy.fd()));
+            session.wait(carried.next_event().min(self.front.next_event()), Some(self.front.fd()));
         }
     }
 
     /// What programs have open, for the user.
     fn see(&self, session: &mut Session<'_>) {
-        session.progress.seen = Seen { refusals: self.proxy.refusals().clone(), ..Seen::of(self.proxy.flows()) };
+        session.progress.seen = Seen { refusals: self.front.refusals().clone(), ..Seen::of(self.front.flows()) };
     }
 
     /// Waits a little before the next connection. Local programs are served all the same: their streams take what they hold, or
@@ -160,9 +169,9 @@ impl Proxying {
                 return Ok(());
             }
             self.kept.take_if(|waiting| waiting.until <= now);
-            self.proxy.turn(now, self.kept.as_mut().map(|waiting| &mut waiting.kept.mux));
+            self.front.turn(now, self.kept.as_mut().map(|waiting| &mut waiting.kept.mux));
             session.tick(now)?;
-            session.wait(until.min(self.proxy.next_event()), Some(self.proxy.fd()));
+            session.wait(until.min(self.front.next_event()), Some(self.front.fd()));
         }
     }
 }

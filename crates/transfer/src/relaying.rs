@@ -1,6 +1,7 @@
 //! `weft relay`: the end with one good link, which dials for the programs of its clients.
 
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::sync::mpsc::Receiver;
 
 use noq_proto::ConnectionHandle;
@@ -22,13 +23,22 @@ use super::setting::{RECORD, build};
 use super::wire::{Role, SessionState};
 
 /// Relays for all clients that show the token, until the user stops it. `policy` says which addresses they may reach, `rules`
-/// how much each may have.
-pub fn relay(policy: Policy, rules: ClientRules, mut options: Options, watch: Watch<'_>) -> Result<(), Failure> {
+/// how much each may have. Tunnels that ask the relay for names ask `names`, or the server that the system asks.
+pub fn relay(
+    policy: Policy,
+    rules: ClientRules,
+    names: Option<SocketAddr>,
+    mut options: Options,
+    watch: Watch<'_>,
+) -> Result<(), Failure> {
     build(&options.scheduler, None)?;
     weftway_cc::parse(&options.cc).map_err(|error| Failure::Spec(error.to_string()))?;
     let how = (options.scheduler.clone(), options.cc.clone());
     let limits = RelayLimits { record: RECORD as usize, ..RelayLimits::default() };
-    let relay = Relay::new(policy, limits).map_err(Failure::Socket)?;
+    let mut relay = Relay::new(policy, limits).map_err(Failure::Socket)?;
+    if let Some(server) = names {
+        relay.set_name_server(server);
+    }
     let identities = options.identities.take();
     let (mut session, _) = Session::open(options, Role::Relay, std::path::Path::new("."), watch)?;
     let mut relaying = Relaying::new(relay, rules, how, identities);

@@ -25,7 +25,7 @@ use super::files::FailedFile;
 use super::manifest::Entry;
 
 /// The version of all this.
-pub const VERSION: u32 = 4;
+pub const VERSION: u32 = 5;
 /// The longest message.
 pub const MAX_MESSAGE: usize = 4 << 20;
 /// The longest message from an end that has not shown its token.

@@ -106,7 +106,7 @@ fn an_end_that_listens_has_no_policy_of_its_own() {
     let other = OtherEnd::Listen { address: ends::here(), identity: Identity::generate().unwrap() };
     let folder = tempfile::tempdir().unwrap();
     let options = over(other, &["127.0.0.1,tier=backup"], &folder.path().join("usage.json"));
-    let failed = relay(Policy::parse::<&str>(&[]).unwrap(), ClientRules::default(), options, &mut |_| true)
+    let failed = relay(Policy::parse::<&str>(&[]).unwrap(), ClientRules::default(), None, options, &mut |_| true)
         .unwrap_err()
         .to_string();
     assert!(failed.contains("for the end that connects"), "{failed}");
@@ -140,7 +140,7 @@ impl Through {
         let options =
             Options { scheduler: "round-robin".to_owned(), tell_every: Span::from_millis(5), ..Options::new(listens) };
         let allowed = Policy::parse(&["127.0.0.0/8"]).unwrap();
-        let relay = Running::start(move |watch| relay(allowed, ClientRules::default(), options, watch));
+        let relay = Running::start(move |watch| relay(allowed, ClientRules::default(), None, options, watch));
         let address = relay.until("the relay", |progress| progress.listening.is_some()).listening.unwrap();
         let options = over(OtherEnd::Connect { addresses: vec![address], pairing }, links, usage);
         let proxy =

@@ -29,6 +29,13 @@ def command(
             "connections=200, memory=64MB; as in laptop,rate=10Mbit/s,connections=50. Repeatable.",
         ),
     ] = None,
+    dns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDR[:PORT]",
+            help="The server of names that is asked for clients with `weft tunnel`. Default: that of this machine.",
+        ),
+    ] = None,
     scheduler: SCHEDULER = "min-rtt",
     cc: CC = "cubic",
     identity: IDENTITY = None,
@@ -48,6 +55,7 @@ def command(
                 other,
                 allow=allow or [],
                 clients=client or [],
+                names=transfer.name_server(dns) if dns else None,
                 paths=local or [],
                 scheduler=scheduler,
                 cc=cc,

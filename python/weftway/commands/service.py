@@ -8,27 +8,37 @@ import typer
 
 from weftway._native import ScenarioError
 
-from . import proxy, relay
+from . import proxy, relay, tunnel
 from .output import err, write
 
-PROGRAMS: dict[str, Callable[..., None]] = {"proxy": proxy.command, "relay": relay.command}
+PROGRAMS: dict[str, Callable[..., None]] = {
+    "proxy": proxy.command,
+    "relay": relay.command,
+    "tunnel": tunnel.command,
+}
 
 
 def command(
     context: typer.Context,
-    program: Annotated[str, typer.Argument(metavar="proxy|relay", help="Its options follow, as without `service`.")],
+    program: Annotated[
+        str, typer.Argument(metavar="proxy|relay|tunnel", help="Its options follow, as without `service`.")
+    ],
     install: Annotated[
         bool, typer.Option("--write", help="Writes the unit for this user's service manager, and starts nothing.")
     ] = False,
 ) -> None:
-    """Prints a systemd unit that runs `weft proxy` or `weft relay` with the given options, hardened and watched.
+    """Prints a systemd unit that runs `weft proxy`, `relay` or `tunnel` with the given options, hardened and watched.
 
     For example: weft service relay --listen 4433 | sudo tee /etc/systemd/system/weft-relay.service
     """
     from weftway import service
 
     if program not in PROGRAMS:
-        raise ScenarioError(f"weft service runs {' or '.join(PROGRAMS)}, not {program}")
+        raise ScenarioError(f"weft service runs {', '.join(PROGRAMS)}, not {program}")
+    if program == "tunnel" and install:
+        raise ScenarioError(
+            "weft service tunnel --write: a tunnel needs root, and a user's service manager has no such rights"
+        )
     options = list(context.args)
     _check(program, options)
     if not install:
@@ -48,10 +58,12 @@ def _check(program: str, options: list[str]) -> None:
     pair = given.get("pair")
     if program == "proxy" and given.get("check") is not None:
         raise ScenarioError("--check starts nothing: it is no service")
-    if program == "proxy" and given.get("to") is None:
-        raise ScenarioError("weft service proxy needs --to HOST:PORT, where `weft relay` listens")
-    if program == "proxy" and (pair is None or pair == "-"):
-        raise ScenarioError("weft service proxy needs --pair FILE: nobody types the line of a service")
+    if given.get("restore"):
+        raise ScenarioError("--restore starts nothing: it is no service")
+    if program != "relay" and given.get("to") is None:
+        raise ScenarioError(f"weft service {program} needs --to HOST:PORT, where `weft relay` listens")
+    if program != "relay" and (pair is None or pair == "-"):
+        raise ScenarioError(f"weft service {program} needs --pair FILE: nobody types the line of a service")
     if pair is not None and str(pair).startswith("weft1-"):
         raise ScenarioError("a pairing line is a password, and a unit is no secret: put it into a file, --pair FILE")
     if pair is not None and not Path(pair).exists():

@@ -41,7 +41,7 @@ pub fn start_relay_for(
     let policy = Policy::parse(&["127.0.0.0/8"]).unwrap();
     let other = OtherEnd::Listen { address: SocketAddr::new(local(1), port), identity };
     let options = Options { tell_every: Span::from_millis(20), identities, ..Options::new(other) };
-    let running = Running::start(move |watch| relay(policy, rules, options, watch));
+    let running = Running::start(move |watch| relay(policy, rules, None, options, watch));
     let address = running.until("the relay to listen", |progress| progress.listening.is_some()).listening.unwrap();
     (running, address)
 }

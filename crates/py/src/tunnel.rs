@@ -1,0 +1,69 @@
+//! IP packets of local programs over several links, for Python.
+
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use weftway_transfer::{Options, Progress, tunnel};
+use weftway_tunnel::Names;
+
+use crate::errors::Error;
+use crate::transfer::{answer, other_end, read_classes, read_links, socket_address};
+
+/// A network device whose packets this program takes. It goes away with its last reference, or when it has been carried.
+#[pyclass(frozen, module = "weftway._native")]
+pub struct Tun {
+    device: Mutex<Option<weftway_emu::Tun>>,
+}
+
+#[pymethods]
+impl Tun {
+    /// Makes the device `name`.
+    #[new]
+    fn new(name: &str) -> Result<Self, Error> {
+        Ok(Self { device: Mutex::new(Some(weftway_emu::Tun::offloading(name)?)) })
+    }
+}
+
+/// Carries what the packets of `device` hold to a relay at one of `addresses`, until it is stopped; each has `mtu` bytes at most.
+/// `names` says who answers questions to servers of names that no relay asks: nobody, the server that the `relay` asks, or the one
+/// at this address and port. The other arguments are those of a proxy.
+#[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "keywords on the Python side")]
+pub fn carry_packets(
+    py: Python<'_>,
+    device: &Bound<'_, Tun>,
+    mtu: usize,
+    names: Option<&str>,
+    addresses: Vec<String>,
+    pairing: &str,
+    paths: Vec<String>,
+    scheduler: String,
+    cc: String,
+    watch: Py<PyAny>,
+    usage: PathBuf,
+    classes: Option<&str>,
+) -> PyResult<()> {
+    let names = match names {
+        None => Names::AsTheyAre,
+        Some("relay") => Names::Relay,
+        Some(server) => Names::Server(socket_address(server)?),
+    };
+    let other = other_end(addresses, Some(pairing), None)?;
+    let classes = read_classes(classes)?;
+    let (paths, terms) = read_links(&paths)?;
+    let options = Options { paths, terms, usage: Some(usage), scheduler, cc, ..Options::new(other) };
+    let device = device.get().device.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let Some(device) = device else { return Err(Error::Vector("the device is carried already".to_owned()).into()) };
+    let mut stopped = Ok(());
+    let result = py.detach(|| {
+        let mut tell = |progress: &Progress| {
+            if stopped.is_ok() {
+                stopped = Python::attach(|py| answer::<Option<bool>>(py, &watch, progress).map(drop));
+            }
+            stopped.is_ok()
+        };
+        tunnel(device.into_fd(), mtu, names, classes, options, &mut tell)
+    });
+    stopped.and(result.map_err(|failure| Error::from(failure).into()))
+}

@@ -1,0 +1,32 @@
+//! `weft tunnel`: IP packets of local programs over several links, to an end that relays what is in them.
+
+use std::hash::{BuildHasher, RandomState};
+use std::os::fd::OwnedFd;
+
+use weftway_relay::{Classes, ProxyLimits};
+use weftway_tunnel::{Names, TunDevice, Tunnel};
+
+use super::options::{Failure, Options, Watch};
+use super::proxying::carry;
+use super::setting::RECORD;
+
+/// Takes the packets that come on a TUN device with offload (`IFF_VNET_HDR`), which may have `mtu` bytes, and has what they carry
+/// relayed, until the user stops it. `names` says who answers questions to servers of names that no relay asks, `classes` how
+/// urgent each connection is.
+pub fn tunnel(
+    device: OwnedFd,
+    mtu: usize,
+    names: Names,
+    classes: Classes,
+    options: Options,
+    watch: Watch<'_>,
+) -> Result<(), Failure> {
+    let limits = ProxyLimits { record: RECORD as usize, ..ProxyLimits::default() };
+    // The only random number of the standard library: nobody else knows it.
+    let seed = RandomState::new().hash_one(0);
+    let open = || {
+        let device = TunDevice::new(device).map_err(Failure::Socket)?;
+        Ok(Tunnel::new(device, mtu, names, limits, classes, seed))
+    };
+    carry(open, options, watch)
+}

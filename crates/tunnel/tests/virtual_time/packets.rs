@@ -1,0 +1,80 @@
+//! Packets that make no sense, and all others.
+
+use proptest::prelude::*;
+use smoltcp::wire::IpProtocol;
+use weftway_path::Span;
+use weftway_tunnel::{Names, PacketCounts};
+
+use crate::datagrams::{datagram, packet};
+use crate::world::{Answer, World};
+
+fn segment(flags: u8) -> Vec<u8> {
+    let mut bytes = vec![0x13, 0x88, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x60, flags, 0xff, 0xff, 0, 0, 0, 0, 2, 4, 5, 180];
+    bytes.extend([7; 30]);
+    bytes
+}
+
+fn samples() -> Vec<Vec<u8>> {
+    let mut all = vec![datagram(5000, "203.0.113.9:53", b"hello"), datagram(5000, "[2001:db8::9]:53", b"hello")];
+    for (to, protocol) in [("203.0.113.9", IpProtocol::Icmp), ("2001:db8::9", IpProtocol::Icmpv6)] {
+        let kind = if protocol == IpProtocol::Icmp { 8 } else { 128 };
+        all.push(packet(to, protocol, &[kind, 0, 0, 0, 1, 2, 0, 1, 9]));
+        // SYN, ACK, FIN, RST, and all of them.
+        all.extend([0x02, 0x10, 0x11, 0x04, 0x3f].map(|flags| packet(to, IpProtocol::Tcp, &segment(flags))));
+    }
+    all
+}
+
+#[test]
+fn what_is_not_carried_is_counted() {
+    let mut world = World::new(Names::Relay);
+    let mut fragment = datagram(5000, "203.0.113.9:53", b"hello");
+    fragment[6] = 0x20;
+    let mut truncated = datagram(5000, "203.0.113.9:53", b"hello");
+    truncated.pop();
+    let to_many = datagram(5000, "224.0.0.251:5353", b"hello");
+    let nobody = datagram(5000, "[fe80::1]:53", b"hello");
+    for bytes in
+        [fragment, truncated, vec![], vec![0x50; 40], to_many, nobody, packet("203.0.113.9", IpProtocol::Igmp, b"")]
+    {
+        world.send(bytes);
+    }
+    assert_eq!(world.tunnel.counts(), PacketCounts { malformed: 3, fragments: 1, others: 3 });
+    assert!(world.tunnel.is_empty());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn whatever_comes_nothing_breaks(
+        changes in prop::collection::vec(
+            (any::<prop::sample::Index>(), any::<prop::sample::Index>(), any::<u8>(), 0usize..90), 1..60
+        ),
+        noise in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..80), 0..20),
+        answer in prop_oneof![Just(Answer::Echo), Just(Answer::Refuse(5)), Just(Answer::Silence)]
+    ) {
+        let mut world = World::new(Names::Relay);
+        world.answer = answer;
+        let samples = samples();
+        for (which, at, byte, end) in changes {
+            let mut bytes = which.get(&samples).clone();
+            let at = at.index(bytes.len());
+            bytes[at] = byte;
+            bytes.truncate(end.max(1));
+            world.packets.borrow_mut().to_tunnel.push_back(bytes);
+            world.packets.borrow_mut().to_tunnel.push_back(which.get(&samples).clone());
+            world.step();
+        }
+        for mut bytes in noise {
+            if let Some(first) = bytes.first_mut() {
+                *first = if *first & 1 == 0 { 0x45 } else { 0x60 };
+            }
+            world.packets.borrow_mut().to_tunnel.push_back(bytes);
+        }
+        world.settle();
+        for _ in 0..40 {
+            world.pass(Span::from_secs(10));
+        }
+    }
+}

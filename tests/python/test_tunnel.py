@@ -1,0 +1,322 @@
+"""`weft tunnel`: what it asks of routes, and programs of all kinds in network namespaces."""
+
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import machine
+import namespaces
+from conftest import Weft
+from ends import ended
+from namespaces import SERVER, Lab
+from test_proxy import until_told
+from weftway import routing
+from weftway.routing import Plan, part
+from weftway.scenario import HOME
+
+RELAY = (("192.0.2.1", 4433), ("2001:db8::1", 4433))
+
+
+@pytest.mark.parametrize(
+    ("text", "rules"),
+    [
+        ("10.0.0.0/8", ["to 10.0.0.0/8"]),
+        ("10.1.2.3", ["to 10.1.2.3/32"]),
+        (":443", ["ipproto tcp dport 443-443", "ipproto udp dport 443-443"]),
+        ("10.0.0.0/8:80-90", [f"to 10.0.0.0/8 ipproto {protocol} dport 80-90" for protocol in ("tcp", "udp")]),
+        ("2001:db8::/32", []),
+        ("[2001:db8::/32]:443", []),
+    ],
+)
+def test_a_part_of_the_traffic_is_said_by_network_and_ports(text: str, rules: list[str]) -> None:
+    assert part(text).selectors(4) == rules
+    to = "to 2001:db8::/32"
+    expected = {":443": rules, "2001:db8::/32": [to]}
+    expected["[2001:db8::/32]:443"] = [f"{to} ipproto {protocol} dport 443-443" for protocol in ("tcp", "udp")]
+    assert part(text).selectors(6) == expected.get(text, [])
+
+
+@pytest.mark.parametrize(
+    "text", ["", ":", "10.0.0.0/33", "example.org", ":0", ":65536", ":9-8", "10.0.0.0/8:", ":a", ":1-2-3"]
+)
+def test_what_is_no_part_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="it is a network, ports, or both"):
+        part(text)
+
+
+def rules(plan: Plan) -> list[str]:
+    """Its rules for IPv4, without their preferences, which go up."""
+    lines = [line.split(maxsplit=4) for line in plan.routes() if line.startswith("-4 rule")]
+    numbers = [int(line[3].split()[0]) if line[3].isdigit() else int(line[4].split()[0]) for line in lines]
+    assert sorted(numbers[1:]) == numbers[1:] and numbers[0] == routing.LAST_RULE
+    return [" ".join(line[4:]).removeprefix(f"{number} ") for line, number in zip(lines, numbers, strict=True)]
+
+
+def test_packets_to_the_relay_go_as_before_and_all_others_to_the_tunnel() -> None:
+    told = rules(Plan("weft0", 1500, RELAY))
+    assert told == [
+        "nop",
+        "to 192.0.2.1 ipproto udp dport 4433 goto 4499",
+        "ipproto udp dport 53 lookup 51877",
+        "ipproto tcp dport 53 lookup 51877",
+        "to 198.18.77.2 lookup 51877",
+        "lookup main suppress_prefixlength 0",
+        "lookup 51877",
+    ]
+    closed = rules(Plan("weft0", 1500, RELAY, kill_switch=True))
+    assert closed == [rule for rule in told if "suppress" not in rule], "not to the network at home either"
+    only = rules(Plan("weft0", 1500, RELAY, only=(part("10.0.0.0/8"),), names=False))
+    assert only == [told[0], told[1], "to 10.0.0.0/8 lookup 51877"]
+
+
+def test_a_kill_switch_lets_out_what_goes_to_the_relay_and_to_the_tunnel() -> None:
+    lines = Plan("weft0", 1500, RELAY, kill_switch=True).filter().splitlines()
+    output = lines[lines.index("chain output {") : lines.index("chain forward {")]
+    behind = output[output.index('oifname "weft0" accept') + 1 :]
+    accepted = ["ip daddr 192.0.2.1 udp dport 4433 accept", "ip6 daddr 2001:db8::1 udp dport 4433 accept"]
+    assert behind == [*accepted, "reject", "}"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], "weft tunnel needs --to HOST:PORT"),
+        (["--restore", "--to", "192.0.2.1"], "--restore goes alone"),
+        (["--to", "192.0.2.1", "--device", "a/b"], "--device a/b"),
+        (["--to", "192.0.2.1", "--device", "x" * 16], "1 to 15 letters"),
+        (["--to", "192.0.2.1", "--dns", "example.org"], "--dns example.org"),
+        (["--to", "192.0.2.1", "--only", "example.org"], "--only example.org"),
+        (["--to", "192.0.2.1", "--classes", "nowhere"], "nowhere"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(weft_here: Weft, line: str, options: list[str], words: str) -> None:
+    told = weft_here(
+        "tunnel", *options, *(["--pair", line] if "--to" in options and "--restore" not in options else [])
+    )
+    assert told.returncode == 2 and words in told.stderr, told.stderr
+
+
+def test_without_rights_it_says_that_it_needs_them(tmp_path: Path, line: str) -> None:
+    command = [*machine.powerless(), *machine.WEFT, "tunnel", "--to", "127.0.0.1:9", "--pair", line]
+    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert told.returncode in (1, 2) and ("needs root" in told.stderr or "CAP_NET_ADMIN" in told.stderr), told.stderr
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    with namespaces.lab(tmp_path) as made:
+        yield made
+
+
+SERVERS = """
+import http.server, socket, threading
+class Page(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.send_header("Content-Length", "3000000")
+        self.end_headers()
+        self.wfile.write(b"weft" * 750000)
+    def log_message(self, *_): pass
+class Web(http.server.ThreadingHTTPServer):
+    address_family = socket.AF_INET6
+def echo(family, address, port):
+    with socket.socket(family, socket.SOCK_DGRAM) as own:
+        own.bind((address, port))
+        while True:
+            data, other = own.recvfrom(65536)
+            own.sendto(data, other)
+for port in (7000, 53):
+    threading.Thread(target=echo, args=(socket.AF_INET, "203.0.113.9", port)).start()
+threading.Thread(target=echo, args=(socket.AF_INET6, "2001:db8:9::9", 7000)).start()
+web = Web(("::", 8000), Page)
+print("there", flush=True)
+web.serve_forever()
+"""
+
+PAGE = """
+import sys, urllib.request
+try:
+    print(len(urllib.request.urlopen(sys.argv[1], timeout=20).read()))
+except OSError as error:
+    print(getattr(error, "reason", error))
+"""
+
+DATAGRAM = """
+import socket, sys
+host, port, length, device = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
+with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM) as own:
+    if device:
+        own.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device[0].encode())
+    own.settimeout(2)
+    try:
+        own.sendto(b"x" * length, (host, port))
+        data, other = own.recvfrom(65536)
+        print(len(data), other[0])
+    except OSError as error:
+        print(error)
+"""
+
+PING = """
+import socket, struct, sys
+with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as own:
+    own.settimeout(5)
+    head = struct.pack(">BBHHH", 8, 0, 0, 77, 1) + b"data"
+    total = sum(struct.unpack(">6H", head))
+    head = head[:2] + struct.pack(">H", ~(total + (total >> 16)) & 0xffff) + head[4:]
+    own.sendto(head, (sys.argv[1], 0))
+    while True:
+        data = own.recv(1000)[20:]
+        if data[0] in (0, 3):
+            print(data[0], data[1], data[4:].hex() if data[0] == 0 else "")
+            break
+"""
+
+
+def web(family: int) -> str:
+    return f"http://{SERVER[family] if family == 4 else f'[{SERVER[family]}]'}:8000/"
+
+
+def begin(lab: Lab, line: str, *options: str) -> tuple[subprocess.Popen[str], subprocess.Popen[str]]:
+    """Servers, a relay, and a tunnel that is connected: the last two."""
+    servers = lab.start(lab.far, machine.WEFT[0], "-c", SERVERS)
+    assert servers.stdout and servers.stdout.readline() == "there\n"
+    allow = ("--allow", "203.0.113.0/24", "--allow", "2001:db8:9::/64")
+    relay = lab.weft(lab.far, "relay", "--listen", "4433", "--identity", "me", *allow, "--dns", SERVER[4])
+    until_told(relay, "listening at")
+    return relay, connected(lab, line, *options)
+
+
+def connected(lab: Lab, line: str, *options: str) -> subprocess.Popen[str]:
+    paths = ("--path", "10.9.1.1", "--path", "10.9.2.1")
+    tunnel = lab.weft(lab.near, "tunnel", "--to", "10.9.1.2:4433", "--pair", line, *paths, *options)
+    until_told(tunnel, "connected to the relay")
+    return tunnel
+
+
+@namespaces.tunnels
+def test_programs_of_all_kinds_go_through_it(lab: Lab, line: str) -> None:
+    lab.run(lab.far, "sysctl", "-w", "net.ipv4.ping_group_range=0 2147483647")
+    # Nothing goes beside it: the machine has no other way to the servers.
+    lab.run(lab.near, "ip", "route", "delete", "default")
+    lab.run(lab.near, "ip", "-6", "route", "delete", "default")
+    begin(lab, line)
+    for family in (4, 6):
+        assert lab.python(lab.near, PAGE, web(family)) == "3000000"
+        assert "refused" in lab.python(lab.near, PAGE, web(family).replace("8000", "8001"))
+        # The longest has a packet of 1500 bytes.
+        for length in (1, 1200, 1472 if family == 4 else 1452):
+            assert lab.python(lab.near, DATAGRAM, SERVER[family], "7000", str(length)) == f"{length} {SERVER[family]}"
+    assert lab.python(lab.near, PAGE, "http://10.77.0.1/").endswith("No route to host"), "the relay does not allow it"
+    assert lab.python(lab.near, PING, SERVER[4]).split() == ["0", "0", "004d0001" + b"data".hex()]
+    # Whichever server of names is asked in a private network, the relay's answers in its place.
+    assert lab.python(lab.near, DATAGRAM, "192.168.7.7", "53", "20") == "20 192.168.7.7"
+    assert lab.python(lab.near, DATAGRAM, "198.18.77.2", "53", "20") == "20 198.18.77.2"
+
+
+@namespaces.tunnels
+def test_a_relay_that_may_not_ping_lets_programs_know(lab: Lab, line: str) -> None:
+    lab.run(lab.far, "sysctl", "-w", "net.ipv4.ping_group_range=1 0")
+    begin(lab, line)
+    assert lab.python(lab.near, PING, SERVER[4]).split() == ["3", "13"]
+
+
+@namespaces.tunnels
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+def test_routes_are_as_they_were_after_any_end(lab: Lab, line: str, end: signal.Signals) -> None:
+    # The kernel drops what comes from elsewhere than where an answer would go.
+    lab.run(lab.near, "sysctl", "-w", "net.ipv4.conf.near1.rp_filter=1")
+    before = lab.routes()
+    _, tunnel = begin(lab, line)
+    assert lab.python(lab.near, PAGE, web(4)) == "3000000"
+    assert "51877" in lab.routes()
+    tunnel.send_signal(end)
+    status, _, said = ended(tunnel)
+    # Without a kill switch it goes on without the tunnel at once.
+    assert lab.python(lab.near, PAGE, web(4)) == "3000000"
+    if end == signal.SIGKILL:
+        assert lab.run(lab.near, *machine.WEFT, "tunnel", "--restore").stderr == "restored\n"
+    else:
+        assert (status, said) == (130, "weft: stopped the tunnel\n")
+    assert lab.routes() == before
+    assert lab.run(lab.near, *machine.WEFT, "tunnel", "--restore").stderr == "there was nothing to restore\n"
+
+
+@namespaces.tunnels
+def test_a_tunnel_after_one_that_was_killed_takes_its_place(lab: Lab, line: str) -> None:
+    before = lab.routes()
+    _, tunnel = begin(lab, line)
+    tunnel.kill()
+    tunnel.wait()
+    tunnel = connected(lab, line)
+    assert lab.python(lab.near, PAGE, web(4)) == "3000000"
+    second = lab.run(lab.near, *machine.WEFT, "tunnel", "--to", "10.9.1.2:4433", "--pair", line)
+    assert (second.returncode, second.stderr) == (2, "weft: a tunnel runs already: there is one at a time\n")
+    tunnel.send_signal(signal.SIGTERM)
+    ended(tunnel)
+    assert lab.routes() == before
+
+
+@namespaces.tunnels
+def test_nothing_goes_beside_a_tunnel_with_a_kill_switch(lab: Lab, line: str) -> None:
+    if lab.run(lab.near, "nft", "list", "ruleset").returncode != 0:
+        pytest.skip("nft is not here")
+    beside = [
+        # By the default route, to the network at home, and bound to a link.
+        (SERVER[4], "7000", "20"),
+        (SERVER[6], "7000", "20"),
+        (SERVER[4], "7000", "20", "near1"),
+        (SERVER[6], "7000", "20", "near1"),
+        (SERVER[4], "7000", "20", "near2"),
+    ]
+    _, tunnel = begin(lab, line, "--kill-switch")
+    assert lab.python(lab.near, PAGE, web(4)) == "3000000"
+    for where in beside[2:]:
+        assert "not permitted" in lab.python(lab.near, DATAGRAM, *where)
+    tunnel.kill()
+    tunnel.wait()
+    for where in beside:
+        assert "not permitted" in lab.python(lab.near, DATAGRAM, *where), where
+    assert lab.python(lab.near, PAGE, web(4)) not in ("3000000", "")
+    # Another one goes on with it, and one that fails leaves it closed.
+    failed = lab.run(lab.near, *machine.WEFT, "tunnel", "--kill-switch", "--to", "10.9.1.2:4433", "--pair", wrong(line))
+    assert failed.returncode == 1, failed.stderr
+    assert "not permitted" in lab.python(lab.near, DATAGRAM, *beside[0])
+    tunnel = connected(lab, line, "--kill-switch")
+    assert lab.python(lab.near, PAGE, web(4)) == "3000000"
+    tunnel.kill()
+    tunnel.wait()
+    assert lab.run(lab.near, *machine.WEFT, "tunnel", "--restore").stderr == "restored\n"
+    for where in beside[:4]:
+        assert lab.python(lab.near, DATAGRAM, *where) == f"20 {where[0]}"
+
+
+def wrong(line: str) -> str:
+    """A line of the same machine whose token is another one."""
+    return line[:-4] + ("abcd" if not line.endswith("abcd") else "efgh")
+
+
+@namespaces.tunnels
+def test_only_a_part_goes_through_it(lab: Lab, line: str) -> None:
+    begin(lab, line, "--only", f"{SERVER[4]}:8000")
+    through, beside = (
+        lab.run(lab.near, "ip", "route", "get", SERVER[4], "ipproto", "tcp", "dport", port).stdout
+        for port in ("8000", "8001")
+    )
+    assert "weft0" in through and "near1" in beside
+    assert lab.python(lab.near, PAGE, web(4)) == "3000000"
+    assert lab.python(lab.near, DATAGRAM, SERVER[4], "7000", "20") == f"20 {SERVER[4]}"
+
+
+@pytest.mark.realtime
+@machine.emulation
+@namespaces.tunnels
+def test_the_how_to_works_over_emulated_links(tmp_path: Path) -> None:
+    (printed,) = machine.follow(HOME / "docs/how-to/tunnel.md", tmp_path)
+    got, route, *rest = printed.splitlines()
+    assert got.startswith("200 ") and "dev weft0 table 51877" in route
+    assert "weft: stopped the tunnel" in rest
+    # The rules of the emulated links are there again, and no others.
+    assert not any("51877" in line for line in rest) and any("from 10.0.1.1" in line for line in rest)
