@@ -30,7 +30,7 @@ BAR = "\\|"
 BAR_IN_CODE = re.compile(r"`(?P<code>[^`\n]*\\\|[^`\n]*)`")
 """Code in a table with a bar, which only GitHub takes back to a bar."""
 
-WORKER = ROOT / "site/vendor/iframe-worker.js"
+WORKER = ROOT / "site/worker.js"
 WORKER_ELSEWHERE = "https://unpkg.com/iframe-worker/shim"
 """The script without which a page on the disk has no search, and where the generator would load it from."""
 
