@@ -114,6 +114,8 @@ impl Mux {
         }
         let credit = stream.outgoing.credit();
         let count = (bytes.len() as u64).min(credit).min(room) as usize;
+        let is_cut = stream.outgoing.waiting() == 0;
+        stream.is_endless = count < bytes.len() || (stream.is_endless && !is_cut);
         if count < bytes.len() {
             stream.writer_waits = if credit <= room { WriterWaits::Credit } else { WriterWaits::Memory };
             if credit > room && !stream.in_writers {

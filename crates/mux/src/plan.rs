@@ -10,7 +10,7 @@ use crate::frame::{Frame, LARGEST_PIECE, stream_head};
 use crate::id::StreamId;
 use crate::limits::{CONTROL_FRAMES, LARGEST_RECORD, MOST_FRAMES};
 use crate::mux::Mux;
-use crate::stream::{Opening, Stream, WriterWaits};
+use crate::stream::{Opening, Stream};
 
 /// A piece of a stream is not cut shorter than this to fill a record.
 const LEAST_PIECE: usize = 64;
@@ -39,7 +39,7 @@ pub struct Plan {
     /// How many bytes.
     pub bytes: usize,
     /// What the first bytes of the application's in it belong to, at places as if it were sent alone from here on; none of
-    /// a stream whose writer waits to write more, for nobody knows where that ends.
+    /// a stream whose writer had to wait since the last time that all was cut, for nobody knows where that ends.
     pub message: Option<Option<Message>>,
 }
 
@@ -146,7 +146,7 @@ impl Mux {
         if let Some((run, _)) = piece.filter(|&(_, bytes)| bytes > 0) {
             plan.message.get_or_insert_with(|| {
                 let deadline = stream.deadline.map(|span| run.written + span);
-                (stream.writer_waits == WriterWaits::No).then(|| self.message(class, run.written, deadline, run.left))
+                (!stream.is_endless).then(|| self.message(class, run.written, deadline, run.left))
             });
         }
         plan.bytes += opening + piece.map_or(0, |(run, bytes)| stream_head(id, run.at) + bytes);

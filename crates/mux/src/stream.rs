@@ -63,6 +63,8 @@ pub struct Stream {
     pub writer_waits: WriterWaits,
     /// It is in the queue of those that wait for memory.
     pub in_writers: bool,
+    /// Its writer had to wait since the last time that all was cut: nobody knows where what it writes ends.
+    pub is_endless: bool,
 }
 
 impl Stream {
@@ -84,6 +86,7 @@ impl Stream {
             reader_waits: false,
             writer_waits: WriterWaits::No,
             in_writers: false,
+            is_endless: false,
         }
     }
 

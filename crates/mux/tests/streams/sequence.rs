@@ -118,9 +118,32 @@ fn where_a_writer_waits_to_write_more_no_message_ends() {
     while let Some(record) = there.cut(NOW, 1000) {
         receive(&mut here, &record);
     }
-    // Credit came: now the rest is written whole, and ends.
+    // Credit came, and nothing waits: now the rest is written whole, and ends.
     assert_eq!(here.write(NOW, bulk, Payload::from_static(&[0; 1000])), Ok(1000));
     assert!(here.peek(NOW, 1000).unwrap().message.is_some());
+}
+
+/// A writer that is as fast as this end's memory lets it: after each wait it writes what it has read meanwhile, whole.
+#[test]
+fn what_a_writer_writes_after_a_wait_is_no_message_while_older_bytes_are_left() {
+    let [mut here, _] =
+        pair(Limits { first_credit: Bytes::new(1 << 20), send: Bytes::new(64 << 10), streams: 4, ..Limits::default() });
+    let bulk = here.open(NOW, 2, b"", None).unwrap();
+    let acked = |here: &mut Mux| {
+        let record = here.cut(NOW, 1000)?;
+        here.acked(record.place);
+        Some(record)
+    };
+    let taken = here.write(NOW, bulk, Payload::from(vec![0; 100_000])).unwrap();
+    assert!(taken < 100_000);
+    while here.poll_ready() != Some(Ready::Write(bulk)) {
+        acked(&mut here).unwrap();
+    }
+    assert_eq!(here.write(NOW, bulk, Payload::from_static(&[0; 2000])), Ok(2000));
+    assert_eq!(here.peek(NOW, 1000).unwrap().message, None, "older bytes are left");
+    while acked(&mut here).is_some() {}
+    assert_eq!(here.write(NOW, bulk, Payload::from_static(&[0; 2000])), Ok(2000));
+    assert!(here.peek(NOW, 1000).unwrap().message.is_some(), "all is cut: this may be all that there is");
 }
 
 #[test]
