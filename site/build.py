@@ -49,6 +49,7 @@ SETTINGS = {
     "site_description": "Compare the packet schedulers of Multipath TCP and Multipath QUIC",
     "docs_dir": "pages",
     "site_dir": "site",
+    "extra_css": ["extra.css"],
     "use_directory_urls": False,  # pages open from the disk, too
 }
 
@@ -84,12 +85,13 @@ def prepare(folder: Path) -> Path:
     pages = folder / "pages"
     shutil.rmtree(pages, ignore_errors=True)
     shutil.copytree(DOCS, pages)
+    shutil.copy(ROOT / "site/extra.css", pages)
     for page in pages.glob("**/*.md"):
         text = FENCE.sub(r"\1", page.read_text(encoding="utf-8"))
         text = BAR_IN_CODE.sub(lambda match: f"<code>{html.escape(match['code']).replace(BAR, '&#124;')}</code>", text)
         page.write_text(led(text, page.relative_to(pages).parent.as_posix()), encoding="utf-8")
     settings = folder / "zensical.toml"
-    head = [f"{key} = {json.dumps(value)}" for key, value in SETTINGS.items()]
+    head = [f"{key} = {_toml(value)}" for key, value in SETTINGS.items()]
     theme = ["[project.theme]", "font = false", f"features = {json.dumps(FEATURES)}"]
     text = "\n".join(["[project]", *head, f"nav = {_toml(navigation())}", *theme, REST % REPOSITORY])
     settings.write_text(text, encoding="utf-8")

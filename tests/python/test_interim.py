@@ -5,14 +5,15 @@ from typing import Any
 
 from rich.console import Console
 
-from weftway import comparison, plan
+from weftway import comparison, plan, rank
 from weftway.backends import Row
 from weftway.interim import Interim
 from weftway.job import Job
+from weftway.rank.so_far import SoFar
 from weftway.scenario import load
 
 
-def lines(so_far: Interim) -> list[list[str]]:
+def lines(so_far: Interim | SoFar) -> list[list[str]]:
     console = Console(width=120)
     with console.capture() as text:
         console.print(so_far.table())
@@ -62,3 +63,24 @@ def test_a_comparison_tells_each_row_once_kept_ones_too(small: Path, tmp_path: P
         heard.clear()
         comparison.execute(chosen, 1, tmp_path / "out", heard=hear)
         assert sorted(heard) == sorted(job.key for job in chosen.jobs)
+
+
+def test_a_ranking_tells_costs_over_those_of_min_rtt_in_the_same_run() -> None:
+    so_far = SoFar()
+    for cell, scheduler, cost in (
+        *(("one", "min-rtt", 100.0), ("one", "ecf", 50.0), ("two", "ecf", 80.0), ("two", "min-rtt", 10.0)),
+        *(("one", "blest", 200.0), ("three", "blest", 7.0)),  # of the third cell, nothing of min-RTT is known
+    ):
+        so_far.add(cell, 0, scheduler, cost)
+    # 0.5 and 8 are 2 on the geometric mean.
+    _, _, *rows = lines(so_far)
+    assert rows == [["min-rtt", "1.000", "2", "▅▅"], ["ecf", "2.000", "2", "▃█"], ["blest", "2.000", "1", "█"]]
+
+
+def test_a_ranking_tells_each_run_of_a_scheduler_once_kept_ones_too(small: Path, tmp_path: Path) -> None:
+    heard: list[tuple[str, int, str]] = []
+    for names in ("min-rtt,ecf", "min-rtt,ecf,blest"):
+        heard.clear()
+        request = rank.Request([str(small)], seeds="0..2", schedulers=names)
+        rank.run(request, 1, tmp_path / "out", heard=lambda cell, seed, name, cost: heard.append((cell, seed, name)))
+        assert sorted(heard) == sorted((heard[0][0], seed, name) for seed in (0, 1) for name in names.split(","))

@@ -44,12 +44,14 @@ def command(
     from weftway import rank
     from weftway.progress import Bar
     from weftway.rank import page, ranking
+    from weftway.rank.so_far import SoFar
     from weftway.report import printed
 
     request = rank.Request(on, cells, seeds, seed, schedulers, candidate, split, sets or [], clairvoyant)
     # What a scheduler in Python prints is no result.
-    with interruptible(), redirect_stdout(sys.stderr), Bar(err) as bar:
-        found = rank.run(request, jobs, folder, bar.tell)
+    so_far = SoFar()
+    with interruptible(), redirect_stdout(sys.stderr), Bar(err, above=so_far.table) as bar:
+        found = rank.run(request, jobs, folder, bar.tell, so_far.add if err.is_terminal else None)
     shown = page.ranked(found)
     written = page.write(found, shown, folder) if folder else None
     for line in found.skipped:

@@ -1,7 +1,7 @@
 """Runs every scheduler in every cell, keeps what is finished, and hands the numbers to `standing`."""
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -92,8 +92,16 @@ class Field:
     candidate: SchedulerSpec | None
 
 
+Heard = Callable[[str, int, str, float], None]
+"""Told what each run cost: its cell, seed, scheduler and cost."""
+
+
 def run(
-    request: Request, jobs: int | None = None, out: Path | None = None, progress: Progress | None = None
+    request: Request,
+    jobs: int | None = None,
+    out: Path | None = None,
+    progress: Progress | None = None,
+    heard: Heard | None = None,
 ) -> Ranking:
     """Runs what is not kept in `out` already, on `jobs` threads, and judges."""
     numbers = seeds.parse(request.seeds)
@@ -106,7 +114,7 @@ def run(
     if base and base.rule:
         raise ScenarioError(f"candidate `{base.name}`: a clairvoyant cannot start from a scheduler in Python")
     every = cells.read(request.on, request.cells, request.seed, request.split, request.set, out)
-    runner = _Runner(every, named.every, numbers, out, progress or (lambda done, total: None), base)
+    runner = _Runner(every, named.every, numbers, out, progress or (lambda done, total: None), base, heard)
     rows = runner.run(jobs or os.cpu_count() or 1)
     found = _judged(every, named, rows)
     kept = Store(out).finish(rows) if out and rows else Finished(rows)
@@ -164,8 +172,9 @@ class _Runner:
         out: Path | None,
         tell: Progress,
         clairvoyant: SchedulerSpec | None,
+        heard: Heard | None,
     ) -> None:
-        self._clairvoyant = clairvoyant
+        self._clairvoyant, self._heard = clairvoyant, heard
         self._cells, self._field, self._numbers, self._out, self._tell = every, field, numbers, out, tell
         (self._single,) = specs.parse(REFERENCE)
         self._store = Store(out) if out else None
@@ -191,6 +200,9 @@ class _Runner:
     def _some(self, some: Sequence[Cell], threads: int) -> list[Row]:
         planned = [(job, about) for cell in some for job, about in self._jobs(cell)]
         results = {job.key: needed(self._kept[job.key]) for job, _ in planned if job.key in self._kept}
+        for job, about in planned:
+            if job.key in results:
+                self._tell_cost(job, about, results[job.key])
         self._finished(len(results))
         todo = {job.key: (job, about) for job, about in planned if job.key not in results}
         for job, result in comparison.results([job for job, _ in todo.values()], threads, singles=False):
@@ -199,6 +211,7 @@ class _Runner:
                     self.skipped.append(f"{job.scheduler.name}: {result.reason}")
                 else:
                     results[job.key] = needed(result)
+                    self._tell_cost(*todo[job.key], results[job.key])
                     if self._store:
                         self._store.keep(job.key, _row(*todo[job.key], results[job.key]))
                 self._finished(1)
@@ -243,6 +256,12 @@ class _Runner:
                         self._store.keep(keys[job.seed], row(job))
                     self._finished(1)
         return [row(job) for job in jobs]
+
+    def _tell_cost(self, job: Job, about: Row, result: Row) -> None:
+        """Runs over one path are nobody's."""
+        if self._heard and about["path"] is None:
+            cell: Cell = about["cell"]
+            self._heard(cell.name, job.seed, about["scheduler"], cost(result, cell.workload))
 
     def _finished(self, count: int) -> None:
         self._done += count

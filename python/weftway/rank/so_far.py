@@ -1,0 +1,46 @@
+"""What has come of a ranking so far: a table for those who wait for the rest."""
+
+import math
+from collections import defaultdict
+
+from rich.table import Table
+
+from weftway.baselines import REFERENCE
+from weftway.interim import MOST_LINES, MOST_RUNS
+from weftway.listing import bars, plain_table
+
+TWICE = 2.0
+"""The ratio that the highest bar stands for, and those above it."""
+
+
+class SoFar:
+    """Takes costs as they come."""
+
+    def __init__(self) -> None:
+        self._costs: dict[tuple[str, int], dict[str, float]] = defaultdict(dict)
+
+    def add(self, cell: str, seed: int, scheduler: str, cost: float) -> None:
+        """A run has finished."""
+        self._costs[cell, seed][scheduler] = cost
+
+    def table(self) -> Table:
+        """The geometric mean of costs over those of min-RTT in the same cell with the same seed, the best first."""
+        names = dict.fromkeys(name for costs in self._costs.values() for name in costs)
+        reference = REFERENCE if REFERENCE in names else next(iter(names), REFERENCE)
+        ratios: dict[str, list[float]] = {name: [] for name in names}
+        for costs in self._costs.values():
+            for name, cost in costs.items():
+                if reference in costs:
+                    ratios[name].append(cost / costs[reference])
+        means = {name: math.exp(sum(map(math.log, some)) / len(some)) for name, some in ratios.items() if some}
+        table = plain_table(f"cost over that of {reference} so far, geometric mean")
+        table.add_column("scheduler", no_wrap=True)
+        for head in ("cost", "runs"):
+            table.add_column(head, justify="right", no_wrap=True)
+        table.add_column(f"each run, the latest on the right; the highest: {TWICE:g} and more", no_wrap=True)
+        ranked = sorted(means, key=means.__getitem__)
+        for name in ranked[:MOST_LINES]:
+            table.add_row(name, f"{means[name]:.3f}", str(len(ratios[name])), bars(ratios[name][-MOST_RUNS:], TWICE))
+        if len(ranked) > MOST_LINES:
+            table.caption = f"and {len(ranked) - MOST_LINES} more"
+        return table
