@@ -274,6 +274,16 @@ def test_a_tunnel_after_one_that_was_killed_takes_its_place(lab: Lab, line: str)
 
 
 @namespaces.tunnels
+def test_a_tunnel_whose_device_is_taken_away_ends(lab: Lab, line: str) -> None:
+    before = lab.routes()
+    _, tunnel = begin(lab, line)
+    lab.run(lab.near, "ip", "link", "delete", "weft0")
+    status, _, said = ended(tunnel)
+    assert (status, said) == (1, "weft: the network device is gone\n")
+    assert lab.routes() == before
+
+
+@namespaces.tunnels
 def test_nothing_goes_beside_a_tunnel_with_a_kill_switch(lab: Lab, line: str) -> None:
     if lab.run(lab.near, "nft", "list", "ruleset").returncode != 0:
         pytest.skip("nft is not here")

@@ -472,4 +472,8 @@ impl<D: Device> Front for Tunnel<D> {
     fn refusals(&self) -> &BTreeMap<&'static str, u64> {
         &self.refusals
     }
+
+    fn failure(&self) -> Option<&str> {
+        self.device.is_gone().then_some("the network device is gone")
+    }
 }
