@@ -128,6 +128,12 @@ def echo(family, address, port):
         while True:
             data, other = own.recvfrom(65536)
             own.sendto(data, other)
+def names():
+    with socket.create_server(("203.0.113.9", 53)) as server:
+        while True:
+            own = server.accept()[0]
+            own.sendall(own.recv(100))
+threading.Thread(target=names).start()
 for port in (7000, 53):
     threading.Thread(target=echo, args=(socket.AF_INET, "203.0.113.9", port)).start()
 threading.Thread(target=echo, args=(socket.AF_INET6, "2001:db8:9::9", 7000)).start()
@@ -157,6 +163,13 @@ with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SO
         print(len(data), other[0])
     except OSError as error:
         print(error)
+"""
+
+CONNECTION = """
+import socket, sys
+with socket.create_connection((sys.argv[1], 53), timeout=10) as own:
+    own.sendall(b"question")
+    print(own.recv(100).decode())
 """
 
 PING = """
@@ -214,6 +227,7 @@ def test_programs_of_all_kinds_go_through_it(lab: Lab, line: str) -> None:
     # Whichever server of names is asked in a private network, the relay's answers in its place.
     assert lab.python(lab.near, DATAGRAM, "192.168.7.7", "53", "20") == "20 192.168.7.7"
     assert lab.python(lab.near, DATAGRAM, "198.18.77.2", "53", "20") == "20 198.18.77.2"
+    assert lab.python(lab.near, CONNECTION, "192.168.7.7") == "question"
 
 
 @namespaces.tunnels
@@ -256,6 +270,16 @@ def test_a_tunnel_after_one_that_was_killed_takes_its_place(lab: Lab, line: str)
     assert (second.returncode, second.stderr) == (2, "weft: a tunnel runs already: there is one at a time\n")
     tunnel.send_signal(signal.SIGTERM)
     ended(tunnel)
+    assert lab.routes() == before
+
+
+@namespaces.tunnels
+def test_a_tunnel_whose_device_is_taken_away_ends(lab: Lab, line: str) -> None:
+    before = lab.routes()
+    _, tunnel = begin(lab, line)
+    lab.run(lab.near, "ip", "link", "delete", "weft0")
+    status, _, said = ended(tunnel)
+    assert (status, said) == (1, "weft: the network device is gone\n")
     assert lab.routes() == before
 
 

@@ -181,6 +181,7 @@ impl Classes {
     pub fn of(&self, purpose: &Purpose) -> Class {
         match purpose {
             Purpose::Connection(target) => self.decide(Transport::Tcp, target).class,
+            Purpose::NamesByTcp => Class::Interactive,
             Purpose::Datagrams | Purpose::Echo | Purpose::Names => Class::Realtime,
         }
     }

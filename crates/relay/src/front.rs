@@ -33,6 +33,11 @@ pub trait Front {
 
     /// What programs were refused, by its name, and how often.
     fn refusals(&self) -> &BTreeMap<&'static str, u64>;
+
+    /// Why there will be no more programs, if that is so.
+    fn failure(&self) -> Option<&str> {
+        None
+    }
 }
 
 impl Front for Proxy {

@@ -249,7 +249,7 @@ impl Local {
         }
         let early = std::mem::take(&mut self.input);
         self.stage = match request.purpose {
-            Purpose::Connection(_) => {
+            Purpose::Connection(_) | Purpose::NamesByTcp => {
                 let mut words = std::mem::take(&mut self.output);
                 words.extend(request.protocol.connected());
                 Stage::Joined(request.purpose, id, Flow::new(id, Bytes::copy_from_slice(&early), words.into()))

@@ -279,6 +279,14 @@ impl Relay {
                 Some(Purpose::Connection(target)) if has_room => {
                     Remote::new(now, client, (id, class), target, &self.policy)
                 }
+                Some(Purpose::NamesByTcp) if has_room => match self.name_server.or_else(server_of_system) {
+                    Some(server) => Remote::to_name_server(now, client, (id, class), server),
+                    None => {
+                        let _ = mux.reset(id, Refusal::HostUnreachable.code().into());
+                        current.refuse(Refusal::HostUnreachable);
+                        continue;
+                    }
+                },
                 Some(purpose) if has_room && current.associations < self.limits.associations => {
                     match kind(&purpose, self.name_server, self.poller.registry()) {
                         Ok(kind) => Remote::for_datagrams(client, id, kind, self.limits.record),
@@ -361,7 +369,7 @@ fn kind(purpose: &Purpose, name_server: Option<SocketAddr>, registry: &Registry)
             Ok(_) => Ok(Kind::Echo),
             Err(_) => Err(Refusal::Command),
         },
-        Purpose::Connection(_) => Err(Refusal::TooMany),
+        Purpose::Connection(_) | Purpose::NamesByTcp => Err(Refusal::TooMany),
     }
 }
 

@@ -66,6 +66,12 @@ impl Remote {
         Self { client, id, purpose: Purpose::Connection(target), class, port, stage, by: now + DIAL }
     }
 
+    /// The same to the relay's own server of names, whatever the policy says.
+    pub fn to_name_server(now: Instant, client: ClientId, (id, class): (StreamId, Class), server: SocketAddr) -> Self {
+        let (port, stage) = (server.port(), Stage::Dial(Dial::new(vec![server])));
+        Self { client, id, purpose: Purpose::NamesByTcp, class, port, stage, by: now + DIAL }
+    }
+
     /// The same for datagrams of this kind, in records of `record` bytes.
     pub fn for_datagrams(client: ClientId, id: StreamId, kind: Kind, record: usize) -> Self {
         let stage = Stage::Associated(Box::new(RemoteUdp::new(id, kind, record)));

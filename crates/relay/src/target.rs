@@ -11,6 +11,7 @@ use thiserror::Error;
 const DATAGRAMS: &str = "udp:";
 const ECHO: &str = "echo:";
 const NAMES: &str = "dns:";
+const NAMES_BY_TCP: &str = "dns:tcp";
 /// The longest name of the DNS (RFC 1035), and the longest of its labels.
 const LONGEST_NAME: usize = 253;
 const LONGEST_LABEL: usize = 63;
@@ -106,6 +107,8 @@ pub enum Purpose {
     Echo,
     /// The same for datagrams that all lead to the server of names that the relay itself asks, wherever they say.
     Names,
+    /// A connection to that server.
+    NamesByTcp,
 }
 
 impl FromStr for Purpose {
@@ -116,6 +119,7 @@ impl FromStr for Purpose {
             DATAGRAMS => Ok(Self::Datagrams),
             ECHO => Ok(Self::Echo),
             NAMES => Ok(Self::Names),
+            NAMES_BY_TCP => Ok(Self::NamesByTcp),
             _ => text.parse().map(Self::Connection),
         }
     }
@@ -128,6 +132,7 @@ impl fmt::Display for Purpose {
             Self::Datagrams => f.write_str(DATAGRAMS),
             Self::Echo => f.write_str(ECHO),
             Self::Names => f.write_str(NAMES),
+            Self::NamesByTcp => f.write_str(NAMES_BY_TCP),
         }
     }
 }
@@ -175,9 +180,13 @@ mod tests {
 
     #[test]
     fn a_stream_for_datagrams_is_taken_for_no_target() {
-        for purpose in
-            [Purpose::Datagrams, Purpose::Echo, Purpose::Names, Purpose::Connection(Target::new("udp", 80).unwrap())]
-        {
+        for purpose in [
+            Purpose::Datagrams,
+            Purpose::Echo,
+            Purpose::Names,
+            Purpose::NamesByTcp,
+            Purpose::Connection(Target::new("udp", 80).unwrap()),
+        ] {
             assert_eq!(purpose.to_string().parse(), Ok(purpose));
         }
         assert_eq!(DATAGRAMS.parse::<Target>(), Err(TargetError::Port));

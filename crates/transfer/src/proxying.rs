@@ -144,6 +144,7 @@ impl<F: Front> Proxying<F> {
             carried.keep_policy(now, session)?;
             self.front.turn(now, Some(carried.mux()));
             carried.turn(now, &mut session.net)?;
+            self.check()?;
             if session.is_tick(now) {
                 session.progress.flows = self.front.flows().count() as u64;
                 self.see(session);
@@ -152,6 +153,11 @@ impl<F: Front> Proxying<F> {
             }
             session.wait(carried.next_event().min(self.front.next_event()), Some(self.front.fd()));
         }
+    }
+
+    /// Ends when no more programs will come.
+    fn check(&self) -> Result<(), Failure> {
+        self.front.failure().map_or(Ok(()), |why| Err(Failure::Socket(std::io::Error::other(why))))
     }
 
     /// What programs have open, for the user.
@@ -170,6 +176,7 @@ impl<F: Front> Proxying<F> {
             }
             self.kept.take_if(|waiting| waiting.until <= now);
             self.front.turn(now, self.kept.as_mut().map(|waiting| &mut waiting.kept.mux));
+            self.check()?;
             session.tick(now)?;
             session.wait(until.min(self.front.next_event()), Some(self.front.fd()));
         }

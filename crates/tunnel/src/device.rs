@@ -27,6 +27,9 @@ pub trait Device {
     /// Puts the next packet of a program into `packet`, which has [`LONGEST`] bytes: how long it is. None if there is none.
     fn receive(&mut self, packet: &mut [u8]) -> Option<usize>;
 
+    /// Whether it is gone: it stays readable, and brings nothing more.
+    fn is_gone(&self) -> bool;
+
     /// Hands a packet to the kernel for a program, or drops it. Of TCP the checksum is not written; `segment` is what the data are
     /// to be cut into, if they are longer than one segment may be.
     fn send(&mut self, packet: &[u8], segment: Option<u16>);
@@ -36,13 +39,14 @@ pub trait Device {
 #[derive(Debug)]
 pub struct TunDevice {
     fd: OwnedFd,
+    is_gone: bool,
 }
 
 impl TunDevice {
     /// Of a descriptor that does not wait.
     pub fn new(fd: OwnedFd) -> io::Result<Self> {
         rustix::io::ioctl_fionbio(&fd, true)?;
-        Ok(Self { fd })
+        Ok(Self { fd, is_gone: false })
     }
 }
 
@@ -58,9 +62,17 @@ impl Device for TunDevice {
                 Ok(count) if count > HEAD => return Some(count - HEAD),
                 // Nothing that a kernel sends.
                 Ok(1..) | Err(Errno::INTR) => {}
-                Ok(_) | Err(_) => return None,
+                Err(Errno::AGAIN) => return None,
+                Ok(_) | Err(_) => {
+                    self.is_gone = true;
+                    return None;
+                }
             }
         }
+    }
+
+    fn is_gone(&self) -> bool {
+        self.is_gone
     }
 
     fn send(&mut self, packet: &[u8], segment: Option<u16>) {

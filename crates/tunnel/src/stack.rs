@@ -21,14 +21,17 @@ use crate::packet::Ends;
 
 /// What a program may send before it is read, and what it may leave unread: the memory of a connection.
 const BUFFER: usize = 64 << 10;
-/// The longest segment that is handed to the kernel at once, with its headers.
+/// The longest segment that is handed to the kernel at once, with its headers: it cuts it.
 const LONGEST_SEGMENT: NonZeroUsize = NonZeroUsize::new(65_000).expect("not zero");
+
+/// The headers of IPv6 and TCP.
+const HEADERS_V6: usize = 60;
 
 /// Where packets of connections go.
 pub struct Outside<'a, D> {
     /// The device.
     pub device: &'a mut D,
-    /// The longest packet that its kernel cuts segments for.
+    /// The longest packet of the device.
     pub mtu: usize,
     /// For a packet that is being written.
     pub buffer: &'a mut Vec<u8>,
@@ -39,6 +42,7 @@ pub struct Stack {
     interface: Interface,
     sockets: SocketSet<'static>,
     handle: SocketHandle,
+    is_v6: bool,
     /// Whether nothing more is written. smoltcp learns of it once the program has taken all: in LAST-ACK smoltcp 0.14 takes no
     /// news of a window (it answers them as if they were out of date), and what waits for one would wait for a timer.
     is_finished: bool,
@@ -57,12 +61,13 @@ impl Stack {
         let mut sockets = SocketSet::new(Vec::with_capacity(1));
         let handle = sockets.add(socket);
         interface.poll_maintenance(time(now));
-        Self { interface, sockets, handle, is_finished: false }
+        Self { interface, sockets, handle, is_v6: ends.server.is_ipv6(), is_finished: false }
     }
 
     /// Takes a segment of the program.
     pub fn take<D: Device>(&mut self, now: Instant, packet: &[u8], outside: &mut Outside<'_, D>) {
-        let mut wire = Wire { packet: Some(packet), outside };
+        let is_v6 = self.is_v6;
+        let mut wire = Wire { packet: Some(packet), is_v6, outside };
         self.interface.poll_ingress_single(time(now), &mut wire, &mut self.sockets);
     }
 
@@ -71,7 +76,8 @@ impl Stack {
         if self.is_finished && self.socket().send_queue() == 0 {
             self.socket().close();
         }
-        let mut wire = Wire { packet: None, outside };
+        let is_v6 = self.is_v6;
+        let mut wire = Wire { packet: None, is_v6, outside };
         while self.interface.poll_egress(time(now), &mut wire, &mut self.sockets) == PollResult::SocketStateChanged {}
     }
 
@@ -151,7 +157,7 @@ impl TcpEnd for Stack {
 /// Answers a segment that is of no connection, as TCP does: with a reset, unless it is one.
 pub fn refuse<D: Device>(now: Instant, ends: Ends, packet: &[u8], outside: &mut Outside<'_, D>) {
     let mut interface = interface(now, ends, 0, outside);
-    let mut wire = Wire { packet: Some(packet), outside };
+    let mut wire = Wire { packet: Some(packet), is_v6: ends.server.is_ipv6(), outside };
     interface.poll_ingress_single(time(now), &mut wire, &mut SocketSet::new(Vec::new()));
 }
 
@@ -159,7 +165,8 @@ pub fn refuse<D: Device>(now: Instant, ends: Ends, packet: &[u8], outside: &mut 
 fn interface<D: Device>(now: Instant, ends: Ends, seed: u64, outside: &mut Outside<'_, D>) -> Interface {
     let mut config = Config::new(HardwareAddress::Ip);
     config.random_seed = seed;
-    let mut interface = Interface::new(config, &mut Wire { packet: None, outside }, time(now));
+    let mut interface =
+        Interface::new(config, &mut Wire { packet: None, is_v6: ends.server.is_ipv6(), outside }, time(now));
     // All addresses are in its network: it sends to each without a route.
     interface.update_ip_addrs(|addresses| {
         let _ = addresses.push(IpCidr::new(IpAddress::from(ends.server.ip()), 0));
@@ -174,6 +181,7 @@ fn time(now: Instant) -> Time {
 /// What smoltcp takes for a device: one packet to receive, and the device to send to.
 struct Wire<'a, 'b, D> {
     packet: Option<&'a [u8]>,
+    is_v6: bool,
     outside: &'a mut Outside<'b, D>,
 }
 
@@ -202,12 +210,12 @@ impl<D: Device> phy::Device for Wire<'_, '_, D> {
         checksum.tcp = Checksum::None;
         // It wrote the others, too.
         checksum.ipv4 = Checksum::Tx;
-        // smoltcp 0.14 drops those of IPv6: it looks at their length alone.
         let mut segmentation = SegmentationCapabilities::default();
-        segmentation.tcpv4 = Some(LONGEST_SEGMENT);
+        (segmentation.tcpv4, segmentation.tcpv6) = (Some(LONGEST_SEGMENT), Some(LONGEST_SEGMENT));
         let mut capabilities = DeviceCapabilities::default();
         capabilities.medium = Medium::Ip;
-        capabilities.max_transmission_unit = self.outside.mtu;
+        // smoltcp 0.14 drops long segments of IPv6, unless the device takes packets of that length.
+        capabilities.max_transmission_unit = if self.is_v6 { LONGEST_SEGMENT.get() } else { self.outside.mtu };
         capabilities.checksum = checksum;
         capabilities.segmentation = segmentation;
         capabilities
@@ -225,12 +233,13 @@ impl phy::RxToken for Rx<'_> {
 struct Tx<'a, D> {
     device: &'a mut D,
     buffer: &'a mut Vec<u8>,
+    mtu: usize,
     segment: Option<u16>,
 }
 
 impl<'a, D> Tx<'a, D> {
     fn new(outside: &'a mut Outside<'_, D>) -> Self {
-        Self { device: &mut *outside.device, buffer: &mut *outside.buffer, segment: None }
+        Self { device: &mut *outside.device, buffer: &mut *outside.buffer, mtu: outside.mtu, segment: None }
     }
 }
 
@@ -239,7 +248,9 @@ impl<D: Device> phy::TxToken for Tx<'_, D> {
         self.buffer.clear();
         self.buffer.resize(length, 0);
         let result = f(self.buffer);
-        self.device.send(self.buffer, self.segment);
+        // Of IPv6 smoltcp does not tell it.
+        let fitting = || (length > self.mtu).then(|| u16::try_from(self.mtu.saturating_sub(HEADERS_V6)).ok()).flatten();
+        self.device.send(self.buffer, self.segment.or_else(fitting));
         result
     }
 

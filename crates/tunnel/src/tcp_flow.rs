@@ -4,7 +4,7 @@ use bytes::Bytes;
 use weftway_mux::{Mux, Read, StreamError, StreamId};
 use weftway_path::Instant;
 use weftway_relay::parts::{ABORTED, CONNECTED, Flow, Pace, Turn, WAIT_FOR_ANSWER, WAIT_FOR_STREAM};
-use weftway_relay::{Class, Failure, FlowView, Purpose, Refusal, Target};
+use weftway_relay::{Class, Failure, FlowView, Purpose, Refusal};
 
 use crate::device::Device;
 use crate::packet::Ends;
@@ -37,9 +37,9 @@ pub struct TcpFlow {
 }
 
 impl TcpFlow {
-    /// The program has sent the first segment, `packet`, of a connection that leads to `target`.
-    pub fn new(now: Instant, ends: Ends, target: Target, class: Class, packet: &[u8]) -> Self {
-        let (purpose, stage) = (Purpose::Connection(target), Stage::Waiting(packet.to_vec()));
+    /// The program has sent the first segment, `packet`, of a connection.
+    pub fn new(now: Instant, ends: Ends, purpose: Purpose, class: Class, packet: &[u8]) -> Self {
+        let stage = Stage::Waiting(packet.to_vec());
         Self { ends, purpose, class, stage, until: now + WAIT_FOR_STREAM, refused: None }
     }
 

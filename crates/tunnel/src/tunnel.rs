@@ -245,13 +245,15 @@ impl<D: Device> Tunnel<D> {
         if self.entries.len() >= self.limits.connections {
             return;
         }
-        let server = match self.names {
-            Names::Server(server) if self.is_asked(ends.server) => server,
-            _ => ends.server,
+        let to =
+            |server: SocketAddr| Purpose::Connection(Target { host: Host::Address(server.ip()), port: server.port() });
+        let purpose = match self.names {
+            Names::Relay if self.is_asked(ends.server) => Purpose::NamesByTcp,
+            Names::Server(server) if self.is_asked(ends.server) => to(server),
+            _ => to(ends.server),
         };
-        let target = Target { host: Host::Address(server.ip()), port: server.port() };
-        let class = self.classes.of(&Purpose::Connection(target.clone()));
-        self.add(now, Entry::Tcp(TcpFlow::new(now, ends, target, class, bytes)));
+        let class = self.classes.of(&purpose);
+        self.add(now, Entry::Tcp(TcpFlow::new(now, ends, purpose, class, bytes)));
     }
 
     /// The association of these packets.
@@ -469,5 +471,9 @@ impl<D: Device> Front for Tunnel<D> {
 
     fn refusals(&self) -> &BTreeMap<&'static str, u64> {
         &self.refusals
+    }
+
+    fn failure(&self) -> Option<&str> {
+        self.device.is_gone().then_some("the network device is gone")
     }
 }

@@ -9,7 +9,7 @@ from .output import INTERRUPTED, err, out, print_json
 
 
 def command(as_json: JSON = False) -> None:
-    """Shows the links and connections of every `weft proxy`, `weft relay` and `weft send` of this user on this machine.
+    """Shows the links and connections of every `weft proxy`, `tunnel`, `relay` and `send` of this user on this machine.
 
     Keep it open on a terminal, and press q to end it. Elsewhere it prints one table.
     """

@@ -110,6 +110,22 @@ fn a_connection_that_its_server_ends_first_is_over_at_once() {
 }
 
 #[test]
+fn a_connection_to_a_private_server_of_names_leads_to_another_one() {
+    for (names, target) in [
+        (Names::Relay, "dns:tcp"),
+        (Names::Server("203.0.113.53:53".parse().unwrap()), "203.0.113.53:53"),
+        (Names::AsTheyAre, "192.168.1.1:53"),
+    ] {
+        let mut world = World::new(names);
+        let program = world.connect("192.168.1.1:53", 5000);
+        world.settle();
+        assert_eq!(world.socket(program).state(), State::Established);
+        let targets: Vec<_> = world.streams.values().map(|stream| stream.target.as_str()).collect();
+        assert_eq!(targets, [target]);
+    }
+}
+
+#[test]
 fn nobody_waits_for_ever() {
     let mut world = World::new(Names::AsTheyAre);
     world.answer = Answer::Silence;

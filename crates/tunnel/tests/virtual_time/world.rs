@@ -46,6 +46,10 @@ impl Device for Cable {
         Some(next.len())
     }
 
+    fn is_gone(&self) -> bool {
+        false
+    }
+
     fn send(&mut self, packet: &[u8], segment: Option<u16>) {
         assert!(packet.len() <= 1500 || segment.is_some_and(|segment| segment <= 1460));
         self.packets.borrow_mut().to_programs.push_back(packet.to_vec());
