@@ -6,7 +6,7 @@
 //!
 //! On QUIC the messages fill datagrams. Each side validates a path, and the client answers the server's challenge with a
 //! third message before its data. The first handshake has four: with the fourth the server gives the connection IDs that
-//! other paths need, and the client opens these.
+//! other paths need, and the client opens these. A few packets without data follow on the first path, as noq has them.
 //!
 //! A connection opens on its first path and on no other, however long that does not answer (`connect` of Linux, noq).
 //! In a race all paths shake hands from the start. With the first answer its path is what the first path is otherwise;
@@ -26,11 +26,13 @@ use crate::path_manager::Stage;
 use crate::sender::PathSender;
 use crate::wire::{Datagram, Handshake, Load};
 
-/// The server's last message of QUIC's handshake, the client's ID in place of the one that the server has retired, what of
-/// the server's IDs did not fit into its message, and the acknowledgement of both.
+/// QUIC: the server's last message of the first handshake, with connection IDs.
 const LAST: u8 = 3;
+/// QUIC: the client's ID in place of the one that the server has retired.
 const NEW_ID: u8 = 4;
+/// QUIC: what of the server's IDs did not fit into its last message.
 const MORE_IDS: u8 = 5;
+/// QUIC: the acknowledgement of both.
 const ACK_OF_IDS: u8 = 6;
 
 /// The size on the wire of a handshake's message on a connection with so many paths.
