@@ -3,8 +3,9 @@
 use weftway_host::sending::{Assigned, Carrier, Dispatch};
 use weftway_path::{BlockedReason, Bytes, Instant, Message, Offset, PathId, Starved};
 
-use super::sender::{Sender, Source, send_buffer};
+use super::sender::{Sender, send_buffer};
 use super::sending_path::Stage;
+use super::source::Source;
 
 impl<S: Source> Carrier for Sender<S> {
     fn dispatch(&self) -> &Dispatch {

@@ -6,8 +6,9 @@
 use weftway_host::sending::{Carrier, Dispatch, SentPacket, may_offer};
 use weftway_path::{Bytes, Event, Health, Instant, Path, PathId, Recovery, Span};
 
-use super::sender::{Sender, Source, controller};
+use super::sender::{Sender, controller};
 use super::sending_path::{SendingPath, Stage};
+use super::source::Source;
 
 impl<S: Source> Sender<S> {
     /// The path is usable from now on.

@@ -5,79 +5,24 @@
 //! probes are never behind data, so a scheduler that waits holds up nothing else.
 
 use bytes::BytesMut;
-use noq_proto::{ConnectionEvent, Endpoint, FourTuple};
-use weftway_cc::{Controller, Setup, Share, Signal};
+use noq_proto::Endpoint;
+use weftway_cc::{Controller, Setup, Share};
 use weftway_host::sending::{Carrier, Dispatch, Groups, Policy, Views, prepare};
 use weftway_host::{Host, ask, tell};
 use weftway_path::spec::SpecError;
-use weftway_path::{BlockedReason, Bytes, Event, Health, Instant, Message, Offset, Path, PathId, PathSet, Span};
+use weftway_path::{BlockedReason, Bytes, Event, Instant, Offset, Path, PathId, PathSet, Span};
 use weftway_scenario::config::{Buffer, Transport as Settings};
 use weftway_sched::{Needs, Scheduler};
 
 use super::answers::Answers;
-use super::connection::{QuicConnection, QuicEvent};
-use super::observer::{Report, What};
+use super::connection::QuicConnection;
+use super::observer::Report;
 use super::record::Record;
-use super::sending_path::{Outcome, PathTally, SendingPath, Stage};
+use super::sending_path::{PathTally, SendingPath, Stage};
+use super::source::Source;
 
 /// What the driver offers to a scheduler: everything, where its front end sees what the sender's devices hold.
 pub const OFFERS: Needs = weftway_host::EVERYTHING;
-
-/// Where the data come from, and where those of the other direction go.
-///
-/// Most have one row of bytes. Where `CUTS` is true the data have no order until they are cut into records: what is written
-/// late may leave first. A record then is what was cut at one time, and travels whole.
-pub trait Source {
-    /// Whether the data have no order until they are cut.
-    const CUTS: bool = false;
-
-    /// How much the application has written. Where it is not known before they are cut how long the data are: at least as
-    /// much as the next record has, and nothing beyond what was cut if there is none.
-    fn written(&mut self) -> u64;
-
-    /// The message that byte `at` belongs to.
-    fn message_at(&mut self, at: u64) -> Option<Message>;
-
-    /// Whether the data are more than one message.
-    fn has_messages(&self) -> bool {
-        false
-    }
-
-    /// Appends so many bytes of the data from `offset` on.
-    fn append(&self, offset: Offset, bytes: usize, to: &mut BytesMut);
-
-    /// A full record has so many bytes from now on. Only where `CUTS`, as those that follow.
-    fn set_record(&mut self, most: Bytes) {
-        let _ = most;
-    }
-
-    /// How many bytes the next record has; 0 if there is none.
-    fn next_record(&mut self) -> u64 {
-        0
-    }
-
-    /// The next record is cut: it begins at `at`, and has as many bytes as was told.
-    fn cut(&mut self, at: Offset, bytes: u64) {
-        let _ = (at, bytes);
-    }
-
-    /// The record at `at` has arrived. May be told more than once.
-    fn acked(&mut self, at: Offset) {
-        let _ = at;
-    }
-
-    /// Whether the record at `at`, which is lost, is of use to anybody. If not, it is sent no more.
-    fn is_wanted(&mut self, at: Offset) -> bool {
-        let _ = at;
-        true
-    }
-
-    /// A record of the other direction arrives. Everything of this one before what is returned has arrived, as it says.
-    fn receive(&mut self, at: Offset, bytes: &[u8]) -> Option<Offset> {
-        let _ = (at, bytes);
-        None
-    }
-}
 
 /// How a sender is set.
 #[derive(Clone, Debug)]
@@ -117,10 +62,10 @@ pub struct Sender<S> {
     pub(super) pool: BytesMut,
     /// The payload of a full record.
     pub(super) record: Bytes,
-    reports: Vec<Report>,
-    answers: Answers,
+    pub(super) reports: Vec<Report>,
+    pub(super) answers: Answers,
     /// The path that the last datagram came on, while what it owes may still have to leave.
-    heard: Option<PathId>,
+    pub(super) heard: Option<PathId>,
 }
 
 impl<S: Source> Sender<S> {
@@ -268,85 +213,6 @@ impl<S: Source> Sender<S> {
         self.dispatch.question.ready = true;
     }
 
-    /// Takes a datagram that came by `route`, and returns the path that has these addresses.
-    pub fn handle(
-        &mut self,
-        now: Instant,
-        endpoint: &mut Endpoint,
-        event: ConnectionEvent,
-        route: FourTuple,
-    ) -> Option<PathId> {
-        let known = self.connection.path_at(route);
-        if known != self.heard {
-            self.answer(now);
-        }
-        self.connection.handle_event(now, endpoint, event);
-        if known.is_none() {
-            self.connection.follow_migration();
-        }
-        let path = self.connection.path_at(route);
-        path.into_iter().for_each(|path| self.answers.heard(now, path));
-        self.heard = path;
-        self.take_in(now, path);
-        path
-    }
-
-    /// What the path that was heard last owes leaves on it.
-    fn answer(&mut self, now: Instant) {
-        if let Some(path) = self.heard.take() {
-            self.answers.answer(now, &mut self.connection, path);
-        }
-    }
-
-    /// Takes in what a call into noq brought: that of a datagram which came `from` a path, or another one.
-    pub fn take_in(&mut self, now: Instant, from: Option<PathId>) {
-        self.now = now;
-        self.fit_records();
-        self.take_reports(from);
-        // The peer opened a path anew that we took for alive: its packets are counted from the beginning.
-        for id in self.dispatch.views.set().iter() {
-            if self.paths[id.index()].generation != self.connection.generation(id) {
-                self.path_down(id, Stage::Absent);
-            }
-        }
-        while let Some(event) = self.connection.poll_event() {
-            match event {
-                QuicEvent::Connected => self.established = true,
-                QuicEvent::PathUp(id) => self.path_up(id),
-                QuicEvent::PathClosed(id) => self.path_down(id, Stage::Absent),
-                QuicEvent::Lost(why) => self.broken = Some(why),
-            }
-        }
-        while let Some(record) = self.connection.receive() {
-            match Record::parse(&record) {
-                Some(Record::Limit { edge, arrived }) if !S::CUTS => {
-                    self.dispatch.flow.edge = self.dispatch.flow.edge.max(edge);
-                    self.acknowledge_below(arrived);
-                }
-                Some(Record::Data(at, bytes)) => {
-                    if let Some(arrived) = self.source.receive(at, bytes) {
-                        self.acknowledge_below(arrived);
-                    }
-                }
-                _ => {}
-            }
-        }
-        if S::CUTS {
-            let una = self.dispatch.outbox.una();
-            self.dispatch.flow.edge = self.dispatch.flow.edge.max(una + receive_window(&self.setting.transport));
-        }
-        if self.setting.groups.is_due(now) {
-            self.setting.groups.look(now, &mut self.dispatch.views);
-        }
-        self.dispatch.question.ready = true;
-    }
-
-    fn acknowledge_below(&mut self, arrived: Offset) {
-        if arrived <= self.dispatch.outbox.next() {
-            self.dispatch.outbox.acknowledge_below(arrived);
-        }
-    }
-
     /// Whatever is due now. Ours is first: a probe with data leaves noq nothing to probe for.
     pub fn on_timer(&mut self, now: Instant, endpoint: &mut Endpoint) {
         self.fire_own(now);
@@ -458,81 +324,6 @@ impl<S: Source> Sender<S> {
         let question = Record::question(self.dispatch.outbox.next());
         for id in self.dispatch.views.offered().iter() {
             let _ = self.connection.send(self.now, id, bytes::Bytes::copy_from_slice(&question), 0);
-        }
-    }
-
-    fn take_reports(&mut self, from: Option<PathId>) {
-        let mut reports = std::mem::take(&mut self.reports);
-        self.connection.take_reports(&mut reports);
-        let mut rest = reports.as_slice();
-        while let Some(first) = rest.first() {
-            let count = rest.iter().take_while(|report| report.observer == first.observer).count();
-            let (of_path, others) = rest.split_at(count);
-            if let Some(id) = self.connection.watched(first.observer) {
-                self.settle_reports(id, of_path, from == Some(id));
-            }
-            rest = others;
-        }
-        self.reports = reports;
-    }
-
-    /// What noq told of one path in one go, after a datagram that came on this path (`own`) or on another.
-    fn settle_reports(&mut self, id: PathId, reports: &[Report], own: bool) {
-        let now = self.now;
-        let (path, view) = (&mut self.paths[id.index()], self.dispatch.views.get_mut(id));
-        let mut outcome = Outcome { prior_in_flight: view.bytes_in_flight, ..Outcome::default() };
-        for report in reports {
-            match report.what {
-                What::Acked { number, .. } => {
-                    outcome.heard = true;
-                    let packet = path.on_acked(now, view, number, &mut outcome);
-                    if let Some(packet) = packet.and_then(|packet| path.parts.acked(number, packet)) {
-                        self.dispatch.outbox.acknowledge(packet.chunk);
-                        self.source.acked(packet.offset);
-                        self.dispatch.host.events.push(Event::Acked(packet.receipt(id)));
-                    }
-                }
-                What::Lost { number, .. } => {
-                    let packet = path.on_lost(view, number, &mut outcome);
-                    if let Some(packet) = packet.and_then(|packet| path.parts.lost(number, packet)) {
-                        path.offered.lose(number, packet.chunk, id, &mut self.dispatch.outbox);
-                        self.dispatch.host.events.push(Event::Lost(packet.receipt(id)));
-                    }
-                }
-                What::EndOfAcks => {
-                    // What came another way shows that way's delay.
-                    outcome.rtt = outcome.rtt.filter(|_| own);
-                    if let Some(noq_srtt) = self.connection.srtt(id) {
-                        path.on_rtt(view, outcome.rtt, noq_srtt);
-                    }
-                }
-                What::Congestion { marked, persistent } => {
-                    let signal = match (marked, persistent) {
-                        (true, _) => Signal::Ecn,
-                        (false, true) => Signal::Persistent,
-                        (false, false) => Signal::Loss,
-                    };
-                    if path.on_congestion(now, view, signal, &outcome, &self.shares) {
-                        self.dispatch.host.events.push(Event::Congestion(id));
-                    }
-                }
-                What::Spurious if self.setting.transport.credit_late_acks => {
-                    path.on_spurious(now, view, &mut self.shares[id.index()]);
-                }
-                What::Spurious => {}
-            }
-        }
-        if outcome.heard {
-            (view.pto_count, view.health) = (0, Health::Good);
-            path.last_progress = now;
-        }
-        if matches!(path.stage, Stage::Down { .. }) && outcome.heard && path.outages.is_over() {
-            return self.path_up(id);
-        }
-        if path.stage == Stage::Up && (outcome.acked > Bytes::ZERO || outcome.lost > Bytes::ZERO) {
-            path.finish(now, view, &outcome, &self.shares);
-            path.publish(view, &mut self.shares[id.index()]);
-            self.check_losses(id);
         }
     }
 }

@@ -4,7 +4,7 @@ use bytes::BytesMut;
 use weftway_mux::{Mux, Next, ProtocolError};
 use weftway_path::{Bytes, Instant, Message, Offset};
 
-use super::sender::Source;
+use super::source::Source;
 
 /// The streams and datagrams of one end.
 #[derive(Debug)]

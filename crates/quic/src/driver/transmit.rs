@@ -8,8 +8,9 @@ use weftway_host::sending::{Assigned, Carrier};
 use weftway_path::{Bytes, PathId};
 
 use super::record::{HEAD, Record};
-use super::sender::{Sender, Source};
+use super::sender::Sender;
 use super::sending_path::Stage;
+use super::source::Source;
 
 /// Room for some fifty records: memory comes in pieces of this size.
 const POOL: usize = 64 << 10;

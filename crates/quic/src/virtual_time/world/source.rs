@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use weftway_path::{Message, Offset};
 use weftway_scenario::{App, mix};
 
-use crate::driver::sender::Source;
+use crate::driver::source::Source;
 
 /// The data of a run: what the application writes, and bytes that tell where they belong.
 pub struct ScenarioSource {

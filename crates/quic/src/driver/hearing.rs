@@ -1,0 +1,168 @@
+//! What a sender hears: datagrams, what noq makes of them, and what it owes for them.
+
+use noq_proto::{ConnectionEvent, Endpoint, FourTuple};
+use weftway_cc::Signal;
+use weftway_path::{Bytes, Event, Health, Instant, Offset, PathId};
+
+use super::connection::QuicEvent;
+use super::observer::{Report, What};
+use super::record::Record;
+use super::sender::{Sender, receive_window};
+use super::sending_path::{Outcome, Stage};
+use super::source::Source;
+
+impl<S: Source> Sender<S> {
+    /// Takes a datagram that came by `route`, and returns the path that has these addresses.
+    pub fn handle(
+        &mut self,
+        now: Instant,
+        endpoint: &mut Endpoint,
+        event: ConnectionEvent,
+        route: FourTuple,
+    ) -> Option<PathId> {
+        let known = self.connection.path_at(route);
+        if known != self.heard {
+            self.answer(now);
+        }
+        self.connection.handle_event(now, endpoint, event);
+        if known.is_none() {
+            self.connection.follow_migration();
+        }
+        let path = self.connection.path_at(route);
+        path.into_iter().for_each(|path| self.answers.heard(now, path));
+        self.heard = path;
+        self.take_in(now, path);
+        path
+    }
+
+    /// What the path that was heard last owes leaves on it.
+    pub(super) fn answer(&mut self, now: Instant) {
+        if let Some(path) = self.heard.take() {
+            self.answers.answer(now, &mut self.connection, path);
+        }
+    }
+
+    /// Takes in what a call into noq brought: that of a datagram which came `from` a path, or another one.
+    pub fn take_in(&mut self, now: Instant, from: Option<PathId>) {
+        self.now = now;
+        self.fit_records();
+        self.take_reports(from);
+        // The peer opened a path anew that we took for alive: its packets are counted from the beginning.
+        for id in self.dispatch.views.set().iter() {
+            if self.paths[id.index()].generation != self.connection.generation(id) {
+                self.path_down(id, Stage::Absent);
+            }
+        }
+        while let Some(event) = self.connection.poll_event() {
+            match event {
+                QuicEvent::Connected => self.established = true,
+                QuicEvent::PathUp(id) => self.path_up(id),
+                QuicEvent::PathClosed(id) => self.path_down(id, Stage::Absent),
+                QuicEvent::Lost(why) => self.broken = Some(why),
+            }
+        }
+        while let Some(record) = self.connection.receive() {
+            match Record::parse(&record) {
+                Some(Record::Limit { edge, arrived }) if !S::CUTS => {
+                    self.dispatch.flow.edge = self.dispatch.flow.edge.max(edge);
+                    self.acknowledge_below(arrived);
+                }
+                Some(Record::Data(at, bytes)) => {
+                    if let Some(arrived) = self.source.receive(at, bytes) {
+                        self.acknowledge_below(arrived);
+                    }
+                }
+                _ => {}
+            }
+        }
+        if S::CUTS {
+            let una = self.dispatch.outbox.una();
+            self.dispatch.flow.edge = self.dispatch.flow.edge.max(una + receive_window(&self.setting.transport));
+        }
+        if self.setting.groups.is_due(now) {
+            self.setting.groups.look(now, &mut self.dispatch.views);
+        }
+        self.dispatch.question.ready = true;
+    }
+
+    fn acknowledge_below(&mut self, arrived: Offset) {
+        if arrived <= self.dispatch.outbox.next() {
+            self.dispatch.outbox.acknowledge_below(arrived);
+        }
+    }
+
+    fn take_reports(&mut self, from: Option<PathId>) {
+        let mut reports = std::mem::take(&mut self.reports);
+        self.connection.take_reports(&mut reports);
+        let mut rest = reports.as_slice();
+        while let Some(first) = rest.first() {
+            let count = rest.iter().take_while(|report| report.observer == first.observer).count();
+            let (of_path, others) = rest.split_at(count);
+            if let Some(id) = self.connection.watched(first.observer) {
+                self.settle_reports(id, of_path, from == Some(id));
+            }
+            rest = others;
+        }
+        self.reports = reports;
+    }
+
+    /// What noq told of one path in one go, after a datagram that came on this path (`own`) or on another.
+    fn settle_reports(&mut self, id: PathId, reports: &[Report], own: bool) {
+        let now = self.now;
+        let (path, view) = (&mut self.paths[id.index()], self.dispatch.views.get_mut(id));
+        let mut outcome = Outcome { prior_in_flight: view.bytes_in_flight, ..Outcome::default() };
+        for report in reports {
+            match report.what {
+                What::Acked { number, .. } => {
+                    outcome.heard = true;
+                    let packet = path.on_acked(now, view, number, &mut outcome);
+                    if let Some(packet) = packet.and_then(|packet| path.parts.acked(number, packet)) {
+                        self.dispatch.outbox.acknowledge(packet.chunk);
+                        self.source.acked(packet.offset);
+                        self.dispatch.host.events.push(Event::Acked(packet.receipt(id)));
+                    }
+                }
+                What::Lost { number, .. } => {
+                    let packet = path.on_lost(view, number, &mut outcome);
+                    if let Some(packet) = packet.and_then(|packet| path.parts.lost(number, packet)) {
+                        path.offered.lose(number, packet.chunk, id, &mut self.dispatch.outbox);
+                        self.dispatch.host.events.push(Event::Lost(packet.receipt(id)));
+                    }
+                }
+                What::EndOfAcks => {
+                    // What came another way shows that way's delay.
+                    outcome.rtt = outcome.rtt.filter(|_| own);
+                    if let Some(noq_srtt) = self.connection.srtt(id) {
+                        path.on_rtt(view, outcome.rtt, noq_srtt);
+                    }
+                }
+                What::Congestion { marked, persistent } => {
+                    let signal = match (marked, persistent) {
+                        (true, _) => Signal::Ecn,
+                        (false, true) => Signal::Persistent,
+                        (false, false) => Signal::Loss,
+                    };
+                    if path.on_congestion(now, view, signal, &outcome, &self.shares) {
+                        self.dispatch.host.events.push(Event::Congestion(id));
+                    }
+                }
+                What::Spurious if self.setting.transport.credit_late_acks => {
+                    path.on_spurious(now, view, &mut self.shares[id.index()]);
+                }
+                What::Spurious => {}
+            }
+        }
+        if outcome.heard {
+            (view.pto_count, view.health) = (0, Health::Good);
+            path.last_progress = now;
+        }
+        if matches!(path.stage, Stage::Down { .. }) && outcome.heard && path.outages.is_over() {
+            return self.path_up(id);
+        }
+        if path.stage == Stage::Up && (outcome.acked > Bytes::ZERO || outcome.lost > Bytes::ZERO) {
+            path.finish(now, view, &outcome, &self.shares);
+            path.publish(view, &mut self.shares[id.index()]);
+            self.check_losses(id);
+        }
+    }
+}

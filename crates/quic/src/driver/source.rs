@@ -1,0 +1,60 @@
+//! What a sender sends.
+
+use bytes::BytesMut;
+use weftway_path::{Bytes, Message, Offset};
+
+/// Where the data come from, and where those of the other direction go.
+///
+/// Most have one row of bytes. Where `CUTS` is true the data have no order until they are cut into records: what is written
+/// late may leave first. A record then is what was cut at one time, and travels whole.
+pub trait Source {
+    /// Whether the data have no order until they are cut.
+    const CUTS: bool = false;
+
+    /// How much the application has written. Where it is not known before they are cut how long the data are: at least as
+    /// much as the next record has, and nothing beyond what was cut if there is none.
+    fn written(&mut self) -> u64;
+
+    /// The message that byte `at` belongs to.
+    fn message_at(&mut self, at: u64) -> Option<Message>;
+
+    /// Whether the data are more than one message.
+    fn has_messages(&self) -> bool {
+        false
+    }
+
+    /// Appends so many bytes of the data from `offset` on.
+    fn append(&self, offset: Offset, bytes: usize, to: &mut BytesMut);
+
+    /// A full record has so many bytes from now on. Only where `CUTS`, as those that follow.
+    fn set_record(&mut self, most: Bytes) {
+        let _ = most;
+    }
+
+    /// How many bytes the next record has; 0 if there is none.
+    fn next_record(&mut self) -> u64 {
+        0
+    }
+
+    /// The next record is cut: it begins at `at`, and has as many bytes as was told.
+    fn cut(&mut self, at: Offset, bytes: u64) {
+        let _ = (at, bytes);
+    }
+
+    /// The record at `at` has arrived. May be told more than once.
+    fn acked(&mut self, at: Offset) {
+        let _ = at;
+    }
+
+    /// Whether the record at `at`, which is lost, is of use to anybody. If not, it is sent no more.
+    fn is_wanted(&mut self, at: Offset) -> bool {
+        let _ = at;
+        true
+    }
+
+    /// A record of the other direction arrives. Everything of this one before what is returned has arrived, as it says.
+    fn receive(&mut self, at: Offset, bytes: &[u8]) -> Option<Offset> {
+        let _ = (at, bytes);
+        None
+    }
+}
