@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -82,6 +82,10 @@ class Lab:
         for process in self._running:
             process.kill()
             process.communicate()
+        with suppress(OSError):
+            # What a tunnel that was killed has left goes with the namespace.
+            inode = Path(f"/run/netns/{self.near}").stat().st_ino
+            Path(f"/run/weftway/tunnel-{inode}.json").unlink(missing_ok=True)
         for name in (self.near, self.far):
             subprocess.run(["ip", "netns", "delete", name], check=False)
 

@@ -192,19 +192,25 @@ def web(family: int) -> str:
     return f"http://{SERVER[family] if family == 4 else f'[{SERVER[family]}]'}:8000/"
 
 
-def begin(lab: Lab, line: str, *options: str) -> tuple[subprocess.Popen[str], subprocess.Popen[str]]:
+RELAY_AT = f"{SERVER[4]}:4433"
+"""The relay is behind the default route, as the servers are: only the tunnel's rules keep it there."""
+
+
+def begin(
+    lab: Lab, line: str, *options: str, to: str = RELAY_AT
+) -> tuple[subprocess.Popen[str], subprocess.Popen[str]]:
     """Servers, a relay, and a tunnel that is connected: the last two."""
     servers = lab.start(lab.far, machine.WEFT[0], "-c", SERVERS)
     assert servers.stdout and servers.stdout.readline() == "there\n"
     allow = ("--allow", "203.0.113.0/24", "--allow", "2001:db8:9::/64")
     relay = lab.weft(lab.far, "relay", "--listen", "4433", "--identity", "me", *allow, "--dns", SERVER[4])
     until_told(relay, "listening at")
-    return relay, connected(lab, line, *options)
+    return relay, connected(lab, line, *options, to=to)
 
 
-def connected(lab: Lab, line: str, *options: str) -> subprocess.Popen[str]:
+def connected(lab: Lab, line: str, *options: str, to: str = RELAY_AT) -> subprocess.Popen[str]:
     paths = ("--path", "10.9.1.1", "--path", "10.9.2.1")
-    tunnel = lab.weft(lab.near, "tunnel", "--to", "10.9.1.2:4433", "--pair", line, *paths, *options)
+    tunnel = lab.weft(lab.near, "tunnel", "--to", to, "--pair", line, *paths, *options)
     until_told(tunnel, "connected to the relay")
     return tunnel
 
@@ -215,7 +221,7 @@ def test_programs_of_all_kinds_go_through_it(lab: Lab, line: str) -> None:
     # Nothing goes beside it: the machine has no other way to the servers.
     lab.run(lab.near, "ip", "route", "delete", "default")
     lab.run(lab.near, "ip", "-6", "route", "delete", "default")
-    begin(lab, line)
+    begin(lab, line, to="10.9.1.2:4433")
     for family in (4, 6):
         assert lab.python(lab.near, PAGE, web(family)) == "3000000"
         assert "refused" in lab.python(lab.near, PAGE, web(family).replace("8000", "8001"))
@@ -266,7 +272,7 @@ def test_a_tunnel_after_one_that_was_killed_takes_its_place(lab: Lab, line: str)
     tunnel.wait()
     tunnel = connected(lab, line)
     assert lab.python(lab.near, PAGE, web(4)) == "3000000"
-    second = lab.run(lab.near, *machine.WEFT, "tunnel", "--to", "10.9.1.2:4433", "--pair", line)
+    second = lab.run(lab.near, *machine.WEFT, "tunnel", "--to", RELAY_AT, "--pair", line)
     assert (second.returncode, second.stderr) == (2, "weft: a tunnel runs already: there is one at a time\n")
     tunnel.send_signal(signal.SIGTERM)
     ended(tunnel)
@@ -305,7 +311,7 @@ def test_nothing_goes_beside_a_tunnel_with_a_kill_switch(lab: Lab, line: str) ->
         assert "not permitted" in lab.python(lab.near, DATAGRAM, *where), where
     assert lab.python(lab.near, PAGE, web(4)) not in ("3000000", "")
     # Another one goes on with it, and one that fails leaves it closed.
-    failed = lab.run(lab.near, *machine.WEFT, "tunnel", "--kill-switch", "--to", "10.9.1.2:4433", "--pair", wrong(line))
+    failed = lab.run(lab.near, *machine.WEFT, "tunnel", "--kill-switch", "--to", RELAY_AT, "--pair", wrong(line))
     assert failed.returncode == 1, failed.stderr
     assert "not permitted" in lab.python(lab.near, DATAGRAM, *beside[0])
     tunnel = connected(lab, line, "--kill-switch")

@@ -78,9 +78,9 @@ mod client;
 mod datagram;
 mod dial;
 mod flow;
+mod front;
 #[doc(hidden)]
 pub mod fuzzing;
-mod front;
 mod handshake;
 mod http;
 mod limits;
