@@ -20,12 +20,12 @@ use weftway_transfer::{Failure, Options, OtherEnd, Progress, receive, send};
 
 #[test]
 fn a_directory_arrives_over_two_paths() {
-    let (_keep, root) = tree(8 << 20);
+    let (_keep, root) = tree(48 << 20);
     let (target, pairing, receiver) = listening();
     let sent = send(&root, connect(receiver.address, &pairing, &BOTH), &mut |_| true).unwrap();
     let received = receiver.end().unwrap();
     assert_same(&root, target.path());
-    let bytes: u64 = (8 << 20) + (0..20).map(|at| 100 * at).sum::<u64>();
+    let bytes: u64 = (48 << 20) + (0..20).map(|at| 100 * at).sum::<u64>();
     assert_eq!((sent.bytes, sent.sent_bytes, received.bytes, received.files), (bytes, bytes, bytes, 22));
     let skipped: Vec<_> = sent.skipped.iter().map(|skipped| (&*skipped.path, &*skipped.kind)).collect();
     assert_eq!((skipped, sent.failed.len(), received.failed.len()), (vec![("photos/link", "symbolic link")], 0, 0));
@@ -36,7 +36,7 @@ fn a_directory_arrives_over_two_paths() {
 
 #[test]
 fn a_transfer_is_logged_as_qlog() {
-    let (keep, root) = tree(1 << 20);
+    let (keep, root) = tree(8 << 20);
     let (_target, pairing, receiver) = listening();
     let mut options = connect(receiver.address, &pairing, &BOTH);
     options.qlog = Some(keep.path().join("log.sqlog"));
@@ -139,7 +139,7 @@ fn a_second_transfer_sends_nothing() {
 
 #[test]
 fn the_receiver_may_be_the_one_that_connects() {
-    let (_keep, root) = tree(4 << 20);
+    let (_keep, root) = tree(24 << 20);
     let target = tempfile::tempdir().unwrap();
     let identity = Identity::generate().unwrap();
     let pairing = identity.pairing();
