@@ -43,6 +43,7 @@ macro_rules! shipped {
     };
 }
 
+pub mod demonstration;
 pub(crate) mod dqn;
 pub(crate) mod evolved;
 pub(crate) mod falcon;
