@@ -78,7 +78,7 @@ def test_a_policy_is_read_as_it_was_written(tiny: completion.Args, tmp_path: Pat
         name: value.tolist() for name, value in trained.policy.tensors.items()
     }
     assert "--objective completion" in read.card["command"] and read.card["cc"] == "as drawn, without bbr2"
-    assert read.card["algorithm"] == "completion" and read.card["task"].startswith("wait-or-send:scale=least")
+    assert read.card["algorithm"] == "dqn" and read.card["task"].startswith("wait-or-send:scale=least")
 
 
 def test_a_short_training_gains_on_a_toy_and_the_same_seed_gives_the_same_bytes(

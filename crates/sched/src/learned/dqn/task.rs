@@ -410,6 +410,18 @@ mod tests {
     }
 
     #[test]
+    fn ratios_to_the_least_by_hand() {
+        // F's window of 10 packets and its 20 ms are the least; S has 20 packets, 50 ms and 5 in flight. 40 of credit.
+        let mut bench = bench();
+        bench.flow.edge = bench.flow.next + packets(40);
+        let (_, mut task) = build_task("wait-or-send:state=credit:scale=least").unwrap();
+        let mut observation = [-9.0; 7];
+        assert!(task.question(&bench.context(), &mut observation));
+        let expected = [1.0, 2.0, 1.0, 2.5, 1.0, 0.5, 4.0_f32].map(f32::ln);
+        assert!(observation.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{observation:?}");
+    }
+
+    #[test]
     fn a_wait_lasts_until_the_fast_path_has_room() {
         let (_, mut task) = build_task("wait-or-send").unwrap();
         let mut bench = bench();

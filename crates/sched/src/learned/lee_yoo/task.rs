@@ -342,6 +342,19 @@ mod tests {
     }
 
     #[test]
+    fn ratios_to_the_least_by_hand() {
+        let mut bench = Bench::new(vec![path(0, 50, 20, 5), path(1, 20, 10, 2)]);
+        let at = |n| Offset::ZERO + packets(n);
+        (bench.flow.una, bench.flow.next, bench.flow.edge, bench.flow.message_end) = (at(10), at(20), at(50), at(100));
+        let (_, mut task) = build_task("split:actions=table1:scale=least").unwrap();
+        let mut observation = [-9.0; 9];
+        assert!(task.question(&bench.context(), &mut observation));
+        // Over 20 ms and 10 packets; 30, 80 and 90 packets.
+        let expected = [2.5, 2.0, 0.5, 1.0, 1.0, 0.2, 3.0, 8.0, 9.0_f32].map(f32::ln);
+        assert!(observation.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{observation:?}");
+    }
+
+    #[test]
     fn packets_are_split_as_the_action_says_and_asking_draws_nothing() {
         // Binomial with n = 40 000: sd √(p·(1 − p)/n) is at most 0.0025, four of them are 1 %.
         for (action, share) in [0.1, 0.25, 0.5, 0.75, 0.9].into_iter().enumerate() {

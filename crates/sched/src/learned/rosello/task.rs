@@ -352,6 +352,17 @@ mod tests {
     }
 
     #[test]
+    fn ratios_to_the_least_by_hand() {
+        // The first has a window of 20 packets, 50 ms and 5 in flight; the second 10 packets, 25 ms and 2.
+        let (_, mut task) = build_task("pick:scale=least").unwrap();
+        let mut observation = [-9.0; 6];
+        let bench = Bench::new(vec![path(0, 50, 20, 5), path(1, 25, 10, 2)]);
+        assert!(task.question(&bench.context(), &mut observation));
+        let expected = [0.75, 2.0_f32.ln(), 0.5_f32.ln(), 0.8, 0.0, 0.2_f32.ln()];
+        assert!(observation.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{observation:?}");
+    }
+
+    #[test]
     fn nothing_is_asked_when_there_is_no_choice() {
         let (_, mut task) = build_task("pick").unwrap();
         let mut observation = [0.0; 6];
