@@ -13,8 +13,8 @@ trained for is another: not a reward per decision, but the return at the end, mi
    components and a constant. Each candidate adds to the preference for sending a random function of what is seen; the
    best quarter of a generation makes the next one. All candidates of a generation run the same scenarios with the same
    seeds. Losses against min-RTT count `caution` times more than gains: a scheduler that sometimes fails is not used.
-5. Of the means on the way, the one that does best on the validation scenarios is taken, and tried there once more with
-   a stronger preference for sending: the best of these is the policy.
+5. Of the means on the way, the one that does best on the validation scenarios is tried there with stronger preferences
+   for sending. The policy is the fastest of these that loses in no more than `ALLOWED` of the scenarios.
 
 One controller is left out (`left_out`): scenarios under it are judged, not trained on.
 """
@@ -27,7 +27,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from itertools import product
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -53,8 +53,12 @@ WORST = 0.7
 """A scenario counts for no more than half or double the cost, so that none outweighs the others."""
 TRIED = 2
 """Runs of each validation scenario: what one run loses by chance is no loss."""
-FIRMER = (0.25, 0.5, 1.0)
+FIRMER = (0.0, 0.25, 0.5, 1.0, 2.0)
 """Stronger preferences for sending that are tried at last, in units of the network's own."""
+LOSS = math.log(0.95)
+"""A scenario is lost where a policy is slower than min-RTT by more."""
+ALLOWED = 0.08
+"""Share of validation scenarios that a policy may lose."""
 ELITE = 4
 """One candidate of so many makes the next generation."""
 STAYS = 0.5
@@ -96,23 +100,23 @@ class Args:
 
     scheduler: Annotated[str, OneOf(*FORMS)]
     """Whose network is trained."""
-    steps: Count = 7
+    steps: Count = 3
     """Generations of the search."""
     seed: Seed = 1
     """Of the scenarios, the first weights and the candidates."""
     on: Names = "world,drives"
     """Distributions to train on, their training parts, besides the scheduler's own setting."""
-    pool: Count = 100
+    pool: Count = 120
     """Scenarios of each; of the scheduler's own setting half as many."""
-    trials: Count = 40
+    trials: Count = 50
     """Validation scenarios of each, drawn from another seed; of the scheduler's own setting half as many."""
     left_out: str = "bbr2"
     """The controller that is never trained on."""
     teachers: Names = "blest,bccps,earliest-delivery"
     """Rules that are imitated, each in a network of its own."""
-    candidates: Count = 12
+    candidates: Count = 16
     """Networks in a generation."""
-    scenarios: Count = 60
+    scenarios: Count = 80
     """Scenarios in a generation, drawn from the pool."""
     directions: Count = 12
     """Principal components of the hidden units' values that the search moves in."""
@@ -299,21 +303,40 @@ def train(args: Args, progress: Progress = quiet) -> Trained:
     first, *scores = map(float, judge.scores([begin, *copies], trials, TRIED))
     copied = int(np.argmax(scores))
     curve = Curve(None if args.out is None else args.out / f"{args.scheduler}.jsonl")
-    best = (first, begin, "as min-RTT decides: nothing that was learned did better")
+    best = (first, begin, "")
     directions = Directions(copies[copied], shown[copied], args.directions)
     for step, network, told in search(args, judge, directions, pool):
         score = float(judge.scores([network], trials, TRIED)[0])
         curve.add(step=step, score=score, **told)
         if score > best[0]:
-            best = (score, network, f"the mean of generation {step}; the search began as a copy of {teachers[copied]}")
+            best = (score, network, f"the mean of generation {step}, the search having begun as {teachers[copied]}")
         progress(step, args.steps)
-    if best[1] is not begin:
-        firmer = [directions.firmer(best[1], by) for by in FIRMER]
-        at = int(np.argmax(scored := judge.scores(firmer, trials, TRIED)))
-        if scored[at] > best[0]:
-            best = (float(scored[at]), firmer[at], f"{best[2]}; sending preferred by {FIRMER[at]} more")
+    policy = (
+        cautious(judge, directions, best[1], trials)
+        if best[2]
+        else Choice(begin, "as min-RTT decides: no copy is better")
+    )
     told = {"as min-RTT": first, **{f"copy of {name}": score for name, score in zip(teachers, scores, strict=True)}}
-    return finished(args, judge, best, (curve, trials, told))
+    chosen = ", ".join(part for part in (best[2], policy.words) if part)
+    return finished(args, judge, Choice(policy.network, chosen), (curve, trials, {"chosen": best[0], **told}))
+
+
+class Choice(NamedTuple):
+    """A network, and how it was chosen."""
+
+    network: Weights
+    words: str
+
+
+def cautious(judge: Judge, directions: Directions, network: Weights, trials: Sequence[Cell]) -> Choice:
+    """The network with the preference for sending with which it is fastest and seldom loses. Where it often loses with
+    each, that with which it loses least."""
+    firmer = [directions.firmer(network, by) for by in FIRMER]
+    gains = judge.gains(firmer, trials, TRIED)
+    lost = (gains < LOSS).mean(1)
+    means = np.where(lost <= max(ALLOWED, lost.min()), np.clip(gains, -WORST, WORST).mean(1), -np.inf)
+    at = int(means.argmax())
+    return Choice(firmer[at], f"sending preferred by {FIRMER[at]:g} more")
 
 
 def search(
@@ -337,20 +360,18 @@ def search(
         yield generation, directions.moved(mean), {"return": float(scores.mean()), "best": float(scores.max())}
 
 
-def finished(
-    args: Args, judge: Judge, best: tuple[float, Weights, str], told: tuple[Curve, Sequence[Cell], dict[str, float]]
-) -> Trained:
+def finished(args: Args, judge: Judge, choice: Choice, told: tuple[Curve, Sequence[Cell], dict[str, float]]) -> Trained:
     """Writes the policy, and says what it is worth on the validation scenarios on which it was chosen."""
-    score, network, chosen = best
-    curve, trials, others = told
-    gains = judge.gains([network], trials, TRIED)[0]
+    curve, trials, scores = told
+    gains = judge.gains([choice.network], trials, TRIED)[0]
     evaluation = (
         f"speed over min-RTT's on the {len(trials)} validation scenarios on which it was chosen: "
-        f"{math.exp(gains.mean()):.3f}, more than 5 % slower on {np.mean(gains < math.log(0.95)):.0%}"
+        f"{math.exp(gains.mean()):.3f}, more than 5 % slower on {np.mean(gains < LOSS):.0%}"
     )
-    about = {**judge.card, "chosen": chosen, "evaluation": evaluation}
-    tensors = {name: np.asarray(value, np.float32) for name, value in judge.tensors(network).items()}
+    about = {**judge.card, "chosen": choice.words, "evaluation": evaluation}
+    tensors = {name: np.asarray(value, np.float32) for name, value in judge.tensors(choice.network).items()}
     file = None if args.out is None else args.out / f"{args.scheduler}.safetensors"
     if file:
         write_policy(file, about, tensors)
-    return Trained(Policy(about, tensors), curve.points, {"score": {"policy": score, **others}}, file)
+    figures = {"score": scores, "policy": {"gain": float(gains.mean()), "lost": float(np.mean(gains < LOSS))}}
+    return Trained(Policy(about, tensors), curve.points, figures, file)
