@@ -326,7 +326,10 @@ pub fn demonstrations(py: Python<'_>, jobs: Vec<Job>, task: &str, threads: usize
         Ok(shown.into_rows())
     });
     let bytes = |rows: Vec<f32>| Cow::Owned(rows.into_iter().flat_map(f32::to_le_bytes).collect());
-    found.into_iter().map(|rows: Result<_, SpecError>| rows.map(bytes).map_err(|error| Error::from(error).into())).collect()
+    found
+        .into_iter()
+        .map(|rows: Result<_, SpecError>| rows.map(bytes).map_err(|error| Error::from(error).into()))
+        .collect()
 }
 
 /// The names of those inputs.
