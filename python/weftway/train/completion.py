@@ -98,7 +98,7 @@ class Args:
 
     scheduler: Annotated[str, OneOf(*FORMS)]
     """Whose network is trained."""
-    steps: Count = 3
+    steps: Count = 2
     """Generations of the search."""
     seed: Seed = 1
     """Of the scenarios, the first weights and the candidates."""
@@ -110,7 +110,7 @@ class Args:
     """Validation scenarios of each, drawn from another seed; of the scheduler's own setting half as many."""
     left_out: str = "bbr2"
     """The controller that is never trained on."""
-    teachers: Names = "blest,bccps,earliest-delivery"
+    teachers: Names = "bccps,earliest-delivery"
     """Rules that are imitated, each in a network of its own."""
     candidates: Count = 16
     """Networks in a generation."""
@@ -120,7 +120,7 @@ class Args:
     """Principal components of the hidden units' values that the search moves in."""
     sigma: Positive = 1.0
     """First standard deviation of candidates, all directions together, in units of the copy's own preference."""
-    caution: Weight = 1.5
+    caution: Weight = 1.0
     """How much more a loss against min-RTT counts than a gain."""
     threads: Count = 1
     """Threads that run the simulations; the policy does not depend on it."""

@@ -11,6 +11,8 @@
 //! section 3.2.5 and Table 1 (state, actions, reward).
 //! Where the card says that a group's model lost to min-RTT in training, the fallback decides, and is
 //! learned from with the same exploration, until its copy has adapted; then the copy does.
+//! Policies: `meta` is trained as printed; `completion` has one network for all groups, trained for the time until data have
+//! arrived, and does not adapt.
 //! State: the weights in use and Adam's moments, the newest 256 transitions, means per path.
 //! Departs from print: groups, network, test and rates of learning are ours, as the comparison gives
 //! none. Decisions from before a change are not learned from: they earned in another network.
@@ -57,9 +59,9 @@ pub(crate) static ENTRY: Entry = Entry {
         reward: "throughput of the pair",
         actions: pair::ACTIONS,
     }),
-    shipped: shipped!("falcon": "meta"),
+    shipped: shipped!("falcon": "meta" "completion"),
     params: &[
-        policy("meta", "meta"),
+        policy("meta", "meta | completion"),
         FALLBACK,
         Param {
             name: "adapt",
