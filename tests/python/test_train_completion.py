@@ -131,6 +131,31 @@ def test_the_search_moves_the_preference_for_sending_by_functions_of_spread_1() 
         assert abs(moved.mean()) < 1e-3 and moved.std() == pytest.approx(1, abs=1e-3)
 
 
+def test_the_search_goes_where_the_score_rises() -> None:
+    rng = np.random.default_rng(3)
+    seen = rng.standard_normal((300, 2)).astype(np.float32)
+    rows = Rows(seen, (seen[:, 0] > 0).astype(np.float32), np.ones(300, np.float32))
+    network = imitation.fit(rows, (4,), 1)
+    directions = completion.Directions(network, rows, 12)
+
+    class Judged(completion.Judge):
+        """Best is a network that on the average prefers sending by 2 of its own units."""
+
+        def __init__(self) -> None: ...
+
+        def scores(self, networks, drawn, runs=1):  # type: ignore[no-untyped-def]
+            outputs = [np.asarray(imitation.forward(one, seen), np.float64) for one in networks]
+            means = [(one[:, 1] - one[:, 0]).mean() / directions.scale for one in outputs]
+            return -np.abs(np.array(means) - 2)
+
+    judge = Judged()
+    args = completion.Args(scheduler="dqn", steps=12)
+    found = [network for _, network, _ in completion.search(args, judge, directions, [None] * 9)]  # type: ignore[list-item]
+    assert len(found) == 13
+    first, last = judge.scores([found[0], found[-1]], [])
+    assert first < -1 and last > -0.5
+
+
 def test_the_objective_is_an_option_of_the_schedulers_that_have_it() -> None:
     assert command.objective("dqn", ["--seed", "3"]) == ("printed", ["--seed", "3"])
     options = ["--objective", "completion", "--seed", "3"]
