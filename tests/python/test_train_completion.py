@@ -1,5 +1,6 @@
 """The objective replaced: training begins as min-RTT, learns from a teacher, and lowers the cost of a toy scenario."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,9 +11,10 @@ pytest.importorskip("jax", reason="training needs weftway[train]")
 
 import weftway
 from weftway import ScenarioError, _native, paired
+from weftway.rank.cells import Cell
 from weftway.train import FOR_COMPLETION, command, completion, imitation
 from weftway.train.export import read_policy, write_policy
-from weftway.train.imitation import Rows
+from weftway.train.imitation import Rows, Weights
 from weftway.train.limits import SettingError
 
 TOY = """\
@@ -143,10 +145,11 @@ def test_the_search_goes_where_the_score_rises() -> None:
 
         def __init__(self) -> None: ...
 
-        def scores(self, networks, drawn, runs=1):  # type: ignore[no-untyped-def]
+        def scores(self, networks: Sequence[Weights], drawn: Sequence[Cell], runs: int = 1) -> completion.Floats:
             outputs = [np.asarray(imitation.forward(one, seen), np.float64) for one in networks]
             means = [(one[:, 1] - one[:, 0]).mean() / directions.scale for one in outputs]
-            return -np.abs(np.array(means) - 2)
+            found: completion.Floats = -np.abs(np.array(means) - 2)
+            return found
 
     judge = Judged()
     args = completion.Args(scheduler="dqn", steps=12)
