@@ -28,6 +28,9 @@ def columns_of_results() -> list[tuple[str, str]]:
     `float` or `boolean`. Where it is one of a path, `*` stands for the path's name."""
 
 def tasks() -> list[dict[str, Any]]: ...
+def observed(task: str) -> list[str]:
+    """The names of what a task sees, in its order."""
+
 def scheduler(spec: str) -> tuple[str, str]: ...
 def controller(spec: str) -> tuple[str, str]: ...
 def labels(
@@ -270,6 +273,10 @@ def arrivals(
 
 def arrival_inputs() -> list[str]:
     """The names of what it sees."""
+
+def demonstrations(jobs: Sequence[Job], task: str, threads: int) -> list[bytes]:
+    """For each job, how its scheduler answers the questions of a task: rows of float32, what the task sees, how often
+    the scheduler waited for the full fastest path until the next question, and how often it sent on another."""
 
 def bounds(jobs: Sequence[Job], threads: int) -> list[str]:
     """What a run of each job can have done at most, whatever its scheduler and controller: as JSON, the columns

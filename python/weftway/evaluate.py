@@ -10,6 +10,7 @@ import os
 import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,9 @@ class Request:
     """Controllers; the distribution's own if none is named."""
     instances: int = 60
     seed: int = 1
+    """Which instances are drawn."""
+    seeds: int = 1
+    """Runs of each instance, each with a seed of its own."""
     set: Sequence[str] = ()
     """Keys that are set in every instance: `decision.mode=exclusive`."""
     split: str = "held-out"
@@ -66,17 +70,18 @@ def evaluate(
     cc: str | Iterable[str] | None = None,
     instances: int = 60,
     seed: int = 1,
+    seeds: int = 1,
     set: Sequence[str] = (),
     jobs: int | None = None,
     out: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> pl.DataFrame:
-    """One row per held-out instance, controller and scheduler; `summary` and `claims` read it.
+    """One row per held-out instance, controller, scheduler and seed; `summary` and `claims` read it.
 
     A policy is whatever takes part in a comparison, or a policy file. With `out`, the rows and the instances are kept
     there, and a later call goes on from them.
     """
-    request = Request(policy, on, against, cc, instances, seed, set)
+    request = Request(policy, on, against, cc, instances, seed, seeds, set)
     frame, skipped, _ = run(request, jobs, None if out is None else Path(out), progress)
     for line in skipped:
         warnings.warn(f"skipped {line}", stacklevel=2)
@@ -118,7 +123,8 @@ def replay(request: Request) -> str:
     sets = [f"--set {plan.quoted(one)}" for one in request.set]
     words = [plan.quoted(_text(request.policy)), f"--on {plan.quoted(_text(request.on))}"]
     words += [f"--against {plan.quoted(_text(request.against))}", *cc, *sets]
-    return " ".join(["weft evaluate", *words, f"--instances {request.instances} --seed {request.seed}"])
+    words += [f"--instances {request.instances} --seed {request.seed}"]
+    return " ".join(["weft evaluate", *words, *([f"--seeds {request.seeds}"] if request.seeds > 1 else [])])
 
 
 def _text(named: Any) -> str:
@@ -130,8 +136,8 @@ def _text(named: Any) -> str:
 
 def planned(request: Request, out: Path | None = None) -> tuple[Plan, dict[str, dict[str, Any]]]:
     """The jobs, and what each one's row says besides its run, by key."""
-    if request.instances < 1:
-        raise ScenarioError("an evaluation needs at least one instance")
+    if request.instances < 1 or request.seeds < 1:
+        raise ScenarioError("an evaluation needs at least one instance and one seed")
     there = distribution.load(request.on)
     policies = specs.parse(request.policy)
     others = specs.parse([REFERENCE, request.against])
@@ -144,8 +150,9 @@ def planned(request: Request, out: Path | None = None) -> tuple[Plan, dict[str, 
         variant = there.variant(drawn, request.set, _kept(there, drawn, out))
         shared = {"on": there.name, "instance": drawn.id, **described(there, drawn, variant.scenario.sets)}
         for cc in controllers:
-            for one in field:
-                jobs.append(plan.simulated(variant, one, cc, drawn.seed))
+            for one, further in product(field, range(request.seeds)):
+                # Seeds of held-out runs are odd, those of training runs even.
+                jobs.append(plan.simulated(variant, one, cc, drawn.seed + 2 * further))
                 about[jobs[-1].key] = {**shared, "is_policy": one in policies}
     return Plan(jobs[0].variant.scenario, jobs), about
 

@@ -1,7 +1,8 @@
 """Ratios of schedulers on the same instances, their intervals, and what may be claimed from them. Pure functions.
 
-A *cell* is one instance under one controller; its runs share the seed. The ratio of two schedulers there is above 1
-where the first did better. Ratios are averaged geometrically. Their 95 % intervals come from resampling instances
+A *cell* is one instance under one controller, with one run of each scheduler per seed. The ratio of two schedulers
+there is above 1 where the first did better; of several seeds it is the geometric mean of theirs. Ratios are averaged
+geometrically. Their 95 % intervals come from resampling instances
 with all their cells (percentile bootstrap): cells of one instance are no independent evidence. The draws are seeded,
 so that equal rows give equal intervals.
 """
@@ -70,10 +71,11 @@ class Cells:
     """The rows of an evaluation by instance and controller."""
 
     def __init__(self, frame: pl.DataFrame) -> None:
-        self._runs: dict[tuple[str, str], dict[str, Run]] = {}
+        self._runs: dict[tuple[str, str], dict[str, dict[int, Run]]] = {}
         for run in frame.iter_rows(named=True):
-            self._runs.setdefault((run["instance"], run["cc"]), {})[run["scheduler"]] = run
-        runs = [run for cell in self._runs.values() for run in cell.values()]
+            cell = self._runs.setdefault((run["instance"], run["cc"]), {})
+            cell.setdefault(run["scheduler"], {})[run.get("seed", 0)] = run
+        runs = [run for cell in self._runs.values() for several in cell.values() for run in several.values()]
         self.schedulers = list(dict.fromkeys(run["scheduler"] for run in runs))
         self.policies = list(dict.fromkeys(run["scheduler"] for run in runs if run["is_policy"]))
         self.controllers = list(dict.fromkeys(run["cc"] for run in runs))
@@ -82,20 +84,27 @@ class Cells:
     def runs(self, scheduler: str, cc: str = EVERY) -> list[Run]:
         """The runs of a scheduler."""
         cells = (cell for (_, there), cell in self._runs.items() if cc in (EVERY, there))
-        return [cell[scheduler] for cell in cells if scheduler in cell]
+        return [run for cell in cells for run in cell.get(scheduler, {}).values()]
 
     def alike(self, scheduler: str, against: str, cc: str = EVERY) -> list[bool]:
-        """For each cell that both have run, whether the runs are alike."""
+        """For each seed of each cell that both have run, whether the runs are alike."""
         cells = [cell for (_, there), cell in self._runs.items() if cc in (EVERY, there)]
-        return [is_alike(cell[scheduler], cell[against]) for cell in cells if scheduler in cell and against in cell]
+        return [is_alike(*pair) for cell in cells for pair in _pairs(cell, scheduler, against)]
 
     def ratios(self, scheduler: str, against: str, cc: str = EVERY) -> dict[str, list[float]]:
         """The ratios of each instance's cells that both have run."""
         found: dict[str, list[float]] = {}
         for (instance, there), cell in self._runs.items():
-            if cc in (EVERY, there) and scheduler in cell and against in cell:
-                found.setdefault(instance, []).append(ratio(cell[scheduler], cell[against]))
+            if cc in (EVERY, there) and (pairs := _pairs(cell, scheduler, against)):
+                whole = math.exp(fmean(math.log(ratio(*pair)) for pair in pairs))
+                found.setdefault(instance, []).append(ratio(*pairs[0]) if len(pairs) == 1 else whole)
         return found
+
+
+def _pairs(cell: dict[str, dict[int, Run]], scheduler: str, against: str) -> list[tuple[Run, Run]]:
+    """The runs of two schedulers in a cell, seed by seed."""
+    ours, theirs = cell.get(scheduler, {}), cell.get(against, {})
+    return [(run, theirs[seed]) for seed, run in ours.items() if seed in theirs]
 
 
 ALIKE = ("verdict", "elapsed_ms", "delivered_bytes", "ooo_packets", "retransmissions")

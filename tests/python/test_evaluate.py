@@ -197,6 +197,27 @@ def test_everyone_meets_the_same_instances_and_seeds(tiny: Path) -> None:
     assert not train & {job.variant.hash for job in wanted.jobs}
 
 
+def test_several_seeds_of_an_instance_are_one_cell(tiny: Path) -> None:
+    wanted, _ = evaluate.planned(Request("ecf", tiny, "min-rtt", "cubic", 2, seeds=3))
+    met: dict[str, list[int]] = {}
+    for job in wanted.jobs:
+        met.setdefault(f"{job.scheduler.name} {job.variant.hash}", []).append(job.seed)
+    assert len(met) == 2 * 2
+    assert all(len({*seeds}) == 3 and all(seed % 2 for seed in seeds) for seeds in met.values())
+    # Twice and eight times as fast: four times; half as fast: 1 over 2. Two cells, of which one is lost.
+    times = {("ecf", 0): [500.0, 125.0], ("ecf", 1): [2000.0, 2000.0], ("min-rtt", 0): [1000.0] * 2}
+    times["min-rtt", 1] = times["min-rtt", 0]
+    rows = [
+        row(instance, name, fct, seed=1 + 2 * at)
+        for (name, instance), some in times.items()
+        for at, fct in enumerate(some)
+    ]
+    cells = paired.Cells(pl.DataFrame(rows, infer_schema_length=None))
+    found = cells.ratios("ecf", "min-rtt")
+    assert [one for some in found.values() for one in some] == pytest.approx([4.0, 0.5])
+    assert len(cells.runs("ecf")) == 4
+
+
 def test_a_key_that_is_set_is_part_of_the_instance(tiny: Path) -> None:
     sets = ["decision.interval=100ms", "decision.mode=exclusive"]
     wanted, about = evaluate.planned(Request("ecf", tiny, "min-rtt", "cubic", 1, set=sets))

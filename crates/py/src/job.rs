@@ -14,6 +14,8 @@ use weftway_quic::virtual_time;
 use weftway_scenario::Variant;
 use weftway_scenario::config::SimConfig;
 use weftway_scenario::measurement;
+use weftway_sched::learned::build_task;
+use weftway_sched::learned::demonstration::Demonstration;
 use weftway_sched::learned::foreseen::Foreseen;
 use weftway_sched::learned::policy_file::PolicyFile;
 use weftway_sched::{Scheduler, TransportRules};
@@ -308,6 +310,26 @@ pub fn arrivals(
     });
     let bytes = |rows: Vec<f32>| Cow::Owned(rows.into_iter().flat_map(f32::to_le_bytes).collect());
     found.into_iter().map(|rows| rows.map(bytes).map_err(|error| Error::from(error).into())).collect()
+}
+
+/// For each job, how its scheduler answers the questions of the task that `task` names: rows of float32, what the task sees, how
+/// often the scheduler waited for the full fastest path until the next question, and how often it sent on another.
+#[pyfunction]
+pub fn demonstrations(py: Python<'_>, jobs: Vec<Job>, task: &str, threads: usize) -> PyResult<Vec<Cow<'static, [u8]>>> {
+    let (_, task) = build_task(task).map_err(Error::from)?;
+    // A task may be sent to another thread, but not be shared: each job takes its own.
+    let task = Mutex::new(task);
+    let found = each(py, &jobs, threads, |job| {
+        let own = task.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut shown = Demonstration::new(job.inner().scheduler(&job.scheduler)?, own);
+        job.inner().run(&mut shown, TransportRules::NONE, Vec::new())?;
+        Ok(shown.into_rows())
+    });
+    let bytes = |rows: Vec<f32>| Cow::Owned(rows.into_iter().flat_map(f32::to_le_bytes).collect());
+    found
+        .into_iter()
+        .map(|rows: Result<_, SpecError>| rows.map(bytes).map_err(|error| Error::from(error).into()))
+        .collect()
 }
 
 /// The names of those inputs.

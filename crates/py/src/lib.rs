@@ -40,7 +40,7 @@ mod _native {
     #[pymodule_export]
     use super::errors::{EmulationError, ScenarioError, SimulationError, TraceError, TransferError};
     #[pymodule_export]
-    use super::job::{arrival_inputs, arrivals, bounds, clairvoyants};
+    use super::job::{arrival_inputs, arrivals, bounds, clairvoyants, demonstrations};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::kernel::KernelBatch;
@@ -49,7 +49,7 @@ mod _native {
     #[pymodule_export]
     use super::policy::Policy;
     #[pymodule_export]
-    use super::registry::{controller, controllers, scheduler, schedulers, tasks};
+    use super::registry::{controller, controllers, observed, scheduler, schedulers, tasks};
     #[pymodule_export]
     use super::rule::{Ahead, Recall, Repeat};
     #[pymodule_export]

@@ -33,6 +33,13 @@ pub fn tasks(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyDict>>> {
     weftway_sched::learned::tasks().iter().map(one).collect()
 }
 
+/// The names of what the task that `spec` names sees.
+#[pyfunction]
+pub fn observed(spec: &str) -> Result<Vec<String>, Error> {
+    let (_, task) = weftway_sched::learned::build_task(spec)?;
+    Ok(task.shape().inputs.iter().map(|input| input.name.clone()).collect())
+}
+
 /// The full name of the scheduler that `spec` means, and its name and version.
 #[pyfunction]
 pub fn scheduler(spec: &str) -> Result<(String, String), Error> {

@@ -42,6 +42,7 @@ def command(
     seed: Annotated[
         int, typer.Option(min=0, metavar="S", help="Seed of the instances: equal seeds draw equal ones.")
     ] = 1,
+    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Runs of each instance, each with its own seed.")] = 1,
     sets: SETS = None,
     jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of threads. Default: all cores.")] = None,
     folder: Annotated[
@@ -55,7 +56,7 @@ def command(
     from weftway.progress import Bar
     from weftway.report import held_out, printed
 
-    request = evaluate.Request(policy, on, against, cc, instances, seed, sets or [])
+    request = evaluate.Request(policy, on, against, cc, instances, seed, seeds, sets or [])
     # What a scheduler in Python prints is no result.
     with interruptible(), redirect_stdout(sys.stderr), Bar(err) as bar:
         found, missing, others = evaluate.run(request, jobs, folder, bar.tell)

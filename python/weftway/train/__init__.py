@@ -15,6 +15,8 @@ JAX, Equinox and Optax are imported in the files of this folder only: `pip insta
 | `dqn.py` | deep Q-learning from start to end; with other settings and tasks `rlds`, `rosello`, `lee_yoo`, `falcon` |
 | `a3c.py` | advantage actor-critic from start to end, one worker or several: `pdaa3c`, `reles`, `gaps` |
 | `action_distributions.py` | what an actor-critic draws its actions from |
+| `completion.py` | the networks of four schedulers trained for completion time: `--objective completion` |
+| `imitation.py` | a network learns to answer as another scheduler would; where `completion.py` begins |
 | `foreseen.py` | when packets arrive, by regression; a program of its own: `python -m weftway.train.foreseen` |
 | `command.py` | `weft train` |
 """
@@ -33,6 +35,12 @@ ALGORITHMS = {
     "stsgat-study": "weftway.train.study",
 }
 """Where each algorithm is: `Args` and `train` of that file."""
+
+REPLACED = "weftway.train.completion"
+"""The training that `--objective completion` means: the same networks, trained for the time until data have arrived."""
+
+FOR_COMPLETION = ("dqn", "falcon", "lee-yoo", "evolved")
+"""The schedulers whose networks it trains."""
 
 ALIASES = {"a3c": "pdaa3c", "pdastsgat": "stsgat"}
 """Other names that people type."""

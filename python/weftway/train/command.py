@@ -10,7 +10,7 @@ import difflib
 import inspect
 import os
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import MISSING, fields, replace
 from functools import partial
 from importlib import import_module
@@ -19,10 +19,18 @@ from pathlib import Path
 from typing import Any, NoReturn, get_type_hints
 
 from weftway._native import ScenarioError
-from weftway.train import ALGORITHMS, ALIASES, limits
+from weftway.train import ALGORITHMS, ALIASES, FOR_COMPLETION, REPLACED, limits
 from weftway.train.picture import draw
 
-USAGE = f"weft train ALGORITHM [--help] [--quick] [--out DIR] [--resume] …\n\nAlgorithms: {', '.join(ALGORITHMS)}."
+USAGE = (
+    "weft train ALGORITHM [--help] [--quick] [--out DIR] [--resume] …\n\n"
+    f"Algorithms: {', '.join(ALGORITHMS)}.\n"
+    f"With --objective completion the networks of {', '.join(FOR_COMPLETION)} are trained for the time until data have "
+    "arrived, not for the reward that their papers print."
+)
+
+OBJECTIVES = ("printed", "completion")
+"""What a network is trained for."""
 
 
 RESULTS = ("*.safetensors", "*.jsonl")
@@ -36,15 +44,18 @@ class _Parser(argparse.ArgumentParser):
         raise ScenarioError(f"{self.prog}: {message}; --help lists what there is")
 
 
-def module(algorithm: str) -> Any:
-    """The file of an algorithm. JAX keeps to one thread, unless it was told otherwise: equal seeds, equal bytes."""
+def module(algorithm: str, objective: str = "printed") -> Any:
+    """The file of an algorithm, or of the one that replaces its objective.
+
+    JAX keeps to one thread, unless it was told otherwise: equal seeds, equal bytes.
+    """
     if algorithm not in ALGORITHMS:
         near = difflib.get_close_matches(algorithm, ALGORITHMS, n=1)
         hint = f"did you mean `{near[0]}`?" if near else f"there is {', '.join(ALGORITHMS)}"
         raise ScenarioError(f"no algorithm `{algorithm}`; {hint}")
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
     try:
-        return import_module(ALGORITHMS[algorithm])
+        return import_module(ALGORITHMS[algorithm] if objective == "printed" else REPLACED)
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("weftway"):
             raise
@@ -65,11 +76,11 @@ def documented(args: type) -> dict[str, str]:
     return found
 
 
-def parser(program: str, args: type) -> argparse.ArgumentParser:
-    """The options of a program that trains, from the dataclass of its settings."""
+def parser(program: str, args: type, fixed: Container[str] = ()) -> argparse.ArgumentParser:
+    """The options of a program that trains, from the dataclass of its settings; what is `fixed` is no option."""
     made = _Parser(prog=program, allow_abbrev=False, description=inspect.getdoc(args))
     help_, hints, stated_limits = documented(args), get_type_hints(args), limits.limits(args)
-    for field in fields(args):
+    for field in (field for field in fields(args) if field.name not in fixed):
         option, said = f"--{field.name.replace('_', '-')}", help_.get(field.name, "").replace("%", "%%")
         add = partial(made.add_argument, option, dest=field.name, default=argparse.SUPPRESS)
         if hints[field.name] is bool:
@@ -91,27 +102,50 @@ def _read(kind: type, text: str) -> Any:
         return text
 
 
-def settings(algorithm: str, args: type, options: Sequence[str]) -> Any:
-    """What the options say; the folder has a name in any case."""
-    given = args(**vars(parser(f"weft train {algorithm}", args).parse_args(list(options))))
+def settings(algorithm: str, args: type, options: Sequence[str], **fixed: str) -> Any:
+    """What the options say, and what is `fixed`; the folder has a name in any case."""
+    made = parser(f"weft train {algorithm}", args, fixed)
+    if algorithm in FOR_COMPLETION:
+        made.add_argument("--objective", choices=OBJECTIVES, default=argparse.SUPPRESS, help=OBJECTIVE)
+    given = args(**vars(made.parse_args(list(options))), **fixed)
     return given if given.out is not None else replace(given, out=Path(f"{algorithm}-{given.seed}"))
 
 
-def keep(folder: Path, resume: bool) -> None:
+OBJECTIVE = (
+    "What the network is trained for: the reward that its paper prints, or the time until data have arrived, which has "
+    "settings of its own. [printed]"
+)
+
+
+def objective(algorithm: str, options: Sequence[str]) -> tuple[str, list[str]]:
+    """The objective that the options name, and the other options."""
+    picked = _Parser(prog=f"weft train {algorithm}", allow_abbrev=False, add_help=False)
+    picked.add_argument("--objective", choices=OBJECTIVES, default="printed")
+    known, others = picked.parse_known_args(list(options))
+    if known.objective == "completion" and algorithm not in FOR_COMPLETION:
+        raise ScenarioError(f"--objective completion: not for `{algorithm}`; there is {', '.join(FOR_COMPLETION)}")
+    return known.objective, others
+
+
+def keep(folder: Path, args: Any) -> None:
     """Refuses a folder that has an earlier training, unless that is to go on."""
-    earlier = [] if resume else sorted(file.name for kind in RESULTS for file in folder.glob(kind))
+    resumes = getattr(args, "resume", None)
+    earlier = [] if resumes else sorted(file.name for kind in RESULTS for file in folder.glob(kind))
     if earlier:
         told = f"--out {folder}: an earlier training is there ({', '.join(earlier)})"
-        raise ScenarioError(f"{told}; name another folder, or go on with it by --resume")
+        other = "" if resumes is None else ", or go on with it by --resume"
+        raise ScenarioError(f"{told}; name another folder{other}")
 
 
 def run(algorithm: str, options: Sequence[str], progress: Callable[[int, int], None]) -> Any:
     """Trains as the options say; what `train` of the algorithm returns."""
     algorithm = ALIASES.get(algorithm, algorithm)
-    algorithm_ = module(algorithm)
+    wanted, options = objective(algorithm, options) if algorithm in ALGORITHMS else ("printed", options)
+    algorithm_ = module(algorithm, wanted)
+    fixed = {"scheduler": algorithm} if wanted == "completion" else {}
     try:
-        args = settings(algorithm, algorithm_.Args, options)
-        keep(args.out, args.resume)
+        args = settings(algorithm, algorithm_.Args, options, **fixed)
+        keep(args.out, args)
         trained = algorithm_.train(args, progress)
     except ValueError as error:
         raise ScenarioError(str(error)) from error

@@ -11,6 +11,7 @@ from weftway.train.curve import Point
 
 MEASURES = {
     "trial": "on the same scenarios, Mbit/s",
+    "score": "score on validation scenarios",
     "reward": "reward per decision",
     "return": "return of an episode",
     "goodput": "goodput, Mbit/s",

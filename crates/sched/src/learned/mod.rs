@@ -18,6 +18,7 @@
 //! - [`policy_file`], `tensors`: how a network comes, and why a file is refused. [`nn`]: the networks' forward passes.
 //! - Each scheduler has its own task, but for three: `evolved` and `falcon` decide the task of `dqn`, `pdaa3c` that of `rlds`.
 //!   `falcon` alone goes on learning: when to begin anew, from what, and the gradient steps are in its folder.
+//! - [`demonstration`]: how another scheduler would answer a task's questions, for networks that learn by imitation.
 //!
 //! Learned while sending: `q_learning`, `lin_ucb`, `peekaboo` and `m_peekaboo` (its variant), `ucb1_redundancy`; `ridge` is
 //! the linear estimate that three of them use.
@@ -25,8 +26,8 @@
 //! Shared by those that decide alike:
 //!
 //! - `pair`: wait for the full fast path, or send on the slow one. What a policy is (`policy`), when it is asked (`blocked`), which paths are the
-//!   pair (`roles`), the decisions whose outcome is not known yet (`records`), what is measured (`meters`, `context`), and
-//!   what is paid (`reward`). It does not know how an answer is found.
+//!   pair (`roles`), the decisions whose outcome is not known yet (`records`), what is measured (`meters`, `context`), what
+//!   windows and times are divided by (`scale`), and what is paid (`reward`). It does not know how an answer is found.
 //! - `intervals`: one decision for an interval. Paths as a network of fixed size sees them (`slots`), the intervals that were
 //!   (`history`), the data that a decision holds for (`ranges`).
 
@@ -43,6 +44,7 @@ macro_rules! shipped {
     };
 }
 
+pub mod demonstration;
 pub(crate) mod dqn;
 pub(crate) mod evolved;
 pub(crate) mod falcon;

@@ -17,13 +17,6 @@ pub(crate) fn ratio(value: f64, scale: f64) -> f64 {
     if scale > 0.0 { (value / scale).clamp(0.0, LARGEST) } else { 0.0 }
 }
 
-/// [`ratio`] to a scale that is positive.
-#[inline]
-pub(crate) fn ratio_to(value: f64, scale: f64) -> f64 {
-    debug_assert!(scale > 0.0, "a scale of {scale}");
-    (value / scale).clamp(0.0, LARGEST)
-}
-
 /// A running maximum that forgets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Peak {

@@ -5,6 +5,8 @@
 //! S (task `wait-or-send`). The weights are frozen.
 //! Reference: MPQUIC schedulers under BBR and CUBIC: min-RTT, ECF, BLEST, Q-learning, DQN, UCB; section 4.2.
 //! State: none beyond the task's.
+//! Policies: `bbr1` and `all` are trained as printed; `completion` is the same network trained for the time until data have
+//! arrived, with inputs as ratios to the least of both paths.
 //! Departs from print: the state's paths are F and S, as the actions'; the paper says 1 and 2.
 
 use crate::entry::{Arity, Entry, Input, Learning, Provenance};
@@ -36,8 +38,8 @@ pub(crate) static ENTRY: Entry = Entry {
         reward: pair::REWARD,
         actions: pair::ACTIONS,
     }),
-    shipped: shipped!("dqn": "bbr1" "all"),
-    params: &[deployed::policy("bbr1", "bbr1 | all"), fallback::FALLBACK, SEED],
+    shipped: shipped!("dqn": "bbr1" "all" "completion"),
+    params: &[deployed::policy("bbr1", "bbr1 | all | completion"), fallback::FALLBACK, SEED],
     build: |params| deployed::build(params, ENTRY.shipped, &TASK),
     ..Entry::NEW
 };

@@ -4,6 +4,7 @@
 //! Seen, each within [0, 4] (`state`):
 //!   `paper`: cwnd, srtt and bytes in flight of F and S over W0, D0 and W0 (6 numbers);
 //!   `credit`: these and the room of the peer's window over W0 (7, FALCON's);
+//!   of both, with `scale=least`, logarithms of ratios to the smaller window and the shorter time;
 //!   `controller`: per path without any unit, window, data in flight and credit over the path's
 //!   own bandwidth-delay product, srtt over its least value, delivery rate over its peak, pacing
 //!   rate over its peak, loss and slow start; then srtt of S over F's, and what is unsent over F's
@@ -23,6 +24,7 @@ use crate::learned::pair::meters::Meter;
 use crate::learned::pair::policy::{self, Policy, Question, Rules};
 use crate::learned::pair::records::{Action, Outcome};
 use crate::learned::pair::reward::{self, Delivery};
+use crate::learned::pair::scale::{SCALE, Scaling};
 use crate::learned::task::{Actions, Input, Ledger, Shape, Task, TaskEntry};
 use crate::shared::norm;
 use crate::{Needs, Scheduler};
@@ -56,6 +58,7 @@ pub(crate) static TASK: TaskEntry = TaskEntry {
             values: "kB, 1 to 1000000",
             doc: "the window that counts as 1; 100 suits paths below 20 Mbit/s",
         },
+        SCALE,
         reward::A,
         reward::B,
         reward::D0,
@@ -67,12 +70,13 @@ pub(crate) static TASK: TaskEntry = TaskEntry {
 
 fn build(params: &Params) -> Result<Box<dyn Task>, SpecError> {
     let states = [("paper", State::Paper), ("credit", State::Credit), ("controller", State::Controller)];
+    let w0 = 1e3 * f64::from(params.within::<u32>("w0_kb", 1..=1_000_000)?);
+    let d0 = Span::from_millis(params.within("d0_ms", 1..=10_000)?).as_secs_f64();
     let policy = OutsidePolicy {
         state: params.choice("state", &states)?,
         by_index: params.choice("order", &[("role", false), ("index", true)])?,
         pays_bytes: params.choice("reward", &[("delivery", false), ("bytes", true)])?,
-        w0: 1e3 * f64::from(params.within::<u32>("w0_kb", 1..=1_000_000)?),
-        d0: Span::from_millis(params.within("d0_ms", 1..=10_000)?).as_secs_f64(),
+        scaling: Scaling::new(params, w0, d0)?,
         delivery: Delivery::new(params)?,
         ledger: Ledger::default(),
         answer: None,
@@ -93,9 +97,7 @@ struct OutsidePolicy {
     state: State,
     by_index: bool,
     pays_bytes: bool,
-    w0: f64,
-    /// In seconds.
-    d0: f64,
+    scaling: Scaling,
     delivery: Delivery,
     ledger: Ledger,
     answer: Option<Action>,
@@ -119,14 +121,15 @@ impl OutsidePolicy {
     fn inputs(&self) -> Vec<Input> {
         let roles = if self.by_index { ["first", "second"] } else { ["fast", "slow"] };
         let of_both = |names: &[&str]| {
-            let named = names.iter().flat_map(|name| roles.map(|role| Input::normalised(format!("{name}.{role}"))));
-            named.collect::<Vec<_>>()
+            names.iter().flat_map(|name| roles.map(|role| format!("{name}.{role}"))).collect::<Vec<_>>()
         };
+        let scaled = |names: Vec<String>| names.into_iter().map(|name| self.scaling.input(name)).collect();
         match self.state {
-            State::Paper => of_both(&PAPER),
-            State::Credit => [of_both(&PAPER), vec![Input::normalised("credit")]].concat(),
+            State::Paper => scaled(of_both(&PAPER)),
+            State::Credit => scaled([of_both(&PAPER), vec!["credit".to_owned()]].concat()),
             State::Controller => {
-                [of_both(&CONTROLLER), ["srtt.ratio", "backlog"].map(Input::normalised).to_vec()].concat()
+                let others = ["srtt.ratio", "backlog"].map(String::from).to_vec();
+                [of_both(&CONTROLLER), others].concat().into_iter().map(Input::normalised).collect()
             }
         }
     }
@@ -137,9 +140,10 @@ impl OutsidePolicy {
         if self.state == State::Controller {
             return self.see_behaviour(question, observation);
         }
-        let bytes = |bytes: Bytes| norm::ratio_to(bytes.get() as f64, self.w0) as f32;
-        let time = |path: &Path| norm::ratio_to(path.srtt.as_secs_f64(), self.d0) as f32;
         let [a, b] = self.pair(question);
+        let units = self.scaling.units([a, b]);
+        let bytes = |bytes: Bytes| units.bytes(bytes);
+        let time = |path: &Path| units.time(path.srtt);
         let seen = [bytes(a.cwnd), bytes(b.cwnd), time(a), time(b), bytes(a.unacked()), bytes(b.unacked())];
         let (of_both, rest) = observation.split_at_mut(seen.len());
         of_both.copy_from_slice(&seen);
@@ -403,6 +407,18 @@ mod tests {
             }
             assert!(asked > 100, "{spec}: {asked}");
         }
+    }
+
+    #[test]
+    fn ratios_to_the_least_by_hand() {
+        // F's window of 10 packets and its 20 ms are the least; S has 20 packets, 50 ms and 5 in flight. 40 of credit.
+        let mut bench = bench();
+        bench.flow.edge = bench.flow.next + packets(40);
+        let (_, mut task) = build_task("wait-or-send:state=credit:scale=least").unwrap();
+        let mut observation = [-9.0; 7];
+        assert!(task.question(&bench.context(), &mut observation));
+        let expected = [1.0, 2.0, 1.0, 2.5, 1.0, 0.5, 4.0_f32].map(f32::ln);
+        assert!(observation.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{observation:?}");
     }
 
     #[test]

@@ -11,6 +11,8 @@
 //! section 3.2.5 and Table 1 (state, actions, reward).
 //! Where the card says that a group's model lost to min-RTT in training, the fallback decides, and is
 //! learned from with the same exploration, until its copy has adapted; then the copy does.
+//! Policies: `meta` is trained as printed; `completion` has one network for all groups, trained for the time until data have
+//! arrived, and does not adapt.
 //! State: the weights in use and Adam's moments, the newest 256 transitions, means per path.
 //! Departs from print: groups, network, test and rates of learning are ours, as the comparison gives
 //! none. Decisions from before a change are not learned from: they earned in another network.
@@ -57,15 +59,15 @@ pub(crate) static ENTRY: Entry = Entry {
         reward: "throughput of the pair",
         actions: pair::ACTIONS,
     }),
-    shipped: shipped!("falcon": "meta"),
+    shipped: shipped!("falcon": "meta" "completion"),
     params: &[
-        policy("meta", "meta"),
+        policy("meta", "meta | completion"),
         FALLBACK,
         Param {
             name: "adapt",
-            default: "on",
-            values: "on | off",
-            doc: "whether weights and actions move while sending; off, the group's model decides as it came",
+            default: "card",
+            values: "card | on | off",
+            doc: "whether weights and actions move while sending; off, the group's model decides as it came; as the card says, which means on where it says nothing",
         },
         Param { name: "steps", default: "10", values: "gradient steps, 0 to 10", doc: "how far a copy is adapted" },
         Param { name: "adapt_lr", default: "0.001", values: "number, 0 to 1", doc: "learning rate of adaptation" },
@@ -123,6 +125,10 @@ impl Falcon {
         let wrong = |why: String| params.wrong("policy", why);
         let fallback = Fallback::new(params, &file)?;
         let (settings, modelless) = (settings(params, &file)?, modelless(params, &file)?);
+        let adapts = match params.choice("adapt", &[("card", None), ("on", Some(true)), ("off", Some(false))])? {
+            Some(adapts) => adapts,
+            None => adapts(params, file.card("adapt"))?,
+        };
         let Network::Falcon(models) = file.network else {
             return Err(wrong("its network is no set of models; its card should say `falcon:groups=12`".to_owned()));
         };
@@ -131,7 +137,6 @@ impl Falcon {
             let found = format!("{} inputs and {} outputs", model.inputs(), model.outputs());
             return Err(wrong(format!("its models have {found}; its task has {inputs} and {}", actions.outputs())));
         }
-        let adapts = params.choice("adapt", &[("on", true), ("off", false)])?;
         if adapts {
             task.ledger().open();
         }
@@ -235,6 +240,15 @@ fn settings(params: &Params, file: &PolicyFile) -> Result<Settings, SpecError> {
     };
     let rates = [params.within("adapt_lr", 0.0..=1.0)?, params.within("lr", 0.0..=1.0)?];
     Ok(Settings { steps: params.within("steps", 0..=10)?, rates, gamma })
+}
+
+/// Whether a policy whose card says `adapt` goes on learning.
+fn adapts(params: &Params, said: Option<&str>) -> Result<bool, SpecError> {
+    match said {
+        None | Some("on") => Ok(true),
+        Some("off") => Ok(false),
+        Some(said) => Err(params.wrong("policy", format!("its card says `adapt = {said}`; expected on or off"))),
+    }
 }
 
 /// The groups whose model lost to min-RTT in training, as the card's `fallback_groups` lists them: `0,3,11`.

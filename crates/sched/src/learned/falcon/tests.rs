@@ -61,6 +61,19 @@ fn the_group_of_the_start_decides() {
 }
 
 #[test]
+fn a_card_says_whether_its_models_go_on_learning() {
+    let bytes =
+        |more: Vec<_>| models_file(&[card("off"), more].concat(), &vec![vec![(7, vec![0.0; 14], vec![0.5, 0.0])]; 12]);
+    let adapts = |given: &[(&str, &str)], more| falcon(given, &bytes(more)).adapts;
+    assert!(adapts(&[], vec![]) && adapts(&[], vec![("adapt", "on")]));
+    assert!(!adapts(&[], vec![("adapt", "off")]) && adapts(&[("adapt", "on")], vec![("adapt", "off")]));
+    let params = Params::new(ENTRY.name, ENTRY.params, &[]).unwrap();
+    let file = PolicyFile::parse(&bytes(vec![("adapt", "often")])).unwrap();
+    let said = Falcon::new(&params, file, build_task(TASK).unwrap().1).err().unwrap().to_string();
+    assert!(said.contains("its card says `adapt = often`; expected on or off"), "{said}");
+}
+
+#[test]
 fn a_file_is_built_by_name_and_mistakes_are_said() {
     let place = std::env::temp_dir().join(format!("weftway-falcon-{}.safetensors", std::process::id()));
     let make = |bytes: &[u8], key: &str, value: &str| {

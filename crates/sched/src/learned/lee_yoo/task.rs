@@ -8,7 +8,8 @@
 //! 0.5, 0.75, 0.9, else on path 2; 5 uses path 1; 6 is min-RTT. `table1`: 0 waits for the fastest
 //! path, 1 sends on the fastest with room. The coin is drawn once per packet, before it is needed.
 //! Seen, each within [0, 4]: srtt over 100 ms, cwnd and bytes in flight over 100 kB, of path 1 and
-//! path 2; then the peer's window left, the chunk's bytes not sent and not acknowledged, over 100 kB.
+//! path 2; then the peer's window left, the chunk's bytes not sent and not acknowledged, over 100 kB. With
+//! `scale=least`, logarithms of ratios to the shorter time and the smaller window.
 //! Earned: packets acknowledged from one question to the next, over 100; the decision that holds
 //! when a chunk is through also earns `(1000 ms − T)/100 ms`, T the chunk's time from being written
 //! less half a round trip of the path that completed it and less the acknowledgement delay. At the
@@ -26,10 +27,10 @@ use weftway_path::{Bytes, Context, Decision, Event, Flow, Instant, Offset, Path,
 
 use crate::learned::intervals::slots;
 use crate::learned::pair::roles;
-use crate::learned::task::{Actions, Input, Ledger, Shape, Task, TaskEntry};
+use crate::learned::pair::scale::{SCALE, Scaling};
+use crate::learned::task::{Actions, Ledger, Shape, Task, TaskEntry};
 use crate::shared::choose;
 use crate::shared::epochs::{self, Epochs};
-use crate::shared::norm;
 use crate::shared::rng::{PolicyRng, SEED};
 use crate::{Mode, Needs, Scheduler};
 
@@ -63,6 +64,7 @@ pub(crate) static TASK: TaskEntry = TaskEntry {
             values: "milliseconds, 0 to 1000",
             doc: "taken off a chunk's time; 25 is QUIC's max_ack_delay",
         },
+        SCALE,
         epochs::MODE,
         SEED,
     ],
@@ -104,13 +106,15 @@ fn build(params: &Params) -> Result<Box<dyn Task>, SpecError> {
     let of = |place: &'static str| ["srtt", "cwnd", "in_flight"].map(|name| format!("{name}.{place}"));
     let of_chunk = ["credit", "chunk.unsent", "chunk.unacked"].map(String::from);
     let names = [of("first"), of("second"), of_chunk].concat();
-    let inputs = names.into_iter().map(Input::normalised).collect();
+    let w0 = 1e3 * f64::from(params.within::<u32>("w0_kb", 1..=1_000_000)?);
+    let d0 = 1e-3 * f64::from(params.within::<u32>("d0_ms", 1..=10_000)?);
+    let scaling = Scaling::new(params, w0, d0)?;
+    let inputs = names.into_iter().map(|name| scaling.input(name)).collect();
     let mut rng = PolicyRng::new(params.get("seed")?);
     Ok(Box::new(Split {
         shape: Shape { inputs, actions: Actions::Discrete(rules.len()), interval: Some(length) },
         rules,
-        w0: 1e3 * f64::from(params.within::<u32>("w0_kb", 1..=1_000_000)?),
-        d0: 1e-3 * f64::from(params.within::<u32>("d0_ms", 1..=10_000)?),
+        scaling,
         ack_delay: Span::from_millis(params.within("ack_delay_ms", 0..=1000)?),
         mode: epochs::mode(params)?,
         draw: rng.unit(),
@@ -129,10 +133,7 @@ fn build(params: &Params) -> Result<Box<dyn Task>, SpecError> {
 struct Split {
     shape: Shape,
     rules: &'static [Action],
-    /// In bytes.
-    w0: f64,
-    /// In seconds.
-    d0: f64,
+    scaling: Scaling,
     ack_delay: Span,
     mode: Mode,
     rng: PolicyRng,
@@ -202,13 +203,13 @@ impl Split {
 
     fn see(&self, cx: &Context<'_>, observation: &mut [f32]) {
         observation.fill(0.0);
-        let bytes = |bytes: Bytes| norm::ratio(bytes.get() as f64, self.w0) as f32;
         let pair = pair(cx).map(|pair| pair.map(Some));
-        let alone = || [choose::standing(cx).next(), None];
-        for (path, observation) in pair.unwrap_or_else(alone).into_iter().zip(observation.chunks_exact_mut(3)) {
+        let paths = pair.unwrap_or_else(|| [choose::standing(cx).next(), None]);
+        let units = self.scaling.units(paths.into_iter().flatten());
+        let bytes = |bytes: Bytes| units.bytes(bytes);
+        for (path, observation) in paths.into_iter().zip(observation.chunks_exact_mut(3)) {
             let Some(path) = path else { continue };
-            let time = norm::ratio(path.srtt.as_secs_f64(), self.d0) as f32;
-            observation.copy_from_slice(&[time, bytes(path.cwnd), bytes(path.unacked())]);
+            observation.copy_from_slice(&[units.time(path.srtt), bytes(path.cwnd), bytes(path.unacked())]);
         }
         if let (Some(flow), Some(observation)) = (cx.flow, observation.get_mut(6..9)) {
             let unacked = flow.message_end.since(flow.una.max(flow.message_start));
@@ -337,6 +338,19 @@ mod tests {
         assert!(task.question(&bench.context(), &mut observation));
         // Over 100 ms and 100 kB; 30, 80 and 90 packets of 1400 B.
         let expected = [0.5, 0.28, 0.07, 0.2, 0.14, 0.028, 0.42, 1.12, 1.26];
+        assert!(observation.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{observation:?}");
+    }
+
+    #[test]
+    fn ratios_to_the_least_by_hand() {
+        let mut bench = Bench::new(vec![path(0, 50, 20, 5), path(1, 20, 10, 2)]);
+        let at = |n| Offset::ZERO + packets(n);
+        (bench.flow.una, bench.flow.next, bench.flow.edge, bench.flow.message_end) = (at(10), at(20), at(50), at(100));
+        let (_, mut task) = build_task("split:actions=table1:scale=least").unwrap();
+        let mut observation = [-9.0; 9];
+        assert!(task.question(&bench.context(), &mut observation));
+        // Over 20 ms and 10 packets; 30, 80 and 90 packets.
+        let expected = [2.5, 2.0, 0.5, 1.0, 1.0, 0.2, 3.0, 8.0, 9.0_f32].map(f32::ln);
         assert!(observation.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{observation:?}");
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod policy;
 pub(crate) mod records;
 pub(crate) mod reward;
 pub(crate) mod roles;
+pub(crate) mod scale;
 
 /// What they choose from ([`crate::Learning::actions`]).
 pub(crate) const ACTIONS: &str = "while the fast path is full: wait for it, or send on the slow one";

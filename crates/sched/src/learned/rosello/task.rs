@@ -6,7 +6,8 @@
 //! answer is kept until its packet is sent.
 //! Seen, path after path, each within [0, 4] (`state`): `6`: free share of the window, srtt over
 //! D0, bytes in flight over W0; `12`: free share, share of packets sent again, loss, srtt,
-//! deviation and retransmission timeout over D0, where RTO = srtt + 4·rttvar (RFC 6298, no floor).
+//! deviation and retransmission timeout over D0, where RTO = srtt + 4·rttvar (RFC 6298, no floor). With
+//! `scale=least`, times and bytes are logarithms of ratios to the shorter time and the smaller window.
 //! Earned when the packet's record closes (acknowledged, lost, or after max(2·srtt_F, srtt_S)):
 //!   `thr/(10 Mbit/s) − 0.1·max(0, unacked − 64)/64 − 0.1·again`,
 //! thr what the connection delivered since the decision over the time since (0 for a lost packet),
@@ -26,6 +27,7 @@ use weftway_path::{Bytes, Context, Decision, Event, Instant, Offset, Path, PathI
 use crate::learned::pair::meters::Meters;
 use crate::learned::pair::records::{Action, Choice, Fate, OpenRecords, Outcome};
 use crate::learned::pair::roles::Roles;
+use crate::learned::pair::scale::{SCALE, Scaling, Units};
 use crate::learned::task::{Actions, Input, Ledger, Shape, Task, TaskEntry};
 use crate::shared::choose;
 use crate::shared::norm;
@@ -54,6 +56,7 @@ pub(crate) static TASK: TaskEntry = TaskEntry {
             values: "milliseconds, 1 to 10000",
             doc: "the round-trip time that counts as 1",
         },
+        SCALE,
     ],
     build,
 };
@@ -75,13 +78,15 @@ const LOSS_SCALE: f64 = 0.1;
 
 fn build(params: &Params) -> Result<Box<dyn Task>, SpecError> {
     let features = params.choice("state", &[("6", SIX), ("12", TWELVE)])?;
-    let of = |place: &'static str| features.iter().map(move |name| Input::normalised(format!("{name}.{place}")));
+    let w0 = 1e3 * f64::from(params.within::<u32>("w0_kb", 1..=1_000_000)?);
+    let d0 = 1e-3 * f64::from(params.within::<u32>("d0_ms", 1..=10_000)?);
+    let scaling = Scaling::new(params, w0, d0)?;
+    let of = |place: &'static str| features.iter().map(move |name| input(scaling, name, place));
     let inputs = ["first", "second"].into_iter().flat_map(of).collect();
     Ok(Box::new(Pick {
         shape: Shape { inputs, actions: Actions::Discrete(2), interval: None },
         has_six: features.len() == SIX.len(),
-        w0: 1e3 * f64::from(params.within::<u32>("w0_kb", 1..=1_000_000)?),
-        d0: 1e-3 * f64::from(params.within::<u32>("d0_ms", 1..=10_000)?),
+        scaling,
         meters: Meters::default(),
         pending: VecDeque::new(),
         records: OpenRecords::new(),
@@ -91,14 +96,20 @@ fn build(params: &Params) -> Result<Box<dyn Task>, SpecError> {
     }))
 }
 
+/// The input `name` of the path at `place`.
+fn input(scaling: Scaling, name: &str, place: &str) -> Input {
+    let called = format!("{name}.{place}");
+    match name {
+        "free" | "again" | "loss" => Input::normalised(called),
+        _ => scaling.input(called),
+    }
+}
+
 #[derive(Clone)]
 struct Pick {
     shape: Shape,
     has_six: bool,
-    /// In bytes.
-    w0: f64,
-    /// In seconds.
-    d0: f64,
+    scaling: Scaling,
     meters: Meters,
     /// Answered and not sent yet, oldest first.
     pending: VecDeque<(Offset, Choice<AtDecision>)>,
@@ -147,26 +158,25 @@ impl Pick {
     }
 
     fn see(&self, pair: [&Path; 2], observation: &mut [f32]) {
-        let [first, second] = observation.split_at_mut(self.shape.inputs.len() / 2).into();
+        let units = self.scaling.units(pair);
+        let (first, second) = observation.split_at_mut(self.shape.inputs.len() / 2);
         for (path, observation) in pair.into_iter().zip([first, second]) {
-            let six = self.features(path);
-            let three = [six[0], six[3], norm::ratio(path.unacked().get() as f64, self.w0)];
+            let six = self.features(path, &units);
+            let three = [six[0], six[3], units.bytes(path.unacked())];
             let values = if self.has_six { &three[..] } else { &six[..] };
-            observation.iter_mut().zip(values).for_each(|(observation, value)| *observation = *value as f32);
+            observation.copy_from_slice(values);
         }
     }
 
-    fn features(&self, path: &Path) -> [f64; 6] {
-        let free = norm::ratio(path.space().get() as f64, path.cwnd.get() as f64);
-        let time = |seconds: f64| norm::ratio(seconds, self.d0);
-        let (srtt, rttvar) = (path.srtt.as_secs_f64(), path.rttvar.as_secs_f64());
+    fn features(&self, path: &Path, units: &Units) -> [f32; 6] {
+        let share = |value: f64, scale: f64| norm::ratio(value, scale) as f32;
         [
-            free,
-            norm::ratio(path.retransmitted.packets as f64, path.sent.packets as f64),
-            norm::ratio(self.meters.of(path.id).loss, LOSS_SCALE),
-            time(srtt),
-            time(rttvar),
-            time(srtt + 4.0 * rttvar),
+            share(path.space().get() as f64, path.cwnd.get() as f64),
+            share(path.retransmitted.packets as f64, path.sent.packets as f64),
+            share(self.meters.of(path.id).loss, LOSS_SCALE),
+            units.time(path.srtt),
+            units.time(path.rttvar),
+            units.time(path.srtt + path.rttvar * 4),
         ]
     }
 
@@ -339,6 +349,17 @@ mod tests {
             let sent = bench.carry(answer).unwrap();
             task.observe(&bench.context(), &sent);
         }
+    }
+
+    #[test]
+    fn ratios_to_the_least_by_hand() {
+        // The first has a window of 20 packets, 50 ms and 5 in flight; the second 10 packets, 25 ms and 2.
+        let (_, mut task) = build_task("pick:scale=least").unwrap();
+        let mut observation = [-9.0; 6];
+        let bench = Bench::new(vec![path(0, 50, 20, 5), path(1, 25, 10, 2)]);
+        assert!(task.question(&bench.context(), &mut observation));
+        let expected = [0.75, 2.0_f32.ln(), 0.5_f32.ln(), 0.8, 0.0, 0.2_f32.ln()];
+        assert!(observation.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{observation:?}");
     }
 
     #[test]
