@@ -24,7 +24,7 @@ pub trait Device {
     /// Becomes readable when programs have sent something.
     fn fd(&self) -> BorrowedFd<'_>;
 
-    /// Puts the next packet of a program into `packet`, which has [`LONGEST`] bytes: how long it is. None if there is none.
+    /// Puts the next packet of a program into `packet`, which has `LONGEST` bytes: how long it is. None if there is none.
     fn receive(&mut self, packet: &mut [u8]) -> Option<usize>;
 
     /// Whether it is gone: it stays readable, and brings nothing more.
