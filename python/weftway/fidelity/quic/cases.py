@@ -10,9 +10,9 @@ from weftway.stats import median, middle, quantile
 
 from .settings import Setting
 
-MEDIAN_GOAL = 0.10
-P95_GOAL = 0.25
-TAU_GOAL = 0.85
+MEDIAN_GOAL = 0.02
+P95_GOAL = 0.15
+TAU_GOAL = 0.92
 FEWEST_PAIRS = 30
 APART = 0.05
 """Two schedulers are ordered where their times on QUIC differ by more than this share of the shorter one."""
