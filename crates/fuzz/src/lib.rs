@@ -35,7 +35,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "message", run: message, accepted: messages },
     Target { name: "link", run: link, accepted: links },
     Target { name: "handshake", run: weftway_relay::fuzzing::handshake, accepted: handshakes },
-    Target { name: "datagram", run: weftway_relay::fuzzing::datagram, accepted: datagrams },
+    Target { name: "datagrams", run: weftway_relay::fuzzing::datagrams, accepted: datagrams },
     Target { name: "classes", run: classes, accepted: class_files },
     Target { name: "networks", run: networks, accepted: network_lists },
     Target { name: "trace", run: trace, accepted: traces },
@@ -154,8 +154,11 @@ fn handshakes() -> Vec<Vec<u8>> {
     vec![socks, b"CONNECT example.org:443 HTTP/1.1\r\nHost: example.org\r\n\r\n".to_vec()]
 }
 
+/// Two whole ones, and one of two pieces; each behind its length.
 fn datagrams() -> Vec<Vec<u8>> {
-    vec![[1, 192, 0, 2, 7, 0, 53, b'x'].to_vec(), [0x13, 3, b'a', b'.', b'b', 0, 53, b'x'].to_vec()]
+    let whole = [&[8, 1, 192, 0, 2, 7, 0, 53, b'x'][..], &[8, 0x13, 3, b'a', b'.', b'b', 0, 53, b'x']].concat();
+    let pieces = [&[8, 15, 0, 1, 0x02, 1, 192, 0, 2][..], &[8, 15, 0, 1, 0x12, 7, 0, 53, b'x']].concat();
+    vec![whole, pieces]
 }
 
 fn classes(bytes: &[u8]) {

@@ -4,11 +4,30 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
-use weftway_mux::Mux;
+use weftway_mux::{Mux, Ready, StreamId};
 use weftway_path::Instant;
 
-use crate::proxy::Proxy;
+use crate::refusal::ABORTED;
 use crate::view::FlowView;
+
+/// What a mux has for the client's end next: a stream that is to be read, or else to be written. It notes whether streams may be
+/// opened, and whether datagrams are there.
+pub fn next_ready(mux: &mut Mux, may_open: &mut bool, has_datagrams: &mut bool) -> Option<(StreamId, bool)> {
+    loop {
+        match mux.poll_ready()? {
+            Ready::Read(id) => return Some((id, true)),
+            Ready::Write(id) => return Some((id, false)),
+            Ready::Open => *may_open = true,
+            Ready::Datagram => *has_datagrams = true,
+            Ready::Accept => {
+                // A relay opens no streams.
+                while let Some(accepted) = mux.accept() {
+                    let _ = mux.reset(accepted.id, ABORTED);
+                }
+            }
+        }
+    }
+}
 
 /// The client's end: takes what local programs send, and has it carried.
 pub trait Front {
@@ -37,35 +56,5 @@ pub trait Front {
     /// Why there will be no more programs, if that is so.
     fn failure(&self) -> Option<&str> {
         None
-    }
-}
-
-impl Front for Proxy {
-    fn addresses(&self) -> Vec<SocketAddr> {
-        self.addresses().collect()
-    }
-
-    fn fd(&self) -> BorrowedFd<'_> {
-        self.fd()
-    }
-
-    fn next_event(&self) -> Instant {
-        self.next_event()
-    }
-
-    fn turn(&mut self, now: Instant, mux: Option<&mut Mux>) {
-        self.turn(now, mux);
-    }
-
-    fn lost(&mut self, now: Instant) {
-        self.lost(now);
-    }
-
-    fn flows(&self) -> impl Iterator<Item = FlowView<'_>> {
-        self.flows()
-    }
-
-    fn refusals(&self) -> &BTreeMap<&'static str, u64> {
-        self.refusals()
     }
 }

@@ -124,6 +124,7 @@ pub use view::FlowView;
 pub mod parts {
     pub use crate::datagram::{Sent, mark, read};
     pub use crate::flow::{Flow, READ, TcpEnd, Turn};
+    pub use crate::front::next_ready;
     pub use crate::limits::{MOST_DATAGRAMS, WAIT_FOR_ANSWER, WAIT_FOR_STREAM};
     pub use crate::pace::Pace;
     pub use crate::pieces::Pieces;

@@ -7,15 +7,15 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
 use slab::Slab;
-use weftway_mux::{Mux, OpenError, Ready, StreamId};
+use weftway_mux::{Mux, OpenError, StreamId};
 use weftway_path::Instant;
 
 use crate::classes::Classes;
 use crate::flow::{READ, Turn};
+use crate::front::{Front, next_ready};
 use crate::limits::{MOST_DATAGRAMS, ProxyLimits};
 use crate::local::Local;
 use crate::ports::Ports;
-use crate::refusal::ABORTED;
 use crate::socket::{Poller, Socket, parts, token};
 use crate::view::FlowView;
 use crate::wakes::{RunQueue, Timers};
@@ -163,30 +163,15 @@ impl Proxy {
 
     /// Takes note of what streams have to do.
     fn take_ready(&mut self, mux: &mut Mux) {
-        while let Some(ready) = mux.poll_ready() {
-            let (id, note): (_, fn(&mut Local)) = match ready {
-                Ready::Read(id) => (id, Local::note_readable),
-                Ready::Write(id) => (id, Local::note_writable),
-                Ready::Open => {
-                    self.may_open = true;
-                    continue;
-                }
-                Ready::Accept => {
-                    // A relay opens no streams.
-                    while let Some(accepted) = mux.accept() {
-                        let _ = mux.reset(accepted.id, ABORTED);
-                    }
-                    continue;
-                }
-                Ready::Datagram => {
-                    self.has_datagrams = true;
-                    continue;
-                }
-            };
+        while let Some((id, is_read)) = next_ready(mux, &mut self.may_open, &mut self.has_datagrams) {
             if let Some(&key) = self.by_stream.get(&id)
                 && let Some(local) = self.locals.get_mut(key)
             {
-                note(local);
+                if is_read {
+                    local.note_readable()
+                } else {
+                    local.note_writable()
+                }
                 self.run.push(key);
             }
         }
@@ -301,5 +286,35 @@ impl Proxy {
                 Err(OpenError::Class(_) | OpenError::Target(_)) => return,
             }
         }
+    }
+}
+
+impl Front for Proxy {
+    fn addresses(&self) -> Vec<SocketAddr> {
+        self.addresses().collect()
+    }
+
+    fn fd(&self) -> BorrowedFd<'_> {
+        self.fd()
+    }
+
+    fn next_event(&self) -> Instant {
+        self.next_event()
+    }
+
+    fn turn(&mut self, now: Instant, mux: Option<&mut Mux>) {
+        self.turn(now, mux);
+    }
+
+    fn lost(&mut self, now: Instant) {
+        self.lost(now);
+    }
+
+    fn flows(&self) -> impl Iterator<Item = FlowView<'_>> {
+        self.flows()
+    }
+
+    fn refusals(&self) -> &BTreeMap<&'static str, u64> {
+        self.refusals()
     }
 }

@@ -161,19 +161,7 @@ impl Connection {
         self.send_ack_inline(net, now, id, None);
     }
 
-    /// QUIC: a packet on path `by` asks for acknowledgements at once. Those of all paths that owe one return on it, in one
-    /// packet.
-    pub(crate) fn send_all_acks(&mut self, net: &mut Net, now: Instant, by: PathId) {
-        let mut bytes = self.transport.ack_packet;
-        for id in (0..self.configs.len()).map(|at| PathId::new(at as u8)) {
-            if self.receive.receiver.paths[id.index()].owes() {
-                self.send_ack_inline(net, now, id, Some((by, bytes)));
-                bytes = Bytes::ZERO;
-            }
-        }
-    }
-
-    /// The same, for data that ask for it.
+    /// The same, for data that ask for it; or on path and in a packet `by`, which others share.
     #[inline(always)]
     fn send_ack_inline(&mut self, net: &mut Net, now: Instant, id: PathId, by: Option<(PathId, Bytes)>) {
         let quic = self.transport.rules.recovery == LossRecovery::Quic;
@@ -207,6 +195,18 @@ impl Connection {
         });
         if slot != NO_SLOT && verdict != weftway_link::Verdict::Queued {
             self.receive.forget_gaps(slot);
+        }
+    }
+
+    /// QUIC: a packet on path `by` asks for acknowledgements at once. Those of all paths that owe one return on it, in one
+    /// packet.
+    pub(crate) fn send_all_acks(&mut self, net: &mut Net, now: Instant, by: PathId) {
+        let mut bytes = self.transport.ack_packet;
+        for id in (0..self.configs.len()).map(|at| PathId::new(at as u8)) {
+            if self.receive.receiver.paths[id.index()].owes() {
+                self.send_ack_inline(net, now, id, Some((by, bytes)));
+                bytes = Bytes::ZERO;
+            }
         }
     }
 

@@ -7,9 +7,9 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use slab::Slab;
-use weftway_mux::{Mux, OpenError, Ready, StreamId};
+use weftway_mux::{Mux, OpenError, StreamId};
 use weftway_path::Instant;
-use weftway_relay::parts::{ABORTED, MOST_DATAGRAMS, READ, RunQueue, Timers, Turn};
+use weftway_relay::parts::{MOST_DATAGRAMS, READ, RunQueue, Timers, Turn, next_ready};
 use weftway_relay::{Classes, FlowView, Front, Host, Policy, ProxyLimits, Purpose, Target};
 
 use crate::association::{Association, How, NAMES_PORT, Whose};
@@ -134,26 +134,7 @@ impl<D: Device> Tunnel<D> {
 
     /// Takes note of what streams have to do.
     fn take_ready(&mut self, mux: &mut Mux) {
-        while let Some(ready) = mux.poll_ready() {
-            let (id, is_read) = match ready {
-                Ready::Read(id) => (id, true),
-                Ready::Write(id) => (id, false),
-                Ready::Open => {
-                    self.may_open = true;
-                    continue;
-                }
-                Ready::Accept => {
-                    // A relay opens no streams.
-                    while let Some(accepted) = mux.accept() {
-                        let _ = mux.reset(accepted.id, ABORTED);
-                    }
-                    continue;
-                }
-                Ready::Datagram => {
-                    self.has_datagrams = true;
-                    continue;
-                }
-            };
+        while let Some((id, is_read)) = next_ready(mux, &mut self.may_open, &mut self.has_datagrams) {
             let Some(&key) = self.by_stream.get(&id) else { continue };
             match self.entries.get_mut(key) {
                 Some(Entry::Tcp(flow)) if is_read => flow.note_readable(),

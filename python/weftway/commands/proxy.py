@@ -14,12 +14,19 @@ from .watching import JSON_LINES, METRICS, watched
 SCHEDULER = Annotated[str, typer.Option(metavar="S", help="The scheduler of what this end sends: `weft list`.")]
 CC = Annotated[str, typer.Option(metavar="C", help="The congestion controller of what this end sends: `weft list`.")]
 
+TO = Annotated[str | None, typer.Option(metavar="HOST[:PORT]", help="Where `weft relay` listens.")]
+
+CLASSES = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Rules that say which connections go first (docs/how-to/classes.md)."),
+]
+
 PORT = "127.0.0.1:1080"
 """Where programs connect to: the port of SOCKS."""
 
 
 def command(
-    to: Annotated[str | None, typer.Option(metavar="HOST[:PORT]", help="Where `weft relay` listens.")] = None,
+    to: TO = None,
     pair: PAIR = None,
     local: LINKS = None,
     listen: Annotated[
@@ -28,10 +35,7 @@ def command(
     ] = None,
     scheduler: SCHEDULER = "min-rtt",
     cc: CC = "cubic",
-    classes: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Rules that say which connections go first (docs/how-to/classes.md)."),
-    ] = None,
+    classes: CLASSES = None,
     check: Annotated[
         str | None,
         typer.Option(

@@ -1,6 +1,5 @@
 """`weft tunnel`."""
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -8,13 +7,13 @@ import typer
 from weftway._native import ScenarioError
 
 from .output import INTERRUPTED, err, fail
-from .proxy import CC, SCHEDULER
+from .proxy import CC, CLASSES, SCHEDULER, TO
 from .recv import LINKS, PAIR, other_end
 from .watching import JSON_LINES, METRICS, watched
 
 
 def command(
-    to: Annotated[str | None, typer.Option(metavar="HOST[:PORT]", help="Where `weft relay` listens.")] = None,
+    to: TO = None,
     pair: PAIR = None,
     local: LINKS = None,
     only: Annotated[
@@ -38,10 +37,7 @@ def command(
     device: Annotated[str, typer.Option(metavar="NAME", help="The tunnel's network device.")] = "weft0",
     scheduler: SCHEDULER = "min-rtt",
     cc: CC = "cubic",
-    classes: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Rules that say which connections go first (docs/how-to/classes.md)."),
-    ] = None,
+    classes: CLASSES = None,
     metrics: METRICS = None,
     as_json: JSON_LINES = False,
     restore: Annotated[
