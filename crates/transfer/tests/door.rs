@@ -106,11 +106,17 @@ fn wrong_tokens_are_counted_and_told() {
     let (_target, pairing, receiver) = listening();
     let mut wrong = pairing.clone();
     wrong.token = Identity::generate().unwrap().pairing().token;
+    let notes = receiver.notes.clone();
     for _ in 0..3 {
         let refused = send(&root, connect(receiver.address, &wrong, &[]), &mut |_| true);
         assert!(matches!(refused, Err(Failure::Refused(_))), "{refused:?}");
+        // The first is told at the receiver's next turn, the others a while later and in one.
+        let start = Instant::now();
+        while notes.lock().unwrap().is_empty() {
+            assert!(start.elapsed() < Duration::from_secs(10), "the first wrong token was told");
+            thread::sleep(Duration::from_millis(5));
+        }
     }
-    let notes = receiver.notes.clone();
     send(&root, connect(receiver.address, &pairing, &[]), &mut |_| true).unwrap();
     receiver.end().unwrap();
     let notes = notes.lock().unwrap().clone();
