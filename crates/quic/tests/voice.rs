@@ -22,7 +22,14 @@ fn path(name: &str, mbps: u64, ms: u64) -> PathConfig {
         queue: Queue { limit: Limit::Packets(300), ..Queue::default() },
         ..LinkConfig::default()
     };
-    PathConfig { name: name.to_owned(), role: Role::Active, data: link.clone(), acks: link, via: None, presence: Vec::new() }
+    PathConfig {
+        name: name.to_owned(),
+        role: Role::Active,
+        data: link.clone(),
+        acks: link,
+        via: None,
+        presence: Vec::new(),
+    }
 }
 
 fn config(paths: Vec<PathConfig>) -> SimConfig {
@@ -141,7 +148,9 @@ fn ms(ms: u64) -> Span {
 fn downloads_delay_a_voice_by_no_more_than_five_milliseconds() {
     let alone = voice(&config(vec![best()]), ("min-rtt", "cubic"), 0, 12);
     assert!((ms(5)..ms(6)).contains(&alone.percentile(99)), "{alone:?}");
-    for (scheduler, cc) in [("min-rtt", "cubic"), ("min-rtt", "bbr3"), ("round-robin", "newreno"), ("earliest-delivery", "cubic")] {
+    for (scheduler, cc) in
+        [("min-rtt", "cubic"), ("min-rtt", "bbr3"), ("round-robin", "newreno"), ("earliest-delivery", "cubic")]
+    {
         let beside = voice(&config(vec![best(), other()]), (scheduler, cc), 4, 12);
         assert_eq!(beside.delays.len(), beside.sent, "{scheduler}, {cc}: none is lost");
         let (p99, most) = (beside.percentile(99), alone.percentile(99) + ms(5));
@@ -173,9 +182,8 @@ fn a_voice_beside_downloads_loses_nothing_when_a_link_is_cut() {
 fn a_link_that_becomes_slower_delays_a_voice_for_a_moment_only() {
     let mut slower = best();
     let rate = |mbps| Set::Rate(Rate::Constant(BitRate::from_mbps(mbps)));
-    slower.data.changes = [(4000, rate(6)), (8000, rate(60))]
-        .map(|(ms, set)| Change { at: Instant::from_millis(ms), set })
-        .to_vec();
+    slower.data.changes =
+        [(4000, rate(6)), (8000, rate(60))].map(|(ms, set)| Change { at: Instant::from_millis(ms), set }).to_vec();
     let heard = voice(&config(vec![slower]), ("min-rtt", "cubic"), 2, 12);
     // What was in flight, some 12 ms of 60 Mbit/s, takes 120 ms at a tenth.
     assert!(heard.percentile(95) < ms(15), "{:?}", heard.percentile(95));

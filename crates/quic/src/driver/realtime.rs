@@ -111,7 +111,10 @@ impl<S: Source> Sender<S> {
         let is_idle = |&id: &PathId| {
             let (path, view) = (&self.paths[id.index()], self.dispatch.views.get(id));
             let is_metered = self.dispatch.policy().is_some_and(|policy| policy.left(id).is_some());
-            id != first && !is_metered && view.unacked().get() <= view.cwnd.get() / 4 && path.sends_at_once(self.now, view)
+            id != first
+                && !is_metered
+                && view.unacked().get() <= view.cwnd.get() / 4
+                && path.sends_at_once(self.now, view)
         };
         let offered = self.dispatch.views.offered();
         let Some(path) = offered.iter().filter(is_idle).min_by_key(|&id| self.present_delay(id)) else { return };
