@@ -208,12 +208,15 @@ class Bench:
         return [part / (count / 1e9) for part in (near, far, server + program)]
 
 
-def _until(process: subprocess.Popen[str], word: str) -> None:
+def _until(process: subprocess.Popen[str], word: str, said: list[str] | None = None) -> None:
+    """Until the process says so. What it says goes to `said`, now and later."""
     assert process.stderr
+    said = [] if said is None else said
     for line in process.stderr:
+        said.append(line)
         if word in line:
             break
-    threading.Thread(target=lambda pipe: list(pipe), args=(process.stderr,), daemon=True).start()
+    threading.Thread(target=said.extend, args=(process.stderr,), daemon=True).start()
 
 
 def _only(process: subprocess.Popen[str]) -> int:

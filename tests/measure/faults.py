@@ -148,6 +148,8 @@ class Lab:
         self.line = lab.run(lab.far, *namespaces.machine.WEFT, "pair", "--identity", "me").stdout
         (lab.folder / "line").write_text(self.line)
         self.server = lab.start(lab.far, sys.executable, cost.__file__, "serve")
+        self.said: list[str] = []
+        """What both have told."""
         self.relay = self.start_relay()
         self.proxy = self.start_proxy()
         self.host = 1
@@ -162,8 +164,14 @@ class Lab:
         return self.started(self.lab.weft(self.lab.near, *words), "connected")
 
     def started(self, process: subprocess.Popen[str], word: str) -> subprocess.Popen[str]:
-        cost._until(process, word)
+        cost._until(process, word, self.said)
         return process
+
+    def check(self) -> None:
+        """Neither end may have ended by itself."""
+        for name, end in (("proxy", self.proxy), ("relay", self.relay)):
+            if end.poll() is not None:
+                sys.exit(f"the {name} ended with status {end.returncode}: {self.said[-5:]}")
 
     def ip(self, where: str, *words: str) -> None:
         subprocess.run(["ip", "-n", where, *words], check=False, stderr=subprocess.DEVNULL)
@@ -228,6 +236,7 @@ def measure(minutes: float, seed: int) -> int:
         faults = (lab.cut, lab.cut, lab.take_interface, lab.rebind, lab.rebind, lab.cut_both)
         while (now := time.monotonic() - begin) < minutes * 60:
             what = lab.draw.choice(faults)()
+            lab.check()
             print(f"{now:5.0f} s  {what}", flush=True)
             if now // 60 > told:
                 told = int(now // 60)
