@@ -90,6 +90,13 @@ def test_cells_are_scenarios_within_the_bounds() -> None:
     assert {len(one.links) for one in found} == {1, 2, 3, 4}
 
 
+def test_cells_may_all_have_so_many_paths() -> None:
+    found = cells.cells(1, 20, 8)
+    assert {len(one.links) for one in found} == {8}
+    assert found == cells.cells(1, 30, 8)[:20]
+    assert found[0].text.count("[path.") == 8 and Scenario.parse(found[0].text, "0.toml").title == found[0].title
+
+
 def test_shares_of_links_without_loss_and_jitter() -> None:
     links = [link for one in cells.cells(2, 800) for link in one.links]
     # About 2000 links: three standard deviations are 0.032 around a third and 0.034 around a half.

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -55,6 +56,11 @@ class Kind:
 GOODPUT = Kind("", cells, MOST_RUNS)
 FAILURES = Kind("--failures", failures.cells, FIRST_RUNS)
 MESSAGES = Kind("--messages", messages.cells, FIRST_RUNS)
+
+
+def of_paths(paths: int) -> Kind:
+    """The cells of goodput, all with so many paths."""
+    return Kind(f"--paths {paths}", partial(cells, paths=paths), MOST_RUNS)
 
 
 @dataclass(frozen=True)
