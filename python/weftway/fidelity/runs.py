@@ -19,7 +19,8 @@ from weftway.store import Store, whole
 from . import failures, messages
 from .cells import SweepCell, cells
 
-SIM_RUNS = 12
+SIM_RUNS = 24
+"""A run of ours costs little, and the error of its median would count as one of the model."""
 FIRST_RUNS = 5
 """The kernel's runs of a cell …"""
 MORE_RUNS = 3
