@@ -167,7 +167,7 @@ def test_the_difference_of_a_cell() -> None:
     assert one.retransmission_error_points == pytest.approx(1)
     assert one.retransmission_ratio == pytest.approx(1.5)
     assert (one.sim_runs, one.kernel_runs, one.late_runs) == (3, 5, 1)
-    assert one.command == "weft compare out/cells/000.toml --backend sim,kernel --seeds 0..12"
+    assert one.command == "weft compare out/cells/000.toml --backend sim,kernel --seeds 0..24"
     assert json.loads(json.dumps(one.record))["beyond"] == 0.22
 
 
@@ -377,7 +377,7 @@ def test_the_tables_say_it_first_and_fit(measured: fidelity.Measured) -> None:
     assert "too few cells" in text
     assert " met" not in text
     assert "all cells" in text
-    assert "4 cells of seed 7; 20 runs of the kernel, 48 of ours; 0 late runs left out" in text
+    assert "4 cells of seed 7; 20 runs of the kernel, 96 of ours; 0 late runs left out" in text
     assert "…" not in text
     assert max(map(len, text.splitlines())) <= 80
 
