@@ -319,8 +319,8 @@ def test_an_interrupted_sweep_goes_on(tmp_path: Path) -> None:
             raise Interrupted(0, len(plan.jobs), out)
         return part(plan, jobs, out, progress)
 
-    # The kernel's runs of all three cells are one round; the simulator's come after it: 3 · 5 of 3 · (5 + 12).
-    with pytest.raises(Interrupted, match=r"15 of 51 runs finished and kept in .*; the same command goes on"):
+    # The kernel's runs of all three cells are one round; the simulator's come after it: 3 · 5 of 3 · (5 + 24).
+    with pytest.raises(Interrupted, match=r"15 of 87 runs finished and kept in .*; the same command goes on"):
         fidelity.measure(request(tmp_path, 3), interrupted)
     rest = Fake()
     found = fidelity.measure(request(tmp_path, 3), rest)
