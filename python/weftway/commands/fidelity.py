@@ -22,6 +22,9 @@ def command(
     failures: Annotated[
         bool, typer.Option("--failures", help="Cells in which a path fails, judged by the time of completion.")
     ] = False,
+    messages: Annotated[
+        bool, typer.Option("--messages", help="Cells of small messages, judged by their delays.")
+    ] = False,
     cells: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Number of cells. [20; 40 with --failures, the most there]")
     ] = None,
@@ -30,7 +33,9 @@ def command(
     folder: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="DIR", help="Folder; resumes. [fidelity-S, fidelity-quic-S, fidelity-failures-S]"
+            "--out",
+            metavar="DIR",
+            help="Folder; resumes. [fidelity-S, fidelity-quic-S, fidelity-failures-S, fidelity-messages-S]",
         ),
     ] = None,
     as_json: JSON = False,
@@ -39,9 +44,14 @@ def command(
     both = ",".join(part.strip().lower() for part in backend.split(","))
     if both not in (KERNEL, QUIC):
         raise ScenarioError(f"--backend {backend}: the simulator is compared with one other: `{KERNEL}` or `{QUIC}`")
-    if failures:
-        if both == QUIC:
-            raise ScenarioError(f"--failures compares with the kernel: leave out --backend {backend}")
+    if failures and messages:
+        raise ScenarioError("--failures and --messages are of different cells: name one of them")
+    if (failures or messages) and both == QUIC:
+        option = "--failures" if failures else "--messages"
+        raise ScenarioError(f"{option} compares with the kernel: leave out --backend {backend}")
+    if messages:
+        of_messages(cells or CELLS, seed, jobs, folder or Path(f"fidelity-messages-{seed}"), as_json)
+    elif failures:
         over_failures(cells, seed, jobs, folder or Path(f"fidelity-failures-{seed}"), as_json)
     elif both == QUIC:
         with_quic(cells or CELLS, seed, jobs, folder or Path(f"fidelity-quic-{seed}"), as_json)
@@ -80,7 +90,7 @@ def over_failures(cells: int | None, seed: int, jobs: int | None, folder: Path, 
         raise ScenarioError(
             f"--cells {cells}: there are {failures.CELLS} cells with a failure; another --seed has others"
         )
-    request = fidelity.Request(cells or failures.CELLS, seed, folder, jobs, failures=True)
+    request = fidelity.Request(cells or failures.CELLS, seed, folder, jobs, fidelity.FAILURES)
     with interruptible(), Bar(err) as bar:
         measured = fidelity.measure(request, progress=bar.tell)
     found = fidelity.judge(measured.runs)
@@ -88,6 +98,22 @@ def over_failures(cells: int | None, seed: int, jobs: int | None, folder: Path, 
         print_json([one.record for one in found])
     else:
         for part in fidelity.completion_tables(measured, found):
+            out.print(part, "")
+    err.print(f"rows in {folder / 'rows.parquet'}", markup=False)
+
+
+def of_messages(cells: int, seed: int, jobs: int | None, folder: Path, as_json: bool) -> None:
+    from weftway import fidelity
+    from weftway.progress import Bar
+
+    request = fidelity.Request(cells, seed, folder, jobs, fidelity.MESSAGES)
+    with interruptible(), Bar(err) as bar:
+        measured = fidelity.measure(request, progress=bar.tell)
+    found = fidelity.delays(measured.runs)
+    if as_json:
+        print_json([one.record for one in found])
+    else:
+        for part in fidelity.delay_tables(measured, found):
             out.print(part, "")
     err.print(f"rows in {folder / 'rows.parquet'}", markup=False)
 
