@@ -44,9 +44,11 @@ def built() -> Path | str:
         return "`cargo` was not found when it was made"
     # As `./test` asks for them: the one finds what the other has made.
     environment = {"PYO3_PYTHON": sys.executable, **os.environ, "RUSTDOCFLAGS": "-D warnings"}
-    words = ["cargo", "doc", "--locked", "--workspace", "--no-deps"]
-    if subprocess.run(words, cwd=ROOT, env=environment).returncode:
-        return f"`{' '.join(words)}` failed when it was made"
+    # rustdoc links to another crate only if that has its pages already: the one that all others name comes first.
+    for which in (["--package", "weftway-path"], ["--workspace"]):
+        words = ["cargo", "doc", "--locked", "--no-deps", *which]
+        if subprocess.run(words, cwd=ROOT, env=environment).returncode:
+            return f"`{' '.join(words)}` failed when it was made"
     words = ["cargo", "metadata", "--locked", "--no-deps", "--format-version=1"]
     told = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     folder = Path(json.loads(told)["target_directory"]) / "doc"
