@@ -358,7 +358,7 @@ def transfer(
     checksum: bool = False,
     sync: bool = True,
     usage: str | None = None,
-) -> tuple[str, bool]: ...
+) -> tuple[str | None, bool]: ...
 def relay_connections(
     addresses: Sequence[str],
     pairing: str | None,

@@ -9,9 +9,9 @@ import typer
 from weftway._native import ScenarioError
 
 from .options import JSON, controllers, schedulers
-from .output import fail
+from .output import fail, print_json
 from .pair import IDENTITY
-from .recv import LINKS, LISTEN, PAIR, RESUMABLE, finish, other_end
+from .recv import LINKS, LISTEN, PAIR, RESUMABLE, finish, other_end, print_summary
 from .watching import watched
 
 
@@ -67,4 +67,4 @@ def command(
         report = end.report
     except KeyboardInterrupt:
         fail(*RESUMABLE)
-    finish(report, as_json)
+    finish(report, (lambda report: print_json([report])) if as_json else print_summary)
