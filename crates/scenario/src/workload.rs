@@ -6,7 +6,8 @@ use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 use weftway_path::{Bytes, Instant, Message, Span};
 
-use crate::config::{MessageSize, WebObject, Workload};
+use crate::config::{FlowKind, MessageSize, WebObject, Workload};
+use crate::draw::{exponential, log_normal};
 use crate::seeds::mix;
 
 /// Far more than any run delivers.
@@ -40,7 +41,7 @@ pub struct App {
     written: u64,
     /// Messages that have not arrived whole, oldest first.
     open: VecDeque<Message>,
-    /// Where the oldest of them ends; the largest number without one.
+    /// Where the oldest of them ends; the largest number without one, and where they arrive in any order.
     oldest_end: u64,
     /// Where the sender last was in `open`.
     cursor: usize,
@@ -54,6 +55,8 @@ pub struct App {
     requested: usize,
     /// How long each message took, in order of arrival.
     pub delays: Vec<Span>,
+    /// Of which class each was, where they are flows.
+    pub classes: Vec<u8>,
 }
 
 impl App {
@@ -65,7 +68,9 @@ impl App {
     /// An application that has not started.
     pub fn new(workload: &Workload, seed: u64) -> Self {
         let remaining = match workload {
-            Workload::Messages { count, .. } | Workload::RequestResponse { count, .. } => *count,
+            Workload::Messages { count, .. }
+            | Workload::RequestResponse { count, .. }
+            | Workload::Flows { count, .. } => *count,
             Workload::Stream { period, span, .. }
             | Workload::Voip { period, span, .. }
             | Workload::Call { period, span, .. } => span.as_nanos().checked_div(period.as_nanos()).unwrap_or(1),
@@ -87,6 +92,7 @@ impl App {
             asked: VecDeque::from([(Instant::ZERO, 1)]),
             requested: 0,
             delays: Vec::new(),
+            classes: Vec::new(),
         }
     }
 
@@ -163,6 +169,14 @@ impl App {
                 self.write(now, bytes.get().max(1), Some(deadline), 0);
                 self.count_down(now + period)
             }
+            Workload::Flows { mean_gap, kinds, .. } => {
+                if let Some(kind) = self.draw_kind(&kinds) {
+                    let bytes = log_normal(&mut self.rng, kind.median, kind.sigma);
+                    self.write(now, bytes.get(), None, kind.class as u8);
+                }
+                let gap = exponential(&mut self.rng, mean_gap);
+                self.count_down(now + gap)
+            }
             Workload::Call { rate, period, deadline, .. } => {
                 self.write(now, rate.bytes_in(period).get().max(1), Some(deadline), 0);
                 self.count_down(now + period)
@@ -211,15 +225,25 @@ impl App {
     }
 
     fn draw(&mut self, sizes: &[MessageSize]) -> MessageSize {
-        let total: u64 = sizes.iter().map(|size| u64::from(size.weight)).sum();
+        self.draw_weighted(sizes, |size| size.weight).unwrap_or(MessageSize::of(Bytes::new(1)))
+    }
+
+    fn draw_kind(&mut self, kinds: &[FlowKind]) -> Option<FlowKind> {
+        self.draw_weighted(kinds, |kind| kind.weight)
+    }
+
+    /// One of `choices`, each as often as its weight says; none if all are zero.
+    fn draw_weighted<T: Copy>(&mut self, choices: &[T], weight: impl Fn(&T) -> u32) -> Option<T> {
+        let total: u64 = choices.iter().map(|choice| u64::from(weight(choice))).sum();
         let mut at = if total == 0 { 0 } else { self.rng.next_u64() % total };
-        for size in sizes {
-            if at < u64::from(size.weight) {
-                return *size;
+        for choice in choices {
+            let weight = u64::from(weight(choice));
+            if at < weight {
+                return Some(*choice);
             }
-            at -= u64::from(size.weight);
+            at -= weight;
         }
-        MessageSize::of(Bytes::new(1))
+        None
     }
 
     fn write(&mut self, now: Instant, bytes: u64, deadline: Option<Span>, class: u8) {
@@ -227,7 +251,9 @@ impl App {
         self.written = end;
         if bytes > 0 {
             self.open.push_back(Message { start, end, written: now, deadline: deadline.map(|span| now + span), class });
-            self.oldest_end = self.oldest_end.min(end);
+            if !self.workload.has_flows() {
+                self.oldest_end = self.oldest_end.min(end);
+            }
         }
     }
 
@@ -256,11 +282,24 @@ impl App {
     }
 
     /// Everything before `to` has arrived. The next request sets out `request` later.
-    /// [`App::next_event`] may have changed.
+    /// [`App::next_event`] may have changed. Of flows each arrives by itself: [`App::flow_arrived`].
     pub fn arrived(&mut self, now: Instant, to: u64, request: Span) {
         while self.completes(to) {
             self.complete(now, request);
         }
+    }
+
+    /// The flow that begins at `start` has arrived whole, whatever became of those before it.
+    pub fn flow_arrived(&mut self, now: Instant, start: u64) {
+        let Ok(at) = self.open.binary_search_by_key(&start, |flow| flow.start) else { return };
+        let Some(flow) = self.open.remove(at) else { return };
+        self.delays.push(now.since(flow.written));
+        self.classes.push(flow.class);
+    }
+
+    /// The flows that were written at `from` or later, oldest first.
+    pub fn flows_from(&self, from: u64) -> impl Iterator<Item = &Message> {
+        self.open.range(self.open.partition_point(|flow| flow.start < from)..)
     }
 
     fn complete(&mut self, now: Instant, request: Span) {

@@ -1,0 +1,145 @@
+//! The streams of an application whose messages are flows: a mux at each end decides whose bytes leave next and puts each
+//! stream in order, the same for the simulator and for QUIC.
+//!
+//! The bytes of flows are zeros, for nobody looks at them. Both ends take as much as is written: credit, which bounds the memory of
+//! a real receiver, holds nothing up here, and what the receiving mux would say is not sent. The connection's own windows hold.
+
+use bytes::Bytes as Data;
+use weftway_mux::{Limits, Mux, Next, Read, Ready, Side, StreamId};
+use weftway_path::{Bytes, Instant, Message, Offset};
+use weftway_scenario::App;
+use weftway_scenario::config::{SimConfig, Workload};
+
+/// What is written at a time, as often as a flow needs it.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
+/// As much as no flow, and no number of flows that a scenario may have, needs.
+const ENOUGH: Bytes = Bytes::new(1 << 60);
+const FIRST_CREDIT: Bytes = Bytes::new(1 << 40);
+
+/// The streams of a run, at both ends.
+#[derive(Clone, Debug)]
+pub struct Flows {
+    sending: Mux,
+    receiving: Mux,
+    /// Where each flow begins in all that was written, by the number of its stream.
+    starts: Vec<u64>,
+    /// What the application wrote before is in streams.
+    written: u64,
+    /// The payload of a full record.
+    most: usize,
+    now: Instant,
+}
+
+impl Flows {
+    /// Those of a run of `config`, if its application opens any.
+    pub fn of(config: &SimConfig) -> Option<Box<Self>> {
+        let Workload::Flows { count, .. } = config.workload else { return None };
+        let limits = Limits { receive: ENOUGH, send: ENOUGH, streams: count, first_credit: FIRST_CREDIT };
+        let end = |side| Mux::new(side, limits, limits).ok();
+        Some(Box::new(Self {
+            sending: end(Side::Connecting)?,
+            receiving: end(Side::Listening)?,
+            starts: Vec::new(),
+            written: 0,
+            most: config.transport.mss.get() as usize,
+            now: Instant::ZERO,
+        }))
+    }
+
+    /// Opens a stream for each flow that `app` has written since the last time.
+    pub fn open(&mut self, now: Instant, app: &App) {
+        self.now = now;
+        for flow in app.flows_from(self.written) {
+            let Ok(id) = self.sending.open(now, flow.class, b"", None) else { break };
+            self.starts.push(flow.start);
+            self.write(id, flow.end - flow.start);
+        }
+        self.written = app.written();
+    }
+
+    fn write(&mut self, id: StreamId, bytes: u64) {
+        let mut left = bytes;
+        while left > 0 {
+            let part = Data::from_static(&ZEROS[..left.min(ZEROS.len() as u64) as usize]);
+            let Ok(count @ 1..) = self.sending.write(self.now, id, part) else { break };
+            left -= count as u64;
+        }
+        debug_assert_eq!(left, 0, "a stream takes all of its flow");
+        let _ = self.sending.finish(id);
+    }
+
+    /// The record that would be cut now.
+    fn next(&mut self) -> Option<Next> {
+        self.sending.peek(self.now, self.most)
+    }
+
+    /// Where what was cut ends, and what would be cut of all that waits: at least the next record.
+    pub fn written(&mut self) -> u64 {
+        let next = self.next().map_or(0, |next| next.bytes as u64);
+        self.sending.next_place().get() + next.max(self.sending.unsent().get())
+    }
+
+    /// What the next record begins with.
+    pub fn message(&mut self) -> Option<Message> {
+        self.next()?.message
+    }
+
+    /// How many bytes the next record has; 0 if there is none.
+    pub fn next_record(&mut self) -> u64 {
+        self.next().map_or(0, |next| next.bytes as u64)
+    }
+
+    /// The next record is cut: it begins at `at`, and has as many bytes as was told.
+    pub fn cut(&mut self, at: Offset, bytes: u64) {
+        let record = self.sending.cut(self.now, bytes as usize);
+        let cut = record.map(|record| (record.place, record.payload.len() as u64));
+        debug_assert_eq!(cut, Some((at, bytes)), "a record is cut as it was told");
+    }
+
+    /// The record at `at`, until the sending end knows that it has arrived.
+    pub fn record(&self, at: Offset) -> Option<Data> {
+        self.sending.payload(at)
+    }
+
+    /// The sending end knows that the record at `at` has arrived. May be told more than once.
+    pub fn acked(&mut self, at: Offset) {
+        self.sending.acked(at);
+    }
+
+    /// The record at `at` arrives, perhaps not for the first time: `app` learns which flows are whole.
+    pub fn arrive(&mut self, now: Instant, at: Offset, record: &[u8], app: &mut App) {
+        let taken = self.receiving.receive(now, at, record);
+        debug_assert!(taken.is_ok(), "a mux understands another one: {taken:?}");
+        while let Some(ready) = self.receiving.poll_ready() {
+            match ready {
+                Ready::Accept => {
+                    while let Some(accepted) = self.receiving.accept() {
+                        self.read(now, accepted.id, app);
+                    }
+                }
+                Ready::Read(id) => self.read(now, id, app),
+                Ready::Open | Ready::Write(_) | Ready::Datagram => {}
+            }
+        }
+    }
+
+    /// Reads all that is there of a stream.
+    fn read(&mut self, now: Instant, id: StreamId, app: &mut App) {
+        loop {
+            match self.receiving.read(id) {
+                Ok(Read::Bytes(bytes)) => {
+                    let count = bytes.len();
+                    let _ = self.receiving.took(now, id, count);
+                }
+                Ok(Read::End) => {
+                    if let Some(&start) = self.starts.get(id.number() as usize) {
+                        app.flow_arrived(now, start);
+                    }
+                    return;
+                }
+                Ok(Read::Wait) | Err(_) => return,
+            }
+        }
+    }
+}
