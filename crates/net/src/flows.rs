@@ -143,3 +143,64 @@ impl Flows {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use weftway_path::Span;
+    use weftway_scenario::config::{FlowClass, FlowKind, Transport};
+
+    use super::*;
+
+    /// What is cut for the two ends: records of 1200 B, each with the class of what it begins with.
+    fn records(flows: &mut Flows) -> Vec<(Offset, u8)> {
+        let mut cut = Vec::new();
+        while let Some(message) = flows.message() {
+            let (at, bytes) = (flows.sending.next_place(), flows.next_record());
+            assert!((1..=1200).contains(&bytes) && flows.written() >= at.get() + bytes);
+            flows.cut(at, bytes);
+            cut.push((at, message.class));
+        }
+        cut
+    }
+
+    /// Flows of 5000 B, as many as come by then. Those of class 1 leave before those of class 2. A flow is whole when its last
+    /// piece is there, be it the first that was cut, and however often a record comes.
+    #[test]
+    fn urgent_flows_leave_first_and_each_is_whole_by_itself() {
+        let kind = |class| FlowKind { class, weight: 1, median: Bytes::new(5_000), sigma: 0.0 };
+        let kinds = vec![kind(FlowClass::Interactive), kind(FlowClass::Bulk)];
+        let workload = Workload::Flows { mean_gap: Span::from_millis(1), count: 6, kinds };
+        let config = SimConfig { workload, ..SimConfig::new(Transport::mpquic(), Vec::new(), Bytes::ZERO) };
+        let mut app = App::of(&config.workload, 2);
+        let mut flows = Flows::of(&config).unwrap();
+        let later = Instant::from_millis(1_000);
+        app.start(Instant::ZERO);
+        app.run(later);
+        flows.open(later, &app);
+        flows.open(later, &app);
+        let classes: Vec<u8> = app.flows_from(0).map(|flow| flow.class).collect();
+        let urgent = classes.iter().filter(|&&class| class == 1).count();
+        assert!((1..6).contains(&urgent), "both classes: {classes:?}");
+        let cut = records(&mut flows);
+        // 30 kB fill 25 records; heads take one more.
+        assert_eq!(cut.len(), 26);
+        assert!(cut.is_sorted_by_key(|(_, class)| class), "{cut:?}");
+        assert_eq!(flows.written(), flows.sending.next_place().get());
+        // In the order opposite to that of the cuts, each record twice: flows of bulk are whole first.
+        for (at, _) in cut.iter().rev() {
+            let record = flows.record(*at).unwrap();
+            for _ in 0..2 {
+                flows.arrive(later, *at, &record, &mut app);
+            }
+            flows.acked(*at);
+            assert_eq!(flows.record(*at), None);
+        }
+        assert!(app.is_done(later, 0));
+        assert_eq!(app.classes, [vec![2; 6 - urgent], vec![1; urgent]].concat());
+    }
+
+    #[test]
+    fn other_workloads_have_no_streams() {
+        assert!(Flows::of(&SimConfig::new(Transport::mpquic(), Vec::new(), Bytes::new(1))).is_none());
+    }
+}

@@ -46,8 +46,7 @@ mod tests {
     #[test]
     fn sizes_are_log_normal() {
         let mut generator = Pcg64Mcg::new(9);
-        let draws: Vec<u64> =
-            (0..20_000).map(|_| log_normal(&mut generator, Bytes::new(12_000), 1.3).get()).collect();
+        let draws: Vec<u64> = (0..20_000).map(|_| log_normal(&mut generator, Bytes::new(12_000), 1.3).get()).collect();
         let below = |size: u64| draws.iter().filter(|&&draw| draw <= size).count() as f64 / 20_000.0;
         assert!((below(12_000) - 0.5).abs() < 0.018 && (below(101_827) - 0.95).abs() < 0.008);
         assert_eq!(log_normal(&mut generator, Bytes::new(12_000), 0.0), Bytes::new(12_000));

@@ -168,7 +168,10 @@ fn flow_kinds(tables: [(FlowClass, Option<FlowTable>); 2]) -> Result<Vec<FlowKin
                 return Err(fault("median", "a flow has at least one byte"));
             }
             if high < low {
-                return Err(fault("p95", "95 of 100 flows cannot be smaller than half of them; give a `p95` above `median`"));
+                return Err(fault(
+                    "p95",
+                    "95 of 100 flows cannot be smaller than half of them; give a `p95` above `median`",
+                ));
             }
             let weight = u32::try_from(weight.0).map_err(|_| fault("weight", "this number is too large"))?;
             let sigma = libm::log(high as f64 / low as f64) / NORMAL_95;

@@ -372,6 +372,7 @@ impl App {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::FlowClass;
     use weftway_path::BitRate;
 
     /// 2.4 Mbit/s at 40 frames a second is 7500 B a frame; of eight, one is nine times as large:
@@ -450,6 +451,40 @@ mod tests {
         let sizes = |call: &Workload| writes(call, 1).unwrap().iter().map(|(_, bytes)| bytes.get()).sum::<u64>();
         assert_eq!((sizes(&call), sizes(&call.reverse().unwrap())), (62_500, 25_000));
         assert_eq!((call.deadline(), voip.deadline(), voip.reverse()), (Some(deadline), Some(deadline), None));
+    }
+
+    /// Flows come by one in 10 ms on the mean and arrive in any order: the second before the first.
+    #[test]
+    fn flows_arrive_one_by_one() {
+        let kind = |class, bytes| FlowKind { class, weight: 1, median: Bytes::new(bytes), sigma: 0.0 };
+        let kinds = vec![kind(FlowClass::Interactive, 100), kind(FlowClass::Bulk, 900)];
+        let workload = Workload::Flows { mean_gap: Span::from_millis(10), count: 400, kinds };
+        let mut app = App::new(&workload, 1);
+        app.start(Instant::ZERO);
+        while !app.next_event().is_never() {
+            app.run(app.next_event());
+        }
+        let flows: Vec<Message> = app.flows_from(0).copied().collect();
+        assert_eq!(flows.len(), 400);
+        // 399 exponential gaps have a mean of 10 ms with a standard deviation of 5 %, and half of the flows are of each
+        // class with one of 2.5 %. Five of them.
+        let last = flows[399].written.since(Instant::ZERO).as_millis_f64() / 399.0;
+        let urgent = flows.iter().filter(|flow| flow.class == 1 && flow.end - flow.start == 100).count();
+        let others = flows.iter().filter(|flow| flow.class == 2 && flow.end - flow.start == 900).count();
+        assert!(
+            (7.5..12.5).contains(&last) && (150..250).contains(&urgent) && urgent + others == 400,
+            "{last} {urgent}"
+        );
+        assert!(!app.completes(u64::MAX - 1), "no byte of one row says what has arrived");
+        for (number, ms) in [(1, 20_000), (0, 20_001), (0, 20_002)] {
+            app.flow_arrived(Instant::from_millis(ms), flows[number].start);
+        }
+        let took = |number: usize, ms| Instant::from_millis(ms).since(flows[number].written);
+        assert_eq!(app.delays, [took(1, 20_000), took(0, 20_001)], "the third time nothing arrived");
+        assert_eq!((app.classes.clone(), app.outstanding()), (vec![flows[1].class, flows[0].class], 398));
+        assert_eq!(app.flows_from(flows[1].start + 1).next(), Some(&flows[2]));
+        flows[2..].iter().for_each(|flow| app.flow_arrived(Instant::from_millis(30_000), flow.start));
+        assert!(app.is_done(Instant::from_millis(30_000), 0));
     }
 
     #[test]
