@@ -212,6 +212,38 @@ impl Dispatch {
         assigned
     }
 
+    /// Cuts `bytes` that no scheduler decides on, since they go before all else, for path `id`. None if the window is shut for
+    /// them.
+    pub fn expedite(&mut self, id: PathId, bytes: u32) -> Option<Assigned> {
+        let (number, chunk) = self.outbox.next_cut(bytes);
+        if chunk.end() > self.flow.edge {
+            return None;
+        }
+        self.outbox.cut_for(bytes, id);
+        let assigned = Assigned {
+            chunk: number,
+            serial: self.host.next_serial(),
+            kind: SendKind::Fresh,
+            offset: chunk.offset,
+            bytes,
+            first: true,
+            after: Offset::ZERO,
+        };
+        self.tell_sent(id, &assigned);
+        Some(assigned)
+    }
+
+    /// Path `id` was given `assigned`: scheduler and policy learn of it.
+    #[inline(always)]
+    fn tell_sent(&mut self, id: PathId, assigned: &Assigned) {
+        if self.host.notes_sent {
+            self.host.events.push(Event::Sent(assigned.receipt(id), assigned.kind));
+            if self.policy.is_some() {
+                self.charge(id, assigned.bytes);
+            }
+        }
+    }
+
     /// Path `id` will not carry `assigned`, which it was given: the data wait to be sent again, and the scheduler learns it.
     pub fn give_up(&mut self, id: PathId, assigned: &Assigned) {
         self.outbox.lose(assigned.chunk, id);
@@ -679,12 +711,7 @@ fn place<C: Carrier>(carrier: &mut C, id: PathId, number: u64, chunk: Chunk, kin
     let (first, after) = (!carried.contains(id), Offset::ZERO);
     let assigned = Assigned { chunk: number, serial, kind, offset, bytes, first, after };
     // Carried out when the path has the packet, be it in its queue: the next question may come at once.
-    if dispatch.host.notes_sent {
-        dispatch.host.events.push(Event::Sent(assigned.receipt(id), kind));
-        if dispatch.policy.is_some() {
-            dispatch.charge(id, bytes);
-        }
-    }
+    dispatch.tell_sent(id, &assigned);
     carrier.place(id, assigned);
 }
 
