@@ -527,12 +527,8 @@ fn take_up<C: Carrier>(carrier: &mut C) {
         sync(carrier);
         carrier.dispatch_mut().question.synced = true;
     }
-    if carrier.cuts() {
-        drop_unwanted(carrier);
-    }
-    let outbox = &mut carrier.dispatch_mut().outbox;
-    let found = match outbox.first_reinjection() {
-        Some(number) => Some((number, *outbox.chunk(number), SendKind::Reinjection)),
+    let found = match first_reinjection(carrier) {
+        Some((number, chunk)) => Some((number, chunk, SendKind::Reinjection)),
         None => next_fresh(carrier).map(|(number, chunk)| (number, chunk, SendKind::Fresh)),
     };
     carrier.dispatch_mut().question.next = found.map(|(number, _, kind)| (number, kind));
@@ -560,15 +556,17 @@ pub fn write_up<C: Carrier + ?Sized>(carrier: &mut C) -> bool {
     is_more
 }
 
-/// Of what was handed back, the first is of use then.
-fn drop_unwanted<C: Carrier>(carrier: &mut C) {
+/// The first of what was handed back that is still of use.
+#[inline(always)]
+fn first_reinjection<C: Carrier>(carrier: &mut C) -> Option<(u64, Chunk)> {
     while let Some(number) = carrier.dispatch_mut().outbox.first_reinjection() {
-        let at = carrier.dispatch().outbox.chunk(number).offset;
-        if carrier.is_wanted(at) {
-            return;
+        let chunk = *carrier.dispatch().outbox.chunk(number);
+        if !carrier.cuts() || carrier.is_wanted(chunk.offset) {
+            return Some((number, chunk));
         }
         carrier.dispatch_mut().outbox.acknowledge(number);
     }
+    None
 }
 
 #[inline(always)]
@@ -603,11 +601,12 @@ fn next_bytes<C: Carrier>(carrier: &mut C) -> Option<u32> {
     if at >= end {
         return None;
     }
-    if carrier.cuts() {
-        let bytes = carrier.next_record();
-        return (bytes > 0 && at + bytes <= end).then_some(bytes as u32);
-    }
+    // Nothing is known of data that have no order until they are cut: where messages end is never beyond them.
     if at >= carrier.dispatch().question.message_end {
+        if carrier.cuts() {
+            let bytes = carrier.next_record();
+            return (bytes > 0 && at + bytes <= end).then_some(bytes as u32);
+        }
         let message_end = carrier.message_at(at).map_or(end, |message| message.end);
         carrier.dispatch_mut().question.message_end = message_end;
     }
