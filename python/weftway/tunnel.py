@@ -11,14 +11,12 @@ from pathlib import Path
 from weftway import _native, classes, routing
 from weftway._native import ScenarioError
 from weftway.identity import check_available
+from weftway.interrupts import ENDS, ended_by_signals
 from weftway.routing import Plan, Routes
 from weftway.transfer import OtherEnd, Progress, name_server, split, usage_file
 
 MTU = 1500
 """What packets of programs may have."""
-
-ENDS = (signal.SIGTERM, signal.SIGHUP)
-"""Signals that end a tunnel as Ctrl-C does."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +89,7 @@ def run(
     """
     other, plan = setting.other, setting.plan
     assert other.pairing is not None, "a tunnel connects to a relay"
-    with _ended_by_signals():
+    with ended_by_signals():
         routes = Routes(plan.device)
         leads_here, stays_closed = False, False
 
@@ -135,21 +133,6 @@ def run(
             if not stays_closed:
                 with _undisturbed():
                     routes.restore()
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Signals that would end this program at once interrupt it."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in ENDS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

@@ -295,7 +295,10 @@ def test_a_second_sender_is_told_that_the_receiver_is_busy(
     receiver = start("recv", "inbox", "--once", "--listen", at, "--identity", "me")
     first = start("send", "big", "--to", at, "--pair", line)
     wait_until(lambda: partial(tmp_path / "inbox") > 0)
+    # However fast the machine is, the first is not done before the second has asked.
+    first.send_signal(signal.SIGSTOP)
     second = weft("send", folder, "--to", at, "--pair", line)
+    first.send_signal(signal.SIGCONT)
     assert (second.returncode, second.stdout) == (1, "")
     assert second.stderr.startswith("weft: the other end is busy with another transfer"), second.stderr
     assert second.stderr.count("\n") == 1

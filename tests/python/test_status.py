@@ -59,6 +59,7 @@ PROGRESS: dict[str, Any] = {
     "by_class": {"realtime": 1, "interactive": 0, "bulk": 2},
     "busiest": [{"target": "example.org:443", "class": "bulk", "up": 10, "down": 2_000_000}],
     "refusals": {"not_allowed": 4},
+    "drops": {"too_long": 2, "malformed": 1},
     "by_client": [],
     "paths": [PATH],
 }
@@ -199,7 +200,7 @@ def drawn(snapshot: dict[str, Any]) -> list[str]:
 def test_the_view_has_links_and_connections(clock: Callable[[float], None]) -> None:
     snapshot = Snapshots("proxy")(progress())
     assert snapshot
-    title, heads, link, flow_heads, flow, refused = drawn(snapshot)
+    title, heads, link, flow_heads, flow, refused, dropped = drawn(snapshot)
     assert title.startswith("weft proxy at 127.0.0.1:1080 (") and title.endswith(
         "relaying, 3 connections (1 realtime, 2 bulk)"
     )
@@ -208,6 +209,7 @@ def test_the_view_has_links_and_connections(clock: Callable[[float], None]) -> N
     assert flow_heads.split() == ["connection", "class", "sent", "received"]
     assert flow.split() == ["example.org:443", "bulk", "10", "B", "2.0", "MB"]
     assert refused == "refused: not_allowed 4"
+    assert dropped == "dropped: malformed 1, too_long 2"
 
 
 def test_the_last_minute_of_all_links_has_one_scale() -> None:
@@ -277,6 +279,19 @@ def sample(text: str, name: str) -> float | None:
     return float(found[0]) if found else None
 
 
+@contextlib.contextmanager
+def strange(proxy: int) -> Iterator[None]:
+    """A program with datagrams has sent what no proxy understands."""
+    with socket.create_connection(("127.0.0.1", proxy)) as asked:
+        asked.sendall(b"\5\1\0\5\3\0\1" + bytes(6))
+        answer = b""
+        while len(answer) < 12:
+            answer += asked.recv(12 - len(answer))
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+            datagrams.sendto(b"?", ("127.0.0.1", int.from_bytes(answer[10:], "big")))
+            yield
+
+
 def test_a_proxy_and_a_relay_are_seen_while_they_run(
     weft: Weft, start: Start, runtime: Path, tmp_path: Path, website: int
 ) -> None:
@@ -297,6 +312,8 @@ def test_a_proxy_and_a_relay_are_seen_while_they_run(
     wait_until(lambda: all(sample(asked(url), 'weft_refusals_total{reason="not_allowed"}') == 1 for url in urls))
     here_told, there_told = map(asked, urls)
     assert sample(here_told, "weft_connected") == 1
+    with strange(local):
+        wait_until(lambda: sample(asked(urls[0]), 'weft_dropped_total{reason="not_for_anyone"}') == 1)
     carried = [sample(here_told, f'weft_link_bytes_total{{link="127.0.0.{number}"}}') or 0 for number in (1, 2)]
     assert sum(carried) > len(BODY)
     assert (sample(there_told, 'weft_client_down_bytes_total{client="laptop"}') or 0) >= len(BODY)
@@ -307,6 +324,7 @@ def test_a_proxy_and_a_relay_are_seen_while_they_run(
 
     seen = {one["program"]: one for one in json.loads(weft("top", "--json").stdout)}
     assert {one["pid"] for one in seen.values()} == {relay.pid, proxy.pid}
+    assert (seen["proxy"]["drops"], seen["relay"]["drops"]) == ({"not_for_anyone": 1}, {})
     assert seen["proxy"]["refusals"] == {"not_allowed": 1} and len(seen["proxy"]["paths"]) == 2
     assert [client["name"] for client in seen["relay"]["by_client"]] == ["laptop"]
     assert not [secret for secret in secrets if secret in json.dumps(list(seen.values()))]

@@ -3,9 +3,11 @@
 
 mod duplex;
 mod duties;
+mod flows;
 mod gate;
 mod net;
 mod policy;
 mod stalls;
 mod starved;
 mod virtual_time;
+mod voice;

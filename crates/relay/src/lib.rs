@@ -109,7 +109,7 @@ mod wakes;
 pub use classes::{CLASSES, Class, Classes, FIRST_BYTES, Hosts, Rule, Transport};
 pub use classes_file::BadRules;
 pub use client::ClientId;
-pub use datagram::{DEADLINE, DatagramCounts};
+pub use datagram::{DEADLINE, DatagramCounts, Drops};
 pub use front::Front;
 pub use limits::{ClientLimits, ProxyLimits, RelayLimits};
 pub use policy::{NoNetwork, Policy};

@@ -3,6 +3,7 @@
 use weftway_mux::StreamId;
 
 use crate::classes::Classes;
+use crate::datagram::DatagramCounts;
 use crate::flow::Flow;
 use crate::handshake::{Handshake, Protocol};
 use crate::local_udp::LocalUdp;
@@ -66,6 +67,14 @@ impl Stage {
                 Some(FlowView { datagrams: udp.counts(), ..view })
             }
             _ => None,
+        }
+    }
+
+    /// What became of its datagrams.
+    pub fn datagrams(&self) -> DatagramCounts {
+        match self {
+            Self::Associated(_, udp) => udp.counts(),
+            _ => DatagramCounts::default(),
         }
     }
 

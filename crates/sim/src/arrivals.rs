@@ -1,7 +1,7 @@
 //! What a connection does when a packet arrives or a timer fires.
 
 use weftway_host::sending::may_offer;
-use weftway_path::{Bytes, Instant, PathId, Span};
+use weftway_path::{Bytes, Instant, Offset, PathId, Span};
 use weftway_scenario::config::{AckPath, Direction};
 use weftway_scenario::stack::LossRecovery;
 
@@ -35,6 +35,9 @@ impl Connection {
             reassembly.arrive(now, data.offset, data.bytes)
         };
         self.count(id, data.bytes, arrival);
+        if self.flows.is_some() {
+            self.take_record(now, data.offset);
+        }
         let next = self.receive.receiver.data.next();
         self.listeners.note(now, self.number, || Note::Arrived {
             path: id,
@@ -83,6 +86,26 @@ impl Connection {
             return arrival;
         }
         self.receive.receiver.data.arrive(now, data.offset, data.bytes)
+    }
+
+    /// What the application has written since the last time goes into streams.
+    pub(crate) fn open_flows(&mut self, now: Instant) {
+        if let Some(flows) = &mut self.flows {
+            flows.open(now, &self.app);
+        }
+    }
+
+    /// A record of streams arrives, perhaps not for the first time. The sending end keeps it no longer: what it would send again is
+    /// known by its place.
+    #[inline(never)]
+    fn take_record(&mut self, now: Instant, at: Offset) {
+        let Some(flows) = &mut self.flows else { return };
+        let Some(record) = flows.record(at) else { return };
+        flows.arrive(now, at, &record, &mut self.app);
+        flows.acked(at);
+        if self.app.is_done(now, 0) {
+            self.finish(now);
+        }
     }
 
     /// A message has arrived whole, with data on path `id`.
@@ -430,6 +453,7 @@ impl Connection {
     /// The connection's own timer: whatever of it is due.
     pub(crate) fn on_own_timer(&mut self, net: &mut Net, now: Instant) {
         self.app.run(now);
+        self.open_flows(now);
         if self.app.cut_off() <= now {
             self.finish(now);
         }

@@ -4,11 +4,12 @@
 use noq_proto::{ConnectionEvent, ConnectionHandle, FourTuple};
 use weftway_host::sending::Groups;
 use weftway_mux::{Limits, Mux, Received, Side};
-use weftway_path::{Instant, Role as PathRole};
+use weftway_path::{Instant, Role as PathRole, Span};
 use weftway_quic::driver::Setting;
 use weftway_quic::driver::connection::QuicConnection;
 use weftway_quic::driver::duplex::Duplex;
 use weftway_quic::udp::Net;
+use weftway_quic::udp::settings::KEEP_ALIVE;
 use weftway_sched::Scheduler;
 
 use super::control_stream::AcceptedConnection;
@@ -128,6 +129,16 @@ impl Carried {
         policy.receive(now, control, duplex.mux(), session.metering.as_mut())?;
         session.meter(now, duplex.sender_mut())?;
         policy.send(now, control, duplex, session.metering.as_ref())
+    }
+
+    /// Paths say often that they are alive only while something is open, and seldom while the connection alone is to be kept,
+    /// which is over after the silence `lost_after`. The end that connects does so for both.
+    pub fn keep_alive(&mut self, is_used: bool, lost_after: Span) {
+        let interval = match self.duplex.streams().mux().side() {
+            Side::Connecting => Some(if is_used { KEEP_ALIVE } else { KEEP_ALIVE.max(lost_after * 2 / 3) }),
+            Side::Listening => None,
+        };
+        self.duplex.connection_mut().set_keep_alive(interval);
     }
 
     /// Each path, for the user.

@@ -43,7 +43,7 @@ pub(super) fn carry<F: Front>(
         return Err(Failure::Spec("this end connects to a relay, it does not listen for one".to_owned()));
     };
     session.progress.ports = front.addresses();
-    Proxying { front, target, how, met: false, kept: None }.run(&mut session)
+    Proxying { front, target, how, met: false, kept: None, late: (0, 0) }.run(&mut session)
 }
 
 /// The streams of a connection that was lost.
@@ -63,6 +63,8 @@ struct Proxying<F> {
     met: bool,
     /// Streams that wait for another connection.
     kept: Option<Waiting>,
+    /// Datagrams that came too late to leave: of earlier muxes, and of this one.
+    late: (u64, u64),
 }
 
 impl<F: Front> Proxying<F> {
@@ -147,7 +149,9 @@ impl<F: Front> Proxying<F> {
             self.check()?;
             if session.is_tick(now) {
                 session.progress.flows = self.front.flows().count() as u64;
+                self.note_late(carried.mux().counts().datagrams_expired);
                 self.see(session);
+                carried.keep_alive(session.progress.flows > 0, session.lost_after);
                 session.progress.paths = carried.paths(session);
                 session.tick(now)?;
             }
@@ -162,7 +166,20 @@ impl<F: Front> Proxying<F> {
 
     /// What programs have open, for the user.
     fn see(&self, session: &mut Session<'_>) {
-        session.progress.seen = Seen { refusals: self.front.refusals().clone(), ..Seen::of(self.front.flows()) };
+        let mut drops = self.front.drops();
+        if self.late.0 + self.late.1 > 0 {
+            drops.insert("late", self.late.0 + self.late.1);
+        }
+        let refusals = self.front.refusals().clone();
+        session.progress.seen = Seen { refusals, drops, ..Seen::of(self.front.flows()) };
+    }
+
+    /// So many datagrams had passed their deadlines before they left, over the streams that are there.
+    fn note_late(&mut self, count: u64) {
+        if count < self.late.1 {
+            self.late.0 += self.late.1;
+        }
+        self.late.1 = count;
     }
 
     /// Waits a little before the next connection. Local programs are served all the same: their streams take what they hold, or

@@ -9,7 +9,7 @@ use weftway_mux::Side;
 use weftway_path::Instant;
 use weftway_quic::udp::tls::Identity;
 use weftway_quic::udp::token::{KnownToken, Token};
-use weftway_relay::{ClientId, Policy, Refusal, Relay, RelayLimits};
+use weftway_relay::{ClientId, DatagramCounts, Policy, Refusal, Relay, RelayLimits};
 
 use super::carried::{Carried, Kept};
 use super::client_rules::ClientRules;
@@ -106,6 +106,7 @@ impl Who {
 struct Had {
     progress: ClientProgress,
     refusals: BTreeMap<&'static str, u64>,
+    datagrams: DatagramCounts,
 }
 
 impl Had {
@@ -114,6 +115,7 @@ impl Had {
         let [up, down] = relay.carried(client);
         (self.progress.up, self.progress.down) = (self.progress.up + up, self.progress.down + down);
         relay.refusals(client).for_each(|(kind, count)| *self.refusals.entry(kind.name()).or_default() += count);
+        self.datagrams += relay.datagrams(client);
     }
 }
 
@@ -167,6 +169,7 @@ impl Relaying {
                 session.progress.flows = self.clients.values().map(|client| self.relay.streams(client.id) as u64).sum();
                 self.see(session);
                 self.tell_full(session);
+                self.clients.values_mut().for_each(|client| client.carried.keep_alive(true, session.lost_after));
                 session.tick(now)?;
                 self.revoke(session);
             }
@@ -326,11 +329,13 @@ impl Relaying {
             one.progress.flows += self.relay.streams(id) as u64;
             one.progress.paths.extend(carried.into_iter().flat_map(|carried| carried.paths(session)));
         }
+        let mut datagrams = DatagramCounts::default();
         for (name, one) in by_client {
+            datagrams += one.datagrams;
             one.refusals.iter().for_each(|(kind, count)| *seen.refusals.entry(kind).or_default() += count);
             seen.by_client.push(ClientProgress { name, ..one.progress });
         }
-        session.progress.seen = seen;
+        session.progress.seen = Seen { drops: datagrams.drops(), ..seen };
     }
 
     /// Tells once in each connection of a client that it has as many of its own as it may.

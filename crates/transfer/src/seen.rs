@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use weftway_relay::{Class, FlowView};
+use weftway_relay::{Class, Drops, FlowView};
 
 use super::links::LinkProgress;
 
@@ -91,6 +91,8 @@ pub struct Seen {
     pub busiest: Vec<FlowProgress>,
     /// What was refused since the program began, by reason.
     pub refusals: BTreeMap<&'static str, u64>,
+    /// Packets and datagrams that were dropped since the program began, by reason: of a proxy or a tunnel.
+    pub drops: Drops,
     /// Clients of a relay, those included that have left.
     pub by_client: Vec<ClientProgress>,
 }

@@ -161,6 +161,11 @@ impl Association {
         }
     }
 
+    /// What became of its datagrams.
+    pub fn counts(&self) -> DatagramCounts {
+        self.counts
+    }
+
     /// Why it was refused, once.
     pub fn take_refused(&mut self) -> Option<Failure> {
         self.refused.take()
@@ -195,7 +200,7 @@ impl Association {
         match (&self.stage, mux) {
             (&Stage::Open(id), Some(mux)) => self.send(now, id, packet, mux, how),
             (Stage::Waiting | Stage::Opening(_), _) if self.held.len() < MOST_HELD => self.held.push(bytes.to_vec()),
-            _ => self.counts.dropped += 1,
+            _ => self.counts.no_room += 1,
         }
     }
 

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from weftway._native import ScenarioError
+from weftway.interrupts import ended_by_signals
 
 from .output import INTERRUPTED, fail, out
 from .recv import LINKS, PAIR, other_end
@@ -62,7 +63,7 @@ def command(
     other = other_end(to, None, pair, None, "--to")
     ports = [transfer.local_port(port) for port in listen or [PORT]]
     try:
-        with watched("proxy", metrics, as_json) as program:
+        with ended_by_signals(), watched("proxy", metrics, as_json) as program:
             transfer.relay_connections(
                 other, ports=ports, classes=text, paths=local or [], scheduler=scheduler, cc=cc, watch=program.tell
             )

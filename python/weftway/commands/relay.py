@@ -4,6 +4,8 @@ from typing import Annotated
 
 import typer
 
+from weftway.interrupts import ended_by_signals
+
 from .output import INTERRUPTED, fail
 from .pair import IDENTITY
 from .proxy import CC, SCHEDULER
@@ -50,7 +52,7 @@ def command(
 
     other = other_end(None, listen or str(transfer.PORT), None, identity, "--to")
     try:
-        with watched("relay", metrics, as_json) as program:
+        with ended_by_signals(), watched("relay", metrics, as_json) as program:
             transfer.relay_connections(
                 other,
                 allow=allow or [],

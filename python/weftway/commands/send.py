@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from weftway._native import ScenarioError
+from weftway.interrupts import ended_by_signals
 
 from .options import JSON, controllers, schedulers
 from .output import fail, print_json
@@ -50,7 +51,7 @@ def command(
         raise ScenarioError("weft send needs either --to HOST:PORT or --listen ADDR")
     other = other_end(to, listen, pair, identity, "--to")
     try:
-        with watched("send") as program:
+        with ended_by_signals(), watched("send") as program:
             report = transfer.run(
                 "send",
                 path,

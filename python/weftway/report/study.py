@@ -366,6 +366,8 @@ def about(scenario: dict[str, Any]) -> list[str]:
         return ["fct_ms", "goodput_mbps"]
     if kind == "duration":
         return ["goodput_mbps"]
+    if kind == "flows":
+        return ["interactive_p95_ms", "bulk_p95_ms", "goodput_mbps"]
     return ["deadline_miss_rate", "message_p95_ms", "fct_ms", "goodput_mbps"]
 
 

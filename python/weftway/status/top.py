@@ -95,9 +95,14 @@ def view(snapshot: Snapshot) -> RenderableType:
     if snapshot["busiest"]:
         parts.append(_flows(snapshot["busiest"]))
     if snapshot["refusals"]:
-        refused = ", ".join(f"{reason} {count}" for reason, count in sorted(snapshot["refusals"].items()))
-        parts.append(Text(f"refused: {refused}"))
+        parts.append(Text(f"refused: {_reasons(snapshot['refusals'])}"))
+    if snapshot["drops"]:
+        parts.append(Text(f"dropped: {_reasons(snapshot['drops'])}"))
     return Group(*parts, Text(""))
+
+
+def _reasons(counts: dict[str, int]) -> str:
+    return ", ".join(f"{reason} {count}" for reason, count in sorted(counts.items()))
 
 
 def _title(snapshot: Snapshot) -> str:

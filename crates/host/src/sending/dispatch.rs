@@ -212,6 +212,38 @@ impl Dispatch {
         assigned
     }
 
+    /// Cuts `bytes` that no scheduler decides on, since they go before all else, for path `id`. None if the window is shut for
+    /// them.
+    pub fn expedite(&mut self, id: PathId, bytes: u32) -> Option<Assigned> {
+        let (number, chunk) = self.outbox.next_cut(bytes);
+        if chunk.end() > self.flow.edge {
+            return None;
+        }
+        self.outbox.cut_for(bytes, id);
+        let assigned = Assigned {
+            chunk: number,
+            serial: self.host.next_serial(),
+            kind: SendKind::Fresh,
+            offset: chunk.offset,
+            bytes,
+            first: true,
+            after: Offset::ZERO,
+        };
+        self.tell_sent(id, &assigned);
+        Some(assigned)
+    }
+
+    /// Path `id` was given `assigned`: scheduler and policy learn of it.
+    #[inline(always)]
+    fn tell_sent(&mut self, id: PathId, assigned: &Assigned) {
+        if self.host.notes_sent {
+            self.host.events.push(Event::Sent(assigned.receipt(id), assigned.kind));
+            if self.policy.is_some() {
+                self.charge(id, assigned.bytes);
+            }
+        }
+    }
+
     /// Path `id` will not carry `assigned`, which it was given: the data wait to be sent again, and the scheduler learns it.
     pub fn give_up(&mut self, id: PathId, assigned: &Assigned) {
         self.outbox.lose(assigned.chunk, id);
@@ -245,7 +277,7 @@ pub trait Carrier {
     /// Writes more at this very time, now that everything before is sent: whether it did. The flow is up to date then.
     #[inline]
     fn write_more(&mut self) -> bool {
-        false
+        self.cuts() && write_up(self)
     }
 
     /// The message that byte `at` belongs to; none where the data are one message.
@@ -269,7 +301,10 @@ pub trait Carrier {
 
     /// Whether the data have no order until they are cut: what is written now may then come before what was written earlier.
     /// If not, they are one row of bytes, and the next three methods are not called.
-    const CUTS: bool = false;
+    #[inline]
+    fn cuts(&self) -> bool {
+        false
+    }
 
     /// How many bytes the next packet has, 0 if there is none.
     fn next_record(&mut self) -> u64 {
@@ -492,7 +527,7 @@ fn take_up<C: Carrier>(carrier: &mut C) {
         sync(carrier);
         carrier.dispatch_mut().question.synced = true;
     }
-    if C::CUTS {
+    if carrier.cuts() {
         drop_unwanted(carrier);
     }
     let outbox = &mut carrier.dispatch_mut().outbox;
@@ -511,6 +546,18 @@ fn take_up<C: Carrier>(carrier: &mut C) {
             avoid,
         };
     }
+}
+
+/// The flow ends where the send buffer now does: whether that is further than before. What a record has beside the
+/// application's bytes is not known before it is cut.
+#[inline(never)]
+pub fn write_up<C: Carrier + ?Sized>(carrier: &mut C) -> bool {
+    let end = carrier.buffered();
+    let is_more = end > carrier.dispatch().flow.end.get();
+    if is_more {
+        carrier.dispatch_mut().write(end);
+    }
+    is_more
 }
 
 /// Of what was handed back, the first is of use then.
@@ -538,7 +585,7 @@ fn next_fresh<C: Carrier>(carrier: &mut C) -> Option<(u64, Chunk)> {
     // A chunk is cut when a path takes it: until then nothing changes what it will be.
     if !fits || carrier.cuts_at_once() {
         carrier.dispatch_mut().outbox.cut(bytes);
-        if C::CUTS {
+        if carrier.cuts() {
             carrier.cut(chunk.offset, bytes.into());
         }
     }
@@ -556,7 +603,7 @@ fn next_bytes<C: Carrier>(carrier: &mut C) -> Option<u32> {
     if at >= end {
         return None;
     }
-    if C::CUTS {
+    if carrier.cuts() {
         let bytes = carrier.next_record();
         return (bytes > 0 && at + bytes <= end).then_some(bytes as u32);
     }
@@ -614,7 +661,7 @@ fn carry<C: Carrier>(carrier: &mut C, decision: Decision) -> Result<Carried, Ref
     }
     let chunk = if number == dispatch.outbox.end() {
         let chunk = dispatch.outbox.cut_for(dispatch.question.packet.bytes.get() as u32, id);
-        if C::CUTS {
+        if carrier.cuts() {
             carrier.cut(chunk.offset, chunk.bytes.into());
         }
         chunk
@@ -664,12 +711,7 @@ fn place<C: Carrier>(carrier: &mut C, id: PathId, number: u64, chunk: Chunk, kin
     let (first, after) = (!carried.contains(id), Offset::ZERO);
     let assigned = Assigned { chunk: number, serial, kind, offset, bytes, first, after };
     // Carried out when the path has the packet, be it in its queue: the next question may come at once.
-    if dispatch.host.notes_sent {
-        dispatch.host.events.push(Event::Sent(assigned.receipt(id), kind));
-        if dispatch.policy.is_some() {
-            dispatch.charge(id, bytes);
-        }
-    }
+    dispatch.tell_sent(id, &assigned);
     carrier.place(id, assigned);
 }
 
@@ -688,7 +730,7 @@ fn find_ahead<C: Carrier>(carrier: &mut C, offset: Offset) -> Option<u64> {
         let Dispatch { outbox, flow, .. } = carrier.dispatch_mut();
         let (number, chunk) = outbox.cut(bytes);
         let fits = chunk.end() <= flow.edge;
-        if C::CUTS {
+        if carrier.cuts() {
             carrier.cut(chunk.offset, bytes.into());
         }
         if chunk.offset >= offset {

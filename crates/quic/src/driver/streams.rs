@@ -57,7 +57,11 @@ impl Streams {
 }
 
 impl Source for Streams {
-    const CUTS: bool = true;
+    const DUPLEX: bool = true;
+
+    fn cuts(&self) -> bool {
+        true
+    }
 
     fn written(&mut self) -> u64 {
         let next = self.peek().map_or(0, |next| (next.bytes as u64).max(self.mux.unsent().get()));
@@ -89,6 +93,17 @@ impl Source for Streams {
     fn cut(&mut self, at: Offset, bytes: u64) {
         let now = self.now;
         let record = self.mux_mut().cut(now, bytes as usize);
+        let cut = record.map(|record| (record.place, record.payload.len() as u64));
+        debug_assert_eq!(cut, Some((at, bytes)), "a record is cut as it was told");
+    }
+
+    fn next_urgent(&mut self) -> u64 {
+        self.mux.peek_urgent(self.now, self.most) as u64
+    }
+
+    fn cut_urgent(&mut self, at: Offset, bytes: u64) {
+        let (now, most) = (self.now, self.most);
+        let record = self.mux_mut().cut_urgent(now, most);
         let cut = record.map(|record| (record.place, record.payload.len() as u64));
         debug_assert_eq!(cut, Some((at, bytes)), "a record is cut as it was told");
     }

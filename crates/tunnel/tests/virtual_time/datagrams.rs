@@ -7,7 +7,7 @@ use smoltcp::wire::{
     Icmpv4Packet, Icmpv4Repr, IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr, UdpPacket, UdpRepr,
 };
 use weftway_path::Span;
-use weftway_relay::Front;
+use weftway_relay::{Drops, Front};
 use weftway_tunnel::Names;
 
 use crate::world::{Answer, OWN, World};
@@ -131,6 +131,20 @@ fn a_stream_that_is_open_already_is_for_what_it_was_opened_for() {
     let mut all = targets(&world);
     all.sort();
     assert_eq!(all, ["dns:", "udp:", "udp:"]);
+}
+
+/// Sixteen wait for the relay's word. What was dropped stays counted when the port's stream is over.
+#[test]
+fn datagrams_that_find_no_room_are_counted() {
+    let mut world = World::new(Names::Relay);
+    world.answer = Answer::Silence;
+    for _ in 0..19 {
+        world.send(datagram(5000, "203.0.113.9:1", b"hello"));
+    }
+    assert_eq!(world.tunnel.drops(), Drops::from([("no_room", 3)]));
+    world.pass(Span::from_secs(40));
+    assert!(world.tunnel.is_empty());
+    assert_eq!(world.tunnel.drops(), Drops::from([("no_room", 3)]));
 }
 
 #[test]

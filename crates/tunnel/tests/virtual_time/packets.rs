@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use smoltcp::wire::IpProtocol;
 use weftway_path::Span;
+use weftway_relay::{Drops, Front};
 use weftway_tunnel::{Names, PacketCounts};
 
 use crate::datagrams::{datagram, packet};
@@ -40,6 +41,7 @@ fn what_is_not_carried_is_counted() {
         world.send(bytes);
     }
     assert_eq!(world.tunnel.counts(), PacketCounts { malformed: 3, fragments: 1, others: 3 });
+    assert_eq!(world.tunnel.drops(), Drops::from([("malformed", 3), ("fragment", 1), ("not_carried", 3)]));
     assert!(world.tunnel.is_empty());
 }
 
