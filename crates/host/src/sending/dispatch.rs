@@ -495,12 +495,12 @@ fn take_up<C: Carrier>(carrier: &mut C) {
         sync(carrier);
         carrier.dispatch_mut().question.synced = true;
     }
-    if carrier.cuts() {
-        drop_unwanted(carrier);
+    let mut again = carrier.dispatch_mut().outbox.first_reinjection();
+    if again.is_some() && carrier.cuts() {
+        again = first_wanted(carrier);
     }
-    let outbox = &mut carrier.dispatch_mut().outbox;
-    let found = match outbox.first_reinjection() {
-        Some(number) => Some((number, *outbox.chunk(number), SendKind::Reinjection)),
+    let found = match again {
+        Some(number) => Some((number, *carrier.dispatch().outbox.chunk(number), SendKind::Reinjection)),
         None => next_fresh(carrier).map(|(number, chunk)| (number, chunk, SendKind::Fresh)),
     };
     carrier.dispatch_mut().question.next = found.map(|(number, _, kind)| (number, kind));
@@ -528,12 +528,14 @@ pub fn write_up<C: Carrier + ?Sized>(carrier: &mut C) -> bool {
     is_more
 }
 
-/// Of what was handed back, the first is of use then.
-fn drop_unwanted<C: Carrier>(carrier: &mut C) {
-    while let Some(number) = carrier.dispatch_mut().outbox.first_reinjection() {
+/// Of what was handed back, the first that is of use. What comes before it counts as arrived.
+#[inline(never)]
+fn first_wanted<C: Carrier>(carrier: &mut C) -> Option<u64> {
+    loop {
+        let number = carrier.dispatch_mut().outbox.first_reinjection()?;
         let at = carrier.dispatch().outbox.chunk(number).offset;
         if carrier.is_wanted(at) {
-            return;
+            return Some(number);
         }
         carrier.dispatch_mut().outbox.acknowledge(number);
     }
@@ -571,11 +573,12 @@ fn next_bytes<C: Carrier>(carrier: &mut C) -> Option<u32> {
     if at >= end {
         return None;
     }
-    if carrier.cuts() {
-        let bytes = carrier.next_record();
-        return (bytes > 0 && at + bytes <= end).then_some(bytes as u32);
-    }
     if at >= carrier.dispatch().question.message_end {
+        // No end of a message is ever noted of data that have no order before they are cut.
+        if carrier.cuts() {
+            let bytes = carrier.next_record();
+            return (bytes > 0 && at + bytes <= end).then_some(bytes as u32);
+        }
         let message_end = carrier.message_at(at).map_or(end, |message| message.end);
         carrier.dispatch_mut().question.message_end = message_end;
     }
