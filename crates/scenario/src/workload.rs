@@ -41,7 +41,7 @@ pub struct App {
     written: u64,
     /// Messages that have not arrived whole, oldest first.
     open: VecDeque<Message>,
-    /// Where the oldest of them ends; the largest number without one, and where they arrive in any order.
+    /// Where the oldest of them ends; the largest number without one. Of flows 0: each arrival may be the last of one.
     oldest_end: u64,
     /// Where the sender last was in `open`.
     cursor: usize,
@@ -251,9 +251,7 @@ impl App {
         self.written = end;
         if bytes > 0 {
             self.open.push_back(Message { start, end, written: now, deadline: deadline.map(|span| now + span), class });
-            if !self.workload.has_flows() {
-                self.oldest_end = self.oldest_end.min(end);
-            }
+            self.oldest_end = if self.workload.has_flows() { 0 } else { self.oldest_end.min(end) };
         }
     }
 
@@ -275,7 +273,8 @@ impl App {
         self.open.get(self.cursor).copied().filter(|message| message.start <= at)
     }
 
-    /// Whether [`App::arrived`] has anything to do when everything before `to` has arrived.
+    /// Whether [`App::arrived`] has anything to do when everything before `to` has arrived, or of flows
+    /// [`App::flow_arrived`], whatever has.
     #[inline]
     pub fn completes(&self, to: u64) -> bool {
         self.oldest_end <= to
@@ -284,7 +283,7 @@ impl App {
     /// Everything before `to` has arrived. The next request sets out `request` later.
     /// [`App::next_event`] may have changed. Of flows each arrives by itself: [`App::flow_arrived`].
     pub fn arrived(&mut self, now: Instant, to: u64, request: Span) {
-        while self.completes(to) {
+        while self.completes(to) && !self.workload.has_flows() {
             self.complete(now, request);
         }
     }
@@ -293,6 +292,9 @@ impl App {
     pub fn flow_arrived(&mut self, now: Instant, start: u64) {
         let Ok(at) = self.open.binary_search_by_key(&start, |flow| flow.start) else { return };
         let Some(flow) = self.open.remove(at) else { return };
+        if self.open.is_empty() {
+            self.oldest_end = u64::MAX;
+        }
         self.delays.push(now.since(flow.written));
         self.classes.push(flow.class);
     }
@@ -475,7 +477,9 @@ mod tests {
             (7.5..12.5).contains(&last) && (150..250).contains(&urgent) && urgent + others == 400,
             "{last} {urgent}"
         );
-        assert!(!app.completes(u64::MAX - 1), "no byte of one row says what has arrived");
+        app.arrived(Instant::from_millis(20_000), u64::MAX, Span::ZERO);
+        assert_eq!(app.outstanding(), 400, "no byte of one row says what has arrived");
+        assert!(app.completes(0));
         for (number, ms) in [(1, 20_000), (0, 20_001), (0, 20_002)] {
             app.flow_arrived(Instant::from_millis(ms), flows[number].start);
         }
@@ -484,7 +488,7 @@ mod tests {
         assert_eq!((app.classes.clone(), app.outstanding()), (vec![flows[1].class, flows[0].class], 398));
         assert_eq!(app.flows_from(flows[1].start + 1).next(), Some(&flows[2]));
         flows[2..].iter().for_each(|flow| app.flow_arrived(Instant::from_millis(30_000), flow.start));
-        assert!(app.is_done(Instant::from_millis(30_000), 0));
+        assert!(app.is_done(Instant::from_millis(30_000), 0) && !app.completes(1 << 50));
     }
 
     #[test]

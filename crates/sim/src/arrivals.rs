@@ -35,9 +35,6 @@ impl Connection {
             reassembly.arrive(now, data.offset, data.bytes)
         };
         self.count(id, data.bytes, arrival);
-        if self.flows.is_some() {
-            self.take_record(now, data.offset);
-        }
         let next = self.receive.receiver.data.next();
         self.listeners.note(now, self.number, || Note::Arrived {
             path: id,
@@ -51,8 +48,10 @@ impl Connection {
         if next > before {
             tell |= self.receive.receiver.data.open(now, self.widest_rtt(id));
             if self.app.completes(next.get()) {
-                self.complete(net, now, id);
+                self.complete(net, now, id, data.offset);
             }
+        } else if self.flows.is_some() {
+            self.take_record(now, data.offset);
         }
         let reads = next > before && self.transport.rules.tells_of_reading;
         if reads {
@@ -108,9 +107,12 @@ impl Connection {
         }
     }
 
-    /// A message has arrived whole, with data on path `id`.
+    /// A message has arrived whole, with data on path `id`; or of flows, the record at `at`, which may hold the end of some.
     #[inline(never)]
-    fn complete(&mut self, net: &mut Net, now: Instant, id: PathId) {
+    fn complete(&mut self, net: &mut Net, now: Instant, id: PathId, at: Offset) {
+        if self.flows.is_some() {
+            return self.take_record(now, at);
+        }
         let next = self.receive.receiver.data.next().get();
         self.app.arrived(now, next, self.configs[id.index()].acks.delay);
         net.calendar.lower(self.source, self.app.next_event());
