@@ -409,8 +409,8 @@ def carry_packets(
 def check_classes(rules: str) -> None:
     """Refuses the text of a file of rules that makes no sense."""
 
-def decide_class(rules: str | None, target: str) -> str:
-    """Which rule decides for a flow to HOST:PORT or udp:HOST:PORT, and what it is then, as JSON."""
+def decide_class(rules: str | None, target: str, mark: str | None) -> str:
+    """Which rule decides for a flow to HOST:PORT or udp:HOST:PORT, marked so (DSCP), and what it is then, as JSON."""
 
 def live_bytes(variant: Variant, scheduler: str, links: int) -> tuple[int | None, str | None]:
     """How many bytes a run between two machines sends over so many links, or in the second place why it cannot."""

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-
 ENDS = (signal.SIGTERM, signal.SIGHUP)
-"""Signals that end a program as Ctrl-C does, which puts everything in order: what a service manager and a terminal that closes send."""
+"""Signals that end a program as Ctrl-C does: what a service manager sends, and a terminal that closes."""
 
 
 @contextmanager

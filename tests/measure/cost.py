@@ -3,13 +3,14 @@
     python tests/measure/cost.py                 # the table of docs/how-to/proxy.md; needs root; takes some minutes
     python tests/measure/cost.py --flows 1000    # so many connections at once: how soon they are open, and memory
 
-Two namespaces, two links without a limit between them. CPU seconds hold on a busy machine, too; rates do not, and are not told.
+Two namespaces, two links without a limit between them. CPU seconds hold on a busy machine, too; rates do not.
 """
 
 import argparse
 import functools
 import os
 import random
+import shutil
 import socket
 import struct
 import subprocess
@@ -22,10 +23,17 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python"))
 
+import machine
 import namespaces
 
 PORT = 8000
 SOCKS = 1080
+PATH = f"{os.environ.get('PATH', '')}:/usr/sbin"
+NEEDS = {
+    "ssh -D, first link": ("ssh", "ssh-keygen", "sshd"),
+    "mptcpize run microsocks, both links": ("mptcpize", "microsocks"),
+}
+"""What a row needs."""
 TICKS = os.sysconf("SC_CLK_TCK")
 _ASKED = struct.Struct("!cQ")
 
@@ -37,8 +45,10 @@ def pattern() -> bytes:
 
 
 def serve() -> None:
-    """Sends zeros (`d`) or a pattern (`p`), or takes what comes (`u`), as many bytes as are asked for; `k` keeps the connection. And
-    sends datagrams back."""
+    """Sends zeros (`d`) or a pattern (`p`), or takes what comes (`u`), as many bytes as are asked for.
+
+    `k` keeps the connection. Datagrams are sent back.
+    """
     zeros = bytes(1 << 18)
 
     def answer(client: socket.socket) -> None:
@@ -133,8 +143,8 @@ def family(pid: int) -> list[int]:
 def cpu_seconds(pids: Iterable[int]) -> float:
     """What these processes took, with what they started; ended children count where they were waited for."""
     total = 0
-    for pid in (member for pid in pids for member in family(pid)):
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    for member in (member for pid in pids for member in family(pid)):
+        fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
         total += sum(int(field) for field in fields[11:15])
     return total / TICKS
 
@@ -144,6 +154,10 @@ def memory_mb(pid: int) -> float:
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) / 1000
 
 
+Ends = tuple[list[int], list[int]]
+"""The processes at the near end and at the far one."""
+
+
 class Bench:
     """Both namespaces with the server; what is measured is started between."""
 
@@ -151,9 +165,9 @@ class Bench:
         self.lab = lab
         self.server = lab.start(lab.far, sys.executable, __file__, "serve")
 
-    def weft(self) -> tuple[list[int], list[int]]:
+    def weft(self) -> Ends:
         lab = self.lab
-        line = lab.run(lab.far, *namespaces.machine.WEFT, "pair", "--identity", "me").stdout
+        line = lab.run(lab.far, *machine.WEFT, "pair", "--identity", "me").stdout
         (lab.folder / "line").write_text(line)
         relay = lab.weft(lab.far, "relay", "--listen", "4433", "--identity", "me", "--allow", "203.0.113.0/24")
         _until(relay, "listening")
@@ -162,7 +176,7 @@ class Bench:
         _until(proxy, "connected")
         return [_only(proxy)], [_only(relay)]
 
-    def ssh(self) -> tuple[list[int], list[int]]:
+    def ssh(self) -> Ends:
         lab, folder = self.lab, self.lab.folder
         for name in ("host", "user"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", name], cwd=folder, check=True)
@@ -177,7 +191,7 @@ class Bench:
         self._until_open("127.0.0.1")
         return [_only(client)], [_only(server)]
 
-    def mptcp(self) -> tuple[list[int], list[int]]:
+    def mptcp(self) -> Ends:
         lab = self.lab
         for where, words in (
             (lab.far, "endpoint add 10.9.2.2 dev far2 signal"),
@@ -191,10 +205,11 @@ class Bench:
         return [], [_only(server)]
 
     def _until_open(self, host: str) -> None:
-        text = f"import socket, sys, time\nfor _ in range(100):\n  try: socket.create_connection(('{host}', {SOCKS})); sys.exit()\n"
+        connecting = f"socket.create_connection(('{host}', {SOCKS})); sys.exit()"
+        text = f"import socket, sys, time\nfor _ in range(100):\n  try: {connecting}\n"
         self.lab.python(self.lab.near, text + "  except OSError: time.sleep(0.1)\nsys.exit(1)")
 
-    def cost(self, ours: tuple[list[int], list[int]], proxy: str, host: str, way: str, count: int, *before: str) -> list[float]:
+    def cost(self, ours: Ends, proxy: str, host: str, way: str, count: int, *before: str) -> list[float]:
         """CPU seconds a GB: at this end, at the other one, and of the programs at both ends."""
         pids = [*ours, [_only(self.server)]]
         taken = [cpu_seconds(group) for group in pids]
@@ -225,22 +240,28 @@ def _only(process: subprocess.Popen[str]) -> int:
 
 
 def table(gigabytes: float) -> None:
-    kinds: dict[str, tuple[Callable[[Bench], tuple[list[int], list[int]]], str, str, tuple[str, ...]]] = {
+    kinds: dict[str, tuple[Callable[[Bench], Ends], str, str, tuple[str, ...]]] = {
         "no proxy, first link": (lambda _: ([], []), "", "10.9.1.2", ()),
         "weft proxy, both links": (Bench.weft, "127.0.0.1", namespaces.SERVER[4], ()),
         "ssh -D, first link": (Bench.ssh, "127.0.0.1", namespaces.SERVER[4], ()),
         "mptcpize run microsocks, both links": (Bench.mptcp, "10.9.1.2", namespaces.SERVER[4], ("mptcpize", "run")),
     }
     count = int(gigabytes * 1e9)
-    print(f"{'CPU seconds a GB':38}{'way':>5}{'client':>9}{'relay':>9}{'programs':>10}")
+    print(f"{'CPU seconds a GB':38}{'way':>5}{'client':>9}{'relay':>9}{'programs':>9}")
     for name, (start, proxy, host, before) in kinds.items():
+        if missing := [program for program in NEEDS.get(name, ()) if shutil.which(program, path=PATH) is None]:
+            print(f"{name:38} left out: {', '.join(missing)} not found")
+            continue
         with tempfile.TemporaryDirectory() as folder, namespaces.lab(Path(folder)) as lab:
             bench = Bench(lab)
             time.sleep(0.5)
             ours = start(bench)
             for way in "du":
                 costs = bench.cost(ours, proxy, host, way, count, *before)
-                print(f"{name:38}{ {'d': 'down', 'u': 'up'}[way]:>5}{costs[0]:9.2f}{costs[1]:9.2f}{costs[2]:10.2f}", flush=True)
+                print(
+                    f"{name:38}{ {'d': 'down', 'u': 'up'}[way]:>5}{costs[0]:9.2f}{costs[1]:9.2f}{costs[2]:10.2f}",
+                    flush=True,
+                )
 
 
 def many(count: int) -> None:

@@ -1,11 +1,12 @@
-"""Ten minutes of random faults: links cut, interfaces gone, addresses that change as behind a NAT that was started again, relay and
-proxy killed and started again. Meanwhile programs fetch data through the proxy and check them, and a voice talks.
+"""Ten minutes of random faults, while programs fetch data through the proxy and check them, and a voice talks.
+
+Links are cut, interfaces go, an address changes as behind a NAT that was started again, relay and proxy are killed.
 
     python tests/measure/faults.py               # needs root
     python tests/measure/faults.py --minutes 2 --seed 7
 
-In the first four minutes relay and proxy are killed in turn, one a minute; afterwards both live on, and their memory is told each minute.
-Everything that a program was promised arrives: a fetch brings all bytes as they were sent, or ends with an error.
+In the first four minutes relay and proxy are killed in turn, one a minute. Afterwards both live on; their memory is
+told each minute. A fetch brings all bytes as they were sent, or ends with an error.
 """
 
 import argparse
@@ -20,10 +21,13 @@ import time
 from pathlib import Path
 
 import cost
-import namespaces
 from cost import _ASKED, SOCKS, connect, memory_mb
 
+import machine
+import namespaces
+
 FETCHERS, IDLE = 8, 50
+COUNTED = ("fetched", "bytes", "ended with an error", "wrong", "voice sent", "voice heard")
 RATE = "40Mbit/s"
 LINKS = ("near1", "near2")
 
@@ -33,7 +37,14 @@ class Programs:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self.counts = {"fetched": 0, "bytes": 0, "ended with an error": 0, "wrong": 0, "voice sent": 0, "voice heard": 0}
+        self.counts = {
+            "fetched": 0,
+            "bytes": 0,
+            "ended with an error": 0,
+            "wrong": 0,
+            "voice sent": 0,
+            "voice heard": 0,
+        }
         self.over = threading.Event()
 
     def add(self, what: str, count: int = 1) -> None:
@@ -145,7 +156,7 @@ class Lab:
 
     def __init__(self, lab: namespaces.Lab, seed: int) -> None:
         self.lab, self.draw = lab, random.Random(seed)
-        self.line = lab.run(lab.far, *namespaces.machine.WEFT, "pair", "--identity", "me").stdout
+        self.line = lab.run(lab.far, *machine.WEFT, "pair", "--identity", "me").stdout
         (lab.folder / "line").write_text(self.line)
         self.server = lab.start(lab.far, sys.executable, cost.__file__, "serve")
         self.said: list[str] = []
@@ -155,7 +166,17 @@ class Lab:
         self.host = 1
 
     def start_relay(self) -> subprocess.Popen[str]:
-        words = ("relay", "--listen", "4433", "--identity", "me", "--allow", "203.0.113.0/24", "--client", f"rate={RATE}")
+        words = (
+            "relay",
+            "--listen",
+            "4433",
+            "--identity",
+            "me",
+            "--allow",
+            "203.0.113.0/24",
+            "--client",
+            f"rate={RATE}",
+        )
         return self.started(self.lab.weft(self.lab.far, *words), "listening")
 
     def start_proxy(self) -> subprocess.Popen[str]:
@@ -202,11 +223,12 @@ class Lab:
         return f"both links cut for {seconds:.1f} s"
 
     def rebind(self) -> str:
-        """The second link has another address at this end: the relay sees what it sees of a NAT that forgot its mapping."""
+        """The second link has another address at this end: to the relay that is a NAT that forgot its mapping."""
         before = f"10.9.2.{self.host}/24"
         self.host = 10 + (self.host + 1) % 200
-        self.ip(self.lab.near, "address", "add", f"10.9.2.{self.host}/24", "dev", "near2")
+        # In this order: a second address goes with the first one.
         self.ip(self.lab.near, "address", "del", before, "dev", "near2")
+        self.ip(self.lab.near, "address", "add", f"10.9.2.{self.host}/24", "dev", "near2")
         return f"the address of link 2 is 10.9.2.{self.host}"
 
     def kill_relay(self) -> str:
@@ -223,7 +245,7 @@ class Lab:
         return "proxy killed and started again"
 
     def memory(self) -> str:
-        return ", ".join(f"{name} {memory_mb(end.pid):.1f} MB" for name, end in (("proxy", self.proxy), ("relay", self.relay)))
+        return f"proxy {memory_mb(self.proxy.pid):.1f} MB, relay {memory_mb(self.relay.pid):.1f} MB"
 
 
 def measure(minutes: float, seed: int) -> int:

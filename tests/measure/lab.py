@@ -1,4 +1,4 @@
-"""Two ends over emulated links, for the measurements of this folder: what runs where, and programs that need no more than Python."""
+"""Two ends over emulated links, for the measurements of this folder: what runs where, and their programs."""
 
 import os
 import socket
@@ -27,7 +27,7 @@ queue = "300 packets"
 
 
 def links(best: tuple[float, float], other: tuple[float, float], cut: str = "") -> str:
-    """A scenario with two links: Mbit/s and one-way delay in ms of each. `cut` is the part `schedule = …` of the better one."""
+    """A scenario with two links: Mbit/s and one-way delay in ms of each. `cut` is what the better one has besides."""
     head = 'title = "measured"\ntransport = "mpquic"\nseeds = "0..1"\n[workload]\nkind = "bulk"\nbytes = "1 MB"\n'
     named = (("best", best, cut), ("other", other, ""))
     return head + "".join(_PATH.format(name=name, mbps=link[0], ms=link[1], cuts=cuts) for name, link, cuts in named)
@@ -38,7 +38,8 @@ def emulate(scenario: str, far: list[str], near: list[str]) -> str:
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "links.toml"
         file.write_text(scenario)
-        subprocess.run([*WEFT, "pair", "--identity", "me"], cwd=folder, check=True, stdout=(Path(folder) / "line").open("w"))
+        with (Path(folder) / "line").open("w") as line:
+            subprocess.run([*WEFT, "pair", "--identity", "me"], cwd=folder, check=True, stdout=line)
         server = " ".join([sys.executable, *far])
         command = [*WEFT, "emulate", str(file), "--no-log", "--server", server, "--", sys.executable, *near]
         done = subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, text=True, check=False)
@@ -85,7 +86,7 @@ def serve_echo() -> None:
 
 
 def socks(command: int, host: str, port: int) -> tuple[socket.socket, tuple[str, int]]:
-    """A connection to the proxy, which carries out `command` (RFC 1928): 1 connects, 3 is for datagrams. And its address for them."""
+    """A connection to the proxy, and its address for datagrams. `command` is that of RFC 1928: 3 is for these."""
     asked = socket.create_connection(("127.0.0.1", SOCKS))
     asked.sendall(b"\5\1\0\5" + bytes([command]) + b"\0\1" + socket.inet_aton(host) + struct.pack("!H", port))
     answer = b""

@@ -1,7 +1,7 @@
 """Voice beside downloads: how long datagrams take, one way, 50 a second.
 
-    python tests/measure/voice.py                       # the table of docs/how-to/proxy.md; needs root, takes some four minutes
-    python tests/measure/voice.py --through tunnel --downloads 4
+python tests/measure/voice.py                 # the table of docs/how-to/proxy.md; needs root; some four minutes
+python tests/measure/voice.py --through tunnel --downloads 4
 """
 
 import argparse
@@ -78,7 +78,7 @@ def talk(through: str, seconds: float) -> dict[str, object]:
     voice.settimeout(1)
     head = b""
     if through == "proxy":
-        control, to = lab.socks(3, "0.0.0.0", 0)
+        _open, to = lab.socks(3, "0.0.0.0", 0)
         head = b"\0\0\0\1" + socket.inet_aton(lab.SERVER) + struct.pack("!H", lab.ECHO)
     else:
         to = (lab.SERVER if through == "tunnel" else os.environ["WEFT_PEER"], lab.ECHO)
@@ -107,7 +107,10 @@ def talk(through: str, seconds: float) -> dict[str, object]:
 
     def percentiles(way: int) -> dict[str, float]:
         delays = sorted(times[way] / 1e6 for times in heard.values())
-        return {f"p{share}": round(delays[min(len(delays) * share // 100, len(delays) - 1)], 1) for share in (50, 95, 99, 100)}
+        return {
+            f"p{share}": round(delays[min(len(delays) * share // 100, len(delays) - 1)], 1)
+            for share in (50, 95, 99, 100)
+        }
 
     return {"sent": count, "lost": count - len(heard), "up_ms": percentiles(0), "down_ms": percentiles(1)}
 

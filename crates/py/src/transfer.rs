@@ -8,7 +8,7 @@ use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use weftway_quic::udp::Local;
 use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
-use weftway_relay::{Classes, DEADLINE, FIRST_BYTES, Policy, Target, Transport};
+use weftway_relay::{Classes, DEADLINE, Dscp, FIRST_BYTES, Policy, Target, Transport};
 use weftway_transfer::manifest::ManifestError;
 use weftway_transfer::{
     ClientRules, Failure, Link, LinkTerms, Options, OtherEnd, Progress, Report, State, doctor, live, proxy, receive,
@@ -170,19 +170,25 @@ pub fn check_classes(rules: &str) -> PyResult<()> {
 }
 
 /// Which rule decides for a flow to `target`, and what it is then, as JSON. `rules` is the text of a file of rules; a target
-/// is HOST:PORT, of datagrams udp:HOST:PORT.
+/// is HOST:PORT, of datagrams udp:HOST:PORT; `mark` is how the program marks its packets (DSCP).
 #[pyfunction]
-pub fn decide_class(rules: Option<&str>, target: &str) -> PyResult<String> {
+pub fn decide_class(rules: Option<&str>, target: &str, mark: Option<&str>) -> PyResult<String> {
     let classes = read_classes(rules)?;
     let (transport, place) = match target.strip_prefix("udp:") {
         Some(place) => (Transport::Udp, place),
         None => (Transport::Tcp, target),
     };
     let place: Target = place.parse().map_err(|error| PyErr::from(Error::Vector(format!("{target}: {error}"))))?;
-    let rule = classes.decide(transport, &place);
+    let none = Ok(Dscp::NONE);
+    let mark = mark.map_or(none, str::parse).map_err(|()| {
+        let text = mark.unwrap_or_default();
+        PyErr::from(Error::Vector(format!("dscp={text}: a mark is EF, CS5, AF41 and such, or a number from 0 to 63")))
+    })?;
+    let rule = classes.decide(transport, &place, mark);
     Ok(serde_json::json!({
         "target": place.to_string(),
         "transport": transport.to_string(),
+        "mark": (mark != Dscp::NONE).then(|| mark.to_string()),
         "rule": rule.name,
         "class": rule.class.name(),
         "first_bytes": FIRST_BYTES,

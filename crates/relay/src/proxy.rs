@@ -12,6 +12,7 @@ use weftway_path::Instant;
 
 use crate::classes::Classes;
 use crate::datagram::{DatagramCounts, Drops};
+use crate::dscp::Dscp;
 use crate::flow::{READ, Turn};
 use crate::front::{Front, next_ready};
 use crate::limits::{MOST_DATAGRAMS, ProxyLimits};
@@ -285,7 +286,7 @@ impl Proxy {
         {
             let Some(local) = self.locals.get_mut(key) else { return };
             let Some(purpose) = local.stage().wants() else { return };
-            let class = self.classes.of(purpose);
+            let class = self.classes.of(purpose, Dscp::NONE);
             match mux.open(now, class.number(), purpose.to_string().as_bytes(), None) {
                 Ok(id) => {
                     // It is open.

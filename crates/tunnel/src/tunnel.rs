@@ -236,7 +236,7 @@ impl<D: Device> Tunnel<D> {
             Names::Server(server) if self.is_asked(ends.server) => to(server),
             _ => to(ends.server),
         };
-        let class = self.classes.of(&purpose);
+        let class = self.classes.of(&purpose, packet::mark(bytes));
         self.add(now, Entry::Tcp(TcpFlow::new(now, ends, purpose, class, bytes)));
     }
 

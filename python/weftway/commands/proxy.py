@@ -40,7 +40,8 @@ def command(
     check: Annotated[
         str | None,
         typer.Option(
-            metavar="[udp:]HOST:PORT", help="Says of which class a connection there would be, and why. Starts nothing."
+            metavar="[udp:]HOST:PORT[,dscp=EF]",
+            help="Says of which class a connection there would be, and why. Starts nothing.",
         ),
     ] = None,
     metrics: METRICS = None,

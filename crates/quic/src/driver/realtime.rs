@@ -93,7 +93,10 @@ impl<S: Source> Sender<S> {
     /// The path on which so many bytes arrive soonest, of those that have room for them.
     fn soonest(&self, bytes: u64) -> Option<PathId> {
         let offered = self.dispatch.views.offered();
-        let has_room = |&id: &PathId| self.paths[id.index()].has_room(self.dispatch.views.get(id), Bytes::new(bytes));
+        let has_room = |&id: &PathId| {
+            let path = &self.paths[id.index()];
+            !path.is_refused(self.now) && path.has_room(self.dispatch.views.get(id), Bytes::new(bytes))
+        };
         offered.iter().filter(has_room).min_by_key(|&id| self.present_delay(id))
     }
 
@@ -113,6 +116,7 @@ impl<S: Source> Sender<S> {
             let is_metered = self.dispatch.policy().is_some_and(|policy| policy.left(id).is_some());
             id != first
                 && !is_metered
+                && !path.is_refused(self.now)
                 && view.unacked().get() <= view.cwnd.get() / 4
                 && path.sends_at_once(self.now, view)
         };

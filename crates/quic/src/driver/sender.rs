@@ -181,6 +181,12 @@ impl<S: Source> Sender<S> {
         self.dispatch.views.offered()
     }
 
+    /// The same, and those onto which noq let no data lately: the peer should go on sending there.
+    pub(super) fn usable_or_refused(&self) -> PathSet {
+        let refused = |id: &PathId| self.paths[id.index()].is_refused(self.now);
+        self.paths().filter(refused).fold(self.usable(), PathSet::with)
+    }
+
     /// The paths that are up, also those that a policy closes.
     pub fn up(&self) -> PathSet {
         self.dispatch.views.set()

@@ -20,6 +20,10 @@ mod silence;
 #[cfg(test)]
 mod tests;
 
+/// So long noq is given to validate an address of the peer's. It may send three times what came from there, and a challenge has
+/// 1200 bytes: that the peer sends on meanwhile is what it needs.
+const VALIDATION: Span = Span::from_secs(2);
+
 /// How far a path is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
@@ -78,6 +82,8 @@ pub(super) struct SendingPath {
     pub offered: Offered,
     /// What left in several packets.
     pub parts: Parts,
+    /// When noq last let no data onto it.
+    pub refused_at: Option<Instant>,
     /// How long a queue it may keep, while there are realtime data.
     pub queue_bound: Option<QueueBound>,
     rate: RateSampler,
@@ -132,6 +138,7 @@ impl SendingPath {
             outages: Outages::default(),
             offered: Offered::default(),
             parts: Parts::default(),
+            refused_at: None,
             queue_bound: None,
             rate: RateSampler::default(),
             last_sent: Instant::ZERO,
@@ -145,7 +152,7 @@ impl SendingPath {
     /// As new, with this controller; counts go on, and packet numbers if it is the same path of noq's.
     pub fn renew(&mut self, now: Instant, generation: Option<usize>, cc: Box<dyn Controller>, transport: &Transport) {
         let old = std::mem::replace(self, Self::new(cc, transport));
-        self.tally = old.tally;
+        (self.tally, self.refused_at) = (old.tally, old.refused_at);
         self.outages = old.outages;
         self.outages.end(now);
         if old.generation == generation {
@@ -413,6 +420,11 @@ impl SendingPath {
     pub fn sends_at_once(&self, now: Instant, view: &Path) -> bool {
         let waits = !self.queue.is_empty() || self.pacer.release() > now;
         !waits && self.blocked_reason(now, view) == BlockedReason::None
+    }
+
+    /// Whether noq let no data onto it lately: the peer's address changed, and is not validated yet (RFC 9000 §8.2).
+    pub fn is_refused(&self, now: Instant) -> bool {
+        self.refused_at.is_some_and(|at| now < at + VALIDATION)
     }
 
     /// Why the path cannot take a packet now.

@@ -236,3 +236,16 @@ fn a_relay_that_may_not_ping_says_so() {
     assert_eq!(world.others[0][48..], [8, 0, 0, 0, 1, 2, 0, 1, 9]);
     assert!(world.tunnel.is_empty());
 }
+
+/// The first byte of what the tunnel sends has the class in its upper half.
+#[test]
+fn a_datagram_is_of_the_class_that_its_mark_says() {
+    for (mark, class) in [(0, 0), (46, 0), (8, 2), (1, 2)] {
+        let mut world = World::new(Names::AsTheyAre);
+        let mut bytes = datagram(5000, "203.0.113.9:7000", b"hello");
+        bytes[1] = mark << 2;
+        world.send(bytes);
+        world.settle();
+        assert_eq!(world.datagrams.last().map(|bytes| bytes[0] >> 4), Some(class), "{mark}");
+    }
+}
