@@ -38,6 +38,7 @@ MEASURE = {
     "web": "fct_ms",
     "voip": "message_p95_ms",
     "call": "call_p99_ms",
+    "flows": "message_p95_ms",
 }
 """What a workload is about, where a distribution does not say it; goodput for those without an end."""
 

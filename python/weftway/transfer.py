@@ -46,6 +46,10 @@ class InterruptedAtEndError(KeyboardInterrupt):
         self.report = report
 
 
+class InterruptedInMidstError(KeyboardInterrupt):
+    """An interrupt that came when the ends had met, and not all was there."""
+
+
 @dataclass(frozen=True)
 class OtherEnd:
     """The other end: at `address`, known by its `pairing` line; or it comes to `address`, where this one listens."""
@@ -106,7 +110,8 @@ def run(
 
     With `checksum` a sender has contents compared and not times. With `sync` all is on the receiver's disk at the end.
     `watch` is told ten times a second how far it is; then `switch` may name schedulers that take over.
-    An interrupt that comes when all is there is raised with the report.
+    An interrupt that comes when all is there is raised with the report; before that it is told apart whether the ends
+    had met.
     """
     check_available()
 
@@ -129,6 +134,8 @@ def run(
         sync,
         str(usage_file()),
     )
+    if told is None:
+        raise InterruptedInMidstError
     report: Report = json.loads(told)
     if interrupted:
         raise InterruptedAtEndError(report)
@@ -282,9 +289,11 @@ class Lines:
 class Display:
     """What is going on: on a terminal a table that is kept up to date, elsewhere only what the user must know."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, ready: str = "listening at") -> None:
         self._console = console
         self._live: Live | None = None
+        self._ready = ready
+        """What is said before the address, once this end listens."""
         self.listening: str | None = None
         """Where this end has listened, if it has."""
         self.ports: list[str] = []
@@ -297,7 +306,7 @@ class Display:
         """Called ten times a second."""
         if progress["listening"] and self.listening is None:
             self.listening = progress["listening"]
-            self._console.print(f"listening at {self.listening}", markup=False)
+            self._console.print(f"{self._ready} {self.listening}", markup=False)
         if progress["ports"] and not self.ports:
             self.ports = progress["ports"]
             self._console.print(f"programs connect to {', '.join(self.ports)} (SOCKS5 or HTTP CONNECT)", markup=False)

@@ -158,7 +158,7 @@ def test_a_cost_has_its_bound() -> None:
     known = {"bound_fct_ms": 10.0, "bound_p95_ms": 2.0, "bound_p99_ms": 3.0, "bound_bytes": 2_000_000}
     found = {one: costs.bound(row, known, one) for one in (*costs.COLUMN, "duration")}
     least = {"bulk": 10.0, "limited": 10.0, "web": 10.0, "messages": 3.0, "stream": 3.0, "voip": 3.0, "call": 3.0}
-    assert found == {**least, "request-response": 2.0, "duration": 500.0}
+    assert found == {**least, "request-response": 2.0, "flows": 2.0, "duration": 500.0}
     nothing = dict.fromkeys(known, None)
     assert {costs.bound(row, nothing, one) for one in found} == {None}
 

@@ -30,7 +30,7 @@ SMALLER = (
 ONE_MACHINE = (
     (
         r"/weft pair && (.*) --listen 4433\b.*",
-        r"/weft pair > line && \1 --listen 127.0.0.1:PORT & until [ -s line ]; do sleep 0.1; done",
+        r"/weft pair > line && \1 --once --listen 127.0.0.1:PORT & until [ -s line ]; do sleep 0.1; done",
     ),
     (r"--to \S+ --pair \S+", '--to 127.0.0.1:PORT --pair "$(cat line)"'),
     (r"--path wlan0 --path wwan0.*", "--path 127.0.0.1 --path 127.0.0.2; wait"),

@@ -1,7 +1,10 @@
 //! What a scenario's network is made from, the same for the simulator and for QUIC in virtual time: links with their seeds,
-//! which links a path uses, which paths share a bottleneck, when a path exists, and how its controller begins.
+//! which links a path uses, which paths share a bottleneck, when a path exists, how its controller begins, and the streams of
+//! an application that opens some ([`Flows`]).
 //!
 //! Nothing here knows a transport: links carry items of any type.
+
+mod flows;
 
 use weftway_cc::{Flavour, Setup};
 use weftway_host::sending::{Groups, Policy, Terms};
@@ -10,6 +13,8 @@ use weftway_path::{Bytes, Instant, PathId, Role, Span};
 use weftway_scenario::config::{Bottlenecks, PathConfig, PathManager, SimConfig, Transport};
 use weftway_scenario::stack::LossRecovery;
 use weftway_scenario::{mix, path_seeds, shared_seed};
+
+pub use flows::Flows;
 
 /// Which links a path uses, by number.
 #[derive(Clone, Copy, Debug)]

@@ -11,8 +11,8 @@ use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
 use weftway_relay::{Classes, DEADLINE, Dscp, FIRST_BYTES, Policy, Target, Transport};
 use weftway_transfer::manifest::ManifestError;
 use weftway_transfer::{
-    ClientRules, Failure, Link, LinkTerms, Options, OtherEnd, Progress, Report, doctor, live, proxy, receive, relay,
-    send,
+    ClientRules, Failure, Link, LinkTerms, Options, OtherEnd, Progress, Report, State, doctor, live, proxy, receive,
+    relay, send,
 };
 
 use crate::errors::Error;
@@ -55,8 +55,8 @@ pub fn without_name(identity: &str, name: &str) -> Result<String, Error> {
     Ok(identity.store())
 }
 
-/// Sends `path`, or receives into it: what came of it, as JSON, and whether an interrupt came when all was there. `pairing` is the
-/// line of the end at one of `addresses`, or `identity` the file of this one, which listens at the first of them. `watch` is called
+/// Sends `path`, or receives into it: what came of it, as JSON, and whether there was an interrupt. It came when all was there, or
+/// the ends had met and nothing has come of it; one that came before is raised. `pairing` is the line of the end at one of `addresses`, or `identity` the file of this one, which listens at the first of them. `watch` is called
 /// with JSON ten times a second; the names that it returns are those of schedulers that take over. In the file `usage` it is
 /// counted what links with a cap carry.
 #[pyfunction]
@@ -80,15 +80,16 @@ pub fn transfer(
     checksum: bool,
     sync: bool,
     usage: Option<PathBuf>,
-) -> PyResult<(String, bool)> {
+) -> PyResult<(Option<String>, bool)> {
     let other = other_end(addresses, pairing, identity)?;
     let (paths, terms) = read_links(&paths)?;
     let (chosen, switches) = channel();
     let switch = Some(switches);
     let options = Options { paths, terms, usage, scheduler, cc, switch, qlog, checksum, sync, ..Options::new(other) };
-    let mut stopped = Ok(());
+    let (mut stopped, mut begun) = (Ok(()), false);
     let result = py.detach(|| {
         let mut tell = |progress: &Progress| {
+            begun |= progress.state != State::Listening;
             if stopped.is_ok() {
                 stopped = Python::attach(|py| told(py, &watch, progress, &chosen));
             }
@@ -97,10 +98,14 @@ pub fn transfer(
         if role == "send" { send(&path, options, &mut tell) } else { receive(&path, options, &mut tell) }
     });
     match (stopped, result) {
-        (Ok(()), Ok(report)) => Ok((json(&report), false)),
-        (Err(error), Ok(report)) if error.is_instance_of::<PyKeyboardInterrupt>(py) => Ok((json(&report), true)),
-        (Err(error), _) => Err(error),
+        (Ok(()), Ok(report)) => Ok((Some(json(&report)), false)),
         (Ok(()), Err(failure)) => Err(Error::from(failure).into()),
+        (Err(error), result) if error.is_instance_of::<PyKeyboardInterrupt>(py) => match result {
+            Ok(report) => Ok((Some(json(&report)), true)),
+            Err(_) if begun => Ok((None, true)),
+            Err(_) => Err(error),
+        },
+        (Err(error), _) => Err(error),
     }
 }
 

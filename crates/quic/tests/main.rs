@@ -3,6 +3,7 @@
 
 mod duplex;
 mod duties;
+mod flows;
 mod gate;
 mod net;
 mod policy;

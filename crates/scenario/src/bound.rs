@@ -118,13 +118,17 @@ impl<'a> Deliveries<'a> {
                 completion = completion.max(Some(arrival));
                 delays.push(match workload {
                     // Every request of a run comes later than here, and may find other rates.
-                    Workload::RequestResponse { .. } | Workload::Web { .. } => {
+                    // A flow need not wait for those before it.
+                    Workload::RequestResponse { .. } | Workload::Web { .. } | Workload::Flows { .. } => {
                         let (network, bytes) = (self.network, message.end - message.start);
                         *self.at_any_time.entry(bytes).or_insert_with(|| network.at_any_time(network.wire(bytes)))
                     }
                     _ => arrival.since(message.written),
                 });
-                app.arrived(arrival, message.end, self.network.request);
+                match workload.has_flows() {
+                    true => app.flow_arrived(arrival, message.start),
+                    false => app.arrived(arrival, message.end, self.network.request),
+                }
             }
             if app.next_event().is_never() {
                 break;

@@ -498,6 +498,16 @@ pub enum Workload {
         /// How long it goes on.
         span: Span,
     },
+    /// Flows that come at random, each a stream of the connection ([`has_flows`](Workload::has_flows)): all its data are
+    /// written when it comes.
+    Flows {
+        /// From one to the next, on the mean of an exponential distribution: they are a Poisson process.
+        mean_gap: Span,
+        /// How many.
+        count: u64,
+        /// What is drawn for each. Never empty.
+        kinds: Vec<FlowKind>,
+    },
     /// A call with both voices and pictures: frames of one size each way, at once.
     Call {
         /// The rate in the direction of the scenario.
@@ -539,12 +549,53 @@ impl Workload {
         !matches!(self, Self::Bulk { .. } | Self::Duration { .. } | Self::Limited { .. })
     }
 
+    /// Whether its messages are flows, each a stream of its own. Where a connection has streams, they arrive in any order, and
+    /// what is urgent leaves before what was written earlier.
+    pub fn has_flows(&self) -> bool {
+        matches!(self, Self::Flows { .. })
+    }
+
     /// How long after it is written a message is still of use.
     pub fn deadline(&self) -> Option<Span> {
         match *self {
             Self::Messages { deadline, .. } => deadline,
             Self::Stream { deadline, .. } | Self::Voip { deadline, .. } | Self::Call { deadline, .. } => Some(deadline),
             _ => None,
+        }
+    }
+}
+
+/// Flows that are equally urgent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FlowKind {
+    /// How urgent they are.
+    pub class: FlowClass,
+    /// How often they come, against the others.
+    pub weight: u32,
+    /// Half of them are no larger. Sizes are log-normal.
+    pub median: Bytes,
+    /// The standard deviation of the size's natural logarithm; 0 if all have one size.
+    pub sigma: f64,
+}
+
+/// How urgent a flow is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FlowClass {
+    /// Somebody waits for it.
+    Interactive = 1,
+    /// All else.
+    Bulk = 2,
+}
+
+impl FlowClass {
+    /// Both, the more urgent first.
+    pub const ALL: [Self; 2] = [Self::Interactive, Self::Bulk];
+
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Interactive => "interactive",
+            Self::Bulk => "bulk",
         }
     }
 }

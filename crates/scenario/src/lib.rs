@@ -31,6 +31,7 @@ pub mod bound;
 mod claims;
 pub mod config;
 mod de;
+pub mod draw;
 pub mod drive;
 mod error;
 mod file;

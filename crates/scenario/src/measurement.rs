@@ -16,7 +16,8 @@ use weftway_sched::FallbackTally;
 pub use self::columns::ColumnType;
 use self::columns::Columns;
 use crate::bound::Bound;
-use crate::config::{PathConfig, PathPolicy, Policy, SimConfig, Transport, Workload};
+use crate::config::{FlowClass, PathConfig, PathPolicy, Policy, SimConfig, Transport, Workload};
+use crate::workload::App;
 
 /// A row: names and values, in the order of the columns.
 pub type Row = Map<String, Value>;
@@ -119,6 +120,14 @@ pub struct Messages {
     pub delays: Vec<Span>,
     /// How many were written and did not arrive.
     pub outstanding: u64,
+    /// Of flows: the class of each that arrived, in the order of `delays`.
+    pub classes: Vec<u8>,
+}
+
+impl From<&App> for Messages {
+    fn from(app: &App) -> Self {
+        Self { delays: app.delays.clone(), outstanding: app.outstanding(), classes: app.classes.clone() }
+    }
 }
 
 /// What one path did.
@@ -172,7 +181,7 @@ pub fn bound(bound: &Bound, config: &SimConfig) -> Row {
     // Of messages that cannot have arrived in time, no share is known.
     let is_whole = config.workload.has_messages() && bound.completion.is_some();
     let within = |delays: &[Span], percent| {
-        let messages = Messages { delays: delays.to_vec(), outstanding: 0 };
+        let messages = Messages { delays: delays.to_vec(), ..Messages::default() };
         messages.within([percent])[0].filter(|_| is_whole).map(Span::as_millis_f64)
     };
     row.put("bound_p50_ms", within(&bound.delays, 50));
@@ -194,7 +203,9 @@ pub fn schema() -> Vec<(String, ColumnType)> {
     let config = SimConfig { workload, policy: Some(policy), ..config };
     let punctual = RealTime { late: false, mean: Span::ZERO, over_1ms: 0, became_tcp: false };
     let everything = Measurement { back: Some(Messages::default()), real_time: Some(punctual), ..nothing(&config) };
-    everything.columns(&config).types()
+    let mut row = everything.columns(&config);
+    everything.messages.flows(&mut row);
+    row.types()
 }
 
 /// A run of which nothing is known.
@@ -228,6 +239,9 @@ impl Measurement {
         self.messages.columns(&mut row, &config.workload);
         if let Workload::Voip { period, deadline, .. } = config.workload {
             self.messages.speech(&mut row, period + deadline, deadline);
+        }
+        if config.workload.has_flows() {
+            self.messages.flows(&mut row);
         }
         if let Some(back) = &self.back {
             back.backwards(&mut row, &self.messages, &config.workload);
@@ -357,6 +371,21 @@ impl Messages {
             row.put(name, within.map(|span| span.as_millis_f64()));
         }
         row.put("deadline_miss_rate", workload.deadline().and_then(|deadline| self.missed(deadline)));
+    }
+
+    /// How long flows of each class took that arrived.
+    fn flows(&self, row: &mut Columns) {
+        for class in FlowClass::ALL {
+            let classes = self.delays.iter().zip(&self.classes);
+            let of_class = classes.filter(|(_, other)| **other == class as u8).map(|(delay, _)| *delay);
+            let flows = Self { delays: of_class.collect(), ..Self::default() };
+            let sum: f64 = flows.delays.iter().map(|delay| delay.as_millis_f64()).sum();
+            let mut put = |name: &str, millis: Option<f64>| row.put(&format!("{}_{name}_ms", class.name()), millis);
+            put("mean", (!flows.delays.is_empty()).then(|| sum / flows.delays.len() as f64));
+            for (name, within) in ["p50", "p95", "p99"].into_iter().zip(flows.within([50, 95, 99])) {
+                put(name, within.map(Span::as_millis_f64));
+            }
+        }
     }
 
     /// Of a call, the frames that went the other way; and the call as a whole, which is as good as its worse direction.

@@ -18,6 +18,7 @@ use super::traffic::least_time;
 use super::transport;
 use super::units::Time;
 use crate::config::{PathConfig, Rival, SimConfig, Workload};
+use crate::stack::LossRecovery;
 
 /// Enough for any transfer that is worth waiting for.
 const TIME_LIMIT: Span = Span::from_secs(600);
@@ -53,6 +54,11 @@ pub(super) fn config(file: &File, traces: &mut Traces) -> Result<SimConfig, Faul
     if let (Workload::Call { .. }, Some(_)) = (&workload, &file.rival) {
         let reason = "a call is two connections by itself; leave out [rival], or give it another kind of workload";
         return Err(Fault::value(reason).key(&["rival"]));
+    }
+    if workload.has_flows() && transport.rules.recovery != LossRecovery::Quic {
+        let reason = "flows are streams of one connection, which MPTCP has not; give transport = \"mpquic\", or another \
+                      kind of workload";
+        return Err(Fault::value(reason).key(&["workload", "kind"]));
     }
     let main: Vec<&str> = paths.iter().map(|path| path.name.as_str()).collect();
     let links = file.link.names();

@@ -4,13 +4,17 @@ use weftway_path::{BitRate, Bytes, Span};
 
 use super::error::Fault;
 use super::names;
-use super::schema::{CrossTable, SizeShare, WebObjects, WorkloadTable};
+use super::schema::{CrossTable, FlowTable, SizeShare, WebObjects, WorkloadTable};
 use super::text::Count;
 use super::units::{Rate, Size, Time};
-use crate::config::{CrossLink, CrossTraffic, MessageSize, WRITE, WebObject, Workload};
+use crate::config::{CrossLink, CrossTraffic, FlowClass, FlowKind, MessageSize, WRITE, WebObject, Workload};
 
 /// The most messages, requests or frames: what a run can hold figures of.
 const MOST: u64 = 10_000_000;
+/// The most flows: the two ends keep something of each until the end.
+const MOST_FLOWS: u64 = 100_000;
+/// 95 % of a normal distribution are less than so many standard deviations above its mean.
+const NORMAL_95: f64 = 1.644_853_626_951_472_2;
 
 impl WorkloadTable {
     /// The workload that these keys describe.
@@ -55,6 +59,11 @@ impl WorkloadTable {
                 deadline: deadline.get(),
                 span: duration.get(),
             },
+            Self::Flows { mean_gap, count, interactive, bulk } => Workload::Flows {
+                mean_gap: mean_gap.get(),
+                count: count.0,
+                kinds: flow_kinds([(FlowClass::Interactive, *interactive), (FlowClass::Bulk, *bulk)])?,
+            },
         })
     }
 
@@ -91,13 +100,15 @@ impl WorkloadTable {
                 ("period", period.is_zero()),
                 ("duration", duration.is_zero()),
             ],
+            Self::Flows { mean_gap, count, .. } => &[("mean_gap", mean_gap.is_zero()), ("count", count.0 == 0)],
         };
         if let Some((key, _)) = zeros.iter().find(|(_, zero)| *zero) {
             return Err(fault(key, format!("`{key}` must be more than zero")));
         }
+        let most = if matches!(self, Self::Flows { .. }) { MOST_FLOWS } else { MOST };
         match self.pieces() {
-            (key, pieces) if pieces > MOST => {
-                Err(fault(key, format!("that makes {pieces}; at most {MOST} are counted")))
+            (key, pieces) if pieces > most => {
+                Err(fault(key, format!("that makes {pieces}; at most {most} are counted")))
             }
             _ => Ok(()),
         }
@@ -106,7 +117,9 @@ impl WorkloadTable {
     /// How many pieces are timed one by one, and the key that says so.
     fn pieces(&self) -> (&'static str, u64) {
         match self {
-            Self::Messages { count, .. } | Self::RequestResponse { count, .. } => ("count", count.0),
+            Self::Messages { count, .. } | Self::RequestResponse { count, .. } | Self::Flows { count, .. } => {
+                ("count", count.0)
+            }
             Self::Stream { period, duration, .. }
             | Self::Voip { period, duration, .. }
             | Self::Call { period, duration, .. } => ("duration", duration.smallest() / period.smallest().max(1)),
@@ -144,6 +157,33 @@ fn mixture(size: Option<Size>, sizes: Option<&[SizeShare]>) -> Result<Vec<Messag
         (None, Some(_)) => Err(fault("sizes", "no size has a weight above zero")),
         _ => Err(fault("kind", "give either `size` or `sizes`")),
     }
+}
+
+fn flow_kinds(tables: [(FlowClass, Option<FlowTable>); 2]) -> Result<Vec<FlowKind>, Fault> {
+    let kind = |(class, table): (FlowClass, Option<FlowTable>)| {
+        table.map(|FlowTable { weight, median, p95 }| {
+            let fault = |key: &str, reason: &str| Fault::value(reason).key(&["workload", class.name(), key]);
+            let (low, high) = (median.smallest(), p95.unwrap_or(median).smallest());
+            if low == 0 {
+                return Err(fault("median", "a flow has at least one byte"));
+            }
+            if high < low {
+                return Err(fault(
+                    "p95",
+                    "95 of 100 flows cannot be smaller than half of them; give a `p95` above `median`",
+                ));
+            }
+            let weight = u32::try_from(weight.0).map_err(|_| fault("weight", "this number is too large"))?;
+            let sigma = libm::log(high as f64 / low as f64) / NORMAL_95;
+            Ok(FlowKind { class, weight, median: median.get(), sigma })
+        })
+    };
+    let kinds: Vec<FlowKind> = tables.into_iter().filter_map(kind).collect::<Result<_, _>>()?;
+    if kinds.iter().all(|kind| kind.weight == 0) {
+        let example = "`interactive = { median = \"12 kB\", p95 = \"100 kB\" }`";
+        return Err(fault("kind", format!("no flows: give `interactive`, `bulk` or both, for example {example}")));
+    }
+    Ok(kinds)
 }
 
 /// A page's objects in the order in which they are asked for: those that the document names, then those that the first of
@@ -202,6 +242,7 @@ pub(super) fn least_time(workload: &Workload) -> Span {
         | Workload::Voip { span, .. }
         | Workload::Call { span, .. } => *span,
         Workload::Messages { period, count, .. } => *period * *count,
+        Workload::Flows { mean_gap, count, .. } => *mean_gap * *count,
         Workload::RequestResponse { think, count, .. } => *think * *count,
         Workload::Limited { rate, bytes } => rate.transmission_time(*bytes),
         Workload::Bulk { .. } | Workload::Web { .. } => Span::ZERO,

@@ -6,7 +6,8 @@ use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 use weftway_path::{Bytes, Instant, Message, Span};
 
-use crate::config::{MessageSize, WebObject, Workload};
+use crate::config::{FlowKind, MessageSize, WebObject, Workload};
+use crate::draw::{exponential, log_normal};
 use crate::seeds::mix;
 
 /// Far more than any run delivers.
@@ -40,7 +41,7 @@ pub struct App {
     written: u64,
     /// Messages that have not arrived whole, oldest first.
     open: VecDeque<Message>,
-    /// Where the oldest of them ends; the largest number without one.
+    /// Where the oldest of them ends; the largest number without one. Of flows 0: each arrival may be the last of one.
     oldest_end: u64,
     /// Where the sender last was in `open`.
     cursor: usize,
@@ -54,6 +55,8 @@ pub struct App {
     requested: usize,
     /// How long each message took, in order of arrival.
     pub delays: Vec<Span>,
+    /// Of which class each was, where they are flows.
+    pub classes: Vec<u8>,
 }
 
 impl App {
@@ -65,7 +68,9 @@ impl App {
     /// An application that has not started.
     pub fn new(workload: &Workload, seed: u64) -> Self {
         let remaining = match workload {
-            Workload::Messages { count, .. } | Workload::RequestResponse { count, .. } => *count,
+            Workload::Messages { count, .. }
+            | Workload::RequestResponse { count, .. }
+            | Workload::Flows { count, .. } => *count,
             Workload::Stream { period, span, .. }
             | Workload::Voip { period, span, .. }
             | Workload::Call { period, span, .. } => span.as_nanos().checked_div(period.as_nanos()).unwrap_or(1),
@@ -87,6 +92,7 @@ impl App {
             asked: VecDeque::from([(Instant::ZERO, 1)]),
             requested: 0,
             delays: Vec::new(),
+            classes: Vec::new(),
         }
     }
 
@@ -163,6 +169,14 @@ impl App {
                 self.write(now, bytes.get().max(1), Some(deadline), 0);
                 self.count_down(now + period)
             }
+            Workload::Flows { mean_gap, kinds, .. } => {
+                if let Some(kind) = self.draw_kind(&kinds) {
+                    let bytes = log_normal(&mut self.rng, kind.median, kind.sigma);
+                    self.write(now, bytes.get(), None, kind.class as u8);
+                }
+                let gap = exponential(&mut self.rng, mean_gap);
+                self.count_down(now + gap)
+            }
             Workload::Call { rate, period, deadline, .. } => {
                 self.write(now, rate.bytes_in(period).get().max(1), Some(deadline), 0);
                 self.count_down(now + period)
@@ -211,15 +225,25 @@ impl App {
     }
 
     fn draw(&mut self, sizes: &[MessageSize]) -> MessageSize {
-        let total: u64 = sizes.iter().map(|size| u64::from(size.weight)).sum();
+        self.draw_weighted(sizes, |size| size.weight).unwrap_or(MessageSize::of(Bytes::new(1)))
+    }
+
+    fn draw_kind(&mut self, kinds: &[FlowKind]) -> Option<FlowKind> {
+        self.draw_weighted(kinds, |kind| kind.weight)
+    }
+
+    /// One of `choices`, each as often as its weight says; none if all are zero.
+    fn draw_weighted<T: Copy>(&mut self, choices: &[T], weight: impl Fn(&T) -> u32) -> Option<T> {
+        let total: u64 = choices.iter().map(|choice| u64::from(weight(choice))).sum();
         let mut at = if total == 0 { 0 } else { self.rng.next_u64() % total };
-        for size in sizes {
-            if at < u64::from(size.weight) {
-                return *size;
+        for choice in choices {
+            let weight = u64::from(weight(choice));
+            if at < weight {
+                return Some(*choice);
             }
-            at -= u64::from(size.weight);
+            at -= weight;
         }
-        MessageSize::of(Bytes::new(1))
+        None
     }
 
     fn write(&mut self, now: Instant, bytes: u64, deadline: Option<Span>, class: u8) {
@@ -227,7 +251,7 @@ impl App {
         self.written = end;
         if bytes > 0 {
             self.open.push_back(Message { start, end, written: now, deadline: deadline.map(|span| now + span), class });
-            self.oldest_end = self.oldest_end.min(end);
+            self.oldest_end = if self.workload.has_flows() { 0 } else { self.oldest_end.min(end) };
         }
     }
 
@@ -249,18 +273,35 @@ impl App {
         self.open.get(self.cursor).copied().filter(|message| message.start <= at)
     }
 
-    /// Whether [`App::arrived`] has anything to do when everything before `to` has arrived.
+    /// Whether [`App::arrived`] has anything to do when everything before `to` has arrived, or of flows
+    /// [`App::flow_arrived`], whatever has.
     #[inline]
     pub fn completes(&self, to: u64) -> bool {
         self.oldest_end <= to
     }
 
     /// Everything before `to` has arrived. The next request sets out `request` later.
-    /// [`App::next_event`] may have changed.
+    /// [`App::next_event`] may have changed. Of flows each arrives by itself: [`App::flow_arrived`].
     pub fn arrived(&mut self, now: Instant, to: u64, request: Span) {
-        while self.completes(to) {
+        while self.completes(to) && !self.workload.has_flows() {
             self.complete(now, request);
         }
+    }
+
+    /// The flow that begins at `start` has arrived whole, whatever became of those before it.
+    pub fn flow_arrived(&mut self, now: Instant, start: u64) {
+        let Ok(at) = self.open.binary_search_by_key(&start, |flow| flow.start) else { return };
+        let Some(flow) = self.open.remove(at) else { return };
+        if self.open.is_empty() {
+            self.oldest_end = u64::MAX;
+        }
+        self.delays.push(now.since(flow.written));
+        self.classes.push(flow.class);
+    }
+
+    /// The flows that were written at `from` or later, oldest first.
+    pub fn flows_from(&self, from: u64) -> impl Iterator<Item = &Message> {
+        self.open.range(self.open.partition_point(|flow| flow.start < from)..)
     }
 
     fn complete(&mut self, now: Instant, request: Span) {
@@ -333,6 +374,7 @@ impl App {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::FlowClass;
     use weftway_path::BitRate;
 
     /// 2.4 Mbit/s at 40 frames a second is 7500 B a frame; of eight, one is nine times as large:
@@ -411,6 +453,42 @@ mod tests {
         let sizes = |call: &Workload| writes(call, 1).unwrap().iter().map(|(_, bytes)| bytes.get()).sum::<u64>();
         assert_eq!((sizes(&call), sizes(&call.reverse().unwrap())), (62_500, 25_000));
         assert_eq!((call.deadline(), voip.deadline(), voip.reverse()), (Some(deadline), Some(deadline), None));
+    }
+
+    /// Flows come by one in 10 ms on the mean and arrive in any order: the second before the first.
+    #[test]
+    fn flows_arrive_one_by_one() {
+        let kind = |class, bytes| FlowKind { class, weight: 1, median: Bytes::new(bytes), sigma: 0.0 };
+        let kinds = vec![kind(FlowClass::Interactive, 100), kind(FlowClass::Bulk, 900)];
+        let workload = Workload::Flows { mean_gap: Span::from_millis(10), count: 400, kinds };
+        let mut app = App::new(&workload, 1);
+        app.start(Instant::ZERO);
+        while !app.next_event().is_never() {
+            app.run(app.next_event());
+        }
+        let flows: Vec<Message> = app.flows_from(0).copied().collect();
+        assert_eq!(flows.len(), 400);
+        // 399 exponential gaps have a mean of 10 ms with a standard deviation of 5 %, and half of the flows are of each
+        // class with one of 2.5 %. Five of them.
+        let last = flows[399].written.since(Instant::ZERO).as_millis_f64() / 399.0;
+        let urgent = flows.iter().filter(|flow| flow.class == 1 && flow.end - flow.start == 100).count();
+        let others = flows.iter().filter(|flow| flow.class == 2 && flow.end - flow.start == 900).count();
+        assert!(
+            (7.5..12.5).contains(&last) && (150..250).contains(&urgent) && urgent + others == 400,
+            "{last} {urgent}"
+        );
+        app.arrived(Instant::from_millis(20_000), u64::MAX, Span::ZERO);
+        assert_eq!(app.outstanding(), 400, "no byte of one row says what has arrived");
+        assert!(app.completes(0));
+        for (number, ms) in [(1, 20_000), (0, 20_001), (0, 20_002)] {
+            app.flow_arrived(Instant::from_millis(ms), flows[number].start);
+        }
+        let took = |number: usize, ms| Instant::from_millis(ms).since(flows[number].written);
+        assert_eq!(app.delays, [took(1, 20_000), took(0, 20_001)], "the third time nothing arrived");
+        assert_eq!((app.classes.clone(), app.outstanding()), (vec![flows[1].class, flows[0].class], 398));
+        assert_eq!(app.flows_from(flows[1].start + 1).next(), Some(&flows[2]));
+        flows[2..].iter().for_each(|flow| app.flow_arrived(Instant::from_millis(30_000), flow.start));
+        assert!(app.is_done(Instant::from_millis(30_000), 0) && !app.completes(1 << 50));
     }
 
     #[test]

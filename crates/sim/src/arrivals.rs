@@ -1,7 +1,7 @@
 //! What a connection does when a packet arrives or a timer fires.
 
 use weftway_host::sending::may_offer;
-use weftway_path::{Bytes, Instant, PathId, Span};
+use weftway_path::{Bytes, Instant, Offset, PathId, Span};
 use weftway_scenario::config::{AckPath, Direction};
 use weftway_scenario::stack::LossRecovery;
 
@@ -48,8 +48,10 @@ impl Connection {
         if next > before {
             tell |= self.receive.receiver.data.open(now, self.widest_rtt(id));
             if self.app.completes(next.get()) {
-                self.complete(net, now, id);
+                self.complete(net, now, id, data.offset);
             }
+        } else if self.flows.is_some() {
+            self.take_record(now, data.offset);
         }
         let reads = next > before && self.transport.rules.tells_of_reading;
         if reads {
@@ -85,9 +87,32 @@ impl Connection {
         self.receive.receiver.data.arrive(now, data.offset, data.bytes)
     }
 
-    /// A message has arrived whole, with data on path `id`.
+    /// What the application has written since the last time goes into streams.
+    pub(crate) fn open_flows(&mut self, now: Instant) {
+        if let Some(flows) = &mut self.flows {
+            flows.open(now, &self.app);
+        }
+    }
+
+    /// A record of streams arrives, perhaps not for the first time. The sending end keeps it no longer: what it would send again is
+    /// known by its place.
     #[inline(never)]
-    fn complete(&mut self, net: &mut Net, now: Instant, id: PathId) {
+    fn take_record(&mut self, now: Instant, at: Offset) {
+        let Some(flows) = &mut self.flows else { return };
+        let Some(record) = flows.record(at) else { return };
+        flows.arrive(now, at, &record, &mut self.app);
+        flows.acked(at);
+        if self.app.is_done(now, 0) {
+            self.finish(now);
+        }
+    }
+
+    /// A message has arrived whole, with data on path `id`; or of flows, the record at `at`, which may hold the end of some.
+    #[inline(never)]
+    fn complete(&mut self, net: &mut Net, now: Instant, id: PathId, at: Offset) {
+        if self.flows.is_some() {
+            return self.take_record(now, at);
+        }
         let next = self.receive.receiver.data.next().get();
         self.app.arrived(now, next, self.configs[id.index()].acks.delay);
         net.calendar.lower(self.source, self.app.next_event());
@@ -430,6 +455,7 @@ impl Connection {
     /// The connection's own timer: whatever of it is due.
     pub(crate) fn on_own_timer(&mut self, net: &mut Net, now: Instant) {
         self.app.run(now);
+        self.open_flows(now);
         if self.app.cut_off() <= now {
             self.finish(now);
         }

@@ -4,7 +4,7 @@
 
 use weftway_host::Host;
 use weftway_host::sending::Dispatch;
-use weftway_net::{Route, device_queue};
+use weftway_net::{Flows, Route, device_queue};
 use weftway_path::{Bytes, Instant, Offset, PathId, PathSet, Span};
 use weftway_scenario::App;
 use weftway_scenario::config::{PathConfig, Transport};
@@ -36,6 +36,8 @@ pub struct Connection {
     /// The calendar source of the connection; those of its paths follow.
     pub(crate) source: usize,
     pub(crate) app: App,
+    /// What the application writes is in streams.
+    pub(crate) flows: Option<Box<Flows>>,
     pub(crate) paths: PathManager,
     pub(crate) send: SendEnd,
     pub(crate) receive: ReceiveEnd,
@@ -61,13 +63,14 @@ pub struct Parts {
     /// What the ticks of the hosts' clocks are drawn from.
     pub clock: u64,
     pub app: App,
+    pub flows: Option<Box<Flows>>,
     pub write: Bytes,
     pub source: usize,
 }
 
 impl Connection {
     pub(crate) fn new(parts: Parts, senders: Vec<PathSender>) -> Self {
-        let Parts { number, transport, configs, routes, cc_spec, seed, clock, app, write, source } = parts;
+        let Parts { number, transport, configs, routes, cc_spec, seed, clock, app, flows, write, source } = parts;
         let paths = configs.len();
         let receive = ReceiveEnd::new(&transport, paths);
         let edge = receive.receiver.data.edge();
@@ -81,6 +84,7 @@ impl Connection {
             cc: ControllerSpec { spec: cc_spec, coupled, seed },
             source,
             app,
+            flows,
             paths: PathManager {
                 stages: vec![Stage::Absent; paths],
                 established: None,
@@ -114,6 +118,15 @@ impl Connection {
     /// When it was established, if it was.
     pub fn established(&self) -> Option<Instant> {
         self.paths.established
+    }
+
+    /// How much the application has written; of streams, what is cut and what waits.
+    #[inline(always)]
+    pub(crate) fn written(&mut self) -> u64 {
+        match &mut self.flows {
+            Some(flows) => flows.written(),
+            None => self.app.written(),
+        }
     }
 
     /// What has arrived in order.

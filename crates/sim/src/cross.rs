@@ -1,9 +1,9 @@
 //! Traffic without feedback.
 
-use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 use weftway_path::{Bytes, Instant, PathId, Span};
 use weftway_scenario::config::CrossTraffic;
+use weftway_scenario::draw;
 
 use crate::net::Net;
 use crate::wire::{Datagram, Load};
@@ -45,9 +45,7 @@ impl CrossSource {
 
     /// An exponential draw with the given mean.
     fn exponential(&mut self, mean: Span) -> Span {
-        // 53 random bits, never zero.
-        let uniform = ((self.rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64;
-        Span::from_nanos((-libm::log(uniform) * mean.as_nanos() as f64) as u64)
+        draw::exponential(&mut self.rng, mean)
     }
 
     fn wait(&mut self) -> Span {

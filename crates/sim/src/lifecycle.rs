@@ -244,6 +244,7 @@ impl Connection {
         if self.paths.established.is_none() {
             self.paths.established = Some(now);
             self.app.start(now);
+            self.open_flows(now);
             if self.app.is_done(now, 0) {
                 self.finished = Some(now);
             }

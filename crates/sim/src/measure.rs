@@ -3,7 +3,7 @@
 use weftway_path::{Bytes, Instant};
 use weftway_scenario::config::SimConfig;
 pub use weftway_scenario::measurement::Singles;
-use weftway_scenario::measurement::{Counts, Messages, PathFigures, Reordering};
+use weftway_scenario::measurement::{Counts, PathFigures, Reordering};
 use weftway_scenario::stack::LossRecovery;
 pub use weftway_scenario::{Measurement, Row};
 use weftway_sched::FallbackTally;
@@ -42,16 +42,12 @@ impl Finished {
             }),
             fallback: *fallback,
             chosen: *chosen,
-            messages: messages(conn),
-            back: config.is_call().then(|| messages(sim.connection(1))),
+            messages: (&conn.app).into(),
+            back: config.is_call().then(|| (&sim.connection(1).app).into()),
             paths: (0..config.paths.len()).map(|path| figures(conn, path)).collect(),
             real_time: None,
         }
     }
-}
-
-fn messages(conn: &Connection) -> Messages {
-    Messages { delays: conn.app.delays.clone(), outstanding: conn.app.outstanding() }
 }
 
 fn counts(config: &SimConfig, conn: &Connection) -> Counts {

@@ -1,8 +1,8 @@
 //! A connection within its network, at one time: what carries the packets of [`weftway_host::sending::Dispatch`] here.
 
 use weftway_host::Decided;
-use weftway_host::sending::{Assigned, Carrier, Dispatch, prepare};
-use weftway_path::{Decision, Instant, Message, PathId, PathSet, Starved};
+use weftway_host::sending::{Assigned, Carrier, Dispatch, prepare, write_up};
+use weftway_path::{Decision, Instant, Message, Offset, PathId, PathSet, Starved};
 use weftway_scenario::stack::MetaTimer;
 
 use crate::connection::Connection;
@@ -43,22 +43,42 @@ impl Carrier for Port<'_> {
     }
 
     fn written(&mut self) -> u64 {
-        self.conn.app.written()
+        self.conn.written()
     }
 
     #[inline(always)]
     fn buffered(&mut self) -> u64 {
-        let Connection { app, dispatch, send, transport, .. } = &mut *self.conn;
-        send.writer.take(self.now, dispatch.outbox.una(), app.written(), transport)
+        let written = self.conn.written();
+        let Connection { dispatch, send, transport, .. } = &mut *self.conn;
+        send.writer.take(self.now, dispatch.outbox.una(), written, transport)
     }
 
     #[inline]
     fn write_more(&mut self) -> bool {
+        if self.cuts() {
+            return write_up(self);
+        }
         self.conn.send.writer.write_more(&mut self.conn.dispatch.flow)
     }
 
     fn message_at(&mut self, at: u64) -> Option<Message> {
-        self.conn.app.message_at(at)
+        let Connection { app, flows, .. } = &mut *self.conn;
+        flows.as_mut().map_or_else(|| app.message_at(at), |flows| flows.message())
+    }
+
+    #[inline]
+    fn cuts(&self) -> bool {
+        self.conn.flows.is_some()
+    }
+
+    fn next_record(&mut self) -> u64 {
+        self.conn.flows.as_mut().map_or(0, |flows| flows.next_record())
+    }
+
+    fn cut(&mut self, at: Offset, bytes: u64) {
+        if let Some(flows) = &mut self.conn.flows {
+            flows.cut(at, bytes);
+        }
     }
 
     #[inline]

@@ -86,7 +86,8 @@ impl Sim {
     pub fn new(config: &SimConfig, cc: &str, seed: u64) -> Result<Self, weftway_path::spec::SpecError> {
         let mut layout = Layout::new(config, seed);
         let app = App::of(&config.workload, seed);
-        let main = Parts { write: config.write, ..layout.connection(0, &config.transport, &config.paths, cc, app) };
+        let main = layout.connection(0, &config.transport, &config.paths, cc, app);
+        let main = Parts { write: config.write, flows: weftway_net::Flows::of(config), ..main };
         let mut parts = vec![main];
         if let Some(rival) = &config.rival {
             let endless = weftway_scenario::config::Workload::Duration { span: Span::MAX };

@@ -12,6 +12,7 @@ mod duties;
 mod ecn;
 mod fairness;
 mod fidelity;
+mod flows;
 mod hosts;
 mod lifecycle;
 mod limited;

@@ -25,6 +25,10 @@ def command(
     messages: Annotated[
         bool, typer.Option("--messages", help="Cells of small messages, judged by their delays.")
     ] = False,
+    paths: Annotated[
+        int | None,
+        typer.Option(min=1, max=8, metavar="N", help="Of how many paths all cells are. [one to four, drawn]"),
+    ] = None,
     cells: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Number of cells. [20; 40 with --failures, the most there]")
     ] = None,
@@ -35,7 +39,7 @@ def command(
         typer.Option(
             "--out",
             metavar="DIR",
-            help="Folder; resumes. [fidelity-S, fidelity-quic-S, fidelity-failures-S, fidelity-messages-S]",
+            help="Folder; resumes. [fidelity-S, fidelity-quic-S, fidelity-failures-S, …]",
         ),
     ] = None,
     as_json: JSON = False,
@@ -49,6 +53,8 @@ def command(
     if (failures or messages) and both == QUIC:
         option = "--failures" if failures else "--messages"
         raise ScenarioError(f"{option} compares with the kernel: leave out --backend {backend}")
+    if paths and (failures or messages or both == QUIC):
+        raise ScenarioError(f"--paths {paths} is of the cells of goodput beside the kernel: leave out the other option")
     if messages:
         of_messages(cells or CELLS, seed, jobs, folder or Path(f"fidelity-messages-{seed}"), as_json)
     elif failures:
@@ -56,15 +62,17 @@ def command(
     elif both == QUIC:
         with_quic(cells or CELLS, seed, jobs, folder or Path(f"fidelity-quic-{seed}"), as_json)
     else:
-        with_kernel(cells or CELLS, seed, jobs, folder or Path(f"fidelity-{seed}"), as_json)
+        folder = folder or Path(f"fidelity-{paths}-paths-{seed}" if paths else f"fidelity-{seed}")
+        with_kernel(cells or CELLS, paths, seed, jobs, folder, as_json)
 
 
-def with_kernel(cells: int, seed: int, jobs: int | None, folder: Path, as_json: bool) -> None:
+def with_kernel(cells: int, paths: int | None, seed: int, jobs: int | None, folder: Path, as_json: bool) -> None:
     from weftway import fidelity
     from weftway.progress import Bar
     from weftway.store import Store
 
-    request = fidelity.Request(cells=cells, seed=seed, folder=folder, jobs=jobs)
+    kind = fidelity.of_paths(paths) if paths else fidelity.GOODPUT
+    request = fidelity.Request(cells, seed, folder, jobs, kind)
     with interruptible(), Bar(err) as bar:
         measured = fidelity.measure(request, progress=bar.tell)
     found = fidelity.differences(measured.runs)

@@ -10,9 +10,9 @@ from weftway._native import ScenarioError
 from weftway.interrupts import ended_by_signals
 
 from .options import JSON, controllers, schedulers
-from .output import fail
+from .output import fail, print_json
 from .pair import IDENTITY
-from .recv import LINKS, LISTEN, PAIR, RESUMABLE, finish, other_end
+from .recv import LINKS, LISTEN, PAIR, RESUMABLE, finish, other_end, print_summary
 from .watching import watched
 
 
@@ -68,4 +68,4 @@ def command(
         report = end.report
     except KeyboardInterrupt:
         fail(*RESUMABLE)
-    finish(report, as_json)
+    finish(report, (lambda report: print_json([report])) if as_json else print_summary)

@@ -13,7 +13,7 @@ from .completion import completion_tables, judge
 from .delays import delay_tables, delays
 from .errors import Difference, differences
 from .page import write_report
-from .runs import FAILURES, GOODPUT, MESSAGES, Kind, Measured, Request, measure
+from .runs import FAILURES, GOODPUT, MESSAGES, Kind, Measured, Request, measure, of_paths
 from .tables import left_out, tables
 
 __all__ = [
@@ -31,6 +31,7 @@ __all__ = [
     "judge",
     "left_out",
     "measure",
+    "of_paths",
     "tables",
     "write_report",
 ]

@@ -146,16 +146,17 @@ class Cell:
         return "\n".join([head, options(*buffer), *paths, work])
 
 
-def cells(seed: int, count: int) -> list[Cell]:
-    """The first `count` cells of a seed."""
-    return [cell(seed, number) for number in range(count)]
+def cells(seed: int, count: int, paths: int | None = None) -> list[Cell]:
+    """The first `count` cells of a seed: of one to four paths, or all of `paths`."""
+    return [cell(seed, number, paths) for number in range(count)]
 
 
-def cell(seed: int, number: int) -> Cell:
+def cell(seed: int, number: int, paths: int | None = None) -> Cell:
     """Cell `number` of a seed. Buffer and writes are drawn last: they move no other draw."""
     random = Random(f"{seed}/{number}")
     cc = CONTROLLERS[int(random.random() * len(CONTROLLERS))]
-    links = tuple(link(random) for _ in range(1 + int(random.random() * MOST_PATHS)))
+    drawn = 1 + int(random.random() * MOST_PATHS)
+    links = tuple(link(random) for _ in range(paths or drawn))
     rate = sum(expected_mbps(one, cc, MSS[transport(len(links))]) for one in links)
     grows, buffer, write = random.random() < AUTO_BUFFER, between(BUFFER_KIB, random), between(WRITE_KIB, random)
     buffer_kib = None if grows else round(rounded(buffer))

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -18,7 +19,8 @@ from weftway.store import Store, whole
 from . import failures, messages
 from .cells import SweepCell, cells
 
-SIM_RUNS = 12
+SIM_RUNS = 24
+"""A run of ours costs little, and the error of its median would count as one of the model."""
 FIRST_RUNS = 5
 """The kernel's runs of a cell …"""
 MORE_RUNS = 3
@@ -55,6 +57,11 @@ class Kind:
 GOODPUT = Kind("", cells, MOST_RUNS)
 FAILURES = Kind("--failures", failures.cells, FIRST_RUNS)
 MESSAGES = Kind("--messages", messages.cells, FIRST_RUNS)
+
+
+def of_paths(paths: int) -> Kind:
+    """The cells of goodput, all with so many paths."""
+    return Kind(f"--paths {paths}", partial(cells, paths=paths), MOST_RUNS)
 
 
 @dataclass(frozen=True)

@@ -13,14 +13,15 @@ COLUMN = {
     "web": "fct_ms",
     "voip": "message_p99_ms",
     "call": "call_p99_ms",
+    "flows": "message_p95_ms",
 }
 """What counts of each workload: when all has arrived; the delay that 99 of 100 messages or frames keep, of a call in
-its worse direction; the time within which 95 of 100 requests are answered."""
+its worse direction; the time within which 95 of 100 requests are answered or flows complete."""
 
 WORDS = {
     "fct_ms": "completion time",
     "message_p99_ms": "99th-percentile delay",
-    "message_p95_ms": "95th-percentile answer time",
+    "message_p95_ms": "95th-percentile time of answers or flows",
     "call_p99_ms": "99th-percentile delay of the worse direction",
     "": "time per megabyte",
 }

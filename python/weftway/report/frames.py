@@ -39,9 +39,12 @@ SHARES = {"setting": pl.String, "cc": pl.String, "scheduler": pl.String, "path":
 
 
 def completion_measures(study: Study) -> list[Measure]:
-    """The primary measure first; then delays for a workload of messages, else its end; then goodput."""
+    """The primary measure first; then delays for a workload of messages, by class if these are flows; else its end;
+    then goodput."""
     delays = ["deadline_miss_rate", "message_p50_ms", "message_p95_ms", "message_p99_ms"]
+    flows = ["interactive_mean_ms", "interactive_p95_ms", "bulk_mean_ms", "bulk_p95_ms"]
     ends = delays if study.has("message_p95_ms") else ["fct_ms"]
+    ends = flows if any(map(study.has, flows)) else ends
     return study.measures(dict.fromkeys([study.primary.column, *ends, "goodput_mbps"]))
 
 

@@ -17,6 +17,8 @@ PHRASES = {
     "fct_ms": ("finished first", "sooner", "later"),
     "goodput_mbps": ("carried the most", "more", "less"),
     "message_p95_ms": ("delivered messages soonest (95th percentile)", "sooner", "later"),
+    "interactive_p95_ms": ("completed interactive flows soonest (95th percentile)", "sooner", "later"),
+    "bulk_p95_ms": ("completed bulk flows soonest (95th percentile)", "sooner", "later"),
     "deadline_miss_rate": ("missed the fewest deadlines", "fewer", "more"),
 }
 """Per primary measure: what the winner did, and the words for better and worse."""

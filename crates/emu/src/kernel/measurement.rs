@@ -30,7 +30,7 @@ impl Measured {
             reordering: None,
             fallback: None,
             chosen: None,
-            messages: Messages { delays, outstanding },
+            messages: Messages { delays, outstanding, ..Messages::default() },
             back: None,
             paths: paths(outcome, &links),
             real_time: Some(RealTime {

@@ -120,6 +120,7 @@ fn work(workload: &Workload, seed: u64) -> Work {
         | Workload::Limited { .. }
         | Workload::Stream { .. }
         | Workload::Voip { .. }
+        | Workload::Flows { .. }
         | Workload::Call { .. } => {
             Work::Messages { written: weftway_scenario::writes(workload, seed).unwrap_or_default() }
         }

@@ -277,7 +277,7 @@ pub trait Carrier {
     /// Writes more at this very time, now that everything before is sent: whether it did. The flow is up to date then.
     #[inline]
     fn write_more(&mut self) -> bool {
-        false
+        self.cuts() && write_up(self)
     }
 
     /// The message that byte `at` belongs to; none where the data are one message.
@@ -301,7 +301,10 @@ pub trait Carrier {
 
     /// Whether the data have no order until they are cut: what is written now may then come before what was written earlier.
     /// If not, they are one row of bytes, and the next three methods are not called.
-    const CUTS: bool = false;
+    #[inline]
+    fn cuts(&self) -> bool {
+        false
+    }
 
     /// How many bytes the next packet has, 0 if there is none.
     fn next_record(&mut self) -> u64 {
@@ -524,12 +527,8 @@ fn take_up<C: Carrier>(carrier: &mut C) {
         sync(carrier);
         carrier.dispatch_mut().question.synced = true;
     }
-    if C::CUTS {
-        drop_unwanted(carrier);
-    }
-    let outbox = &mut carrier.dispatch_mut().outbox;
-    let found = match outbox.first_reinjection() {
-        Some(number) => Some((number, *outbox.chunk(number), SendKind::Reinjection)),
+    let found = match first_reinjection(carrier) {
+        Some((number, chunk)) => Some((number, chunk, SendKind::Reinjection)),
         None => next_fresh(carrier).map(|(number, chunk)| (number, chunk, SendKind::Fresh)),
     };
     carrier.dispatch_mut().question.next = found.map(|(number, _, kind)| (number, kind));
@@ -545,15 +544,29 @@ fn take_up<C: Carrier>(carrier: &mut C) {
     }
 }
 
-/// Of what was handed back, the first is of use then.
-fn drop_unwanted<C: Carrier>(carrier: &mut C) {
+/// The flow ends where the send buffer now does: whether that is further than before. What a record has beside the
+/// application's bytes is not known before it is cut.
+#[inline(never)]
+pub fn write_up<C: Carrier + ?Sized>(carrier: &mut C) -> bool {
+    let end = carrier.buffered();
+    let is_more = end > carrier.dispatch().flow.end.get();
+    if is_more {
+        carrier.dispatch_mut().write(end);
+    }
+    is_more
+}
+
+/// The first of what was handed back that is still of use.
+#[inline(always)]
+fn first_reinjection<C: Carrier>(carrier: &mut C) -> Option<(u64, Chunk)> {
     while let Some(number) = carrier.dispatch_mut().outbox.first_reinjection() {
-        let at = carrier.dispatch().outbox.chunk(number).offset;
-        if carrier.is_wanted(at) {
-            return;
+        let chunk = *carrier.dispatch().outbox.chunk(number);
+        if !carrier.cuts() || carrier.is_wanted(chunk.offset) {
+            return Some((number, chunk));
         }
         carrier.dispatch_mut().outbox.acknowledge(number);
     }
+    None
 }
 
 #[inline(always)]
@@ -570,7 +583,7 @@ fn next_fresh<C: Carrier>(carrier: &mut C) -> Option<(u64, Chunk)> {
     // A chunk is cut when a path takes it: until then nothing changes what it will be.
     if !fits || carrier.cuts_at_once() {
         carrier.dispatch_mut().outbox.cut(bytes);
-        if C::CUTS {
+        if carrier.cuts() {
             carrier.cut(chunk.offset, bytes.into());
         }
     }
@@ -588,11 +601,12 @@ fn next_bytes<C: Carrier>(carrier: &mut C) -> Option<u32> {
     if at >= end {
         return None;
     }
-    if C::CUTS {
-        let bytes = carrier.next_record();
-        return (bytes > 0 && at + bytes <= end).then_some(bytes as u32);
-    }
+    // Nothing is known of data that have no order until they are cut: where messages end is never beyond them.
     if at >= carrier.dispatch().question.message_end {
+        if carrier.cuts() {
+            let bytes = carrier.next_record();
+            return (bytes > 0 && at + bytes <= end).then_some(bytes as u32);
+        }
         let message_end = carrier.message_at(at).map_or(end, |message| message.end);
         carrier.dispatch_mut().question.message_end = message_end;
     }
@@ -646,7 +660,7 @@ fn carry<C: Carrier>(carrier: &mut C, decision: Decision) -> Result<Carried, Ref
     }
     let chunk = if number == dispatch.outbox.end() {
         let chunk = dispatch.outbox.cut_for(dispatch.question.packet.bytes.get() as u32, id);
-        if C::CUTS {
+        if carrier.cuts() {
             carrier.cut(chunk.offset, chunk.bytes.into());
         }
         chunk
@@ -715,7 +729,7 @@ fn find_ahead<C: Carrier>(carrier: &mut C, offset: Offset) -> Option<u64> {
         let Dispatch { outbox, flow, .. } = carrier.dispatch_mut();
         let (number, chunk) = outbox.cut(bytes);
         let fits = chunk.end() <= flow.edge;
-        if C::CUTS {
+        if carrier.cuts() {
             carrier.cut(chunk.offset, bytes.into());
         }
         if chunk.offset >= offset {

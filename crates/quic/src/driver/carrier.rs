@@ -41,18 +41,9 @@ impl<S: Source> Carrier for Sender<S> {
         self.source.has_messages()
     }
 
-    fn write_more(&mut self) -> bool {
-        S::CUTS && {
-            let end = Carrier::buffered(self);
-            let is_more = end > self.dispatch.flow.end.get();
-            if is_more {
-                self.dispatch.write(end);
-            }
-            is_more
-        }
+    fn cuts(&self) -> bool {
+        self.source.cuts()
     }
-
-    const CUTS: bool = S::CUTS;
 
     fn next_record(&mut self) -> u64 {
         self.source.next_record()

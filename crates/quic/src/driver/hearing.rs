@@ -63,7 +63,7 @@ impl<S: Source> Sender<S> {
         }
         while let Some(record) = self.connection.receive() {
             match Record::parse(&record) {
-                Some(Record::Limit { edge, arrived }) if !S::CUTS => {
+                Some(Record::Limit { edge, arrived }) if !S::DUPLEX => {
                     self.dispatch.flow.edge = self.dispatch.flow.edge.max(edge);
                     self.acknowledge_below(arrived);
                 }
@@ -75,7 +75,7 @@ impl<S: Source> Sender<S> {
                 _ => {}
             }
         }
-        if S::CUTS {
+        if S::DUPLEX {
             let una = self.dispatch.outbox.una();
             self.dispatch.flow.edge = self.dispatch.flow.edge.max(una + receive_window(&self.setting.transport));
         }

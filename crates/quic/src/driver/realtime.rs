@@ -56,7 +56,7 @@ impl Realtime {
 impl<S: Source> Sender<S> {
     /// Sends what goes before everything else, as far as there is room for it.
     pub(super) fn send_realtime(&mut self) {
-        if !S::CUTS || !self.is_live() {
+        if !self.source.cuts() || !self.is_live() {
             return;
         }
         let mut bytes = self.source.next_urgent();

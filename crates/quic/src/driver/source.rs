@@ -5,11 +5,17 @@ use weftway_path::{Bytes, Message, Offset};
 
 /// Where the data come from, and where those of the other direction go.
 ///
-/// Most have one row of bytes. Where `CUTS` is true the data have no order until they are cut into records: what is written
+/// Most have one row of bytes. Where [`Source::cuts`] the data have no order until they are cut into records: what is written
 /// late may leave first. A record then is what was cut at one time, and travels whole.
 pub trait Source {
-    /// Whether the data have no order until they are cut.
-    const CUTS: bool = false;
+    /// Whether the other end sends data, too, and tells in them what has arrived ([`Source::receive`]). No limit is heard then
+    /// but that of these data.
+    const DUPLEX: bool = false;
+
+    /// Whether the data have no order until they are cut. It stays as it is.
+    fn cuts(&self) -> bool {
+        false
+    }
 
     /// How much the application has written. Where it is not known before they are cut how long the data are: at least as
     /// much as the next record has, and nothing beyond what was cut if there is none.
@@ -26,7 +32,7 @@ pub trait Source {
     /// Appends so many bytes of the data from `offset` on.
     fn append(&self, offset: Offset, bytes: usize, to: &mut BytesMut);
 
-    /// A full record has so many bytes from now on. Only where `CUTS`, as those that follow.
+    /// A full record has so many bytes from now on. Only where [`Source::cuts`], as those that follow.
     fn set_record(&mut self, most: Bytes) {
         let _ = most;
     }

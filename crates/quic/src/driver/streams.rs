@@ -57,7 +57,11 @@ impl Streams {
 }
 
 impl Source for Streams {
-    const CUTS: bool = true;
+    const DUPLEX: bool = true;
+
+    fn cuts(&self) -> bool {
+        true
+    }
 
     fn written(&mut self) -> u64 {
         let next = self.peek().map_or(0, |next| (next.bytes as u64).max(self.mux.unsent().get()));

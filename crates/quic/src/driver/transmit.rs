@@ -36,7 +36,7 @@ impl<S: Source> Sender<S> {
         }
         self.record = record;
         self.dispatch.set_mss(record);
-        if S::CUTS {
+        if self.source.cuts() {
             self.source.set_record(record);
         }
         for id in (0..self.paths.len()).map(|at| PathId::new(at as u8)) {
@@ -62,7 +62,7 @@ impl<S: Source> Sender<S> {
         let leaves = match assigned.bytes {
             bytes if bytes <= most => self.transmit_record(id, assigned),
             // It is found too long when it is about to be sent again.
-            _ if S::CUTS => return self.dispatch.give_up(id, assigned),
+            _ if self.source.cuts() => return self.dispatch.give_up(id, assigned),
             _ => self.transmit_parts(id, assigned, most),
         };
         if leaves.is_none() {

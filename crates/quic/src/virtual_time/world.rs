@@ -97,7 +97,7 @@ impl World {
         let (sends, receives) = if upload { (Side::Client, Side::Server) } else { (Side::Server, Side::Client) };
         let transport = &config.transport;
         let count = config.paths.len();
-        let source = ScenarioSource::new(App::of(&config.workload, seed), seed);
+        let source = ScenarioSource::new(App::of(&config.workload, seed), weftway_net::Flows::of(config), seed);
         let mut world = Self {
             now: Instant::ZERO,
             clock: setup::clock(),
@@ -277,6 +277,7 @@ impl World {
             Happening::Application => {
                 let Some(sender) = &mut self.sending.sender else { return };
                 sender.source.app.run(now);
+                sender.source.open_flows(now);
                 sender.wake();
                 self.turn(scheduler);
             }
@@ -293,6 +294,7 @@ impl World {
         let Some(sender) = &mut self.sending.sender else { return };
         if sender.is_established() && !sender.source.app.has_started() {
             sender.source.app.start(self.now);
+            sender.source.open_flows(self.now);
         }
         if sender.wants_devices() {
             let headers = self.config.transport.packet - self.config.transport.mss;
@@ -415,8 +417,8 @@ impl World {
         while let Some(record) = connection.receive() {
             match (Record::parse(&record), from) {
                 (Some(Record::Data(offset, data)), Some(path)) => {
-                    let source = self.sending.sender.as_ref().map(|sender| &sender.source);
-                    if source.is_some_and(|source| source.bytes(offset.get(), data.len()) != data) {
+                    let source = self.sending.sender.as_mut().map(|sender| &mut sender.source);
+                    if source.is_some_and(|source| !source.take(now, offset, data)) {
                         self.error.get_or_insert(RunError::Corrupt(offset.get()));
                     }
                     limit_due |= end.receiver.arrive(now, path, offset, data.len());

@@ -4,6 +4,7 @@ use serde_json::Value;
 use weftway_path::BitRate;
 
 use super::*;
+use crate::config::FlowKind;
 
 /// Wi-Fi of 8 Mbit/s and 10 ms, LTE of 4 Mbit/s and 20 ms, each way.
 fn config(workload: Workload) -> SimConfig {
@@ -189,7 +190,8 @@ fn a_run_in_real_time_says_how_punctual_it_was() {
 #[test]
 fn a_message_that_did_not_arrive_has_no_delay_and_missed_its_deadline() {
     let delays = [3, 1, 2].map(Span::from_millis).to_vec();
-    let measurement = Measurement { messages: Messages { delays, outstanding: 1 }, ..measurement() };
+    let measurement =
+        Measurement { messages: Messages { delays, outstanding: 1, ..Messages::default() }, ..measurement() };
     let figures = |workload| {
         let row = measurement.row(&config(workload));
         ["message_p50_ms", "message_p95_ms", "deadline_miss_rate"].map(|column| row[column].as_f64())
@@ -215,7 +217,8 @@ fn only_what_ends_by_itself_has_a_completion_time() {
 #[test]
 fn speech_is_rated_by_the_e_model() {
     let delays = [vec![Span::from_millis(60); 97], vec![Span::from_millis(500); 2]].concat();
-    let measurement = Measurement { messages: Messages { delays, outstanding: 1 }, ..measurement() };
+    let measurement =
+        Measurement { messages: Messages { delays, outstanding: 1, ..Messages::default() }, ..measurement() };
     let voip = |deadline| {
         let (period, deadline) = (Span::from_millis(20), Span::from_millis(deadline));
         let (bytes, span) = (Bytes::new(172), Span::from_secs(2));
@@ -234,8 +237,8 @@ fn speech_is_rated_by_the_e_model() {
 /// forth.
 #[test]
 fn a_call_is_as_good_as_its_worse_direction() {
-    let forth = Messages { delays: vec![Span::from_millis(10)], outstanding: 1 };
-    let back = Some(Messages { delays: vec![Span::from_millis(30)], outstanding: 0 });
+    let frames = |ms, outstanding| Messages { delays: vec![Span::from_millis(ms)], outstanding, classes: vec![] };
+    let (forth, back) = (frames(10, 1), Some(frames(30, 0)));
     let (rate, deadline) = (BitRate::from_mbps(1), Span::from_millis(100));
     let call = Workload::Call { rate, back: rate, period: deadline, deadline, span: deadline };
     let row = Measurement { messages: forth, back, ..measurement() }.row(&config(call));
@@ -243,6 +246,26 @@ fn a_call_is_as_good_as_its_worse_direction() {
         ["message_p99_ms", "back_p99_ms", "call_p99_ms", "deadline_miss_rate", "back_miss_rate", "call_miss_rate"]
             .map(|column| row[column].as_f64().unwrap());
     assert_eq!(found, [10.0, 30.0, 30.0, 0.5, 0.0, 0.5]);
+}
+
+/// Interactive flows took 1 and 3 ms, those of bulk 100 ms.
+#[test]
+fn flows_have_figures_for_each_class() {
+    let delays = [3, 100, 1].map(Span::from_millis).to_vec();
+    let messages = Messages { delays, outstanding: 0, classes: vec![1, 2, 1] };
+    let row = Measurement { messages, ..measurement() }.row(&config(flows()));
+    let figures = |class: &str| ["mean", "p50", "p95", "p99"].map(|name| row[&format!("{class}_{name}_ms")].as_f64());
+    assert_eq!(figures("interactive"), [2.0, 1.0, 3.0, 3.0].map(Some));
+    assert_eq!(figures("bulk"), [Some(100.0); 4]);
+    assert_eq!(row["message_p50_ms"], 3.0);
+    let row = measurement().row(&config(flows()));
+    assert!(row["bulk_mean_ms"].is_null() && row["interactive_p95_ms"].is_null());
+    assert!(measurement().row(&config(for_a_second())).get("bulk_mean_ms").is_none());
+}
+
+fn flows() -> Workload {
+    let kind = FlowKind { class: FlowClass::Bulk, weight: 1, median: Bytes::new(1000), sigma: 0.0 };
+    Workload::Flows { mean_gap: Span::from_millis(1), count: 3, kinds: vec![kind] }
 }
 
 /// The type of a value, if it has one.
@@ -260,15 +283,15 @@ fn type_of(value: &Value) -> Option<ColumnType> {
 fn the_schema_has_every_column_of_every_run_and_the_type_of_its_values() {
     let schema: BTreeMap<String, ColumnType> = schema().into_iter().collect();
     let span = Span::from_millis(20);
-    let delayed = || Messages { delays: vec![span], outstanding: 1 };
+    let delayed = || Messages { delays: vec![span; 2], outstanding: 1, classes: vec![1, 2] };
     let real_time = RealTime { late: false, mean: span, over_1ms: 6, became_tcp: true };
     let whole = Measurement { messages: delayed(), back: Some(delayed()), real_time: Some(real_time), ..simulated() };
     let speech = Workload::Voip { bytes: Bytes::new(160), period: span, deadline: span, span };
     let both = BitRate::from_mbps(1);
     let call = Workload::Call { rate: both, back: both, period: span, deadline: span, span };
     let mut told = BTreeSet::new();
-    for workload in [for_a_second(), messages(Some(span)), speech, call, Workload::Bulk { bytes: Bytes::new(900_000) }]
-    {
+    let bulk = Workload::Bulk { bytes: Bytes::new(900_000) };
+    for workload in [for_a_second(), messages(Some(span)), speech, call, flows(), bulk] {
         let policy = Policy { paths: vec![PathPolicy::default(); 2], thresholds: Thresholds::default() };
         for (column, value) in whole.row(&SimConfig { policy: Some(policy), ..config(workload) }) {
             let name = column.replace("path.wifi.", "path.*.").replace("path.lte.", "path.*.");

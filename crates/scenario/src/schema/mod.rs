@@ -19,5 +19,5 @@ pub(super) use path::{
 pub(super) use policy::{PolicyTable, TierName};
 pub(crate) use report::Uncertain;
 pub use report::{At, Claim, Figure, Identity, Printed, Published, Status, Unit, Way};
-pub(super) use traffic::{CrossTable, RivalTable, SizeShare, WebObjects, WorkloadTable};
+pub(super) use traffic::{CrossTable, FlowTable, RivalTable, SizeShare, WebObjects, WorkloadTable};
 pub(super) use transport::{StackName, TransportName};

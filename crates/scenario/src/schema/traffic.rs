@@ -106,6 +106,30 @@ pub(crate) enum WorkloadTable {
         /// How long the call is.
         duration: Time,
     },
+    /// Opens flows at random, each a stream of the connection.
+    Flows {
+        /// From one to the next, on the mean (a Poisson process).
+        mean_gap: Time,
+        /// How many.
+        count: Count,
+        /// Flows that somebody waits for: they leave first.
+        interactive: Option<FlowTable>,
+        /// All others.
+        bulk: Option<FlowTable>,
+    },
+}
+
+/// Flows of one class, whose sizes are log-normal.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FlowTable {
+    /// How often they come, against those of the other class; 1 if not given.
+    #[serde(default = "Count::one")]
+    pub weight: Count,
+    /// Half of them are no larger.
+    pub median: Size,
+    /// 95 of 100 are no larger. All have the size `median` if not given.
+    pub p95: Option<Size>,
 }
 
 /// Objects of a page that are alike.

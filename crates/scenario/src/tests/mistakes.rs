@@ -146,6 +146,39 @@ fn what_would_never_end_or_never_send() {
 }
 
 #[test]
+fn flows_that_cannot_be() {
+    let flows = |transport: &str, keys: &str| {
+        let flows = format!("kind = \"flows\"\nmean_gap = \"50 ms\"\n{keys}");
+        error(&format!("transport = \"{transport}\"\n{}", plain("kind = \"bulk\"\nbytes = \"20 MB\"", &flows))).reason
+    };
+    let cases = [
+        (
+            "mptcp",
+            "count = 9\nbulk = { median = \"1 MB\" }",
+            "flows are streams of one connection, which MPTCP has not; give transport = \"mpquic\", or another kind of \
+             workload",
+        ),
+        (
+            "mpquic",
+            "count = 9",
+            "no flows: give `interactive`, `bulk` or both, for example `interactive = { median = \"12 kB\", p95 = \"100 \
+             kB\" }`",
+        ),
+        (
+            "mpquic",
+            "count = 9\nbulk = { median = \"1 MB\", p95 = \"100 kB\" }",
+            "95 of 100 flows cannot be smaller than half of them; give a `p95` above `median`",
+        ),
+        ("mpquic", "count = 9\nbulk = { median = \"0 B\" }", "a flow has at least one byte"),
+        ("mpquic", "count = 0\nbulk = { median = \"1 B\" }", "`count` must be more than zero"),
+        ("mpquic", "count = 100_001\nbulk = { median = \"1 B\" }", "that makes 100001; at most 100000 are counted"),
+    ];
+    for (transport, keys, reason) in cases {
+        assert_eq!(flows(transport, keys), reason);
+    }
+}
+
+#[test]
 fn a_page_that_cannot_be() {
     let page = |objects: &str| {
         let web = format!("kind = \"web\"\ndocument = \"10 kB\"\nobjects = [{objects}]");

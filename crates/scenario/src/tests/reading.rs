@@ -5,7 +5,10 @@ use weftway_path::{BitRate, Bytes, Instant, Role, Span, Thresholds, Tier};
 use weftway_sched::Mode;
 
 use super::{PLAIN, parse, plain, with_sets};
-use crate::config::{Buffer, CrossLink, Direction, MessageSize, PathPolicy, SimConfig, Transport, WebObject, Workload};
+use crate::config::{
+    Buffer, CrossLink, Direction, FlowClass, FlowKind, MessageSize, PathPolicy, SimConfig, Transport, WebObject,
+    Workload,
+};
 use crate::stack::Stack;
 
 fn config(text: &str) -> SimConfig {
@@ -209,6 +212,21 @@ fn speech_and_calls() {
     assert_eq!(call, Workload::Call { rate: mbps(2), back: mbps(2), period, deadline, span });
     let call = workload(&format!("kind = \"call\"\nrate = \"2 Mbit/s\"\nback_rate = \"1 Mbit/s\"\n{times}"));
     assert_eq!(call.reverse(), Some(Workload::Call { rate: mbps(1), back: mbps(2), period, deadline, span }));
+}
+
+/// ln(100 kB / 12 kB) / 1.64485 = 1.2890.
+#[test]
+fn flows_are_log_normal_where_they_have_a_95th_percentile() {
+    let flows = "kind = \"flows\"\nmean_gap = \"50 ms\"\ncount = 300\nbulk = { median = \"1 MB\" }\n\
+                 interactive = { weight = 4, median = \"12 kB\", p95 = \"100 kB\" }";
+    let text = plain("kind = \"bulk\"\nbytes = \"20 MB\"", flows);
+    let found = config(&format!("transport = \"mpquic\"\n{text}")).workload;
+    let Workload::Flows { mean_gap, count: 300, kinds } = found else { panic!("{found:?}") };
+    assert_eq!(mean_gap, Span::from_millis(50));
+    let kind = |class, weight, bytes, sigma| FlowKind { class, weight, median: Bytes::new(bytes), sigma };
+    assert!((kinds[0].sigma - 1.2890).abs() < 1e-4, "{kinds:?}");
+    assert_eq!(kinds[0], kind(FlowClass::Interactive, 4, 12_000, kinds[0].sigma));
+    assert_eq!(kinds[1..], [kind(FlowClass::Bulk, 1, 1_000_000, 0.0)]);
 }
 
 #[test]

@@ -43,6 +43,7 @@ impl Layout {
             seed: mix(self.seed, 0xc1),
             clock: self.seed,
             app,
+            flows: None,
             write: forth.write,
             source: 0,
         }
@@ -59,6 +60,7 @@ impl Layout {
             seed: mix(self.seed, 0xc0 + u64::from(number)),
             clock: self.seed,
             app,
+            flows: None,
             write: weftway_scenario::config::WRITE,
             source: 0,
         }
