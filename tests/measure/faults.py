@@ -249,13 +249,13 @@ class Lab:
         return f"proxy {memory_mb(self.proxy.pid):.1f} MB, relay {memory_mb(self.relay.pid):.1f} MB"
 
 
-def measure(minutes: float, seed: int) -> int:
+def measure(minutes: float, seed: int, kills_too: bool) -> int:
     with tempfile.TemporaryDirectory() as folder, namespaces.lab(Path(folder)) as made:
         lab = Lab(made, seed)
         command = ["ip", "netns", "exec", made.near, sys.executable, __file__, "programs"]
         programs = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert programs.stdin and programs.stdout
-        begin, told, kills = time.monotonic(), 0, [lab.kill_relay, lab.kill_proxy] * 2
+        begin, told, kills = time.monotonic(), 0, [lab.kill_relay, lab.kill_proxy] * (2 if kills_too else 0)
         faults = (lab.cut, lab.cut, lab.take_interface, lab.rebind, lab.rebind, lab.cut_both)
         while (now := time.monotonic() - begin) < minutes * 60:
             what = lab.draw.choice(faults)()
@@ -278,12 +278,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("role", nargs="?", choices=("programs",), help=argparse.SUPPRESS)
     parser.add_argument("--minutes", type=float, default=10)
+    parser.add_argument("--no-kills", action="store_true", help="Relay and proxy live all the time.")
     parser.add_argument("--seed", type=int, default=1)
     args = parser.parse_args()
     if args.role:
         Programs().run()
     else:
-        sys.exit(measure(args.minutes, args.seed))
+        sys.exit(measure(args.minutes, args.seed, not args.no_kills))
 
 
 if __name__ == "__main__":

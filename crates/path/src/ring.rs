@@ -116,6 +116,13 @@ impl<T> Ring<T> {
         self.base = self.end;
     }
 
+    /// Nothing is in the ring: the next entry is number `next`, if none was as high.
+    pub fn skip_to(&mut self, next: u64) {
+        if self.is_empty() && next > self.end {
+            (self.base, self.end) = (next, next);
+        }
+    }
+
     /// The entries, oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + ExactSizeIterator {
         (0..self.len()).map(|at| &self[self.base + at as u64])

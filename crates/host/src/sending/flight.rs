@@ -152,6 +152,11 @@ impl Flight {
         self.ring.push(packet);
     }
 
+    /// All packets below number `next` are settled, if none is in flight: they take no room.
+    pub fn skip_to(&mut self, next: u64) {
+        self.ring.skip_to(next);
+    }
+
     /// Packet number `index`, which is in the ring.
     #[inline]
     pub fn at(&self, index: u64) -> &SentPacket {
@@ -246,7 +251,14 @@ mod tests {
         let mut times = Vec::new();
         assert_eq!(flight.settle_below(3, |packet| times.push(packet.sent_at)), Bytes::new(300));
         assert_eq!(times, [0, 1, 2].map(Instant::from_millis));
+        flight.skip_to(9);
         assert_eq!((flight.base(), flight.next(), flight.buffers()), (3, 5, 1));
         assert_eq!(flight.front().map(|packet| packet.sent_at), Some(Instant::from_millis(3)));
+        flight.settle_below(5, |_| ());
+        flight.skip_to(400_000);
+        flight.push(SentPacket::new(Instant::ZERO, Offset::ZERO, 100));
+        flight.skip_to(7);
+        assert_eq!((flight.base(), flight.next(), flight.iter().count()), (400_000, 400_001, 1));
+        assert!(flight.get_mut(4).is_none() && flight.get_mut(400_000).is_some());
     }
 }

@@ -168,6 +168,8 @@ impl SendingPath {
         if idle {
             self.last_progress = now;
         }
+        // A path that goes on at another address of the peer's has high numbers, and nothing in flight.
+        self.flight.skip_to(number);
         while self.flight.next() < number {
             let mut none = SentPacket::new(now, assigned.offset, 0);
             none.acked = true;
