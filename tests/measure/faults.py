@@ -159,6 +159,8 @@ class Lab:
         self.line = lab.run(lab.far, *machine.WEFT, "pair", "--identity", "me").stdout
         (lab.folder / "line").write_text(self.line)
         self.server = lab.start(lab.far, sys.executable, cost.__file__, "serve")
+        # A second address does not go with the first one.
+        lab.run(lab.near, "sysctl", "-w", "net.ipv4.conf.near2.promote_secondaries=1")
         self.said: list[str] = []
         """What both have told."""
         self.relay = self.start_relay()
@@ -226,9 +228,8 @@ class Lab:
         """The second link has another address at this end: to the relay that is a NAT that forgot its mapping."""
         before = f"10.9.2.{self.host}/24"
         self.host = 10 + (self.host + 1) % 200
-        # In this order: a second address goes with the first one.
-        self.ip(self.lab.near, "address", "del", before, "dev", "near2")
         self.ip(self.lab.near, "address", "add", f"10.9.2.{self.host}/24", "dev", "near2")
+        self.ip(self.lab.near, "address", "del", before, "dev", "near2")
         return f"the address of link 2 is 10.9.2.{self.host}"
 
     def kill_relay(self) -> str:

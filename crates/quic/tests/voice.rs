@@ -91,7 +91,7 @@ fn voice(config: &SimConfig, rules: (&str, &str), downloads: usize, until_s: u64
                     bytes[..8].copy_from_slice(&next.since(Instant::ZERO).as_nanos().to_be_bytes()[..8]);
                     mux.send_datagram(now, flows[0], 0, Some(DEADLINE), bytes.into()).unwrap();
                     heard.sent += 1;
-                    next = next + EVERY;
+                    next += EVERY;
                 }
             }
             while let Some(ready) = mux.poll_ready() {
