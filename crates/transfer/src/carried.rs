@@ -74,6 +74,14 @@ impl Carried {
         Ok(Self { duplex, scheduler, control, policy })
     }
 
+    /// Another scheduler takes over, with what is under way.
+    pub fn switch(&mut self, name: &str) -> Result<(), Failure> {
+        let (scheduler, host) = build(name, None)?;
+        self.scheduler = scheduler;
+        self.duplex.sender_mut().switch_host(host);
+        Ok(())
+    }
+
     /// noq's name for the connection.
     pub fn handle(&self) -> ConnectionHandle {
         self.duplex.connection().handle()

@@ -36,6 +36,7 @@
 //! | `peer_policy`, `policy_exchange` | the same of the other end's links; what both ends tell each other of them |
 //! | `proxying`, `tunnelling`, `relaying`, `carried` | what becomes of the streams of `weft proxy` and `weft relay` when a connection is lost |
 //! | `client_rules` | how much each client of a relay may have |
+//! | `switching` | which scheduler takes over while a program is at work |
 //! | `setting`, `options` | the driver's settings over sockets; what the user may set |
 //! | `outcome`, `seen`, `qlog`, [`live`] | nothing: reports, the log, and a transfer as a row of a comparison |
 //! | [`doctor`] | nothing: what this machine's interfaces and sockets allow |
@@ -74,6 +75,7 @@ mod session;
 mod setting;
 mod source;
 pub mod store;
+mod switching;
 #[cfg(target_os = "linux")]
 mod tunnelling;
 mod usage;

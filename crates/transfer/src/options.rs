@@ -49,7 +49,7 @@ pub struct Options {
     pub scheduler: String,
     /// The congestion controller and its switches; of use to the sender.
     pub cc: String,
-    /// Schedulers that take over while the sender is at work.
+    /// Schedulers that take over while this end is at work.
     pub switch: Option<Receiver<String>>,
     /// What becomes of the identity while this end listens. A relay takes it over, and leaves clients whose tokens are gone.
     pub identities: Option<Receiver<Identity>>,
@@ -134,6 +134,8 @@ pub struct Progress {
     pub done: u64,
     /// Files.
     pub files: u64,
+    /// What schedules what this end sends: of an end that sends.
+    pub scheduler: Option<String>,
     /// Where a proxy listens for local programs.
     pub ports: Vec<SocketAddr>,
     /// Clients of a relay.

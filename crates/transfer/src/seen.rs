@@ -22,6 +22,9 @@ pub struct PathProgress {
     pub bytes: u64,
     /// The smoothed round-trip time.
     pub srtt_ms: Option<f64>,
+    /// The least round-trip time: what the smoothed one is above it is time in queues. Of an end that sends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_rtt_ms: Option<f64>,
     /// Packets with data.
     pub packets: u64,
     /// Those declared lost.

@@ -65,7 +65,14 @@ def command(
     try:
         with ended_by_signals(), watched("proxy", metrics, as_json) as program:
             transfer.relay_connections(
-                other, ports=ports, classes=text, paths=local or [], scheduler=scheduler, cc=cc, watch=program.tell
+                other,
+                ports=ports,
+                classes=text,
+                paths=local or [],
+                scheduler=scheduler,
+                cc=cc,
+                watch=program.tell,
+                switch=program.schedulers,
             )
     except KeyboardInterrupt:
         fail("stopped carrying connections", INTERRUPTED)

@@ -62,6 +62,7 @@ def command(
                 scheduler=scheduler,
                 cc=cc,
                 watch=program.tell,
+                switch=program.schedulers,
             )
     except KeyboardInterrupt:
         fail("stopped relaying", INTERRUPTED)

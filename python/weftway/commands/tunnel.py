@@ -61,6 +61,6 @@ def command(
     )
     try:
         with watched("tunnel", metrics, as_json) as program:
-            tunnel.run(setting, scheduler=scheduler, cc=cc, watch=program.tell)
+            tunnel.run(setting, scheduler=scheduler, cc=cc, watch=program.tell, switch=program.schedulers)
     except KeyboardInterrupt:
         fail("stopped the tunnel", INTERRUPTED)
