@@ -237,6 +237,17 @@ def test_the_view_has_links_and_connections(clock: Callable[[float], None]) -> N
     assert dropped == "dropped: malformed 1, too_long 2"
 
 
+def test_the_view_says_where_a_packet_went_and_why(clock: Callable[[float], None]) -> None:
+    last = {"path": "wlan0", "scheduler_says": "wlan0 has the smallest srtt, 12 ms"}
+    snapshot = Snapshots("proxy")(progress(last_packet=last, scheduler="min-rtt"))
+    assert snapshot
+    shown = drawn(snapshot)
+    assert "relaying, scheduler min-rtt, 3 connections" in shown[0]
+    assert shown[3] == "a packet went over wlan0: wlan0 has the smallest srtt, 12 ms"
+    silent = drawn({**snapshot, "last_packet": {**last, "scheduler_says": None}})
+    assert silent[3] == "a packet went over wlan0: this scheduler gives no reasons"
+
+
 def test_the_last_minute_of_all_links_has_one_scale() -> None:
     assert top.sparklines([]) == []
     assert top.sparklines([[], [0.0, 0.0]]) == ["", "▁"]
@@ -302,6 +313,8 @@ def test_a_proxy_and_a_relay_are_seen_while_they_run(
     seen = {one["program"]: one for one in json.loads(weft("top", "--json").stdout)}
     assert {one["pid"] for one in seen.values()} == {relay.pid, proxy.pid}
     assert (seen["proxy"]["drops"], seen["relay"]["drops"]) == ({"not_for_anyone": 1}, {})
+    packet = seen["proxy"]["last_packet"]
+    assert packet["path"] in BOTH and packet["path"] in packet["scheduler_says"], "a reason names links, not numbers"
     assert seen["proxy"]["refusals"] == {"not_allowed": 1} and len(seen["proxy"]["paths"]) == 2
     assert [client["name"] for client in seen["relay"]["by_client"]] == ["laptop"]
     assert not [secret for secret in secrets if secret in json.dumps(list(seen.values()))]

@@ -13,7 +13,7 @@ use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
 use super::files::{FailedFile, Skipped};
 use super::links::LinkTerms;
 use super::manifest::ManifestError;
-use super::seen::{PathProgress, Seen};
+use super::seen::{LastPacket, PathProgress, Seen};
 use super::store::StoreError;
 use super::wire::{Role, WireError};
 
@@ -136,6 +136,8 @@ pub struct Progress {
     pub files: u64,
     /// What schedules what this end sends: of an end that sends.
     pub scheduler: Option<String>,
+    /// Where one of the last packets went, and why: of a proxy or a tunnel.
+    pub last_packet: Option<LastPacket>,
     /// Where a proxy listens for local programs.
     pub ports: Vec<SocketAddr>,
     /// Clients of a relay.

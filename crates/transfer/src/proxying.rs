@@ -160,6 +160,7 @@ impl<F: Front> Proxying<F> {
                 self.see(session);
                 carried.keep_alive(session.progress.flows > 0, session.lost_after);
                 session.progress.paths = carried.paths(session);
+                session.progress.last_packet = carried.last_packet(session);
                 session.tick(now)?;
             }
             session.wait(carried.next_event().min(self.front.next_event()), Some(self.front.fd()));

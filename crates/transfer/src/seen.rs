@@ -68,6 +68,15 @@ pub struct FlowProgress {
     pub down: u64,
 }
 
+/// A packet with data that left a moment ago.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LastPacket {
+    /// The path that it took.
+    pub path: String,
+    /// The scheduler's reason, if it gives any.
+    pub scheduler_says: Option<String>,
+}
+
 /// All clients of a relay with the same name, or all without one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ClientProgress {

@@ -118,6 +118,8 @@ def view(snapshot: Snapshot) -> RenderableType:
     parts: list[RenderableType] = [Text(_title(snapshot), style="bold")]
     if snapshot["paths"]:
         parts.append(_links(snapshot["paths"]))
+    if snapshot.get("last_packet"):
+        parts.append(Text(_last_packet(snapshot["last_packet"])))
     if snapshot["by_client"]:
         parts.append(_clients(snapshot["by_client"]))
     if snapshot["busiest"]:
@@ -128,6 +130,11 @@ def view(snapshot: Snapshot) -> RenderableType:
         parts.append(Text(f"dropped: {_reasons(snapshot['drops'])}"))
     parts += [Text(note, style="italic") for note in snapshot["notes"]]
     return Group(*parts, Text(""))
+
+
+def _last_packet(last: dict[str, Any]) -> str:
+    """Where one of the last packets went, and what the scheduler says of it."""
+    return f"a packet went over {last['path']}: {last['scheduler_says'] or 'this scheduler gives no reasons'}"
 
 
 def _reasons(counts: dict[str, int]) -> str:
