@@ -45,6 +45,7 @@ mod liveness;
 pub mod observer;
 mod outage;
 mod realtime;
+mod realtime_state;
 pub mod receiver;
 pub mod record;
 pub mod sender;

@@ -17,7 +17,7 @@ use weftway_sched::{Needs, Scheduler};
 use super::answers::Answers;
 use super::connection::QuicConnection;
 use super::observer::Report;
-use super::realtime::Realtime;
+use super::realtime_state::Realtime;
 use super::record::Record;
 use super::sending_path::{PathTally, SendingPath, Stage};
 use super::source::Source;
