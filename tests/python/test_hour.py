@@ -155,8 +155,19 @@ def test_the_page_is_whole_and_needs_nothing_else() -> None:
         assert words in text, words
     # A rate, a round trip, a queue, a loss of each link; three classes.
     assert text.count('class="lane"') == 2 * 4 + 3
-    # 300 seconds of 3600 were down: 30 samples in each of four lanes.
-    assert text.count('class="down"') == 30 * 4
+    # 300 seconds were down: 30 samples in each of four lanes. The program runs for 1200 seconds: so wide is the page.
+    assert text.count('class="down"') == 30 * 4 and 'x="250.0" y="0" width="8.3"' in text
+
+
+def test_a_program_that_began_just_now_is_shown_over_less() -> None:
+    hour, last = Hour(), snapshot(0)
+    for minutes, window in ((1, 8), (8, 8), (9, 20), (20, 20), (21, 60), (60, 60)):
+        while len(hour.told()["flows"].get("bulk", {"open": []})["open"]) < 6 * minutes:
+            hour.tell(last)
+        text = hour_page.page([{**last, "hour": hour.told()}])
+        assert re.findall(r'left:0.0%">([^<]*)<', text) == [f"−{window}\u202fmin"] * 2, (
+            "of the link, and of connections"
+        )
 
 
 @needs_browser

@@ -12,9 +12,9 @@ from weftway.report.page import style
 from weftway.report.palette import Look
 from weftway.report.series import Timeline, Values, top
 from weftway.report.study import Cell
-from weftway.report.timeline import HEIGHT, lane, line, time_edge
+from weftway.report.timeline import HEIGHT, WIDTH, lane, line, time_edge
 from weftway.report.units import unit_for
-from weftway.status.hour import SAMPLES, queue_ms
+from weftway.status.hour import EVERY, SAMPLES, queue_ms
 from weftway.status.snapshot import Snapshot
 from weftway.transfer import amount, printable
 
@@ -27,7 +27,10 @@ LANES = (
 """What is drawn of a link: the key in the hour, its title, the kind of its unit, how it is drawn."""
 CLIENT_LANES = (("down_mbps", "To its programs", "rate", "area"), ("up_mbps", "From its programs", "rate", "area"))
 
-TICKS_MIN = (60, 45, 30, 15, 0)
+WINDOWS_MIN = (8, 20, 60)
+"""A program that has not run for an hour yet is shown over less."""
+TICKS = 4
+
 NOTHING = "–"
 
 
@@ -89,7 +92,7 @@ def _flows(snapshot: Snapshot) -> str:
     """How many connections were open, and those that carried most."""
     hour = snapshot["hour"]
     flows = {name: series["open"] for name, series in hour["flows"].items()}
-    axis = from_zero(top(flows.values()) or 1.0)
+    axis = from_zero(max(top(flows.values()), 3.0))
     unit = unit_for("count", [axis.high])
     lanes = "".join(
         lane(escape(name), "connections open", _line(hour, values, axis, name, f"area p{Look(place).path}"), axis, unit)
@@ -103,7 +106,7 @@ def _flows(snapshot: Snapshot) -> str:
         for one in snapshot["busiest"][:10]
     ]
     table = _table("Connections that carried most, of those that are open", "connection", rows) if rows else ""
-    return (f'<h3>Connections</h3><div class="lanes">{lanes}{_ago()}</div>' if lanes else "") + table
+    return (f'<h3>Connections</h3><div class="lanes">{lanes}{_ago(hour)}</div>' if lanes else "") + table
 
 
 def _drawn(hour: dict[str, Any], kind: str, name: str, lanes: Sequence[tuple[str, ...]], place: int) -> str:
@@ -115,23 +118,32 @@ def _drawn(hour: dict[str, Any], kind: str, name: str, lanes: Sequence[tuple[str
         values = hour[kind][name][key]
         known = [value for value in values if value is not None]
         note = f"{unit.value(known[-1])} at the end, {unit.value(max(known))} at most" if known else "not known"
-        shape = _down(hour[kind][name].get("up", [])) + _line(hour, values, axis, name, f"{css} p{Look(place).path}")
+        shape = _down(hour, hour[kind][name].get("up", [])) + _line(
+            hour, values, axis, name, f"{css} p{Look(place).path}"
+        )
         drawn += lane(title, escape(note), shape, axis, unit)
     swatch = f'<i class="swatch p{Look(place).path}" aria-hidden="true"></i>'
     head = f'<h3><span class="key">{swatch}{escape(printable(name))}</span></h3>'
-    return f'{head}<div class="lanes">{drawn}{_ago()}</div>'
+    return f'{head}<div class="lanes">{drawn}{_ago(hour)}</div>'
 
 
 def _line(hour: dict[str, Any], values: Values, axis: Axis, name: str, css: str) -> str:
     """A series over the whole hour, the latest on the right."""
-    whole: Values = [*([None] * (SAMPLES - len(values))), *values]
-    timeline = Timeline(Cell("", "", name), hour["every_s"] * 1e3, {name: {"value": whole}}, {})
+    whole: Values = [*([None] * (_window(hour) - len(values))), *values]
+    timeline = Timeline(Cell("", "", name), EVERY * 1e3, {name: {"value": whole}}, {})
     return line(timeline, whole, axis, name, css)
 
 
-def _down(up: Values) -> str:
+def _window(hour: dict[str, Any]) -> int:
+    """How many samples are shown: the shortest window that has all."""
+    known = max((len(series["open"]) for series in hour["flows"].values()), default=0)
+    windows = (60 * minutes // EVERY for minutes in WINDOWS_MIN)
+    return next(window for window in windows if window >= min(known, SAMPLES))
+
+
+def _down(hour: dict[str, Any], up: Values) -> str:
     """Shades where a link was down."""
-    first, width = SAMPLES - len(up), 1000 / SAMPLES
+    first, width = _window(hour) - len(up), WIDTH / _window(hour)
     return "".join(
         f'<rect class="down" x="{(first + at) * width:.1f}" y="0" width="{width:.1f}" height="{HEIGHT}"/>'
         for at, value in enumerate(up)
@@ -139,9 +151,11 @@ def _down(up: Values) -> str:
     )
 
 
-def _ago() -> str:
+def _ago(hour: dict[str, Any]) -> str:
     """The axis of time, in minutes before now."""
-    places = [(1 - minutes / TICKS_MIN[0], f"−{minutes}\u202fmin" if minutes else "now") for minutes in TICKS_MIN]
+    minutes = _window(hour) * EVERY // 60
+    past = [(at / TICKS, f"−{minutes - minutes * at // TICKS}\u202fmin") for at in range(TICKS)]
+    places = [*past, (1.0, "now")]
     marks = "".join(f'<i class="{time_edge(at)}" style="left:{100 * at:.1f}%">{text}</i>' for at, text in places)
     return f'<div class="lane foot"><span></span><span class="ticks time">{marks}</span></div>'
 
