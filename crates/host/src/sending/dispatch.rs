@@ -495,12 +495,9 @@ fn take_up<C: Carrier>(carrier: &mut C) {
         sync(carrier);
         carrier.dispatch_mut().question.synced = true;
     }
-    let mut again = carrier.dispatch_mut().outbox.first_reinjection();
-    if again.is_some() && carrier.cuts() {
-        again = first_wanted(carrier);
-    }
-    let found = match again {
-        Some(number) => Some((number, *carrier.dispatch().outbox.chunk(number), SendKind::Reinjection)),
+    let outbox = &mut carrier.dispatch_mut().outbox;
+    let found = match outbox.first_reinjection() {
+        Some(number) => Some((number, *outbox.chunk(number), SendKind::Reinjection)),
         None => next_fresh(carrier).map(|(number, chunk)| (number, chunk, SendKind::Fresh)),
     };
     carrier.dispatch_mut().question.next = found.map(|(number, _, kind)| (number, kind));
@@ -528,14 +525,14 @@ pub fn write_up<C: Carrier + ?Sized>(carrier: &mut C) -> bool {
     is_more
 }
 
-/// Of what was handed back, the first that is of use. What comes before it counts as arrived.
+/// Of what was handed back, the first is of use then: what comes before it counts as arrived. At the beginning of a turn, and
+/// when the first has been taken.
 #[inline(never)]
-fn first_wanted<C: Carrier>(carrier: &mut C) -> Option<u64> {
-    loop {
-        let number = carrier.dispatch_mut().outbox.first_reinjection()?;
+fn drop_unwanted<C: Carrier>(carrier: &mut C) {
+    while let Some(number) = carrier.dispatch_mut().outbox.first_reinjection() {
         let at = carrier.dispatch().outbox.chunk(number).offset;
         if carrier.is_wanted(at) {
-            return Some(number);
+            return;
         }
         carrier.dispatch_mut().outbox.acknowledge(number);
     }
@@ -597,6 +594,9 @@ fn sync_sent<C: Carrier>(carrier: &mut C) {
 /// Brings the flow up to date.
 #[inline(never)]
 fn sync<C: Carrier>(carrier: &mut C) {
+    if carrier.cuts() {
+        drop_unwanted(carrier);
+    }
     let written = carrier.buffered();
     carrier.dispatch_mut().sync_all(written);
     find_message(carrier);
@@ -629,7 +629,11 @@ fn carry<C: Carrier>(carrier: &mut C, decision: Decision) -> Result<Carried, Ref
     }
     if kind == SendKind::Reinjection {
         dispatch.outbox.took_reinjection();
+        if carrier.cuts() {
+            drop_unwanted(carrier);
+        }
     }
+    let dispatch = carrier.dispatch_mut();
     let chunk = if number == dispatch.outbox.end() {
         let chunk = dispatch.outbox.cut_for(dispatch.question.packet.bytes.get() as u32, id);
         if carrier.cuts() {
