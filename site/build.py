@@ -2,6 +2,7 @@
 
 The pages in `docs` are written for GitHub. A copy of them is made for the generator, Zensical: without the marks that
 the tests read, and with links to files beside `docs` leading to the repository. A broken link or anchor ends the build.
+The reference of the Rust crates is rustdoc's, where cargo is there to make it.
 """
 
 import argparse
@@ -14,6 +15,8 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+import crates
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"
@@ -80,12 +83,17 @@ toggle = { icon = "lucide/moon", name = "As the system has it" }
 FEATURES = ["navigation.indexes", "navigation.top", "navigation.tracking", "search.highlight", "content.code.copy"]
 
 
-def prepare(folder: Path) -> Path:
-    """Makes the copy of the pages in `folder`, and the generator's settings, which are returned."""
+def prepare(folder: Path, rustdoc: Path | str) -> Path:
+    """Makes the copy of the pages in `folder`, and the generator's settings, which are returned.
+
+    The reference of the crates is in the folder `rustdoc`, or it says why there is none.
+    """
     pages = folder / "pages"
     shutil.rmtree(pages, ignore_errors=True)
     shutil.copytree(DOCS, pages)
     shutil.copy(ROOT / "site/extra.css", pages)
+    page = pages / crates.PAGE
+    page.write_text(crates.led(page.read_text(encoding="utf-8"), rustdoc), encoding="utf-8")
     for page in pages.glob("**/*.md"):
         text = FENCE.sub(r"\1", page.read_text(encoding="utf-8"))
         text = BAR_IN_CODE.sub(lambda match: f"<code>{html.escape(match['code']).replace(BAR, '&#124;')}</code>", text)
@@ -148,18 +156,34 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Builds the documentation as a site with search.")
     parser.add_argument("--out", type=Path, default=ROOT / "out/docs", metavar="DIR", help="where the site will be")
     parser.add_argument("--work", type=Path, default=ROOT / ".weft/docs", metavar="DIR", help="for the copied pages")
+    parser.add_argument(
+        "--rustdoc", type=Path, metavar="DIR", help="takes the reference of the crates from this folder"
+    )
+    parser.add_argument("--no-rustdoc", action="store_true", help="leaves the reference of the crates out")
     parser.add_argument("--serve", action="store_true", help="shows the site at a local port instead")
     given = parser.parse_args()
     if given.out.exists() and not (given.out / "search.json").is_file():
         parser.error(f"--out {given.out} is there and holds no earlier site: name another folder")
+    if given.rustdoc and (missing := crates.missing(given.rustdoc)):
+        parser.error(
+            f"--rustdoc {given.rustdoc} has nothing of {', '.join(missing)}: `cargo doc --workspace --no-deps`"
+        )
+    if given.serve or given.no_rustdoc:
+        rustdoc: Path | str = "it was left out"
+    else:
+        rustdoc = given.rustdoc or crates.built()
     given.work.mkdir(parents=True, exist_ok=True)
-    settings = prepare(given.work.resolve())
+    settings = prepare(given.work.resolve(), rustdoc)
     words = ["serve"] if given.serve else ["build", "--strict", "--clean"]
     done = subprocess.run([sys.executable, "-m", "zensical", *words, "--config-file", settings])
     if done.returncode == 0 and not given.serve:
         shutil.rmtree(given.out, ignore_errors=True)
         shutil.copytree(settings.parent / "site", given.out)
         keep_worker(given.out)
+        if isinstance(rustdoc, str):
+            print(f"without the reference of the Rust crates: {rustdoc}")
+        else:
+            crates.add(rustdoc, given.out)
         print(f"the site is in {given.out}: open index.html")
     return done.returncode
 

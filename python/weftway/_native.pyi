@@ -311,6 +311,7 @@ class Emulation:
         quiet: bool = False,
     ) -> None: ...
     def wait(self, seconds: float) -> int | None: ...
+    def links(self) -> str: ...
     def finish(self) -> str: ...
 
 @final
@@ -358,7 +359,7 @@ def transfer(
     checksum: bool = False,
     sync: bool = True,
     usage: str | None = None,
-) -> tuple[str, bool]: ...
+) -> tuple[str | None, bool]: ...
 def relay_connections(
     addresses: Sequence[str],
     pairing: str | None,
@@ -366,7 +367,7 @@ def relay_connections(
     paths: Sequence[str],
     scheduler: str,
     cc: str,
-    watch: Callable[[str], str | None],
+    watch: Callable[[str], tuple[str | None, list[str]]],
     ports: Sequence[str] = (),
     allow: Sequence[str] = (),
     usage: str | None = None,
@@ -376,8 +377,9 @@ def relay_connections(
 ) -> None:
     """Carries connections of programs at `ports` to a relay, or, with an `identity`, is it, until it is stopped.
 
-    What `watch` returns is what has become of the identity, if it has changed. `classes` is the text of a file of
-    rules, `clients` say how much each client may have. Tunnels ask the server of names at `names`.
+    What `watch` returns is what has become of the identity, if it has changed, and the names of schedulers that take
+    over. `classes` is the text of a file of rules, `clients` say how much each client may have. Tunnels ask the server
+    of names at `names`.
     """
 
 @final
@@ -395,21 +397,21 @@ def carry_packets(
     paths: Sequence[str],
     scheduler: str,
     cc: str,
-    watch: Callable[[str], None],
+    watch: Callable[[str], list[str]],
     usage: str,
     classes: str | None,
 ) -> None:
     """Carries what the packets of `device` hold to a relay, until it is stopped. On Linux only.
 
-    `names` says who answers questions to servers of names that no relay asks: `relay`, an address and a port, or
-    nobody.
+    What `watch` returns are the names of schedulers that take over. `names` says who answers questions to servers of
+    names that no relay asks: `relay`, an address and a port, or nobody.
     """
 
 def check_classes(rules: str) -> None:
     """Refuses the text of a file of rules that makes no sense."""
 
-def decide_class(rules: str | None, target: str) -> str:
-    """Which rule decides for a flow to HOST:PORT or udp:HOST:PORT, and what it is then, as JSON."""
+def decide_class(rules: str | None, target: str, mark: str | None) -> str:
+    """Which rule decides for a flow to HOST:PORT or udp:HOST:PORT, marked so (DSCP), and what it is then, as JSON."""
 
 def live_bytes(variant: Variant, scheduler: str, links: int) -> tuple[int | None, str | None]:
     """How many bytes a run between two machines sends over so many links, or in the second place why it cannot."""

@@ -53,7 +53,8 @@ def _described(entry: dict[str, Any]) -> dict[str, Any]:
     paths = {path: _told(said) for path, said in keys.get("path", {}).items() if isinstance(said, dict)}
     short = Path(name).stem if entry["kind"] == "scenario" else name
     workload = _told(keys.get("workload", {}))
-    told = {"description": keys.get("description", "").strip(), "paths": paths, "workload": workload}
+    measured = {"drive": _told(keys["drive"])} if "drive" in keys else {}
+    told = {"description": keys.get("description", "").strip(), **measured, "paths": paths, "workload": workload}
     return {**entry, **told, "next": f"weft compare {short} --out out"}
 
 

@@ -15,6 +15,8 @@ MEANING = {
     "and half while one of them does",
 }
 
+MARK = ",dscp="
+
 
 def read(file: Path | None) -> str | None:
     """The text of a file of rules, which make sense."""
@@ -30,11 +32,19 @@ def read(file: Path | None) -> str | None:
 
 
 def explain(rules: str | None, target: str) -> list[str]:
-    """Which rule decides for a flow to `target`, and what it is then, in lines. `rules` is the text of a file."""
+    """Which rule decides for a flow to `target`, and what it is then, in lines. `rules` is the text of a file.
+
+    A target may have a mark: `udp:192.0.2.7:3480,dscp=EF`.
+    """
     check_available()
-    found: dict[str, Any] = json.loads(_native.decide_class(rules, target))
+    place, _, mark = target.partition(MARK)
+    found: dict[str, Any] = json.loads(_native.decide_class(rules, place, mark if MARK in target else None))
     name, is_stream = found["class"], found["transport"] == "TCP"
-    lines = [f"{found['target']} over {found['transport']} is {name}; the rule that decides is: {found['rule']}"]
+    over = found["transport"] + (f" with DSCP {found['mark']}" if found["mark"] else "")
+    lines = [f"{found['target']} over {over} is {name}; the rule that decides is: {found['rule']}"]
+    if found["mark"]:
+        packets = "the first packet of a connection" if is_stream else "each packet"
+        lines.append(f"  `weft tunnel` reads DSCP from {packets}; a program gives `weft proxy` none")
     if name == "bulk" and is_stream:
         lines.append(f"  its first {found['first_bytes'] >> 10} KiB in each direction go as interactive")
     lines.append(f"  {name} {MEANING[name]}")

@@ -99,6 +99,11 @@ def _path(column: str) -> str | None:
     return path if ANY_PATH + result in results() else None
 
 
+def is_result_of_a_path(column: str) -> bool:
+    """Whether it is `path.NAME.RESULT`, and not a key of a path that was varied."""
+    return _path(column) is not None
+
+
 def _ordered(paths: Iterable[str | None]) -> list[str]:
     """The names of all results, path by path where they are of paths."""
     of_a_path = [name for name in results() if name.startswith(ANY_PATH)]

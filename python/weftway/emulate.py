@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,12 +28,13 @@ def run(
     pcap: Path | None = None,
     provenance: Sequence[str] = (),
     quiet: bool = False,
+    watch: Callable[[dict[str, Any]], None] | None = None,
 ) -> Outcome:
     """Runs `client` until it ends, with `server` at the other end: what went over each link, and how punctually.
 
     What the server prints goes to standard error, and with `quiet` what the client prints, too.
 
-    An interrupt ends both commands and is then raised.
+    `watch` is told ten times a second how the links stand. An interrupt ends both commands and is then raised.
     """
     if not hasattr(_native, "Emulation"):
         raise EmulationError(f"links are emulated on Linux only; this is {sys.platform}")
@@ -49,7 +50,8 @@ def run(
     )
     try:
         while session.wait(POLL_S) is None:
-            pass
+            if watch:
+                watch(json.loads(session.links()))
     finally:
         told = session.finish()
     outcome: Outcome = json.loads(told)

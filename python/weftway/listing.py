@@ -89,6 +89,8 @@ def entry(one: dict[str, Any]) -> Table:
     for fact in FACTS:
         if value := one.get(fact):
             table.add_row(fact, ", ".join(value) if isinstance(value, list) else str(value))
+    if drive := one.get("drive"):
+        table.add_row("drive", drive)
     for name, value in one.get("paths", {}).items():
         table.add_row(f"path.{name}", value)
     for fact in ("workload", "next"):

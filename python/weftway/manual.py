@@ -1,4 +1,4 @@
-"""The reference pages of the command and of the Python package, from help texts and docstrings.
+"""The reference pages of the command, of the Python package and of the crates, from what each says of itself.
 
 `weftway.reference` writes them. Python files are read and not imported, so that what is optional need not be installed.
 """
@@ -6,6 +6,7 @@
 import ast
 import inspect
 import re
+import tomllib
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -26,6 +27,20 @@ PYTHON = """\
 # The Python package `weftway`
 
 Made from the docstrings by `python -m weftway.reference`; not edited by hand.
+"""
+
+CRATES = """\
+# The Rust crates
+
+Made from their manifests by `python -m weftway.reference`; not edited by hand.
+
+The site that `./weft docs` makes has the reference of every crate, and there these names lead to it. In a checkout,
+`cargo doc --workspace --no-deps --open` shows the same.
+[How they depend on one another](../../ARCHITECTURE.md#the-crates) ·
+[Write a scheduler in Rust](../how-to/rust-scheduler.md) · [Run one inside a noq application](../how-to/noq.md)
+
+| crate | what it is |
+|---|---|
 """
 
 CALLS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -91,6 +106,16 @@ def _meaning(param: Any) -> str:
 
 def _cell(text: str) -> str:
     return text.replace("|", "\\|")
+
+
+def crates(folder: Path) -> str:
+    """The page of the crates, which are in `folder`."""
+    lines = []
+    for file in sorted(folder.glob("*/Cargo.toml")):
+        package = tomllib.loads(file.read_text(encoding="utf-8"))["package"]
+        told = package["description"].removeprefix("Weftway: ")
+        lines.append(f"| [`{package['name']}`](../../crates/{file.parent.name}) | {_cell(told)} |\n")
+    return CRATES + "".join(lines)
 
 
 def calls() -> str:

@@ -1,5 +1,5 @@
-"""The reference pages: of schedulers and controllers from the registries, of the command and the package from their own
-texts (`weftway.manual`). `python -m weftway.reference` writes them."""
+"""The reference pages: of schedulers and controllers from the registries, of the command, the package and the crates
+from their own texts (`weftway.manual`). `python -m weftway.reference` writes them."""
 
 from typing import Any
 
@@ -91,6 +91,7 @@ def pages() -> dict[str, str]:
         "learned.md": learned(_native.schedulers()),
         "command.md": manual.commands(),
         "python.md": manual.calls(),
+        "rust.md": manual.crates(HOME / "crates"),
     }
 
 

@@ -342,7 +342,8 @@ def summary(report: Row) -> list[str]:
     return [
         f"{report['steer_ms'] / 1e3:.1f} s, {report['steer_connections']} connections: "
         f"{report['steer_decisions']} decisions, {report['steer_switches']} switches, "
-        f"{report['steer_waits']} waits, {report['steer_errors']} refusals by the kernel",
+        f"{report['steer_waits']} waits, {report['steer_faults']} decisions against the rules, "
+        f"{report['steer_errors']} refusals by the kernel",
         *told,
         *([f"last: {error}"] if error else []),
         "priorities are what they were",

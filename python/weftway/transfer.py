@@ -46,6 +46,10 @@ class InterruptedAtEndError(KeyboardInterrupt):
         self.report = report
 
 
+class InterruptedInMidstError(KeyboardInterrupt):
+    """An interrupt that came when the ends had met, and not all was there."""
+
+
 @dataclass(frozen=True)
 class OtherEnd:
     """The other end: at `address`, known by its `pairing` line; or it comes to `address`, where this one listens."""
@@ -106,7 +110,8 @@ def run(
 
     With `checksum` a sender has contents compared and not times. With `sync` all is on the receiver's disk at the end.
     `watch` is told ten times a second how far it is; then `switch` may name schedulers that take over.
-    An interrupt that comes when all is there is raised with the report.
+    An interrupt that comes when all is there is raised with the report; before that it is told apart whether the ends
+    had met.
     """
     check_available()
 
@@ -129,6 +134,8 @@ def run(
         sync,
         str(usage_file()),
     )
+    if told is None:
+        raise InterruptedInMidstError
     report: Report = json.loads(told)
     if interrupted:
         raise InterruptedAtEndError(report)
@@ -147,6 +154,7 @@ def relay_connections(
     scheduler: str = "min-rtt",
     cc: str = "cubic",
     watch: Callable[[Progress], None] = lambda _: None,
+    switch: Callable[[], list[str]] = list,
 ) -> None:
     """Carries connections of programs, which come to `ports`, to a relay; or is the relay, if the other end comes here.
 
@@ -156,6 +164,8 @@ def relay_connections(
     may have: "rate=50Mbit/s" all of them, "laptop,connections=100" that of this name. Tunnels ask the server of names
     at `names`, or that of this machine.
 
+    `watch` is told ten times a second what is going on; then `switch` may name schedulers that take over.
+
     A relay connects to public addresses, and to those in the networks `allow`. It ends when it is interrupted. When the
     file of its identity changes, names that are new and those that were revoked count at once.
     """
@@ -163,14 +173,14 @@ def relay_connections(
     _allow_descriptors()
     changes = Changes(other.file, other.identity) if other.file and other.identity else None
 
-    def tell(text: str) -> str | None:
+    def tell(text: str) -> tuple[str | None, list[str]]:
         progress, became = json.loads(text), None
         try:
             became = changes() if changes else None
         except ScenarioError as error:
             progress["note"] = "; ".join(filter(None, [progress["note"], f"{error}; the identity before is kept"]))
         watch(progress)
-        return became
+        return became, switch()
 
     addresses = [other.address, *other.others]
     _native.relay_connections(
@@ -282,9 +292,11 @@ class Lines:
 class Display:
     """What is going on: on a terminal a table that is kept up to date, elsewhere only what the user must know."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, ready: str = "listening at") -> None:
         self._console = console
         self._live: Live | None = None
+        self._ready = ready
+        """What is said before the address, once this end listens."""
         self.listening: str | None = None
         """Where this end has listened, if it has."""
         self.ports: list[str] = []
@@ -297,7 +309,7 @@ class Display:
         """Called ten times a second."""
         if progress["listening"] and self.listening is None:
             self.listening = progress["listening"]
-            self._console.print(f"listening at {self.listening}", markup=False)
+            self._console.print(f"{self._ready} {self.listening}", markup=False)
         if progress["ports"] and not self.ports:
             self.ports = progress["ports"]
             self._console.print(f"programs connect to {', '.join(self.ports)} (SOCKS5 or HTTP CONNECT)", markup=False)

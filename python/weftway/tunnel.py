@@ -11,14 +11,12 @@ from pathlib import Path
 from weftway import _native, classes, routing
 from weftway._native import ScenarioError
 from weftway.identity import check_available
+from weftway.interrupts import ENDS, ended_by_signals
 from weftway.routing import Plan, Routes
 from weftway.transfer import OtherEnd, Progress, name_server, split, usage_file
 
 MTU = 1500
 """What packets of programs may have."""
-
-ENDS = (signal.SIGTERM, signal.SIGHUP)
-"""Signals that end a tunnel as Ctrl-C does."""
 
 
 @dataclass(frozen=True)
@@ -83,15 +81,18 @@ def run(
     scheduler: str = "min-rtt",
     cc: str = "cubic",
     watch: Callable[[Progress], None] = lambda _: None,
+    switch: Callable[[], list[str]] = list,
 ) -> None:
     """Carries packets until it is interrupted. Then all routes are as they were.
+
+    `watch` is told ten times a second what is going on; then `switch` may name schedulers that take over.
 
     So they are when it fails, unless there is a kill switch: what programs send leads nowhere then, until it is
     restored.
     """
     other, plan = setting.other, setting.plan
     assert other.pairing is not None, "a tunnel connects to a relay"
-    with _ended_by_signals():
+    with ended_by_signals():
         routes = Routes(plan.device)
         leads_here, stays_closed = False, False
 
@@ -101,11 +102,12 @@ def run(
                 routes.apply(plan)
                 leads_here = True
 
-        def tell(text: str) -> None:
+        def tell(text: str) -> list[str]:
             progress = json.loads(text)
             if progress["state"] == "relaying":
                 lead_here()
             watch(progress)
+            return switch()
 
         try:
             routes.begin(plan)
@@ -135,21 +137,6 @@ def run(
             if not stays_closed:
                 with _undisturbed():
                     routes.restore()
-
-
-@contextmanager
-def _ended_by_signals() -> Iterator[None]:
-    """Signals that would end this program at once interrupt it."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    before = {number: signal.signal(number, interrupt) for number in ENDS}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
 
 
 @contextmanager

@@ -90,6 +90,13 @@ def test_cells_are_scenarios_within_the_bounds() -> None:
     assert {len(one.links) for one in found} == {1, 2, 3, 4}
 
 
+def test_cells_may_all_have_so_many_paths() -> None:
+    found = cells.cells(1, 20, 8)
+    assert {len(one.links) for one in found} == {8}
+    assert found == cells.cells(1, 30, 8)[:20]
+    assert found[0].text.count("[path.") == 8 and Scenario.parse(found[0].text, "0.toml").title == found[0].title
+
+
 def test_shares_of_links_without_loss_and_jitter() -> None:
     links = [link for one in cells.cells(2, 800) for link in one.links]
     # About 2000 links: three standard deviations are 0.032 around a third and 0.034 around a half.
@@ -160,7 +167,7 @@ def test_the_difference_of_a_cell() -> None:
     assert one.retransmission_error_points == pytest.approx(1)
     assert one.retransmission_ratio == pytest.approx(1.5)
     assert (one.sim_runs, one.kernel_runs, one.late_runs) == (3, 5, 1)
-    assert one.command == "weft compare out/cells/000.toml --backend sim,kernel --seeds 0..12"
+    assert one.command == "weft compare out/cells/000.toml --backend sim,kernel --seeds 0..24"
     assert json.loads(json.dumps(one.record))["beyond"] == 0.22
 
 
@@ -312,8 +319,8 @@ def test_an_interrupted_sweep_goes_on(tmp_path: Path) -> None:
             raise Interrupted(0, len(plan.jobs), out)
         return part(plan, jobs, out, progress)
 
-    # The kernel's runs of all three cells are one round; the simulator's come after it: 3 · 5 of 3 · (5 + 12).
-    with pytest.raises(Interrupted, match=r"15 of 51 runs finished and kept in .*; the same command goes on"):
+    # The kernel's runs of all three cells are one round; the simulator's come after it: 3 · 5 of 3 · (5 + 24).
+    with pytest.raises(Interrupted, match=r"15 of 87 runs finished and kept in .*; the same command goes on"):
         fidelity.measure(request(tmp_path, 3), interrupted)
     rest = Fake()
     found = fidelity.measure(request(tmp_path, 3), rest)
@@ -370,7 +377,7 @@ def test_the_tables_say_it_first_and_fit(measured: fidelity.Measured) -> None:
     assert "too few cells" in text
     assert " met" not in text
     assert "all cells" in text
-    assert "4 cells of seed 7; 20 runs of the kernel, 48 of ours; 0 late runs left out" in text
+    assert "4 cells of seed 7; 20 runs of the kernel, 96 of ours; 0 late runs left out" in text
     assert "…" not in text
     assert max(map(len, text.splitlines())) <= 80
 

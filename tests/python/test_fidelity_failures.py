@@ -14,6 +14,7 @@ from weftway import fidelity
 from weftway._native import Scenario
 from weftway.backends import Row
 from weftway.fidelity import completion, failures
+from weftway.fidelity.held import Score
 from weftway.fidelity.runs import FIRST_RUNS, SIM_RUNS, Runs
 from weftway.job import Job
 
@@ -104,14 +105,14 @@ def test_a_cell_holds_near_the_median_or_within_the_range(
     ours: tuple[float, ...], theirs: tuple[float, ...], holds: bool
 ) -> None:
     one = judged(rows(*ours), rows(*theirs))
-    assert one.holds is holds
+    assert one.held.holds is holds
     assert one.not_judged == ""
     assert one.record["holds"] is holds
 
 
 def test_what_the_kernel_did_not_finish_is_not_judged() -> None:
     one = judged(rows(10, 10), rows(10, NEVER, NEVER))
-    assert not one.holds
+    assert not one.held.holds
     assert one.not_judged == "the kernel did not finish 2 of 3 runs"
     assert judged(rows(10), rows(10, 10)).not_judged == "2 runs of the kernel in time"
     assert judged([], [], "no TUN").not_judged == "no TUN"
@@ -119,11 +120,11 @@ def test_what_the_kernel_did_not_finish_is_not_judged() -> None:
 
 def test_a_run_that_the_kernel_did_not_finish_widens_no_range() -> None:
     theirs = rows(10, 10, 12, 12, NEVER)
-    assert judged(rows(13.1), theirs).holds  # within a tenth of 12, the median of all five
+    assert judged(rows(13.1), theirs).held.holds  # within a tenth of 12, the median of all five
     far = judged(rows(13.3), theirs)
-    assert not far.holds
+    assert not far.held.holds
     assert (far.kernel_s, far.kernel_high_s, far.kernel_cut_off) == (12, 12, 1)
-    assert not judged(rows(NEVER), theirs).holds
+    assert not judged(rows(NEVER), theirs).held.holds
 
 
 @pytest.mark.parametrize(
@@ -131,11 +132,11 @@ def test_a_run_that_the_kernel_did_not_finish_widens_no_range() -> None:
     [(40, 36, "met"), (40, 35, "missed"), (4, 4, "too few cells"), (10, 9, "met"), (10, 8, "missed")],
 )
 def test_nine_tenths_of_the_cells_have_to_hold(cells: int, held: int, verdict: str) -> None:
-    assert completion.Score(cells, held).verdict == verdict
+    assert Score(cells, held).verdict == verdict
 
 
 def request(folder: Path, count: int) -> fidelity.Request:
-    return fidelity.Request(count, 3, folder / "out", failures=True)
+    return fidelity.Request(count, 3, folder / "out", kind=fidelity.FAILURES)
 
 
 def test_the_kernel_runs_each_cell_equally_often(tmp_path: Path) -> None:
@@ -147,7 +148,7 @@ def test_the_kernel_runs_each_cell_equally_often(tmp_path: Path) -> None:
     fake = Fake(unsteady)
     found = fidelity.measure(request(tmp_path, 3), fake)
     assert (fake.count("kernel"), fake.count("sim")) == (3 * FIRST_RUNS, 3 * SIM_RUNS)
-    assert [one.holds for one in fidelity.judge(found.runs)] == [True] * 3
+    assert [one.held.holds for one in fidelity.judge(found.runs)] == [True] * 3
 
 
 def test_the_tables_name_what_does_not_hold(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ def test_a_cap_is_counted_in_a_file_that_the_next_program_reads(
 
     def send() -> tuple[str, dict[str, float]]:
         at = f"127.0.0.1:{port()}"
-        receiver = start("recv", "inbox", "--listen", at, "--identity", "me", "--no-sync")
+        receiver = start("recv", "inbox", "--once", "--listen", at, "--identity", "me", "--no-sync")
         (tmp_path / "inbox" / "file").unlink(missing_ok=True)
         sent = weft("send", "file", "--to", at, "--pair", line, *links, "--scheduler", "round-robin", "--json")
         assert (sent.returncode, ended(receiver)[0]) == (0, 0), sent.stderr

@@ -170,7 +170,7 @@ def test_the_pairing_line_need_not_be_on_the_command_line(
     start: Start, line: str, folder: Path, tmp_path: Path, where: str
 ) -> None:
     at = f"127.0.0.1:{port()}"
-    receiver = start("recv", "inbox", "--listen", at, "--identity", "me")
+    receiver = start("recv", "inbox", "--once", "--listen", at, "--identity", "me")
     words = ["send", "photos", "--to", at]
     if where == "environment":
         given, environment = "", os.environ | {"WEFT_PAIR": line}
@@ -189,13 +189,13 @@ def test_a_line_in_the_environment_is_of_no_use_to_an_end_that_listens(
 ) -> None:
     monkeypatch.setenv("WEFT_PAIR", line)
     at = f"127.0.0.1:{port()}"
-    receiver = start("recv", "inbox", "--listen", at, "--identity", "me")
+    receiver = start("recv", "inbox", "--once", "--listen", at, "--identity", "me")
     assert weft("send", folder, "--to", at).returncode == ended(receiver)[0] == 0
 
 
 def test_a_stranger_gets_one_line(weft: Weft, start: Start, line: str, folder: Path) -> None:
     at = f"127.0.0.1:{port()}"
-    start("recv", "inbox", "--listen", at, "--identity", "me")
+    start("recv", "inbox", "--once", "--listen", at, "--identity", "me")
     other = weft("pair", "--identity", "other").stdout.strip()
     wait_until((folder.parent / "inbox").exists)
     strange = weft("send", folder, "--to", at, "--pair", other)

@@ -2,6 +2,7 @@
 
 import http.client
 import http.server
+import json
 import signal
 import socket
 import subprocess
@@ -13,7 +14,8 @@ import pytest
 
 import machine
 from conftest import Weft
-from ends import BOTH, PATIENCE_S, Start, ended, port
+from ends import BOTH, PATIENCE_S, Start, ended, port, wait_until
+from weftway import transfer
 from weftway.scenario import HOME
 
 BODY = bytes(range(256)) * 4000
@@ -177,3 +179,56 @@ def test_the_how_to_works_over_emulated_links(tmp_path: Path) -> None:
     (printed,) = machine.follow(HOME / "docs/how-to/proxy.md", tmp_path)
     assert "connected to the relay at 10.0.1.2:4433" in printed
     assert "200 " in printed
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGHUP])
+def test_a_proxy_that_is_ended_gives_back_what_it_did_not_use_of_a_cap(
+    start: Start, line: str, website: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: signal.Signals
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    at, local = f"127.0.0.1:{port()}", free_tcp_port()
+    start("relay", "--listen", at, "--identity", "me", "--allow", "127.0.0.0/8")
+    path = ("--path", "127.0.0.1,cap=100MB/month")
+    proxy = start("proxy", "--to", at, "--pair", line, *path, "--listen", str(local))
+    until_told(proxy, "connected to the relay")
+    assert get(local, "127.0.0.1", website) == (200, BODY)
+
+    def counted() -> int:
+        return int(json.loads(transfer.usage_file().read_text())["127.0.0.1"]["month_bytes"])
+
+    # A sixteenth of the cap at a time.
+    assert counted() >= 6_250_000
+    proxy.send_signal(end)
+    status, _, said = ended(proxy)
+    assert (status, said) == (130, "weft: stopped carrying connections\n")
+    assert len(BODY) <= counted() < 2 * len(BODY)
+
+
+def test_a_connection_that_nobody_uses_is_kept_by_few_packets(start: Start, line: str, website: int) -> None:
+    at, local = f"127.0.0.1:{port()}", free_tcp_port()
+    start("relay", "--listen", at, "--identity", "me", "--allow", "127.0.0.0/8")
+    proxy = start("proxy", "--to", at, "--pair", line, *BOTH, "--listen", str(local), "--json")
+    assert proxy.stdout
+
+    def carried() -> int:
+        assert proxy.stdout
+        paths = json.loads(proxy.stdout.readline())["paths"]
+        return sum(path["carried"] for path in paths)
+
+    def longest_silence(seconds: int) -> int:
+        """So many snapshots, one a second, of which so many in a row tell of nothing new."""
+        longest = silent = 0
+        before = carried()
+        for _ in range(seconds):
+            now = carried()
+            silent = silent + 1 if now == before else 0
+            longest, before = max(longest, silent), now
+        return longest
+
+    # With something open each path says every two seconds that it is alive, and is answered.
+    until_told(proxy, "connected to the relay")
+    with socket.create_connection(("127.0.0.1", local)) as asked:
+        asked.sendall(f"CONNECT 127.0.0.1:{website} HTTP/1.1\r\n\r\n".encode())
+        assert asked.recv(1000).startswith(b"HTTP/1.1 200")
+        assert longest_silence(10) <= 4
+    wait_until(lambda: longest_silence(6) >= 6)

@@ -9,6 +9,7 @@ import pytest
 
 import machine
 import pages
+from ends import port
 from test_measured import LINUX, iperf
 from weftway.scenario import HOME
 
@@ -27,11 +28,14 @@ SMALLER = (
 """What is made smaller: how many runs, how much is sent, and nothing else."""
 
 ONE_MACHINE = (
-    (r"/weft pair && (.*) --listen 4433\b.*", r"/weft pair > line && \1 --listen 127.0.0.1:4433 & sleep 3"),
-    (r"--to \S+ --pair \S+", '--to 127.0.0.1:4433 --pair "$(cat line)"'),
+    (
+        r"/weft pair && (.*) --listen 4433\b.*",
+        r"/weft pair > line && \1 --once --listen 127.0.0.1:PORT & until [ -s line ]; do sleep 0.1; done",
+    ),
+    (r"--to \S+ --pair \S+", '--to 127.0.0.1:PORT --pair "$(cat line)"'),
     (r"--path wlan0 --path wwan0.*", "--path 127.0.0.1 --path 127.0.0.2; wait"),
 )
-"""What makes one machine of the two that a transfer is between."""
+"""What makes one machine of the two that a transfer is between; PORT is a free one."""
 
 BLOCKS = [fence for fence in pages.fences((HOME / "README.md").read_text()) if fence.kind == "sh"]
 
@@ -61,6 +65,7 @@ def _follow(block: pages.Fence, folder: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.delenv("XLA_FLAGS", raising=False)
     for pattern, small in SMALLER if _needs_links(block) else (*SMALLER, *ONE_MACHINE):
         text = re.sub(pattern, small, text, flags=re.MULTILINE)
+    text = text.replace("127.0.0.1:PORT", f"127.0.0.1:{port()}")
     return pages.output(pages.Fence(block.kind, "run", text, block.start, block.end), folder)
 
 

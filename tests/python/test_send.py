@@ -23,12 +23,12 @@ from weftway import doctor, identity, transfer
 
 def test_a_folder_arrives_and_both_ends_say_how(weft: Weft, start: Start, line: str, folder: Path) -> None:
     at = f"127.0.0.1:{port()}"
-    receiver = start("recv", "inbox", "--listen", at, "--identity", "me", "--json")
+    receiver = start("recv", "inbox", "--once", "--listen", at, "--identity", "me", "--json")
     sent = weft("send", folder, "--to", at, "--pair", line, *BOTH, "--scheduler", "min-rtt", "--json", "--qlog", "log")
     status, told, complaints = ended(receiver)
     assert (sent.returncode, status, complaints) == (0, 0, f"listening at {at}\n"), sent.stderr
     assert same(folder, folder.parent / "inbox" / "photos")
-    (mine,), (theirs,) = json.loads(sent.stdout), json.loads(told)
+    (mine,), theirs = json.loads(sent.stdout), json.loads(told)
     assert (mine["role"], mine["scheduler"], mine["cc"]) == ("send", "min-rtt", "cubic")
     assert mine["files"] == theirs["files"] == 3
     assert (mine["bytes"], mine["had_bytes"]) == (theirs["bytes"], theirs["had_bytes"]) == (3_000_005, 0)
@@ -39,7 +39,7 @@ def test_a_folder_arrives_and_both_ends_say_how(weft: Weft, start: Start, line: 
     records = (folder.parent / "log").read_text().split("\x1e")[1:]
     events = [json.loads(record).get("name") for record in records]
     assert events.count("quic:packet_sent") == sum(path["packets"] for path in mine["paths"])
-    again = start("recv", "inbox", "--listen", at, "--identity", "me")
+    again = start("recv", "inbox", "--once", "--listen", at, "--identity", "me")
     table = weft("send", folder, "--to", at, "--pair", line)
     assert ended(again)[0] == table.returncode == 0
     assert "3 files, 3.0 MB, verified; 3.0 MB were there" in table.stdout
@@ -64,7 +64,7 @@ def test_a_process_that_stands_still_for_a_while_goes_on(
     size, file, inbox = 60_000_000, tmp_path / "big", tmp_path / "inbox"
     file.write_bytes(random.Random(4).randbytes(size))
     at = f"127.0.0.1:{port()}"
-    receiver = start("recv", "inbox", "--listen", at, "--identity", "me", "--json")
+    receiver = start("recv", "inbox", "--once", "--listen", at, "--identity", "me", "--json")
     sender = start("send", file, "--to", at, "--pair", line, *BOTH, "--json")
     wait_until(lambda: partial(inbox) > 1_000_000)
     for pause in pauses:
@@ -79,24 +79,76 @@ def test_a_process_that_stands_still_for_a_while_goes_on(
     assert json.loads(told)[0]["sent_bytes"] == size
 
 
-def test_a_receiver_that_stays_takes_one_transfer_after_another(start: Start, line: str, tmp_path: Path) -> None:
+def test_a_receiver_takes_one_transfer_after_another(start: Start, line: str, tmp_path: Path) -> None:
     at = f"127.0.0.1:{port()}"
-    receiver = start("recv", "inbox", "--listen", at, "--identity", "me", "--stay", "--json")
+    receiver = start("recv", "inbox", "--listen", at, "--identity", "me", "--json")
+    assert receiver.stdout
     for number in range(3):
         (tmp_path / f"{number}.bin").write_bytes(random.Random(number).randbytes(200_000))
         status, _, complaints = ended(start("send", f"{number}.bin", "--to", at, "--pair", line, *BOTH))
         assert status == 0, complaints
+        # Its line comes when the transfer is over, and not only at the end.
+        assert json.loads(receiver.stdout.readline())["sent_bytes"] == 200_000
         assert (tmp_path / f"inbox/{number}.bin").read_bytes() == (tmp_path / f"{number}.bin").read_bytes()
+    wait_until((tmp_path / "inbox" / PARTIAL / "lock").exists)
     assert receiver.poll() is None, "it is still there"
     receiver.send_signal(signal.SIGINT)
     status, told, complaints = ended(receiver)
-    assert (status, told.count("sent_bytes")) == (130, 3)
-    assert "stopped listening" in complaints
+    assert (status, told) == (0, "")
+    again = f"listening for the next transfer at {at}\n"
+    assert complaints == f"listening at {at}\n{again * 3}stopped listening after 3 transfers\n"
+
+
+def test_a_receiver_goes_on_after_what_failed(
+    weft: Weft, start: Start, line: str, folder: Path, tmp_path: Path
+) -> None:
+    """A transfer of which a file has no place is not whole, and one that cannot begin is none."""
+    taken = tmp_path / "inbox" / "photos" / "ü"
+    taken.mkdir(parents=True)
+    at = f"127.0.0.1:{port()}"
+    receiver = start("recv", "inbox", "--listen", at, "--identity", "me")
+    assert receiver.stderr
+    assert receiver.stderr.readline() == f"listening at {at}\n"
+    assert weft("send", folder, "--to", at, "--pair", line).returncode == 23
+    assert receiver.stderr.readline().startswith("weft: photos/ü: the target has a directory of this name")
+    assert receiver.stderr.readline() == "weft: 1 entry did not arrive; all others did\n"
+    assert receiver.stderr.readline() == f"listening for the next transfer at {at}\n"
+    receiver.send_signal(signal.SIGINT)
+    assert (ended(receiver)[0], receiver.poll()) == (130, 130), "no transfer was whole"
+    receiver = start("recv", "inbox", "--listen", at, "--identity", "me")
+    taken.rmdir()
+    assert weft("send", folder, "--to", at, "--pair", line).returncode == 0
+    assert receiver.stderr
+    assert receiver.stderr.readline() == f"listening at {at}\n"
+    assert receiver.stderr.readline() == f"listening for the next transfer at {at}\n"
+    # Ctrl-C in the midst of a transfer says that it is not whole, though the one before it was.
+    (tmp_path / "big").write_bytes(random.Random(12).randbytes(200_000_000))
+    sender = start("send", "big", "--to", at, "--pair", line)
+    wait_until(lambda: partial(tmp_path / "inbox") > 0)
+    receiver.send_signal(signal.SIGINT)
+    status, _, complaints = ended(receiver)
+    assert status == 130
+    assert complaints == "weft: interrupted; what has arrived is kept: run the same command again to go on\n"
+    assert ended(sender)[0] == 1
+
+
+def test_a_receiver_that_cannot_listen_again_ends(weft: Weft, start: Start, line: str, tmp_path: Path) -> None:
+    """It says so once, and does not try without end."""
+    (tmp_path / "x").write_text("x")
+    at = f"127.0.0.1:{port()}"
+    receiver = start("recv", "inbox", "--listen", at, "--identity", "me")
+    wait_until((tmp_path / "inbox" / PARTIAL / "lock").exists)
+    shutil.move(tmp_path / "inbox", tmp_path / "moved")
+    (tmp_path / "inbox").write_text("a file where the folder was")
+    weft("send", "x", "--to", at, "--pair", line)
+    status, _, complaints = ended(receiver)
+    assert status == 1
+    assert complaints.endswith("inbox: this is there, and is no folder\n"), complaints
 
 
 def test_an_interrupt_when_all_is_there_is_not_lost(start: Start, line: str, tmp_path: Path) -> None:
     at = f"127.0.0.1:{port()}"
-    receiver = start("recv", "inbox", "--listen", at, "--identity", "me")
+    receiver = start("recv", "inbox", "--once", "--listen", at, "--identity", "me")
     (tmp_path / "x").write_text("x")
 
     def watch(progress: transfer.Progress) -> None:
@@ -122,7 +174,6 @@ REFUSED = {
     "send me --listen 1 --identity me --cc cubik": "cubic",
     "send me --listen 1 --identity x.json": "no identity",
     "recv d --from h --listen 1": "either listens or connects",
-    "recv d --from h --stay": "--stay listens: leave out --from",
 }
 
 
@@ -169,7 +220,7 @@ def test_files_that_do_not_fit_are_refused_before_data_flow(
 ) -> None:
     (tmp_path / "big").write_bytes(random.Random(6).randbytes(4_000_000))
     at = f"127.0.0.1:{port()}"
-    receiver = start("recv", small, "--listen", at, "--identity", "me")
+    receiver = start("recv", small, "--once", "--listen", at, "--identity", "me")
     sent = weft("send", "big", "--to", at, "--pair", line)
     status, _, complaints = ended(receiver)
     assert (sent.returncode, status) == (1, 1)
@@ -188,7 +239,7 @@ def test_a_full_disk_is_told_at_both_ends_and_what_is_there_is_kept(
     for number in range(1000):
         (many / f"{number:03}").write_text("x")
     at = f"127.0.0.1:{port()}"
-    receiver = start("recv", "small", "--listen", at, "--identity", "me")
+    receiver = start("recv", "small", "--once", "--listen", at, "--identity", "me")
     sent = weft("send", "many", "--to", at, "--pair", line)
     status, _, complaints = ended(receiver)
     assert (sent.returncode, status) == (1, 1)
@@ -201,7 +252,7 @@ def test_a_full_disk_is_told_at_both_ends_and_what_is_there_is_kept(
 
 def test_one_receiver_at_a_time_has_an_inbox(weft: Weft, start: Start, line: str, folder: Path) -> None:
     at = f"127.0.0.1:{port()}"
-    receiver = start("recv", "inbox", "--listen", at, "--identity", "me")
+    receiver = start("recv", "inbox", "--once", "--listen", at, "--identity", "me")
     wait_until((folder.parent / "inbox" / PARTIAL / "lock").exists)
     second = weft("recv", "inbox", "--listen", "127.0.0.1:0", "--identity", "me")
     assert (second.returncode, second.stdout) == (1, "")
@@ -210,7 +261,7 @@ def test_one_receiver_at_a_time_has_an_inbox(weft: Weft, start: Start, line: str
     # One that was killed holds nothing.
     receiver.kill()
     receiver.wait()
-    again = start("recv", "inbox", "--listen", at, "--identity", "me")
+    again = start("recv", "inbox", "--once", "--listen", at, "--identity", "me")
     assert weft("send", folder, "--to", at, "--pair", line).returncode == ended(again)[0] == 0
     assert same(folder, folder.parent / "inbox" / "photos")
 
@@ -221,17 +272,17 @@ def test_a_file_without_a_place_is_named_at_both_ends_and_the_rest_arrives(
     taken = folder.parent / "inbox" / "photos" / "ü"
     taken.mkdir(parents=True)
     at = f"127.0.0.1:{port()}"
-    receiver = start("recv", "inbox", "--listen", at, "--identity", "me", "--json")
+    receiver = start("recv", "inbox", "--once", "--listen", at, "--identity", "me", "--json")
     sent = weft("send", folder, "--to", at, "--pair", line, "--json")
     status, told, complaints = ended(receiver)
     assert (sent.returncode, status) == (23, 23)
     for text, report in ((complaints, told), (sent.stderr, sent.stdout)):
         assert "weft: photos/ü: the target has a directory of this name" in text.splitlines(), text
         assert text.endswith("weft: 1 entry did not arrive; all others did\n")
-        (found,) = json.loads(report)
+        found = json.loads(report.strip("[]\n"))
         assert (found["files"], [one["path"] for one in found["failed"]]) == (2, ["photos/ü"])
     taken.rmdir()
-    again = start("recv", "inbox", "--listen", at, "--identity", "me")
+    again = start("recv", "inbox", "--once", "--listen", at, "--identity", "me")
     assert weft("send", folder, "--to", at, "--pair", line).returncode == ended(again)[0] == 0
     assert same(folder, folder.parent / "inbox" / "photos")
 
@@ -241,10 +292,13 @@ def test_a_second_sender_is_told_that_the_receiver_is_busy(
 ) -> None:
     (tmp_path / "big").write_bytes(random.Random(8).randbytes(200_000_000))
     at = f"127.0.0.1:{port()}"
-    receiver = start("recv", "inbox", "--listen", at, "--identity", "me")
+    receiver = start("recv", "inbox", "--once", "--listen", at, "--identity", "me")
     first = start("send", "big", "--to", at, "--pair", line)
     wait_until(lambda: partial(tmp_path / "inbox") > 0)
+    # However fast the machine is, the first is not done before the second has asked.
+    first.send_signal(signal.SIGSTOP)
     second = weft("send", folder, "--to", at, "--pair", line)
+    first.send_signal(signal.SIGCONT)
     assert (second.returncode, second.stdout) == (1, "")
     assert second.stderr.startswith("weft: the other end is busy with another transfer"), second.stderr
     assert second.stderr.count("\n") == 1
@@ -260,7 +314,7 @@ def test_what_is_neither_file_nor_folder(weft: Weft, start: Start, line: str, fo
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr.endswith("pipe: this is a FIFO; weft send takes a file or a directory\n")
     at = f"127.0.0.1:{port()}"
-    receiver = start("recv", "inbox", "--listen", at, "--identity", "me")
+    receiver = start("recv", "inbox", "--once", "--listen", at, "--identity", "me")
     sent = weft("send", folder.parent / "latest", "--to", at, "--pair", line)
     assert (sent.returncode, ended(receiver)[0]) == (0, 0), sent.stderr
     assert sent.stderr == "skipped 2 FIFOs: latest/pipe, latest/queue\n"
@@ -296,7 +350,7 @@ def test_an_error_does_not_command_the_terminal(weft_here: Weft, tmp_path: Path)
 def test_another_scheduler_takes_over_while_data_are_under_way(start: Start, line: str, tmp_path: Path) -> None:
     (tmp_path / "big").write_bytes(random.Random(4).randbytes(100_000_000))
     at = f"127.0.0.1:{port()}"
-    start("recv", "inbox", "--listen", at, "--identity", "me")
+    start("recv", "inbox", "--once", "--listen", at, "--identity", "me")
     words = ("send", "big", "--to", at, "--pair", line, "--scheduler", "min-rtt", "--switch", "--json")
     with subprocess.Popen(
         [*machine.WEFT, *words],
@@ -396,7 +450,7 @@ def test_a_path_is_used_again_once_its_address_is_back(weft: Weft, line: str, tm
     (tmp_path / "big").write_bytes(random.Random(5).randbytes(40_000_000))
     send = f"{' '.join(machine.WEFT)} send big --to $WEFT_PEER --pair {line} --path 10.0.1.1 --path 10.0.2.1 --json"
     (tmp_path / "send.sh").write_text(ADDRESS.format(send=send))
-    server = f"{' '.join(machine.WEFT)} recv inbox --listen 4433 --identity me"
+    server = f"{' '.join(machine.WEFT)} recv inbox --once --listen 4433 --identity me"
     ran = weft("emulate", "links.toml", "--no-log", "--server", server, "--", "sh", "send.sh")
     assert ran.returncode == 0, ran.stderr
     assert (tmp_path / "big").read_bytes() == (tmp_path / "inbox" / "big").read_bytes()

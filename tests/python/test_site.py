@@ -1,13 +1,32 @@
 """The documentation as a site: it builds without a broken link, and its search finds what newcomers looked for."""
 
+import importlib.util
+import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 from browser import Browser, needs_browser
 from weftway.scenario import HOME
+
+RUSTDOC = Path(os.environ.get("CARGO_TARGET_DIR", HOME / "target")) / "doc"
+"""Where `./test` has made the reference of the crates before: it takes too long to be made here."""
+
+
+def _crates() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("crates", HOME / "site/crates.py")
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+CRATES = _crates()
 
 
 @pytest.fixture(scope="module")
@@ -15,6 +34,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pytest.importorskip("zensical", reason="the generator is not installed: pip install 'weftway[docs]'")
     folder = tmp_path_factory.mktemp("site")
     words = [str(HOME / "site/build.py"), "--work", str(folder / "work"), "--out", str(folder / "site")]
+    words += ["--no-rustdoc"] if CRATES.missing(RUSTDOC) else ["--rustdoc", str(RUSTDOC)]
     # A broken link or anchor ends the build.
     done = subprocess.run([sys.executable, *words], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -25,6 +45,49 @@ def test_every_page_is_there(site: Path) -> None:
     for page in (HOME / "docs").glob("**/*.md"):
         name = "index.html" if page.stem == "README" else f"{page.stem}.html"
         assert (site / page.relative_to(HOME / "docs").parent / name).is_file(), page
+
+
+def _targets(page: Path) -> list[Path]:
+    """The files to which the relative links of a page lead. A name that rustdoc could not resolve has colons."""
+    found = re.findall(r'(?:href|src)="(?!#|[^"]*:|[^"]*\$\{)([^"#?]+)', page.read_text())
+    return [page.parent / one for one in found]
+
+
+def test_the_reference_of_the_crates_is_in_the_site(site: Path) -> None:
+    page = site / "reference/rust.html"
+    fronts = [one for one in _targets(page) if one.parent.parent.name == "rust"]
+    if not fronts:
+        assert "This site has no reference of the crates" in page.read_text()
+        pytest.skip(f"no reference of the crates in {RUSTDOC}: `cargo doc --workspace --no-deps`")
+    folders = [file.parent for file in (HOME / "crates").glob("*/Cargo.toml")]
+    assert len(fronts) == len(folders) > 10
+    for front in fronts:
+        assert all(one.exists() for one in [front, *_targets(front)]), front
+    # A page of a crate, its source, and nothing of what else is in the folder.
+    assert (site / "reference/rust/weftway_sched/trait.Scheduler.html").is_file()
+    assert (site / "reference/rust/src/weftway_sched/lib.rs.html").is_file()
+    there = {one.name for one in (site / "reference/rust").iterdir() if one.is_dir()}
+    assert there == {*CRATES.SHARED, *CRATES.libraries().values()}
+
+
+def test_a_site_without_the_reference_of_the_crates_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    page = (HOME / "docs/reference/rust.md").read_text()
+    told = CRATES.led(page, CRATES.built())
+    assert "**This site has no reference of the crates**: `cargo` was not found when it was made" in told
+    assert CRATES.NAMED.findall(told) == CRATES.NAMED.findall(page)
+    whole = CRATES.led(page, tmp_path)
+    assert "no reference" not in whole and not CRATES.NAMED.findall(whole)
+    assert '<a href="rust/_native/index.html"><code>weftway-py</code></a>' in whole
+    for text in (told, whole):
+        assert "[Write a scheduler in Rust](../how-to/rust-scheduler.md)" in text
+
+
+def test_a_folder_without_the_reference_of_a_crate_is_refused(tmp_path: Path) -> None:
+    words = ["--work", str(tmp_path / "work"), "--out", str(tmp_path / "site"), "--rustdoc", str(tmp_path)]
+    done = subprocess.run([sys.executable, HOME / "site/build.py", *words], capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "has nothing of weftway_bench, weftway_cc" in done.stderr
 
 
 def test_nothing_is_loaded_from_elsewhere(site: Path) -> None:
@@ -73,7 +136,7 @@ QUESTIONS = {
     "own observation reward": "start/researcher.html",
     "torch network scheduler": "start/researcher.html",
     "methods seeds intervals": "how-to/figures.html",
-    "recv stay service": "how-to/send.html",
+    "recv listens for the next": "how-to/send.html",
     "notebook": "how-to/install.html",
     "latex table": "how-to/figures.html",
     "perfetto": "how-to/logs.html",

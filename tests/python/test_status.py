@@ -3,15 +3,11 @@
 import contextlib
 import json
 import os
-import pty
-import select
 import signal
 import socket
 import stat
 import subprocess
 import tempfile
-import termios
-import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +16,6 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-import machine
 from conftest import Weft
 from ends import BOTH, Start, port, wait_until
 from test_proxy import BODY, free_tcp_port, get, until_told, website
@@ -59,6 +54,7 @@ PROGRESS: dict[str, Any] = {
     "by_class": {"realtime": 1, "interactive": 0, "bulk": 2},
     "busiest": [{"target": "example.org:443", "class": "bulk", "up": 10, "down": 2_000_000}],
     "refusals": {"not_allowed": 4},
+    "drops": {"too_long": 2, "malformed": 1},
     "by_client": [],
     "paths": [PATH],
 }
@@ -135,6 +131,36 @@ def test_whoever_reads_the_socket_gets_lines_and_whoever_does_not_is_left(runtim
         one.close()
 
 
+def test_whoever_reads_may_ask_and_nonsense_is_not_heard(runtime: Path) -> None:
+    told = LocalSocket("proxy", lambda: {"links": "an hour"})
+    reader, rude = Reader(told.path), Reader(told.path)
+    assert told.requests() == [], "nobody has been let in yet"
+    told.tell(progress(notes=["first"]))
+    reader.ask({"scheduler": "ecf"})
+    rude._socket.sendall(b'nonsense\n[1]\n"word"\n' + b"[" * 3000 + b"\n" + b'{"scheduler": "late')
+    assert told.requests() == [{"scheduler": "ecf"}]
+    rude._socket.sendall(b'"}\n')
+    assert told.requests() == [{"scheduler": "late"}]
+    # A line without an end: nothing more is kept of it than of the longest request.
+    rude._socket.sendall(b"x" * 3 * local_socket.LONGEST_REQUEST)
+    assert [told.requests() for _ in range(3)] == [[], [], []]
+    reader.ask({"hour": True})
+    told.requests()
+    for note in ("second", "third"):
+        told.tell(progress(notes=[note]))
+    snapshot = reader.read()
+    assert snapshot and snapshot["notes"] == ["first", "second", "third"] and snapshot["hour"] == {"links": "an hour"}
+    told.tell(progress(notes=[]))
+    assert "hour" not in (reader.read() or {"hour": "again"}), "it was asked for once"
+    rude._socket.settimeout(10)
+    with pytest.raises((EOFError, ConnectionResetError)):
+        while True:
+            rude.read()
+    told.close()
+    for one in (reader, rude):
+        one.close()
+
+
 def test_what_a_killed_program_left_is_removed(runtime: Path) -> None:
     killed = LocalSocket("proxy")
     killed._listening.close()
@@ -199,7 +225,7 @@ def drawn(snapshot: dict[str, Any]) -> list[str]:
 def test_the_view_has_links_and_connections(clock: Callable[[float], None]) -> None:
     snapshot = Snapshots("proxy")(progress())
     assert snapshot
-    title, heads, link, flow_heads, flow, refused = drawn(snapshot)
+    title, heads, link, flow_heads, flow, refused, dropped = drawn(snapshot)
     assert title.startswith("weft proxy at 127.0.0.1:1080 (") and title.endswith(
         "relaying, 3 connections (1 realtime, 2 bulk)"
     )
@@ -208,6 +234,18 @@ def test_the_view_has_links_and_connections(clock: Callable[[float], None]) -> N
     assert flow_heads.split() == ["connection", "class", "sent", "received"]
     assert flow.split() == ["example.org:443", "bulk", "10", "B", "2.0", "MB"]
     assert refused == "refused: not_allowed 4"
+    assert dropped == "dropped: malformed 1, too_long 2"
+
+
+def test_the_view_says_where_a_packet_went_and_why(clock: Callable[[float], None]) -> None:
+    last = {"path": "wlan0", "scheduler_says": "wlan0 has the smallest srtt, 12 ms"}
+    snapshot = Snapshots("proxy")(progress(last_packet=last, scheduler="min-rtt"))
+    assert snapshot
+    shown = drawn(snapshot)
+    assert "relaying, scheduler min-rtt, 3 connections" in shown[0]
+    assert shown[3] == "a packet went over wlan0: wlan0 has the smallest srtt, 12 ms"
+    silent = drawn({**snapshot, "last_packet": {**last, "scheduler_says": None}})
+    assert silent[3] == "a packet went over wlan0: this scheduler gives no reasons"
 
 
 def test_the_last_minute_of_all_links_has_one_scale() -> None:
@@ -216,54 +254,6 @@ def test_the_last_minute_of_all_links_has_one_scale() -> None:
     assert top.sparklines([[0, 0, 4, 4, 8, 8]]) == ["▁▅█"]
     assert top.sparklines([[9, 6, 6], [3]]) == ["█▆", "▃"], "the oldest alone"
     assert len(top.sparklines([[1.0] * 60])[0]) == 30
-
-
-def test_on_a_terminal_it_is_shown_until_q_is_pressed(runtime: Path) -> None:
-    """A program that starts meanwhile is shown, and one that ends is not any more."""
-    master, slave = pty.openpty()
-    before = termios.tcgetattr(slave)
-    process = subprocess.Popen([*machine.WEFT, "top"], stdin=slave, stdout=slave, stderr=slave)
-    shown = ""
-
-    def until_shown(words: str) -> None:
-        nonlocal shown
-        shown = ""
-
-        def is_shown() -> bool:
-            nonlocal shown
-            if select.select([master], [], [], 0.05)[0]:
-                shown += os.read(master, 1 << 16).decode(errors="replace")
-            return words in shown
-
-        wait_until(is_shown)
-
-    try:
-        until_shown(top.NOTHING_RUNS)
-        snapshot = Snapshots("proxy")(progress())
-        assert snapshot
-        with contextlib.closing(LocalSocket("proxy")) as told:
-            is_seen = threading.Event()
-
-            def tell() -> None:
-                while not is_seen.wait(0.1):
-                    told.tell(snapshot)
-
-            thread = threading.Thread(target=tell)
-            thread.start()
-            try:
-                until_shown("wlan0")
-            finally:
-                is_seen.set()
-                thread.join()
-        until_shown(top.NOTHING_RUNS)
-        os.write(master, b"q")
-        wait_until(lambda: process.poll() is not None)
-        assert process.returncode == 0 and termios.tcgetattr(slave) == before
-    finally:
-        process.kill()
-        process.wait()
-        os.close(master)
-        os.close(slave)
 
 
 def asked(url: str) -> str:
@@ -275,6 +265,19 @@ def sample(text: str, name: str) -> float | None:
     """The value of a metric, with its labels; none if it is not told."""
     found = [line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(name + " ")]
     return float(found[0]) if found else None
+
+
+@contextlib.contextmanager
+def strange(proxy: int) -> Iterator[None]:
+    """A program with datagrams has sent what no proxy understands."""
+    with socket.create_connection(("127.0.0.1", proxy)) as asked:
+        asked.sendall(b"\5\1\0\5\3\0\1" + bytes(6))
+        answer = b""
+        while len(answer) < 12:
+            answer += asked.recv(12 - len(answer))
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as datagrams:
+            datagrams.sendto(b"?", ("127.0.0.1", int.from_bytes(answer[10:], "big")))
+            yield
 
 
 def test_a_proxy_and_a_relay_are_seen_while_they_run(
@@ -297,6 +300,8 @@ def test_a_proxy_and_a_relay_are_seen_while_they_run(
     wait_until(lambda: all(sample(asked(url), 'weft_refusals_total{reason="not_allowed"}') == 1 for url in urls))
     here_told, there_told = map(asked, urls)
     assert sample(here_told, "weft_connected") == 1
+    with strange(local):
+        wait_until(lambda: sample(asked(urls[0]), 'weft_dropped_total{reason="not_for_anyone"}') == 1)
     carried = [sample(here_told, f'weft_link_bytes_total{{link="127.0.0.{number}"}}') or 0 for number in (1, 2)]
     assert sum(carried) > len(BODY)
     assert (sample(there_told, 'weft_client_down_bytes_total{client="laptop"}') or 0) >= len(BODY)
@@ -307,6 +312,9 @@ def test_a_proxy_and_a_relay_are_seen_while_they_run(
 
     seen = {one["program"]: one for one in json.loads(weft("top", "--json").stdout)}
     assert {one["pid"] for one in seen.values()} == {relay.pid, proxy.pid}
+    assert (seen["proxy"]["drops"], seen["relay"]["drops"]) == ({"not_for_anyone": 1}, {})
+    packet = seen["proxy"]["last_packet"]
+    assert packet["path"] in BOTH and packet["path"] in packet["scheduler_says"], "a reason names links, not numbers"
     assert seen["proxy"]["refusals"] == {"not_allowed": 1} and len(seen["proxy"]["paths"]) == 2
     assert [client["name"] for client in seen["relay"]["by_client"]] == ["laptop"]
     assert not [secret for secret in secrets if secret in json.dumps(list(seen.values()))]

@@ -174,3 +174,19 @@ def test_one_run_of_a_kernel_tells_no_change() -> None:
         rows = [[{**row, "backend": backend} for row in some] for some in (before, now)]
         (found,) = changes(Study(rows[1], {}), Earlier("old", rows[0]))
         assert found.remark == word
+
+
+def test_results_of_a_path_are_no_settings_where_two_backends_ran() -> None:
+    """With few runs of two backends, a path's lost packets have as many values as there are backends."""
+    rows = [
+        {**row, "backend": backend, "path.lte.delay": delay, "path.lte.packets": 500 + at, "path.lte.lost": at}
+        for at, backend in enumerate(("sim", "kernel"))
+        for delay in ("10 ms", "20 ms")
+        for row in runs("cubic", a=[5000.0])
+    ]
+    told = ("path.lte.delay = 10 ms", "path.lte.delay = 20 ms")
+    assert Study(rows, {}).settings == [f"{key}, backend = {one}" for one in ("sim", "kernel") for key in told]
+    assert Study([row for row in rows if row["path.lte.delay"] == "10 ms"], {}).settings == [
+        "backend = sim",
+        "backend = kernel",
+    ]

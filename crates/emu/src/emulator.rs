@@ -24,6 +24,7 @@ use crate::pool::{self, Pool, Slot};
 use crate::priority::{self, Rests};
 use crate::record::Recorder;
 use crate::tun::Tun;
+use crate::watch::{Moment, Watch};
 use crate::{EmuError, ecn};
 
 /// Packets read from a device before others are looked after: about 50 µs of work.
@@ -112,13 +113,15 @@ pub struct Emulator {
 #[derive(Debug)]
 struct Worker {
     stop: Arc<AtomicBool>,
+    watch: Arc<Watch>,
     thread: Option<JoinHandle<(Vec<Port>, EmulatorReport)>>,
 }
 
 impl ReadyEmulator {
     /// Gets ready to drive `wires` between `ports`: when this returns, the thread is there and has its priority.
     pub fn new(ports: Vec<Port>, wires: &[Wire], recorder: Option<Recorder>) -> Result<Self, EmuError> {
-        let mut machine = Machine::new(wires, recorder);
+        let watch = Arc::new(Watch::default());
+        let mut machine = Machine::new(wires, recorder, watch.clone());
         let stop = Arc::new(AtomicBool::new(false));
         let asked = stop.clone();
         let (start, started) = channel();
@@ -134,7 +137,7 @@ impl ReadyEmulator {
             (ports, machine.report)
         });
         let thread = thread.map_err(EmuError::system("starting the emulator's thread"))?;
-        let worker = Worker { stop, thread: Some(thread) };
+        let worker = Worker { stop, watch, thread: Some(thread) };
         is_ready.recv().map_err(|_| thread_failed())?;
         Ok(Self { start, worker })
     }
@@ -152,6 +155,11 @@ impl Emulator {
     /// The clock that its links go by.
     pub fn clock(&self) -> Clock {
         self.clock
+    }
+
+    /// How its links stood when this was called before, if that is more than a moment ago.
+    pub fn links(&self) -> Moment {
+        self.worker.watch.ask()
     }
 
     /// Stops it: the devices, still open, and what there was.
@@ -192,6 +200,7 @@ struct Machine {
     /// That of the links, from when they are started.
     clock: Clock,
     recorder: Option<Recorder>,
+    watch: Arc<Watch>,
     report: EmulatorReport,
     packets: u64,
     /// How long it may wait awake.
@@ -201,13 +210,14 @@ struct Machine {
 }
 
 impl Machine {
-    fn new(wires: &[Wire], recorder: Option<Recorder>) -> Self {
+    fn new(wires: &[Wire], recorder: Option<Recorder>, watch: Arc<Watch>) -> Self {
         Self {
             links: wires.iter().map(|wire| Link::new(&wire.config, wire.seed)).collect(),
             to: wires.iter().map(|wire| wire.to).collect(),
             pool: Pool::new(),
             clock: Clock::new(),
             recorder,
+            watch,
             report: EmulatorReport::default(),
             packets: 0,
             saved: Span::ZERO,
@@ -236,6 +246,7 @@ impl Machine {
                 rests.rest(self.clock.now());
             }
             self.hand_over(ports);
+            self.watch.answer(&self.links, || self.clock.now());
             self.wait(fds);
             for (port, fd) in alive.iter().zip(&*fds) {
                 let ready = fd.revents().unwrap_or(PollFlags::empty());

@@ -77,6 +77,7 @@ pub mod steer;
 #[cfg(test)]
 mod testing;
 mod tun;
+mod watch;
 
 pub use clock::Clock;
 pub use commands::{Command, Exit, Running, spawn};
@@ -94,3 +95,4 @@ pub use probe::{Absence, Part, Probe, probe};
 pub use record::{Recorder, Recording, record};
 pub use session::{Finished, Order, Session};
 pub use tun::Tun;
+pub use watch::{LinkState, Moment};

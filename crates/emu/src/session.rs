@@ -9,6 +9,7 @@ use crate::emulator::Emulator;
 use crate::entry::Record;
 use crate::lab::MOST_SUBFLOWS;
 use crate::record::{Recording, record};
+use crate::watch::Moment;
 use crate::{EmuError, EmulatorReport, Lab, LabPlan, Namespace, Traffic, client_address, server_address};
 
 /// How long a server may take to open a socket before the client starts nevertheless.
@@ -35,6 +36,8 @@ pub struct Session {
     server: Option<Running>,
     emulator: Emulator,
     recording: Recording,
+    /// Of all links, by number.
+    names: Vec<String>,
     // Held until the end: the last descriptor of a namespace keeps it.
     _namespaces: [Namespace; 2],
 }
@@ -67,16 +70,28 @@ impl Session {
             wait_for(lab.server(), server, go_on)?;
         }
         let subjects = lab.subjects().to_vec();
+        let shared = (0..plan.shared.len()).map(|at| format!("shared link {}", at + 1));
+        let names = subjects.iter().map(|subject| subject.name.clone()).chain(shared).collect();
         let (recorder, recording) = record(Record { subjects, ..order.record })?;
         let running = lab.start(Some(recorder))?;
         let client = start(&running.client, &order.client, "client", paths)?;
         let namespaces = [running.client, running.server];
-        Ok(Self { client, server, emulator: running.emulator, recording, _namespaces: namespaces })
+        Ok(Self { client, server, emulator: running.emulator, recording, names, _namespaces: namespaces })
     }
 
     /// Waits at most so long for the client's command to end.
     pub fn wait(&mut self, timeout: Duration) -> Option<Exit> {
         self.client.wait(timeout)
+    }
+
+    /// The links' names, by number.
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// How the links stood when this was called before, if that is more than a moment ago.
+    pub fn links(&self) -> Moment {
+        self.emulator.links()
     }
 
     /// Ends what still runs; packets under way are given up.

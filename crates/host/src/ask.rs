@@ -140,7 +140,7 @@ fn set_wake<T: Transport + ?Sized>(transport: &mut T, at: Instant) {
 fn wait<T: Transport + ?Sized>(transport: &mut T) {
     let (wake, cx) = (transport.host().wake, transport.context());
     if cx.packet.is_some() {
-        if wake.is_never() && !cx.paths.iter().any(returns) {
+        if wake.is_never() && !transport.asks_again() && !cx.paths.iter().any(returns) {
             return fault(transport);
         }
         transport.host_mut().counts.waits += 1;

@@ -21,6 +21,11 @@ pub trait Transport {
     /// The scheduler waits: it is not asked again until something happens.
     fn pause(&mut self);
 
+    /// Whether the question comes again by itself, as with a host that asks at intervals: then a scheduler may always wait.
+    fn asks_again(&self) -> bool {
+        false
+    }
+
     /// Arms the timer that ends with [`weftway_path::Event::Wake`]; [`Host::woken`] says whether it is due. The time lies
     /// ahead. A host without timers does nothing, and offers no wake-ups.
     fn wake_at(&mut self, at: Instant) {

@@ -17,6 +17,8 @@ pub struct LinkConfig {
     pub delay: Span,
     /// Variation of the delay.
     pub jitter: Option<Jitter>,
+    /// How late the host at its end takes a packet up, on average: an exponential draw, of 64 bits for each packet, in order.
+    pub host_jitter: Span,
     /// Packets that vanish after serialisation.
     pub loss: Loss,
     /// Losses that the link itself repairs.

@@ -11,6 +11,7 @@ pub(crate) enum Component {
     Arq = 3,
     Redraw = 4,
     Trace = 5,
+    HostJitter = 6,
 }
 
 /// 2⁶⁴ / φ: the step of SplitMix64.

@@ -1,5 +1,5 @@
-//! Variation of the delay. Floats, because the distributions demand them; each value is rounded to
-//! whole nanoseconds (towards zero) before it is used.
+//! Variation of the delay, of the link and of the host at its end. Floats, because the distributions demand them; each
+//! value is rounded to whole nanoseconds (towards zero) before it is used.
 
 use rand_pcg::Pcg32;
 use weftway_path::{Instant, Span};
@@ -49,6 +49,26 @@ impl Jitters {
         };
         self.last = Some((value, departure));
         value
+    }
+}
+
+/// How late the host at the end of a link takes packets up.
+#[derive(Clone, Debug)]
+pub(crate) struct HostJitter {
+    mean: f64,
+    generator: Pcg32,
+}
+
+impl HostJitter {
+    /// Of this mean; none if that is zero.
+    pub(crate) fn new(mean: Span, seed: u64) -> Option<Self> {
+        let new = || Self { mean: nanos(mean), generator: generator(seed, Component::HostJitter) };
+        (mean > Span::ZERO).then(new)
+    }
+
+    /// That of the next packet, in nanoseconds: −mean · ln u, with u uniform in (0, 1].
+    pub(crate) fn draw(&mut self) -> u64 {
+        (-libm::log(unit(&mut self.generator)) * self.mean) as u64
     }
 }
 

@@ -5,7 +5,7 @@
 //! virtual time, an emulator with the clock on the wall. A packet passes, in this order,
 //!
 //! ```text
-//! queue limit → serialisation at the rate → loss → link-layer retransmission → delay and jitter
+//! queue limit → serialisation at the rate → loss → link-layer retransmission → delay and jitter → the host's jitter
 //! ```
 //!
 //! so a lost packet has used capacity, and delay takes no place in the queue.
@@ -32,7 +32,7 @@
 //! # Draws
 //!
 //! Every random component has its own PCG32 generator (XSH-RR, 64-bit state), so that adding one
-//! moves no other's draws. For component number `c` (loss 1, jitter 2, retransmission 3, redraw 4)
+//! moves no other's draws. For component number `c` (loss 1, jitter 2, retransmission 3, redraw 4, host jitter 6)
 //! of a link with seed `s` the initial state is `mix(s + c · 0x9E3779B97F4A7C15)`, where `mix` is the
 //! output function of SplitMix64, and the stream is `c`. Each component's page says what it draws
 //! and when; a draw with probability `p` succeeds when 32 fresh bits are below `p · 2³²`, rounded.

@@ -13,7 +13,7 @@ use weftway_path::{Bytes, Instant, Ring, Span};
 
 use crate::arq::Repairs;
 use crate::codel::{Codel, Held};
-use crate::jitter::Jitters;
+use crate::jitter::{HostJitter, Jitters};
 use crate::loss::Losses;
 use crate::timetable::Timetable;
 use crate::wire::Wire;
@@ -120,16 +120,24 @@ pub(crate) struct Noise {
     pub(crate) is_on: bool,
     pub(crate) losses: Losses,
     pub(crate) jitters: Option<Jitters>,
+    pub(crate) host_jitter: Option<HostJitter>,
     pub(crate) repairs: Option<Repairs>,
     /// Whether a packet that is delayed less overtakes others.
     pub(crate) reorders: bool,
+}
+
+impl Noise {
+    /// Notes whether there is something to draw, with this loss.
+    pub(crate) fn look(&mut self, loss: &Loss) {
+        self.is_on = self.jitters.is_some() || self.host_jitter.is_some() || *loss != Loss::None;
+    }
 }
 
 /// A packet whose last bit has not left yet, so far as is known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     pub(crate) departure: Instant,
-    /// Nanoseconds on top of the delay: jitter and retries.
+    /// Nanoseconds on top of the delay: jitter, retries, and the host's jitter.
     pub(crate) extra: i64,
     pub(crate) bytes: u32,
 }
@@ -227,9 +235,10 @@ impl<T: Copy> Link<T> {
             delay: config.delay,
             wire: Wire::new(&config.rate, Instant::ZERO),
             noise: Noise {
-                is_on: config.jitter.is_some() || config.loss != Loss::None,
+                is_on: false,
                 losses: Losses::new(&config.loss, seed),
                 jitters: config.jitter.map(|jitter| Jitters::new(jitter.distribution, seed)),
+                host_jitter: HostJitter::new(config.host_jitter, seed),
                 repairs: config.arq.map(|arq| Repairs::new(arq, seed)),
                 reorders: config.jitter.is_some_and(|jitter| jitter.reorder),
             },
@@ -243,6 +252,7 @@ impl<T: Copy> Link<T> {
             dequeue_at: Instant::NEVER,
             timetable,
         };
+        link.noise.look(&config.loss);
         link.settle(Instant::ZERO);
         link.plain.is_on = link.is_plain();
         link
@@ -440,6 +450,9 @@ impl<T: Copy> Link<T> {
     fn disturb(&mut self, departure: Instant) -> (i64, bool) {
         let mut extra = self.noise.jitters.as_mut().map_or(0, |jitters| jitters.draw(departure));
         let lost = self.noise.losses.take(self.serial, departure) && !self.repair(&mut extra);
+        if let Some(host_jitter) = &mut self.noise.host_jitter {
+            extra = extra.saturating_add_unsigned(host_jitter.draw());
+        }
         (extra, lost)
     }
 

@@ -95,12 +95,14 @@ fn changes() -> impl Strategy<Value = Vec<Change>> {
 fn config() -> impl Strategy<Value = LinkConfig> {
     let arq = Just(Arq { hides: 0.5, delay: ms(8), retry_loss: 0.3 });
     let ecn = prop_oneof![Just(Ecn::CoDel), Just(Ecn::Above(Limit::Packets(3)))];
-    let rare = (prop::option::of(arq), prop::option::of(ecn), changes(), prop::option::of(redraw()));
+    let host_jitter = prop_oneof![Just(Span::ZERO), Just(ms(3))];
+    let rare = (prop::option::of(arq), prop::option::of(ecn), changes(), prop::option::of(redraw()), host_jitter);
     (rate(), 0..100_u64, prop::option::of(jitter()), loss(), queue(), rare).prop_map(
-        |(rate, delay, jitter, loss, queue, (arq, ecn, changes, redraw))| LinkConfig {
+        |(rate, delay, jitter, loss, queue, (arq, ecn, changes, redraw, host_jitter))| LinkConfig {
             rate,
             delay: ms(delay),
             jitter,
+            host_jitter,
             loss,
             arq,
             queue,

@@ -60,7 +60,7 @@ impl Mux {
     }
 
     fn next_id(&mut self) -> Result<StreamId, OpenError> {
-        if self.opened >= self.may_open || !self.budget.take(slot(self.own.first_credit).get()) {
+        if self.opened >= self.may_open || !self.budget.take_slot(slot(self.own.first_credit).get()) {
             self.wants_open = true;
             return Err(OpenError::TooMany);
         }
@@ -197,7 +197,7 @@ impl Mux {
             return Err(DatagramError::TooLong(bytes.len()));
         }
         self.expire(now);
-        if self.room(class) < bytes.len() as u64 + COST {
+        if self.datagram_room() < bytes.len() as u64 + COST {
             return Err(DatagramError::Full);
         }
         if !self.outbox.has_more(class) {

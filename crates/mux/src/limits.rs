@@ -37,8 +37,8 @@ pub struct Limits {
     /// The memory for bytes of streams that have arrived and are not taken by the application.
     pub receive: Bytes,
     /// How many bytes may be written and not acknowledged. Until it is cut, each write takes some 60 bytes of memory beside
-    /// these. Class 0 may use all of it, each further class an eighth less, so that bulk never keeps an urgent stream from
-    /// writing.
+    /// these. An eighth is for datagrams. Streams of class 0 may use the rest, those of each further class an eighth less, so that
+    /// bulk never keeps an urgent stream from writing.
     pub send: Bytes,
     /// How many streams the peer may have open at once.
     pub streams: u64,
@@ -90,9 +90,14 @@ impl Limits {
         Ok(receive - Bytes::new(slots))
     }
 
-    /// How much of the memory to send streams and datagrams of `class` may use.
+    /// How much of the memory to send streams of `class` may use.
     pub(crate) fn send_share(&self, class: u8) -> u64 {
-        self.send.mul_div(8 - u64::from(class), 8).get()
+        self.send.mul_div(7 - u64::from(class), 8).get()
+    }
+
+    /// How much of it datagrams that wait may use, of all classes together.
+    pub(crate) fn datagram_share(&self) -> u64 {
+        self.send.mul_div(1, 8).get()
     }
 }
 

@@ -200,6 +200,12 @@ impl Mux {
         self.own.send_share(class).saturating_sub(self.send_memory())
     }
 
+    /// Datagrams have a part of the memory for themselves. What they have under way counts as that of streams does.
+    pub(crate) fn datagram_room(&self) -> u64 {
+        let share = self.own.datagram_share().saturating_sub(self.outbox.memory());
+        share.min(self.own.send.get().saturating_sub(self.send_memory()))
+    }
+
     /// Memory is free again: writers that wait for it go on, in their order.
     pub(crate) fn wake_writers(&mut self) {
         for class in 0..CLASSES {

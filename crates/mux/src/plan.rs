@@ -60,11 +60,7 @@ impl Mux {
     pub(crate) fn plan(&self, most: usize) -> Plan {
         let most = most.min(LARGEST_RECORD);
         let mut plan = Plan::default();
-        // Where nothing is under way the next record cannot wait for one that arrives.
-        let outstanding = match self.records.gaps() {
-            0 => 0,
-            gaps => gaps + self.again,
-        };
+        let outstanding = self.outstanding();
         if outstanding < MOST_FRAMES - LARGEST_RECORD {
             self.plan_control(most, &mut plan);
         }
@@ -72,6 +68,25 @@ impl Mux {
             self.plan_parts(most, &mut plan);
         }
         plan
+    }
+
+    /// Plans a record of nothing but datagrams of class 0, if they are next.
+    pub(crate) fn plan_urgent(&self, most: usize) -> Plan {
+        let mut plan = Plan::default();
+        let is_next = self.outbox.has_more(0) && self.cutter.parties().next().is_some_and(|(class, _)| class == 0);
+        if is_next && self.outstanding() < MOST_FRAMES - LARGEST_RECORD - CONTROL_FRAMES {
+            self.plan_datagrams(0, most.min(LARGEST_RECORD), &mut plan);
+        }
+        plan
+    }
+
+    /// How many frames are under way that may become gaps in what arrives. Where nothing is under way the next record cannot
+    /// wait for one that arrives.
+    fn outstanding(&self) -> usize {
+        match self.records.gaps() {
+            0 => 0,
+            gaps => gaps + self.again,
+        }
     }
 
     fn plan_control(&self, most: usize, plan: &mut Plan) {
@@ -109,15 +124,7 @@ impl Mux {
                     self.streams.get(&id).is_none_or(|stream| self.plan_stream(class, id, stream, room, plan))
                 }
                 Party::Datagrams => {
-                    let (count, bytes, first) = self.outbox.fitting(class, room);
-                    if let Some(first) = first {
-                        let deadline = Some(first.deadline).filter(|deadline| !deadline.is_never());
-                        let message = self.message(class, first.written, deadline, first.bytes.len());
-                        plan.message.get_or_insert(Some(message));
-                        plan.parts.push(Part::Datagrams { class, count });
-                        plan.frames += count;
-                        plan.bytes += bytes;
-                    }
+                    self.plan_datagrams(class, room, plan);
                     // One that is too long for this record is in nobody's way.
                     true
                 }
@@ -126,6 +133,19 @@ impl Mux {
             if !fits && plan.bytes > 0 {
                 return;
             }
+        }
+    }
+
+    /// Plans as many datagrams of `class` as fit into `room`.
+    fn plan_datagrams(&self, class: u8, room: usize, plan: &mut Plan) {
+        let (count, bytes, first) = self.outbox.fitting(class, room);
+        if let Some(first) = first {
+            let deadline = Some(first.deadline).filter(|deadline| !deadline.is_never());
+            let message = self.message(class, first.written, deadline, first.bytes.len());
+            plan.message.get_or_insert(Some(message));
+            plan.parts.push(Part::Datagrams { class, count });
+            plan.frames += count;
+            plan.bytes += bytes;
         }
     }
 

@@ -40,12 +40,30 @@ impl Mux {
     pub fn cut(&mut self, now: Instant, most_bytes: usize) -> Option<Record> {
         self.expire(now);
         let plan = self.plan(most_bytes);
+        self.cut_as_planned(&plan)
+    }
+
+    /// How many bytes [`Mux::cut_urgent`] would cut; 0 if no datagram of class 0 is next.
+    pub fn peek_urgent(&mut self, now: Instant, most_bytes: usize) -> usize {
+        self.expire(now);
+        self.plan_urgent(most_bytes).bytes
+    }
+
+    /// Cuts a record of datagrams of class 0 alone, where one is next: what is sent before everything else, and perhaps twice,
+    /// takes nothing along.
+    pub fn cut_urgent(&mut self, now: Instant, most_bytes: usize) -> Option<Record> {
+        self.expire(now);
+        let plan = self.plan_urgent(most_bytes);
+        self.cut_as_planned(&plan)
+    }
+
+    fn cut_as_planned(&mut self, plan: &Plan) -> Option<Record> {
         if plan.bytes == 0 {
             return None;
         }
         let place = self.records.next();
         let mut payload = Vec::with_capacity(plan.bytes);
-        let frames = plan.frames + self.put_control(&plan, &mut payload);
+        let frames = plan.frames + self.put_control(plan, &mut payload);
         let mut datagrams_until = Instant::ZERO;
         for part in &plan.parts {
             match *part {

@@ -9,7 +9,7 @@ mod flows;
 use weftway_cc::{Flavour, Setup};
 use weftway_host::sending::{Groups, Policy, Terms};
 use weftway_link::{Link, LinkConfig};
-use weftway_path::{Bytes, Instant, PathId, Role};
+use weftway_path::{Bytes, Instant, PathId, Role, Span};
 use weftway_scenario::config::{Bottlenecks, PathConfig, PathManager, SimConfig, Transport};
 use weftway_scenario::stack::LossRecovery;
 use weftway_scenario::{mix, path_seeds, shared_seed};
@@ -30,6 +30,8 @@ pub struct Route {
 /// The links of a run. The shared ones come first.
 pub struct Links<T> {
     seed: u64,
+    /// How late a host takes a packet up, on average.
+    host_jitter: Span,
     /// The links, by number.
     pub links: Vec<Link<T>>,
     /// Where what leaves a link goes on, if not to an end: from a path's own link to a shared one.
@@ -40,30 +42,35 @@ pub struct Links<T> {
 impl<T: Copy> Links<T> {
     /// The shared links of `config`.
     pub fn new(config: &SimConfig, seed: u64) -> Self {
+        let host_jitter = config.transport.host_jitter;
         let links = config.shared.iter().enumerate();
-        let links: Vec<_> =
-            links.map(|(at, link)| new_link(link, config.transport.ecn, shared_seed(seed, at))).collect();
-        Self { seed, shared: links.len(), onward: vec![None; links.len()], links }
+        let new = |(at, link)| new_link(link, config.transport.ecn, host_jitter, shared_seed(seed, at));
+        let links: Vec<_> = links.map(new).collect();
+        Self { seed, host_jitter, shared: links.len(), onward: vec![None; links.len()], links }
     }
 
     /// Adds the links of a path of connection `conn`, whose packets are ECN-capable or not.
     pub fn add(&mut self, conn: u8, path: &PathConfig, ecn: bool) -> Route {
         let (data_seed, acks_seed) = path_seeds(self.seed, conn, &path.name);
         let data = self.links.len();
-        self.links.push(new_link(&path.data, ecn, data_seed));
-        self.links.push(new_link(&path.acks, ecn, acks_seed));
         let via = path.via.filter(|&via| via < self.shared);
+        // Only the last link before an end leads to a host.
+        let host_jitter = if via.is_some() { Span::ZERO } else { self.host_jitter };
+        self.links.push(new_link(&path.data, ecn, host_jitter, data_seed));
+        self.links.push(new_link(&path.acks, ecn, self.host_jitter, acks_seed));
         self.onward.extend([via, None]);
         Route { data, acks: data + 1, via }
     }
 }
 
-/// A link; one that marks drops instead where packets are not ECN-capable (RFC 3168 §5).
-fn new_link<T: Copy>(config: &LinkConfig, ecn: bool, seed: u64) -> Link<T> {
-    if ecn || config.ecn.is_none() {
+/// A link whose packets a host takes up so late; one that marks drops instead where packets are not ECN-capable
+/// (RFC 3168 §5).
+fn new_link<T: Copy>(config: &LinkConfig, ecn: bool, host_jitter: Span, seed: u64) -> Link<T> {
+    if host_jitter == config.host_jitter && (ecn || config.ecn.is_none()) {
         return Link::new(config, seed);
     }
-    Link::new(&LinkConfig { ecn: None, ..config.clone() }, seed)
+    let marks = config.ecn.filter(|_| ecn);
+    Link::new(&LinkConfig { ecn: marks, host_jitter, ..config.clone() }, seed)
 }
 
 /// What a sender's device holds: what waits on the path's own link, in payload of packets with so many bytes of `headers`.

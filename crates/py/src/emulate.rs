@@ -61,6 +61,24 @@ impl Emulation {
         py.detach(|| self.lock().as_mut().and_then(|session| session.wait(patience)).map(Exit::code))
     }
 
+    /// How the links stand, or stood when this was called before, as JSON: none before the first answer.
+    fn links(&self) -> String {
+        let session = self.lock();
+        let moment = session.as_ref().map(Session::links).unwrap_or_default();
+        let names = session.as_ref().map_or(&[][..], Session::names);
+        let links = names.iter().zip(&moment.links).map(|(name, link)| {
+            json!({
+                "link": name,
+                "delivered_bytes": link.counts.delivered_bytes.get(),
+                "lost": link.counts.lost,
+                "dropped": link.counts.dropped_queue + link.counts.dropped_down,
+                "waiting": link.waiting,
+                "waiting_bytes": link.waiting_bytes.get(),
+            })
+        });
+        json!({ "at_s": moment.at.as_nanos() as f64 / 1e9, "links": links.collect::<Vec<_>>() }).to_string()
+    }
+
     /// Ends what still runs: what happened, as JSON.
     fn finish(&self, py: Python<'_>) -> PyResult<String> {
         let session = self.lock().take();

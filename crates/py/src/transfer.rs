@@ -8,11 +8,11 @@ use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use weftway_quic::udp::Local;
 use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
-use weftway_relay::{Classes, DEADLINE, FIRST_BYTES, Policy, Target, Transport};
+use weftway_relay::{Classes, DEADLINE, Dscp, FIRST_BYTES, Policy, Target, Transport};
 use weftway_transfer::manifest::ManifestError;
 use weftway_transfer::{
-    ClientRules, Failure, Link, LinkTerms, Options, OtherEnd, Progress, Report, doctor, live, proxy, receive, relay,
-    send,
+    ClientRules, Failure, Link, LinkTerms, Options, OtherEnd, Progress, Report, State, doctor, live, proxy, receive,
+    relay, send,
 };
 
 use crate::errors::Error;
@@ -55,8 +55,8 @@ pub fn without_name(identity: &str, name: &str) -> Result<String, Error> {
     Ok(identity.store())
 }
 
-/// Sends `path`, or receives into it: what came of it, as JSON, and whether an interrupt came when all was there. `pairing` is the
-/// line of the end at one of `addresses`, or `identity` the file of this one, which listens at the first of them. `watch` is called
+/// Sends `path`, or receives into it: what came of it, as JSON, and whether there was an interrupt. It came when all was there, or
+/// the ends had met and nothing has come of it; one that came before is raised. `pairing` is the line of the end at one of `addresses`, or `identity` the file of this one, which listens at the first of them. `watch` is called
 /// with JSON ten times a second; the names that it returns are those of schedulers that take over. In the file `usage` it is
 /// counted what links with a cap carry.
 #[pyfunction]
@@ -80,15 +80,16 @@ pub fn transfer(
     checksum: bool,
     sync: bool,
     usage: Option<PathBuf>,
-) -> PyResult<(String, bool)> {
+) -> PyResult<(Option<String>, bool)> {
     let other = other_end(addresses, pairing, identity)?;
     let (paths, terms) = read_links(&paths)?;
     let (chosen, switches) = channel();
     let switch = Some(switches);
     let options = Options { paths, terms, usage, scheduler, cc, switch, qlog, checksum, sync, ..Options::new(other) };
-    let mut stopped = Ok(());
+    let (mut stopped, mut begun) = (Ok(()), false);
     let result = py.detach(|| {
         let mut tell = |progress: &Progress| {
+            begun |= progress.state != State::Listening;
             if stopped.is_ok() {
                 stopped = Python::attach(|py| told(py, &watch, progress, &chosen));
             }
@@ -97,16 +98,21 @@ pub fn transfer(
         if role == "send" { send(&path, options, &mut tell) } else { receive(&path, options, &mut tell) }
     });
     match (stopped, result) {
-        (Ok(()), Ok(report)) => Ok((json(&report), false)),
-        (Err(error), Ok(report)) if error.is_instance_of::<PyKeyboardInterrupt>(py) => Ok((json(&report), true)),
-        (Err(error), _) => Err(error),
+        (Ok(()), Ok(report)) => Ok((Some(json(&report)), false)),
         (Ok(()), Err(failure)) => Err(Error::from(failure).into()),
+        (Err(error), result) if error.is_instance_of::<PyKeyboardInterrupt>(py) => match result {
+            Ok(report) => Ok((Some(json(&report)), true)),
+            Err(_) if begun => Ok((None, true)),
+            Err(_) => Err(error),
+        },
+        (Err(error), _) => Err(error),
     }
 }
 
 /// Carries the connections of local programs to a relay at one of `addresses`, until it is stopped: `ports` are where they
 /// connect to. Or relays, with the identity of `identity`: `allow` are networks that clients may reach though they are
-/// private. `watch` is called with JSON ten times a second. Where it returns a text, the identity has become that.
+/// private. `watch` is called with JSON ten times a second. Where it returns a text, the identity has become that; the names beside
+/// it are those of schedulers that take over.
 /// In the file `usage` it is counted what links with a cap carry. `classes` is the text of a file of rules. `clients` say how
 /// much each client may have. Tunnels that ask the relay for names ask the server at `names`, or that of the system.
 #[pyfunction]
@@ -139,13 +145,14 @@ pub fn relay_connections(
     let rules = ClientRules::parse(&clients).map_err(|why| PyErr::from(Error::Vector(why)))?;
     let connects = matches!(other, OtherEnd::Connect { .. });
     let (paths, terms) = read_links(&paths)?;
-    let (became, identities) = channel();
-    let options = Options { paths, terms, usage, scheduler, cc, identities: Some(identities), ..Options::new(other) };
+    let ((became, identities), (chosen, switches)) = (channel(), channel());
+    let (identities, switch) = (Some(identities), Some(switches));
+    let options = Options { paths, terms, usage, scheduler, cc, identities, switch, ..Options::new(other) };
     let mut stopped = Ok(());
     let result = py.detach(|| {
         let mut tell = |progress: &Progress| {
             if stopped.is_ok() {
-                stopped = Python::attach(|py| relaying(py, &watch, progress, &became));
+                stopped = Python::attach(|py| relaying(py, &watch, progress, &became, &chosen));
             }
             stopped.is_ok()
         };
@@ -165,19 +172,25 @@ pub fn check_classes(rules: &str) -> PyResult<()> {
 }
 
 /// Which rule decides for a flow to `target`, and what it is then, as JSON. `rules` is the text of a file of rules; a target
-/// is HOST:PORT, of datagrams udp:HOST:PORT.
+/// is HOST:PORT, of datagrams udp:HOST:PORT; `mark` is how the program marks its packets (DSCP).
 #[pyfunction]
-pub fn decide_class(rules: Option<&str>, target: &str) -> PyResult<String> {
+pub fn decide_class(rules: Option<&str>, target: &str, mark: Option<&str>) -> PyResult<String> {
     let classes = read_classes(rules)?;
     let (transport, place) = match target.strip_prefix("udp:") {
         Some(place) => (Transport::Udp, place),
         None => (Transport::Tcp, target),
     };
     let place: Target = place.parse().map_err(|error| PyErr::from(Error::Vector(format!("{target}: {error}"))))?;
-    let rule = classes.decide(transport, &place);
+    let none = Ok(Dscp::NONE);
+    let mark = mark.map_or(none, str::parse).map_err(|()| {
+        let text = mark.unwrap_or_default();
+        PyErr::from(Error::Vector(format!("dscp={text}: a mark is EF, CS5, AF41 and such, or a number from 0 to 63")))
+    })?;
+    let rule = classes.decide(transport, &place, mark);
     Ok(serde_json::json!({
         "target": place.to_string(),
         "transport": transport.to_string(),
+        "mark": (mark != Dscp::NONE).then(|| mark.to_string()),
         "rule": rule.name,
         "class": rule.class.name(),
         "first_bytes": FIRST_BYTES,
@@ -256,7 +269,8 @@ fn json(report: &Report) -> String {
     serde_json::json!(report).to_string()
 }
 
-fn told(py: Python<'_>, watch: &Py<PyAny>, progress: &Progress, switch: &Sender<String>) -> PyResult<()> {
+/// Tells the user how far it is, and passes on the schedulers that are to take over.
+pub fn told(py: Python<'_>, watch: &Py<PyAny>, progress: &Progress, switch: &Sender<String>) -> PyResult<()> {
     for name in answer::<Vec<String>>(py, watch, progress)? {
         // A receiver schedules nothing.
         let _ = switch.send(name);
@@ -264,20 +278,26 @@ fn told(py: Python<'_>, watch: &Py<PyAny>, progress: &Progress, switch: &Sender<
     Ok(())
 }
 
-fn relaying(py: Python<'_>, watch: &Py<PyAny>, progress: &Progress, became: &Sender<Identity>) -> PyResult<()> {
-    if let Some(text) = answer::<Option<String>>(py, watch, progress)? {
+fn relaying(
+    py: Python<'_>,
+    watch: &Py<PyAny>,
+    progress: &Progress,
+    became: &Sender<Identity>,
+    switch: &Sender<String>,
+) -> PyResult<()> {
+    let (identity, schedulers) = answer::<(Option<String>, Vec<String>)>(py, watch, progress)?;
+    if let Some(text) = identity {
         // An end that connects has none.
         let _ = became.send(load(&text)?);
+    }
+    for name in schedulers {
+        let _ = switch.send(name);
     }
     Ok(())
 }
 
 /// What the user says to how far it is.
-pub fn answer<A: for<'py> FromPyObjectOwned<'py>>(
-    py: Python<'_>,
-    watch: &Py<PyAny>,
-    progress: &Progress,
-) -> PyResult<A> {
+fn answer<A: for<'py> FromPyObjectOwned<'py>>(py: Python<'_>, watch: &Py<PyAny>, progress: &Progress) -> PyResult<A> {
     py.check_signals()?;
     let answer = watch.call1(py, (serde_json::json!(progress).to_string(),))?;
     answer.extract(py).map_err(Into::into)

@@ -10,3 +10,4 @@ mod policy;
 mod stalls;
 mod starved;
 mod virtual_time;
+mod voice;

@@ -10,6 +10,7 @@ use std::ops::RangeInclusive;
 use ipnet::IpNet;
 use weftway_mux::{Mux, StreamError, StreamId};
 
+use crate::dscp::Dscp;
 use crate::target::{Host, Purpose, Target};
 
 /// So many bytes of a flow of bulk, in each direction, go as interactive: a page, the answer to a question.
@@ -132,15 +133,18 @@ pub struct Rule {
     pub hosts: Vec<Hosts>,
     /// To one of these ports.
     pub ports: Vec<RangeInclusive<u16>>,
+    /// Marked so by the program, as far as that can be seen.
+    pub marks: Vec<RangeInclusive<Dscp>>,
     /// What they are.
     pub class: Class,
 }
 
 impl Rule {
-    fn is_for(&self, transport: Transport, target: &Target) -> bool {
+    fn is_for(&self, transport: Transport, target: &Target, mark: Dscp) -> bool {
         self.transport.is_none_or(|only| only == transport)
             && (self.hosts.is_empty() || self.hosts.iter().any(|hosts| hosts.have(&target.host)))
             && (self.ports.is_empty() || self.ports.iter().any(|ports| ports.contains(&target.port)))
+            && (self.marks.is_empty() || self.marks.iter().any(|marks| marks.contains(&mark)))
     }
 }
 
@@ -159,9 +163,19 @@ impl Default for Classes {
 }
 
 impl Classes {
-    /// `rules`, and behind them those that hold without any: SSH and DNS are interactive, UDP is realtime, and all else is
-    /// bulk.
+    /// `rules`, and behind them those that hold without any: what a program has marked is what it says, as `ssh` says of a shell and
+    /// of `scp`; SSH and DNS are interactive, UDP is realtime, and all else is bulk.
     pub fn new(mut rules: Vec<Rule>) -> Self {
+        let marked = |name: &str, transport, marks: &[RangeInclusive<Dscp>], class| Rule {
+            name: name.to_owned(),
+            transport,
+            marks: marks.to_vec(),
+            class,
+            ..Rule::default()
+        };
+        rules.push(marked("marked CS1 or LE", None, &Dscp::LOW, Class::Bulk));
+        rules.push(marked("marked EF, VA or CS4 to CS7", Some(Transport::Udp), &Dscp::URGENT, Class::Realtime));
+        rules.push(marked("marked EF, VA or CS4 to CS7", Some(Transport::Tcp), &Dscp::URGENT, Class::Interactive));
         rules.push(Rule {
             name: "SSH and DNS".to_owned(),
             ports: vec![22..=22, 53..=53],
@@ -178,17 +192,17 @@ impl Classes {
     }
 
     /// The class of what a stream is for. One for datagrams carries next to nothing: they have classes of their own.
-    pub fn of(&self, purpose: &Purpose) -> Class {
+    pub fn of(&self, purpose: &Purpose, mark: Dscp) -> Class {
         match purpose {
-            Purpose::Connection(target) => self.decide(Transport::Tcp, target).class,
+            Purpose::Connection(target) => self.decide(Transport::Tcp, target, mark).class,
             Purpose::NamesByTcp => Class::Interactive,
             Purpose::Datagrams | Purpose::Echo | Purpose::Names => Class::Realtime,
         }
     }
 
-    /// The rule that decides for a flow.
-    pub fn decide(&self, transport: Transport, target: &Target) -> &Rule {
-        self.rules.iter().find(|rule| rule.is_for(transport, target)).unwrap_or(&self.rest)
+    /// The rule that decides for a flow whose program has set `mark`, as far as that can be seen.
+    pub fn decide(&self, transport: Transport, target: &Target, mark: Dscp) -> &Rule {
+        self.rules.iter().find(|rule| rule.is_for(transport, target, mark)).unwrap_or(&self.rest)
     }
 }
 
@@ -197,8 +211,33 @@ mod tests {
     use super::*;
 
     fn decided(classes: &Classes, transport: Transport, target: &str) -> (String, Class) {
-        let rule = classes.decide(transport, &target.parse().unwrap());
+        decided_marked(classes, transport, target, "CS0")
+    }
+
+    fn decided_marked(classes: &Classes, transport: Transport, target: &str, mark: &str) -> (String, Class) {
+        let rule = classes.decide(transport, &target.parse().unwrap(), mark.parse().unwrap());
         (rule.name.clone(), rule.class)
+    }
+
+    #[test]
+    fn a_mark_says_more_than_a_port() {
+        let rules = Classes::default();
+        for (transport, target, mark, class) in [
+            (Transport::Tcp, "192.0.2.1:22", "CS1", Class::Bulk),
+            (Transport::Tcp, "192.0.2.1:22", "AF21", Class::Interactive),
+            (Transport::Tcp, "192.0.2.1:443", "EF", Class::Interactive),
+            (Transport::Udp, "192.0.2.1:53", "EF", Class::Realtime),
+            (Transport::Udp, "192.0.2.1:443", "LE", Class::Bulk),
+            (Transport::Tcp, "192.0.2.1:443", "CS5", Class::Interactive),
+            (Transport::Tcp, "192.0.2.1:443", "CS3", Class::Bulk),
+        ] {
+            assert_eq!(decided_marked(&rules, transport, target, mark).1, class, "{target} {mark}");
+        }
+        // A rule of a file comes first.
+        let marks = vec!["CS1".parse().unwrap()..="CS1".parse().unwrap()];
+        let own = Classes::new(vec![Rule { name: "own".into(), marks, class: Class::Interactive, ..Rule::default() }]);
+        assert_eq!(decided_marked(&own, Transport::Udp, "192.0.2.1:443", "CS1").0, "own");
+        assert_eq!(decided(&own, Transport::Udp, "192.0.2.1:443").0, "UDP");
     }
 
     #[test]

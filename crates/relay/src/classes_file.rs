@@ -6,6 +6,7 @@
 //! transport = "udp"
 //! host      = ["*.call.example", "192.0.2.0/24"]
 //! port      = [443, "3478-3481"]
+//! dscp      = ["EF", "CS4-CS7"]
 //! class     = "realtime"
 //! ```
 
@@ -17,6 +18,7 @@ use serde::{Deserialize, Deserializer};
 use weftway_path::spec::nearest;
 
 use crate::classes::{CLASSES, Class, Classes, Hosts, Rule, Transport};
+use crate::dscp::Dscp;
 
 /// A file of rules makes no sense: where, why, and what would.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -41,6 +43,8 @@ struct Table {
     host: OneOrMore<Hosts>,
     #[serde(default)]
     port: OneOrMore<Ports>,
+    #[serde(default)]
+    dscp: OneOrMore<Marks>,
     class: Class,
 }
 
@@ -53,6 +57,7 @@ impl Classes {
             transport: table.transport,
             hosts: table.host.0,
             ports: table.port.0.into_iter().map(|ports| ports.0).collect(),
+            marks: table.dscp.0.into_iter().map(|marks| marks.0).collect(),
             class: table.class,
         });
         Ok(Self::new(rules.collect()))
@@ -122,6 +127,36 @@ impl<'de> Deserialize<'de> for Ports {
     }
 }
 
+/// Marks from one to another.
+struct Marks(RangeInclusive<Dscp>);
+
+impl<'de> Deserialize<'de> for Marks {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Reader;
+        impl Visitor<'_> for Reader {
+            type Value = Marks;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a mark, EF, CS5, AF41 or a number from 0 to 63, or two of them as \"CS4-CS7\"")
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Marks, E> {
+                let mark = number.to_string().parse();
+                let mark = mark.map_err(|()| E::invalid_value(de::Unexpected::Signed(number), &self))?;
+                Ok(Marks(mark..=mark))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Marks, E> {
+                let (from, to) = text.split_once('-').unwrap_or((text, text));
+                let ends = from.trim().parse::<Dscp>().ok().zip(to.trim().parse().ok()).filter(|(from, to)| from <= to);
+                let (from, to) = ends.ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))?;
+                Ok(Marks(from..=to))
+            }
+        }
+        from.deserialize_any(Reader)
+    }
+}
+
 /// A value, or a list of such that is not empty.
 struct OneOrMore<T>(Vec<T>);
 
@@ -178,12 +213,14 @@ mod tests {
             transport = "udp"
             host = ["*.call.example", "192.0.2.0/24"]
             port = [443, "3478-3481"]
+            dscp = ["EF", "CS4-CS7", 5]
             class = "realtime"
             [[rule]]
             host = "backup.example"
             port = 22
             class = "bulk"
         "#;
+        let mark = |number: &str| number.parse().unwrap();
         let hosts = |texts: &[&str]| texts.iter().map(|text| Hosts::parse(text).unwrap()).collect();
         let rules = vec![
             Rule {
@@ -191,6 +228,7 @@ mod tests {
                 transport: Some(Transport::Udp),
                 hosts: hosts(&["*.call.example", "192.0.2.0/24"]),
                 ports: vec![443..=443, 3478..=3481],
+                marks: vec![mark("46")..=mark("46"), mark("32")..=mark("56"), mark("5")..=mark("5")],
                 class: Class::Realtime,
             },
             Rule {
@@ -198,6 +236,7 @@ mod tests {
                 transport: None,
                 hosts: hosts(&["backup.example"]),
                 ports: vec![22..=22],
+                marks: vec![],
                 class: Class::Bulk,
             },
         ];

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use weftway_mux::StreamId;
 use weftway_path::Instant;
 
+use crate::datagram::DatagramCounts;
 use crate::limits::ClientLimits;
 use crate::pace::Pace;
 use crate::refusal::Refusal;
@@ -41,6 +42,8 @@ pub struct Client {
     pub refusals: BTreeMap<Refusal, u64>,
     /// What connections that are over have carried: bytes from it, and to it.
     pub carried: [u64; 2],
+    /// What became of datagrams whose streams are over.
+    pub datagrams: DatagramCounts,
 }
 
 impl Client {

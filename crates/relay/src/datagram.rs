@@ -2,6 +2,8 @@
 //! leave out what is always zero in that: the kind of address, the address and the port are left. In the upper half of the
 //! byte with the kind the proxy says of which class the datagram is, and so those that come back from there.
 
+use std::collections::BTreeMap;
+
 use weftway_path::{Bytes as Count, Span};
 
 use crate::classes::{CLASSES, Class};
@@ -25,15 +27,21 @@ pub struct DatagramCounts {
     pub down: u64,
     /// Dropped, because no record holds them.
     pub too_long: u64,
-    /// Dropped for any other reason: they came from elsewhere, lead where nothing may, are fragments, or found no room.
+    /// Dropped, because too many wait.
+    pub no_room: u64,
+    /// Dropped for any other reason: they came from elsewhere, lead where nothing may, or are fragments.
     pub dropped: u64,
 }
+
+/// How many packets or datagrams were dropped since the program began, by reason; none that are zero.
+pub type Drops = BTreeMap<&'static str, u64>;
 
 impl std::ops::AddAssign for DatagramCounts {
     fn add_assign(&mut self, other: Self) {
         self.up += other.up;
         self.down += other.down;
         self.too_long += other.too_long;
+        self.no_room += other.no_room;
         self.dropped += other.dropped;
     }
 }
@@ -71,12 +79,18 @@ pub enum Sent {
 }
 
 impl DatagramCounts {
+    /// Those that were dropped.
+    pub fn drops(&self) -> Drops {
+        let all = [("too_long", self.too_long), ("no_room", self.no_room), ("not_for_anyone", self.dropped)];
+        all.into_iter().filter(|&(_, count)| count > 0).collect()
+    }
+
     /// Counts one that was to be sent, in `direction` if it was.
     pub fn count(&mut self, sent: Sent, direction: fn(&mut Self) -> &mut u64) {
         *match sent {
             Sent::Yes => direction(self),
             Sent::TooLong => &mut self.too_long,
-            Sent::Full => &mut self.dropped,
+            Sent::Full => &mut self.no_room,
         } += 1;
     }
 }

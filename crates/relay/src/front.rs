@@ -7,6 +7,7 @@ use std::os::fd::BorrowedFd;
 use weftway_mux::{Mux, Ready, StreamId};
 use weftway_path::Instant;
 
+use crate::datagram::Drops;
 use crate::refusal::ABORTED;
 use crate::view::FlowView;
 
@@ -52,6 +53,9 @@ pub trait Front {
 
     /// What programs were refused, by its name, and how often.
     fn refusals(&self) -> &BTreeMap<&'static str, u64>;
+
+    /// What programs sent, or was for them, and was dropped.
+    fn drops(&self) -> Drops;
 
     /// Why there will be no more programs, if that is so.
     fn failure(&self) -> Option<&str> {

@@ -77,6 +77,7 @@ mod classes_file;
 mod client;
 mod datagram;
 mod dial;
+mod dscp;
 mod flow;
 mod front;
 #[doc(hidden)]
@@ -109,7 +110,8 @@ mod wakes;
 pub use classes::{CLASSES, Class, Classes, FIRST_BYTES, Hosts, Rule, Transport};
 pub use classes_file::BadRules;
 pub use client::ClientId;
-pub use datagram::{DEADLINE, DatagramCounts};
+pub use datagram::{DEADLINE, DatagramCounts, Drops};
+pub use dscp::Dscp;
 pub use front::Front;
 pub use limits::{ClientLimits, ProxyLimits, RelayLimits};
 pub use policy::{NoNetwork, Policy};

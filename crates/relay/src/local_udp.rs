@@ -12,6 +12,7 @@ use weftway_path::Instant;
 
 use crate::classes::{Class, Classes, Transport};
 use crate::datagram::{DatagramCounts, Sent, WHOLE, mark, read};
+use crate::dscp::Dscp;
 use crate::flow::{TcpEnd, Turn};
 use crate::limits::BURST;
 use crate::pieces::Pieces;
@@ -139,7 +140,7 @@ impl LocalUdp {
             return;
         };
         self.program = Some(source);
-        self.class = self.classes.decide(Transport::Udp, &target).class;
+        self.class = self.classes.decide(Transport::Udp, &target, Dscp::NONE).class;
         let mut marked = rest.to_vec();
         mark(&mut marked, self.class);
         let sent = self.pieces.send(now, mux, (self.id, self.record), self.class, marked);

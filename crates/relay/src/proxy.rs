@@ -11,6 +11,8 @@ use weftway_mux::{Mux, OpenError, StreamId};
 use weftway_path::Instant;
 
 use crate::classes::Classes;
+use crate::datagram::{DatagramCounts, Drops};
+use crate::dscp::Dscp;
 use crate::flow::{READ, Turn};
 use crate::front::{Front, next_ready};
 use crate::limits::{MOST_DATAGRAMS, ProxyLimits};
@@ -38,6 +40,8 @@ pub struct Proxy {
     handshakes: usize,
     /// What programs were refused, by its name.
     refusals: BTreeMap<&'static str, u64>,
+    /// Of those that have ended.
+    datagrams: DatagramCounts,
     run: RunQueue,
     timers: Timers,
     buffer: Vec<u8>,
@@ -60,6 +64,7 @@ impl Proxy {
             has_datagrams: false,
             handshakes: 0,
             refusals: BTreeMap::new(),
+            datagrams: DatagramCounts::default(),
             run: RunQueue::default(),
             timers: Timers::default(),
             buffer: Vec::with_capacity(READ),
@@ -93,6 +98,16 @@ impl Proxy {
     /// What programs were refused, by its name, and how often.
     pub fn refusals(&self) -> &BTreeMap<&'static str, u64> {
         &self.refusals
+    }
+
+    /// What was dropped of what programs sent, and of what was for them.
+    pub fn drops(&self) -> Drops {
+        let mut counts = self.datagrams;
+        self.by_stream
+            .values()
+            .filter_map(|&key| self.locals.get(key))
+            .for_each(|local| counts += local.stage().datagrams());
+        counts.drops()
     }
 
     /// How many local connections there are.
@@ -251,6 +266,7 @@ impl Proxy {
 
     fn remove(&mut self, key: usize) -> Option<Local> {
         let local = self.locals.try_remove(key)?;
+        self.datagrams += local.stage().datagrams();
         self.handshakes -= usize::from(local.stage().is_new());
         if local.stage().wants().is_some() {
             self.waiting.retain(|&other| other != key);
@@ -270,7 +286,7 @@ impl Proxy {
         {
             let Some(local) = self.locals.get_mut(key) else { return };
             let Some(purpose) = local.stage().wants() else { return };
-            let class = self.classes.of(purpose);
+            let class = self.classes.of(purpose, Dscp::NONE);
             match mux.open(now, class.number(), purpose.to_string().as_bytes(), None) {
                 Ok(id) => {
                     // It is open.
@@ -316,5 +332,9 @@ impl Front for Proxy {
 
     fn refusals(&self) -> &BTreeMap<&'static str, u64> {
         self.refusals()
+    }
+
+    fn drops(&self) -> Drops {
+        self.drops()
     }
 }

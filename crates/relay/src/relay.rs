@@ -126,9 +126,9 @@ impl Relay {
         self.clients.get(&client).map_or(0, |client| client.by_stream.len())
     }
 
-    /// What became of the datagrams of a client's programs that are there.
+    /// What became of the datagrams of a client's programs, of those included that are gone.
     pub fn datagrams(&self, client: ClientId) -> DatagramCounts {
-        let mut counts = DatagramCounts::default();
+        let mut counts = self.clients.get(&client).map_or(DatagramCounts::default(), |client| client.datagrams);
         let keys = self.clients.get(&client).into_iter().flat_map(|client| client.by_stream.values());
         keys.filter_map(|&key| self.remotes.get(key)?.1.counts()).for_each(|more| counts += more);
         counts
@@ -260,6 +260,7 @@ impl Relay {
             client.names.retain(|&other| other != key);
             client.dials -= usize::from(!remote.is_joined());
             client.associations -= usize::from(remote.counts().is_some());
+            client.datagrams += remote.counts().unwrap_or_default();
         }
         Some(remote)
     }

@@ -3,6 +3,8 @@
 use weftway_mux::StreamId;
 
 use crate::classes::Classes;
+use crate::datagram::DatagramCounts;
+use crate::dscp::Dscp;
 use crate::flow::Flow;
 use crate::handshake::{Handshake, Protocol};
 use crate::local_udp::LocalUdp;
@@ -60,12 +62,22 @@ impl Stage {
     /// What it is, if it is carried.
     pub fn flow(&self, classes: &Classes) -> Option<FlowView<'_>> {
         match self {
-            Self::Joined(purpose, id, flow) => Some(FlowView::new(*id, purpose, classes.of(purpose), flow.carried())),
+            Self::Joined(purpose, id, flow) => {
+                Some(FlowView::new(*id, purpose, classes.of(purpose, Dscp::NONE), flow.carried()))
+            }
             Self::Associated(purpose, udp) => {
                 let view = FlowView::new(udp.id(), purpose, udp.class(), udp.carried());
                 Some(FlowView { datagrams: udp.counts(), ..view })
             }
             _ => None,
+        }
+    }
+
+    /// What became of its datagrams.
+    pub fn datagrams(&self) -> DatagramCounts {
+        match self {
+            Self::Associated(_, udp) => udp.counts(),
+            _ => DatagramCounts::default(),
         }
     }
 

@@ -164,6 +164,8 @@ pub struct Transport {
     /// MPTCP and TCP: a packet that is not full waits while an earlier one is unacknowledged (Nagle's rule, RFC 896);
     /// without, the application has set `TCP_NODELAY`.
     pub holds_small: bool,
+    /// How much later than it arrives a host takes a packet up, on average: an exponential draw for each packet.
+    pub host_jitter: Span,
     /// How subflows or paths are opened.
     pub path_manager: PathManager,
     /// On which of them the connection begins.
@@ -279,6 +281,7 @@ impl Transport {
             penalise_first_only: false,
             tick: Span::from_millis(4),
             holds_small: false,
+            host_jitter: Span::ZERO,
             path_manager: PathManager::FullMesh,
             open: Opening::Primary,
             // `net.ipv4.tcp_retries2` = 15: the 16th timeout in a row, of 0.2 s, doubling up to 120 s.

@@ -95,6 +95,8 @@ impl LinkTable {
             rate: self.capacity(around)?,
             delay: self.latency(around)?,
             jitter: self.variation(around)?,
+            // Of the host, which the transport's settings tell.
+            host_jitter: Span::ZERO,
             loss: self.losses(around)?,
             arq: self.arq.map(arq),
             queue: Queue { limit: self.limit(around)?, discipline: self.aqm.map_or_else(Default::default, discipline) },

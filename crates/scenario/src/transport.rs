@@ -84,6 +84,7 @@ impl Options {
             penalise_first_only: self.penalise_first_only.unwrap_or(base.penalise_first_only),
             holds_small: tcp && self.nodelay.map_or(base.holds_small, |nodelay| !nodelay),
             tick: self.tick.filter(|_| tcp).map_or(base.tick, Time::get),
+            host_jitter: self.host_jitter.map_or(base.host_jitter, Time::get),
             path_manager: self.path_manager.map_or(base.path_manager, path_manager),
             open: self.open.map_or(base.open, opening),
             path_timeout: self.path_timeout.map_or(base.path_timeout, Time::get),

@@ -9,7 +9,7 @@ use weftway_mux::Side;
 use weftway_path::Instant;
 use weftway_quic::udp::tls::Identity;
 use weftway_quic::udp::token::{KnownToken, Token};
-use weftway_relay::{ClientId, Policy, Refusal, Relay, RelayLimits};
+use weftway_relay::{ClientId, DatagramCounts, Policy, Refusal, Relay, RelayLimits};
 
 use super::carried::{Carried, Kept};
 use super::client_rules::ClientRules;
@@ -20,6 +20,7 @@ use super::proxying::{KEPT_FOR, is_loss};
 use super::seen::{ClientProgress, Seen};
 use super::session::Session;
 use super::setting::{RECORD, build};
+use super::switching::take_over;
 use super::wire::{Role, SessionState};
 
 /// Relays for all clients that show the token, until the user stops it. `policy` says which addresses they may reach, `rules`
@@ -39,9 +40,10 @@ pub fn relay(
     if let Some(server) = names {
         relay.set_name_server(server);
     }
-    let identities = options.identities.take();
+    let (identities, switch) = (options.identities.take(), options.switch.take());
     let (mut session, _) = Session::open(options, Role::Relay, std::path::Path::new("."), watch)?;
-    let mut relaying = Relaying::new(relay, rules, how, identities);
+    session.progress.scheduler = Some(how.0.clone());
+    let mut relaying = Relaying { switch, ..Relaying::new(relay, rules, how, identities) };
     let outcome = relaying.run(&mut session);
     relaying.close(&mut session);
     outcome
@@ -106,6 +108,7 @@ impl Who {
 struct Had {
     progress: ClientProgress,
     refusals: BTreeMap<&'static str, u64>,
+    datagrams: DatagramCounts,
 }
 
 impl Had {
@@ -114,6 +117,7 @@ impl Had {
         let [up, down] = relay.carried(client);
         (self.progress.up, self.progress.down) = (self.progress.up + up, self.progress.down + down);
         relay.refusals(client).for_each(|(kind, count)| *self.refusals.entry(kind.name()).or_default() += count);
+        self.datagrams += relay.datagrams(client);
     }
 }
 
@@ -143,12 +147,14 @@ struct Relaying {
     next: u64,
     /// What becomes of the identity.
     identities: Option<Receiver<Identity>>,
+    /// Schedulers that take over.
+    switch: Option<Receiver<String>>,
 }
 
 impl Relaying {
     fn new(relay: Relay, rules: ClientRules, how: (String, String), identities: Option<Receiver<Identity>>) -> Self {
         let (clients, waiting, left) = Default::default();
-        Self { relay, rules, clients, waiting, left, how, next: 0, identities }
+        Self { relay, rules, clients, waiting, left, how, next: 0, identities, switch: None }
     }
 
     fn run(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
@@ -163,10 +169,12 @@ impl Relaying {
             self.serve(now, session);
             session.net.flush();
             if session.is_tick(now) {
+                self.switch(session);
                 session.progress.clients = self.clients.len() as u64;
                 session.progress.flows = self.clients.values().map(|client| self.relay.streams(client.id) as u64).sum();
                 self.see(session);
                 self.tell_full(session);
+                self.clients.values_mut().for_each(|client| client.carried.keep_alive(true, session.lost_after));
                 session.tick(now)?;
                 self.revoke(session);
             }
@@ -326,11 +334,13 @@ impl Relaying {
             one.progress.flows += self.relay.streams(id) as u64;
             one.progress.paths.extend(carried.into_iter().flat_map(|carried| carried.paths(session)));
         }
+        let mut datagrams = DatagramCounts::default();
         for (name, one) in by_client {
+            datagrams += one.datagrams;
             one.refusals.iter().for_each(|(kind, count)| *seen.refusals.entry(kind).or_default() += count);
             seen.by_client.push(ClientProgress { name, ..one.progress });
         }
-        session.progress.seen = seen;
+        session.progress.seen = Seen { drops: datagrams.drops(), ..seen };
     }
 
     /// Tells once in each connection of a client that it has as many of its own as it may.
@@ -341,6 +351,15 @@ impl Relaying {
                 session.say(client.who.tell("has as many connections as it may: further ones are refused"));
             }
         }
+    }
+
+    /// Other schedulers take over, if the user said so: one for each client that is here, and for those to come.
+    fn switch(&mut self, session: &mut Session<'_>) {
+        let clients = &mut self.clients;
+        take_over(self.switch.as_ref(), &mut self.how.0, session, |name| {
+            build(name, None)?;
+            clients.values_mut().try_for_each(|client| client.carried.switch(name))
+        });
     }
 
     /// Takes over what has become of the identity, and leaves the clients whose tokens are no longer valid.

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use weftway_relay::{Class, FlowView};
+use weftway_relay::{Class, Drops, FlowView};
 
 use super::links::LinkProgress;
 
@@ -22,6 +22,9 @@ pub struct PathProgress {
     pub bytes: u64,
     /// The smoothed round-trip time.
     pub srtt_ms: Option<f64>,
+    /// The least round-trip time: what the smoothed one is above it is time in queues. Of an end that sends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_rtt_ms: Option<f64>,
     /// Packets with data.
     pub packets: u64,
     /// Those declared lost.
@@ -65,6 +68,15 @@ pub struct FlowProgress {
     pub down: u64,
 }
 
+/// A packet with data that left a moment ago.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LastPacket {
+    /// The path that it took.
+    pub path: String,
+    /// The scheduler's reason, if it gives any.
+    pub scheduler_says: Option<String>,
+}
+
 /// All clients of a relay with the same name, or all without one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ClientProgress {
@@ -91,6 +103,8 @@ pub struct Seen {
     pub busiest: Vec<FlowProgress>,
     /// What was refused since the program began, by reason.
     pub refusals: BTreeMap<&'static str, u64>,
+    /// Packets and datagrams that were dropped since the program began, by reason: of a proxy or a tunnel.
+    pub drops: Drops,
     /// Clients of a relay, those included that have left.
     pub by_client: Vec<ClientProgress>,
 }

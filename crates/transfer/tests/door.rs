@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use crate::ends::peer::Peer;
 use crate::ends::{BOTH, assert_same, connect, listening, refusing, tree};

@@ -12,7 +12,7 @@ use weftway_relay::parts::{
 use weftway_relay::{Class, Classes, DatagramCounts, Failure, FlowView, Host, Purpose, Refusal, Target, Transport};
 
 use crate::device::Device;
-use crate::packet::{Ends, Packet};
+use crate::packet::{self, Ends, Packet};
 use crate::reply::{self, Unreachable};
 use crate::stack::Outside;
 use crate::tcp_flow::{Word, learn};
@@ -161,6 +161,11 @@ impl Association {
         }
     }
 
+    /// What became of its datagrams.
+    pub fn counts(&self) -> DatagramCounts {
+        self.counts
+    }
+
     /// Why it was refused, once.
     pub fn take_refused(&mut self) -> Option<Failure> {
         self.refused.take()
@@ -193,13 +198,13 @@ impl Association {
     pub fn up(&mut self, now: Instant, bytes: &[u8], packet: &Packet<'_>, mux: Option<&mut Mux>, how: How<'_>) {
         self.last_used = now;
         match (&self.stage, mux) {
-            (&Stage::Open(id), Some(mux)) => self.send(now, id, packet, mux, how),
+            (&Stage::Open(id), Some(mux)) => self.send(now, id, (bytes, packet), mux, how),
             (Stage::Waiting | Stage::Opening(_), _) if self.held.len() < MOST_HELD => self.held.push(bytes.to_vec()),
-            _ => self.counts.dropped += 1,
+            _ => self.counts.no_room += 1,
         }
     }
 
-    fn send(&mut self, now: Instant, id: StreamId, packet: &Packet<'_>, mux: &mut Mux, how: How<'_>) {
+    fn send(&mut self, now: Instant, id: StreamId, (bytes, packet): (&[u8], &Packet<'_>), mux: &mut Mux, how: How<'_>) {
         let (to, data) = match *packet {
             Packet::Udp { ends, data } => (ends.server, data),
             Packet::Echo { server, data, .. } => (SocketAddr::new(server, ECHO_PORT), data),
@@ -210,7 +215,7 @@ impl Association {
             _ => to,
         };
         let target = Target { host: Host::Address(to.ip()), port: to.port() };
-        self.class = how.classes.decide(Transport::Udp, &target).class;
+        self.class = how.classes.decide(Transport::Udp, &target, packet::mark(bytes)).class;
         let mut marked = Vec::with_capacity(32 + data.len());
         put_address(&mut marked, to);
         mark(&mut marked, self.class);
@@ -283,7 +288,7 @@ impl Association {
                     self.stage = Stage::Open(id);
                     for bytes in std::mem::take(&mut self.held) {
                         if let Ok(packet) = crate::packet::read(&bytes) {
-                            self.send(now, id, &packet, mux, how);
+                            self.send(now, id, (&bytes, &packet), mux, how);
                         }
                     }
                     return Turn::Idle;

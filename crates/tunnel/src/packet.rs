@@ -4,6 +4,7 @@
 use std::net::{IpAddr, SocketAddr};
 
 use smoltcp::wire::{IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, UdpPacket};
+use weftway_relay::Dscp;
 
 /// The two ends of a connection, or of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -57,6 +58,11 @@ pub enum NotCarried {
     NotUnicast,
     /// It is of a protocol that no relay carries.
     Protocol,
+}
+
+/// How the program has marked the packet `bytes`.
+pub fn mark(bytes: &[u8]) -> Dscp {
+    bytes.first_chunk().map_or(Dscp::NONE, |&head| Dscp::of_packet(head))
 }
 
 /// What `bytes` are.

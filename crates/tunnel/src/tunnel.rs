@@ -10,7 +10,7 @@ use slab::Slab;
 use weftway_mux::{Mux, OpenError, StreamId};
 use weftway_path::Instant;
 use weftway_relay::parts::{MOST_DATAGRAMS, READ, RunQueue, Timers, Turn, next_ready};
-use weftway_relay::{Classes, FlowView, Front, Host, Policy, ProxyLimits, Purpose, Target};
+use weftway_relay::{Classes, DatagramCounts, Drops, FlowView, Front, Host, Policy, ProxyLimits, Purpose, Target};
 
 use crate::association::{Association, How, NAMES_PORT, Whose};
 use crate::device::{Device, LONGEST};
@@ -78,6 +78,8 @@ pub struct Tunnel<D> {
     has_packets: bool,
     refusals: BTreeMap<&'static str, u64>,
     counts: PacketCounts,
+    /// Of ports that have none any more.
+    datagrams: DatagramCounts,
     run: RunQueue,
     timers: Timers,
     /// A packet that came, one that is written, and what is read from a connection.
@@ -109,6 +111,7 @@ impl<D: Device> Tunnel<D> {
             has_packets: false,
             refusals: BTreeMap::new(),
             counts: PacketCounts::default(),
+            datagrams: DatagramCounts::default(),
             run: RunQueue::default(),
             timers: Timers::default(),
             packet: vec![0; LONGEST].into(),
@@ -233,7 +236,7 @@ impl<D: Device> Tunnel<D> {
             Names::Server(server) if self.is_asked(ends.server) => to(server),
             _ => to(ends.server),
         };
-        let class = self.classes.of(&purpose);
+        let class = self.classes.of(&purpose, packet::mark(bytes));
         self.add(now, Entry::Tcp(TcpFlow::new(now, ends, purpose, class, bytes)));
     }
 
@@ -311,7 +314,10 @@ impl<D: Device> Tunnel<D> {
 
     fn remove(&mut self, key: usize) {
         let Some(entry) = self.entries.try_remove(key) else { return };
-        self.associations -= usize::from(matches!(entry, Entry::Datagrams(_)));
+        if let Entry::Datagrams(association) = &entry {
+            self.associations -= 1;
+            self.datagrams += association.counts();
+        }
         self.by_key.remove(&entry.key());
         self.spares.retain(|&other| other != key);
         if let Some(id) = entry.stream() {
@@ -452,6 +458,20 @@ impl<D: Device> Front for Tunnel<D> {
 
     fn refusals(&self) -> &BTreeMap<&'static str, u64> {
         &self.refusals
+    }
+
+    fn drops(&self) -> Drops {
+        let mut datagrams = self.datagrams;
+        for (_, entry) in &self.entries {
+            if let Entry::Datagrams(association) = entry {
+                datagrams += association.counts();
+            }
+        }
+        let PacketCounts { malformed, fragments, others } = self.counts;
+        let packets = [("malformed", malformed), ("fragment", fragments), ("not_carried", others)];
+        let mut drops = datagrams.drops();
+        drops.extend(packets.into_iter().filter(|&(_, count)| count > 0));
+        drops
     }
 
     fn failure(&self) -> Option<&str> {

@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -22,6 +23,12 @@ def command(
     log: Annotated[Path, typer.Option(metavar="FILE", help="The packet log: a line per packet.")] = Path("packets.csv"),
     no_log: Annotated[bool, typer.Option("--no-log", help="Writes no packet log.")] = False,
     pcap: Annotated[Path | None, typer.Option(metavar="DIR", help="Writes client.pcap and server.pcap.")] = None,
+    view: Annotated[
+        bool,
+        typer.Option(
+            "--view/--no-view", help="On a terminal: what goes over each link, in the lowest rows while CMD runs."
+        ),
+    ] = True,
     as_json: JSON = False,
 ) -> None:
     """Runs ordinary programs over emulated links. $WEFT_PEER is the other end's address.
@@ -30,6 +37,7 @@ def command(
     """
     from weftway import emulate, plan
     from weftway import scenario as scenarios
+    from weftway.links_view import LinksView
 
     loaded = scenarios.load(scenarios.locate(links), sets or [])
     variant = loaded.variants()[0]
@@ -44,8 +52,20 @@ def command(
         " ".join(["weft emulate", again(loaded.path), *asked, f"--seed {seed} --", *map(again, command)]),
     ]
     lines = [line for text in provenance for line in text.splitlines()]
+    shows = view and sys.stderr.isatty() and not err.is_dumb_terminal
     try:
-        outcome = emulate.run(variant, command, words, seed=seed, log=kept, pcap=pcap, provenance=lines, quiet=as_json)
+        with LinksView(err) if shows else nullcontext() as shown:
+            outcome = emulate.run(
+                variant,
+                command,
+                words,
+                seed=seed,
+                log=kept,
+                pcap=pcap,
+                provenance=lines,
+                quiet=as_json,
+                watch=shown.tell if shown else None,
+            )
     except KeyboardInterrupt:
         fail("interrupted; nothing is left behind", INTERRUPTED)
     if as_json:

@@ -22,6 +22,13 @@ def command(
     failures: Annotated[
         bool, typer.Option("--failures", help="Cells in which a path fails, judged by the time of completion.")
     ] = False,
+    messages: Annotated[
+        bool, typer.Option("--messages", help="Cells of small messages, judged by their delays.")
+    ] = False,
+    paths: Annotated[
+        int | None,
+        typer.Option(min=1, max=8, metavar="N", help="Of how many paths all cells are. [one to four, drawn]"),
+    ] = None,
     cells: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Number of cells. [20; 40 with --failures, the most there]")
     ] = None,
@@ -30,7 +37,9 @@ def command(
     folder: Annotated[
         Path | None,
         typer.Option(
-            "--out", metavar="DIR", help="Folder; resumes. [fidelity-S, fidelity-quic-S, fidelity-failures-S]"
+            "--out",
+            metavar="DIR",
+            help="Folder; resumes. [fidelity-S, fidelity-quic-S, fidelity-failures-S, …]",
         ),
     ] = None,
     as_json: JSON = False,
@@ -39,22 +48,31 @@ def command(
     both = ",".join(part.strip().lower() for part in backend.split(","))
     if both not in (KERNEL, QUIC):
         raise ScenarioError(f"--backend {backend}: the simulator is compared with one other: `{KERNEL}` or `{QUIC}`")
-    if failures:
-        if both == QUIC:
-            raise ScenarioError(f"--failures compares with the kernel: leave out --backend {backend}")
+    if failures and messages:
+        raise ScenarioError("--failures and --messages are of different cells: name one of them")
+    if (failures or messages) and both == QUIC:
+        option = "--failures" if failures else "--messages"
+        raise ScenarioError(f"{option} compares with the kernel: leave out --backend {backend}")
+    if paths and (failures or messages or both == QUIC):
+        raise ScenarioError(f"--paths {paths} is of the cells of goodput beside the kernel: leave out the other option")
+    if messages:
+        of_messages(cells or CELLS, seed, jobs, folder or Path(f"fidelity-messages-{seed}"), as_json)
+    elif failures:
         over_failures(cells, seed, jobs, folder or Path(f"fidelity-failures-{seed}"), as_json)
     elif both == QUIC:
         with_quic(cells or CELLS, seed, jobs, folder or Path(f"fidelity-quic-{seed}"), as_json)
     else:
-        with_kernel(cells or CELLS, seed, jobs, folder or Path(f"fidelity-{seed}"), as_json)
+        folder = folder or Path(f"fidelity-{paths}-paths-{seed}" if paths else f"fidelity-{seed}")
+        with_kernel(cells or CELLS, paths, seed, jobs, folder, as_json)
 
 
-def with_kernel(cells: int, seed: int, jobs: int | None, folder: Path, as_json: bool) -> None:
+def with_kernel(cells: int, paths: int | None, seed: int, jobs: int | None, folder: Path, as_json: bool) -> None:
     from weftway import fidelity
     from weftway.progress import Bar
     from weftway.store import Store
 
-    request = fidelity.Request(cells=cells, seed=seed, folder=folder, jobs=jobs)
+    kind = fidelity.of_paths(paths) if paths else fidelity.GOODPUT
+    request = fidelity.Request(cells, seed, folder, jobs, kind)
     with interruptible(), Bar(err) as bar:
         measured = fidelity.measure(request, progress=bar.tell)
     found = fidelity.differences(measured.runs)
@@ -80,7 +98,7 @@ def over_failures(cells: int | None, seed: int, jobs: int | None, folder: Path, 
         raise ScenarioError(
             f"--cells {cells}: there are {failures.CELLS} cells with a failure; another --seed has others"
         )
-    request = fidelity.Request(cells or failures.CELLS, seed, folder, jobs, failures=True)
+    request = fidelity.Request(cells or failures.CELLS, seed, folder, jobs, fidelity.FAILURES)
     with interruptible(), Bar(err) as bar:
         measured = fidelity.measure(request, progress=bar.tell)
     found = fidelity.judge(measured.runs)
@@ -88,6 +106,22 @@ def over_failures(cells: int | None, seed: int, jobs: int | None, folder: Path, 
         print_json([one.record for one in found])
     else:
         for part in fidelity.completion_tables(measured, found):
+            out.print(part, "")
+    err.print(f"rows in {folder / 'rows.parquet'}", markup=False)
+
+
+def of_messages(cells: int, seed: int, jobs: int | None, folder: Path, as_json: bool) -> None:
+    from weftway import fidelity
+    from weftway.progress import Bar
+
+    request = fidelity.Request(cells, seed, folder, jobs, fidelity.MESSAGES)
+    with interruptible(), Bar(err) as bar:
+        measured = fidelity.measure(request, progress=bar.tell)
+    found = fidelity.delays(measured.runs)
+    if as_json:
+        print_json([one.record for one in found])
+    else:
+        for part in fidelity.delay_tables(measured, found):
             out.print(part, "")
     err.print(f"rows in {folder / 'rows.parquet'}", markup=False)
 

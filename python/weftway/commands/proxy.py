@@ -6,7 +6,9 @@ from typing import Annotated
 import typer
 
 from weftway._native import ScenarioError
+from weftway.interrupts import ended_by_signals
 
+from .config import CONFIG
 from .output import INTERRUPTED, fail, out
 from .recv import LINKS, PAIR, other_end
 from .watching import JSON_LINES, METRICS, watched
@@ -39,11 +41,13 @@ def command(
     check: Annotated[
         str | None,
         typer.Option(
-            metavar="[udp:]HOST:PORT", help="Says of which class a connection there would be, and why. Starts nothing."
+            metavar="[udp:]HOST:PORT[,dscp=EF]",
+            help="Says of which class a connection there would be, and why. Starts nothing.",
         ),
     ] = None,
     metrics: METRICS = None,
     as_json: JSON_LINES = False,
+    config: CONFIG = None,
 ) -> None:
     """Carries the connections of programs on this machine over several links at once, to a machine with `weft relay`.
 
@@ -62,9 +66,16 @@ def command(
     other = other_end(to, None, pair, None, "--to")
     ports = [transfer.local_port(port) for port in listen or [PORT]]
     try:
-        with watched("proxy", metrics, as_json) as program:
+        with ended_by_signals(), watched("proxy", metrics, as_json) as program:
             transfer.relay_connections(
-                other, ports=ports, classes=text, paths=local or [], scheduler=scheduler, cc=cc, watch=program.tell
+                other,
+                ports=ports,
+                classes=text,
+                paths=local or [],
+                scheduler=scheduler,
+                cc=cc,
+                watch=program.tell,
+                switch=program.schedulers,
             )
     except KeyboardInterrupt:
         fail("stopped carrying connections", INTERRUPTED)

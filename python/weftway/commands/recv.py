@@ -1,21 +1,23 @@
 """`weft recv`, and what `weft send` has of it."""
 
+import sys
 import tempfile
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from weftway._native import ScenarioError
 
-from .options import JSON
-from .output import INTERRUPTED, err, fail, out, print_json
+from .config import CONFIG
+from .output import INTERRUPTED, err, fail, json_text, out, write
 from .pair import IDENTITY
 
 if TYPE_CHECKING:
-    from weftway.transfer import OtherEnd
+    from weftway.transfer import Display, OtherEnd, Report
 
 LISTEN = Annotated[
     str | None,
@@ -46,6 +48,8 @@ LINKS = Annotated[
     ),
 ]
 
+REPORTS = Annotated[bool, typer.Option("--json", help="Prints JSON on standard output, a line for each transfer.")]
+
 PARTLY = 23
 """The status where some files did not arrive, and all others did: rsync's."""
 
@@ -70,15 +74,17 @@ def command(
         ),
     ] = True,
     measure: Annotated[
-        bool, typer.Option("--measure", help="Keeps nothing and goes on listening: for weft compare --backend live.")
+        bool, typer.Option("--measure", help="Keeps nothing of what comes: for weft compare --backend live.")
     ] = False,
-    stay: Annotated[
-        bool,
-        typer.Option("--stay/--once", help="Goes on listening after a transfer, or ends after one (the default)."),
+    once: Annotated[
+        bool, typer.Option("--once", help="Ends after one transfer. Without it, the next one may come.")
     ] = False,
-    as_json: JSON = False,
+    as_json: REPORTS = False,
+    config: CONFIG = None,
 ) -> None:
     """Receives files over several links from a machine with `weft send`. It listens, or it connects with --from.
+
+    It takes one transfer after another until Ctrl-C; with --once or --from it takes one.
 
     A file has its name when its BLAKE3 hash is the sender's; until then it is in DIR/.weft-partial.
     """
@@ -92,71 +98,80 @@ def command(
         raise ScenarioError("weft recv either listens or connects: --listen or --from")
     if not source and not listen:
         listen = str(transfer.PORT)
-    if stay and source:
-        raise ScenarioError("weft recv --stay listens: leave out --from")
     other = other_end(source, listen, pair, identity, "--from")
-    if target is None:
-        receive_and_forget(other, local or [])
-    if stay:
-        receive_again_and_again(target, other, local or [], sync, as_json)
+    show = print_line if as_json else print_summary if target else print_rate
+
+    def receive(other: "OtherEnd", display: transfer.Display) -> "Report":
+        with display, inbox(target) as folder:
+            return transfer.run("receive", folder, other, paths=local or [], watch=display.tell, sync=sync)
+
+    interrupted = RESUMABLE if target else ("interrupted", INTERRUPTED)
+    if once or source:
+        try:
+            report = receive(other, transfer.Display(err))
+        except transfer.InterruptedAtEndError as end:
+            report = end.report
+        except KeyboardInterrupt:
+            fail(*interrupted)
+        finish(report, show)
+        return
     try:
-        with transfer.Display(err) as display:
-            report = transfer.run("receive", target, other, paths=local or [], watch=display.tell, sync=sync)
-    except transfer.InterruptedAtEndError as end:
-        report = end.report
-    except KeyboardInterrupt:
-        fail(*RESUMABLE)
-    finish(report, as_json)
-
-
-def receive_and_forget(other: "OtherEnd", local: list[str]) -> NoReturn:
-    """Receives one transfer after another until it is interrupted."""
-    from weftway import transfer
-    from weftway._native import TransferError
-
-    display = transfer.Display(err)
-    try:
-        while True:
-            # A port that was free stays the same one.
-            other = replace(other, address=display.listening or other.address)
-            with tempfile.TemporaryDirectory(prefix="weftway-") as folder, display:
-                try:
-                    report = transfer.run("receive", Path(folder), other, paths=local, watch=display.tell, sync=False)
-                    err.print(f"{transfer.amount(report['bytes'])}, {report['goodput_mbps']:.1f} Mbit/s")
-                except TransferError as error:
-                    if display.listening is None:
-                        raise
-                    err.print(f"weft: {transfer.printable(str(error))}", markup=False)
-    except KeyboardInterrupt:
+        whole = receive_on(receive, other, show)
+    except transfer.InterruptedInMidstError:
+        fail(*interrupted)
+    if not whole:
         fail("stopped listening", INTERRUPTED)
+    err.print(f"stopped listening after {whole} {'transfer' if whole == 1 else 'transfers'}")
 
 
-def receive_again_and_again(target: Path, other: "OtherEnd", local: list[str], sync: bool, as_json: bool) -> NoReturn:
-    """Receives one transfer after another into the folder, until it is interrupted. What fails is told; its sender
-    tries again."""
+def receive_on(
+    receive: Callable[["OtherEnd", "Display"], "Report"], other: "OtherEnd", show: Callable[["Report"], None]
+) -> int:
+    """Receives one transfer after another until an interrupt comes between two: how many arrived whole.
+
+    A transfer that fails is told, and the next one may come: its sender tries again.
+    """
     from weftway import transfer
     from weftway._native import TransferError
 
+    whole = 0
     display = transfer.Display(err)
     try:
         while True:
+            try:
+                report = receive(other, display)
+                whole += not report["failed"]
+                tell(report, show)
+            except TransferError as error:
+                if display.listening is None:
+                    raise
+                err.print(f"weft: {transfer.printable(str(error))}", markup=False)
             # A port that was free stays the same one.
             other = replace(other, address=display.listening or other.address)
-            with display:
-                try:
-                    report = transfer.run("receive", target, other, paths=local, watch=display.tell, sync=sync)
-                except TransferError as error:
-                    if display.listening is None:
-                        raise
-                    err.print(f"weft: {transfer.printable(str(error))}", markup=False)
-                    continue
-            with suppress(SystemExit):  # it said what did not arrive
-                finish(report, as_json)
-    except KeyboardInterrupt as end:
-        if isinstance(end, transfer.InterruptedAtEndError):
-            with suppress(SystemExit):
-                finish(end.report, as_json)
-        fail("stopped listening; what has arrived is kept", INTERRUPTED)
+            display = transfer.Display(err, ready="listening for the next transfer at")
+    except transfer.InterruptedAtEndError as end:
+        tell(end.report, show)
+        return whole + (not end.report["failed"])
+    except transfer.InterruptedInMidstError:
+        raise
+    except KeyboardInterrupt:
+        return whole
+
+
+@contextmanager
+def inbox(target: Path | None) -> Iterator[Path]:
+    """The folder where files go: `target`, or one that is removed."""
+    if target:
+        yield target
+        return
+    with tempfile.TemporaryDirectory(prefix="weftway-") as folder:
+        yield Path(folder)
+
+
+def tell(report: "Report", show: Callable[["Report"], None]) -> None:
+    """Prints what came of a transfer, and goes on."""
+    with suppress(SystemExit):  # it said what did not arrive
+        finish(report, show)
 
 
 def other_end(host: str | None, listen: str | None, pair: str | None, identity: Path | None, option: str) -> "OtherEnd":
@@ -174,17 +189,34 @@ def other_end(host: str | None, listen: str | None, pair: str | None, identity: 
     return transfer.connect(host, line)
 
 
-def finish(report: dict[str, Any], as_json: bool) -> None:
+def finish(report: "Report", show: Callable[["Report"], None]) -> None:
     """Prints what came of a transfer, and ends the command if not all of it arrived."""
     from weftway import transfer
 
     for line in transfer.complaints(report):
         err.print(line, markup=False)
-    if as_json:
-        print_json([report])
-    else:
-        for part in transfer.summary(report):
-            out.print(part)
+    show(report)
     if report["failed"]:
         count = len(report["failed"])
         fail(f"{count} {'entry' if count == 1 else 'entries'} did not arrive; all others did", PARTLY)
+
+
+def print_summary(report: "Report") -> None:
+    """For a person."""
+    from weftway import transfer
+
+    for part in transfer.summary(report):
+        out.print(part)
+
+
+def print_rate(report: "Report") -> None:
+    """For a person, of what is not kept."""
+    from weftway import transfer
+
+    err.print(f"{transfer.amount(report['bytes'])}, {report['goodput_mbps']:.1f} Mbit/s")
+
+
+def print_line(report: "Report") -> None:
+    """For a program, which reads it at once."""
+    write(json_text(report) + "\n")
+    sys.stdout.flush()

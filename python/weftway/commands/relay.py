@@ -4,6 +4,9 @@ from typing import Annotated
 
 import typer
 
+from weftway.interrupts import ended_by_signals
+
+from .config import CONFIG
 from .output import INTERRUPTED, fail
 from .pair import IDENTITY
 from .proxy import CC, SCHEDULER
@@ -41,6 +44,7 @@ def command(
     identity: IDENTITY = None,
     metrics: METRICS = None,
     as_json: JSON_LINES = False,
+    config: CONFIG = None,
 ) -> None:
     """Connects the programs of `weft proxy` on other machines to where they want to. Run it where the good link is.
 
@@ -50,7 +54,7 @@ def command(
 
     other = other_end(None, listen or str(transfer.PORT), None, identity, "--to")
     try:
-        with watched("relay", metrics, as_json) as program:
+        with ended_by_signals(), watched("relay", metrics, as_json) as program:
             transfer.relay_connections(
                 other,
                 allow=allow or [],
@@ -60,6 +64,7 @@ def command(
                 scheduler=scheduler,
                 cc=cc,
                 watch=program.tell,
+                switch=program.schedulers,
             )
     except KeyboardInterrupt:
         fail("stopped relaying", INTERRUPTED)

@@ -7,11 +7,12 @@ from typing import Annotated
 import typer
 
 from weftway._native import ScenarioError
+from weftway.interrupts import ended_by_signals
 
 from .options import JSON, controllers, schedulers
-from .output import fail
+from .output import fail, print_json
 from .pair import IDENTITY
-from .recv import LINKS, LISTEN, PAIR, RESUMABLE, finish, other_end
+from .recv import LINKS, LISTEN, PAIR, RESUMABLE, finish, other_end, print_summary
 from .watching import watched
 
 
@@ -49,8 +50,9 @@ def command(
     if (to is None) == (listen is None):
         raise ScenarioError("weft send needs either --to HOST:PORT or --listen ADDR")
     other = other_end(to, listen, pair, identity, "--to")
+    typed = transfer.Lines(sys.stdin) if switch else list
     try:
-        with watched("send") as program:
+        with ended_by_signals(), watched("send") as program:
             report = transfer.run(
                 "send",
                 path,
@@ -59,7 +61,7 @@ def command(
                 scheduler=scheduler,
                 cc=cc,
                 watch=program.tell,
-                switch=transfer.Lines(sys.stdin) if switch else list,
+                switch=lambda: [*typed(), *program.schedulers()],
                 qlog=qlog,
                 checksum=checksum,
             )
@@ -67,4 +69,4 @@ def command(
         report = end.report
     except KeyboardInterrupt:
         fail(*RESUMABLE)
-    finish(report, as_json)
+    finish(report, (lambda report: print_json([report])) if as_json else print_summary)

@@ -5,24 +5,33 @@
 >>> fidelity.write_report(measured, found)
 
 `cells` draws the scenarios, `runs` runs and keeps them, `errors` compares, `tables` and `page` show. `failures` has the
-scenarios in which a path fails; `completion` compares the times that they take, and shows them.
+scenarios in which a path fails; `completion` compares the times that they take, and shows them. `messages` has those of
+small messages; `delays` compares how long these take.
 """
 
 from .completion import completion_tables, judge
+from .delays import delay_tables, delays
 from .errors import Difference, differences
 from .page import write_report
-from .runs import Measured, Request, measure
+from .runs import FAILURES, GOODPUT, MESSAGES, Kind, Measured, Request, measure, of_paths
 from .tables import left_out, tables
 
 __all__ = [
+    "FAILURES",
+    "GOODPUT",
+    "MESSAGES",
     "Difference",
+    "Kind",
     "Measured",
     "Request",
     "completion_tables",
+    "delay_tables",
+    "delays",
     "differences",
     "judge",
     "left_out",
     "measure",
+    "of_paths",
     "tables",
     "write_report",
 ]

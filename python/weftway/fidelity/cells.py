@@ -36,6 +36,9 @@ BUFFER_KIB = (64, 4096)
 WRITE_KIB = (4, 4096)
 """What the application writes at once; powers of two."""
 
+HOST_JITTER = "50 us"
+"""How late the simulator's hosts are on average: hosts of the kernel are never on time to the microsecond."""
+
 SECONDS = 5.0
 """What a transfer is sized for: long against slow start, short enough for hundreds of runs."""
 LEAST_BYTES = 100_000
@@ -139,21 +142,21 @@ class Cell:
         paths = [f"[path.p{k}]\n{block(link_keys(link))}" for k, link in enumerate(self.links, start=1)]
         write = ("write", f"{self.write_kib} KiB")
         work = f"[workload]\n{block([('kind', 'bulk'), ('bytes', size(self.bytes)), write])}"
-        buffer = [("receive_buffer", f"{self.buffer_kib} KiB")] if self.buffer_kib else []
-        options = [f"[options]\n{block(buffer)}"] if buffer else []
-        return "\n".join([head, *options, *paths, work])
+        buffer = [("receive_buffer", f'"{self.buffer_kib} KiB"')] if self.buffer_kib else []
+        return "\n".join([head, options(*buffer), *paths, work])
 
 
-def cells(seed: int, count: int) -> list[Cell]:
-    """The first `count` cells of a seed."""
-    return [cell(seed, number) for number in range(count)]
+def cells(seed: int, count: int, paths: int | None = None) -> list[Cell]:
+    """The first `count` cells of a seed: of one to four paths, or all of `paths`."""
+    return [cell(seed, number, paths) for number in range(count)]
 
 
-def cell(seed: int, number: int) -> Cell:
+def cell(seed: int, number: int, paths: int | None = None) -> Cell:
     """Cell `number` of a seed. Buffer and writes are drawn last: they move no other draw."""
     random = Random(f"{seed}/{number}")
     cc = CONTROLLERS[int(random.random() * len(CONTROLLERS))]
-    links = tuple(link(random) for _ in range(1 + int(random.random() * MOST_PATHS)))
+    drawn = 1 + int(random.random() * MOST_PATHS)
+    links = tuple(link(random) for _ in range(paths or drawn))
     rate = sum(expected_mbps(one, cc, MSS[transport(len(links))]) for one in links)
     grows, buffer, write = random.random() < AUTO_BUFFER, between(BUFFER_KIB, random), between(WRITE_KIB, random)
     buffer_kib = None if grows else round(rounded(buffer))
@@ -235,6 +238,13 @@ def link_keys(link: Link) -> list[tuple[str, str]]:
     if link.jitter_ms:
         keys.append(("jitter", f"correlated {link.jitter_ms:g} ms over {JITTER_MEMORY_MS} ms"))
     return keys
+
+
+def options(*keys: tuple[str, str]) -> str:
+    """The settings of the transport: these, with values as they are written, and how late hosts are."""
+    lines = [*keys, ("host_jitter", f'"{HOST_JITTER}"')]
+    width = max(len(key) for key, _ in lines)
+    return "[options]\n" + "".join(f"{key:<{width}} = {value}\n" for key, value in lines)
 
 
 def block(keys: list[tuple[str, str]]) -> str:

@@ -12,17 +12,10 @@ from rich.text import Text
 from weftway.backends import Row
 from weftway.listing import NOTHING
 
-from .errors import verdict
 from .failures import TIME_LIMIT_S
+from .held import FEWEST_RUNS, WITHIN, Held, Score, number, rounded
 from .runs import FINISHED, Measured, Runs, cut_off
 from .tables import SHARE, again, plain
-
-WITHIN = 0.10
-"""Of the kernel's median: so near, the simulator's holds. It also holds within the range of the kernel's runs."""
-HOLD_TARGET = 0.9
-"""The share of the cells that is to hold: 36 of 40."""
-FEWEST_RUNS = 3
-"""Of the kernel, in time; the range of fewer says nothing."""
 
 
 @dataclass(frozen=True)
@@ -45,31 +38,13 @@ class Judged:
     command: str
 
     @property
-    def error(self) -> float | None:
-        """The simulator's time over the kernel's, less one."""
-        return None if self.sim_s is None or self.kernel_s is None else self.sim_s / self.kernel_s - 1
-
-    @property
-    def holds(self) -> bool:
-        return self.is_near or self.is_in_range
-
-    @property
-    def is_near(self) -> bool:
-        """Whether it is near the kernel's median."""
-        return self.error is not None and abs(self.error) <= WITHIN
-
-    @property
-    def is_in_range(self) -> bool:
-        """Whether it lies between the kernel's shortest and longest run."""
-        if self.sim_s is None or self.kernel_low_s is None or self.kernel_high_s is None:
-            return False
-        return self.kernel_low_s <= self.sim_s <= self.kernel_high_s
+    def held(self) -> Held:
+        return Held(self.sim_s, self.kernel_s, self.kernel_low_s, self.kernel_high_s)
 
     @property
     def record(self) -> dict[str, Any]:
         """For `--json`."""
-        record = {**asdict(self), "error": self.error, "holds": self.holds}
-        return {name: round(value, 6) if isinstance(value, float) else value for name, value in record.items()}
+        return rounded({**asdict(self), "error": self.held.error, "holds": self.held.holds})
 
 
 def judge(sweep: Iterable[Runs]) -> list[Judged]:
@@ -112,48 +87,31 @@ def obstacle(runs: Runs) -> str:
     return f"the kernel did not finish {cut} of {len(runs.kernel)} runs" if 2 * cut >= len(runs.kernel) else ""
 
 
-@dataclass(frozen=True)
-class Score:
-    """How many cells hold, and how many have to."""
-
-    cells: int
-    held: int
-
-    @property
-    def asked(self) -> int:
-        return math.ceil(HOLD_TARGET * self.cells - 1e-9)
-
-    @property
-    def verdict(self) -> str:
-        return verdict(self.held >= self.asked, self.cells)
-
-
 def score(cells: Sequence[Judged]) -> Score:
     """A cell that cannot be judged does not hold."""
-    return Score(len(cells), sum(cell.holds for cell in cells))
+    return Score(len(cells), sum(cell.held.holds for cell in cells))
 
 
 def completion_tables(measured: Measured, cells: Sequence[Judged]) -> list[Table | Text]:
     """How many cells hold; those that do not, the farthest first; how to run these again."""
-    missed = sorted((cell for cell in cells if not cell.holds), key=by_error)
+    missed = sorted((cell for cell in cells if not cell.held.holds), key=by_error)
     head = Text("\n".join(facts(measured, cells)))
     return [head, missed_table(missed), again(missed)] if missed else [head]
 
 
 def by_error(cell: Judged) -> tuple[bool, float]:
     """A key that sorts by the error; those that cannot be judged come last."""
-    return bool(cell.not_judged), -abs(math.inf if cell.error is None else cell.error)
+    return bool(cell.not_judged), -abs(math.inf if cell.held.error is None else cell.held.error)
 
 
 def facts(measured: Measured, cells: Sequence[Judged]) -> list[str]:
     """The verdict and how it came about, a line each."""
-    total = score(cells)
     runs, late = sum(cell.kernel_runs for cell in cells), sum(cell.late_runs for cell in cells)
-    far = sum(cell.is_in_range and not cell.is_near for cell in cells)
+    far = sum(cell.held.is_in_range and not cell.held.is_near for cell in cells)
     unknown = sum(bool(cell.not_judged) for cell in cells)
     cut = [f"{cell.cell} ({cell.kernel_cut_off} of {cell.kernel_runs})" for cell in cells if cell.kernel_cut_off]
     lines = [
-        f"{total.held} of {total.cells} cells hold, at least {total.asked} are asked for: {total.verdict}",
+        score(cells).sentence,
         f"A cell holds if the simulator's median completion time is within {SHARE.number(WITHIN)} % of the kernel's "
         "or between the kernel's shortest and longest run.",
         f"Seed {measured.request.seed}; {runs} runs of the kernel, {late} late left out; {measured.seconds:.0f} s",
@@ -173,13 +131,9 @@ def missed_table(missed: Sequence[Judged]) -> Table:
         table.add_column(head, justify="right", no_wrap=True)
     table.add_column("scenario", overflow="fold")
     for cell in missed:
-        times = [time(cell.kernel_s), f"{time(cell.kernel_low_s)}, {time(cell.kernel_high_s)}"]
-        ours = time(cell.sim_s) if cell.sim_s is not None else "never"
-        error = NOTHING if cell.error is None else SHARE.signed(cell.error)
+        times = [number(cell.kernel_s), f"{number(cell.kernel_low_s)}, {number(cell.kernel_high_s)}"]
+        ours = number(cell.sim_s) if cell.sim_s is not None else "never"
+        error = NOTHING if cell.held.error is None else SHARE.signed(cell.held.error)
         line = f"{cell.scenario} ({cell.not_judged})" if cell.not_judged else cell.scenario
         table.add_row(str(cell.cell), *times, ours, error, line)
     return table
-
-
-def time(value: float | None) -> str:
-    return NOTHING if value is None else f"{value:.2f}"

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import TypeVar
 
-from .cells import CONTROLLERS, MSS, PACKET, Link, between, block, link_keys, rounded, size
+from .cells import CONTROLLERS, MSS, PACKET, Link, between, block, link_keys, options, rounded, size
 
 CELLS = 40
 TRANSPORT = "mptcp"
@@ -121,7 +121,7 @@ class Failure:
             ]
         )
         work = f"[workload]\n{block([('kind', 'bulk'), ('bytes', size(self.bytes))])}"
-        return "\n".join([head, *(self._path(k) for k in range(len(self.links))), work])
+        return "\n".join([head, options(), *(self._path(k) for k in range(len(self.links))), work])
 
     def _path(self, k: int) -> str:
         keys = block([*link_keys(self.links[k]), ("role", self.roles[k])])

@@ -1,8 +1,9 @@
 """Runs every cell in the simulator and in the kernel, and keeps what comes of it."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -15,10 +16,11 @@ from weftway.plan import Plan
 from weftway.stats import bootstrap, median
 from weftway.store import Store, whole
 
-from . import failures
+from . import failures, messages
 from .cells import SweepCell, cells
 
-SIM_RUNS = 12
+SIM_RUNS = 24
+"""A run of ours costs little, and the error of its median would count as one of the model."""
 FIRST_RUNS = 5
 """The kernel's runs of a cell …"""
 MORE_RUNS = 3
@@ -41,6 +43,28 @@ class Runner(Protocol):
 
 
 @dataclass(frozen=True)
+class Kind:
+    """What cells are of, and what is compared."""
+
+    option: str
+    """Of the command."""
+    draw: Callable[[int, int], Sequence[SweepCell]]
+    """The first cells of a seed."""
+    most_runs: int
+    """Of the kernel. A range, unlike a median, grows with the number of runs: then it is the same for all cells."""
+
+
+GOODPUT = Kind("", cells, MOST_RUNS)
+FAILURES = Kind("--failures", failures.cells, FIRST_RUNS)
+MESSAGES = Kind("--messages", messages.cells, FIRST_RUNS)
+
+
+def of_paths(paths: int) -> Kind:
+    """The cells of goodput, all with so many paths."""
+    return Kind(f"--paths {paths}", partial(cells, paths=paths), MOST_RUNS)
+
+
+@dataclass(frozen=True)
 class Request:
     """What to measure, and the folder that keeps it."""
 
@@ -48,20 +72,15 @@ class Request:
     seed: int
     folder: Path
     jobs: int | None = None
-    failures: bool = False
-    """The cells are those of `failures`, and the kernel runs each `FIRST_RUNS` times."""
+    kind: Kind = GOODPUT
 
     @property
     def drawn(self) -> Sequence[SweepCell]:
-        return failures.cells(self.seed, self.cells) if self.failures else cells(self.seed, self.cells)
-
-    @property
-    def most_runs(self) -> int:
-        return FIRST_RUNS if self.failures else MOST_RUNS
+        return self.kind.draw(self.seed, self.cells)
 
     @property
     def command(self) -> str:
-        kind = " --failures" if self.failures else ""
+        kind = f" {self.kind.option}" if self.kind.option else ""
         return f"weft fidelity{kind} --cells {self.cells} --seed {self.seed} --out {plan.quoted(str(self.folder))}"
 
 
@@ -111,7 +130,7 @@ def measure(
     sweep = Sweep(request, runner, progress)
     try:
         folder = request.folder / "cells"
-        trials = [Trial(cell, written(cell, folder), request.most_runs) for cell in request.drawn]
+        trials = [Trial(cell, written(cell, folder), request.kind.most_runs) for cell in request.drawn]
         while todo := [job for trial in trials for job in trial.next_round()]:
             sweep.run(todo, trials)
         sweep.run([job for trial in trials for job in trial.simulated()], trials)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
 
 from weftway import backends
 from weftway.baselines import REFERENCE
+from weftway.columns import is_result_of_a_path
 from weftway.rows import Columns
 from weftway.stats import Estimate, estimate, interval_of_median, middle, paired
 
@@ -401,8 +402,7 @@ def setting_columns(table: Columns, scenario: dict[str, Any]) -> list[str]:
     """The columns that name a variant, and backend and transport when more than one was run.
 
     The scenario's `[vary]` names them. Rows without a scenario must tell by themselves: a variant
-    takes each of its values with every scheduler, controller and seed, and a dotted measure such as
-    `path.lte.bytes` differs from run to run.
+    takes each of its values with every scheduler, controller and seed, and is no result of a path.
     """
     columns = table.names
 
@@ -417,7 +417,7 @@ def setting_columns(table: Columns, scenario: dict[str, Any]) -> list[str]:
     else:
         run = [name for name in ("scheduler", "cc", "seed") if name in columns]
         variants = table.count // max(different(run), 1)
-        dotted = [name for name in columns if "." in name and not PER_PATH.fullmatch(name)]
+        dotted = [name for name in columns if "." in name and not is_result_of_a_path(name)]
         named = [name for name in dotted if 1 < different([name]) <= variants]
     # A backend may lack some of the runs; its others are no repetitions of another's.
     return [*named, *(name for name in ("backend", "transport") if name in columns and different([name]) > 1)]

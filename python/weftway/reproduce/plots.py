@@ -32,13 +32,15 @@ UNITS = {"_mbps": "Mbit/s", "_kbytes": "kB/s", "_mib": "MiB", "_ms": "ms", "_rat
 TITLES = {
     "goodput_kbytes": "Goodput",
     "chosen_rate_mbps": "Chosen path",
-    "jain_inverse": "Jain's index of the delays' inverse",
+    "jain_inverse": "Jain's index of 1/delay",
     "ooo_wireshark": "Packets out of order",
 }
 MEAN = "mean"
 PAPER = "paper, as printed"
 OURS = "ours"
 WIDTH, HEIGHT = 560, 150
+TITLE_PADDING = 12
+"""Between an axis's numbers and its title. The page's font may be wider than that by which the drawing is laid out."""
 COMPARABLE = 4.0
 """Printed values are marked in our panel unless the two differ by more than this: they would flatten it."""
 
@@ -67,6 +69,7 @@ def figure(runs: Sequence[Run], results: Sequence[Result]) -> str | None:
             titleFontWeight="normal",
             labelLimit=220,
         ),
+        axisY=alt.AxisConfig(titlePadding=TITLE_PADDING),
         legend=alt.LegendConfig(
             labelColor=INK,
             titleColor=SOFT,

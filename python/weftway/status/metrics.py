@@ -53,6 +53,10 @@ class Metrics(Collector):
         for reason, count in snapshot["refusals"].items():
             refusals.add_metric([reason], count)
         yield refusals
+        drops = CounterMetricFamily("weft_dropped", "Packets and datagrams that were dropped", labels=["reason"])
+        for reason, count in snapshot["drops"].items():
+            drops.add_metric([reason], count)
+        yield drops
         if snapshot["listening"]:
             yield _gauge("weft_clients", "Clients that are here", snapshot["clients"])
             yield from _clients(snapshot["by_client"])

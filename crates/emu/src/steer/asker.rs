@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use weftway_host::{Carried, Host, Refusal, Transport, answer, mismatch};
+use weftway_host::{Carried, Host, Refusal, Transport, ask, mismatch};
 use weftway_path::spec::SpecError;
 use weftway_path::{Bytes, Context, Decision, Event, Offset, Path, PathId, Receipt, SendKind};
 use weftway_sched::{Needs, Scheduler, TransportRules};
@@ -22,6 +22,8 @@ pub fn steering_obstacle(spec: &str) -> Result<Option<String>, SpecError> {
 pub struct Askers {
     spec: String,
     by_token: HashMap<u32, Asker>,
+    /// Decisions against the rules by those whose connection is gone.
+    faults: u64,
 }
 
 /// A scheduler that is asked once per interval, and what it has been told.
@@ -42,13 +44,15 @@ struct Asker {
 struct Look<'a> {
     host: &'a mut Host,
     cx: Context<'a>,
+    /// The path that is to carry what follows, if the answer names one.
+    chosen: Option<PathId>,
 }
 
 impl Askers {
     /// For the scheduler that `spec` names.
     pub fn new(spec: &str) -> Result<Self, SpecError> {
         weftway_sched::build(spec)?;
-        Ok(Self { spec: spec.to_owned(), by_token: HashMap::new() })
+        Ok(Self { spec: spec.to_owned(), by_token: HashMap::new(), faults: 0 })
     }
 
     /// What the scheduler of the connection with this token decides.
@@ -59,7 +63,17 @@ impl Askers {
 
     /// Forgets the connections that are gone.
     pub fn retain(&mut self, connections: &[Connection]) {
-        self.by_token.retain(|token, _| connections.iter().any(|connection| connection.token == *token));
+        let Self { by_token, faults, .. } = self;
+        by_token.retain(|token, asker| {
+            let stays = connections.iter().any(|connection| connection.token == *token);
+            *faults += if stays { 0 } else { asker.host.counts.faults };
+            stays
+        });
+    }
+
+    /// Decisions against the rules so far.
+    pub fn faults(&self) -> u64 {
+        self.faults + self.by_token.values().map(|asker| asker.host.counts.faults).sum::<u64>()
     }
 }
 
@@ -78,12 +92,12 @@ impl Asker {
         }
         self.host.woken(cx.now);
         self.known = cx.paths.to_vec();
-        let decision = answer(&mut Look { host: &mut self.host, cx: *cx }, self.scheduler.as_mut());
-        if let Decision::Send(path) = decision {
-            self.chosen = Some(path);
-            self.serial = self.host.next_serial();
-        }
-        decision
+        let mut look = Look { host: &mut self.host, cx: *cx, chosen: None };
+        ask(&mut look, self.scheduler.as_mut());
+        let Some(path) = look.chosen else { return Decision::Wait };
+        self.chosen = Some(path);
+        self.serial = self.host.next_serial();
+        Decision::Send(path)
     }
 
     /// What happened since the last look.
@@ -138,22 +152,31 @@ impl Transport for Look<'_> {
 
     /// A path is all that can be named; the priorities are set when the answer is known.
     fn carry(&mut self, decision: Decision) -> Result<Carried, Refusal> {
-        if matches!(decision, Decision::Send(_)) { Ok(Carried::Packet) } else { Err(Refusal::Unsupported) }
+        let Decision::Send(path) = decision else { return Err(Refusal::Unsupported) };
+        self.chosen = self.cx.path(path).map(|path| path.id);
+        self.chosen.map(|_| Carried::Packet).ok_or(Refusal::Path)
     }
 
-    /// The next look comes by itself.
     fn pause(&mut self) {}
+
+    /// With the next look.
+    fn asks_again(&self) -> bool {
+        true
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
 
-    use weftway_path::{Instant, Span};
+    use weftway_host::testing::{Duties, Found};
+    use weftway_path::{Instant, Packet, PathSet, Span};
 
     use super::*;
 
     const MSS: Bytes = Bytes::new(1000);
+    const PACKET: Packet =
+        Packet { offset: Offset::ZERO, bytes: MSS, reinjection: false, carried: PathSet::EMPTY, avoid: PathSet::EMPTY };
 
     /// Names a path, notes what it is told, and wants to be woken 120 ms after its first question.
     #[derive(Clone)]
@@ -209,8 +232,46 @@ mod tests {
         /// What is told by a look 50 ms after the one before.
         fn look(&mut self, paths: &[Path]) -> Vec<Event> {
             self.now += Span::from_millis(50);
-            let _ = self.asker.ask(&Context::new(self.now, paths, None, None));
+            let _ = self.asker.ask(&Context::new(self.now, paths, Some(&PACKET), None));
             std::mem::take(&mut *self.told.lock().unwrap())
+        }
+    }
+
+    /// Up to three paths, of which each is there or not and goes on by as much as a draw says.
+    struct Kernel {
+        paths: [Option<[u64; 3]>; 3],
+        state: u64,
+    }
+
+    impl Kernel {
+        fn new(seed: u64) -> Self {
+            Self { paths: [Some([700, 0, 0]), Some([0; 3]), None], state: seed }
+        }
+
+        fn draw(&mut self, most: u64) -> u64 {
+            self.state = self.state.wrapping_add(1);
+            weftway_scenario::mix(self.state, 0x57ee) % most
+        }
+
+        fn step(&mut self) -> Vec<Path> {
+            for at in 0..3 {
+                let (turn, bytes) = (self.draw(40), self.draw(20_000));
+                self.paths[at] = match self.paths[at] {
+                    // A subflow that is met late has carried something before.
+                    None => (turn < 8).then_some([bytes + 1, bytes / 2, bytes / 4]),
+                    // The first one always stays.
+                    Some(_) if at > 0 && turn == 0 => None,
+                    // Another one in its place, which has sent less.
+                    Some([sent, ..]) if turn == 1 => Some([sent / 2, sent / 8, 0]),
+                    Some([sent, acked, lost]) => {
+                        let (open, gone) = (sent + bytes - acked - lost, self.draw(8) * 1000);
+                        let lost_now = gone.min(open / 4);
+                        Some([sent + bytes, acked + (open - lost_now) / 2, lost + lost_now])
+                    }
+                };
+            }
+            let there = self.paths.iter().enumerate().filter_map(|(at, counts)| Some((at, (*counts)?)));
+            there.map(|(at, counts)| path(at as u8, counts)).collect()
         }
     }
 
@@ -249,6 +310,40 @@ mod tests {
         assert_eq!(lab.look(&[path(0, [100, 0, 0])]), [Event::PathDown(p0), Event::PathUp(p0)]);
         // 150 ms after the first question the 120 ms are over.
         assert_eq!(lab.look(&[path(0, [100, 0, 0])]), [Event::Wake]);
+    }
+
+    /// Paths that a random kernel moves on, and takes away and brings back, with all that it may declare.
+    #[test]
+    fn steering_meets_a_hosts_duties() {
+        let mut all = Found::default();
+        for needs in [OFFERS, Needs { events: false, ..OFFERS }, Needs { wake: false, ..OFFERS }, Needs::NONE] {
+            for seed in 0..4 {
+                let duties = Duties::of_intervals(needs, seed, Span::from_millis(50));
+                let mut asker = Asker::new(Box::new(duties.clone()));
+                let mut kernel = Kernel::new(seed);
+                for look in 1..2000 {
+                    let paths = kernel.step();
+                    let now = Instant::ZERO + Span::from_millis(50 * look);
+                    let _ = asker.ask(&Context::new(now, &paths, Some(&PACKET), None));
+                }
+                let breaches = duties.breaches(asker.host.counts.faults);
+                assert!(breaches.is_empty(), "{needs:?}, seed {seed}:\n{}", breaches.join("\n"));
+                all.add(&duties.found());
+            }
+        }
+        let Found { woken, downs, sent, acked, lost, provoked, .. } = all;
+        assert!([woken, downs, sent, acked, lost, provoked].into_iter().all(|count| count > 100), "{all:?}");
+    }
+
+    /// A scheduler that names a path that is not there has the fastest instead, and that is a fault.
+    #[test]
+    fn an_unknown_path_is_a_fault() {
+        let mut lab = Lab::new(9);
+        let mut far = path(1, [0; 3]);
+        far.srtt = Span::from_millis(90);
+        let cx = [path(0, [0; 3]), far];
+        lab.look(&cx);
+        assert_eq!((lab.asker.chosen, lab.asker.host.counts.faults), (Some(PathId::new(0)), 1));
     }
 
     #[test]

@@ -29,7 +29,7 @@ impl LiveSteering {
                     steering.connections().clone_into(&mut lock(&connections));
                     steering.wait()?;
                 }
-                steering.finish()
+                Ok(SteeringReport { faults: askers.faults(), ..steering.finish()? })
             }
         });
         Ok(Self { connections, stop, thread: Some(thread) })

@@ -26,6 +26,8 @@ pub struct SteeringReport {
     pub decisions: u64,
     /// Answers that name none: everything stays as it is.
     pub waits: u64,
+    /// Decisions against the rules: the path with the lowest round-trip time was named in their place.
+    pub faults: u64,
     /// Decisions for another path than the one before.
     pub switches: u64,
     /// Subflows that were opened.
@@ -50,6 +52,7 @@ impl SteeringReport {
             ("steer_connections", json!(self.connections)),
             ("steer_decisions", json!(self.decisions)),
             ("steer_waits", json!(self.waits)),
+            ("steer_faults", json!(self.faults)),
             ("steer_switches", json!(self.switches)),
             ("steer_joins", json!(self.joins)),
             ("steer_errors", json!(self.errors)),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use weftway_path::Context;
 use weftway_scenario::{Row, Variant};
 
 use super::{Askers, Settings, SteeringReport};
@@ -56,7 +57,9 @@ impl SteeredRun {
             return Ok((kernel::measure(&plan, &setup, &transfer, None, stop)?, SteeringReport::default()));
         };
         let mut askers = Askers::new(scheduler).map_err(|error| EmuError::Transfer(error.to_string()))?;
-        super::measure((&plan, &setup, &transfer), self.settings, &mut |token, cx| askers.ask(token, cx), stop)
+        let mut rule = |token, cx: &Context<'_>| askers.ask(token, cx);
+        let (measured, report) = super::measure((&plan, &setup, &transfer), self.settings, &mut rule, stop)?;
+        Ok((measured, SteeringReport { faults: askers.faults(), ..report }))
     }
 }
 

@@ -212,6 +212,38 @@ impl Dispatch {
         assigned
     }
 
+    /// Cuts `bytes` that no scheduler decides on, since they go before all else, for path `id`. None if the window is shut for
+    /// them.
+    pub fn expedite(&mut self, id: PathId, bytes: u32) -> Option<Assigned> {
+        let (number, chunk) = self.outbox.next_cut(bytes);
+        if chunk.end() > self.flow.edge {
+            return None;
+        }
+        self.outbox.cut_for(bytes, id);
+        let assigned = Assigned {
+            chunk: number,
+            serial: self.host.next_serial(),
+            kind: SendKind::Fresh,
+            offset: chunk.offset,
+            bytes,
+            first: true,
+            after: Offset::ZERO,
+        };
+        self.tell_sent(id, &assigned);
+        Some(assigned)
+    }
+
+    /// Path `id` was given `assigned`: scheduler and policy learn of it.
+    #[inline(always)]
+    fn tell_sent(&mut self, id: PathId, assigned: &Assigned) {
+        if self.host.notes_sent {
+            self.host.events.push(Event::Sent(assigned.receipt(id), assigned.kind));
+            if self.policy.is_some() {
+                self.charge(id, assigned.bytes);
+            }
+        }
+    }
+
     /// Path `id` will not carry `assigned`, which it was given: the data wait to be sent again, and the scheduler learns it.
     pub fn give_up(&mut self, id: PathId, assigned: &Assigned) {
         self.outbox.lose(assigned.chunk, id);
@@ -495,9 +527,8 @@ fn take_up<C: Carrier>(carrier: &mut C) {
         sync(carrier);
         carrier.dispatch_mut().question.synced = true;
     }
-    let outbox = &mut carrier.dispatch_mut().outbox;
-    let found = match outbox.first_reinjection() {
-        Some(number) => Some((number, *outbox.chunk(number), SendKind::Reinjection)),
+    let found = match first_reinjection(carrier) {
+        Some((number, chunk)) => Some((number, chunk, SendKind::Reinjection)),
         None => next_fresh(carrier).map(|(number, chunk)| (number, chunk, SendKind::Fresh)),
     };
     carrier.dispatch_mut().question.next = found.map(|(number, _, kind)| (number, kind));
@@ -525,17 +556,17 @@ pub fn write_up<C: Carrier + ?Sized>(carrier: &mut C) -> bool {
     is_more
 }
 
-/// Of what was handed back, the first is of use then: what comes before it counts as arrived. At the beginning of a turn, and
-/// when the first has been taken.
-#[inline(never)]
-fn drop_unwanted<C: Carrier>(carrier: &mut C) {
+/// The first of what was handed back that is still of use.
+#[inline(always)]
+fn first_reinjection<C: Carrier>(carrier: &mut C) -> Option<(u64, Chunk)> {
     while let Some(number) = carrier.dispatch_mut().outbox.first_reinjection() {
-        let at = carrier.dispatch().outbox.chunk(number).offset;
-        if carrier.is_wanted(at) {
-            return;
+        let chunk = *carrier.dispatch().outbox.chunk(number);
+        if !carrier.cuts() || carrier.is_wanted(chunk.offset) {
+            return Some((number, chunk));
         }
         carrier.dispatch_mut().outbox.acknowledge(number);
     }
+    None
 }
 
 #[inline(always)]
@@ -570,8 +601,8 @@ fn next_bytes<C: Carrier>(carrier: &mut C) -> Option<u32> {
     if at >= end {
         return None;
     }
+    // Nothing is known of data that have no order until they are cut: where messages end is never beyond them.
     if at >= carrier.dispatch().question.message_end {
-        // No end of a message is ever noted of data that have no order before they are cut.
         if carrier.cuts() {
             let bytes = carrier.next_record();
             return (bytes > 0 && at + bytes <= end).then_some(bytes as u32);
@@ -594,9 +625,6 @@ fn sync_sent<C: Carrier>(carrier: &mut C) {
 /// Brings the flow up to date.
 #[inline(never)]
 fn sync<C: Carrier>(carrier: &mut C) {
-    if carrier.cuts() {
-        drop_unwanted(carrier);
-    }
     let written = carrier.buffered();
     carrier.dispatch_mut().sync_all(written);
     find_message(carrier);
@@ -629,11 +657,7 @@ fn carry<C: Carrier>(carrier: &mut C, decision: Decision) -> Result<Carried, Ref
     }
     if kind == SendKind::Reinjection {
         dispatch.outbox.took_reinjection();
-        if carrier.cuts() {
-            drop_unwanted(carrier);
-        }
     }
-    let dispatch = carrier.dispatch_mut();
     let chunk = if number == dispatch.outbox.end() {
         let chunk = dispatch.outbox.cut_for(dispatch.question.packet.bytes.get() as u32, id);
         if carrier.cuts() {
@@ -686,12 +710,7 @@ fn place<C: Carrier>(carrier: &mut C, id: PathId, number: u64, chunk: Chunk, kin
     let (first, after) = (!carried.contains(id), Offset::ZERO);
     let assigned = Assigned { chunk: number, serial, kind, offset, bytes, first, after };
     // Carried out when the path has the packet, be it in its queue: the next question may come at once.
-    if dispatch.host.notes_sent {
-        dispatch.host.events.push(Event::Sent(assigned.receipt(id), kind));
-        if dispatch.policy.is_some() {
-            dispatch.charge(id, bytes);
-        }
-    }
+    dispatch.tell_sent(id, &assigned);
     carrier.place(id, assigned);
 }
 

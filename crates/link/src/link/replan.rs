@@ -101,7 +101,7 @@ impl<T: Copy> Link<T> {
             }
             Set::Loss(loss) => {
                 self.noise.losses.set(loss);
-                self.noise.is_on = self.noise.jitters.is_some() || *loss != Loss::None;
+                self.noise.look(loss);
             }
             Set::Down => self.drop_all(at),
             Set::Up => self.up = true,

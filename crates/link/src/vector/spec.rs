@@ -16,6 +16,7 @@ pub(super) struct Spec {
     trace_ms: Option<Vec<u32>>,
     delay_ms: f64,
     jitter: Option<JitterSpec>,
+    host_jitter_ms: f64,
     loss: Option<f64>,
     lose_packets: Option<Vec<u64>>,
     lose_ms: Option<Vec<(f64, f64)>>,
@@ -99,6 +100,7 @@ impl Spec {
             rate: one("a rate", [self.rate_mbps.map(constant), trace(&self.trace_ms)?])?.unwrap_or_default(),
             delay: span(self.delay_ms),
             jitter: self.jitter.as_ref().map(JitterSpec::jitter).transpose()?,
+            host_jitter: span(self.host_jitter_ms),
             loss: self.loss()?,
             arq: self.arq.as_ref().map(|arq| Arq {
                 hides: arq.hides,

@@ -2,7 +2,7 @@
 
 use bytes::Bytes as Payload;
 use weftway_mux::{Limits, Mux, Read, Ready, Side, StreamId};
-use weftway_path::{Bytes, Instant, Span};
+use weftway_path::{Bytes, Instant, Offset, Span};
 
 use crate::network::{Network, PathSpec};
 
@@ -158,4 +158,40 @@ fn a_stream_that_has_sent_as_much_already_is_of_its_own_class() {
     here.begin_as(old, 200, 0).unwrap();
     let read = read_when(&mut here, new, &[old, new], 10_000);
     assert!(read[0] > 6000, "they take turns: {read:?}");
+}
+
+/// Two datagrams of class 0 wait, one of class 1 and a stream of class 0.
+#[test]
+fn what_is_urgent_is_cut_without_anything_else() {
+    let now = Instant::ZERO;
+    let mut mux = Mux::new(Side::Connecting, Limits::default(), Limits::default()).unwrap();
+    let id = mux.open(now, 0, b"", None).unwrap();
+    mux.write(now, id, vec![1; 500].into()).unwrap();
+    for (class, byte) in [(0, 2), (1, 3), (0, 4)] {
+        mux.send_datagram(now, id, class, None, vec![byte; 100].into()).unwrap();
+    }
+    // Kind, stream and length in two bytes, and 100.
+    assert_eq!(mux.peek_urgent(now, 207), 104, "whole or not at all");
+    assert_eq!(mux.peek_urgent(now, 1200), 208);
+    let record = mux.cut_urgent(now, 1200).unwrap();
+    assert_eq!((record.place, record.payload.len()), (Offset::ZERO, 208));
+    assert_eq!((record.payload[50], record.payload[207]), (2, 4));
+    assert_eq!((mux.peek_urgent(now, 1200), mux.cut_urgent(now, 1200)), (0, None));
+    assert_eq!(mux.unsent_datagrams(), Bytes::new(100), "that of class 1");
+}
+
+/// 32 KiB go before bulk, and then bulk is first for as much.
+#[test]
+fn a_flood_is_urgent_no_longer_than_its_class_is_first() {
+    let now = Instant::ZERO;
+    let mut mux = Mux::new(Side::Connecting, Limits::default(), Limits::default()).unwrap();
+    let id = mux.open(now, 2, b"", None).unwrap();
+    mux.write(now, id, vec![1; 12 << 10].into()).unwrap();
+    for _ in 0..100 {
+        mux.send_datagram(now, id, 0, None, vec![2; 1000].into()).unwrap();
+    }
+    let cut = std::iter::from_fn(|| mux.cut_urgent(now, 1200)).count();
+    // Each has 1004 bytes: 33 of them are more than 32 768.
+    assert_eq!(cut, 33);
+    assert!(mux.cut(now, 1200).is_some() && mux.peek_urgent(now, 1200) == 1004, "bulk has caught up by a record");
 }

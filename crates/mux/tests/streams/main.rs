@@ -7,5 +7,6 @@ mod delay;
 mod delivery;
 mod histories;
 mod load;
+mod memory;
 mod network;
 mod sequence;

@@ -355,8 +355,8 @@ fn bulk_does_not_keep_an_urgent_stream_from_writing() {
         Limits { send: Bytes::new(64_000), first_credit: Bytes::new(256 << 10), streams: 8, ..Limits::default() };
     let [mut here, mut there] = pair(limits);
     let (bulk, urgent) = (open(&mut here, 3), open(&mut here, 0));
-    // Class 3 has five eighths.
-    assert_eq!(here.write(NOW, bulk, Payload::from_static(&[3; 100_000])), Ok(40_000));
+    // Class 3 has half.
+    assert_eq!(here.write(NOW, bulk, Payload::from_static(&[3; 100_000])), Ok(32_000));
     assert_eq!(here.write(NOW, urgent, Payload::from_static(&[0; 10_000])), Ok(10_000));
     assert_eq!(here.poll_ready(), None);
     while let Some(record) = here.cut(NOW, 1200) {
@@ -368,7 +368,8 @@ fn bulk_does_not_keep_an_urgent_stream_from_writing() {
 
 #[test]
 fn a_writer_goes_on_when_datagrams_that_are_too_late_leave_room() {
-    let limits = Limits { send: Bytes::new(64_000), ..Limits::default() };
+    let mib = Bytes::new(1 << 20);
+    let limits = Limits { send: mib, first_credit: mib, streams: 8, ..Limits::default() };
     // The first time before they are cut, the second after.
     for cut in [false, true] {
         let [mut here, _] = pair(limits);
@@ -377,8 +378,8 @@ fn a_writer_goes_on_when_datagrams_that_are_too_late_leave_room() {
         let deadline = Some(Span::from_millis(10));
         while here.send_datagram(NOW, id, 1, deadline, Payload::from_static(&[0; 1000])).is_ok() {}
         let records: Vec<_> = std::iter::from_fn(|| if cut { here.cut(NOW, 1200) } else { None }).collect();
-        let taken = here.write(NOW, id, Payload::from_static(&[0; 12_000])).unwrap();
-        assert!(taken < 12_000 && here.poll_ready().is_none());
+        let taken = here.write(NOW, id, Payload::from_static(&[0; 900_000])).unwrap();
+        assert!(taken < 900_000 && here.poll_ready().is_none());
         let later = Instant::from_millis(10);
         assert!(records.iter().all(|record| !here.lost(later, record.place)));
         here.peek(later, 1200);

@@ -139,9 +139,9 @@ impl Duplex {
         self.sender.turn(now, scheduler);
     }
 
-    /// What is no record stays off paths that were given up.
+    /// What is no record stays off paths that were given up; and the peer, which learns of it, keeps its data off them.
     fn look_after_paths(&mut self) {
-        let usable = self.sender.usable();
+        let usable = self.sender.usable_or_refused();
         if usable == self.usable {
             return;
         }

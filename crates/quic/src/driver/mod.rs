@@ -44,6 +44,7 @@ mod hearing;
 mod liveness;
 pub mod observer;
 mod outage;
+mod realtime;
 pub mod receiver;
 pub mod record;
 pub mod sender;

@@ -17,6 +17,7 @@ use weftway_sched::{Needs, Scheduler};
 use super::answers::Answers;
 use super::connection::QuicConnection;
 use super::observer::Report;
+use super::realtime::Realtime;
 use super::record::Record;
 use super::sending_path::{PathTally, SendingPath, Stage};
 use super::source::Source;
@@ -64,6 +65,7 @@ pub struct Sender<S> {
     pub(super) record: Bytes,
     pub(super) reports: Vec<Report>,
     pub(super) answers: Answers,
+    pub(super) realtime: Realtime,
     /// The path that the last datagram came on, while what it owes may still have to leave.
     pub(super) heard: Option<PathId>,
 }
@@ -106,6 +108,7 @@ impl<S: Source> Sender<S> {
             record: setting.transport.mss,
             reports: Vec::new(),
             answers: Answers::new(roles.len()),
+            realtime: Realtime::default(),
             heard: None,
             setting,
         })
@@ -176,6 +179,12 @@ impl<S: Source> Sender<S> {
     /// The paths that data can take: they are up, and no policy closes them.
     pub fn usable(&self) -> PathSet {
         self.dispatch.views.offered()
+    }
+
+    /// The same, and those onto which noq let no data lately: the peer should go on sending there.
+    pub(super) fn usable_or_refused(&self) -> PathSet {
+        let refused = |id: &PathId| self.paths[id.index()].is_refused(self.now);
+        self.paths().filter(refused).fold(self.usable(), PathSet::with)
     }
 
     /// The paths that are up, also those that a policy closes.
@@ -277,6 +286,7 @@ impl<S: Source> Sender<S> {
         self.answer(now);
         self.connection.flush(now);
         self.fit_records();
+        self.send_realtime();
         for at in 0..self.paths.len() {
             self.serve(PathId::new(at as u8));
         }

@@ -12,11 +12,17 @@ use weftway_scenario::config::Transport;
 
 use super::outage::Outages;
 use parts::Parts;
+pub(super) use queue_bound::QueueBound;
 
 mod parts;
+mod queue_bound;
 mod silence;
 #[cfg(test)]
 mod tests;
+
+/// So long noq is given to validate an address of the peer's. It may send three times what came from there, and a challenge has
+/// 1200 bytes: that the peer sends on meanwhile is what it needs.
+const VALIDATION: Span = Span::from_secs(2);
 
 /// How far a path is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +82,10 @@ pub(super) struct SendingPath {
     pub offered: Offered,
     /// What left in several packets.
     pub parts: Parts,
+    /// When noq last let no data onto it.
+    pub refused_at: Option<Instant>,
+    /// How long a queue it may keep, while there are realtime data.
+    pub queue_bound: Option<QueueBound>,
     rate: RateSampler,
     last_sent: Instant,
     /// Packets sent before belong to the current episode.
@@ -103,7 +113,9 @@ pub(super) struct Outcome {
     pub prior_in_flight: Bytes,
     /// When the newest packet was sent that was declared lost.
     pub newest_lost: Option<Instant>,
+    /// The round trip of the packet with the highest number, which that is, and what was delivered meanwhile.
     pub rtt: Option<Span>,
+    pub newest: (u64, Bytes),
     pub sample: Sample,
     /// Whether an acknowledgement came.
     pub heard: bool,
@@ -126,6 +138,8 @@ impl SendingPath {
             outages: Outages::default(),
             offered: Offered::default(),
             parts: Parts::default(),
+            refused_at: None,
+            queue_bound: None,
             rate: RateSampler::default(),
             last_sent: Instant::ZERO,
             recovery_start: None,
@@ -138,7 +152,7 @@ impl SendingPath {
     /// As new, with this controller; counts go on, and packet numbers if it is the same path of noq's.
     pub fn renew(&mut self, now: Instant, generation: Option<usize>, cc: Box<dyn Controller>, transport: &Transport) {
         let old = std::mem::replace(self, Self::new(cc, transport));
-        self.tally = old.tally;
+        (self.tally, self.refused_at) = (old.tally, old.refused_at);
         self.outages = old.outages;
         self.outages.end(now);
         if old.generation == generation {
@@ -217,6 +231,7 @@ impl SendingPath {
         if self.largest_acked.is_none_or(|largest| number > largest) {
             self.largest_acked = Some(number);
             outcome.rtt = Some(now.since(packet.sent_at));
+            outcome.newest = (number, self.rate.delivered() - packet.delivered);
         }
         Some(packet)
     }
@@ -318,6 +333,9 @@ impl SendingPath {
         }
         let (rate, interval) = self.rate.finish(now, view.min_rtt, &outcome.sample);
         view.delivery_rate = rate.unwrap_or(view.delivery_rate);
+        if let Some((bound, rtt)) = self.queue_bound.as_mut().zip(outcome.rtt) {
+            bound.on_acked(now, outcome.newest.0, rtt, outcome.newest.1, self.flight.next());
+        }
         self.cc.on_acked(
             &Acked {
                 now,
@@ -347,14 +365,15 @@ impl SendingPath {
 
     /// Whether the window is what limits the path. In slow start it may grow to twice what was used.
     fn is_limited(&self, view: &Path) -> bool {
-        self.usage.limited || view.cwnd < view.ssthresh && view.cwnd < self.usage.most + self.usage.most
+        let cwnd = self.cc.cwnd();
+        self.usage.limited || cwnd < view.ssthresh && cwnd < self.usage.most + self.usage.most
     }
 
     /// The sender stops for now: notes how well the window was used, and whether the application limits a path that has
     /// room.
     pub fn end_turn(&mut self, view: &Path, app_limited: bool) {
         let used = self.paced_by.used(view);
-        let limited = used + view.mss > view.cwnd;
+        let limited = used + view.mss > view.cwnd && !self.is_bounded(view);
         // A round in which the window was full once stays limited by it (`tcp_cwnd_validate`).
         let more = !self.usage.limited && used > self.usage.most;
         if self.flight.base() >= self.usage.until || limited || more {
@@ -367,16 +386,45 @@ impl SendingPath {
 
     /// Copies what the controller says to where schedulers and siblings see it.
     pub fn publish(&self, view: &mut Path, share: &mut Share) {
-        view.cwnd = self.cc.cwnd();
+        view.cwnd = self.window(view);
         view.ssthresh = self.cc.ssthresh();
         view.pacing_rate = self.cc.pacing_rate().unwrap_or_else(|| self.paced_by.rate(view));
         *share = Share { srtt: view.srtt, bottleneck: view.bottleneck, usable: true, ..self.cc.share() };
+    }
+
+    /// The window of everything but realtime data.
+    fn window(&self, view: &Path) -> Bytes {
+        let cwnd = self.cc.cwnd();
+        let Some(bound) = &self.queue_bound else { return cwnd };
+        bound.window().min(cwnd - Self::reserve(cwnd, view)).max(cwnd.min(view.mss + view.mss))
+    }
+
+    /// What is kept of a window for realtime data.
+    fn reserve(cwnd: Bytes, view: &Path) -> Bytes {
+        Bytes::new((3 * view.mss.get()).min(cwnd.get() / 4))
+    }
+
+    /// Whether what limits the path is how long its queue may be, and not its controller.
+    fn is_bounded(&self, view: &Path) -> bool {
+        let cwnd = self.cc.cwnd();
+        self.queue_bound.as_ref().is_some_and(|bound| bound.window() < cwnd - Self::reserve(cwnd, view))
+    }
+
+    /// Whether there is room for so many bytes of realtime data.
+    pub fn has_room(&self, view: &Path, bytes: Bytes) -> bool {
+        let window = view.cwnd + Self::reserve(self.cc.cwnd(), view);
+        self.stage == Stage::Up && view.bytes_in_flight + bytes <= window
     }
 
     /// Whether a packet that the path takes now leaves at once.
     pub fn sends_at_once(&self, now: Instant, view: &Path) -> bool {
         let waits = !self.queue.is_empty() || self.pacer.release() > now;
         !waits && self.blocked_reason(now, view) == BlockedReason::None
+    }
+
+    /// Whether noq let no data onto it lately: the peer's address changed, and is not validated yet (RFC 9000 §8.2).
+    pub fn is_refused(&self, now: Instant) -> bool {
+        self.refused_at.is_some_and(|at| now < at + VALIDATION)
     }
 
     /// Why the path cannot take a packet now.

@@ -47,6 +47,16 @@ pub trait Source {
         let _ = (at, bytes);
     }
 
+    /// How many bytes a record has that goes before all others, on the path by which it arrives soonest; 0 if there is none.
+    fn next_urgent(&mut self) -> u64 {
+        0
+    }
+
+    /// That record is cut: it begins at `at`, and has as many bytes as was told.
+    fn cut_urgent(&mut self, at: Offset, bytes: u64) {
+        let _ = (at, bytes);
+    }
+
     /// The record at `at` has arrived. May be told more than once.
     fn acked(&mut self, at: Offset) {
         let _ = at;

@@ -97,6 +97,17 @@ impl Source for Streams {
         debug_assert_eq!(cut, Some((at, bytes)), "a record is cut as it was told");
     }
 
+    fn next_urgent(&mut self) -> u64 {
+        self.mux.peek_urgent(self.now, self.most) as u64
+    }
+
+    fn cut_urgent(&mut self, at: Offset, bytes: u64) {
+        let (now, most) = (self.now, self.most);
+        let record = self.mux_mut().cut_urgent(now, most);
+        let cut = record.map(|record| (record.place, record.payload.len() as u64));
+        debug_assert_eq!(cut, Some((at, bytes)), "a record is cut as it was told");
+    }
+
     fn acked(&mut self, at: Offset) {
         self.mux_mut().acked(at);
     }

@@ -66,6 +66,7 @@ impl<S: Source> Sender<S> {
             _ => self.transmit_parts(id, assigned, most),
         };
         if leaves.is_none() {
+            self.paths[id.index()].refused_at = Some(self.now);
             self.dispatch.give_up(id, assigned);
             if self.connection.is_closed() {
                 self.broken.get_or_insert_with(|| "the connection is closed".to_owned());

@@ -20,7 +20,7 @@ const SPARE_PATHS: u32 = 8;
 /// A connection without any sign of life for so long is over, if neither end wants it to be sooner.
 pub const IDLE: Span = Span::from_secs(30);
 /// An idle path says that it is alive, which also keeps bindings of NATs: the shortest known are of some 20 s.
-const KEEP_ALIVE: Duration = Duration::from_secs(2);
+pub const KEEP_ALIVE: Span = Span::from_secs(2);
 /// How far the control stream may be ahead of what the other end has read.
 const CONTROL_WINDOW: u32 = 256 << 10;
 /// Room for the records of what arrives in one call.
@@ -40,7 +40,7 @@ pub(super) fn transport(observers: Arc<ObserverState>, largest_payload: u16, idl
         .max_concurrent_bidi_streams(1u32.into())
         .max_concurrent_uni_streams(0u32.into())
         .max_idle_timeout(Some(idle))
-        .default_path_keep_alive_interval(Some(KEEP_ALIVE))
+        .default_path_keep_alive_interval(Some(Duration::from_nanos(KEEP_ALIVE.as_nanos())))
         .stream_receive_window(CONTROL_WINDOW.into())
         .datagram_receive_buffer_size(Some(RECORDS))
         .datagram_send_buffer_size(2 * usize::from(LARGEST_PAYLOAD))

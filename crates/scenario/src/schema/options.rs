@@ -64,6 +64,8 @@ pub(crate) struct Options {
     /// MPTCP, TCP: whether the application sets `TCP_NODELAY`: a packet that is not full does not wait for the
     /// acknowledgement of an earlier one.
     pub nodelay: Option<bool>,
+    /// How much later than it arrives a host takes a packet up, on average; an exponential draw for each packet.
+    pub host_jitter: Option<Time>,
     /// How paths are opened.
     pub path_manager: Option<PathManagerName>,
     /// On which path the connection begins.

@@ -16,7 +16,7 @@ pub enum StoreError {
     #[error("{0}: its BLAKE3 hash is not the sender's; it changed while it was sent, or a disk errs. Send it again")]
     Hash(String),
     /// Another receiver writes into this folder.
-    #[error("{0}: another weft recv ({1}) receives into this folder: wait until it ends, or give another folder")]
+    #[error("{0}: another weft recv ({1}) receives into this folder: stop that one, or give another folder")]
     Locked(String, String),
     /// The files do not fit.
     #[error("{target}: not enough room: {needed} bytes are to be written, {free} are free")]

@@ -7,7 +7,7 @@ use smoltcp::wire::{
     Icmpv4Packet, Icmpv4Repr, IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr, UdpPacket, UdpRepr,
 };
 use weftway_path::Span;
-use weftway_relay::Front;
+use weftway_relay::{Drops, Front};
 use weftway_tunnel::Names;
 
 use crate::world::{Answer, OWN, World};
@@ -133,6 +133,20 @@ fn a_stream_that_is_open_already_is_for_what_it_was_opened_for() {
     assert_eq!(all, ["dns:", "udp:", "udp:"]);
 }
 
+/// Sixteen wait for the relay's word. What was dropped stays counted when the port's stream is over.
+#[test]
+fn datagrams_that_find_no_room_are_counted() {
+    let mut world = World::new(Names::Relay);
+    world.answer = Answer::Silence;
+    for _ in 0..19 {
+        world.send(datagram(5000, "203.0.113.9:1", b"hello"));
+    }
+    assert_eq!(world.tunnel.drops(), Drops::from([("no_room", 3)]));
+    world.pass(Span::from_secs(40));
+    assert!(world.tunnel.is_empty());
+    assert_eq!(world.tunnel.drops(), Drops::from([("no_room", 3)]));
+}
+
 #[test]
 fn streams_that_nobody_uses_end() {
     let mut world = World::new(Names::Relay);
@@ -221,4 +235,17 @@ fn a_relay_that_may_not_ping_says_so() {
     assert_eq!(world.others[0][20..22], [3, 13]);
     assert_eq!(world.others[0][48..], [8, 0, 0, 0, 1, 2, 0, 1, 9]);
     assert!(world.tunnel.is_empty());
+}
+
+/// The first byte of what the tunnel sends has the class in its upper half.
+#[test]
+fn a_datagram_is_of_the_class_that_its_mark_says() {
+    for (mark, class) in [(0, 0), (46, 0), (8, 2), (1, 2)] {
+        let mut world = World::new(Names::AsTheyAre);
+        let mut bytes = datagram(5000, "203.0.113.9:7000", b"hello");
+        bytes[1] = mark << 2;
+        world.send(bytes);
+        world.settle();
+        assert_eq!(world.datagrams.last().map(|bytes| bytes[0] >> 4), Some(class), "{mark}");
+    }
 }

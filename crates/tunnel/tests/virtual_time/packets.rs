@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 use smoltcp::wire::IpProtocol;
 use weftway_path::Span;
+use weftway_relay::{Class, Drops, Front};
 use weftway_tunnel::{Names, PacketCounts};
 
 use crate::datagrams::{datagram, packet};
@@ -40,7 +41,24 @@ fn what_is_not_carried_is_counted() {
         world.send(bytes);
     }
     assert_eq!(world.tunnel.counts(), PacketCounts { malformed: 3, fragments: 1, others: 3 });
+    assert_eq!(world.tunnel.drops(), Drops::from([("malformed", 3), ("fragment", 1), ("not_carried", 3)]));
     assert!(world.tunnel.is_empty());
+}
+
+/// `ssh` marks what a shell sends as AF21, and `scp` as CS1. Port 22 is interactive without a mark.
+#[test]
+fn a_connection_is_of_the_class_that_its_first_packet_says() {
+    for (mark, class) in [(0, Class::Interactive), (18, Class::Interactive), (8, Class::Bulk)] {
+        let mut world = World::new(Names::Relay);
+        let mut first = segment(0x02);
+        first[2..4].copy_from_slice(&22u16.to_be_bytes());
+        let mut bytes = packet("203.0.113.9", IpProtocol::Tcp, &first);
+        bytes[1] = mark << 2;
+        world.send(bytes);
+        world.settle();
+        let classes: Vec<_> = world.tunnel.flows().map(|flow| flow.class).collect();
+        assert_eq!(classes, [class], "{mark}");
+    }
 }
 
 proptest! {

@@ -1,10 +1,12 @@
 //! The control stream: an ordinary bidirectional stream beside the data records, and how a connection is ended.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use noq_proto::{
     ConnectionError, Dir, Endpoint, EndpointEvent, PathStatus, ReadError, ReadableError, TransportErrorCode, WriteError,
 };
-use weftway_path::{Instant, PathId};
+use weftway_path::{Instant, PathId, Span};
 
 use super::QuicConnection;
 
@@ -103,6 +105,15 @@ impl QuicConnection {
     /// Whether nothing is left to do for a connection that is over.
     pub fn is_drained(&self) -> bool {
         self.inner.is_drained()
+    }
+
+    /// A path on which nothing came for so long says that it is alive, beginning with the next packet. None: it says nothing.
+    pub fn set_keep_alive(&mut self, interval: Option<Span>) {
+        let interval = interval.map(|span| Duration::from_nanos(span.as_nanos()));
+        for number in self.numbers.iter().flatten() {
+            // A path that is closed meanwhile needs none.
+            let _ = self.inner.set_path_keep_alive_interval(*number, interval);
+        }
     }
 
     /// Whether noq should put what is no data onto this path only if no better one is there.
