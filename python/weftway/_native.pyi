@@ -367,7 +367,7 @@ def relay_connections(
     paths: Sequence[str],
     scheduler: str,
     cc: str,
-    watch: Callable[[str], str | None],
+    watch: Callable[[str], tuple[str | None, list[str]]],
     ports: Sequence[str] = (),
     allow: Sequence[str] = (),
     usage: str | None = None,
@@ -377,8 +377,9 @@ def relay_connections(
 ) -> None:
     """Carries connections of programs at `ports` to a relay, or, with an `identity`, is it, until it is stopped.
 
-    What `watch` returns is what has become of the identity, if it has changed. `classes` is the text of a file of
-    rules, `clients` say how much each client may have. Tunnels ask the server of names at `names`.
+    What `watch` returns is what has become of the identity, if it has changed, and the names of schedulers that take
+    over. `classes` is the text of a file of rules, `clients` say how much each client may have. Tunnels ask the server
+    of names at `names`.
     """
 
 @final
@@ -396,14 +397,14 @@ def carry_packets(
     paths: Sequence[str],
     scheduler: str,
     cc: str,
-    watch: Callable[[str], None],
+    watch: Callable[[str], list[str]],
     usage: str,
     classes: str | None,
 ) -> None:
     """Carries what the packets of `device` hold to a relay, until it is stopped. On Linux only.
 
-    `names` says who answers questions to servers of names that no relay asks: `relay`, an address and a port, or
-    nobody.
+    What `watch` returns are the names of schedulers that take over. `names` says who answers questions to servers of
+    names that no relay asks: `relay`, an address and a port, or nobody.
     """
 
 def check_classes(rules: str) -> None:

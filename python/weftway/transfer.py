@@ -154,6 +154,7 @@ def relay_connections(
     scheduler: str = "min-rtt",
     cc: str = "cubic",
     watch: Callable[[Progress], None] = lambda _: None,
+    switch: Callable[[], list[str]] = list,
 ) -> None:
     """Carries connections of programs, which come to `ports`, to a relay; or is the relay, if the other end comes here.
 
@@ -163,6 +164,8 @@ def relay_connections(
     may have: "rate=50Mbit/s" all of them, "laptop,connections=100" that of this name. Tunnels ask the server of names
     at `names`, or that of this machine.
 
+    `watch` is told ten times a second what is going on; then `switch` may name schedulers that take over.
+
     A relay connects to public addresses, and to those in the networks `allow`. It ends when it is interrupted. When the
     file of its identity changes, names that are new and those that were revoked count at once.
     """
@@ -170,14 +173,14 @@ def relay_connections(
     _allow_descriptors()
     changes = Changes(other.file, other.identity) if other.file and other.identity else None
 
-    def tell(text: str) -> str | None:
+    def tell(text: str) -> tuple[str | None, list[str]]:
         progress, became = json.loads(text), None
         try:
             became = changes() if changes else None
         except ScenarioError as error:
             progress["note"] = "; ".join(filter(None, [progress["note"], f"{error}; the identity before is kept"]))
         watch(progress)
-        return became
+        return became, switch()
 
     addresses = [other.address, *other.others]
     _native.relay_connections(

@@ -81,8 +81,11 @@ def run(
     scheduler: str = "min-rtt",
     cc: str = "cubic",
     watch: Callable[[Progress], None] = lambda _: None,
+    switch: Callable[[], list[str]] = list,
 ) -> None:
     """Carries packets until it is interrupted. Then all routes are as they were.
+
+    `watch` is told ten times a second what is going on; then `switch` may name schedulers that take over.
 
     So they are when it fails, unless there is a kill switch: what programs send leads nowhere then, until it is
     restored.
@@ -99,11 +102,12 @@ def run(
                 routes.apply(plan)
                 leads_here = True
 
-        def tell(text: str) -> None:
+        def tell(text: str) -> list[str]:
             progress = json.loads(text)
             if progress["state"] == "relaying":
                 lead_here()
             watch(progress)
+            return switch()
 
         try:
             routes.begin(plan)

@@ -3,15 +3,11 @@
 import contextlib
 import json
 import os
-import pty
-import select
 import signal
 import socket
 import stat
 import subprocess
 import tempfile
-import termios
-import threading
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +16,6 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-import machine
 from conftest import Weft
 from ends import BOTH, Start, port, wait_until
 from test_proxy import BODY, free_tcp_port, get, until_told, website
@@ -136,6 +131,36 @@ def test_whoever_reads_the_socket_gets_lines_and_whoever_does_not_is_left(runtim
         one.close()
 
 
+def test_whoever_reads_may_ask_and_nonsense_is_not_heard(runtime: Path) -> None:
+    told = LocalSocket("proxy", lambda: {"links": "an hour"})
+    reader, rude = Reader(told.path), Reader(told.path)
+    assert told.requests() == [], "nobody has been let in yet"
+    told.tell(progress(notes=["first"]))
+    reader.ask({"scheduler": "ecf"})
+    rude._socket.sendall(b'nonsense\n[1]\n"word"\n' + b"[" * 3000 + b"\n" + b'{"scheduler": "late')
+    assert told.requests() == [{"scheduler": "ecf"}]
+    rude._socket.sendall(b'"}\n')
+    assert told.requests() == [{"scheduler": "late"}]
+    # A line without an end: nothing more is kept of it than of the longest request.
+    rude._socket.sendall(b"x" * 3 * local_socket.LONGEST_REQUEST)
+    assert [told.requests() for _ in range(3)] == [[], [], []]
+    reader.ask({"hour": True})
+    told.requests()
+    for note in ("second", "third"):
+        told.tell(progress(notes=[note]))
+    snapshot = reader.read()
+    assert snapshot and snapshot["notes"] == ["first", "second", "third"] and snapshot["hour"] == {"links": "an hour"}
+    told.tell(progress(notes=[]))
+    assert "hour" not in (reader.read() or {"hour": "again"}), "it was asked for once"
+    rude._socket.settimeout(10)
+    with pytest.raises((EOFError, ConnectionResetError)):
+        while True:
+            rude.read()
+    told.close()
+    for one in (reader, rude):
+        one.close()
+
+
 def test_what_a_killed_program_left_is_removed(runtime: Path) -> None:
     killed = LocalSocket("proxy")
     killed._listening.close()
@@ -212,60 +237,23 @@ def test_the_view_has_links_and_connections(clock: Callable[[float], None]) -> N
     assert dropped == "dropped: malformed 1, too_long 2"
 
 
+def test_the_view_says_where_a_packet_went_and_why(clock: Callable[[float], None]) -> None:
+    last = {"path": "wlan0", "scheduler_says": "wlan0 has the smallest srtt, 12 ms"}
+    snapshot = Snapshots("proxy")(progress(last_packet=last, scheduler="min-rtt"))
+    assert snapshot
+    shown = drawn(snapshot)
+    assert "relaying, scheduler min-rtt, 3 connections" in shown[0]
+    assert shown[3] == "a packet went over wlan0: wlan0 has the smallest srtt, 12 ms"
+    silent = drawn({**snapshot, "last_packet": {**last, "scheduler_says": None}})
+    assert silent[3] == "a packet went over wlan0: this scheduler gives no reasons"
+
+
 def test_the_last_minute_of_all_links_has_one_scale() -> None:
     assert top.sparklines([]) == []
     assert top.sparklines([[], [0.0, 0.0]]) == ["", "▁"]
     assert top.sparklines([[0, 0, 4, 4, 8, 8]]) == ["▁▅█"]
     assert top.sparklines([[9, 6, 6], [3]]) == ["█▆", "▃"], "the oldest alone"
     assert len(top.sparklines([[1.0] * 60])[0]) == 30
-
-
-def test_on_a_terminal_it_is_shown_until_q_is_pressed(runtime: Path) -> None:
-    """A program that starts meanwhile is shown, and one that ends is not any more."""
-    master, slave = pty.openpty()
-    before = termios.tcgetattr(slave)
-    process = subprocess.Popen([*machine.WEFT, "top"], stdin=slave, stdout=slave, stderr=slave)
-    shown = ""
-
-    def until_shown(words: str) -> None:
-        nonlocal shown
-        shown = ""
-
-        def is_shown() -> bool:
-            nonlocal shown
-            if select.select([master], [], [], 0.05)[0]:
-                shown += os.read(master, 1 << 16).decode(errors="replace")
-            return words in shown
-
-        wait_until(is_shown)
-
-    try:
-        until_shown(top.NOTHING_RUNS)
-        snapshot = Snapshots("proxy")(progress())
-        assert snapshot
-        with contextlib.closing(LocalSocket("proxy")) as told:
-            is_seen = threading.Event()
-
-            def tell() -> None:
-                while not is_seen.wait(0.1):
-                    told.tell(snapshot)
-
-            thread = threading.Thread(target=tell)
-            thread.start()
-            try:
-                until_shown("wlan0")
-            finally:
-                is_seen.set()
-                thread.join()
-        until_shown(top.NOTHING_RUNS)
-        os.write(master, b"q")
-        wait_until(lambda: process.poll() is not None)
-        assert process.returncode == 0 and termios.tcgetattr(slave) == before
-    finally:
-        process.kill()
-        process.wait()
-        os.close(master)
-        os.close(slave)
 
 
 def asked(url: str) -> str:
@@ -325,6 +313,8 @@ def test_a_proxy_and_a_relay_are_seen_while_they_run(
     seen = {one["program"]: one for one in json.loads(weft("top", "--json").stdout)}
     assert {one["pid"] for one in seen.values()} == {relay.pid, proxy.pid}
     assert (seen["proxy"]["drops"], seen["relay"]["drops"]) == ({"not_for_anyone": 1}, {})
+    packet = seen["proxy"]["last_packet"]
+    assert packet["path"] in BOTH and packet["path"] in packet["scheduler_says"], "a reason names links, not numbers"
     assert seen["proxy"]["refusals"] == {"not_allowed": 1} and len(seen["proxy"]["paths"]) == 2
     assert [client["name"] for client in seen["relay"]["by_client"]] == ["laptop"]
     assert not [secret for secret in secrets if secret in json.dumps(list(seen.values()))]

@@ -111,7 +111,8 @@ pub fn transfer(
 
 /// Carries the connections of local programs to a relay at one of `addresses`, until it is stopped: `ports` are where they
 /// connect to. Or relays, with the identity of `identity`: `allow` are networks that clients may reach though they are
-/// private. `watch` is called with JSON ten times a second. Where it returns a text, the identity has become that.
+/// private. `watch` is called with JSON ten times a second. Where it returns a text, the identity has become that; the names beside
+/// it are those of schedulers that take over.
 /// In the file `usage` it is counted what links with a cap carry. `classes` is the text of a file of rules. `clients` say how
 /// much each client may have. Tunnels that ask the relay for names ask the server at `names`, or that of the system.
 #[pyfunction]
@@ -144,13 +145,14 @@ pub fn relay_connections(
     let rules = ClientRules::parse(&clients).map_err(|why| PyErr::from(Error::Vector(why)))?;
     let connects = matches!(other, OtherEnd::Connect { .. });
     let (paths, terms) = read_links(&paths)?;
-    let (became, identities) = channel();
-    let options = Options { paths, terms, usage, scheduler, cc, identities: Some(identities), ..Options::new(other) };
+    let ((became, identities), (chosen, switches)) = (channel(), channel());
+    let (identities, switch) = (Some(identities), Some(switches));
+    let options = Options { paths, terms, usage, scheduler, cc, identities, switch, ..Options::new(other) };
     let mut stopped = Ok(());
     let result = py.detach(|| {
         let mut tell = |progress: &Progress| {
             if stopped.is_ok() {
-                stopped = Python::attach(|py| relaying(py, &watch, progress, &became));
+                stopped = Python::attach(|py| relaying(py, &watch, progress, &became, &chosen));
             }
             stopped.is_ok()
         };
@@ -267,7 +269,8 @@ fn json(report: &Report) -> String {
     serde_json::json!(report).to_string()
 }
 
-fn told(py: Python<'_>, watch: &Py<PyAny>, progress: &Progress, switch: &Sender<String>) -> PyResult<()> {
+/// Tells the user how far it is, and passes on the schedulers that are to take over.
+pub fn told(py: Python<'_>, watch: &Py<PyAny>, progress: &Progress, switch: &Sender<String>) -> PyResult<()> {
     for name in answer::<Vec<String>>(py, watch, progress)? {
         // A receiver schedules nothing.
         let _ = switch.send(name);
@@ -275,20 +278,26 @@ fn told(py: Python<'_>, watch: &Py<PyAny>, progress: &Progress, switch: &Sender<
     Ok(())
 }
 
-fn relaying(py: Python<'_>, watch: &Py<PyAny>, progress: &Progress, became: &Sender<Identity>) -> PyResult<()> {
-    if let Some(text) = answer::<Option<String>>(py, watch, progress)? {
+fn relaying(
+    py: Python<'_>,
+    watch: &Py<PyAny>,
+    progress: &Progress,
+    became: &Sender<Identity>,
+    switch: &Sender<String>,
+) -> PyResult<()> {
+    let (identity, schedulers) = answer::<(Option<String>, Vec<String>)>(py, watch, progress)?;
+    if let Some(text) = identity {
         // An end that connects has none.
         let _ = became.send(load(&text)?);
+    }
+    for name in schedulers {
+        let _ = switch.send(name);
     }
     Ok(())
 }
 
 /// What the user says to how far it is.
-pub fn answer<A: for<'py> FromPyObjectOwned<'py>>(
-    py: Python<'_>,
-    watch: &Py<PyAny>,
-    progress: &Progress,
-) -> PyResult<A> {
+fn answer<A: for<'py> FromPyObjectOwned<'py>>(py: Python<'_>, watch: &Py<PyAny>, progress: &Progress) -> PyResult<A> {
     py.check_signals()?;
     let answer = watch.call1(py, (serde_json::json!(progress).to_string(),))?;
     answer.extract(py).map_err(Into::into)

@@ -1,6 +1,7 @@
 //! IP packets of local programs over several links, for Python.
 
 use std::path::PathBuf;
+use std::sync::mpsc::channel;
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
@@ -8,7 +9,7 @@ use weftway_transfer::{Options, Progress, tunnel};
 use weftway_tunnel::Names;
 
 use crate::errors::Error;
-use crate::transfer::{answer, other_end, read_classes, read_links, socket_address};
+use crate::transfer::{other_end, read_classes, read_links, socket_address, told};
 
 /// A network device whose packets this program takes. It goes away with its last reference, or when it has been carried.
 #[pyclass(frozen, module = "weftway._native")]
@@ -27,7 +28,7 @@ impl Tun {
 
 /// Carries what the packets of `device` hold to a relay at one of `addresses`, until it is stopped; each has `mtu` bytes at most.
 /// `names` says who answers questions to servers of names that no relay asks: nobody, the server that the `relay` asks, or the one
-/// at this address and port. The other arguments are those of a proxy.
+/// at this address and port. What `watch` returns are the names of schedulers that take over. The other arguments are those of a proxy.
 #[pyfunction]
 #[expect(clippy::too_many_arguments, reason = "keywords on the Python side")]
 pub fn carry_packets(
@@ -52,14 +53,16 @@ pub fn carry_packets(
     let other = other_end(addresses, Some(pairing), None)?;
     let classes = read_classes(classes)?;
     let (paths, terms) = read_links(&paths)?;
-    let options = Options { paths, terms, usage: Some(usage), scheduler, cc, ..Options::new(other) };
+    let (chosen, switches) = channel();
+    let (usage, switch) = (Some(usage), Some(switches));
+    let options = Options { paths, terms, usage, scheduler, cc, switch, ..Options::new(other) };
     let device = device.get().device.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(device) = device else { return Err(Error::Vector("the device is carried already".to_owned()).into()) };
     let mut stopped = Ok(());
     let result = py.detach(|| {
         let mut tell = |progress: &Progress| {
             if stopped.is_ok() {
-                stopped = Python::attach(|py| answer::<Option<bool>>(py, &watch, progress).map(drop));
+                stopped = Python::attach(|py| told(py, &watch, progress, &chosen));
             }
             stopped.is_ok()
         };

@@ -261,7 +261,8 @@ impl Connection {
         let (link, epoch) = (old.data_link, old.epoch);
         let setup = Setup { now, rtt: Some(rtt), ..self.setup(id) };
         let cc = weftway_cc::build(&self.cc.spec, &setup).expect("the controller was built before");
-        let mut sender = PathSender::new(id, link, cc, self.transport.pace_window, now);
+        let sender = PathSender::new(id, link, cc, self.transport.pace_window, now);
+        let mut sender = sender.of_messages(self.app.has_messages(), &self.transport);
         sender.epoch = epoch;
         self.send.senders[id.index()] = sender;
         let mut view = weftway_path::Path::new(id, self.transport.mss, setup.initial_window);

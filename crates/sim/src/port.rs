@@ -128,6 +128,7 @@ impl Carrier for Port<'_> {
             sender.send_inline(&mut ctx, assigned);
         } else {
             sender.enqueue(&mut ctx, assigned);
+            sender.fill_up(&mut ctx);
         }
         sender.look_at_room(&mut ctx);
         if conn.transport.rules.pushes_fragments

@@ -159,6 +159,9 @@ pub struct PathSender {
     buffer: (Instant, u64),
     /// The number after that of the last packet that was not full (`snd_sml`).
     small: u64,
+    /// Messages that wait for Nagle's rule share a packet, as the bytes that they are: how much room is left in the one
+    /// that goes now. None where nothing waits so.
+    joins: Option<u64>,
 }
 
 /// How often the meta timer has found a subflow silent although something was outstanding (`stale_count`).
@@ -221,7 +224,14 @@ impl PathSender {
             send_window: Bytes::ZERO,
             buffer: (Instant::ZERO, 0),
             small: 0,
+            joins: None,
         }
+    }
+
+    /// The same, for a connection whose application writes messages, or does not.
+    pub fn of_messages(mut self, writes_messages: bool, transport: &Transport) -> Self {
+        self.joins = (writes_messages && transport.holds_small).then_some(0);
+        self
     }
 
     /// Something was heard on the path with this `view`.
@@ -282,7 +292,44 @@ impl PathSender {
 
     #[inline]
     fn holds_head(&self, transport: &Transport) -> bool {
-        self.queue.len() == 1 && self.queue.front().is_some_and(|head| self.holds(head.bytes, transport))
+        transport.holds_small && self.small > self.flight.base() && self.waits_for_more(transport.mss.get())
+    }
+
+    /// Whether what waits fills no packet. Here messages stay packets of their own: so many go at once as Linux has in a full one.
+    #[inline(never)]
+    fn waits_for_more(&self, mss: u64) -> bool {
+        let Some(head) = self.queue.front() else { return false };
+        match self.joins {
+            Some(room) => u64::from(head.bytes) > room && !self.fills(0, mss),
+            None => self.queue.len() == 1 && u64::from(head.bytes) < mss,
+        }
+    }
+
+    /// A message has joined the queue: with it what waits for Nagle's rule may fill a packet.
+    #[inline]
+    pub fn fill_up(&mut self, ctx: &mut SendContext<'_>) {
+        if self.joins.is_some() {
+            self.flush(ctx);
+        }
+    }
+
+    /// Whether so many bytes and what waits fill a packet.
+    fn fills(&self, mut bytes: u64, mss: u64) -> bool {
+        self.queue.iter().any(|packet| {
+            bytes += u64::from(packet.bytes);
+            bytes >= mss
+        })
+    }
+
+    /// A packet that is not full has been sent. One that others followed at once was part of a larger one.
+    #[inline(never)]
+    fn note_small(&mut self, index: u64, bytes: u64, mss: u64) {
+        match self.joins {
+            Some(room) if bytes <= room => self.joins = Some(room - bytes),
+            Some(_) if self.fills(bytes, mss) => self.joins = Some(mss - bytes),
+            Some(_) if !self.queue.is_empty() => {}
+            _ => self.small = index + 1,
+        }
     }
 
     /// Sends what waits, as far as window and pacer allow.
@@ -292,6 +339,7 @@ impl PathSender {
             let Some(assigned) = self.next_queued(ctx) else { break };
             self.send_inline(ctx, assigned);
         }
+        self.joins = self.joins.and(Some(0));
     }
 
     /// Takes from the queue the first packet whose data were not acknowledged while it waited. A subflow of Linux sends
@@ -392,7 +440,7 @@ impl PathSender {
         let index = self.flight.next();
         self.flight.push(packet);
         if u64::from(bytes) < ctx.transport.mss.get() {
-            self.small = index + 1;
+            self.note_small(index, bytes.into(), ctx.transport.mss.get());
         }
         let payload = Bytes::new(u64::from(bytes));
         ctx.view.bytes_in_flight = ctx.view.bytes_in_flight.plus(Self::charge(ctx.transport, bytes));

@@ -17,6 +17,7 @@ mod hosts;
 mod lifecycle;
 mod limited;
 mod memory;
+mod nagle;
 mod oracle;
 mod policy;
 mod property;

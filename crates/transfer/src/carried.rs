@@ -10,13 +10,13 @@ use weftway_quic::driver::connection::QuicConnection;
 use weftway_quic::driver::duplex::Duplex;
 use weftway_quic::udp::Net;
 use weftway_quic::udp::settings::KEEP_ALIVE;
-use weftway_sched::Scheduler;
 
 use super::control_stream::AcceptedConnection;
+use super::explaining::Explained;
 use super::mux_control::MuxControl;
 use super::options::Failure;
 use super::policy_exchange::PolicyExchange;
-use super::seen::PathProgress;
+use super::seen::{LastPacket, PathProgress};
 use super::session::{Session, ended};
 use super::setting::{build, transport};
 
@@ -46,7 +46,7 @@ impl Kept {
 /// A connection.
 pub(super) struct Carried {
     duplex: Duplex,
-    scheduler: Box<dyn Scheduler>,
+    scheduler: Explained,
     control: MuxControl,
     policy: PolicyExchange,
 }
@@ -71,7 +71,15 @@ impl Carried {
             Duplex::over(connection, mux, setting, &roles).map_err(|error| Failure::Spec(error.to_string()))?;
         duplex.set_host(host);
         duplex.begin(now);
-        Ok(Self { duplex, scheduler, control, policy })
+        Ok(Self { duplex, scheduler: Explained::new(scheduler), control, policy })
+    }
+
+    /// Another scheduler takes over, with what is under way.
+    pub fn switch(&mut self, name: &str) -> Result<(), Failure> {
+        let (scheduler, host) = build(name, None)?;
+        self.scheduler = Explained::new(scheduler);
+        self.duplex.sender_mut().switch_host(host);
+        Ok(())
     }
 
     /// noq's name for the connection.
@@ -109,7 +117,7 @@ impl Carried {
 
     /// Sends what may be sent. An error is the end of the connection.
     pub fn turn(&mut self, now: Instant, net: &mut Net) -> Result<(), Failure> {
-        self.duplex.turn(now, self.scheduler.as_mut());
+        self.duplex.turn(now, &mut self.scheduler);
         net.send(self.duplex.connection_mut());
         match self.duplex.broken() {
             Some(why) if self.duplex.streams().error().is_some() => Err(Failure::Protocol(why)),
@@ -144,6 +152,12 @@ impl Carried {
     /// Each path, for the user.
     pub fn paths(&self, session: &Session<'_>) -> Vec<PathProgress> {
         session.sent(self.duplex.sender())
+    }
+
+    /// Where one of the last packets went, and why, for the user.
+    pub fn last_packet(&mut self, session: &Session<'_>) -> Option<LastPacket> {
+        let connection = self.duplex.connection();
+        self.scheduler.last(|path| session.label(connection, path))
     }
 
     /// The connection, to be closed, and what another one may go on with.

@@ -36,6 +36,7 @@
 //! | `peer_policy`, `policy_exchange` | the same of the other end's links; what both ends tell each other of them |
 //! | `proxying`, `tunnelling`, `relaying`, `carried` | what becomes of the streams of `weft proxy` and `weft relay` when a connection is lost |
 //! | `client_rules` | how much each client of a relay may have |
+//! | `switching`, `explaining` | which scheduler takes over while a program is at work; what it says of a packet |
 //! | `setting`, `options` | the driver's settings over sockets; what the user may set |
 //! | `outcome`, `seen`, `qlog`, [`live`] | nothing: reports, the log, and a transfer as a row of a comparison |
 //! | [`doctor`] | nothing: what this machine's interfaces and sockets allow |
@@ -49,6 +50,7 @@ mod client_rules;
 mod control_stream;
 mod disk;
 pub mod doctor;
+mod explaining;
 mod files;
 mod incoming;
 mod links;
@@ -74,6 +76,7 @@ mod session;
 mod setting;
 mod source;
 pub mod store;
+mod switching;
 #[cfg(target_os = "linux")]
 mod tunnelling;
 mod usage;
@@ -88,7 +91,7 @@ pub use options::{Failure, Options, OtherEnd, Progress, Report, State, Watch};
 pub use proxying::proxy;
 pub use receiving::receive;
 pub use relaying::relay;
-pub use seen::{ByClass, ClientProgress, FlowProgress, PathProgress, Seen};
+pub use seen::{ByClass, ClientProgress, FlowProgress, LastPacket, PathProgress, Seen};
 pub use sending::send;
 pub use setting::OFFERS;
 #[cfg(target_os = "linux")]

@@ -13,7 +13,7 @@ use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
 use super::files::{FailedFile, Skipped};
 use super::links::LinkTerms;
 use super::manifest::ManifestError;
-use super::seen::{PathProgress, Seen};
+use super::seen::{LastPacket, PathProgress, Seen};
 use super::store::StoreError;
 use super::wire::{Role, WireError};
 
@@ -49,7 +49,7 @@ pub struct Options {
     pub scheduler: String,
     /// The congestion controller and its switches; of use to the sender.
     pub cc: String,
-    /// Schedulers that take over while the sender is at work.
+    /// Schedulers that take over while this end is at work.
     pub switch: Option<Receiver<String>>,
     /// What becomes of the identity while this end listens. A relay takes it over, and leaves clients whose tokens are gone.
     pub identities: Option<Receiver<Identity>>,
@@ -134,6 +134,10 @@ pub struct Progress {
     pub done: u64,
     /// Files.
     pub files: u64,
+    /// What schedules what this end sends: of an end that sends.
+    pub scheduler: Option<String>,
+    /// Where one of the last packets went, and why: of a proxy or a tunnel.
+    pub last_packet: Option<LastPacket>,
     /// Where a proxy listens for local programs.
     pub ports: Vec<SocketAddr>,
     /// Clients of a relay.

@@ -1,6 +1,7 @@
 //! `weft proxy` and `weft tunnel`: what local programs send over several links, to an end that relays it.
 
 use std::net::SocketAddr;
+use std::sync::mpsc::Receiver;
 
 use weftway_mux::{Limits, Side};
 use weftway_path::{Instant, Span};
@@ -13,6 +14,7 @@ use super::outcome::peer;
 use super::seen::Seen;
 use super::session::{Session, Target};
 use super::setting::{RECORD, build};
+use super::switching::take_over;
 use super::wire::{Role, SessionState};
 
 /// The streams of a connection that was lost are kept for so long, at both ends.
@@ -31,19 +33,21 @@ pub fn proxy(ports: &[SocketAddr], classes: Classes, options: Options, watch: Wa
 /// Has what local programs send to a front end relayed.
 pub(super) fn carry<F: Front>(
     front: impl FnOnce() -> Result<F, Failure>,
-    options: Options,
+    mut options: Options,
     watch: Watch<'_>,
 ) -> Result<(), Failure> {
     build(&options.scheduler, None)?;
     weftway_cc::parse(&options.cc).map_err(|error| Failure::Spec(error.to_string()))?;
     let how = (options.scheduler.clone(), options.cc.clone());
+    let switch = options.switch.take();
     let front = front()?;
     let (mut session, target) = Session::open(options, Role::Proxy, std::path::Path::new("."), watch)?;
     let Some(target) = target else {
         return Err(Failure::Spec("this end connects to a relay, it does not listen for one".to_owned()));
     };
     session.progress.ports = front.addresses();
-    Proxying { front, target, how, met: false, kept: None, late: (0, 0) }.run(&mut session)
+    session.progress.scheduler = Some(how.0.clone());
+    Proxying { front, target, how, switch, met: false, kept: None, late: (0, 0) }.run(&mut session)
 }
 
 /// The streams of a connection that was lost.
@@ -59,6 +63,8 @@ struct Proxying<F> {
     target: Target,
     /// Scheduler and controller.
     how: (String, String),
+    /// Schedulers that take over.
+    switch: Option<Receiver<String>>,
     /// Whether the relay was there once.
     met: bool,
     /// Streams that wait for another connection.
@@ -148,15 +154,25 @@ impl<F: Front> Proxying<F> {
             carried.turn(now, &mut session.net)?;
             self.check()?;
             if session.is_tick(now) {
+                self.switch(session, Some(carried));
                 session.progress.flows = self.front.flows().count() as u64;
                 self.note_late(carried.mux().counts().datagrams_expired);
                 self.see(session);
                 carried.keep_alive(session.progress.flows > 0, session.lost_after);
                 session.progress.paths = carried.paths(session);
+                session.progress.last_packet = carried.last_packet(session);
                 session.tick(now)?;
             }
             session.wait(carried.next_event().min(self.front.next_event()), Some(self.front.fd()));
         }
+    }
+
+    /// Other schedulers take over, if the user said so: of the connection that is there, and of those to come.
+    fn switch(&mut self, session: &mut Session<'_>, mut carried: Option<&mut Carried>) {
+        take_over(self.switch.as_ref(), &mut self.how.0, session, |name| match &mut carried {
+            Some(carried) => carried.switch(name),
+            None => build(name, None).map(drop),
+        });
     }
 
     /// Ends when no more programs will come.
@@ -194,6 +210,7 @@ impl<F: Front> Proxying<F> {
             self.kept.take_if(|waiting| waiting.until <= now);
             self.front.turn(now, self.kept.as_mut().map(|waiting| &mut waiting.kept.mux));
             self.check()?;
+            self.switch(session, None);
             session.tick(now)?;
             session.wait(until.min(self.front.next_event()), Some(self.front.fd()));
         }

@@ -20,6 +20,7 @@ use super::proxying::{KEPT_FOR, is_loss};
 use super::seen::{ClientProgress, Seen};
 use super::session::Session;
 use super::setting::{RECORD, build};
+use super::switching::take_over;
 use super::wire::{Role, SessionState};
 
 /// Relays for all clients that show the token, until the user stops it. `policy` says which addresses they may reach, `rules`
@@ -39,9 +40,10 @@ pub fn relay(
     if let Some(server) = names {
         relay.set_name_server(server);
     }
-    let identities = options.identities.take();
+    let (identities, switch) = (options.identities.take(), options.switch.take());
     let (mut session, _) = Session::open(options, Role::Relay, std::path::Path::new("."), watch)?;
-    let mut relaying = Relaying::new(relay, rules, how, identities);
+    session.progress.scheduler = Some(how.0.clone());
+    let mut relaying = Relaying { switch, ..Relaying::new(relay, rules, how, identities) };
     let outcome = relaying.run(&mut session);
     relaying.close(&mut session);
     outcome
@@ -145,12 +147,14 @@ struct Relaying {
     next: u64,
     /// What becomes of the identity.
     identities: Option<Receiver<Identity>>,
+    /// Schedulers that take over.
+    switch: Option<Receiver<String>>,
 }
 
 impl Relaying {
     fn new(relay: Relay, rules: ClientRules, how: (String, String), identities: Option<Receiver<Identity>>) -> Self {
         let (clients, waiting, left) = Default::default();
-        Self { relay, rules, clients, waiting, left, how, next: 0, identities }
+        Self { relay, rules, clients, waiting, left, how, next: 0, identities, switch: None }
     }
 
     fn run(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
@@ -165,6 +169,7 @@ impl Relaying {
             self.serve(now, session);
             session.net.flush();
             if session.is_tick(now) {
+                self.switch(session);
                 session.progress.clients = self.clients.len() as u64;
                 session.progress.flows = self.clients.values().map(|client| self.relay.streams(client.id) as u64).sum();
                 self.see(session);
@@ -346,6 +351,15 @@ impl Relaying {
                 session.say(client.who.tell("has as many connections as it may: further ones are refused"));
             }
         }
+    }
+
+    /// Other schedulers take over, if the user said so: one for each client that is here, and for those to come.
+    fn switch(&mut self, session: &mut Session<'_>) {
+        let clients = &mut self.clients;
+        take_over(self.switch.as_ref(), &mut self.how.0, session, |name| {
+            build(name, None)?;
+            clients.values_mut().try_for_each(|client| client.carried.switch(name))
+        });
     }
 
     /// Takes over what has become of the identity, and leaves the clients whose tokens are no longer valid.

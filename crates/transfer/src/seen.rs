@@ -22,6 +22,9 @@ pub struct PathProgress {
     pub bytes: u64,
     /// The smoothed round-trip time.
     pub srtt_ms: Option<f64>,
+    /// The least round-trip time: what the smoothed one is above it is time in queues. Of an end that sends.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub min_rtt_ms: Option<f64>,
     /// Packets with data.
     pub packets: u64,
     /// Those declared lost.
@@ -63,6 +66,15 @@ pub struct FlowProgress {
     pub up: u64,
     /// Bytes to the program.
     pub down: u64,
+}
+
+/// A packet with data that left a moment ago.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct LastPacket {
+    /// The path that it took.
+    pub path: String,
+    /// The scheduler's reason, if it gives any.
+    pub scheduler_says: Option<String>,
 }
 
 /// All clients of a relay with the same name, or all without one.

@@ -21,6 +21,7 @@ use super::seen::PathProgress;
 use super::session::{Session, ended};
 use super::setting::{RECORD, build, transport};
 use super::source::{FileSource, Hashed, Hasher, read_all};
+use super::switching::take_over;
 use super::wire::{Message, Role};
 
 /// Entries of the manifest in a message, and bytes of their names.
@@ -46,6 +47,7 @@ pub fn send(root: &Path, mut options: Options, watch: Watch<'_>) -> Result<Repor
     let (mut session, target) = Session::open(options, Role::Send, root, watch)?;
     session.progress.bytes = manifest.bytes();
     session.progress.files = manifest.files();
+    session.progress.scheduler = Some(scheduler.clone());
     let job = Job { manifest: Arc::new(manifest), files, skipped, unreadable, scheduler, cc, switch, log };
     session.transfer(target.as_ref(), Role::Send, |session, accepted| job.serve(session, accepted))
 }
@@ -356,20 +358,14 @@ impl<'a> Sending<'a> {
 
     /// Other schedulers take over, if the user said so.
     fn switch(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
-        while let Some(name) = self.job.switch.as_ref().and_then(|switch| switch.try_recv().ok()) {
-            let text = match build(&name, self.job.log.as_ref()) {
-                Ok((scheduler, host)) => {
-                    self.scheduler = scheduler;
-                    self.sender.switch_host(host);
-                    self.scheduler_name = name;
-                    format!("{} schedules from now on", self.scheduler_name)
-                }
-                Err(failure) => format!("{failure}; {} goes on", self.scheduler_name),
-            };
-            session.say(text);
-            session.tell()?;
-        }
-        Ok(())
+        let Self { job, scheduler, sender, scheduler_name, .. } = self;
+        take_over(job.switch.as_ref(), scheduler_name, session, |name| {
+            let host;
+            (*scheduler, host) = build(name, job.log.as_ref())?;
+            sender.switch_host(host);
+            Ok(())
+        });
+        if session.progress.note.is_some() { session.tell() } else { Ok(()) }
     }
 
     fn paths(&self, session: &Session<'_>) -> Vec<PathProgress> {

@@ -394,6 +394,7 @@ impl<'a> Session<'a> {
             progress.policy.iter_mut().for_each(|policy| policy.open = usable.contains(path));
             (progress.bytes, progress.packets, progress.lost) = (tally.bytes, tally.packets, tally.retransmissions);
             (progress.retransmissions, progress.given_up) = (tally.reinjections, tally.given_up);
+            progress.min_rtt_ms = Some(sender.view(path).min_rtt.as_millis_f64()).filter(|ms| *ms > 0.0);
             progress.away_ms = sender.away(path).as_millis_f64();
         })
     }

@@ -8,6 +8,7 @@ import typer
 from weftway._native import ScenarioError
 from weftway.interrupts import ended_by_signals
 
+from .config import CONFIG
 from .output import INTERRUPTED, fail, out
 from .recv import LINKS, PAIR, other_end
 from .watching import JSON_LINES, METRICS, watched
@@ -46,6 +47,7 @@ def command(
     ] = None,
     metrics: METRICS = None,
     as_json: JSON_LINES = False,
+    config: CONFIG = None,
 ) -> None:
     """Carries the connections of programs on this machine over several links at once, to a machine with `weft relay`.
 
@@ -66,7 +68,14 @@ def command(
     try:
         with ended_by_signals(), watched("proxy", metrics, as_json) as program:
             transfer.relay_connections(
-                other, ports=ports, classes=text, paths=local or [], scheduler=scheduler, cc=cc, watch=program.tell
+                other,
+                ports=ports,
+                classes=text,
+                paths=local or [],
+                scheduler=scheduler,
+                cc=cc,
+                watch=program.tell,
+                switch=program.schedulers,
             )
     except KeyboardInterrupt:
         fail("stopped carrying connections", INTERRUPTED)

@@ -12,6 +12,7 @@ import typer
 
 from weftway._native import ScenarioError
 
+from .config import CONFIG
 from .output import INTERRUPTED, err, fail, json_text, out, write
 from .pair import IDENTITY
 
@@ -79,6 +80,7 @@ def command(
         bool, typer.Option("--once", help="Ends after one transfer. Without it, the next one may come.")
     ] = False,
     as_json: REPORTS = False,
+    config: CONFIG = None,
 ) -> None:
     """Receives files over several links from a machine with `weft send`. It listens, or it connects with --from.
 

@@ -6,6 +6,7 @@ import typer
 
 from weftway.interrupts import ended_by_signals
 
+from .config import CONFIG
 from .output import INTERRUPTED, fail
 from .pair import IDENTITY
 from .proxy import CC, SCHEDULER
@@ -43,6 +44,7 @@ def command(
     identity: IDENTITY = None,
     metrics: METRICS = None,
     as_json: JSON_LINES = False,
+    config: CONFIG = None,
 ) -> None:
     """Connects the programs of `weft proxy` on other machines to where they want to. Run it where the good link is.
 
@@ -62,6 +64,7 @@ def command(
                 scheduler=scheduler,
                 cc=cc,
                 watch=program.tell,
+                switch=program.schedulers,
             )
     except KeyboardInterrupt:
         fail("stopped relaying", INTERRUPTED)

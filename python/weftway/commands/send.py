@@ -50,6 +50,7 @@ def command(
     if (to is None) == (listen is None):
         raise ScenarioError("weft send needs either --to HOST:PORT or --listen ADDR")
     other = other_end(to, listen, pair, identity, "--to")
+    typed = transfer.Lines(sys.stdin) if switch else list
     try:
         with ended_by_signals(), watched("send") as program:
             report = transfer.run(
@@ -60,7 +61,7 @@ def command(
                 scheduler=scheduler,
                 cc=cc,
                 watch=program.tell,
-                switch=transfer.Lines(sys.stdin) if switch else list,
+                switch=lambda: [*typed(), *program.schedulers()],
                 qlog=qlog,
                 checksum=checksum,
             )

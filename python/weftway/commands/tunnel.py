@@ -6,6 +6,7 @@ import typer
 
 from weftway._native import ScenarioError
 
+from .config import CONFIG
 from .output import INTERRUPTED, err, fail
 from .proxy import CC, CLASSES, SCHEDULER, TO
 from .recv import LINKS, PAIR, other_end
@@ -43,6 +44,7 @@ def command(
     restore: Annotated[
         bool, typer.Option("--restore", help="Takes back what a tunnel that was killed has left, and starts nothing.")
     ] = False,
+    config: CONFIG = None,
 ) -> None:
     """Carries all traffic of this machine over several links at once, to a machine with `weft relay`. Linux, root."""
     from weftway import routing, tunnel
@@ -61,6 +63,6 @@ def command(
     )
     try:
         with watched("tunnel", metrics, as_json) as program:
-            tunnel.run(setting, scheduler=scheduler, cc=cc, watch=program.tell)
+            tunnel.run(setting, scheduler=scheduler, cc=cc, watch=program.tell, switch=program.schedulers)
     except KeyboardInterrupt:
         fail("stopped the tunnel", INTERRUPTED)

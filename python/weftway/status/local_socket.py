@@ -1,4 +1,7 @@
-"""A Unix socket on which a running program tells its snapshots, a line of JSON each, to this user's other programs."""
+"""A Unix socket on which a running program tells its snapshots, a line of JSON each, to this user's other programs.
+
+They may ask it for something: each request is a line of JSON, too.
+"""
 
 import contextlib
 import json
@@ -6,8 +9,10 @@ import os
 import socket
 import stat
 import tempfile
-from collections.abc import Collection
+from collections import ChainMap
+from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Any
 
 from weftway._native import ScenarioError
 from weftway.status.snapshot import Snapshot
@@ -16,6 +21,14 @@ PATIENCE_S = 3.0
 """How long a reader waits for a line: one comes every second."""
 
 MOST_READERS = 16
+
+LONGEST_REQUEST = 4096
+"""A reader that sends a longer line is left."""
+
+HOUR_BYTES = 1 << 20
+"""Room for the longest answer, an hour of all links and clients."""
+
+Request = dict[str, Any]
 
 
 def folder() -> Path:
@@ -41,7 +54,8 @@ def _check_ours(place: Path) -> None:
 class LocalSocket:
     """The socket of this program. Nothing that a reader does holds the program up: one that does not read is left."""
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, hour: Callable[[], dict[str, Any]] = dict) -> None:
+        """`hour` has what is told of the last hour to those that ask for it."""
         place = folder()
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         _check_ours(place)
@@ -50,7 +64,10 @@ class LocalSocket:
             # Of a program that was killed and had the same number.
             self.path.unlink()
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self._readers: list[socket.socket] = []
+        self._readers: dict[socket.socket, bytes] = {}
+        """Whoever reads, with what has come of its next request."""
+        self._hour = hour
+        self._want_hour: set[socket.socket] = set()
         try:
             before = os.umask(0o177)
             try:
@@ -69,10 +86,49 @@ class LocalSocket:
             while len(self._readers) < MOST_READERS:
                 reader, _ = self._listening.accept()
                 reader.setblocking(False)
-                self._readers.append(reader)
+                self._readers[reader] = b""
         if self._readers:
             line = json.dumps(snapshot).encode() + b"\n"
-            self._readers = [reader for reader in self._readers if _is_sent(reader, line)]
+            for reader in set(self._readers) - self._want_hour:
+                self._send(reader, line)
+        if self._want_hour:
+            line = json.dumps({**snapshot, "hour": self._hour()}).encode() + b"\n"
+            for reader in list(self._want_hour):
+                reader.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, HOUR_BYTES)
+                self._send(reader, line)
+            self._want_hour.clear()
+
+    def requests(self) -> list[Request]:
+        """What those that read have asked for since the last call. The last hour they get with the next snapshot."""
+        return [request for reader in list(self._readers) for request in self._requests_of(reader)]
+
+    def _requests_of(self, reader: socket.socket) -> list[Request]:
+        try:
+            part = reader.recv(LONGEST_REQUEST)
+        except BlockingIOError:
+            return []
+        except OSError:
+            part = b""
+        *lines, rest = (self._readers[reader] + part).split(b"\n")
+        self._readers[reader] = rest
+        if not part or len(rest) > LONGEST_REQUEST:
+            self._leave(reader)
+        requests = [request for line in lines if (request := _request(line)) is not None]
+        if reader in self._readers and any(request.get("hour") for request in requests):
+            self._want_hour.add(reader)
+        return requests
+
+    def _send(self, reader: socket.socket, line: bytes) -> None:
+        """Sends a line. A reader that is gone or does not take all of it is left."""
+        with contextlib.suppress(OSError):
+            if reader.send(line) == len(line):
+                return
+        self._leave(reader)
+
+    def _leave(self, reader: socket.socket) -> None:
+        reader.close()
+        del self._readers[reader]
+        self._want_hour.discard(reader)
 
     def close(self) -> None:
         for one in (self._listening, *self._readers):
@@ -81,17 +137,17 @@ class LocalSocket:
             self.path.unlink()
 
 
-def _is_sent(reader: socket.socket, line: bytes) -> bool:
-    """Whether all of a line was taken. A reader that is gone or too slow is closed."""
-    with contextlib.suppress(OSError):
-        if reader.send(line) == len(line):
-            return True
-    reader.close()
-    return False
+def _request(line: bytes) -> Request | None:
+    """A line as a request; none if it is no object of JSON."""
+    try:
+        request = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return request if isinstance(request, dict) else None
 
 
 class Reader:
-    """Reads the snapshots of another program."""
+    """Reads the snapshots of another program, and may ask it for something."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -107,15 +163,23 @@ class Reader:
         return self._socket.fileno()
 
     def read(self) -> Snapshot | None:
-        """The latest snapshot that has come, if one has come whole. EOFError: the program has ended."""
+        """The latest snapshot that has come, if one has come whole. EOFError: the program has ended.
+
+        It has the notes of all that have come, and the hour if one of them has it.
+        """
         part = self._socket.recv(1 << 16)
         if not part:
             raise EOFError
         *lines, self._rest = (self._rest + part).split(b"\n")
         if not lines:
             return None
-        snapshot: Snapshot = json.loads(lines[-1])
-        return snapshot
+        snapshots: list[Snapshot] = [json.loads(line) for line in lines]
+        latest = dict(ChainMap(*reversed(snapshots)))
+        return {**latest, "notes": [note for one in snapshots for note in one["notes"]]}
+
+    def ask(self, request: Request) -> None:
+        """Asks the program for something. OSError: it has ended."""
+        self._socket.sendall(json.dumps(request).encode() + b"\n")
 
     def close(self) -> None:
         self._socket.close()

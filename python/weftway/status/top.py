@@ -17,6 +17,8 @@ from rich.text import Text
 
 from weftway.listing import NOTHING, bars, plain_table
 from weftway.status.local_socket import PATIENCE_S, Reader, running
+from weftway.status.programs import Programs
+from weftway.status.prompt import ESCAPE, KEY, Prompt
 from weftway.status.snapshot import MINUTE, Snapshot
 from weftway.transfer import amount
 
@@ -28,44 +30,59 @@ MINUTE_WIDTH = 30
 """How wide the last minute is drawn."""
 
 
-def once() -> list[Snapshot]:
-    """A snapshot of each program that runs."""
+def once(with_hour: bool = False) -> list[Snapshot]:
+    """A snapshot of each program that runs, with its last hour if that is wanted."""
     readers, found = running(), []
     for reader in readers:
         deadline = time.monotonic() + PATIENCE_S
         with contextlib.closing(reader), contextlib.suppress(EOFError, OSError):
+            if with_hour:
+                reader.ask({"hour": True})
             while (left := deadline - time.monotonic()) > 0 and select.select([reader], [], [], left)[0]:
-                if (snapshot := reader.read()) is not None:
+                snapshot = reader.read()
+                if snapshot is not None and (not with_hour or "hour" in snapshot):
                     found.append(snapshot)
                     break
     return found
 
 
 def show(console: Console) -> None:
-    """Shows all programs until q is pressed."""
-    readers: list[Reader] = []
-    snapshots: dict[Reader, Snapshot] = {}
-    try:
-        with _keys() as keys, Live(console=console, screen=True, auto_refresh=False) as live:
-            looked = 0.0
-            while True:
-                if time.monotonic() - looked >= 1:
-                    looked = time.monotonic()
-                    readers += running(tuple(reader.path for reader in readers))
-                live.update(_all([snapshots[reader] for reader in readers if reader in snapshots]), refresh=True)
-                waited: list[int | Reader] = [keys, *readers]
-                ready = select.select(waited, [], [], REFRESH_S)[0]
-                if keys in ready and os.read(keys, 1) in (b"q", b"Q", b""):
+    """Shows all programs until q is pressed, and switches their schedulers."""
+    prompt: Prompt | None = None
+    with (
+        contextlib.closing(Programs()) as programs,
+        _keys() as keys,
+        Live(console=console, screen=True, auto_refresh=False) as live,
+    ):
+        while True:
+            programs.look()
+            snapshots = programs.snapshots()
+            live.update(_all(snapshots, prompt), refresh=True)
+            waited: list[int | Reader] = [keys, *programs.readers]
+            ready = select.select(waited, [], [], REFRESH_S)[0]
+            programs.read(ready)
+            if keys not in ready:
+                continue
+            typed = os.read(keys, 256).decode(errors="ignore")
+            if not typed:
+                return
+            for key in KEY.findall(typed):
+                if prompt is None and key in "qQ":
                     return
-                for reader in [reader for reader in readers if reader in ready]:
-                    try:
-                        snapshots[reader] = reader.read() or snapshots.get(reader) or {}
-                    except (EOFError, OSError):
-                        reader.close()
-                        readers.remove(reader)
-    finally:
-        for reader in readers:
-            reader.close()
+                if prompt is None:
+                    prompt = Prompt(scheduler_names()) if key in "sS" else None
+                elif key == ESCAPE or prompt.press(key):
+                    program = prompt.program(snapshots)
+                    if key != ESCAPE and program is not None:
+                        programs.ask(program["pid"], {"scheduler": prompt.text.strip()})
+                    prompt = None
+
+
+def scheduler_names() -> list[str]:
+    """Those of the registry."""
+    from weftway import catalogue
+
+    return [catalogue.short(entry) for entry in catalogue.matching("scheduler")]
 
 
 @contextlib.contextmanager
@@ -80,9 +97,20 @@ def _keys() -> Iterator[int]:
         termios.tcsetattr(file, termios.TCSADRAIN, before)
 
 
-def _all(snapshots: list[Snapshot]) -> RenderableType:
+def _all(snapshots: list[Snapshot], prompt: Prompt | None) -> RenderableType:
     views: list[RenderableType] = [view(snapshot) for snapshot in snapshots if snapshot]
-    return Group(*(views or [Text(f"{NOTHING_RUNS}; one that starts is shown")]), Text("q: end", style="dim"))
+    return Group(*(views or [Text(f"{NOTHING_RUNS}; one that starts is shown")]), _foot(snapshots, prompt))
+
+
+def _foot(snapshots: list[Snapshot], prompt: Prompt | None) -> Text:
+    """What keys do, or what is being typed."""
+    if prompt is None:
+        return Text("q: end   s: switch a scheduler", style="dim")
+    program = prompt.program(snapshots)
+    if program is None:
+        return Text("no program is here that has a scheduler   Esc: back", style="dim")
+    asked = Text(f"scheduler of weft {program['program']} ({program['pid']}): {prompt.text}")
+    return asked.append("▏  Enter: switch   Tab: next name   ↑ ↓: another program   Esc: back", style="dim")
 
 
 def view(snapshot: Snapshot) -> RenderableType:
@@ -90,6 +118,8 @@ def view(snapshot: Snapshot) -> RenderableType:
     parts: list[RenderableType] = [Text(_title(snapshot), style="bold")]
     if snapshot["paths"]:
         parts.append(_links(snapshot["paths"]))
+    if snapshot.get("last_packet"):
+        parts.append(Text(_last_packet(snapshot["last_packet"])))
     if snapshot["by_client"]:
         parts.append(_clients(snapshot["by_client"]))
     if snapshot["busiest"]:
@@ -98,7 +128,13 @@ def view(snapshot: Snapshot) -> RenderableType:
         parts.append(Text(f"refused: {_reasons(snapshot['refusals'])}"))
     if snapshot["drops"]:
         parts.append(Text(f"dropped: {_reasons(snapshot['drops'])}"))
+    parts += [Text(note, style="italic") for note in snapshot["notes"]]
     return Group(*parts, Text(""))
+
+
+def _last_packet(last: dict[str, Any]) -> str:
+    """Where one of the last packets went, and what the scheduler says of it."""
+    return f"a packet went over {last['path']}: {last['scheduler_says'] or 'this scheduler gives no reasons'}"
 
 
 def _reasons(counts: dict[str, int]) -> str:
@@ -114,7 +150,8 @@ def _title(snapshot: Snapshot) -> str:
         return f"{title}, {amount(done)} of {amount(snapshot['bytes'])}" if snapshot["bytes"] else title
     clients = f", {snapshot['clients']} clients" if snapshot["listening"] else ""
     classes = ", ".join(f"{count} {name}" for name, count in snapshot["by_class"].items() if count)
-    return f"{title}{clients}, {snapshot['flows']} connections" + (f" ({classes})" if classes else "")
+    scheduler = f", scheduler {snapshot['scheduler']}" if snapshot.get("scheduler") else ""
+    return f"{title}{scheduler}{clients}, {snapshot['flows']} connections" + (f" ({classes})" if classes else "")
 
 
 def _table(*columns: str) -> Table:

@@ -9,10 +9,14 @@ from typing import Protocol
 from rich.console import Console
 
 from weftway._native import ScenarioError
+from weftway.status.hour import Hour
 from weftway.status.local_socket import LocalSocket
 from weftway.status.service_manager import ServiceManager
 from weftway.status.snapshot import Snapshot, Snapshots
 from weftway.transfer import Display, Progress, split_listening
+
+MOST_SWITCHES = 8
+"""So many schedulers take over at most each time that the program looks."""
 
 
 class Listener(Protocol):
@@ -48,7 +52,8 @@ class Watched:
         self._display = Display(console)
         self._snapshots = Snapshots(program)
         self._manager = ServiceManager()
-        self._listeners: list[Listener] = [self._manager]
+        hour = Hour()
+        self._listeners: list[Listener] = [self._manager, hour]
         self._open = ExitStack()
         with self._open:
             self._open.callback(self._manager.close)
@@ -57,8 +62,10 @@ class Watched:
                 self._add(_metrics(metrics, console))
             if write is not None:
                 self._add(Lines(write))
+            self._socket: LocalSocket | None = None
             try:
-                self._add(LocalSocket(program))
+                self._socket = LocalSocket(program, hour.told)
+                self._add(self._socket)
             except (OSError, ScenarioError) as error:
                 # Nobody needs it to carry anything.
                 console.print(f"weft top will not show this program: {error}", markup=False)
@@ -72,6 +79,11 @@ class Watched:
         if snapshot is not None:
             for listener in self._listeners:
                 listener.tell(snapshot)
+
+    def schedulers(self) -> list[str]:
+        """The names of schedulers that are to take over, as `weft top` was told: looked at ten times a second."""
+        asked = [request.get("scheduler") for request in (self._socket.requests() if self._socket else [])]
+        return [name for name in asked if isinstance(name, str)][:MOST_SWITCHES]
 
     def _add(self, listener: Listener) -> None:
         self._open.callback(listener.close)

@@ -1,9 +1,9 @@
-//! What a sender knows of its realtime data: until when there are any, and how many bytes may be duplicated.
+//! What a sender knows of its realtime data: until when there are any, and how many bytes of them may be duplicated.
 
 use weftway_path::{Instant, Span};
 
 /// For so long after the last of them there are realtime data: a voice may be silent for a while.
-pub const HOLD: Span = Span::from_secs(5);
+pub(super) const HOLD: Span = Span::from_secs(5);
 /// How many bytes a second are duplicated: two voices of 64 kbit/s with their heads.
 const DUPLICATES_PER_SECOND: u64 = 25_000;
 /// How many at once.
@@ -11,7 +11,7 @@ const DUPLICATES_AT_ONCE: u64 = 5_000;
 
 /// What a sender knows of its realtime data.
 #[derive(Clone, Copy, Debug)]
-pub struct Realtime {
+pub(super) struct Realtime {
     /// Until when there are any.
     pub until: Instant,
     /// How many bytes may be duplicated, as of a time.

@@ -76,7 +76,8 @@ pub(super) fn build(parts: Parts) -> Result<Connection, SpecError> {
         .map(|(at, route)| {
             let id = PathId::new(at as u8);
             let cc = weftway_cc::build(&parts.cc_spec, &controller_setup(&parts.transport, parts.seed, id))?;
-            Ok(PathSender::new(id, route.data, cc, parts.transport.pace_window, Instant::ZERO))
+            let sender = PathSender::new(id, route.data, cc, parts.transport.pace_window, Instant::ZERO);
+            Ok(sender.of_messages(parts.app.has_messages(), &parts.transport))
         })
         .collect::<Result<Vec<_>, _>>()?;
     Ok(Connection::new(parts, senders))

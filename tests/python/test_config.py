@@ -1,0 +1,120 @@
+"""`--config weft.toml`: options of a command in a file."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from conftest import Weft
+from ends import Start, port
+from test_proxy import BODY, free_tcp_port, get, until_told, website
+from weftway.commands.config import TABLES
+from weftway.commands.service import PROGRAMS
+
+__all__ = ["website"]
+
+
+def given(program: str, *words: str) -> dict[str, Any]:
+    """What a command is called with."""
+    app = typer.Typer()
+    app.command()(PROGRAMS[program])
+    return typer.main.get_command(app).make_context(f"weft {program}", list(words)).params
+
+
+def test_values_are_as_on_the_command_line_which_counts_before_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("weft.toml").write_text(
+        """
+[relay]
+listen = 4433
+client = ["rate=50Mbit/s", "laptop,connections=100"]
+
+[tunnel]
+to = "192.0.2.1:4433"
+pair = "line"
+path = "wlan0"
+kill-switch = true
+classes = "rules.toml"
+"""
+    )
+    relay = given("relay", "--config", "weft.toml")
+    plain = given("relay", "--listen", "4433", "--client", "rate=50Mbit/s", "--client", "laptop,connections=100")
+    assert {**relay, "config": None} == plain
+    words = ("--pair", "line", "--path", "wlan0", "--kill-switch", "--classes", "rules.toml")
+    plain = given("tunnel", "--to", "192.0.2.1:4433", *words)
+    assert {**given("tunnel", "--config", "weft.toml"), "config": None} == plain
+    over = given("tunnel", "--path", "wwan0", "--config", "weft.toml", "--to", "192.0.2.2")
+    assert (over["to"], list(over["local"]), over["pair"]) == ("192.0.2.2", ["wwan0"], "line")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ('[proxy]\npaht = "a"', "weft.toml: [proxy] paht: weft proxy has no such option; did you mean path?"),
+        ('[proxy]\nlocal = "a"', "[proxy] local: weft proxy has no such option"),
+        ('[proxy]\nconfig = "a"', "[proxy] config: weft proxy has no such option"),
+        ("[proxy]\nzzz = 1", "its keys are cc, check, classes, json, listen, metrics, pair, path, scheduler, to"),
+        ("[prxy]", "weft.toml: [prxy]: the tables are [proxy], [relay], [tunnel], [recv]"),
+        ("[relay]", "weft.toml has no table [proxy]"),
+        ("proxy = 1", "as in [proxy]"),
+        ("[proxy]\njson = 1", "[proxy] json: it is true or false"),
+        ("[proxy]\nscheduler = true", "[proxy] scheduler: it is a text"),
+        ('[proxy]\nscheduler = ["a"]', "[proxy] scheduler: it is a text"),
+        ("[proxy]\npath = [1.5]", '[proxy] path: it is a text, "…", or several'),
+        ("[proxy\n", "weft.toml: Expected ']'"),
+        ('[proxy]\nscheduler = "ecf"', "weft proxy needs --to"),
+    ],
+)
+def test_what_makes_no_sense_is_told_with_its_place(weft_here: Weft, tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "weft.toml").write_text(text, encoding="utf-8")
+    told = weft_here("proxy", "--config", "weft.toml")
+    assert told.returncode == 2 and words in " ".join(told.stderr.split()), told.stderr
+    assert len(told.stderr.splitlines()) == 1, told.stderr
+
+
+def test_a_file_that_is_not_there_is_named(weft_here: Weft) -> None:
+    told = weft_here("relay", "--config", "missing.toml")
+    assert told.returncode == 2 and "missing.toml: No such file" in told.stderr
+
+
+@pytest.mark.parametrize("program", TABLES)
+def test_every_command_with_a_table_takes_a_file(weft_here: Weft, tmp_path: Path, program: str) -> None:
+    (tmp_path / "weft.toml").write_text(f"[{program}]\nnothing = 1\n")
+    told = weft_here(program, "--config", "weft.toml")
+    assert told.returncode == 2 and f"[{program}] nothing: weft {program} has no such option" in told.stderr
+
+
+def test_a_service_takes_its_options_from_a_file(weft_here: Weft, tmp_path: Path) -> None:
+    (tmp_path / "line").write_text("weft1-something")
+    (tmp_path / "weft.toml").write_text('[proxy]\nto = "192.0.2.1"\npair = "line"\n')
+    told = weft_here("service", "proxy", "--config", "weft.toml")
+    assert told.returncode == 0 and " -m weftway proxy --config weft.toml\n" in told.stdout, told.stderr
+    (tmp_path / "weft.toml").write_text('[proxy]\nto = "192.0.2.1"\n')
+    told = weft_here("service", "proxy", "--config", "weft.toml")
+    assert told.returncode == 2 and "--pair FILE" in told.stderr
+
+
+def test_both_ends_run_from_one_file(start: Start, line: str, website: int, tmp_path: Path) -> None:
+    at, local = f"127.0.0.1:{port()}", free_tcp_port()
+    (tmp_path / "line").write_text(line)
+    (tmp_path / "line").chmod(0o600)
+    (tmp_path / "weft.toml").write_text(
+        f"""
+[relay]
+listen = "{at}"
+identity = "me"
+allow = ["127.0.0.0/8"]
+
+[proxy]
+to = "{at}"
+pair = "line"
+path = ["127.0.0.1", "127.0.0.2"]
+listen = {local}
+"""
+    )
+    start("relay", "--config", "weft.toml")
+    until_told(start("proxy", "--config", "weft.toml"), "connected to the relay")
+    assert get(local, "127.0.0.1", website) == (200, BODY)
