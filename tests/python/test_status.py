@@ -33,6 +33,7 @@ PATH: dict[str, Any] = {
     "bytes": 1000,
     "carried": 5_000_000,
     "srtt_ms": 12.5,
+    "min_rtt_ms": 10.0,
     "packets": 200,
     "lost": 1,
     "retransmissions": 0,
@@ -229,8 +230,34 @@ def test_the_view_has_links_and_connections(clock: Callable[[float], None]) -> N
     assert title.startswith("weft proxy at 127.0.0.1:1080 (") and title.endswith(
         "relaying, 3 connections (1 realtime, 2 bulk)"
     )
-    assert heads.split() == ["link", "Mbit/s", "last", "minute", "round", "trip", "lost", "tier", "cap", "left"]
-    assert link.split() == ["wlan0", "0.0", "▁", "12.5", "ms", "0.5", "%", "secondary", "7.0", "MB", "closed"]
+    assert heads.split() == [
+        "link",
+        "Mbit/s",
+        "last",
+        "minute",
+        "round",
+        "trip",
+        "queue",
+        "lost",
+        "tier",
+        "cap",
+        "left",
+    ]
+    assert link.split() == [
+        "wlan0",
+        "0.0",
+        "▁",
+        "12.5",
+        "ms",
+        "2.5",
+        "ms",
+        "0.5",
+        "%",
+        "secondary",
+        "7.0",
+        "MB",
+        "closed",
+    ]
     assert flow_heads.split() == ["connection", "class", "sent", "received"]
     assert flow.split() == ["example.org:443", "bulk", "10", "B", "2.0", "MB"]
     assert refused == "refused: not_allowed 4"

@@ -140,7 +140,11 @@ def test_what_is_typed_is_completed_and_taken_back() -> None:
 
 def test_arrows_choose_a_program_that_has_a_scheduler() -> None:
     prompt = Prompt([])
-    programs: list[dict[str, Any]] = [{"pid": 1, "scheduler": "ecf"}, {"pid": 2, "scheduler": None}, {"pid": 3, "scheduler": "late"}]
+    programs: list[dict[str, Any]] = [
+        {"pid": 1, "scheduler": "ecf"},
+        {"pid": 2, "scheduler": None},
+        {"pid": 3, "scheduler": "late"},
+    ]
 
     def chosen(keys: str) -> int | None:
         typed(prompt, keys)

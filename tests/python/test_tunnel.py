@@ -1,5 +1,6 @@
 """`weft tunnel`: what it asks of routes, and programs of all kinds in network namespaces."""
 
+import contextlib
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from test_proxy import until_told
 from weftway import routing
 from weftway.routing import Plan, part
 from weftway.scenario import HOME
+from weftway.status import local_socket
+from weftway.status.local_socket import Reader
 
 RELAY = (("192.0.2.1", 4433), ("2001:db8::1", 4433))
 
@@ -234,6 +237,16 @@ def test_programs_of_all_kinds_go_through_it(lab: Lab, line: str) -> None:
     assert lab.python(lab.near, DATAGRAM, "192.168.7.7", "53", "20") == "20 192.168.7.7"
     assert lab.python(lab.near, DATAGRAM, "198.18.77.2", "53", "20") == "20 198.18.77.2"
     assert lab.python(lab.near, CONNECTION, "192.168.7.7") == "question"
+
+
+@namespaces.tunnels
+def test_its_scheduler_is_switched_while_it_carries(lab: Lab, line: str) -> None:
+    _, tunnel = begin(lab, line, to="10.9.1.2:4433")
+    with contextlib.closing(Reader(local_socket.folder() / f"tunnel-{tunnel.pid}.sock")) as reader:
+        for name, told in (("nobody", "min-rtt goes on"), ("round-robin", "round-robin schedules from now on")):
+            reader.ask({"scheduler": name})
+            until_told(tunnel, told)
+    assert lab.python(lab.near, PAGE, web(4)) == "3000000"
 
 
 @namespaces.tunnels

@@ -154,7 +154,7 @@ impl<F: Front> Proxying<F> {
             carried.turn(now, &mut session.net)?;
             self.check()?;
             if session.is_tick(now) {
-                self.switch(session, Some(carried));
+                self.switch(session, Some(carried))?;
                 session.progress.flows = self.front.flows().count() as u64;
                 self.note_late(carried.mux().counts().datagrams_expired);
                 self.see(session);
@@ -168,11 +168,11 @@ impl<F: Front> Proxying<F> {
     }
 
     /// Other schedulers take over, if the user said so: of the connection that is there, and of those to come.
-    fn switch(&mut self, session: &mut Session<'_>, mut carried: Option<&mut Carried>) {
+    fn switch(&mut self, session: &mut Session<'_>, mut carried: Option<&mut Carried>) -> Result<(), Failure> {
         take_over(self.switch.as_ref(), &mut self.how.0, session, |name| match &mut carried {
             Some(carried) => carried.switch(name),
             None => build(name, None).map(drop),
-        });
+        })
     }
 
     /// Ends when no more programs will come.
@@ -210,7 +210,7 @@ impl<F: Front> Proxying<F> {
             self.kept.take_if(|waiting| waiting.until <= now);
             self.front.turn(now, self.kept.as_mut().map(|waiting| &mut waiting.kept.mux));
             self.check()?;
-            self.switch(session, None);
+            self.switch(session, None)?;
             session.tick(now)?;
             session.wait(until.min(self.front.next_event()), Some(self.front.fd()));
         }

@@ -169,7 +169,7 @@ impl Relaying {
             self.serve(now, session);
             session.net.flush();
             if session.is_tick(now) {
-                self.switch(session);
+                self.switch(session)?;
                 session.progress.clients = self.clients.len() as u64;
                 session.progress.flows = self.clients.values().map(|client| self.relay.streams(client.id) as u64).sum();
                 self.see(session);
@@ -354,12 +354,12 @@ impl Relaying {
     }
 
     /// Other schedulers take over, if the user said so: one for each client that is here, and for those to come.
-    fn switch(&mut self, session: &mut Session<'_>) {
+    fn switch(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
         let clients = &mut self.clients;
         take_over(self.switch.as_ref(), &mut self.how.0, session, |name| {
             build(name, None)?;
             clients.values_mut().try_for_each(|client| client.carried.switch(name))
-        });
+        })
     }
 
     /// Takes over what has become of the identity, and leaves the clients whose tokens are no longer valid.

@@ -364,8 +364,7 @@ impl<'a> Sending<'a> {
             (*scheduler, host) = build(name, job.log.as_ref())?;
             sender.switch_host(host);
             Ok(())
-        });
-        if session.progress.note.is_some() { session.tell() } else { Ok(()) }
+        })
     }
 
     fn paths(&self, session: &Session<'_>) -> Vec<PathProgress> {

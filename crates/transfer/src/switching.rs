@@ -5,19 +5,22 @@ use std::sync::mpsc::Receiver;
 use super::options::Failure;
 use super::session::Session;
 
-/// Each of `names` in turn takes over from `current` by `switch`. The user is told of each; one that `switch` refuses changes
-/// nothing.
+/// Each of `names` that has come takes over in turn from `current` by `switch`. The user is told of each at once; one that
+/// `switch` refuses changes nothing.
 pub(super) fn take_over(
     names: Option<&Receiver<String>>,
     current: &mut String,
     session: &mut Session<'_>,
     mut switch: impl FnMut(&str) -> Result<(), Failure>,
-) {
-    for name in names.iter().flat_map(|names| names.try_iter()) {
+) -> Result<(), Failure> {
+    let names: Vec<String> = names.iter().flat_map(|names| names.try_iter()).collect();
+    for name in names {
         let outcome = switch(&name);
         session.say(told(name, outcome, current));
         session.progress.scheduler = Some(current.clone());
+        session.tell()?;
     }
+    Ok(())
 }
 
 /// What is said of a switch to `name`, which is `current` from then on if it came to pass.

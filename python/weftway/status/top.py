@@ -16,6 +16,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weftway.listing import NOTHING, bars, plain_table
+from weftway.status.hour import queue_ms
 from weftway.status.local_socket import PATIENCE_S, Reader, running
 from weftway.status.programs import Programs
 from weftway.status.prompt import ESCAPE, KEY, Prompt
@@ -162,15 +163,17 @@ def _table(*columns: str) -> Table:
 
 
 def _links(paths: list[dict[str, Any]]) -> Table:
-    table = _table("link", "Mbit/s", "last minute", "round trip", "lost", "tier", "cap left", "")
+    table = _table("link", "Mbit/s", "last minute", "round trip", "queue", "lost", "tier", "cap left", "")
     minutes = sparklines([path["minute"] for path in paths])
     for path, minute in zip(paths, minutes, strict=True):
         policy = path.get("policy") or {}
         rtt = NOTHING if path["srtt_ms"] is None else f"{path['srtt_ms']:.1f} ms"
+        queue = queue_ms(path)
+        waits = NOTHING if queue is None else f"{queue:.1f} ms"
         lost = f"{100 * path['lost'] / path['packets']:.1f} %" if path["packets"] else NOTHING
         left = NOTHING if policy.get("left") is None else amount(policy["left"])
         state = "down" if not path["up"] else "" if policy.get("open", True) else "closed"
-        row = [f"{path['mbps']:.1f}", minute, rtt, lost, policy.get("tier", NOTHING), left, state]
+        row = [f"{path['mbps']:.1f}", minute, rtt, waits, lost, policy.get("tier", NOTHING), left, state]
         table.add_row(Text(path["path"]), *row)
     return table
 
