@@ -74,12 +74,12 @@ impl Scenario {
             Self::B => 1_499.0,         // aim: 1 200
             Self::QuicCubic => 1_803.0, // 1 705 until its window paced
             Self::QuicBbr => 2_294.0,
-            Self::LinuxBbr => 2_340.0,  // 2 245 until bursts followed the round trip
+            Self::LinuxBbr => 2_346.0,  // 2 245 until bursts followed the round trip
             Self::LinuxLia => 2_106.0,  // aim: 1 800
             Self::ManyPaths => 2_126.0, // aim: 1.4 times B
-            Self::Lossy => 1_960.0,     // aim: 1 800
-            Self::Reordering => 4_973.0,
-            Self::ReorderingBbr => 5_697.0,
+            Self::Lossy => 1_974.0,     // aim: 1 800
+            Self::Reordering => 5_000.0,
+            Self::ReorderingBbr => 5_727.0,
         }
     }
 

@@ -174,6 +174,15 @@ impl Connection {
         (&mut senders[id.index()], ctx)
     }
 
+    /// A message has joined the queue of path `id`: with it, what waits for Nagle's rule may fill a packet.
+    #[cold]
+    pub(crate) fn fill_packet(&mut self, net: &mut Net, now: Instant, id: PathId) {
+        let (sender, mut ctx) = self.send_context(net, now, id);
+        if sender.joins_messages() {
+            sender.flush(&mut ctx);
+        }
+    }
+
     /// Sends what path `id` owes: losses first, then what waits in its queue.
     #[inline(always)]
     pub(crate) fn serve(&mut self, net: &mut Net, now: Instant, id: PathId, repair: Repair) {

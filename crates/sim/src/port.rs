@@ -128,13 +128,15 @@ impl Carrier for Port<'_> {
             sender.send_inline(&mut ctx, assigned);
         } else {
             sender.enqueue(&mut ctx, assigned);
-            sender.fill_up(&mut ctx);
         }
         sender.look_at_room(&mut ctx);
         if conn.transport.rules.pushes_fragments
             && let Some(before) = conn.send.writer.push(now, id, offset)
         {
             conn.refresh(self.net, now, before);
+        }
+        if conn.transport.holds_small {
+            conn.fill_packet(self.net, now, id);
         }
         if conn.dispatch.host.needs.queueing {
             conn.refresh_queue(now, id);

@@ -305,12 +305,9 @@ impl PathSender {
         }
     }
 
-    /// A message has joined the queue: with it what waits for Nagle's rule may fill a packet.
-    #[inline]
-    pub fn fill_up(&mut self, ctx: &mut SendContext<'_>) {
-        if self.joins.is_some() {
-            self.flush(ctx);
-        }
+    /// Whether messages that wait share a packet.
+    pub fn joins_messages(&self) -> bool {
+        self.joins.is_some()
     }
 
     /// Whether so many bytes and what waits fill a packet.
@@ -339,7 +336,9 @@ impl PathSender {
             let Some(assigned) = self.next_queued(ctx) else { break };
             self.send_inline(ctx, assigned);
         }
-        self.joins = self.joins.and(Some(0));
+        if let Some(room) = &mut self.joins {
+            *room = 0;
+        }
     }
 
     /// Takes from the queue the first packet whose data were not acknowledged while it waited. A subflow of Linux sends
