@@ -246,10 +246,10 @@ def test_a_steady_kernel_runs_as_often_as_at_least(tmp_path: Path) -> None:
     found = fidelity.measure(request(tmp_path, 2), fake, lambda done, total: told.append((done, total)))
     assert fake.count("kernel") == 2 * FIRST_RUNS
     assert fake.count("sim") == 2 * SIM_RUNS
-    assert told[-1] == (34, 34)
+    assert told[-1] == (58, 58)
     assert [len(runs.kernel) for runs in found.runs] == [FIRST_RUNS, FIRST_RUNS]
     assert not (tmp_path / "out/under-way").exists()
-    assert pl.read_parquet(tmp_path / "out/rows.parquet").height == 34
+    assert pl.read_parquet(tmp_path / "out/rows.parquet").height == 58
 
 
 def test_an_unsteady_kernel_runs_more_often(tmp_path: Path) -> None:

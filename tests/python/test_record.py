@@ -294,9 +294,13 @@ def listening(start: Start, *words: str) -> str:
     return process.stderr.readline().removeprefix("listening at ").strip()
 
 
-@pytest.mark.parametrize("load", [(), ("--load",)], ids=["probes", "load"])
+ENOUGH = ("--cap", "5GB")
+"""Of load, for two seconds over the fastest loopback device."""
+
+
+@pytest.mark.parametrize("load", [(), ("--load", *ENOUGH)], ids=["probes", "load"])
 def test_two_links_of_one_machine_are_recorded_and_compared(weft: Weft, start: Start, load: tuple[str, ...]) -> None:
-    peer = listening(start)
+    peer = listening(start, *ENOUGH)
     done = weft("record", *BOTH, "--peer", peer, "--for", "2s", "--json", *load)
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)
