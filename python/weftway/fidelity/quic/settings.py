@@ -23,7 +23,8 @@ WORKLOADS = ("bulk", "messages", "deadline")
 BULK_S = 5.0
 """What a transfer is sized for."""
 CUT_OFF_S = 15
-"""After which our own scenarios cut a transfer off that has no end: they have up to a minute, at up to 220 Mbit/s."""
+"""After which our own scenarios cut off a transfer that has no end, and a stream over a measured drive: they have up to
+a minute, at up to 220 Mbit/s."""
 MESSAGES = 600
 """Of a cell: six of them are slower than the 99th percentile."""
 MESSAGE_KB = (1.0, 60.0)
@@ -63,7 +64,8 @@ def as_quic(file: Path) -> Scenario:
     """The scenario with the transport that both stacks have. A transfer that is cut off is cut off sooner."""
     given = tomllib.loads(reading.text(file))
     sets = [] if given.get("transport") == TRANSPORT else [f"transport={TRANSPORT}"]
-    if given.get("workload", {}).get("kind") == "duration":
+    workload = given.get("workload", {})
+    if workload.get("kind") == "duration" or "drive" in given and "duration" in workload:
         sets.append(f"workload.duration={CUT_OFF_S} s")
     return Scenario.load(str(file), sets)
 
