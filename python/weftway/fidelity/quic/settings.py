@@ -65,7 +65,7 @@ def as_quic(file: Path) -> Scenario:
     given = tomllib.loads(reading.text(file))
     sets = [] if given.get("transport") == TRANSPORT else [f"transport={TRANSPORT}"]
     workload = given.get("workload", {})
-    if workload.get("kind") == "duration" or "drive" in given and "duration" in workload:
+    if workload.get("kind") == "duration" or ("drive" in given and "duration" in workload):
         sets.append(f"workload.duration={CUT_OFF_S} s")
     return Scenario.load(str(file), sets)
 
