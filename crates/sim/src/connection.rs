@@ -178,7 +178,7 @@ impl Connection {
     #[cold]
     pub(crate) fn fill_packet(&mut self, net: &mut Net, now: Instant, id: PathId) {
         let (sender, mut ctx) = self.send_context(net, now, id);
-        if sender.joins_messages() {
+        if sender.coalesces_messages() {
             sender.flush(&mut ctx);
         }
     }

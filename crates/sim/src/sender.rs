@@ -161,7 +161,7 @@ pub struct PathSender {
     small: u64,
     /// Messages that wait for Nagle's rule share a packet, as the bytes that they are: how much room is left in the one
     /// that goes now. None where nothing waits so.
-    joins: Option<u64>,
+    coalescing: Option<u64>,
 }
 
 /// How often the meta timer has found a subflow silent although something was outstanding (`stale_count`).
@@ -224,13 +224,13 @@ impl PathSender {
             send_window: Bytes::ZERO,
             buffer: (Instant::ZERO, 0),
             small: 0,
-            joins: None,
+            coalescing: None,
         }
     }
 
     /// The same, for a connection whose application writes messages, or does not.
     pub fn of_messages(mut self, writes_messages: bool, transport: &Transport) -> Self {
-        self.joins = (writes_messages && transport.holds_small).then_some(0);
+        self.coalescing = (writes_messages && transport.holds_small).then_some(0);
         self
     }
 
@@ -299,15 +299,15 @@ impl PathSender {
     #[inline(never)]
     fn waits_for_more(&self, mss: u64) -> bool {
         let Some(head) = self.queue.front() else { return false };
-        match self.joins {
+        match self.coalescing {
             Some(room) => u64::from(head.bytes) > room && !self.fills(0, mss),
             None => self.queue.len() == 1 && u64::from(head.bytes) < mss,
         }
     }
 
     /// Whether messages that wait share a packet.
-    pub fn joins_messages(&self) -> bool {
-        self.joins.is_some()
+    pub fn coalesces_messages(&self) -> bool {
+        self.coalescing.is_some()
     }
 
     /// Whether so many bytes and what waits fill a packet.
@@ -321,9 +321,9 @@ impl PathSender {
     /// A packet that is not full has been sent. One that others followed at once was part of a larger one.
     #[inline(never)]
     fn note_small(&mut self, index: u64, bytes: u64, mss: u64) {
-        match self.joins {
-            Some(room) if bytes <= room => self.joins = Some(room - bytes),
-            Some(_) if self.fills(bytes, mss) => self.joins = Some(mss - bytes),
+        match self.coalescing {
+            Some(room) if bytes <= room => self.coalescing = Some(room - bytes),
+            Some(_) if self.fills(bytes, mss) => self.coalescing = Some(mss - bytes),
             Some(_) if !self.queue.is_empty() => {}
             _ => self.small = index + 1,
         }
@@ -336,7 +336,7 @@ impl PathSender {
             let Some(assigned) = self.next_queued(ctx) else { break };
             self.send_inline(ctx, assigned);
         }
-        if let Some(room) = &mut self.joins {
+        if let Some(room) = &mut self.coalescing {
             *room = 0;
         }
     }

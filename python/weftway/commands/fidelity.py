@@ -1,6 +1,7 @@
 """`weft fidelity`."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -92,38 +93,36 @@ def with_kernel(cells: int, paths: int | None, seed: int, jobs: int | None, fold
 def over_failures(cells: int | None, seed: int, jobs: int | None, folder: Path, as_json: bool) -> None:
     from weftway import fidelity
     from weftway.fidelity import failures
-    from weftway.progress import Bar
 
     if cells is not None and cells > failures.CELLS:
         raise ScenarioError(
             f"--cells {cells}: there are {failures.CELLS} cells with a failure; another --seed has others"
         )
     request = fidelity.Request(cells or failures.CELLS, seed, folder, jobs, fidelity.FAILURES)
-    with interruptible(), Bar(err) as bar:
-        measured = fidelity.measure(request, progress=bar.tell)
-    found = fidelity.judge(measured.runs)
-    if as_json:
-        print_json([one.record for one in found])
-    else:
-        for part in fidelity.completion_tables(measured, found):
-            out.print(part, "")
-    err.print(f"rows in {folder / 'rows.parquet'}", markup=False)
+    judged(request, fidelity.judge, fidelity.completion_tables, as_json)
 
 
 def of_messages(cells: int, seed: int, jobs: int | None, folder: Path, as_json: bool) -> None:
     from weftway import fidelity
-    from weftway.progress import Bar
 
     request = fidelity.Request(cells, seed, folder, jobs, fidelity.MESSAGES)
+    judged(request, fidelity.delays, fidelity.delay_tables, as_json)
+
+
+def judged(request: Any, judge: Callable[[Any], Any], tables: Callable[[Any, Any], Any], as_json: bool) -> None:
+    """Measures cells that hold or do not, and prints which."""
+    from weftway import fidelity
+    from weftway.progress import Bar
+
     with interruptible(), Bar(err) as bar:
         measured = fidelity.measure(request, progress=bar.tell)
-    found = fidelity.delays(measured.runs)
+    found = judge(measured.runs)
     if as_json:
         print_json([one.record for one in found])
     else:
-        for part in fidelity.delay_tables(measured, found):
+        for part in tables(measured, found):
             out.print(part, "")
-    err.print(f"rows in {folder / 'rows.parquet'}", markup=False)
+    err.print(f"rows in {request.folder / 'rows.parquet'}", markup=False)
 
 
 def with_quic(cells: int, seed: int, jobs: int | None, folder: Path, as_json: bool) -> None:
