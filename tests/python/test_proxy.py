@@ -128,6 +128,7 @@ def test_a_running_relay_takes_new_names_and_revocations(weft: Weft, start: Star
     until_told(relay, "laptop is here (127.0.0.1:")
     proxy.send_signal(signal.SIGINT)
     assert "laptop" in until_told(relay, *GONE)
+    assert ended(proxy)[0] == 130, "its port is free again"
     refused = weft("proxy", "--to", at, "--pair", laptop, "--listen", str(other))
     assert refused.returncode == 1 and "wrong token" in refused.stderr
     assert get(local, "127.0.0.1", website) == (200, BODY), "the others stay"
