@@ -26,13 +26,15 @@ from weftway.plan import Plan
 
 STEADY = (9.0, 10.0, 10.0, 10.0, 11.0)
 """The interval of its median is all of it: a tenth of 10 to each side."""
+KNOWN = (9.6, 10.0, 10.0, 10.0, 10.4)
+"""The same, 4 % to each side: known well enough."""
 
 Make = Callable[[Job], dict[str, Any]]
 
 
 def made(job: Job) -> dict[str, Any]:
-    """Columns of a run that went well; the kernel's goodput walks through `STEADY`."""
-    mbps = STEADY[job.seed % len(STEADY)] if job.backend == "kernel" else 10.0
+    """Columns of a run that went well; the kernel's goodput walks through `KNOWN`."""
+    mbps = KNOWN[job.seed % len(KNOWN)] if job.backend == "kernel" else 10.0
     shares = {f"path.p{k}.share": 0.25 for k in range(1, 5)}
     return {"verdict": "finished", "goodput_mbps": mbps, "retransmission_rate": 0.01, **shares}
 
