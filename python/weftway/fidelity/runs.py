@@ -27,8 +27,8 @@ MORE_RUNS = 6
 MOST_RUNS = 29
 """… and by how many more, up to how many, while its median is not known well enough."""
 WIDEST = 0.05
-"""Half the width of the interval of the kernel's median, of the median: wider asks for more runs. Errors of a few percent
-are judged, so that an interval as wide as these would be most of what is measured."""
+"""Half the width of the interval of the kernel's median, of the median: wider asks for more runs. Errors of a few
+percent are judged, so that an interval as wide as these would be most of what is measured."""
 FINISHED = "finished"
 """The verdict of a run that was not cut off by the time limit."""
 TRIES = 2
