@@ -18,7 +18,7 @@ from rich.console import Console
 
 from conftest import Weft
 from ends import BOTH, Start, port, wait_until
-from test_proxy import BODY, free_tcp_port, get, until_told, website
+from test_proxy import BODY, get, until_told, website
 from weftway._native import ScenarioError
 from weftway.status import local_socket, top
 from weftway.status.local_socket import LocalSocket, Reader
@@ -312,7 +312,7 @@ def test_a_proxy_and_a_relay_are_seen_while_they_run(
 ) -> None:
     pytest.importorskip("prometheus_client")
     line = weft("pair", "--identity", "me", "--name", "laptop").stdout.strip()
-    at, local, there, here = f"127.0.0.1:{port()}", free_tcp_port(), free_tcp_port(), free_tcp_port()
+    at, local, there, here = f"127.0.0.1:{port()}", port(), port(), port()
     relay = start(
         "relay", "--listen", at, "--identity", "me", "--allow", "127.0.0.0/8", "--metrics", str(there), "--json"
     )

@@ -14,7 +14,7 @@ from typing import Any
 import machine
 from conftest import Weft
 from ends import BOTH, Start, port, wait_until
-from test_proxy import BODY, free_tcp_port, get, until_told, website
+from test_proxy import BODY, get, until_told, website
 from test_status import clock, progress, runtime
 from weftway.status import top
 from weftway.status.local_socket import LocalSocket
@@ -99,7 +99,7 @@ def test_it_is_shown_until_q_is_pressed(runtime: object) -> None:
 
 def test_a_scheduler_is_switched_by_keys(weft: Weft, start: Start, runtime: object, line: str, website: int) -> None:
     """Of a proxy and of its relay, each for what it sends; a name that nobody has is told in one line."""
-    at, local = f"127.0.0.1:{port()}", free_tcp_port()
+    at, local = f"127.0.0.1:{port()}", port()
     start("relay", "--listen", at, "--identity", "me", "--allow", "127.0.0.0/8")
     proxy = start("proxy", "--to", at, "--pair", line, *BOTH, "--listen", str(local))
     until_told(proxy, "connected to the relay")
