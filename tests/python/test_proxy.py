@@ -9,6 +9,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -206,10 +207,13 @@ def test_a_connection_that_nobody_uses_is_kept_by_few_packets(start: Start, line
     proxy = start("proxy", "--to", at, "--pair", line, *BOTH, "--listen", str(local), "--json")
     assert proxy.stdout
 
-    def carried() -> int:
+    def snapshot() -> dict[str, Any]:
         assert proxy.stdout
-        paths = json.loads(proxy.stdout.readline())["paths"]
-        return sum(path["carried"] for path in paths)
+        told: dict[str, Any] = json.loads(proxy.stdout.readline())
+        return told
+
+    def carried() -> int:
+        return sum(path["carried"] for path in snapshot()["paths"])
 
     def longest_silence(seconds: int) -> int:
         """So many snapshots, one a second, of which so many in a row tell of nothing new."""
@@ -226,5 +230,7 @@ def test_a_connection_that_nobody_uses_is_kept_by_few_packets(start: Start, line
     with socket.create_connection(("127.0.0.1", local)) as asked:
         asked.sendall(f"CONNECT 127.0.0.1:{website} HTTP/1.1\r\n\r\n".encode())
         assert asked.recv(1000).startswith(b"HTTP/1.1 200")
+        # Those of the time before it was open are told first.
+        wait_until(lambda: snapshot()["flows"] == 1)
         assert longest_silence(10) <= 4
     wait_until(lambda: longest_silence(6) >= 6)
