@@ -148,7 +148,7 @@ web.serve_forever()
 PAGE = """
 import sys, urllib.request
 try:
-    print(len(urllib.request.urlopen(sys.argv[1], timeout=20).read()))
+    print(len(urllib.request.urlopen(sys.argv[1], timeout=30).read()))
 except OSError as error:
     print(getattr(error, "reason", error))
 """
@@ -159,7 +159,7 @@ host, port, length, device = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sy
 with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM) as own:
     if device:
         own.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device[0].encode())
-    own.settimeout(2)
+    own.settimeout(30)
     try:
         own.sendto(b"x" * length, (host, port))
         data, other = own.recvfrom(65536)
@@ -170,7 +170,7 @@ with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SO
 
 CONNECTION = """
 import socket, sys
-with socket.create_connection((sys.argv[1], 53), timeout=10) as own:
+with socket.create_connection((sys.argv[1], 53), timeout=30) as own:
     own.sendall(b"question")
     print(own.recv(100).decode())
 """
@@ -178,7 +178,7 @@ with socket.create_connection((sys.argv[1], 53), timeout=10) as own:
 PING = """
 import socket, struct, sys
 with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as own:
-    own.settimeout(5)
+    own.settimeout(30)
     head = struct.pack(">BBHHH", 8, 0, 0, 77, 1) + b"data"
     total = sum(struct.unpack(">6H", head))
     head = head[:2] + struct.pack(">H", ~(total + (total >> 16)) & 0xffff) + head[4:]
