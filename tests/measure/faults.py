@@ -1,6 +1,7 @@
 """Ten minutes of random faults, while programs fetch data through the proxy and check them, and a voice talks.
 
-Links are cut, interfaces go, an address changes as behind a NAT that was started again, relay and proxy are killed.
+Links are cut, interfaces go, an address changes as behind a NAT that was started again, or is gone for a while, relay
+and proxy are killed.
 
     python tests/measure/faults.py               # needs root
     python tests/measure/faults.py --minutes 2 --seed 7
@@ -232,6 +233,16 @@ class Lab:
         self.ip(self.lab.near, "address", "del", before, "dev", "near2")
         return f"the address of link 2 is 10.9.2.{self.host}"
 
+    def lose_address(self) -> str:
+        """The second interface has no address for a while, twice: its packets then have that of the first one."""
+        seconds = self.draw.uniform(0.02, 1.5)
+        for _ in range(2):
+            self.ip(self.lab.near, "address", "del", f"10.9.2.{self.host}/24", "dev", "near2")
+            time.sleep(seconds)
+            self.host = 10 + (self.host + 1) % 200
+            self.ip(self.lab.near, "address", "add", f"10.9.2.{self.host}/24", "dev", "near2")
+        return f"interface near2 without an address for {seconds:.1f} s, twice; now 10.9.2.{self.host}"
+
     def kill_relay(self) -> str:
         self.relay.kill()
         self.relay.wait()
@@ -256,7 +267,7 @@ def measure(minutes: float, seed: int, kills_too: bool) -> int:
         programs = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         assert programs.stdin and programs.stdout
         begin, told, kills = time.monotonic(), 0, [lab.kill_relay, lab.kill_proxy] * (2 if kills_too else 0)
-        faults = (lab.cut, lab.cut, lab.take_interface, lab.rebind, lab.rebind, lab.cut_both)
+        faults = (lab.cut, lab.cut, lab.take_interface, lab.rebind, lab.rebind, lab.lose_address, lab.cut_both)
         while (now := time.monotonic() - begin) < minutes * 60:
             what = lab.draw.choice(faults)()
             lab.check()

@@ -12,7 +12,7 @@ use weftway_scenario::config::{PathConfig, SimConfig, Transport};
 pub const SIDES: [Side; 2] = [Side::Connecting, Side::Listening];
 
 /// The same both ways: Mbit/s, delay in milliseconds, loss.
-fn path(name: &str, mbps: u64, ms: u64, loss: f64) -> PathConfig {
+pub fn path(name: &str, mbps: u64, ms: u64, loss: f64) -> PathConfig {
     let link = LinkConfig {
         rate: Rate::Constant(BitRate::from_mbps(mbps)),
         delay: Span::from_millis(ms),
@@ -24,7 +24,7 @@ fn path(name: &str, mbps: u64, ms: u64, loss: f64) -> PathConfig {
     PathConfig { name: name.to_owned(), role, data: link, acks, via: None, presence: Vec::new() }
 }
 
-fn config(paths: Vec<PathConfig>) -> SimConfig {
+pub fn config(paths: Vec<PathConfig>) -> SimConfig {
     let transport = Transport {
         path_timeout: Span::from_millis(500),
         probe_interval: Span::from_millis(250),

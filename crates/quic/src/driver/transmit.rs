@@ -66,12 +66,16 @@ impl<S: Source> Sender<S> {
             _ => self.transmit_parts(id, assigned, most),
         };
         if leaves.is_none() {
-            self.paths[id.index()].refused_at = Some(self.now);
+            let for_good = self.paths[id.index()].on_refused(self.now);
             self.dispatch.give_up(id, assigned);
             if self.connection.is_closed() {
                 self.broken.get_or_insert_with(|| "the connection is closed".to_owned());
             }
             self.path_down(id, Stage::Down { ask_at: self.now + self.setting.transport.probe_interval });
+            if for_good {
+                // The end that connected opens it again.
+                self.connection.close_path(self.now, id);
+            }
         }
     }
 

@@ -289,9 +289,7 @@ impl Net {
     /// Sends what `connection` has in its outgoing queue.
     pub fn send(&mut self, connection: &mut QuicConnection) {
         while let Some(out) = connection.outgoing.pop_front() {
-            if let Some(route) = connection.route(out.path) {
-                self.push(route.remote(), route.local_ip(), out.ecn, &out.bytes);
-            }
+            self.push(out.route.remote(), out.route.local_ip(), out.ecn, &out.bytes);
         }
         self.flush();
     }
