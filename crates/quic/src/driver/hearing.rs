@@ -72,7 +72,7 @@ impl<S: Source> Sender<S> {
                     self.acknowledge_below(arrived);
                 }
                 Some(Record::Data(at, bytes)) => {
-                    if let Some(arrived) = self.source.receive(at, bytes) {
+                    if let Some(arrived) = self.source.receive(at, bytes, from) {
                         self.acknowledge_below(arrived);
                     }
                 }
