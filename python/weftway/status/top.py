@@ -191,6 +191,7 @@ def _clients(clients: list[dict[str, Any]]) -> Table:
 
 def _flows(flows: list[dict[str, Any]]) -> Table:
     table = _table("connection", "class", "sent", "received", "links")
+    table.columns[-1].justify = "left"
     for flow in flows[:MOST_FLOWS]:
         target = "datagrams (UDP)" if flow["target"] == "udp:" else flow["target"]
         table.add_row(Text(target), flow["class"], amount(flow["up"]), amount(flow["down"]), Text(path_shares(flow)))
