@@ -170,6 +170,18 @@ def test_a_port_that_is_taken_is_told(weft: Weft, line: str) -> None:
     assert f"cannot listen at 127.0.0.1:{number}" in refused.stderr
 
 
+@pytest.mark.parametrize("where", ["{}", "127.0.0.1:{}"])
+def test_a_relay_whose_port_is_taken_says_so(weft: Weft, line: str, where: str) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        number = taken.getsockname()[1]
+        refused = weft("relay", "--identity", "me", "--listen", where.format(number))
+    (said,) = machine.told(refused.stderr)
+    assert refused.returncode == 1
+    place = f"127.0.0.1:{number}" if ":" in where else f"port {number}"
+    assert f"UDP {place}: Address already in use" in said and "name another port" in said
+
+
 @pytest.mark.realtime
 @machine.emulation
 def test_the_how_to_works_over_emulated_links(tmp_path: Path) -> None:

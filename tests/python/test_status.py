@@ -53,7 +53,18 @@ PROGRESS: dict[str, Any] = {
     "clients": 0,
     "flows": 3,
     "by_class": {"realtime": 1, "interactive": 0, "bulk": 2},
-    "busiest": [{"target": "example.org:443", "class": "bulk", "up": 10, "down": 2_000_000}],
+    "busiest": [
+        {
+            "target": "example.org:443",
+            "class": "bulk",
+            "up": 10,
+            "down": 2_000_000,
+            "paths": [
+                {"path": "wlan0", "sent": 100, "received": 1_499_900},
+                {"path": "wwan0", "sent": 0, "received": 500_000},
+            ],
+        }
+    ],
     "refusals": {"not_allowed": 4},
     "drops": {"too_long": 2, "malformed": 1},
     "by_client": [],
@@ -273,8 +284,8 @@ def test_the_view_has_links_and_connections(clock: Callable[[float], None]) -> N
         "MB",
         "closed",
     ]
-    assert flow_heads.split() == ["connection", "class", "sent", "received"]
-    assert flow.split() == ["example.org:443", "bulk", "10", "B", "2.0", "MB"]
+    assert flow_heads.split() == ["connection", "class", "sent", "received", "links"]
+    assert " ".join(flow.split()) == "example.org:443 bulk 10 B 2.0 MB wlan0 75 %, wwan0 25 %"
     assert refused == "refused: not_allowed 4"
     assert dropped == "dropped: malformed 1, too_long 2"
 

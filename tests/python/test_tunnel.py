@@ -293,6 +293,19 @@ def test_a_tunnel_after_one_that_was_killed_takes_its_place(lab: Lab, line: str)
 
 
 @namespaces.tunnels
+def test_a_machine_without_tun_devices_says_so(lab: Lab, line: str) -> None:
+    hidden = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /dev/net && exec "$@"', "sh")
+    if (probed := lab.run(lab.near, *hidden, "true")).returncode != 0:
+        pytest.skip(f"no mounts of our own here: {probed.stderr.strip()}")
+    before = lab.routes()
+    told = lab.run(lab.near, *hidden, *machine.WEFT, "tunnel", "--to", RELAY_AT, "--pair", line)
+    assert (told.returncode, told.stdout) == (1, "")
+    (said,) = machine.told(told.stderr)
+    assert "a TUN device cannot be had" in said and "it needs /dev/net/tun" in said
+    assert lab.routes() == before
+
+
+@namespaces.tunnels
 def test_a_tunnel_whose_device_is_taken_away_ends(lab: Lab, line: str) -> None:
     before = lab.routes()
     _, tunnel = begin(lab, line)
