@@ -123,6 +123,9 @@ def _run() -> None:
     except OSError as error:
         status = RUN_FAILED if error.errno in FULL else BAD_INPUT
         where = error.filename or ("standard output" if status == RUN_FAILED else None)
+        if where == "standard output":
+            # What is left would be told to be too much for it once more.
+            discard_output()
         fail(f"{where}: {error.strerror}" if where else error.strerror or str(error), status)
     finally:
         _flush_output()

@@ -91,12 +91,16 @@ def test_a_full_disk_ends_every_try_alike(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-def test_a_full_disk_behind_standard_output_is_told(small: Path) -> None:
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_behind_standard_output_is_told(small: Path, unbuffered: str) -> None:
+    """It is told once, whether Python writes at once or what is left at the end."""
+    import os
     import subprocess
     import sys
 
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     for words in (["list"], ["run", str(small), "--json"]):
         with Path("/dev/full").open("w") as full:
             command = [sys.executable, "-m", "weftway", *words]
-            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120)
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, env=environment)
         assert (done.returncode, done.stderr) == (1, "weft: standard output: No space left on device\n")

@@ -77,7 +77,7 @@ class Terminal:
             stdin=inner,
             stdout=inner,
             stderr=inner,
-            env={**os.environ, "TERM": "xterm", "PYTHONUTF8": "1"},
+            env={**os.environ, "TERM": "xterm", "PYTHONUTF8": "1", "COLUMNS": str(COLUMNS)},
         )
         os.close(inner)
         self.text = ""

@@ -94,6 +94,7 @@ def test_lines_say_how_far_it_is_where_there_is_no_terminal(monkeypatch: pytest.
 def test_what_stands_above_the_bar_is_made_anew_and_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "PATIENCE_S", -1.0)
     monkeypatch.setattr(progress, "REDRAW_S", 0.0)
+    monkeypatch.setenv("TERM", "xterm")
     told, made = io.StringIO(), iter(["first line", "second line", "third line"])
     with progress.Bar(Console(file=told, force_terminal=True, width=60), above=lambda: next(made)) as bar:
         bar.tell(1, 3)

@@ -37,7 +37,7 @@ class Terminal:
             stdin=self._slave,
             stdout=self._slave,
             stderr=self._slave,
-            env={**os.environ, "TERM": "xterm", "PYTHONUTF8": "1"},
+            env={**os.environ, "TERM": "xterm", "PYTHONUTF8": "1", "COLUMNS": "120", "LINES": "40"},
         )
 
     def until_shown(self, *words: str) -> None:
