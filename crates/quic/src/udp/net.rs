@@ -292,6 +292,7 @@ impl Net {
             if let Some(route) = connection.route(out.path) {
                 self.push(route.remote(), route.local_ip(), out.ecn, &out.bytes);
             }
+            connection.recycle(out.bytes);
         }
         self.flush();
     }

@@ -181,7 +181,8 @@ impl Pair {
         let Some(duplex) = &mut end.duplex else { return };
         duplex.turn(self.now, end.scheduler.as_mut());
         while let Some(out) = duplex.connection_mut().outgoing.pop_front() {
-            self.network.send(self.now, out, side == weftway_mux::Side::Connecting);
+            self.network.send(self.now, &out, side == weftway_mux::Side::Connecting);
+            duplex.connection_mut().recycle(out.bytes);
         }
         end.next = duplex.next_event().max(self.now);
         if let Some(why) = duplex.broken() {

@@ -114,16 +114,17 @@ impl Network {
     }
 
     /// A datagram goes onto its link.
-    pub fn send(&mut self, now: Instant, out: Outgoing, forward: bool) {
+    pub fn send(&mut self, now: Instant, out: &Outgoing, forward: bool) {
         if !self.present.contains(out.path) {
             return;
         }
         self.count += 1;
         let copy = self.copies.draw(self.seed);
-        let (path, ecn, is_data, size) = (out.path, out.ecn, out.payload > 0, self.size(&out));
-        let second = (copy == Copy::Now).then(|| out.bytes.clone());
+        let (path, ecn, is_data, size) = (out.path, out.ecn, out.payload > 0, self.size(out));
+        let bytes = BytesMut::from(out.bytes.as_slice());
+        let second = (copy == Copy::Now).then(|| bytes.clone());
         let again = copy == Copy::Late;
-        self.put(now, Datagram { bytes: out.bytes, path, ecn, size, is_data, again, forward });
+        self.put(now, Datagram { bytes, path, ecn, size, is_data, again, forward });
         if let Some(bytes) = second {
             self.send_copy(now, Datagram { bytes, path, ecn, size, is_data: false, again: false, forward });
         }
