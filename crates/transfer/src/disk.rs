@@ -23,6 +23,7 @@ const BATCH: usize = 4000;
 
 /// What the disk has to do.
 pub(super) enum Task {
+    /// The next bytes of the stream are written.
     Write(Vec<u8>),
     Expect(u32, blake3::Hash),
     /// The sender cannot read this file.
@@ -204,12 +205,9 @@ impl Disk {
         Ok(Self { tasks: Some(tasks), ordered, done, written, stop, events, spare, waker, thread: Some(thread) })
     }
 
-    /// Has the next bytes of the stream written.
-    pub fn write(&self, bytes: &[u8]) {
-        let mut buffer = self.spare.try_recv().unwrap_or_default();
-        buffer.clear();
-        buffer.extend_from_slice(bytes);
-        self.order(Task::Write(buffer));
+    /// The memory of bytes that are written.
+    pub fn take_room(&self) -> Option<Vec<u8>> {
+        self.spare.try_recv().ok()
     }
 
     pub fn order(&self, task: Task) {
@@ -251,18 +249,6 @@ impl Drop for Disk {
             let _ = thread.join();
         }
     }
-}
-
-/// Puts data into the ring of what waits for the disk; what was handed over already is left out.
-pub(super) fn keep(ring: &mut [u8], mut from: u64, mut data: &[u8], next: u64) {
-    if from < next {
-        let known = usize::try_from(next - from).unwrap_or(usize::MAX).min(data.len());
-        (from, data) = (from + known as u64, &data[known..]);
-    }
-    let at = (from % ring.len() as u64) as usize;
-    let (first, rest) = data.split_at(data.len().min(ring.len() - at));
-    ring[at..at + first.len()].copy_from_slice(first);
-    ring[..rest.len()].copy_from_slice(rest);
 }
 
 #[cfg(test)]

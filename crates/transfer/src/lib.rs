@@ -45,6 +45,7 @@
 
 #![cfg(unix)]
 
+mod arrived;
 mod carried;
 mod client_rules;
 mod control_stream;

@@ -11,8 +11,9 @@ use weftway_quic::driver::receiver::Receiver;
 use weftway_quic::driver::record::Record;
 use weftway_quic::udp::settings::MAX_PATHS;
 
+use super::arrived::{Arrived, PIECE};
 use super::control_stream::{AcceptedConnection, ControlStream};
-use super::disk::{Disk, DiskEvent, Task, keep};
+use super::disk::{Disk, DiskEvent, Task};
 use super::files::FailedFile;
 use super::incoming::Incoming;
 use super::manifest::{Layout, Manifest};
@@ -25,8 +26,6 @@ use super::setting::{LARGEST_RECORD, WINDOW};
 use super::store::Store;
 use super::wire::{Message, Role};
 
-/// So much goes to the disk at a time, unless less is left.
-const PIECE: u64 = 256 << 10;
 /// How long the sender may take to end the connection once it is told that all is well, or this many round trips: it must be
 /// sure of every byte first.
 const CLOSE_TIMEOUT: Span = Span::from_secs(3);
@@ -85,10 +84,8 @@ struct Receiving {
     whole: (u64, u64),
     layout: Arc<Layout>,
     disk: Option<Disk>,
-    /// What has arrived and is not with the disk yet: byte `at` of the stream is at `at % WINDOW`.
-    ring: Vec<u8>,
-    /// Everything before it is with the disk.
-    handed: u64,
+    /// What has arrived and is not with the disk yet.
+    arrived: Arrived,
     answers: Answers,
     /// The path that brought something last.
     last: PathId,
@@ -120,8 +117,7 @@ impl Receiving {
             whole: (0, 0),
             layout: Arc::default(),
             disk: None,
-            ring: Vec::new(),
-            handed: 0,
+            arrived: Arrived::default(),
             answers: Answers::new(MAX_PATHS),
             last: PathId::new(0),
             limit_due: false,
@@ -151,7 +147,7 @@ impl Receiving {
                 let oldest = self.answers.oldest();
                 self.answers.answer(now, &mut self.connection, oldest);
             }
-            if !busy || self.receiver.next().get() >= self.handed + PIECE {
+            if !busy || self.receiver.next().get() >= self.arrived.handed() + PIECE {
                 self.hand_over(if busy { PIECE } else { 1 });
             }
             if let Some(result) = self.look_for_the_end(now) {
@@ -216,7 +212,7 @@ impl Receiving {
                         continue;
                     }
                     if end <= edge {
-                        keep(&mut self.ring, from, data, self.receiver.next().get());
+                        self.arrived.keep(from, data, self.receiver.next().get());
                         self.packets[self.last.index()] += 1;
                     }
                     self.limit_due |= self.receiver.arrive(now, self.last, offset, data.len());
@@ -234,11 +230,11 @@ impl Receiving {
     fn hand_over(&mut self, least: u64) {
         let Some(disk) = &self.disk else { return };
         let next = self.receiver.next().get();
-        while self.handed < next && next - self.handed >= least.min(self.layout.bytes() - self.handed) {
-            let at = (self.handed % WINDOW) as usize;
-            let length = (next - self.handed).min(PIECE).min(WINDOW - at as u64);
-            disk.write(&self.ring[at..at + length as usize]);
-            self.handed += length;
+        while let Some(room) = disk.take_room() {
+            self.arrived.recycle(room);
+        }
+        while let Some(piece) = self.arrived.take(next, least, self.layout.bytes()) {
+            disk.order(Task::Write(piece));
         }
     }
 
@@ -254,7 +250,6 @@ impl Receiving {
                 }
                 DiskEvent::Agreed(layout) => {
                     self.layout = layout;
-                    self.ring = vec![0; WINDOW as usize];
                     self.begun = Some(now);
                     self.control.send(&Message::Ready)?;
                 }

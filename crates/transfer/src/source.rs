@@ -20,10 +20,12 @@ use super::files::{self, FailedFile, Found, Root};
 use super::manifest::{Layout, Manifest};
 use super::options::{Failure, Progress, State, Watch};
 
-/// Files are read in blocks of this size.
-const BLOCK: u64 = 256 << 10;
-/// How many blocks are kept: data that are sent again are rarely older.
-const KEPT: usize = 64;
+/// What is sent is read in blocks of this size, and so many are kept: enough for data that are sent out of order, and little
+/// enough for a processor's cache. What is lost and older is read again from the kernel's memory.
+const BLOCK: u64 = 64 << 10;
+const KEPT: usize = 16;
+/// What is hashed is read in blocks of this size.
+const HASHED_AT_ONCE: u64 = 256 << 10;
 /// Why a file is left out that has not its bytes any more.
 const SHORTER: &str = "it became shorter while it was sent";
 
@@ -257,12 +259,12 @@ pub fn read_all(found: &mut Found, tell_every: Span, watch: Watch<'_>) -> Result
 fn hash_file(path: &Path, size: u64, pace: &mut dyn FnMut(u64) -> bool) -> std::io::Result<Option<Hashed>> {
     let mut hasher = blake3::Hasher::new();
     let mut file = files::open(path)?;
-    let (mut buffer, mut done) = (vec![0; BLOCK as usize], 0);
+    let (mut buffer, mut done) = (vec![0; HASHED_AT_ONCE as usize], 0);
     while done < size {
         if !pace(done) {
             return Ok(None);
         }
-        let most = BLOCK.min(size - done) as usize;
+        let most = HASHED_AT_ONCE.min(size - done) as usize;
         match file.read(&mut buffer[..most])? {
             0 => return Err(std::io::Error::other(SHORTER)),
             count => {

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::{Duration, Instant as StdInstant};
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use noq_proto::{
     ConnectionError, ConnectionEvent, ConnectionHandle, Endpoint, Event, FourTuple, PathEvent, PathStatus,
 };
@@ -59,7 +59,7 @@ pub struct Outgoing {
     /// From where to where.
     pub route: FourTuple,
     /// Its payload.
-    pub bytes: BytesMut,
+    pub bytes: Vec<u8>,
     /// Whether it is ECN-capable.
     pub ecn: bool,
     /// How many bytes of the data it carries.
@@ -123,7 +123,8 @@ pub struct QuicConnection {
     /// What leaves next.
     pub outgoing: VecDeque<Outgoing>,
     events: VecDeque<QuicEvent>,
-    buffer: Vec<u8>,
+    /// Memory for datagrams.
+    spare: Vec<Vec<u8>>,
     next_timeout: Option<StdInstant>,
     last_call: Instant,
     /// The stream on which both ends talk beside the data.
@@ -167,7 +168,7 @@ impl QuicConnection {
             over: None,
             outgoing: VecDeque::new(),
             events: VecDeque::new(),
-            buffer: Vec::with_capacity(2048),
+            spare: Vec::new(),
             next_timeout: None,
             last_call: Instant::ZERO,
         }

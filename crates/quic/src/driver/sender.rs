@@ -252,6 +252,7 @@ impl<S: Source> Sender<S> {
         if self.dispatch.probe_at <= now {
             self.ask_for_window();
         }
+        self.connection.note_timeout();
         self.dispatch.question.ready = true;
     }
 
@@ -293,6 +294,7 @@ impl<S: Source> Sender<S> {
         while self.left > 0 && prepare(self) {
             ask(self, scheduler);
         }
+        self.connection.note_timeout();
         self.has_more = self.left == 0;
         if !self.dispatch.host.events.is_empty() {
             tell(self, scheduler);

@@ -89,7 +89,8 @@ impl<S: Source> Sender<S> {
         self.pool.extend_from_slice(&Record::data_head(assigned.offset));
         self.source.append(assigned.offset, bytes, &mut self.pool);
         let record = self.pool.split().freeze();
-        let (_, number) = self.connection.send(self.now, id, record, assigned.bytes).filter(|&(took, _)| took == id)?;
+        let sent = self.connection.send_one_of_many(self.now, id, record, assigned.bytes);
+        let (_, number) = sent.filter(|&(took, _)| took == id)?;
         self.source.sent(assigned.offset, id);
         self.paths[id.index()].on_sent(self.now, self.dispatch.views.get_mut(id), number, assigned);
         Some(number)

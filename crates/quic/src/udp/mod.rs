@@ -9,11 +9,13 @@
 //! names each of its sockets to noq by an address of its own ([`net`]); the kernel still chooses the one on the wire. An
 //! end that listens names paths by the address at which a datagram arrived.
 
+pub mod batch;
 pub mod net;
 pub mod settings;
 pub mod socket;
 pub mod tls;
 pub mod token;
 
+pub use batch::Batch;
 pub use net::{Arrival, Net};
 pub use socket::Local;

@@ -290,6 +290,7 @@ impl Net {
     pub fn send(&mut self, connection: &mut QuicConnection) {
         while let Some(out) = connection.outgoing.pop_front() {
             self.push(out.route.remote(), out.route.local_ip(), out.ecn, &out.bytes);
+            connection.recycle(out.bytes);
         }
         self.flush();
     }

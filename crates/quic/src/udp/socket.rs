@@ -16,10 +16,10 @@ use rustix::net::sockopt;
 use serde::Serialize;
 use socket2::{Domain, Protocol, Type};
 
+use super::batch::Batch;
+
 /// What is asked of the kernel for each socket: a window of 100 Mbit/s and 300 ms. It may give less.
 const BUFFER: usize = 4 << 20;
-/// One call takes at most this much (UDP's own limit, less the headers).
-const MOST: usize = 65_000;
 /// Batches that may wait for a device. Beyond, they are dropped as by a full queue.
 const BACKLOG: usize = 256;
 
@@ -72,16 +72,6 @@ impl fmt::Display for Local {
             Self::Device(name) => f.write_str(name),
         }
     }
-}
-
-/// Datagrams of one size, the last of which may be smaller, to one address.
-#[derive(Debug)]
-struct Batch {
-    to: SocketAddr,
-    from: Option<IpAddr>,
-    ecn: bool,
-    size: usize,
-    bytes: Vec<u8>,
 }
 
 /// What the kernel gave for a socket.
@@ -223,21 +213,16 @@ impl Socket {
 
     /// Adds a datagram to what is to be sent.
     pub fn push(&mut self, to: SocketAddr, from: Option<IpAddr>, ecn: bool, datagram: &[u8]) {
-        let most = self.segments();
-        let fits = self.open.as_ref().is_some_and(|open| {
-            let full = open.bytes.len() / open.size >= most || open.bytes.len() + datagram.len() > MOST;
-            let ragged = !open.bytes.len().is_multiple_of(open.size) || datagram.len() > open.size;
-            !full && !ragged && (open.to, open.from, open.ecn) == (to, from, ecn)
-        });
-        if !fits {
-            self.finish_batch();
+        let ecn = ecn.then_some(EcnCodepoint::Ect0);
+        let transmit = Transmit { destination: to, ecn, contents: datagram, segment_size: None, src_ip: from };
+        let segments = self.segments();
+        match &mut self.open {
+            Some(open) if open.takes(&transmit, segments) => open.push(datagram),
+            _ => {
+                self.finish_batch();
+                self.open = Some(Batch::new(&transmit, self.spare.pop().unwrap_or_default()));
+            }
         }
-        let spare = &mut self.spare;
-        let open = self.open.get_or_insert_with(|| {
-            let bytes = spare.pop().unwrap_or_else(|| Vec::with_capacity(MOST));
-            Batch { to, from, ecn, size: datagram.len(), bytes }
-        });
-        open.bytes.extend_from_slice(datagram);
     }
 
     /// Binds to an interface or address that was gone or not there yet, if it is there now.
@@ -265,9 +250,7 @@ impl Socket {
     }
 
     fn recycle(&mut self, batch: Batch) {
-        let mut bytes = batch.bytes;
-        bytes.clear();
-        self.spare.push(bytes);
+        self.spare.push(batch.into_room());
     }
 
     /// Sends everything that was added, as far as the kernel takes it.
@@ -297,18 +280,15 @@ impl Socket {
     fn transmit(&self, batch: &Batch) -> io::Result<()> {
         // What would take a path that is not there is lost.
         let Some(bound) = &self.bound else { return Ok(()) };
-        let send = |contents, segment_size| {
-            let ecn = batch.ecn.then_some(EcnCodepoint::Ect0);
-            let transmit = Transmit { destination: batch.to, ecn, contents, segment_size, src_ip: batch.from };
-            bound.state.try_send((&bound.socket).into(), &transmit)
-        };
-        let several = batch.bytes.len() > batch.size;
-        match send(&batch.bytes, several.then_some(batch.size)) {
+        let send = |transmit: &Transmit<'_>| bound.state.try_send((&bound.socket).into(), transmit);
+        let whole = batch.transmit();
+        match (send(&whole), whole.segment_size) {
             // The device cannot segment: noq-udp has noted it.
-            Err(error) if several && error.kind() != io::ErrorKind::WouldBlock => {
-                batch.bytes.chunks(batch.size).try_for_each(|datagram| send(datagram, None))
+            (Err(error), Some(size)) if error.kind() != io::ErrorKind::WouldBlock => {
+                let single = |contents| Transmit { contents, segment_size: None, ..whole.clone() };
+                whole.contents.chunks(size).try_for_each(|datagram| send(&single(datagram)))
             }
-            result => result,
+            (result, _) => result,
         }
     }
 }
@@ -317,11 +297,23 @@ impl Socket {
 pub struct Inbox {
     buffers: Vec<Vec<u8>>,
     meta: Vec<RecvMeta>,
+    /// Memory for what each buffer brought, used again when nobody has a part of it any more: the allocator gives so much
+    /// memory back to the kernel each time, and fresh pages cost more than the copy.
+    rooms: Vec<BytesMut>,
 }
+
+/// What a buffer may hold.
+const ROOM: usize = 1 << 16;
+/// What is smaller has memory of its own. A connection may keep a part of a datagram, and all of the memory with it.
+const LARGE: usize = ROOM / 4;
 
 impl Default for Inbox {
     fn default() -> Self {
-        Self { buffers: vec![vec![0; 1 << 16]; BATCH_SIZE], meta: vec![RecvMeta::default(); BATCH_SIZE] }
+        Self {
+            buffers: vec![vec![0; ROOM]; BATCH_SIZE],
+            meta: vec![RecvMeta::default(); BATCH_SIZE],
+            rooms: vec![BytesMut::new(); BATCH_SIZE],
+        }
     }
 }
 
@@ -335,8 +327,15 @@ impl Inbox {
         // Errors here are those of earlier datagrams that found no receiver (ICMP): silence tells the same.
         let received = bound.state.recv((&bound.socket).into(), &mut slices, &mut self.meta);
         let Ok(count) = received else { return false };
-        for (meta, buffer) in self.meta.iter().zip(&self.buffers).take(count) {
-            let bytes = BytesMut::from(&buffer[..meta.len]);
+        for ((meta, buffer), room) in self.meta.iter().zip(&self.buffers).zip(&mut self.rooms).take(count) {
+            let datagrams = &buffer[..meta.len];
+            let bytes = if meta.len < LARGE {
+                BytesMut::from(datagrams)
+            } else {
+                room.reserve(ROOM);
+                room.extend_from_slice(datagrams);
+                room.split()
+            };
             into(Received { from: meta.addr, at: meta.dst_ip, ecn: meta.ecn, stride: meta.stride.max(1), bytes });
         }
         count == BATCH_SIZE
@@ -363,4 +362,36 @@ fn bind_device(socket: &socket2::Socket, name: &str) -> io::Result<()> {
 #[cfg(not(target_os = "linux"))]
 fn bind_device(_: &socket2::Socket, _: &str) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::Unsupported, "only Linux binds a socket to an interface: give its address"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_held_stays_as_it_came_and_other_memory_is_used_again() {
+        let local = Local::Address(Ipv4Addr::LOCALHOST.into());
+        let socket = Socket::open(&local, 0, Ipv4Addr::LOCALHOST.into()).unwrap();
+        let peer = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let mut inbox = Inbox::default();
+        let mut exchange = |byte: u8, bytes: usize| {
+            peer.send_to(&vec![byte; bytes], socket.address()).unwrap();
+            let mut received = None;
+            while received.is_none() {
+                inbox.receive(&socket, |arrived| received = Some(arrived.bytes));
+            }
+            received.unwrap()
+        };
+        let held = exchange(1, LARGE + 3);
+        let other = exchange(2, LARGE + 5);
+        assert!(held == vec![1; LARGE + 3] && other == vec![2; LARGE + 5]);
+        let place = other.as_ptr();
+        drop(other);
+        let third = exchange(3, LARGE);
+        assert_eq!(third.as_ptr(), place);
+        assert!(held == vec![1; LARGE + 3] && third == vec![3; LARGE]);
+        // A small one does not hold on to the memory of a large one.
+        let small = exchange(4, LARGE - 1);
+        assert_eq!((small.len(), small.capacity()), (LARGE - 1, LARGE - 1));
+    }
 }

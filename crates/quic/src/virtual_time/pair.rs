@@ -206,7 +206,8 @@ impl Pair {
             if !connects {
                 out.path = self.nats.end(out.route.remote());
             }
-            self.network.send(self.now, out, connects);
+            self.network.send(self.now, &out, connects);
+            duplex.connection_mut().recycle(out.bytes);
         }
         end.next = duplex.next_event().max(self.now);
         if let Some(why) = duplex.broken() {

@@ -321,8 +321,10 @@ impl World {
             } else {
                 self.receiving.connection.as_mut()
             };
-            let Some(out) = connection.and_then(|connection| connection.outgoing.pop_front()) else { return };
-            self.network.send(self.now, out, forward);
+            let Some(connection) = connection else { return };
+            let Some(out) = connection.outgoing.pop_front() else { return };
+            self.network.send(self.now, &out, forward);
+            connection.recycle(out.bytes);
         }
     }
 

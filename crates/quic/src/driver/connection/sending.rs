@@ -2,7 +2,7 @@
 
 use std::num::NonZeroUsize;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use noq_proto::{EcnCodepoint, FourTuple};
 use weftway_path::{Instant, PathId};
 
@@ -35,7 +35,7 @@ impl QuicConnection {
         self.observer_state.open(ALL);
         self.observer_state.quiet(0);
         self.poll_all(now);
-        self.next_timeout = self.inner.poll_timeout();
+        self.note_timeout();
     }
 
     /// The same, with what is due on path `path` on that path.
@@ -60,6 +60,24 @@ impl QuicConnection {
     /// Sends a record with `payload` bytes of the data on `path`, at once. The path that it took and its packet number; `None`
     /// if it could not leave.
     pub fn send(&mut self, now: Instant, path: PathId, record: Bytes, payload: u32) -> Option<(PathId, u64)> {
+        let sent = self.send_one_of_many(now, path, record, payload);
+        self.note_timeout();
+        sent
+    }
+
+    /// Brings [`QuicConnection::timeout`] up to date.
+    pub(in crate::driver) fn note_timeout(&mut self) {
+        self.next_timeout = self.inner.poll_timeout();
+    }
+
+    /// [`QuicConnection::send`] where [`QuicConnection::note_timeout`] follows before anybody asks when a timer is due.
+    pub(in crate::driver) fn send_one_of_many(
+        &mut self,
+        now: Instant,
+        path: PathId,
+        record: Bytes,
+        payload: u32,
+    ) -> Option<(PathId, u64)> {
         let only = self.observer_of(path)?;
         let empty = self.inner.datagrams().send_buffer_space();
         self.inner.datagrams().send(record, true).ok()?;
@@ -85,7 +103,6 @@ impl QuicConnection {
         }
         self.observer_state.open(ALL);
         self.observer_state.set_record(false);
-        self.next_timeout = self.inner.poll_timeout();
         let path = took??;
         let (_, number) = self.observer_state.take_sent()?;
         Some((path, number))
@@ -99,15 +116,25 @@ impl QuicConnection {
 
     /// One datagram, and the path that it takes, if it takes one.
     fn poll(&mut self, now: Instant, payload: u32) -> Option<Option<PathId>> {
-        self.buffer.clear();
-        let transmit = self.inner.poll_transmit(self.clock.theirs(now), NonZeroUsize::MIN, &mut self.buffer)?;
+        let mut bytes = self.spare.pop().unwrap_or_default();
+        let transmit = self.inner.poll_transmit(self.clock.theirs(now), NonZeroUsize::MIN, &mut bytes);
+        let Some(transmit) = transmit else {
+            self.recycle(bytes);
+            return None;
+        };
         self.early += u32::from(self.connected && !self.confirmed);
         let (path, route) = self.place_of_transmit(&transmit);
         path.into_iter().for_each(|path| self.validations[path.index()].begin(now));
-        let bytes = BytesMut::from(&self.buffer[..transmit.size]);
+        bytes.truncate(transmit.size);
         let ecn = transmit.ecn == Some(EcnCodepoint::Ect0);
         self.outgoing.push_back(Outgoing { path, route, bytes, ecn, payload });
         Some(path)
+    }
+
+    /// A datagram has left: its memory is used again.
+    pub fn recycle(&mut self, mut bytes: Vec<u8>) {
+        bytes.clear();
+        self.spare.push(bytes);
     }
 
     /// Which path a datagram of noq's takes, and from where to where.

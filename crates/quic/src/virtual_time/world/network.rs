@@ -114,14 +114,15 @@ impl Network {
     }
 
     /// A datagram goes onto its link, if it has one.
-    pub fn send(&mut self, now: Instant, out: Outgoing, forward: bool) {
+    pub fn send(&mut self, now: Instant, out: &Outgoing, forward: bool) {
         let Some(path) = out.path.filter(|path| self.present.contains(*path)) else { return };
         self.count += 1;
         let copy = self.copies.draw(self.seed);
-        let (ecn, is_data, size) = (out.ecn, out.payload > 0, self.size(&out));
-        let second = (copy == Copy::Now).then(|| out.bytes.clone());
+        let (ecn, is_data, size) = (out.ecn, out.payload > 0, self.size(out));
+        let bytes = BytesMut::from(out.bytes.as_slice());
+        let second = (copy == Copy::Now).then(|| bytes.clone());
         let again = copy == Copy::Late;
-        self.put(now, Datagram { bytes: out.bytes, path, ecn, size, is_data, again, forward });
+        self.put(now, Datagram { bytes, path, ecn, size, is_data, again, forward });
         if let Some(bytes) = second {
             self.send_copy(now, Datagram { bytes, path, ecn, size, is_data: false, again: false, forward });
         }

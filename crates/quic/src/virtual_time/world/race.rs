@@ -101,7 +101,8 @@ impl World {
             for (connection, forward) in attempt.ends(upload) {
                 connection.flush(now);
                 while let Some(out) = connection.outgoing.pop_front() {
-                    self.network.send(self.now, out, forward);
+                    self.network.send(self.now, &out, forward);
+                    connection.recycle(out.bytes);
                 }
             }
         }

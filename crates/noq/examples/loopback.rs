@@ -1,31 +1,50 @@
-//! Bulk transfer over two loopback addresses, noq by itself against gates, interleaved: `loopback [MB] [ROUNDS]`.
-//! Ratios are of the medians; CPU time is that of the whole process, sender and receiver.
+//! Bulk transfer over two loopback addresses, noq by itself against gates, interleaved: `loopback [MB] [ROUNDS] [NUMBER …]`.
+//! With numbers, only those candidates run. Ratios are of the medians; CPU time is that of the whole process, sender and
+//! receiver.
 
 use std::error::Error;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Instant;
 
 use noq::rustls::RootCertStore;
 use noq::rustls::pki_types::PrivatePkcs8KeyDer;
-use noq::{ClientConfig, Endpoint, FourTuple, PathStatus, ServerConfig, TransportConfig};
+use noq::{
+    ClientConfig, Endpoint, EndpointConfig, FourTuple, PathStatus, Runtime, ServerConfig, TokioRuntime, TransportConfig,
+};
+use weftway_noq::Batching;
 use weftway_quic::controller::Controllers;
 use weftway_quic::gate::{self, Gate};
 
 type Failure = Box<dyn Error + Send + Sync>;
 
-/// noq with its own CUBIC, noq with this project's, and gates.
-const CANDIDATES: [Option<&str>; 6] = [
-    None,
-    Some(CONTROLLER),
-    Some("min-rtt"),
-    Some("earliest-delivery"),
-    Some("round-robin:num_segments=10"),
-    Some("round-robin"),
+/// What sends: noq with its own CUBIC, noq with this project's, and gates; on noq's sockets, or on those that send in batches.
+const CANDIDATES: [(Sender, bool); 8] = [
+    (Sender::Noq, false),
+    (Sender::OurController, false),
+    (Sender::Gate("min-rtt"), false),
+    (Sender::Gate("earliest-delivery"), false),
+    (Sender::Gate("round-robin:num_segments=10"), false),
+    (Sender::Gate("round-robin"), false),
+    (Sender::Gate("min-rtt"), true),
+    (Sender::Gate("round-robin"), true),
 ];
 
-/// No gate: only the controller that stands behind each gate.
-const CONTROLLER: &str = "(ungated, our cubic)";
+#[derive(Clone, Copy)]
+enum Sender {
+    Noq,
+    OurController,
+    Gate(&'static str),
+}
+
+fn name((sender, in_batches): (Sender, bool)) -> String {
+    let name = match sender {
+        Sender::Noq => "noq",
+        Sender::OurController => "noq, our cubic",
+        Sender::Gate(spec) => spec,
+    };
+    if in_batches { format!("{name}, in batches") } else { name.to_owned() }
+}
 
 /// CPU seconds of this process so far, from `/proc/self/stat`; 100 ticks a second.
 fn cpu() -> f64 {
@@ -35,7 +54,7 @@ fn cpu() -> f64 {
 }
 
 /// Mbit/s, CPU seconds per GB, and what the gate counted.
-async fn transfer(spec: Option<&str>, bytes: usize) -> Result<(f64, f64, String), Failure> {
+async fn transfer((sender, in_batches): (Sender, bool), bytes: usize) -> Result<(f64, f64, String), Failure> {
     let made = rcgen::generate_simple_self_signed(vec!["localhost".into()])?;
     let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
     let mut roots = RootCertStore::empty();
@@ -48,16 +67,24 @@ async fn transfer(spec: Option<&str>, bytes: usize) -> Result<(f64, f64, String)
     let server = Endpoint::server(server_config, "0.0.0.0:0".parse()?)?;
     let address = SocketAddr::new([127, 0, 0, 1].into(), server.local_addr()?.port());
 
-    let gate = spec.filter(|spec| *spec != CONTROLLER).map(Gate::new).transpose()?;
-    if spec == Some(CONTROLLER) {
-        transport.congestion_controller_factory(Arc::new(Controllers::new("cubic")?));
-    }
-    if let Some(gate) = &gate {
-        transport.congestion_controller_factory(Arc::new(gate.clone()));
+    let mut gate = None;
+    match sender {
+        Sender::Noq => {}
+        Sender::OurController => {
+            transport.congestion_controller_factory(Arc::new(Controllers::new("cubic")?));
+        }
+        Sender::Gate(spec) => {
+            let gate = gate.insert(Gate::new(spec)?);
+            transport.congestion_controller_factory(Arc::new(gate.clone()));
+        }
     }
     let mut client_config = ClientConfig::with_root_certificates(Arc::new(roots))?;
     client_config.transport_config(Arc::new(transport));
-    let client = Endpoint::client("0.0.0.0:0".parse()?)?;
+    let mut runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime);
+    if in_batches {
+        runtime = Arc::new(Batching::new(runtime));
+    }
+    let client = Endpoint::new(EndpointConfig::default(), None, UdpSocket::bind("0.0.0.0:0")?, runtime)?;
     let connecting = client.connect_with(client_config, address, "localhost")?;
     let accepting = async { Ok::<_, Failure>(server.accept().await.ok_or("no client")?.await?) };
     let (connection, accepted) = tokio::join!(connecting, accepting);
@@ -99,21 +126,31 @@ async fn transfer(spec: Option<&str>, bytes: usize) -> Result<(f64, f64, String)
 async fn main() -> Result<(), Failure> {
     let mut args = std::env::args().skip(1).filter_map(|text| text.parse::<usize>().ok());
     let (megabytes, rounds) = (args.next().unwrap_or(1000), args.next().unwrap_or(3));
-    let mut rates = [const { Vec::new() }; CANDIDATES.len()];
+    let mut chosen: Vec<usize> = args.filter(|number| *number < CANDIDATES.len()).collect();
+    if chosen.is_empty() {
+        chosen = (0..CANDIDATES.len()).collect();
+    }
+    let mut measured = vec![(Vec::new(), Vec::new()); CANDIDATES.len()];
     for round in 0..rounds {
-        for (index, spec) in CANDIDATES.iter().enumerate() {
-            let (rate, cpu, counts) = transfer(*spec, megabytes * 1_000_000).await?;
-            println!("{round} {:28} {rate:6.0} Mbit/s  {cpu:5.2} CPU-s/GB  {counts}", spec.unwrap_or("(ungated)"));
-            rates[index].push(rate);
+        for &at in &chosen {
+            let (rate, cpu, counts) = transfer(CANDIDATES[at], megabytes * 1_000_000).await?;
+            println!("{round} {:28} {rate:6.0} Mbit/s  {cpu:5.2} CPU-s/GB  {counts}", name(CANDIDATES[at]));
+            measured[at].0.push(rate);
+            measured[at].1.push(cpu);
         }
     }
-    let medians = rates.map(|mut rates| {
-        rates.sort_by(f64::total_cmp);
-        rates[rates.len() / 2]
-    });
-    for (spec, median) in CANDIDATES.iter().zip(medians).skip(1) {
-        let (noq, ours) = (median / medians[0], median / medians[1]);
-        println!("{:28} {noq:.2} of noq, {ours:.2} of noq with our controller", spec.unwrap_or_default());
+    let median = |values: &mut Vec<f64>| {
+        values.sort_by(f64::total_cmp);
+        values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+    };
+    let medians: Vec<_> = measured.iter_mut().map(|(rates, cpu)| (median(rates), median(cpu))).collect();
+    for at in chosen {
+        let (rate, cpu) = medians[at];
+        let (noq, ours) = (rate / medians[0].0, rate / medians[1].0);
+        println!(
+            "{:28} {rate:6.0} Mbit/s  {cpu:5.2} CPU-s/GB  {noq:.2} of noq, {ours:.2} of noq with our controller",
+            name(CANDIDATES[at])
+        );
     }
     Ok(())
 }
