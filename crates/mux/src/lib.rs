@@ -83,7 +83,7 @@ pub use error::{DatagramError, OpenError, ProtocolError, StreamError};
 pub use id::{Side, StreamId};
 pub use limits::{Limits, LimitsError};
 pub use mux::{Counts, Mux, Ready};
-pub use path_bytes::{COUNTED_PATHS, PathBytes};
 pub use records::Record;
 pub use resuming::Received;
 pub use sending::Next;
+pub use stream::{COUNTED_PATHS, PathBytes};

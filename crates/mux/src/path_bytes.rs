@@ -5,19 +5,7 @@ use weftway_path::{Offset, PathId};
 use crate::frame::{Frame, Frames};
 use crate::id::StreamId;
 use crate::mux::Mux;
-
-/// So many paths are counted, those with the lowest numbers.
-pub const COUNTED_PATHS: usize = 8;
-
-/// Bytes of a stream, or of the datagrams that belong to it, by path, since the connection began. What was sent or came twice
-/// counts twice.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct PathBytes {
-    /// Those that left.
-    pub sent: [u64; COUNTED_PATHS],
-    /// Those that came.
-    pub received: [u64; COUNTED_PATHS],
-}
+use crate::stream::PathBytes;
 
 impl Mux {
     /// The record at `place` leaves on `path`.
@@ -60,6 +48,7 @@ mod tests {
     use weftway_path::Instant;
 
     use super::*;
+    use crate::stream::COUNTED_PATHS;
     use crate::{Limits, Side};
 
     const NOW: Instant = Instant::ZERO;

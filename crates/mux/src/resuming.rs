@@ -16,7 +16,7 @@ use weftway_path::{Instant, Offset};
 use crate::error::ProtocolError;
 use crate::limits::MOST_TOLD;
 use crate::mux::Mux;
-use crate::path_bytes::PathBytes;
+use crate::stream::PathBytes;
 
 /// What an end has received by a connection that was lost.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,6 @@ use weftway_path::{Instant, Span};
 
 use crate::incoming::Incoming;
 use crate::outgoing::Outgoing;
-use crate::path_bytes::PathBytes;
 
 /// How far the opening of a stream has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +28,19 @@ pub enum WriterWaits {
     Credit,
     /// Memory of this end.
     Memory,
+}
+
+/// So many paths are counted, those with the lowest numbers.
+pub const COUNTED_PATHS: usize = 8;
+
+/// Bytes of a stream, or of the datagrams that belong to it, by path, since the connection began. What was sent or came twice
+/// counts twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PathBytes {
+    /// Those that left.
+    pub sent: [u64; COUNTED_PATHS],
+    /// Those that came.
+    pub received: [u64; COUNTED_PATHS],
 }
 
 /// A stream.
