@@ -1,9 +1,11 @@
 """Ten minutes of random faults, while programs fetch data through the proxy and check them, and a voice talks.
 
-Links are cut, interfaces go, an address changes as behind a NAT that was started again, relay and proxy are killed.
+Links are cut, interfaces go, an address changes as behind a NAT that was started again, or is gone for a while, relay
+and proxy are killed.
 
     python tests/measure/faults.py               # needs root
     python tests/measure/faults.py --minutes 2 --seed 7
+    python tests/measure/faults.py --suspend 60
 
 In the first four minutes relay and proxy are killed in turn, one a minute. Afterwards both live on; their memory is
 told each minute. A fetch brings all bytes as they were sent, or ends with an error.
@@ -11,6 +13,8 @@ told each minute. A fetch brings all bytes as they were sent, or ends with an er
 
 import argparse
 import random
+import shutil
+import signal
 import socket
 import struct
 import subprocess
@@ -232,6 +236,42 @@ class Lab:
         self.ip(self.lab.near, "address", "del", before, "dev", "near2")
         return f"the address of link 2 is 10.9.2.{self.host}"
 
+    def lose_address(self) -> str:
+        """The second interface has no address for a while, twice: its packets then have that of the first one."""
+        seconds = self.draw.uniform(0.02, 1.5)
+        for _ in range(2):
+            self.ip(self.lab.near, "address", "del", f"10.9.2.{self.host}/24", "dev", "near2")
+            time.sleep(seconds)
+            self.host = 10 + (self.host + 1) % 200
+            self.ip(self.lab.near, "address", "add", f"10.9.2.{self.host}/24", "dev", "near2")
+        return f"interface near2 without an address for {seconds:.1f} s, twice; now 10.9.2.{self.host}"
+
+    def fill_conntrack(self) -> str:
+        """The far machine has no room for new connections: what is under way goes on."""
+        seconds = self.draw.uniform(0.5, 8)
+        self.nft("add rule inet full out ct state new drop")
+        time.sleep(seconds)
+        self.nft("flush chain inet full out")
+        self.nft("add rule inet full out ct state new accept")
+        return f"no new connections of the relay for {seconds:.1f} s, as with a full conntrack"
+
+    def nft(self, rules: str) -> bool:
+        command = ["ip", "netns", "exec", self.lab.far, "nft", rules]
+        return subprocess.run(command, check=False, stderr=subprocess.DEVNULL).returncode == 0
+
+    def tracks(self) -> bool:
+        """Has the kernel keep track of connections from now on; whether it can."""
+        rules = ("add table inet full", "add chain inet full out { type filter hook output priority 0; }")
+        return shutil.which("nft") is not None and all(
+            self.nft(rule) for rule in (*rules, "add rule inet full out ct state new accept")
+        )
+
+    def suspend(self, process: subprocess.Popen[str], seconds: float) -> None:
+        """As a laptop that sleeps."""
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        process.send_signal(signal.SIGCONT)
+
     def kill_relay(self) -> str:
         self.relay.kill()
         self.relay.wait()
@@ -252,26 +292,57 @@ class Lab:
 def measure(minutes: float, seed: int, kills_too: bool) -> int:
     with tempfile.TemporaryDirectory() as folder, namespaces.lab(Path(folder)) as made:
         lab = Lab(made, seed)
-        command = ["ip", "netns", "exec", made.near, sys.executable, __file__, "programs"]
-        programs = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        assert programs.stdin and programs.stdout
+        programs = started_programs(made)
         begin, told, kills = time.monotonic(), 0, [lab.kill_relay, lab.kill_proxy] * (2 if kills_too else 0)
-        faults = (lab.cut, lab.cut, lab.take_interface, lab.rebind, lab.rebind, lab.cut_both)
+        faults = [lab.cut, lab.cut, lab.take_interface, lab.rebind, lab.rebind, lab.lose_address, lab.cut_both]
+        faults += [lab.fill_conntrack] if lab.tracks() else []
         while (now := time.monotonic() - begin) < minutes * 60:
             what = lab.draw.choice(faults)()
             lab.check()
             print(f"{now:5.0f} s  {what}", flush=True)
             if now // 60 > told:
                 told = int(now // 60)
-                programs.stdin.write("\n")
-                programs.stdin.flush()
-                print(f"{told} min  {lab.memory()}  {programs.stdout.readline().strip()}", flush=True)
+                print(f"{told} min  {lab.memory()}  {asked(programs)}", flush=True)
                 if kills:
                     print(f"{now:5.0f} s  {kills.pop(0)()}", flush=True)
             time.sleep(lab.draw.uniform(0.5, 5))
-        programs.stdin.close()
-        print(f"end  {lab.memory()}  {programs.stdout.read().strip()}")
-        return programs.wait()
+        print(lab.memory())
+        return ended(programs)
+
+
+def suspend(seconds: float, seed: int) -> int:
+    """The proxy sleeps, then the relay, each for so long, while programs fetch."""
+    with tempfile.TemporaryDirectory() as folder, namespaces.lab(Path(folder)) as made:
+        lab = Lab(made, seed)
+        programs = started_programs(made)
+        for name in ("nobody", "proxy", "relay"):
+            if name != "nobody":
+                lab.suspend(lab.proxy if name == "proxy" else lab.relay, seconds)
+            time.sleep(20)
+            lab.check()
+            print(f"{name} slept for {seconds:.0f} s; 20 s later  {asked(programs)}", flush=True)
+        print("told:", *(line.strip() for line in lab.said[4:]), sep="\n    ")
+        return ended(programs)
+
+
+def started_programs(made: namespaces.Lab) -> subprocess.Popen[str]:
+    command = ["ip", "netns", "exec", made.near, sys.executable, __file__, "programs"]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def asked(programs: subprocess.Popen[str]) -> str:
+    """What the programs have counted."""
+    assert programs.stdin and programs.stdout
+    programs.stdin.write("\n")
+    programs.stdin.flush()
+    return programs.stdout.readline().strip()
+
+
+def ended(programs: subprocess.Popen[str]) -> int:
+    assert programs.stdin and programs.stdout
+    programs.stdin.close()
+    print(f"end  {programs.stdout.read().strip()}")
+    return programs.wait()
 
 
 def main() -> None:
@@ -280,9 +351,12 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--no-kills", action="store_true", help="Relay and proxy live all the time.")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--suspend", type=float, help="Proxy and relay sleep for so many seconds, and nothing else.")
     args = parser.parse_args()
     if args.role:
         Programs().run()
+    elif args.suspend:
+        sys.exit(suspend(args.suspend, args.seed))
     else:
         sys.exit(measure(args.minutes, args.seed, not args.no_kills))
 

@@ -136,14 +136,14 @@ class Browser:
         return found["result"].get("value")
 
     def until(self, script: str) -> None:
-        """Waits until an expression is true, for some seconds, in a page that may be loading anew."""
+        """Waits until an expression is true, for a minute at most, in a page that may be loading anew."""
         poll = (
-            f"new Promise((done) => {{ let left = 100; const look = () => ({script}) || !left-- "
+            f"new Promise((done) => {{ let left = 1200; const look = () => ({script}) || !left-- "
             f"? done(!!({script})) : setTimeout(look, 50); look(); }})"
         )
         for _ in range(RELOADS):
             with suppress(Gone):
-                assert self.run(poll), f"not within 5 s: {script}"
+                assert self.run(poll), f"not within a minute: {script}"
                 return
         raise AssertionError(f"the page loads again and again: {script}")
 

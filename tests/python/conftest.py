@@ -1,5 +1,6 @@
 """What the tests of the package share: a small scenario, and the command as a person runs it."""
 
+import contextlib
 import os
 import random
 import signal
@@ -13,7 +14,7 @@ import hypothesis
 import pytest
 
 import machine
-from ends import Start
+from ends import Bottleneck, Narrow, Start
 from weftway import distribution
 from weftway.cli import main
 
@@ -147,6 +148,13 @@ def start(tmp_path: Path) -> Iterator[Start]:
     for process in started:
         process.kill()
         process.communicate()
+
+
+@pytest.fixture
+def narrow() -> Iterator[Narrow]:
+    """Puts a bottleneck before an end: only so much of a transfer is over before the test opens it."""
+    with contextlib.ExitStack() as opened:
+        yield lambda server: opened.enter_context(contextlib.closing(Bottleneck(server)))
 
 
 @pytest.fixture

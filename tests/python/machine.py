@@ -25,7 +25,8 @@ TRIES = 3
 
 WEFT = (sys.executable, "-m", "weftway")
 
-SOON_S = 10.0
+SOON_S = 60.0
+"""What is to happen soon has happened by then, however busy the machine is."""
 
 _markers = itertools.count(1)
 
@@ -113,7 +114,7 @@ def devices(namespace: int) -> list[str]:
 
 
 def soon(what: Callable[[], bool]) -> bool:
-    """Whether it comes true within some seconds."""
+    """Whether it comes true within `SOON_S`."""
     end = time.monotonic() + SOON_S
     while time.monotonic() < end:
         if what():

@@ -1,6 +1,9 @@
 """Nothing that is no result is shown as one, and what qualifies a result is said before it."""
 
 import json
+import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
@@ -8,9 +11,9 @@ import pytest
 
 import weftway
 from conftest import Weft
-from weftway import caveats, paired
+from ends import wait_until
+from weftway import caveats, paired, watch
 from weftway.specs import SchedulerSpec
-from weftway.watch import watched
 
 RULES = '''\
 class OffByOne:
@@ -153,31 +156,63 @@ def test_a_share_that_is_not_all_is_not_shown_as_all(share: float, text: str) ->
 
 
 class Slow:
-    """Answers late, in a frame of its own."""
+    """Answers when it is told to, in a frame of its own."""
 
-    def select(self, seconds: float) -> None:
-        import time
-
-        time.sleep(seconds)
+    def select(self, until: Callable[[], object]) -> None:
+        until()
 
 
 def test_a_rule_that_does_not_answer_is_named_once(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("weftway.watch.PATIENCE_S", 0.1)
-    with watched([SchedulerSpec("rules.py:Slow", "", rule=Slow)]):
-        Slow().select(0.5)
-    (line,) = capfd.readouterr().err.splitlines()
+    told = ""
+
+    def is_named() -> bool:
+        nonlocal told
+        told += capfd.readouterr().err
+        return told.endswith("\n")
+
+    def named() -> None:
+        wait_until(is_named)
+        # Long enough for being named again.
+        time.sleep(0.3)
+
+    with watch.watched([SchedulerSpec("rules.py:Slow", "", rule=Slow)]):
+        Slow().select(named)
+    (line,) = (told + capfd.readouterr().err).splitlines()
     assert "scheduler `rules.py:Slow` has not answered for 0.1 s" in line
     assert "test_caveats.py" in line
     assert "in select" in line
 
 
-def test_a_rule_that_answers_often_is_not_named(
-    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("weftway.watch.PATIENCE_S", 0.2)
-    with watched([SchedulerSpec("rules.py:Slow", "", rule=Slow)]):
-        for _ in range(60):
-            Slow().select(0.01)
+def test_a_rule_that_answers_often_is_not_named(capfd: pytest.CaptureFixture[str]) -> None:
+    """Whenever the watcher looks there is another call, however long either of them waits for the processor."""
+    calls = 4 * watch.LOOKS
+    asked, answered = threading.Semaphore(0), threading.Semaphore(0)
+
+    def answer() -> None:
+        asked.release()
+        answered.acquire()
+
+    def rule() -> None:
+        for _ in range(calls):
+            Slow().select(answer)
+
+    class Pauses(threading.Event):
+        """In each pause of the watcher the call before is answered, and the next one is asked."""
+
+        at = 0
+
+        def wait(self, timeout: float | None = None) -> bool:
+            if self.at:
+                answered.release()
+            self.at += 1
+            return self.at > calls or not asked.acquire()
+
+    thread = threading.Thread(target=rule)
+    thread.start()
+    assert thread.ident
+    watch._look({Slow.select.__code__: ["`rules.py:Slow`"]}, thread.ident, Pauses())
+    thread.join()
     assert capfd.readouterr().err == ""

@@ -8,7 +8,7 @@ import typer
 
 from conftest import Weft
 from ends import Start, port
-from test_proxy import BODY, free_tcp_port, get, until_told, website
+from test_proxy import BODY, get, until_told, website
 from weftway.commands.config import TABLES
 from weftway.commands.service import PROGRAMS
 
@@ -98,7 +98,7 @@ def test_a_service_takes_its_options_from_a_file(weft_here: Weft, tmp_path: Path
 
 
 def test_both_ends_run_from_one_file(start: Start, line: str, website: int, tmp_path: Path) -> None:
-    at, local = f"127.0.0.1:{port()}", free_tcp_port()
+    at, local = f"127.0.0.1:{port()}", port()
     (tmp_path / "line").write_text(line)
     (tmp_path / "line").chmod(0o600)
     (tmp_path / "weft.toml").write_text(

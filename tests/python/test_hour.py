@@ -114,9 +114,9 @@ def shown_hour() -> Snapshot:
             path("wlan0", at, mbps=50.0 + at % 7, srtt_ms=12.0 + at % 3),
             path("wwan0", at, mbps=0.0 if down else 9.0, srtt_ms=None if down else 40.0, up=not down),
         ]
-        busiest = [
-            {"target": "<b>mean</b>." + "a-very-long-name." * 8 + "org:443", "class": "bulk", "up": 1, "down": 2}
-        ]
+        target = "<b>mean</b>." + "a-very-long-name." * 8 + "org:443"
+        shares = [{"path": "wlan0", "sent": 1, "received": 1}, {"path": "<i>", "sent": 0, "received": 1}]
+        busiest = [{"target": target, "class": "bulk", "up": 1, "down": 2, "paths": shares}]
         last = {**snapshot(at, paths=paths, busiest=busiest), "notes": ["<i>connected</i>"] if at == 7 else []}
         hour.tell(last)
     return {**last, "hour": hour.told()}

@@ -4,12 +4,12 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import polars as pl
 
 from conftest import Weft
+from ends import PATIENCE_S, wait_until
 
 SEEDS = 4000
 
@@ -35,9 +35,7 @@ def test_what_was_finished_is_kept_and_the_same_command_goes_on(weft: Weft, smal
 def interrupted_once_rows_are_kept(words: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "weftway", *words]
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    end = time.monotonic() + 60
-    while not list(folder.glob("out/parts/*.parquet")) and time.monotonic() < end:
-        time.sleep(0.05)
+    wait_until(lambda: bool(list(folder.glob("out/parts/*.parquet"))))
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE_S)
     return subprocess.CompletedProcess(command, process.returncode, out, err)

@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -224,10 +223,7 @@ def test_an_interrupt_keeps_what_was_finished(weft: Weft, tmp_path: Path) -> Non
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert machine.soon(lambda: bool(list(tmp_path.glob("out/parts/*.parquet"))))
     process.send_signal(signal.SIGINT)
-    begin = time.monotonic()
     out, told = process.communicate(timeout=machine.SOON_S)
-    # A lab looks for a stop every 20 ms; one that is being set up takes some tenths of a second.
-    assert time.monotonic() - begin < 3
     assert (process.returncode, out) == (130, "")
     kept = sum(pl.read_parquet(part).height for part in (tmp_path / "out/parts").glob("*.parquet"))
     assert 0 < kept < 40

@@ -175,6 +175,7 @@ def test_the_links_are_shown_on_a_terminal_and_an_interrupt_ends_as_before(tmp_p
     (tmp_path / "links.toml").write_text(LINKS)
     words = [*machine.WEFT, "emulate", "links.toml", "--no-log", "--", "sh", "-c", ANSWERS]
     terminal = Terminal(*words, folder=tmp_path)
+    terminal.read_until("begin")
     told = terminal.read_until("lte.down")
     assert f"\x1b[1;{ROWS - 6}r" in told, "a rule, a head and four links"
     assert all(name in told for name in ("begin", "last minute", "wifi.up", "wifi.down", "lte.up"))

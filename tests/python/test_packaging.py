@@ -79,7 +79,7 @@ def test_a_relay_needs_no_more_than_its_image_has(tmp_path: Path) -> None:
     assert run("pair", "--identity", "me", "--name", "laptop").stdout.startswith("weft1-")
     number = port()
     relay = subprocess.Popen(
-        [sys.executable, "-c", WITHOUT.format(modules=modules), "relay", "--listen", number, "--identity", "me"],
+        [sys.executable, "-c", WITHOUT.format(modules=modules), "relay", "--listen", str(number), "--identity", "me"],
         cwd=tmp_path,
         stderr=subprocess.PIPE,
         text=True,

@@ -9,6 +9,7 @@ import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -41,11 +42,6 @@ def website() -> Iterator[int]:
         yield server.server_port
         server.shutdown()
         thread.join()
-
-
-def free_tcp_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 GONE = (" has left", " is gone")
@@ -83,7 +79,7 @@ def get(proxy: int, host: str, number: int) -> tuple[int, bytes]:
 
 
 def test_a_program_gets_a_page_over_two_paths(start: Start, line: str, website: int) -> None:
-    at, local = f"127.0.0.1:{port()}", free_tcp_port()
+    at, local = f"127.0.0.1:{port()}", port()
     relay = start("relay", "--listen", at, "--identity", "me", "--allow", "127.0.0.0/8")
     proxy = start("proxy", "--to", at, "--pair", line, *BOTH, "--listen", str(local))
     until_told(proxy, "connected to the relay")
@@ -91,7 +87,7 @@ def test_a_program_gets_a_page_over_two_paths(start: Start, line: str, website: 
     until_told(relay, " is here")
     assert get(local, "127.0.0.1", website) == (200, BODY)
     assert get(local, "localhost", website) == (200, BODY), "the relay finds the address"
-    assert get(local, "127.0.0.1", free_tcp_port())[0] == 502, "nobody listens"
+    assert get(local, "127.0.0.1", port())[0] == 502, "nobody listens"
     assert get(local, "10.0.0.1", 80)[0] == 403, "no public address"
     proxy.send_signal(signal.SIGINT)
     status, _, said = ended(proxy)
@@ -108,7 +104,7 @@ def test_a_running_relay_takes_new_names_and_revocations(weft: Weft, start: Star
     until_told(relay, "listening at")
     # The relay runs before there is a name.
     laptop = weft("pair", "--identity", "me", "--name", "laptop").stdout.strip()
-    other, local = free_tcp_port(), free_tcp_port()
+    other, local = port(), port()
     until_told(relay, "the pairing lines have changed")
     proxy = start("proxy", "--to", at, "--pair", laptop, "--listen", str(other))
     came = until_told(relay, "is here")
@@ -137,7 +133,7 @@ def test_a_running_relay_takes_new_names_and_revocations(weft: Weft, start: Star
 def test_a_relay_whose_identity_cannot_be_read_says_so_and_keeps_it(
     start: Start, line: str, website: int, tmp_path: Path
 ) -> None:
-    at, local = f"127.0.0.1:{port()}", free_tcp_port()
+    at, local = f"127.0.0.1:{port()}", port()
     relay = start("relay", "--listen", at, "--identity", "me", "--allow", "127.0.0.0/8")
     until_told(relay, "listening at")
     (tmp_path / "me").chmod(0o644)
@@ -174,6 +170,18 @@ def test_a_port_that_is_taken_is_told(weft: Weft, line: str) -> None:
     assert f"cannot listen at 127.0.0.1:{number}" in refused.stderr
 
 
+@pytest.mark.parametrize("where", ["{}", "127.0.0.1:{}"])
+def test_a_relay_whose_port_is_taken_says_so(weft: Weft, line: str, where: str) -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as taken:
+        taken.bind(("127.0.0.1", 0))
+        number = taken.getsockname()[1]
+        refused = weft("relay", "--identity", "me", "--listen", where.format(number))
+    (said,) = machine.told(refused.stderr)
+    assert refused.returncode == 1
+    place = f"127.0.0.1:{number}" if ":" in where else f"port {number}"
+    assert f"UDP {place}: Address already in use" in said and "name another port" in said
+
+
 @pytest.mark.realtime
 @machine.emulation
 def test_the_how_to_works_over_emulated_links(tmp_path: Path) -> None:
@@ -187,7 +195,7 @@ def test_a_proxy_that_is_ended_gives_back_what_it_did_not_use_of_a_cap(
     start: Start, line: str, website: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, end: signal.Signals
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    at, local = f"127.0.0.1:{port()}", free_tcp_port()
+    at, local = f"127.0.0.1:{port()}", port()
     start("relay", "--listen", at, "--identity", "me", "--allow", "127.0.0.0/8")
     path = ("--path", "127.0.0.1,cap=100MB/month")
     proxy = start("proxy", "--to", at, "--pair", line, *path, "--listen", str(local))
@@ -206,15 +214,18 @@ def test_a_proxy_that_is_ended_gives_back_what_it_did_not_use_of_a_cap(
 
 
 def test_a_connection_that_nobody_uses_is_kept_by_few_packets(start: Start, line: str, website: int) -> None:
-    at, local = f"127.0.0.1:{port()}", free_tcp_port()
+    at, local = f"127.0.0.1:{port()}", port()
     start("relay", "--listen", at, "--identity", "me", "--allow", "127.0.0.0/8")
     proxy = start("proxy", "--to", at, "--pair", line, *BOTH, "--listen", str(local), "--json")
     assert proxy.stdout
 
-    def carried() -> int:
+    def snapshot() -> dict[str, Any]:
         assert proxy.stdout
-        paths = json.loads(proxy.stdout.readline())["paths"]
-        return sum(path["carried"] for path in paths)
+        told: dict[str, Any] = json.loads(proxy.stdout.readline())
+        return told
+
+    def carried() -> int:
+        return sum(path["carried"] for path in snapshot()["paths"])
 
     def longest_silence(seconds: int) -> int:
         """So many snapshots, one a second, of which so many in a row tell of nothing new."""
@@ -231,5 +242,7 @@ def test_a_connection_that_nobody_uses_is_kept_by_few_packets(start: Start, line
     with socket.create_connection(("127.0.0.1", local)) as asked:
         asked.sendall(f"CONNECT 127.0.0.1:{website} HTTP/1.1\r\n\r\n".encode())
         assert asked.recv(1000).startswith(b"HTTP/1.1 200")
+        # Those of the time before it was open are told first.
+        wait_until(lambda: snapshot()["flows"] == 1)
         assert longest_silence(10) <= 4
     wait_until(lambda: longest_silence(6) >= 6)

@@ -6,7 +6,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import polars as pl
 import pytest
 
 from conftest import RANDOM_PATHS, SMALL, Weft
+from ends import PATIENCE_S, wait_until
 from test_report import check
 from weftway import bounds, comparison, rank, store
 from weftway._native import ScenarioError
@@ -395,11 +395,9 @@ def test_an_interrupted_ranking_goes_on(weft: Weft, tmp_path: Path) -> None:
     words = ["rank", "--on", str(file), "--schedulers", "min-rtt,ecf", "--set", "workload.bytes=100 MB", "--jobs", "2"]
     command = [sys.executable, "-m", "weftway", *words, "--out", "out", "--seeds", "0..2000"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    end = time.monotonic() + 60
-    while not list(tmp_path.glob("out/parts/*.parquet")) and time.monotonic() < end:
-        time.sleep(0.05)
+    wait_until(lambda: bool(list(tmp_path.glob("out/parts/*.parquet"))))
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, out) == (130, "")
     kept = sum(pl.read_parquet(part).height for part in (tmp_path / "out/parts").glob("*.parquet"))
     assert 0 < kept < 8000

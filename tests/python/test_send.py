@@ -17,7 +17,7 @@ import pytest
 
 import machine
 from conftest import Weft
-from ends import BOTH, PARTIAL, PATIENCE_S, Start, ended, partial, port, same, wait_until
+from ends import BOTH, PATIENCE_S, Narrow, Start, ended, partial, port, same, wait_until
 from weftway import doctor, identity, transfer
 
 
@@ -58,18 +58,20 @@ def test_the_end_that_connects_may_receive_and_the_line_may_be_in_a_file(
 
 @pytest.mark.parametrize(("victim", "pauses"), [("sender", [2.0]), ("receiver", [2.0]), ("receiver", [0.1] * 10)])
 def test_a_process_that_stands_still_for_a_while_goes_on(
-    start: Start, line: str, tmp_path: Path, victim: str, pauses: list[float]
+    start: Start, narrow: Narrow, line: str, tmp_path: Path, victim: str, pauses: list[float]
 ) -> None:
     """A machine that sleeps, whose clock jumps; and a reader that is slow."""
     size, file, inbox = 60_000_000, tmp_path / "big", tmp_path / "inbox"
     file.write_bytes(random.Random(4).randbytes(size))
     at = f"127.0.0.1:{port()}"
+    way = narrow(at)
     receiver = start("recv", "inbox", "--once", "--listen", at, "--identity", "me", "--json")
-    sender = start("send", file, "--to", at, "--pair", line, *BOTH, "--json")
+    sender = start("send", file, "--to", way.address, "--pair", line, *BOTH, "--json")
     wait_until(lambda: partial(inbox) > 1_000_000)
     for pause in pauses:
         process = sender if victim == "sender" else receiver
         process.send_signal(signal.SIGSTOP)
+        way.open()
         time.sleep(pause)
         process.send_signal(signal.SIGCONT)
         time.sleep(0.01)
@@ -82,25 +84,26 @@ def test_a_process_that_stands_still_for_a_while_goes_on(
 def test_a_receiver_takes_one_transfer_after_another(start: Start, line: str, tmp_path: Path) -> None:
     at = f"127.0.0.1:{port()}"
     receiver = start("recv", "inbox", "--listen", at, "--identity", "me", "--json")
-    assert receiver.stdout
+    assert receiver.stdout and receiver.stderr
+    complaints = receiver.stderr.readline()
     for number in range(3):
         (tmp_path / f"{number}.bin").write_bytes(random.Random(number).randbytes(200_000))
-        status, _, complaints = ended(start("send", f"{number}.bin", "--to", at, "--pair", line, *BOTH))
-        assert status == 0, complaints
+        status, _, why = ended(start("send", f"{number}.bin", "--to", at, "--pair", line, *BOTH))
+        assert status == 0, why
         # Its line comes when the transfer is over, and not only at the end.
         assert json.loads(receiver.stdout.readline())["sent_bytes"] == 200_000
         assert (tmp_path / f"inbox/{number}.bin").read_bytes() == (tmp_path / f"{number}.bin").read_bytes()
-    wait_until((tmp_path / "inbox" / PARTIAL / "lock").exists)
+        complaints += receiver.stderr.readline()
     assert receiver.poll() is None, "it is still there"
     receiver.send_signal(signal.SIGINT)
-    status, told, complaints = ended(receiver)
+    status, told, rest = ended(receiver)
     assert (status, told) == (0, "")
     again = f"listening for the next transfer at {at}\n"
-    assert complaints == f"listening at {at}\n{again * 3}stopped listening after 3 transfers\n"
+    assert complaints + rest == f"listening at {at}\n{again * 3}stopped listening after 3 transfers\n"
 
 
 def test_a_receiver_goes_on_after_what_failed(
-    weft: Weft, start: Start, line: str, folder: Path, tmp_path: Path
+    weft: Weft, start: Start, narrow: Narrow, line: str, folder: Path, tmp_path: Path
 ) -> None:
     """A transfer of which a file has no place is not whole, and one that cannot begin is none."""
     taken = tmp_path / "inbox" / "photos" / "ü"
@@ -123,10 +126,12 @@ def test_a_receiver_goes_on_after_what_failed(
     assert receiver.stderr.readline() == f"listening for the next transfer at {at}\n"
     # Ctrl-C in the midst of a transfer says that it is not whole, though the one before it was.
     (tmp_path / "big").write_bytes(random.Random(12).randbytes(200_000_000))
-    sender = start("send", "big", "--to", at, "--pair", line)
+    way = narrow(at)
+    sender = start("send", "big", "--to", way.address, "--pair", line)
     wait_until(lambda: partial(tmp_path / "inbox") > 0)
     receiver.send_signal(signal.SIGINT)
     status, _, complaints = ended(receiver)
+    way.open()
     assert status == 130
     assert complaints == "weft: interrupted; what has arrived is kept: run the same command again to go on\n"
     assert ended(sender)[0] == 1
@@ -137,7 +142,8 @@ def test_a_receiver_that_cannot_listen_again_ends(weft: Weft, start: Start, line
     (tmp_path / "x").write_text("x")
     at = f"127.0.0.1:{port()}"
     receiver = start("recv", "inbox", "--listen", at, "--identity", "me")
-    wait_until((tmp_path / "inbox" / PARTIAL / "lock").exists)
+    assert receiver.stderr
+    assert receiver.stderr.readline() == f"listening at {at}\n"
     shutil.move(tmp_path / "inbox", tmp_path / "moved")
     (tmp_path / "inbox").write_text("a file where the folder was")
     weft("send", "x", "--to", at, "--pair", line)
@@ -253,7 +259,8 @@ def test_a_full_disk_is_told_at_both_ends_and_what_is_there_is_kept(
 def test_one_receiver_at_a_time_has_an_inbox(weft: Weft, start: Start, line: str, folder: Path) -> None:
     at = f"127.0.0.1:{port()}"
     receiver = start("recv", "inbox", "--once", "--listen", at, "--identity", "me")
-    wait_until((folder.parent / "inbox" / PARTIAL / "lock").exists)
+    assert receiver.stderr
+    assert receiver.stderr.readline() == f"listening at {at}\n"
     second = weft("recv", "inbox", "--listen", "127.0.0.1:0", "--identity", "me")
     assert (second.returncode, second.stdout) == (1, "")
     assert second.stderr.startswith(f"weft: inbox: another weft recv (process {receiver.pid})"), second.stderr
@@ -288,17 +295,16 @@ def test_a_file_without_a_place_is_named_at_both_ends_and_the_rest_arrives(
 
 
 def test_a_second_sender_is_told_that_the_receiver_is_busy(
-    weft: Weft, start: Start, line: str, folder: Path, tmp_path: Path
+    weft: Weft, start: Start, narrow: Narrow, line: str, folder: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "big").write_bytes(random.Random(8).randbytes(200_000_000))
     at = f"127.0.0.1:{port()}"
+    way = narrow(at)
     receiver = start("recv", "inbox", "--once", "--listen", at, "--identity", "me")
-    first = start("send", "big", "--to", at, "--pair", line)
+    first = start("send", "big", "--to", way.address, "--pair", line)
     wait_until(lambda: partial(tmp_path / "inbox") > 0)
-    # However fast the machine is, the first is not done before the second has asked.
-    first.send_signal(signal.SIGSTOP)
     second = weft("send", folder, "--to", at, "--pair", line)
-    first.send_signal(signal.SIGCONT)
+    way.open()
     assert (second.returncode, second.stdout) == (1, "")
     assert second.stderr.startswith("weft: the other end is busy with another transfer"), second.stderr
     assert second.stderr.count("\n") == 1
@@ -347,11 +353,14 @@ def test_an_error_does_not_command_the_terminal(weft_here: Weft, tmp_path: Path)
     assert found.stderr.startswith(r"weft: \x1b]0;owned\x07: No such file"), found.stderr
 
 
-def test_another_scheduler_takes_over_while_data_are_under_way(start: Start, line: str, tmp_path: Path) -> None:
+def test_another_scheduler_takes_over_while_data_are_under_way(
+    start: Start, narrow: Narrow, line: str, tmp_path: Path
+) -> None:
     (tmp_path / "big").write_bytes(random.Random(4).randbytes(100_000_000))
     at = f"127.0.0.1:{port()}"
+    way = narrow(at)
     start("recv", "inbox", "--once", "--listen", at, "--identity", "me")
-    words = ("send", "big", "--to", at, "--pair", line, "--scheduler", "min-rtt", "--switch", "--json")
+    words = ("send", "big", "--to", way.address, "--pair", line, "--scheduler", "min-rtt", "--switch", "--json")
     with subprocess.Popen(
         [*machine.WEFT, *words],
         cwd=tmp_path,
@@ -360,11 +369,15 @@ def test_another_scheduler_takes_over_while_data_are_under_way(start: Start, lin
         stderr=subprocess.PIPE,
         text=True,
     ) as sender:
-        told, complaints = sender.communicate("round-robbin\nround-robin\n", timeout=PATIENCE_S)
-    assert sender.returncode == 0, complaints
-    wrong, right = complaints.splitlines()
-    assert "`round-robin`?" in wrong and wrong.endswith("; min-rtt goes on"), wrong
-    assert right == "round-robin schedules from now on"
+        assert sender.stdin and sender.stderr
+        sender.stdin.write("round-robbin\nround-robin\n")
+        sender.stdin.flush()
+        wrong, right = sender.stderr.readline(), sender.stderr.readline()
+        way.open()
+        told, complaints = sender.communicate(timeout=PATIENCE_S)
+    assert (sender.returncode, complaints) == (0, "")
+    assert "`round-robin`?" in wrong and wrong.endswith("; min-rtt goes on\n"), wrong
+    assert right == "round-robin schedules from now on\n"
     assert json.loads(told)[0]["scheduler"] == "round-robin"
 
 

@@ -12,20 +12,20 @@ import pytest
 
 import machine
 from conftest import Weft
-from ends import BOTH, PARTIAL, Start, ended, partial, port, same, wait_until
+from ends import BOTH, PARTIAL, Narrow, Start, ended, partial, port, same, wait_until
 
 
 @pytest.mark.parametrize("victim", ["sender", "receiver"])
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
 def test_a_process_that_was_ended_goes_on_where_it_was(
-    start: Start, line: str, tmp_path: Path, victim: str, how: signal.Signals
+    start: Start, narrow: Narrow, line: str, tmp_path: Path, victim: str, how: signal.Signals
 ) -> None:
     size, file, inbox = 120_000_000, tmp_path / "big", tmp_path / "inbox"
     file.write_bytes(random.Random(2).randbytes(size))
     at = f"127.0.0.1:{port()}"
     receive = ("recv", "inbox", "--once", "--listen", at, "--identity", "me", "--json")
-    send = ("send", file, "--to", at, "--pair", line, *BOTH, "--json")
-    receiver, sender = start(*receive), start(*send)
+    send = ("send", file, "--pair", line, *BOTH, "--json", "--to")
+    receiver, sender = start(*receive), start(*send, narrow(at).address)
     wait_until(lambda: partial(inbox) > 10_000_000)
     (sender if victim == "sender" else receiver).send_signal(how)
     if victim == "receiver":
@@ -33,12 +33,13 @@ def test_a_process_that_was_ended_goes_on_where_it_was(
         assert status == (130 if how == signal.SIGINT else -how), complaints
         # What the sender finds out by silence takes as long as a connection may be idle: the user ends it.
         sender.kill()
+        sender.wait()
         receiver = start(*receive)
     else:
         assert ended(sender)[0] == (130 if how == signal.SIGINT else -how)
     assert not (inbox / "big").exists()
     kept = partial(inbox)
-    status, told, complaints = ended(start(*send))
+    status, told, complaints = ended(start(*send, at))
     assert (status, ended(receiver)[0]) == (0, 0), complaints
     assert file.read_bytes() == (inbox / "big").read_bytes()
     assert json.loads(told)[0]["sent_bytes"] <= size - kept + 1
@@ -47,13 +48,14 @@ def test_a_process_that_was_ended_goes_on_where_it_was(
 
 @pytest.mark.parametrize("who", ["receiver", "sender"])
 def test_a_listening_end_that_is_killed_and_started_again_is_found_again(
-    start: Start, line: str, tmp_path: Path, who: str
+    start: Start, narrow: Narrow, line: str, tmp_path: Path, who: str
 ) -> None:
     """Nobody runs the command of the other end again."""
     size, file, inbox = 120_000_000, tmp_path / "big", tmp_path / "inbox"
     file.write_bytes(random.Random(9).randbytes(size))
     at = f"127.0.0.1:{port()}"
-    listen, connect = ("--listen", at, "--identity", "me"), (at, "--pair", line, *BOTH)
+    way = narrow(at)
+    listen, connect = ("--listen", at, "--identity", "me"), (way.address, "--pair", line, *BOTH)
     if who == "receiver":
         listens: tuple[str | Path, ...] = ("recv", inbox, "--once", *listen)
         connects: tuple[str | Path, ...] = ("send", file, "--to", *connect)
@@ -64,6 +66,7 @@ def test_a_listening_end_that_is_killed_and_started_again_is_found_again(
     wait_until(lambda: partial(inbox) > 10_000_000)
     first.kill()
     first.wait()
+    way.open()
     again = start(*listens, "--json")
     status, told, complaints = ended(other)
     assert (status, ended(again)[0]) == (0, 0), complaints
@@ -73,14 +76,14 @@ def test_a_listening_end_that_is_killed_and_started_again_is_found_again(
     assert json.loads(told.strip("[]\n"))["sent_bytes"] < size - 10_000_000
 
 
-def test_what_arrives_is_private_until_it_is_complete(start: Start, line: str, tmp_path: Path) -> None:
+def test_what_arrives_is_private_until_it_is_complete(start: Start, narrow: Narrow, line: str, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.mkdir(mode=0o700)
     (secret / "key").write_bytes(random.Random(7).randbytes(100_000_000))
     (secret / "key").chmod(0o600)
     inbox, at = tmp_path / "inbox", f"127.0.0.1:{port()}"
     receiver = start("recv", "inbox", "--once", "--listen", at, "--identity", "me")
-    sender = start("send", "secret", "--to", at, "--pair", line)
+    sender = start("send", "secret", "--to", narrow(at).address, "--pair", line)
     wait_until(lambda: partial(inbox) > 1_000_000)
     sender.kill()
     receiver.kill()

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from conftest import Weft
 from ends import BOTH, Start, port, wait_until
-from test_proxy import BODY, free_tcp_port, get, until_told, website
+from test_proxy import BODY, get, until_told, website
 from weftway._native import ScenarioError
 from weftway.status import local_socket, top
 from weftway.status.local_socket import LocalSocket, Reader
@@ -53,7 +53,18 @@ PROGRESS: dict[str, Any] = {
     "clients": 0,
     "flows": 3,
     "by_class": {"realtime": 1, "interactive": 0, "bulk": 2},
-    "busiest": [{"target": "example.org:443", "class": "bulk", "up": 10, "down": 2_000_000}],
+    "busiest": [
+        {
+            "target": "example.org:443",
+            "class": "bulk",
+            "up": 10,
+            "down": 2_000_000,
+            "paths": [
+                {"path": "wlan0", "sent": 100, "received": 1_499_900},
+                {"path": "wwan0", "sent": 0, "received": 500_000},
+            ],
+        }
+    ],
     "refusals": {"not_allowed": 4},
     "drops": {"too_long": 2, "malformed": 1},
     "by_client": [],
@@ -168,6 +179,21 @@ def test_what_a_killed_program_left_is_removed(runtime: Path) -> None:
     assert killed.path.exists() and local_socket.running() == [] and not killed.path.exists()
 
 
+def test_a_program_that_does_not_listen_yet_is_left_alone(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`weft top` looks for programs while one starts."""
+    listen = socket.socket.listen
+
+    def looked_for_before(one: socket.socket) -> None:
+        assert local_socket.running() == []
+        listen(one)
+
+    monkeypatch.setattr(socket.socket, "listen", looked_for_before)
+    with contextlib.closing(LocalSocket("proxy")) as told:
+        (reader,) = local_socket.running()
+        assert reader.path == told.path
+        reader.close()
+
+
 def test_a_folder_that_others_may_write_to_is_refused(runtime: Path) -> None:
     (runtime / "weftway").mkdir()
     (runtime / "weftway").chmod(0o777)
@@ -258,8 +284,8 @@ def test_the_view_has_links_and_connections(clock: Callable[[float], None]) -> N
         "MB",
         "closed",
     ]
-    assert flow_heads.split() == ["connection", "class", "sent", "received"]
-    assert flow.split() == ["example.org:443", "bulk", "10", "B", "2.0", "MB"]
+    assert flow_heads.split() == ["connection", "class", "sent", "received", "links"]
+    assert " ".join(flow.split()) == "example.org:443 bulk 10 B 2.0 MB wlan0 75 %, wwan0 25 %"
     assert refused == "refused: not_allowed 4"
     assert dropped == "dropped: malformed 1, too_long 2"
 
@@ -288,6 +314,20 @@ def asked(url: str) -> str:
         return str(answer.read().decode())
 
 
+def seen(weft: Weft, *processes: subprocess.Popen[str]) -> dict[str, dict[str, Any]]:
+    """What `weft top` tells of these programs, and of no others, by their names. A busy one may be late to tell."""
+    numbers = {process.pid for process in processes}
+    told: list[dict[str, Any]] = []
+
+    def is_told() -> bool:
+        told[:] = json.loads(weft("top", "--json").stdout)
+        return {one["pid"] for one in told} >= numbers
+
+    wait_until(is_told)
+    assert {one["pid"] for one in told} == numbers
+    return {one["program"]: one for one in told}
+
+
 def sample(text: str, name: str) -> float | None:
     """The value of a metric, with its labels; none if it is not told."""
     found = [line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(name + " ")]
@@ -312,7 +352,7 @@ def test_a_proxy_and_a_relay_are_seen_while_they_run(
 ) -> None:
     pytest.importorskip("prometheus_client")
     line = weft("pair", "--identity", "me", "--name", "laptop").stdout.strip()
-    at, local, there, here = f"127.0.0.1:{port()}", free_tcp_port(), free_tcp_port(), free_tcp_port()
+    at, local, there, here = f"127.0.0.1:{port()}", port(), port(), port()
     relay = start(
         "relay", "--listen", at, "--identity", "me", "--allow", "127.0.0.0/8", "--metrics", str(there), "--json"
     )
@@ -337,14 +377,13 @@ def test_a_proxy_and_a_relay_are_seen_while_they_run(
     secrets = [stored["token"], stored["named"]["laptop"], stored["key"]]
     assert not [secret for secret in secrets if secret in here_told + there_told]
 
-    seen = {one["program"]: one for one in json.loads(weft("top", "--json").stdout)}
-    assert {one["pid"] for one in seen.values()} == {relay.pid, proxy.pid}
-    assert (seen["proxy"]["drops"], seen["relay"]["drops"]) == ({"not_for_anyone": 1}, {})
-    packet = seen["proxy"]["last_packet"]
+    shown = seen(weft, proxy, relay)
+    assert (shown["proxy"]["drops"], shown["relay"]["drops"]) == ({"not_for_anyone": 1}, {})
+    packet = shown["proxy"]["last_packet"]
     assert packet["path"] in BOTH and packet["path"] in packet["scheduler_says"], "a reason names links, not numbers"
-    assert seen["proxy"]["refusals"] == {"not_allowed": 1} and len(seen["proxy"]["paths"]) == 2
-    assert [client["name"] for client in seen["relay"]["by_client"]] == ["laptop"]
-    assert not [secret for secret in secrets if secret in json.dumps(list(seen.values()))]
+    assert shown["proxy"]["refusals"] == {"not_allowed": 1} and len(shown["proxy"]["paths"]) == 2
+    assert [client["name"] for client in shown["relay"]["by_client"]] == ["laptop"]
+    assert not [secret for secret in secrets if secret in json.dumps(list(shown.values()))]
     table = weft("top").stdout
     assert f"weft proxy at 127.0.0.1:{local} ({proxy.pid}): relaying" in table and "laptop" in table
 

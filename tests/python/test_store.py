@@ -160,7 +160,7 @@ def test_writers_killed_at_any_point_lose_no_row_that_they_reported(tmp_path: Pa
         time.sleep(chance.uniform(0.0, 0.3))
         for process in both:
             process.send_signal(signal.SIGKILL)
-            told |= set(process.communicate(timeout=30)[0].split())
+            told |= set(process.communicate(timeout=60)[0].split())
         kept = Store(tmp_path).recall()
         assert told <= set(kept)
         assert all(row["fct_ms"] is not None for row in kept.values())

@@ -6,7 +6,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 
 import machine
 from conftest import SMALL, Weft
+from ends import PATIENCE_S, wait_until
 from weftway import _native, parallel, sweep
 from weftway._native import Scenario, ScenarioError
 from weftway.plan import plan
@@ -216,7 +216,7 @@ def cluster() -> Iterator[Any]:
     session = nodes.head_node.get_session_dir_path()
     yield nodes
     nodes.shutdown()
-    assert not left_of(session)
+    assert machine.soon(lambda: not left_of(session)), left_of(session)
 
 
 def left_of(session: str) -> list[str]:
@@ -284,16 +284,14 @@ def begun(folder: Path, *words: str) -> subprocess.Popen[str]:
     """A sweep of which some rows are kept already."""
     command = [sys.executable, "-m", "weftway", "sweep", "grid.toml", "--out", "out", "--json", *words]
     process = subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    end = time.monotonic() + 60
-    while not list(folder.glob("out/*/parts/*.parquet")) and time.monotonic() < end and process.poll() is None:
-        time.sleep(0.02)
+    wait_until(lambda: bool(list(folder.glob("out/*/parts/*.parquet"))) or process.poll() is not None)
     return process
 
 
 def test_what_was_finished_before_an_interrupt_is_kept(weft: Weft, grid: Path, tmp_path: Path, cluster: Any) -> None:
     process = begun(tmp_path, "--seeds", "0..2000", "--ray", cluster.address)
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=PATIENCE_S)
     parts = [pl.read_parquet(part) for part in (tmp_path / "out").glob("*/parts/*.parquet")]
     # What was interrupted while it was written may be in two parts.
     kept = pl.concat(parts)["key"].n_unique()

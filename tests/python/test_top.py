@@ -1,10 +1,11 @@
 """`weft top` on a terminal: what is shown, and what keys do."""
 
 import contextlib
-import json
+import fcntl
 import os
 import pty
 import select
+import struct
 import subprocess
 import termios
 import threading
@@ -14,8 +15,8 @@ from typing import Any
 import machine
 from conftest import Weft
 from ends import BOTH, Start, port, wait_until
-from test_proxy import BODY, free_tcp_port, get, until_told, website
-from test_status import clock, progress, runtime
+from test_proxy import BODY, get, until_told, website
+from test_status import clock, progress, runtime, seen
 from weftway.status import top
 from weftway.status.local_socket import LocalSocket
 from weftway.status.prompt import KEY, Prompt
@@ -29,20 +30,25 @@ class Terminal:
 
     def __init__(self) -> None:
         self._master, self._slave = pty.openpty()
+        fcntl.ioctl(self._slave, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 120, 0, 0))
         self._before = termios.tcgetattr(self._slave)
         self._process = subprocess.Popen(
-            [*machine.WEFT, "top"], stdin=self._slave, stdout=self._slave, stderr=self._slave
+            [*machine.WEFT, "top"],
+            stdin=self._slave,
+            stdout=self._slave,
+            stderr=self._slave,
+            env={**os.environ, "TERM": "xterm", "PYTHONUTF8": "1"},
         )
 
-    def until_shown(self, words: str) -> None:
-        """Waits until `words` are drawn anew."""
+    def until_shown(self, *words: str) -> None:
+        """Waits until all `words` are drawn anew."""
         shown = ""
 
         def is_shown() -> bool:
             nonlocal shown
             if select.select([self._master], [], [], 0.05)[0]:
                 shown += os.read(self._master, 1 << 16).decode(errors="replace")
-            return words in shown
+            return all(word in shown for word in words)
 
         wait_until(is_shown)
 
@@ -99,12 +105,12 @@ def test_it_is_shown_until_q_is_pressed(runtime: object) -> None:
 
 def test_a_scheduler_is_switched_by_keys(weft: Weft, start: Start, runtime: object, line: str, website: int) -> None:
     """Of a proxy and of its relay, each for what it sends; a name that nobody has is told in one line."""
-    at, local = f"127.0.0.1:{port()}", free_tcp_port()
-    start("relay", "--listen", at, "--identity", "me", "--allow", "127.0.0.0/8")
+    at, local = f"127.0.0.1:{port()}", port()
+    relay = start("relay", "--listen", at, "--identity", "me", "--allow", "127.0.0.0/8")
     proxy = start("proxy", "--to", at, "--pair", line, *BOTH, "--listen", str(local))
     until_told(proxy, "connected to the relay")
     with contextlib.closing(Terminal()) as terminal:
-        terminal.until_shown("scheduler min-rtt")
+        terminal.until_shown("weft proxy at", "weft relay at", "scheduler min-rtt")
         terminal.press("s")
         terminal.until_shown("scheduler of weft proxy")
         terminal.press("nobody\n")
@@ -118,10 +124,10 @@ def test_a_scheduler_is_switched_by_keys(weft: Weft, start: Start, runtime: obje
         terminal.press("q")
         terminal.ends()
     assert "round-robin schedules from now on" in until_told(proxy, "round-robin")
-    seen = {one["program"]: one["scheduler"] for one in json.loads(weft("top", "--json").stdout)}
-    assert seen == {"proxy": "round-robin", "relay": "blest"}
+    shown = seen(weft, proxy, relay)
+    assert {name: one["scheduler"] for name, one in shown.items()} == {"proxy": "round-robin", "relay": "blest"}
     assert get(local, "127.0.0.1", website) == (200, BODY)
-    sent = [path["packets"] for one in json.loads(weft("top", "--json").stdout) for path in one["paths"]]
+    sent = [path["packets"] for one in seen(weft, proxy, relay).values() for path in one["paths"]]
     assert len(sent) == 2 and all(sent), "round-robin sends on both"
 
 

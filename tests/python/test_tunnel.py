@@ -148,7 +148,7 @@ web.serve_forever()
 PAGE = """
 import sys, urllib.request
 try:
-    print(len(urllib.request.urlopen(sys.argv[1], timeout=20).read()))
+    print(len(urllib.request.urlopen(sys.argv[1], timeout=30).read()))
 except OSError as error:
     print(getattr(error, "reason", error))
 """
@@ -159,7 +159,7 @@ host, port, length, device = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sy
 with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_DGRAM) as own:
     if device:
         own.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device[0].encode())
-    own.settimeout(2)
+    own.settimeout(30)
     try:
         own.sendto(b"x" * length, (host, port))
         data, other = own.recvfrom(65536)
@@ -170,7 +170,7 @@ with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SO
 
 CONNECTION = """
 import socket, sys
-with socket.create_connection((sys.argv[1], 53), timeout=10) as own:
+with socket.create_connection((sys.argv[1], 53), timeout=30) as own:
     own.sendall(b"question")
     print(own.recv(100).decode())
 """
@@ -178,7 +178,7 @@ with socket.create_connection((sys.argv[1], 53), timeout=10) as own:
 PING = """
 import socket, struct, sys
 with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP) as own:
-    own.settimeout(5)
+    own.settimeout(30)
     head = struct.pack(">BBHHH", 8, 0, 0, 77, 1) + b"data"
     total = sum(struct.unpack(">6H", head))
     head = head[:2] + struct.pack(">H", ~(total + (total >> 16)) & 0xffff) + head[4:]
@@ -289,6 +289,19 @@ def test_a_tunnel_after_one_that_was_killed_takes_its_place(lab: Lab, line: str)
     assert (second.returncode, second.stderr) == (2, "weft: a tunnel runs already: there is one at a time\n")
     tunnel.send_signal(signal.SIGTERM)
     ended(tunnel)
+    assert lab.routes() == before
+
+
+@namespaces.tunnels
+def test_a_machine_without_tun_devices_says_so(lab: Lab, line: str) -> None:
+    hidden = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /dev/net && exec "$@"', "sh")
+    if (probed := lab.run(lab.near, *hidden, "true")).returncode != 0:
+        pytest.skip(f"no mounts of our own here: {probed.stderr.strip()}")
+    before = lab.routes()
+    told = lab.run(lab.near, *hidden, *machine.WEFT, "tunnel", "--to", RELAY_AT, "--pair", line)
+    assert (told.returncode, told.stdout) == (1, "")
+    (said,) = machine.told(told.stderr)
+    assert "a TUN device cannot be had" in said and "it needs /dev/net/tun" in said
     assert lab.routes() == before
 
 

@@ -14,7 +14,7 @@ use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, Signal, killpg, s
 use nix::unistd::Pid;
 use weftway_emu::{Command, EmuError, Exit, Namespace, Running, spawn};
 
-const SOON: Duration = Duration::from_secs(10);
+const SOON: Duration = Duration::from_secs(60);
 
 /// Names the role and the script of a helper process, which is this program run anew.
 const ROLE: &str = "WEFTWAY_TEST_ROLE";

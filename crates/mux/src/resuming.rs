@@ -16,6 +16,7 @@ use weftway_path::{Instant, Offset};
 use crate::error::ProtocolError;
 use crate::limits::MOST_TOLD;
 use crate::mux::Mux;
+use crate::path_bytes::PathBytes;
 
 /// What an end has received by a connection that was lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,6 +56,7 @@ impl Mux {
         self.records.restart();
         (self.arrived, self.peer_arrived, self.control.told.1) = (Default::default(), 0, 0);
         self.control.question = false;
+        self.streams.values_mut().for_each(|stream| stream.path_bytes = PathBytes::default());
         self.connection = self.connection.max(theirs.connection).saturating_add(1);
         Ok(())
     }

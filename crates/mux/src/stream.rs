@@ -5,6 +5,7 @@ use weftway_path::{Instant, Span};
 
 use crate::incoming::Incoming;
 use crate::outgoing::Outgoing;
+use crate::path_bytes::PathBytes;
 
 /// How far the opening of a stream has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +66,8 @@ pub struct Stream {
     pub in_writers: bool,
     /// Its writer had to wait since the last time that all was cut: nobody knows where what it writes ends.
     pub is_endless: bool,
+    /// What went over which path.
+    pub path_bytes: PathBytes,
 }
 
 impl Stream {
@@ -87,6 +90,7 @@ impl Stream {
             writer_waits: WriterWaits::No,
             in_writers: false,
             is_endless: false,
+            path_bytes: PathBytes::default(),
         }
     }
 

@@ -5,6 +5,7 @@
 //! from the seed, and so do connection IDs. A run is therefore the same each time, on every machine.
 
 mod measure;
+mod nat;
 mod obstacle;
 mod pair;
 mod setup;

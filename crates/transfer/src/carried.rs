@@ -3,8 +3,8 @@
 
 use noq_proto::{ConnectionEvent, ConnectionHandle, FourTuple};
 use weftway_host::sending::Groups;
-use weftway_mux::{Limits, Mux, Received, Side};
-use weftway_path::{Instant, Role as PathRole, Span};
+use weftway_mux::{Limits, Mux, Received, Side, StreamId};
+use weftway_path::{Instant, PathId, Role as PathRole, Span};
 use weftway_quic::driver::Setting;
 use weftway_quic::driver::connection::QuicConnection;
 use weftway_quic::driver::duplex::Duplex;
@@ -16,7 +16,7 @@ use super::explaining::Explained;
 use super::mux_control::MuxControl;
 use super::options::Failure;
 use super::policy_exchange::PolicyExchange;
-use super::seen::{LastPacket, PathProgress};
+use super::seen::{FlowPath, LastPacket, PathProgress};
 use super::session::{Session, ended};
 use super::setting::{build, transport};
 
@@ -152,6 +152,18 @@ impl Carried {
     /// Each path, for the user.
     pub fn paths(&self, session: &Session<'_>) -> Vec<PathProgress> {
         session.sent(self.duplex.sender())
+    }
+
+    /// By which paths stream `id` went, for the user.
+    pub fn flow_paths(&self, session: &Session<'_>, id: StreamId) -> Vec<FlowPath> {
+        let (connection, mux) = (self.duplex.connection(), self.duplex.streams().mux());
+        let Some(bytes) = mux.path_bytes(id) else { return Vec::new() };
+        let told = |path: PathId| {
+            let (&sent, &received) = bytes.sent.get(path.index()).zip(bytes.received.get(path.index()))?;
+            let path = session.label(connection, path).filter(|_| sent + received > 0)?;
+            Some(FlowPath { path, sent, received })
+        };
+        connection.paths().filter_map(told).collect()
     }
 
     /// Where one of the last packets went, and why, for the user.

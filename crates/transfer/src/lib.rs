@@ -91,7 +91,7 @@ pub use options::{Failure, Options, OtherEnd, Progress, Report, State, Watch};
 pub use proxying::proxy;
 pub use receiving::receive;
 pub use relaying::relay;
-pub use seen::{ByClass, ClientProgress, FlowProgress, LastPacket, PathProgress, Seen};
+pub use seen::{ByClass, ClientProgress, FlowPath, FlowProgress, LastPacket, PathProgress, Seen};
 pub use sending::send;
 pub use setting::OFFERS;
 #[cfg(target_os = "linux")]

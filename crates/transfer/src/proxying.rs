@@ -86,7 +86,7 @@ impl<F: Front> Proxying<F> {
                 self.front.lost(session.net.now());
             }
             session.progress.flows = self.front.flows().count() as u64;
-            self.see(session);
+            self.see(session, None);
             match outcome {
                 Ok(()) => {}
                 Err(failure) if !self.met || !may_pass(&failure) => return Err(failure),
@@ -157,7 +157,7 @@ impl<F: Front> Proxying<F> {
                 self.switch(session, Some(carried))?;
                 session.progress.flows = self.front.flows().count() as u64;
                 self.note_late(carried.mux().counts().datagrams_expired);
-                self.see(session);
+                self.see(session, Some(carried));
                 carried.keep_alive(session.progress.flows > 0, session.lost_after);
                 session.progress.paths = carried.paths(session);
                 session.progress.last_packet = carried.last_packet(session);
@@ -181,13 +181,15 @@ impl<F: Front> Proxying<F> {
     }
 
     /// What programs have open, for the user.
-    fn see(&self, session: &mut Session<'_>) {
+    fn see(&self, session: &mut Session<'_>, carried: Option<&Carried>) {
         let mut drops = self.front.drops();
         if self.late.0 + self.late.1 > 0 {
             drops.insert("late", self.late.0 + self.late.1);
         }
         let refusals = self.front.refusals().clone();
-        session.progress.seen = Seen { refusals, drops, ..Seen::of(self.front.flows()) };
+        let paths = |_: &(), id| carried.map_or_else(Vec::new, |carried| carried.flow_paths(session, id));
+        let seen = Seen::of(self.front.flows().map(|flow| ((), flow)), paths);
+        session.progress.seen = Seen { refusals, drops, ..seen };
     }
 
     /// So many datagrams had passed their deadlines before they left, over the streams that are there.

@@ -325,7 +325,10 @@ impl Relaying {
         let here = self.clients.values().map(|client| (client.id, &client.who, Some(&client.carried)));
         let waiting = self.waiting.iter().map(|waiting| (waiting.id, &waiting.who, None));
         let all: Vec<_> = here.chain(waiting).collect();
-        let mut seen = Seen::of(all.iter().flat_map(|(id, ..)| self.relay.flows(*id)));
+        let flows = all.iter().flat_map(|&(id, _, carried)| self.relay.flows(id).map(move |flow| (carried, flow)));
+        let mut seen = Seen::of(flows, |carried, id| {
+            carried.map_or_else(Vec::new, |carried: &Carried| carried.flow_paths(session, id))
+        });
         let mut by_client = self.left.0.clone();
         for (id, who, carried) in all {
             let one = by_client.entry(who.shown.name.clone()).or_default();

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use weftway_mux::StreamId;
 use weftway_relay::{Class, Drops, FlowView};
 
 use super::links::LinkProgress;
@@ -66,6 +67,19 @@ pub struct FlowProgress {
     pub up: u64,
     /// Bytes to the program.
     pub down: u64,
+    /// By which paths it went.
+    pub paths: Vec<FlowPath>,
+}
+
+/// What this end sent and received of a connection on a path since it is connected, repeated bytes included.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct FlowPath {
+    /// The path.
+    pub path: String,
+    /// Bytes that this end sent there.
+    pub sent: u64,
+    /// Bytes that came there.
+    pub received: u64,
 }
 
 /// A packet with data that left a moment ago.
@@ -110,28 +124,32 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Counts connections, and keeps those that carried most.
-    pub(super) fn of<'a>(flows: impl Iterator<Item = FlowView<'a>>) -> Self {
-        let mut flows: Vec<FlowView<'_>> = flows.collect();
+    /// Counts connections, and keeps those that carried most. `paths` says by which paths one of them went, of `W` whose it is.
+    pub(super) fn of<'a, W>(
+        flows: impl Iterator<Item = (W, FlowView<'a>)>,
+        paths: impl Fn(&W, StreamId) -> Vec<FlowPath>,
+    ) -> Self {
+        let mut flows: Vec<(W, FlowView<'_>)> = flows.collect();
         let mut by_class = ByClass::default();
-        for flow in &flows {
+        for (_, flow) in &flows {
             *match flow.class {
                 Class::Realtime => &mut by_class.realtime,
                 Class::Interactive => &mut by_class.interactive,
                 Class::Bulk => &mut by_class.bulk,
             } += 1;
         }
-        let most_first = |flow: &FlowView<'_>| Reverse(flow.up + flow.down);
+        let most_first = |(_, flow): &(W, FlowView<'_>)| Reverse(flow.up + flow.down);
         if flows.len() > MOST_TOLD {
             flows.select_nth_unstable_by_key(MOST_TOLD, most_first);
             flows.truncate(MOST_TOLD);
         }
         flows.sort_by_key(most_first);
-        let told = |flow: &FlowView<'_>| FlowProgress {
+        let told = |(whose, flow): &(W, FlowView<'_>)| FlowProgress {
             target: flow.purpose.to_string(),
             class: flow.class.name(),
             up: flow.up,
             down: flow.down,
+            paths: paths(whose, flow.id),
         };
         Self { by_class, busiest: flows.iter().map(told).collect(), ..Self::default() }
     }
@@ -152,14 +170,15 @@ mod tests {
         let id = mux.open(Instant::ZERO, 2, b"", None).unwrap();
         let view = |at: usize| {
             let class = [Class::Realtime, Class::Interactive, Class::Bulk][at % 3];
-            FlowView::new(id, &purposes[at], class, [at as u64, 1000])
+            (at, FlowView::new(id, &purposes[at], class, [at as u64, 1000]))
         };
-        let seen = Seen::of((0..40).map(view));
+        let paths = |at: &usize| vec![FlowPath { path: "wlan0".into(), sent: *at as u64, received: 1000 }];
+        let seen = Seen::of((0..40).map(view), |at, _| paths(at));
         assert_eq!(seen.by_class, ByClass { realtime: 14, interactive: 13, bulk: 13 });
         assert_eq!(seen.busiest.len(), MOST_TOLD);
         assert_eq!(
             seen.busiest[0],
-            FlowProgress { target: "example.org:40".into(), class: "realtime", up: 39, down: 1000 }
+            FlowProgress { target: "example.org:40".into(), class: "realtime", up: 39, down: 1000, paths: paths(&39) }
         );
         assert!(seen.busiest.is_sorted_by_key(|flow| Reverse(flow.up)));
     }

@@ -3,6 +3,9 @@
 //! A program takes bytes out of the file before they travel, some at a time, and at its end puts what has travelled in their place.
 //! So several programs keep one cap together, and a program that is killed has counted too much, never too little. The file
 //! is replaced as a whole, under a lock.
+//!
+//! The clock may be set. A day that has begun goes on when it is set back over midnight. Further back the day is another one,
+//! and what was counted goes over to it: a cap is never passed because a clock was put right.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,7 +16,7 @@ use std::time::SystemTime;
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
-use time::OffsetDateTime;
+use time::{Date, OffsetDateTime};
 
 use super::links::{Cap, Period};
 
@@ -46,31 +49,47 @@ pub(super) struct Taken {
     pub used: Vec<u64>,
 }
 
-/// A day of UTC.
+/// A day of UTC, as the clock says, with the next one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Today {
     day: String,
     month: String,
+    next: [String; 2],
 }
 
 impl Today {
     /// The day of `now`.
     pub fn of(now: SystemTime) -> Self {
         let date = OffsetDateTime::from(now).date();
-        let month = format!("{:04}-{:02}", date.year(), u8::from(date.month()));
-        Self { day: format!("{month}-{:02}", date.day()), month }
+        let [day, month] = names(date);
+        Self { day, month, next: names(date.next_day().unwrap_or(date)) }
     }
+}
+
+/// Those of a day and its month, in the order of time.
+fn names(date: Date) -> [String; 2] {
+    let month = format!("{:04}-{:02}", date.year(), u8::from(date.month()));
+    [format!("{month}-{:02}", date.day()), month]
+}
+
+/// The period that `bytes` are of is now `current`: they begin anew if it is a later one. `next` is the one that begins within a
+/// day.
+fn turn(period: &mut String, bytes: &mut u64, current: &str, next: &str) {
+    if period == next {
+        return;
+    }
+    if period.as_str() < current {
+        *bytes = 0;
+    }
+    current.clone_into(period);
 }
 
 impl Count {
     /// Begins anew where a day or a month has passed.
     fn turn_to(&mut self, today: &Today) {
-        if self.day != today.day {
-            (self.day, self.day_bytes) = (today.day.clone(), 0);
-        }
-        if self.month != today.month {
-            (self.month, self.month_bytes) = (today.month.clone(), 0);
-        }
+        let [day, month] = &today.next;
+        turn(&mut self.day, &mut self.day_bytes, &today.day, day);
+        turn(&mut self.month, &mut self.month_bytes, &today.month, month);
     }
 
     fn of(&self, period: Period) -> u64 {
@@ -191,6 +210,20 @@ mod tests {
         let take =
             |day| Usage::at(folder.path().join("state/usage.json")).take("wwan0", &caps(), day, |_| 1_000).unwrap();
         assert_eq!([28, 28, 29, 30, 30, 31].map(|at| take(day(at)).bytes), [100, 0, 100, 50, 0, 100]);
+    }
+
+    /// A cap of 100 a day and 250 a month, on the 31st of January and the 1st of February.
+    #[test]
+    fn a_clock_that_is_set_opens_no_cap_twice() {
+        let take = |usage: &Usage, at, want| usage.take("wwan0", &caps(), day(at), |_| want).unwrap().bytes;
+        let folder = tempfile::tempdir().unwrap();
+        let usage = |name: &str| Usage::at(folder.path().join(name));
+        // An hour back over midnight, and forward again.
+        let hour = usage("hour");
+        assert_eq!([30, 31, 30, 31, 30, 32].map(|at| take(&hour, at, 60)), [60, 60, 40, 0, 0, 60]);
+        // A clock that was ten years ahead, and is put right: that day's bytes count for this one, and the next begins anew.
+        let ahead = usage("ahead");
+        assert_eq!([30 + 3_653, 30, 30, 31].map(|at| take(&ahead, at, 70)), [70, 30, 0, 70]);
     }
 
     #[test]

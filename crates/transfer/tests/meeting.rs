@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use crate::ends::peer::Peer;
+use crate::ends::ports;
 use crate::ends::{BOTH, Listening, assert_same, connect, here, listening, loopback, noise, options, tree};
 use weftway_path::{Offset, Span};
 use weftway_quic::driver::record::Record;
@@ -85,7 +86,7 @@ fn a_listening_end_that_is_started_again_is_known_at_once_and_the_transfer_goes_
     let identity = Identity::generate().unwrap();
     let (pairing, stored) = (identity.pairing(), identity.store());
     // Both processes listen at this port, of different addresses: that of one that was killed is free again.
-    let port = std::net::UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let port = ports::free();
     let at = |host: u8, identity| OtherEnd::Listen { address: ([127, 0, 0, host], port).into(), identity };
     let first = Listening::with(target.path(), options(at(1, identity), &[]));
     let server = Arc::new(Mutex::new(SocketAddr::from(([127, 0, 0, 1], port))));

@@ -165,11 +165,11 @@ impl Through {
         stream.read_to_end(&mut data).unwrap();
         assert_eq!(data.len(), bytes);
         let deadline = Instant::now() + Duration::from_millis(300);
-        let mut last = None;
+        let mut last = self.proxy.told.recv_timeout(PATIENCE).unwrap();
         while let Ok(progress) = self.proxy.told.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
-            last = Some(progress);
+            last = progress;
         }
-        second(&last.unwrap().paths).unwrap()
+        second(&last.paths).unwrap()
     }
 }
 

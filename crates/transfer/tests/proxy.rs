@@ -1,7 +1,7 @@
 //! Programs, a proxy, a relay and a server on this machine: 127.0.0.1 and 127.0.0.2 are two paths.
 
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
@@ -10,9 +10,10 @@ use weftway_quic::udp::tls::Identity;
 use weftway_relay::Classes;
 use weftway_transfer::{ClientRules, Failure, Options, OtherEnd, proxy};
 
+use crate::ends::ports;
 use crate::ends::programs::{
-    bytes, connect, echo, local, start_proxy, start_proxy_as, start_relay, start_relay_for, start_relay_with,
-    there_and_back,
+    bytes, connect, echo, local, start_proxy, start_proxy_as, start_proxy_with, start_relay, start_relay_again,
+    start_relay_for, start_relay_with, there_and_back,
 };
 use crate::ends::running::PATIENCE;
 
@@ -20,8 +21,12 @@ use crate::ends::running::PATIENCE;
 fn programs_are_carried_over_two_paths_and_back() {
     let identity = Identity::generate().unwrap();
     let again = Identity::load(&identity.store()).unwrap();
-    let (mut relay, address) = start_relay(again, 0);
-    let (mut proxy, port) = start_proxy(&identity, address);
+    let (mut relay, address) = start_relay(again);
+    // In turn over both paths, once both are there: otherwise it depends on the machine how much the second one carries.
+    let (mut proxy, port) = start_proxy_with(identity.pairing(), address, |options| {
+        options.scheduler = "round-robin".to_owned();
+    });
+    proxy.until("both paths", |progress| progress.paths.iter().filter(|path| path.up).count() == 2);
     let server = echo();
     there_and_back(port, server, 20_000_000, 1);
     let carried = proxy.until("both paths to carry", |progress| {
@@ -34,7 +39,7 @@ fn programs_are_carried_over_two_paths_and_back() {
         }
     });
     // A port at which nobody listens, and an address that nobody may reach through a relay.
-    let nobody = TcpListener::bind((local(1), 0)).unwrap().local_addr().unwrap();
+    let nobody = SocketAddr::new(local(1), ports::free());
     assert_eq!(connect(port, nobody).err(), Some(5));
     assert_eq!(connect(port, "10.1.2.3:80".parse().unwrap()).err(), Some(2));
     assert!(matches!(proxy.end(), Err(Failure::Interrupted)));
@@ -45,7 +50,7 @@ fn programs_are_carried_over_two_paths_and_back() {
 fn a_relay_that_comes_back_is_found_again() {
     let identity = Identity::generate().unwrap();
     let again = || Identity::load(&identity.store()).unwrap();
-    let (mut relay, address) = start_relay(again(), 0);
+    let (mut relay, address) = start_relay(again());
     let (mut proxy, port) = start_proxy(&identity, address);
     let server = echo();
     there_and_back(port, server, 100_000, 1);
@@ -54,7 +59,7 @@ fn a_relay_that_comes_back_is_found_again() {
     assert!(matches!(relay.end(), Err(Failure::Interrupted)));
     let mut rest = Vec::new();
     assert!(open.read_to_end(&mut rest).is_err() || rest.is_empty());
-    let (mut relay, _) = start_relay(again(), address.port());
+    let mut relay = start_relay_again(again(), address.port());
     there_and_back(port, server, 100_000, 2);
     assert!(matches!(proxy.end(), Err(Failure::Interrupted)));
     assert!(matches!(relay.end(), Err(Failure::Interrupted)));
@@ -66,7 +71,7 @@ fn a_client_has_its_name_until_it_is_revoked() {
     let again = |identity: &Identity| Identity::load(&identity.store()).unwrap();
     identity.add("laptop").unwrap();
     let (tell, identities) = channel();
-    let (mut relay, address) = start_relay_with(again(&identity), 0, Some(identities));
+    let (mut relay, address) = start_relay_with(again(&identity), Some(identities));
     let (mut laptop, laptop_port) = start_proxy_as(identity.pairing_of("laptop").unwrap(), address);
     let told = relay.until_told("is here");
     assert!(told.starts_with("laptop is here (127.0.0."), "{told}");
@@ -106,7 +111,7 @@ fn what_a_client_may_have_goes_by_its_name_and_a_refusal_is_told_once() {
     identity.add("laptop").unwrap();
     let rules = ClientRules::parse(&["connections=100", "laptop,connections=1,memory=64MB"]).unwrap();
     let again = Identity::load(&identity.store()).unwrap();
-    let (mut relay, address) = start_relay_for(again, 0, None, rules);
+    let (mut relay, address) = start_relay_for(again, None, rules);
     let (mut laptop, laptop_port) = start_proxy_as(identity.pairing_of("laptop").unwrap(), address);
     let (mut plain, port) = start_proxy(&identity, address);
     let server = echo();
@@ -128,7 +133,7 @@ fn what_a_client_may_have_goes_by_its_name_and_a_refusal_is_told_once() {
 fn an_identity_that_is_made_anew_ends_all_lines() {
     let (old, new) = (Identity::generate().unwrap(), Identity::generate().unwrap());
     let (tell, identities) = channel();
-    let (mut relay, address) = start_relay_with(Identity::load(&old.store()).unwrap(), 0, Some(identities));
+    let (mut relay, address) = start_relay_with(Identity::load(&old.store()).unwrap(), Some(identities));
     let (mut before, _) = start_proxy(&old, address);
     relay.until_told("is here");
     tell.send(Identity::load(&new.store()).unwrap()).unwrap();
@@ -143,7 +148,7 @@ fn an_identity_that_is_made_anew_ends_all_lines() {
 
 #[test]
 fn who_has_another_pairing_line_gets_no_relay() {
-    let (_relay, address) = start_relay(Identity::generate().unwrap(), 0);
+    let (_relay, address) = start_relay(Identity::generate().unwrap());
     let other = Identity::generate().unwrap();
     let end = OtherEnd::Connect { addresses: vec![address], pairing: other.pairing() };
     let failure =
@@ -155,7 +160,7 @@ fn who_has_another_pairing_line_gets_no_relay() {
 fn the_longest_datagram_that_fits_goes_there_and_back() {
     let identity = Identity::generate().unwrap();
     let again = Identity::load(&identity.store()).unwrap();
-    let (mut relay, address) = start_relay(again, 0);
+    let (mut relay, address) = start_relay(again);
     let (mut proxy, port) = start_proxy(&identity, address);
     let server = UdpSocket::bind((local(1), 0)).unwrap();
     let at = server.local_addr().unwrap();

@@ -11,7 +11,7 @@ use weftway_transfer::wire::{Message, ReceivedRecords, Role, SessionState, Trans
 
 use crate::ends::forwarder::Forwarder;
 use crate::ends::peer::Peer;
-use crate::ends::programs::{bytes, connect, echo, start_proxy_with, start_relay, there_and_back};
+use crate::ends::programs::{bytes, connect, echo, start_proxy_with, start_relay, start_relay_again, there_and_back};
 use crate::ends::running::Running;
 
 const BYTES: usize = 3_000_000;
@@ -38,7 +38,7 @@ fn half_way(mut stream: &TcpStream, sent: &[u8]) -> Vec<u8> {
 /// and what was written meanwhile arrives.
 fn goes_on_after(lost: [bool; 2]) {
     let identity = Identity::generate().unwrap();
-    let (relay, address) = start_relay(again(&identity), 0);
+    let (relay, address) = start_relay(again(&identity));
     let forwarder = Forwarder::to(address);
     let (proxy, port) = start_proxy(&identity, forwarder.address);
     let (stream, sent) = (connect(port, echo()).unwrap(), bytes(BYTES, 5));
@@ -75,14 +75,14 @@ fn a_client_that_comes_again_takes_its_place_while_the_relay_believes_it_to_be_t
 #[test]
 fn a_relay_that_knows_nothing_of_the_streams_lets_them_end_and_takes_new_ones() {
     let identity = Identity::generate().unwrap();
-    let (mut relay, address) = start_relay(again(&identity), 0);
+    let (mut relay, address) = start_relay(again(&identity));
     let forwarder = Forwarder::to(address);
     let (proxy, port) = start_proxy(&identity, forwarder.address);
     let (mut stream, sent) = (connect(port, echo()).unwrap(), bytes(BYTES, 5));
     half_way(&stream, &sent);
     forwarder.lose(true, true);
     let _ = relay.end();
-    let (_relay, _) = start_relay(again(&identity), address.port());
+    let _relay = start_relay_again(again(&identity), address.port());
     proxy.until_told("the connection was lost");
     forwarder.lose(false, false);
     let mut rest = Vec::new();
@@ -110,7 +110,7 @@ fn a_session_is_of_use_with_its_own_token_alone() {
     let mut identity = Identity::generate().unwrap();
     identity.add("laptop").unwrap();
     let laptop = identity.pairing_of("laptop").unwrap();
-    let (_relay, address) = start_relay(again(&identity), 0);
+    let (_relay, address) = start_relay(again(&identity));
     let (_first, begun) = greet(address, &laptop, None);
     assert_eq!(begun.received, None, "it begins");
     // Who has another token gets another session, and so does one that guesses.
@@ -125,7 +125,7 @@ fn a_session_is_of_use_with_its_own_token_alone() {
 #[test]
 fn a_client_that_says_to_have_what_was_never_sent_loses_its_session() {
     let identity = Identity::generate().unwrap();
-    let (relay, address) = start_relay(again(&identity), 0);
+    let (relay, address) = start_relay(again(&identity));
     let (_first, begun) = greet(address, &identity.pairing(), None);
     let mut peer = Peer::connected(address, &identity.pairing());
     let transfer = TransferId { task: "a test".to_owned(), run: "once".to_owned() };

@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
-use crate::ends::{BOTH, Listening, assert_same, connect, here, listening, loopback, noise, options, relay, tree};
+use crate::ends::{
+    BOTH, Listening, assert_same, connect, here, listening, loopback, noise, options, ports, relay, tree,
+};
 use serde_json::Value;
 use weftway_path::Span;
 use weftway_quic::udp::tls::Identity;
@@ -242,7 +244,7 @@ fn schedulers_and_controllers_that_cannot_run_are_refused_before_anything_is_sen
 fn a_port_where_nobody_listens_is_told() {
     let (_keep, root) = tree(10);
     let pairing = Identity::generate().unwrap().pairing();
-    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let free = ([127, 0, 0, 1], ports::free()).into();
     let options = Options { give_up_after: Span::from_secs(1), ..connect(free, &pairing, &[]) };
     let error = send(&root, options, &mut |_| true).unwrap_err();
     assert!(matches!(error, Failure::NoAnswer(_)), "{error}");

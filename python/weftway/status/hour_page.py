@@ -15,7 +15,7 @@ from weftway.report.study import Cell
 from weftway.report.timeline import HEIGHT, WIDTH, lane, line, time_edge
 from weftway.report.units import unit_for
 from weftway.status.hour import EVERY, SAMPLES, queue_ms
-from weftway.status.snapshot import Snapshot
+from weftway.status.snapshot import Snapshot, path_shares
 from weftway.transfer import amount, printable
 
 LANES = (
@@ -101,7 +101,12 @@ def _flows(snapshot: Snapshot) -> str:
     rows = [
         (
             f'<th scope="row">{escape(printable(one["target"]))}</th>',
-            (("class", one["class"]), ("sent", amount(one["up"])), ("received", amount(one["down"]))),
+            (
+                ("class", one["class"]),
+                ("sent", amount(one["up"])),
+                ("received", amount(one["down"])),
+                ("links", printable(path_shares(one))),
+            ),
         )
         for one in snapshot["busiest"][:10]
     ]

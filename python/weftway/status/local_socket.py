@@ -60,22 +60,23 @@ class LocalSocket:
         place.mkdir(mode=0o700, parents=True, exist_ok=True)
         _check_ours(place)
         self.path = place / f"{program}-{os.getpid()}.sock"
-        with contextlib.suppress(FileNotFoundError):
-            # Of a program that was killed and had the same number.
-            self.path.unlink()
         self._listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._readers: dict[socket.socket, bytes] = {}
         """Whoever reads, with what has come of its next request."""
         self._hour = hour
         self._want_hour: set[socket.socket] = set()
+        # It has its name when it listens: whoever finds one that does not takes it for what a killed program left.
+        unnamed = place / f".{program}-{os.getpid()}"
+        unnamed.unlink(missing_ok=True)
         try:
             before = os.umask(0o177)
             try:
-                self._listening.bind(str(self.path))
+                self._listening.bind(str(unnamed))
             finally:
                 os.umask(before)
             self._listening.listen()
             self._listening.setblocking(False)
+            unnamed.rename(self.path)
         except BaseException:
             self.close()
             raise

@@ -5,6 +5,7 @@ import time
 from collections import deque
 from typing import Any
 
+from weftway.listing import NOTHING
 from weftway.transfer import Progress, printable, rates
 
 Snapshot = dict[str, Any]
@@ -46,3 +47,10 @@ class Snapshots:
         minute = self._minutes.setdefault(path["path"], deque(maxlen=MINUTE))
         minute.append(round(mbps, 3))
         return {**path, "mbps": round(mbps, 3), "minute": list(minute)}
+
+
+def path_shares(flow: dict[str, Any]) -> str:
+    """Which part of a connection's bytes, of both directions, went over each link."""
+    carried = {path["path"]: path["sent"] + path["received"] for path in flow["paths"]}
+    whole = sum(carried.values())
+    return ", ".join(f"{name} {100 * count / whole:.0f} %" for name, count in carried.items()) or NOTHING

@@ -20,7 +20,7 @@ from weftway.status.hour import queue_ms
 from weftway.status.local_socket import PATIENCE_S, Reader, running
 from weftway.status.programs import Programs
 from weftway.status.prompt import ESCAPE, KEY, Prompt
-from weftway.status.snapshot import MINUTE, Snapshot
+from weftway.status.snapshot import MINUTE, Snapshot, path_shares
 from weftway.transfer import amount
 
 NOTHING_RUNS = "no weft proxy, relay or send of this user runs on this machine"
@@ -190,10 +190,11 @@ def _clients(clients: list[dict[str, Any]]) -> Table:
 
 
 def _flows(flows: list[dict[str, Any]]) -> Table:
-    table = _table("connection", "class", "sent", "received")
+    table = _table("connection", "class", "sent", "received", "links")
+    table.columns[-1].justify = "left"
     for flow in flows[:MOST_FLOWS]:
         target = "datagrams (UDP)" if flow["target"] == "udp:" else flow["target"]
-        table.add_row(Text(target), flow["class"], amount(flow["up"]), amount(flow["down"]))
+        table.add_row(Text(target), flow["class"], amount(flow["up"]), amount(flow["down"]), Text(path_shares(flow)))
     return table
 
 

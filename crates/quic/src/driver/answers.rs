@@ -26,7 +26,7 @@ impl Answers {
     /// Lets what path `path` owes leave on it. What is not due yet noq keeps, until a timer fires.
     pub fn answer(&mut self, now: Instant, connection: &mut QuicConnection, path: PathId) {
         connection.answer(now, path);
-        if connection.outgoing.iter().any(|out| out.path == path) {
+        if connection.outgoing.iter().any(|out| out.path == Some(path)) {
             self.owes_since[path.index()] = Instant::NEVER;
         }
     }

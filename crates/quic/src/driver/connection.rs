@@ -17,7 +17,7 @@ use noq_proto::{
 };
 use weftway_path::{Instant, PathId, PathSet, Span};
 
-use super::observer::{ObserverState, Report};
+use super::observer::{ObserverState, Report, observer_number};
 use crate::null_crypto::NoKeys;
 
 mod control;
@@ -54,8 +54,10 @@ impl Clock {
 /// A datagram to be sent.
 #[derive(Debug)]
 pub struct Outgoing {
-    /// The path that it takes.
-    pub path: PathId,
+    /// The path that it takes. None: noq asks whether the peer is still where it was before its address changed.
+    pub path: Option<PathId>,
+    /// From where to where.
+    pub route: FourTuple,
     /// Its payload.
     pub bytes: BytesMut,
     /// Whether it is ECN-capable.
@@ -77,6 +79,8 @@ pub enum QuicEvent {
     Connected,
     /// A path can carry data.
     PathUp(PathId),
+    /// A path goes on at another address of the peer's. noq tells nothing more of what is in flight on it.
+    PathMoved(PathId),
     /// A path was closed by either side, or never opened.
     PathClosed(PathId),
     /// The connection is over, for this reason.
@@ -209,6 +213,9 @@ impl QuicConnection {
     /// Lets timers that are due fire.
     pub fn handle_timeout(&mut self, now: Instant, endpoint: &mut Endpoint) {
         self.inner.handle_timeout(self.clock.theirs(now));
+        // A path is back where it was, if the peer did not answer at its new address.
+        self.follow_migration();
+        self.return_to_sockets(now);
         self.settle(now, endpoint);
     }
 
@@ -327,18 +334,20 @@ impl QuicConnection {
         self.met.push(number);
         self.numbers[path.index()] = Some(number);
         self.validations[path.index()] = Validation::Open;
-        self.meet_observers(path);
+        self.watch(number, path);
     }
 
-    /// The observer that was built last watches `path`.
-    fn meet_observers(&mut self, path: PathId) {
-        let built = self.observer_state.observers() as usize;
-        if self.watched.len() < built {
-            // What an earlier path over the same addresses still tells is of no use.
-            self.watched.iter_mut().filter(|watched| **watched == Some(path)).for_each(|watched| *watched = None);
-            self.watched.resize(built, None);
-            self.watched[built - 1] = Some(path);
+    /// The observer that noq's path `number` has now watches `path`.
+    fn watch(&mut self, number: noq_proto::PathId, path: PathId) {
+        let Some(observer) = self.inner.congestion_state(number).and_then(observer_number) else { return };
+        let observer = observer as usize;
+        if self.watched.get(observer) == Some(&Some(path)) {
+            return;
         }
+        // What an earlier path over the same addresses still tells is of no use.
+        self.watched.iter_mut().filter(|watched| **watched == Some(path)).for_each(|watched| *watched = None);
+        self.watched.resize(self.watched.len().max(observer + 1), None);
+        self.watched[observer] = Some(path);
     }
 
     /// After a call into noq: what the endpoint has to know, what happened, paths that can be opened now.
@@ -386,6 +395,9 @@ impl QuicConnection {
     /// The peer's address changed (RFC 9000 §9): a path goes on under other addresses. Only a server sees this; it calls
     /// it when a datagram comes from where no path is known.
     pub fn follow_migration(&mut self) {
+        if self.inner.side().is_client() {
+            return;
+        }
         for at in 0..self.numbers.len() {
             let Some(number) = self.numbers[at] else { continue };
             let Ok(route) = self.inner.network_path(number) else { continue };
@@ -393,10 +405,22 @@ impl QuicConnection {
                 continue;
             }
             self.routes[at] = Some(route);
-            if self.watched.len() < self.observer_state.observers() as usize {
-                // Another host's address: noq begins anew, and so does the path.
-                self.meet_observers(PathId::new(at as u8));
-                self.events.push_back(QuicEvent::PathUp(PathId::new(at as u8)));
+            // At another host's address noq has another observer.
+            self.watch(number, PathId::new(at as u8));
+            self.events.push_back(QuicEvent::PathMoved(PathId::new(at as u8)));
+        }
+    }
+
+    /// A client's path begins at a socket of its own. noq lets it go on at another one when a datagram of it comes there, as
+    /// from a NAT that took one path for another: then the path is closed, and opened again later.
+    fn return_to_sockets(&mut self, now: Instant) {
+        for path in self.kept.iter() {
+            let own = self.routes[path.index()].and_then(|route| route.local_ip());
+            let Some(number) = self.numbers[path.index()] else { continue };
+            let theirs = self.inner.network_path(number).ok().and_then(|route| route.local_ip());
+            if theirs.is_some() && theirs != own {
+                self.close_path(now, path);
+                self.open_at[path.index()] = now + self.reopen_after;
             }
         }
     }

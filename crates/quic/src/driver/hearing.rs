@@ -57,6 +57,10 @@ impl<S: Source> Sender<S> {
             match event {
                 QuicEvent::Connected => self.established = true,
                 QuicEvent::PathUp(id) => self.path_up(id),
+                QuicEvent::PathMoved(id) => {
+                    self.path_down(id, Stage::Absent);
+                    self.path_up(id);
+                }
                 QuicEvent::PathClosed(id) => self.path_down(id, Stage::Absent),
                 QuicEvent::Lost(why) => self.broken = Some(why),
             }
@@ -68,7 +72,7 @@ impl<S: Source> Sender<S> {
                     self.acknowledge_below(arrived);
                 }
                 Some(Record::Data(at, bytes)) => {
-                    if let Some(arrived) = self.source.receive(at, bytes) {
+                    if let Some(arrived) = self.source.receive(at, bytes, from) {
                         self.acknowledge_below(arrived);
                     }
                 }

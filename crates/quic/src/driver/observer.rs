@@ -174,6 +174,13 @@ struct Observer {
     window: Option<Box<dyn Controller>>,
 }
 
+/// The number of an observer: noq's controllers are observers.
+pub fn observer_number(controller: &dyn Controller) -> Option<u32> {
+    // noq lends a controller, and gives out copies alone.
+    let observer = controller.clone_box().into_any().downcast::<Observer>().ok()?;
+    Some(observer.number)
+}
+
 impl Observer {
     fn tell(&self, what: What) {
         self.state.log().reports.push(Report { observer: self.number, what });

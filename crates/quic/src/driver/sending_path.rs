@@ -24,6 +24,10 @@ mod tests;
 /// 1200 bytes: that the peer sends on meanwhile is what it needs.
 const VALIDATION: Span = Span::from_secs(2);
 
+/// noq gives up an address that is not validated after three probe timeouts, the longest of which begins with a guess of a
+/// third of a second, and lets nothing but probes onto the path from then on. Who was refused for so long waits in vain.
+const REFUSED_FOR_GOOD: Span = Span::from_secs(5);
+
 /// How far a path is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
@@ -84,6 +88,8 @@ pub(super) struct SendingPath {
     pub parts: Parts,
     /// When noq last let no data onto it.
     pub refused_at: Option<Instant>,
+    /// Since when it has let none.
+    refused_since: Option<Instant>,
     /// How long a queue it may keep, while there are realtime data.
     pub queue_bound: Option<QueueBound>,
     rate: RateSampler,
@@ -139,6 +145,7 @@ impl SendingPath {
             offered: Offered::default(),
             parts: Parts::default(),
             refused_at: None,
+            refused_since: None,
             queue_bound: None,
             rate: RateSampler::default(),
             last_sent: Instant::ZERO,
@@ -152,7 +159,7 @@ impl SendingPath {
     /// As new, with this controller; counts go on, and packet numbers if it is the same path of noq's.
     pub fn renew(&mut self, now: Instant, generation: Option<usize>, cc: Box<dyn Controller>, transport: &Transport) {
         let old = std::mem::replace(self, Self::new(cc, transport));
-        (self.tally, self.refused_at) = (old.tally, old.refused_at);
+        (self.tally, self.refused_at, self.refused_since) = (old.tally, old.refused_at, old.refused_since);
         self.outages = old.outages;
         self.outages.end(now);
         if old.generation == generation {
@@ -168,6 +175,7 @@ impl SendingPath {
         if idle {
             self.last_progress = now;
         }
+        self.refused_since = None;
         // A path that goes on at another address of the peer's has high numbers, and nothing in flight.
         self.flight.skip_to(number);
         while self.flight.next() < number {
@@ -422,6 +430,17 @@ impl SendingPath {
     pub fn sends_at_once(&self, now: Instant, view: &Path) -> bool {
         let waits = !self.queue.is_empty() || self.pacer.release() > now;
         !waits && self.blocked_reason(now, view) == BlockedReason::None
+    }
+
+    /// noq let no data onto it: whether it has been so for so long that it will not change.
+    pub fn on_refused(&mut self, now: Instant) -> bool {
+        self.refused_at = Some(now);
+        let since = *self.refused_since.get_or_insert(now);
+        let for_good = since + REFUSED_FOR_GOOD <= now;
+        if for_good {
+            self.refused_since = None;
+        }
+        for_good
     }
 
     /// Whether noq let no data onto it lately: the peer's address changed, and is not validated yet (RFC 9000 §8.2).

@@ -1,7 +1,7 @@
 //! What a sender sends.
 
 use bytes::BytesMut;
-use weftway_path::{Bytes, Message, Offset};
+use weftway_path::{Bytes, Message, Offset, PathId};
 
 /// Where the data come from, and where those of the other direction go.
 ///
@@ -68,9 +68,15 @@ pub trait Source {
         true
     }
 
-    /// A record of the other direction arrives. Everything of this one before what is returned has arrived, as it says.
-    fn receive(&mut self, at: Offset, bytes: &[u8]) -> Option<Offset> {
-        let _ = (at, bytes);
+    /// What is at `at` leaves on `path`. Only where [`Source::cuts`].
+    fn sent(&mut self, at: Offset, path: PathId) {
+        let _ = (at, path);
+    }
+
+    /// A record of the other direction arrives, on a path that may not be known. Everything of this one before what is returned
+    /// has arrived, as it says.
+    fn receive(&mut self, at: Offset, bytes: &[u8], from: Option<PathId>) -> Option<Offset> {
+        let _ = (at, bytes, from);
         None
     }
 }

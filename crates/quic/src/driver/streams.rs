@@ -2,7 +2,7 @@
 
 use bytes::BytesMut;
 use weftway_mux::{Mux, Next, ProtocolError};
-use weftway_path::{Bytes, Instant, Message, Offset};
+use weftway_path::{Bytes, Instant, Message, Offset, PathId};
 
 use super::source::Source;
 
@@ -122,10 +122,15 @@ impl Source for Streams {
         self.mux_mut().lost(now, at)
     }
 
-    fn receive(&mut self, at: Offset, bytes: &[u8]) -> Option<Offset> {
+    fn sent(&mut self, at: Offset, path: PathId) {
+        self.mux.on_sent(at, path);
+    }
+
+    fn receive(&mut self, at: Offset, bytes: &[u8], from: Option<PathId>) -> Option<Offset> {
         let now = self.now;
         if self.error.is_none() {
             self.error = self.mux_mut().receive(now, at, bytes).err();
+            from.into_iter().for_each(|path| self.mux.on_received(bytes, path));
         }
         Some(self.mux.peer_arrived())
     }

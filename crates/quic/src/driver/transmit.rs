@@ -66,12 +66,16 @@ impl<S: Source> Sender<S> {
             _ => self.transmit_parts(id, assigned, most),
         };
         if leaves.is_none() {
-            self.paths[id.index()].refused_at = Some(self.now);
+            let for_good = self.paths[id.index()].on_refused(self.now);
             self.dispatch.give_up(id, assigned);
             if self.connection.is_closed() {
                 self.broken.get_or_insert_with(|| "the connection is closed".to_owned());
             }
             self.path_down(id, Stage::Down { ask_at: self.now + self.setting.transport.probe_interval });
+            if for_good {
+                // The end that connected opens it again.
+                self.connection.close_path(self.now, id);
+            }
         }
     }
 
@@ -86,6 +90,7 @@ impl<S: Source> Sender<S> {
         self.source.append(assigned.offset, bytes, &mut self.pool);
         let record = self.pool.split().freeze();
         let (_, number) = self.connection.send(self.now, id, record, assigned.bytes).filter(|&(took, _)| took == id)?;
+        self.source.sent(assigned.offset, id);
         self.paths[id.index()].on_sent(self.now, self.dispatch.views.get_mut(id), number, assigned);
         Some(number)
     }

@@ -289,9 +289,7 @@ impl Net {
     /// Sends what `connection` has in its outgoing queue.
     pub fn send(&mut self, connection: &mut QuicConnection) {
         while let Some(out) = connection.outgoing.pop_front() {
-            if let Some(route) = connection.route(out.path) {
-                self.push(route.remote(), route.local_ip(), out.ecn, &out.bytes);
-            }
+            self.push(out.route.remote(), out.route.local_ip(), out.ecn, &out.bytes);
         }
         self.flush();
     }
@@ -339,10 +337,14 @@ impl Opened {
             Err(error) => error,
         };
         let errno = error.raw_os_error().map(Errno::from_raw_os_error);
-        let explained = match local {
-            Local::Any => io::Error::new(error.kind(), format!("port {port}: {error}")),
-            _ => io::Error::new(error.kind(), format!("path {local}, port {port}: {error}")),
+        let place = match local {
+            _ if port == 0 => format!("path {local}"),
+            Local::Any => format!("UDP port {port}"),
+            Local::Address(address) => format!("UDP {}", SocketAddr::new(*address, port)),
+            Local::Device(name) => format!("UDP port {port} at {name}"),
         };
+        let more = if errno == Some(Errno::ADDRINUSE) { ": another program has it, name another port" } else { "" };
+        let explained = io::Error::new(error.kind(), format!("{place}: {error}{more}"));
         match errno {
             Some(Errno::NODEV | Errno::ADDRNOTAVAIL) => self.sockets.push(Socket::awaiting(local, port, like)),
             Some(Errno::AFNOSUPPORT) => {}

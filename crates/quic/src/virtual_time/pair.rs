@@ -1,10 +1,12 @@
 //! Two ends that both send, over the links of a scenario: a [`Duplex`] each, and whatever their applications do.
 //!
 //! The scenario gives paths, transport and time limit; its workload does not count. Its paths are there all the time, though
-//! their links may be down. The caller is both applications: it takes a step ([`Pair::step`]), looks at the streams of
+//! their links may be down. The addresses of the end that connects may change ([`Pair::come_from`], [`Pair::lead`]). The caller is both applications: it takes a step ([`Pair::step`]), looks at the streams of
 //! each end ([`Pair::mux`]), and has them sent ([`Pair::turn`]).
 
-use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint};
+use std::net::SocketAddr;
+
+use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, FourTuple};
 use weftway_host::Host;
 use weftway_mux::{Limits, Mux};
 use weftway_path::spec::SpecError;
@@ -13,6 +15,7 @@ use weftway_scenario::config::SimConfig;
 use weftway_scenario::mix;
 use weftway_sched::Scheduler;
 
+use super::nat::Nats;
 use super::setup::{self, Side};
 use super::world::RunError;
 use super::world::network::{Datagram, Network};
@@ -49,6 +52,7 @@ pub struct Pair {
     now: Instant,
     clock: Clock,
     network: Network,
+    nats: Nats,
     /// The one that connects, and the one that listens.
     ends: [End; 2],
     error: Option<RunError>,
@@ -110,6 +114,7 @@ impl Pair {
             has_control,
             now: Instant::ZERO,
             clock: setup::clock(),
+            nats: Nats::new((0..config.paths.len()).map(|at| setup::route(Side::Server, at).remote()).collect()),
             network,
             ends,
             error: None,
@@ -127,10 +132,10 @@ impl Pair {
         let first = PathId::new(0);
         let client =
             setup::client_config(setup::transport_config(transport, paths, observers.clone()), self.seed, first);
-        let remote = setup::route(Side::Client, 0).remote();
+        let remote = own_route(0).remote();
         let opened = self.ends[0].endpoint.connect(self.clock.theirs(self.now), client, remote, "weftway");
         let (handle, inner) = opened.map_err(|error| RunError::Connect(error.to_string()))?;
-        let routes = (0..paths).map(|at| setup::route(Side::Client, at)).collect();
+        let routes = (0..paths).map(own_route).collect();
         let mut connection = QuicConnection::new(inner, handle, self.clock, observers, routes, first);
         connection.keep(self.now, self.network.present, transport.probe_interval);
         self.adopt(Side::Client, connection)
@@ -160,6 +165,22 @@ impl Pair {
         Ok(())
     }
 
+    /// From now on the datagrams of `path` come from `address`, as far as the end that listens sees.
+    pub fn come_from(&mut self, path: PathId, address: SocketAddr) {
+        self.nats.set_source(path, address);
+    }
+
+    /// From which address they come.
+    pub fn source(&self, path: PathId) -> SocketAddr {
+        self.nats.source(path)
+    }
+
+    /// From now on datagrams of the end that listens for `address` arrive over `path` at the end of that path; with none they
+    /// are lost.
+    pub fn lead(&mut self, address: SocketAddr, path: Option<PathId>) {
+        self.nats.set_end(address, path);
+    }
+
     /// The time.
     pub fn now(&self) -> Instant {
         self.now
@@ -180,8 +201,12 @@ impl Pair {
         let end = &mut self.ends[at(side)];
         let Some(duplex) = &mut end.duplex else { return };
         duplex.turn(self.now, end.scheduler.as_mut());
-        while let Some(out) = duplex.connection_mut().outgoing.pop_front() {
-            self.network.send(self.now, out, side == weftway_mux::Side::Connecting);
+        let connects = side == weftway_mux::Side::Connecting;
+        while let Some(mut out) = duplex.connection_mut().outgoing.pop_front() {
+            if !connects {
+                out.path = self.nats.end(out.route.remote());
+            }
+            self.network.send(self.now, out, connects);
         }
         end.next = duplex.next_event().max(self.now);
         if let Some(why) = duplex.broken() {
@@ -227,23 +252,23 @@ impl Pair {
         let side = if forward { Side::Server } else { Side::Client };
         let endpoint = &mut self.ends[side as usize].endpoint;
         self.buffer.clear();
-        let route = setup::route(side, path.index());
+        let route = if forward { listening_route(self.nats.source(path)) } else { own_route(path.index()) };
         let event = endpoint.handle(self.clock.theirs(self.now), route, ecn, bytes, &mut self.buffer);
         match event {
             Some(DatagramEvent::NewConnection(incoming)) => self.accept(incoming, path),
             Some(DatagramEvent::ConnectionEvent(whose, event)) => {
-                self.hear(side, whose, event, path);
+                self.hear(side, whose, event, route);
                 Ok(())
             }
             Some(DatagramEvent::Response(_)) | None => Ok(()),
         }
     }
 
-    fn hear(&mut self, side: Side, whose: ConnectionHandle, event: ConnectionEvent, path: PathId) {
+    fn hear(&mut self, side: Side, whose: ConnectionHandle, event: ConnectionEvent, route: FourTuple) {
         let End { endpoint, duplex, next, .. } = &mut self.ends[side as usize];
         let Some(duplex) = duplex.as_mut() else { return };
         if duplex.connection().handle() == whose {
-            duplex.handle(self.now, endpoint, event, setup::route(side, path.index()));
+            duplex.handle(self.now, endpoint, event, route);
             *next = self.now;
         }
     }
@@ -260,10 +285,20 @@ impl Pair {
         self.buffer.clear();
         let accepted = end.endpoint.accept(incoming, self.clock.theirs(self.now), &mut self.buffer, Some(config));
         let (handle, inner) = accepted.map_err(|error| RunError::Connect(error.cause.to_string()))?;
-        let routes = (0..paths).map(|at| setup::route(Side::Server, at)).collect();
+        let routes = (0..paths).map(|at| listening_route(setup::route(Side::Server, at).remote())).collect();
         let connection = QuicConnection::new(inner, handle, self.clock, observers, routes, path);
         self.adopt(Side::Server, connection)
     }
+}
+
+/// The addresses of path `at`, as the end that connects sees them. The end that listens has one.
+fn own_route(at: usize) -> FourTuple {
+    FourTuple::new(setup::route(Side::Client, 0).remote(), setup::route(Side::Client, at).local_ip())
+}
+
+/// Those of the path to `address`, as the end that listens sees them.
+fn listening_route(address: SocketAddr) -> FourTuple {
+    FourTuple::new(address, setup::route(Side::Server, 0).local_ip())
 }
 
 /// A scheduler, and what is kept for it.

@@ -9,6 +9,8 @@ mod carried;
 mod datagrams;
 mod ended;
 mod limited;
+#[path = "../../../transfer/tests/ends/ports.rs"]
+mod ports;
 mod programs;
 mod refused;
 mod servers;

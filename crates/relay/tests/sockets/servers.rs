@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_linger;
 
+use crate::ports;
 use crate::world::PATIENCE;
 
 /// A server that does this with each connection.
@@ -63,7 +64,7 @@ pub fn resetting() -> SocketAddr {
 
 /// A port where nothing listens.
 pub fn closed() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+    ([127, 0, 0, 1], ports::free()).into()
 }
 
 /// Ends a connection with a reset.

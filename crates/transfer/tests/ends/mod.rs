@@ -3,6 +3,7 @@
 
 pub mod forwarder;
 pub mod peer;
+pub mod ports;
 pub mod programs;
 pub mod running;
 

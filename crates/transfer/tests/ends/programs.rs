@@ -11,6 +11,7 @@ use weftway_quic::udp::tls::{Identity, Pairing};
 use weftway_relay::{Classes, Policy};
 use weftway_transfer::{ClientRules, Options, OtherEnd, proxy, relay};
 
+use super::ports;
 use super::running::{PATIENCE, Running};
 
 pub fn local(last: u8) -> IpAddr {
@@ -18,23 +19,32 @@ pub fn local(last: u8) -> IpAddr {
 }
 
 /// A relay that may connect to this machine, and where it listens.
-pub fn start_relay(identity: Identity, port: u16) -> (Running, SocketAddr) {
-    start_relay_with(identity, port, None)
+pub fn start_relay(identity: Identity) -> (Running, SocketAddr) {
+    start_relay_with(identity, None)
 }
 
 /// One that is told what becomes of its identity.
-pub fn start_relay_with(
-    identity: Identity,
-    port: u16,
-    identities: Option<Receiver<Identity>>,
-) -> (Running, SocketAddr) {
-    start_relay_for(identity, port, identities, ClientRules::default())
+pub fn start_relay_with(identity: Identity, identities: Option<Receiver<Identity>>) -> (Running, SocketAddr) {
+    start_relay_for(identity, identities, ClientRules::default())
 }
 
 /// One that says how much each client may have.
 pub fn start_relay_for(
     identity: Identity,
+    identities: Option<Receiver<Identity>>,
+    rules: ClientRules,
+) -> (Running, SocketAddr) {
+    start_relay_at(ports::free(), identity, identities, rules)
+}
+
+/// One that takes the place of another.
+pub fn start_relay_again(identity: Identity, port: u16) -> Running {
+    start_relay_at(port, identity, None, ClientRules::default()).0
+}
+
+fn start_relay_at(
     port: u16,
+    identity: Identity,
     identities: Option<Receiver<Identity>>,
     rules: ClientRules,
 ) -> (Running, SocketAddr) {

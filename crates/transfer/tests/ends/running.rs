@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use weftway_transfer::{Failure, Progress};
 
 /// Nothing here takes as long.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// One that runs until it is stopped.
 pub struct Running {

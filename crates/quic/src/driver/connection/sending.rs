@@ -86,7 +86,7 @@ impl QuicConnection {
         self.observer_state.open(ALL);
         self.observer_state.set_record(false);
         self.next_timeout = self.inner.poll_timeout();
-        let path = took?;
+        let path = took??;
         let (_, number) = self.observer_state.take_sent()?;
         Some((path, number))
     }
@@ -97,29 +97,27 @@ impl QuicConnection {
         while self.poll(now, 0).is_some() && !self.inner.is_closed() {}
     }
 
-    /// One datagram, and the path that it takes.
-    fn poll(&mut self, now: Instant, payload: u32) -> Option<PathId> {
+    /// One datagram, and the path that it takes, if it takes one.
+    fn poll(&mut self, now: Instant, payload: u32) -> Option<Option<PathId>> {
         self.buffer.clear();
         let transmit = self.inner.poll_transmit(self.clock.theirs(now), NonZeroUsize::MIN, &mut self.buffer)?;
         self.early += u32::from(self.connected && !self.confirmed);
-        let path = self.route_of(&transmit);
-        self.validations[path.index()].begin(now);
+        let (path, route) = self.place_of_transmit(&transmit);
+        path.into_iter().for_each(|path| self.validations[path.index()].begin(now));
         let bytes = BytesMut::from(&self.buffer[..transmit.size]);
         let ecn = transmit.ecn == Some(EcnCodepoint::Ect0);
-        self.outgoing.push_back(Outgoing { path, bytes, ecn, payload });
+        self.outgoing.push_back(Outgoing { path, route, bytes, ecn, payload });
         Some(path)
     }
 
-    fn route_of(&self, transmit: &noq_proto::Transmit) -> PathId {
-        // Several paths may lead to one remote address: the local one tells them apart. A client's first path has none
-        // until the first answer.
+    /// Which path a datagram of noq's takes, and from where to where.
+    fn place_of_transmit(&mut self, transmit: &noq_proto::Transmit) -> (Option<PathId>, FourTuple) {
+        let route = FourTuple::new(transmit.destination, transmit.src_ip);
+        // A client's first path has no address of its own until the first answer.
         if transmit.src_ip.is_none() {
-            return self.first;
+            return (Some(self.first), self.route(self.first).unwrap_or(route));
         }
-        let matches = |route: &Option<FourTuple>| {
-            route.is_some_and(|own| own.remote() == transmit.destination && own.local_ip() == transmit.src_ip)
-        };
-        let at = self.routes.iter().position(matches).unwrap_or(self.first.index());
-        PathId::new(at as u8)
+        // Several paths may lead to one remote address: the local one tells them apart.
+        (self.path_at(route), route)
     }
 }

@@ -113,14 +113,12 @@ impl Network {
         }
     }
 
-    /// A datagram goes onto its link.
+    /// A datagram goes onto its link, if it has one.
     pub fn send(&mut self, now: Instant, out: Outgoing, forward: bool) {
-        if !self.present.contains(out.path) {
-            return;
-        }
+        let Some(path) = out.path.filter(|path| self.present.contains(*path)) else { return };
         self.count += 1;
         let copy = self.copies.draw(self.seed);
-        let (path, ecn, is_data, size) = (out.path, out.ecn, out.payload > 0, self.size(&out));
+        let (ecn, is_data, size) = (out.ecn, out.payload > 0, self.size(&out));
         let second = (copy == Copy::Now).then(|| out.bytes.clone());
         let again = copy == Copy::Late;
         self.put(now, Datagram { bytes: out.bytes, path, ecn, size, is_data, again, forward });
