@@ -274,9 +274,10 @@ def arrivals(
 def arrival_inputs() -> list[str]:
     """The names of what it sees."""
 
-def demonstrations(jobs: Sequence[Job], task: str, threads: int) -> list[bytes]:
+def demonstrations(jobs: Sequence[Job], task: str, threads: int, student: str | None = None) -> list[bytes]:
     """For each job, how its scheduler answers the questions of a task: rows of float32, what the task sees, how often
-    the scheduler waited for the full fastest path until the next question, and how often it sent on another."""
+    the scheduler waited for the full fastest path until the next question, and how often it sent on another. With a
+    student that one decides, and the job's scheduler says what it would have done."""
 
 def bounds(jobs: Sequence[Job], threads: int) -> list[str]:
     """What a run of each job can have done at most, whatever its scheduler and controller: as JSON, the columns

@@ -113,6 +113,21 @@ def test_a_network_learns_when_the_teacher_waits() -> None:
     assert np.mean((outputs[:, 0] > outputs[:, 1]) == (waited > 0.5)) > 0.97
 
 
+def test_a_teacher_says_what_it_would_have_done_where_a_student_leads(tiny: completion.Args) -> None:
+    cells = completion.draw(tiny, 1, 2)
+    inputs = len(_native.observed(tiny.form.task))
+
+    def rows(student: str | None) -> Rows:
+        return imitation.rows(cells, "ecf", tiny.form.task, inputs, 1, 1, student)
+
+    shown, own, other = rows(None), rows("ecf"), rows("min-rtt")
+    assert np.array_equal(shown.seen, own.seen) and np.array_equal(shown.waited, own.waited)
+    # min-RTT never waits: it meets the full fast path with other data on the slow one, and ECF would have waited there.
+    assert other.waited.mean() > 0 and not np.array_equal(shown.seen, other.seen)
+    both = imitation.together([shown, other])
+    assert len(both.seen) == len(both.waited) == len(both.weight) == len(shown.seen) + len(other.seen)
+
+
 def test_the_search_moves_the_preference_for_sending_by_functions_of_spread_1() -> None:
     rng = np.random.default_rng(2)
     seen = rng.standard_normal((500, 3)).astype(np.float32)

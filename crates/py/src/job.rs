@@ -313,15 +313,24 @@ pub fn arrivals(
 }
 
 /// For each job, how its scheduler answers the questions of the task that `task` names: rows of float32, what the task sees, how
-/// often the scheduler waited for the full fastest path until the next question, and how often it sent on another.
+/// often the scheduler waited for the full fastest path until the next question, and how often it sent on another. With a
+/// `student` that one decides, and the job's scheduler says what it would have done.
 #[pyfunction]
-pub fn demonstrations(py: Python<'_>, jobs: Vec<Job>, task: &str, threads: usize) -> PyResult<Vec<Cow<'static, [u8]>>> {
+#[pyo3(signature = (jobs, task, threads, student=None))]
+pub fn demonstrations(
+    py: Python<'_>,
+    jobs: Vec<Job>,
+    task: &str,
+    threads: usize,
+    student: Option<&str>,
+) -> PyResult<Vec<Cow<'static, [u8]>>> {
     let (_, task) = build_task(task).map_err(Error::from)?;
     // A task may be sent to another thread, but not be shared: each job takes its own.
     let task = Mutex::new(task);
     let found = each(py, &jobs, threads, |job| {
         let own = task.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let mut shown = Demonstration::new(job.inner().scheduler(&job.scheduler)?, own);
+        let student = student.map(|name| job.inner().scheduler(name)).transpose()?;
+        let mut shown = Demonstration::new(job.inner().scheduler(&job.scheduler)?, student, own);
         job.inner().run(&mut shown, TransportRules::NONE, Vec::new())?;
         Ok(shown.into_rows())
     });

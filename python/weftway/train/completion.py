@@ -6,7 +6,8 @@ trained for is another: not a reward per decision, but the return at the end, mi
 
 1. Inputs are divided by their least over the paths (`scale=least`), so that one policy serves links of any rate.
 2. The last layer begins at nothing and a bias of sending: training begins as min-RTT.
-3. Imitation (`imitation`): the network learns the answers of several rules, each restricted to the paper's actions.
+3. Imitation (`imitation`): the network learns the answers of several rules, each restricted to the paper's actions,
+   first as the rule shows them, then in `rounds` in which the copy runs and the rule says what it would have done.
    The copy that does best on validation scenarios is where the search begins.
 4. Search for the least cost by the cross-entropy method (Rubinstein 1999; Szita and Lőrincz, "Learning Tetris Using the
    Noisy Cross-Entropy Method", 2006), in the last layer only: of the hidden units' values the `directions` principal
@@ -106,12 +107,14 @@ class Args:
     """Distributions to train on, their training parts, besides the scheduler's own setting."""
     pool: Count = 120
     """Scenarios of each; of the scheduler's own setting half as many."""
-    trials: Count = 40
+    trials: Count = 80
     """Validation scenarios of each, drawn from another seed; of the scheduler's own setting half as many."""
     left_out: str = "bbr2"
     """The controller that is never trained on."""
     teachers: Names = "bccps,earliest-delivery"
     """Rules that are imitated, each in a network of its own."""
+    rounds: Count = 3
+    """How often a copy runs, is told what its teacher would have done, and learns anew."""
     candidates: Count = 16
     """Networks in a generation."""
     scenarios: Count = 80
@@ -120,7 +123,7 @@ class Args:
     """Principal components of the hidden units' values that the search moves in."""
     sigma: Positive = 1.0
     """First standard deviation of candidates, all directions together, in units of the copy's own preference."""
-    caution: Weight = 1.0
+    caution: Weight = 2.0
     """How much more a loss against min-RTT counts than a gain."""
     threads: Count = 1
     """Threads that run the simulations; the policy does not depend on it."""
@@ -188,7 +191,7 @@ class Judge:
         with tempfile.TemporaryDirectory(prefix="weftway-") as folder:
             files = [Path(folder) / f"{at}.safetensors" for at in range(len(networks))]
             for file, network in zip(files, networks, strict=True):
-                write_policy(file, self.card, self.tensors(network))
+                self.write(file, network)
             found = self.costs([f"{self._args.scheduler}:policy={file}" for file in files], drawn, runs)
         if new := [cell for cell in drawn if cell.name not in self._reference]:
             known = self.costs([REFERENCE], new, runs)[0]
@@ -201,6 +204,10 @@ class Judge:
         gains = np.clip(self.gains(networks, drawn, runs), -WORST, WORST)
         means: Floats = (gains + self._args.caution * np.minimum(gains, 0)).mean(1)
         return means
+
+    def write(self, file: Path, network: Weights) -> None:
+        """The policy file of a network."""
+        write_policy(file, self.card, self.tensors(network))
 
     def tensors(self, network: Weights) -> Weights:
         """As the scheduler's policy file has them: where it has several groups, each has this network."""
@@ -289,32 +296,58 @@ def ranges(shown: Sequence[Rows]) -> Weights:
     return {"low": low - wider, "high": high + wider}
 
 
+@dataclass(frozen=True)
+class Copy:
+    """A network that imitates a rule, and what it was shown."""
+
+    name: str
+    network: Weights
+    shown: Rows
+
+
+def copies(args: Args, teacher: str, pool: Sequence[Cell], inputs: Sequence[str]) -> list[Copy]:
+    """The copy of a rule after each round. From the second on the copy before has decided."""
+    shown: list[Rows] = []
+    found: list[Copy] = []
+    student = None
+    with tempfile.TemporaryDirectory(prefix="weftway-") as folder:
+        for at in range(args.rounds + 1):
+            shown.append(
+                imitation.rows(pool, teacher, args.form.task, len(inputs), args.seed + at, args.threads, student)
+            )
+            rows = imitation.together(shown)
+            network = imitation.fit(rows, args.form.widths, args.seed)
+            found.append(Copy(f"copy of {teacher}" + (f", round {at}" if at else ""), network, rows))
+            file = Path(folder) / f"{at}.safetensors"
+            Judge(args, card(args, inputs), ranges(shown)).write(file, network)
+            student = f"{args.scheduler}:policy={file}"
+    return found
+
+
 def train(args: Args, progress: Progress = quiet) -> Trained:
     """Trains a policy."""
     pool, trials = draw(args, 2 * args.seed, args.pool), draw(args, 2 * args.seed + 1, args.trials)
     inputs = _native.observed(args.form.task)
-    teachers = plan.names(args.teachers)
-    shown = [imitation.rows(pool, name, args.form.task, len(inputs), args.seed, args.threads) for name in teachers]
-    judge = Judge(args, card(args, inputs), ranges(shown))
+    found = [copy for teacher in plan.names(args.teachers) for copy in copies(args, teacher, pool, inputs)]
+    judge = Judge(args, card(args, inputs), ranges([copy.shown for copy in found]))
     begin = min_rtt(len(inputs), args.form, args.seed)
-    copies = [imitation.fit(rows, args.form.widths, args.seed) for rows in shown]
-    first, *scores = map(float, judge.scores([begin, *copies], trials, TRIED))
-    copied = int(np.argmax(scores))
+    first, *scores = map(float, judge.scores([begin, *(copy.network for copy in found)], trials, TRIED))
+    copied = found[int(np.argmax(scores))]
     curve = Curve(None if args.out is None else args.out / f"{args.scheduler}.jsonl")
     best = (first, begin, "as min-RTT decides: nothing that was learned did better")
-    directions = Directions(copies[copied], shown[copied], args.directions)
+    directions = Directions(copied.network, copied.shown, args.directions)
     for step, network, told in search(args, judge, directions, pool):
         score = float(judge.scores([network], trials, TRIED)[0])
         curve.add(step=step, score=score, **told)
         if score > best[0]:
-            best = (score, network, f"the mean of generation {step}, the search having begun as {teachers[copied]}")
+            best = (score, network, f"the mean of generation {step}, the search having begun as {copied.name}")
         progress(step, args.steps)
     if best[1] is not begin:
         firmer = [directions.firmer(best[1], by) for by in FIRMER]
         for by, network, scored in zip(FIRMER, firmer, judge.scores(firmer, trials, TRIED), strict=True):
             if scored > best[0]:
                 best = (float(scored), network, f"{best[2].split(';')[0]}; sending preferred by {by:g} more")
-    others = {"as min-RTT": first, **{f"copy of {name}": score for name, score in zip(teachers, scores, strict=True)}}
+    others = {"as min-RTT": first, **{copy.name: score for copy, score in zip(found, scores, strict=True)}}
     return finished(args, judge, best, (curve, trials, others))
 
 

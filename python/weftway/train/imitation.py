@@ -3,10 +3,13 @@
 The teacher runs; the task of the network looks on, and tells for each of its questions what it sees and how often the
 teacher then waited for the full fastest path and how often it sent on another. The network learns the odds of waiting:
 its first output, wait, less its second, send, is their logarithm.
+
+A copy that errs comes into states that the teacher never shows. So it runs itself then, the teacher says what it would
+have done, and the network learns from both (DAgger: Ross, Gordon and Bagnell, AISTATS 2011).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from itertools import pairwise
 from typing import Any
 
@@ -39,13 +42,21 @@ class Rows:
     weight: Floats
 
 
-def rows(cells: Sequence[Cell], teacher: str, task: str, inputs: int, seed: int, threads: int) -> Rows:
-    """What a teacher shows on these cells. Questions after which it had no such choice count for nothing."""
+def together(shown: Sequence[Rows]) -> Rows:
+    """All rows. Those of each weigh the same."""
+    return Rows(*(np.concatenate([getattr(rows, part.name) for rows in shown]) for part in fields(Rows)))
+
+
+def rows(
+    cells: Sequence[Cell], teacher: str, task: str, inputs: int, seed: int, threads: int, student: str | None = None
+) -> Rows:
+    """What a teacher shows on these cells, or what it says of the decisions of a student. Questions after which it had
+    no such choice count for nothing."""
     [shown] = specs.parse(teacher)
     rng = np.random.default_rng([seed, 1])
     jobs = [plan.simulated(cell.variant, shown, cell.cc, at) for at, cell in enumerate(cells)]
     found = []
-    for text in _native.demonstrations(jobs, task, threads):
+    for text in _native.demonstrations(jobs, task, threads, student):
         run = np.frombuffer(text, np.float32).reshape(-1, inputs + 2)
         if len(run) > MOST_ROWS:
             run = run[np.sort(rng.choice(len(run), MOST_ROWS, replace=False))]

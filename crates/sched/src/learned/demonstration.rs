@@ -1,8 +1,9 @@
 //! How another scheduler would answer a task's questions: what a network can learn by imitation.
 //!
-//! The teacher decides. The task only looks on: each of its questions begins a row, and until the next one each of the
-//! teacher's decisions that such a task can tell apart counts in it, wait or send. That is a decision on new data while
-//! the fastest path is full and another one open.
+//! The task only looks on: each of its questions begins a row, and until the next one each of the teacher's decisions that
+//! such a task can tell apart counts in it, wait or send. That is a decision on new data while the fastest path is full and
+//! another one open. The teacher itself decides, or the student does and the teacher says what it would have done: then the
+//! rows are of where the student's own mistakes lead (Ross, Gordon and Bagnell, DAgger, AISTATS 2011).
 
 use weftway_path::{Context, Decision, Event, Instant};
 
@@ -14,6 +15,8 @@ use crate::{Needs, Scheduler};
 #[derive(Clone)]
 pub struct Demonstration {
     teacher: Box<dyn Scheduler>,
+    /// Who decides in the teacher's place.
+    student: Option<Box<dyn Scheduler>>,
     task: Box<dyn Task>,
     observation: Vec<f32>,
     /// Row by row: what the task sees, how often the teacher waited, how often it sent.
@@ -23,10 +26,10 @@ pub struct Demonstration {
 }
 
 impl Demonstration {
-    /// Nothing yet.
-    pub fn new(teacher: Box<dyn Scheduler>, task: Box<dyn Task>) -> Self {
+    /// Nothing yet. The `student` decides, if there is one, else the teacher.
+    pub fn new(teacher: Box<dyn Scheduler>, student: Option<Box<dyn Scheduler>>, task: Box<dyn Task>) -> Self {
         let observation = vec![0.0; task.shape().inputs.len()];
-        Self { teacher, task, observation, rows: Vec::new(), is_counted: false }
+        Self { teacher, student, task, observation, rows: Vec::new(), is_counted: false }
     }
 
     /// The rows: of each question what is seen, and how often until the next one the teacher waited and sent.
@@ -58,7 +61,8 @@ fn waits(cx: &Context<'_>, decision: Decision) -> Option<bool> {
 
 impl Scheduler for Demonstration {
     fn needs(&self) -> Needs {
-        self.teacher.needs().union(self.task.needs())
+        let student = self.student.as_ref().map_or(Needs::NONE, |student| student.needs());
+        self.teacher.needs().union(student).union(self.task.needs())
     }
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
@@ -78,21 +82,28 @@ impl Scheduler for Demonstration {
             self.task.answer(cx, &[f32::from(u8::from(waits != Some(true)))]);
         }
         let _ = self.task.select(cx);
-        decision
+        self.student.as_mut().map_or(decision, |student| student.select(cx))
     }
 
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {
         self.is_counted = false;
         self.teacher.observe(cx, event);
+        if let Some(student) = &mut self.student {
+            student.observe(cx, event);
+        }
         self.task.observe(cx, event);
     }
 
     fn wake(&self) -> Option<Instant> {
-        self.teacher.wake().into_iter().chain(self.task.wake()).min()
+        let student = self.student.as_ref().and_then(|student| student.wake());
+        self.teacher.wake().into_iter().chain(student).chain(self.task.wake()).min()
     }
 
     fn decided(&mut self, cx: &Context<'_>, decision: Decision) {
-        self.teacher.decided(cx, decision);
+        match &mut self.student {
+            Some(student) => student.decided(cx, decision),
+            None => self.teacher.decided(cx, decision),
+        }
     }
 }
 
@@ -104,7 +115,7 @@ mod tests {
     use weftway_path::PathId;
 
     fn demonstration(teacher: &str, task: &str) -> Demonstration {
-        Demonstration::new(crate::build(teacher).unwrap(), build_task(task).unwrap().1)
+        Demonstration::new(crate::build(teacher).unwrap(), None, build_task(task).unwrap().1)
     }
 
     /// F is path 0 and full; S is path 1.
@@ -127,6 +138,17 @@ mod tests {
             let rows = shown.into_rows();
             assert_eq!((rows.len(), &rows[6..]), (8, &counts[..]), "{teacher}");
         }
+    }
+
+    #[test]
+    fn a_student_decides_and_the_teacher_says_what_it_would_have_done() {
+        let teacher = crate::build("ecf").unwrap();
+        let student = crate::build("min-rtt").unwrap();
+        let mut shown = Demonstration::new(teacher, Some(student), build_task("wait-or-send").unwrap().1);
+        let mut bench = bench();
+        bench.flow.unsent = packets(1);
+        assert_eq!(shown.select(&bench.context()), Decision::Send(PathId::new(1)));
+        assert_eq!(shown.into_rows()[6..], [1.0, 0.0]);
     }
 
     #[test]
