@@ -10,6 +10,9 @@
 //! With a nightly compiler and cargo-fuzz, `fuzz` in the root of the repository looks for new branches as well:
 //! `cargo +nightly fuzz run parsers`. Its first byte says which parser reads the rest.
 
+#[cfg(target_os = "linux")]
+mod packets;
+
 use std::path::Path;
 
 use weftway_mux::frame::Frame;
@@ -36,6 +39,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "link", run: link, accepted: links },
     Target { name: "handshake", run: weftway_relay::fuzzing::handshake, accepted: handshakes },
     Target { name: "datagrams", run: weftway_relay::fuzzing::datagrams, accepted: datagrams },
+    #[cfg(target_os = "linux")]
+    Target { name: "packets", run: packets::run, accepted: packets::accepted },
     Target { name: "classes", run: classes, accepted: class_files },
     Target { name: "networks", run: networks, accepted: network_lists },
     Target { name: "trace", run: trace, accepted: traces },
