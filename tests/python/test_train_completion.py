@@ -48,7 +48,7 @@ def tiny(tmp_path: Path) -> completion.Args:
     file = tmp_path / "toy.toml"
     file.write_text(TOY)
     return completion.Args(
-        scheduler="dqn", on=str(file), pool=4, trials=2, steps=2, candidates=4, scenarios=3, teachers="ecf"
+        scheduler="dqn", on=str(file), pool=4, trials=2, steps=2, rounds=1, candidates=4, scenarios=3, teachers="ecf"
     )
 
 

@@ -43,7 +43,7 @@ from weftway.train import imitation, limits
 from weftway.train.curve import Curve
 from weftway.train.export import Policy, write_policy
 from weftway.train.imitation import Rows, Weights
-from weftway.train.limits import Count, Names, OneOf, Positive, Seed, SettingError, Weight
+from weftway.train.limits import Count, CountOrNone, Names, OneOf, Positive, Seed, SettingError, Weight
 from weftway.train.session import UNRELATED, Progress, Trained, quiet
 
 BIAS = 0.2
@@ -107,14 +107,14 @@ class Args:
     """Distributions to train on, their training parts, besides the scheduler's own setting."""
     pool: Count = 120
     """Scenarios of each; of the scheduler's own setting half as many."""
-    trials: Count = 80
+    trials: Count = 40
     """Validation scenarios of each, drawn from another seed; of the scheduler's own setting half as many."""
     left_out: str = "bbr2"
     """The controller that is never trained on."""
     teachers: Names = "bccps,earliest-delivery"
     """Rules that are imitated, each in a network of its own."""
-    rounds: Count = 3
-    """How often a copy runs, is told what its teacher would have done, and learns anew."""
+    rounds: CountOrNone = 0
+    """How often a copy runs, is told what its teacher would have done, and learns anew; the shipped policies: never."""
     candidates: Count = 16
     """Networks in a generation."""
     scenarios: Count = 80
@@ -123,7 +123,7 @@ class Args:
     """Principal components of the hidden units' values that the search moves in."""
     sigma: Positive = 1.0
     """First standard deviation of candidates, all directions together, in units of the copy's own preference."""
-    caution: Weight = 2.0
+    caution: Weight = 1.0
     """How much more a loss against min-RTT counts than a gain."""
     threads: Count = 1
     """Threads that run the simulations; the policy does not depend on it."""
