@@ -2,21 +2,18 @@
 //! With numbers, only those candidates run. Ratios are of the medians; CPU time is that of the whole process, sender and
 //! receiver.
 
-use std::error::Error;
-use std::net::{SocketAddr, UdpSocket};
 use std::sync::Arc;
 use std::time::Instant;
 
-use noq::rustls::RootCertStore;
-use noq::rustls::pki_types::PrivatePkcs8KeyDer;
-use noq::{
-    ClientConfig, Endpoint, EndpointConfig, FourTuple, PathStatus, Runtime, ServerConfig, TokioRuntime, TransportConfig,
-};
+use noq::{Runtime, TokioRuntime};
 use weftway_noq::Batching;
 use weftway_quic::controller::Controllers;
-use weftway_quic::gate::{self, Gate};
+use weftway_quic::gate::Gate;
 
-type Failure = Box<dyn Error + Send + Sync>;
+use pair::Failure;
+
+#[path = "../tests/pair/mod.rs"]
+mod pair;
 
 /// What sends: noq with its own CUBIC, noq with this project's, and gates; on noq's sockets, or on those that send in batches.
 const CANDIDATES: [(Sender, bool); 8] = [
@@ -55,18 +52,7 @@ fn cpu() -> f64 {
 
 /// Mbit/s, CPU seconds per GB, and what the gate counted.
 async fn transfer((sender, in_batches): (Sender, bool), bytes: usize) -> Result<(f64, f64, String), Failure> {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".into()])?;
-    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
-    let mut roots = RootCertStore::empty();
-    roots.add(made.cert.der().clone())?;
-    let mut transport = TransportConfig::default();
-    transport.max_concurrent_multipath_paths(2);
-
-    let mut server_config = ServerConfig::with_single_cert(vec![made.cert.der().clone()], key.into())?;
-    server_config.transport_config(Arc::new(transport.clone()));
-    let server = Endpoint::server(server_config, "0.0.0.0:0".parse()?)?;
-    let address = SocketAddr::new([127, 0, 0, 1].into(), server.local_addr()?.port());
-
+    let mut transport = pair::transport();
     let mut gate = None;
     match sender {
         Sender::Noq => {}
@@ -78,23 +64,16 @@ async fn transfer((sender, in_batches): (Sender, bool), bytes: usize) -> Result<
             transport.congestion_controller_factory(Arc::new(gate.clone()));
         }
     }
-    let mut client_config = ClientConfig::with_root_certificates(Arc::new(roots))?;
-    client_config.transport_config(Arc::new(transport));
     let mut runtime: Arc<dyn Runtime> = Arc::new(TokioRuntime);
     if in_batches {
         runtime = Arc::new(Batching::new(runtime));
     }
-    let client = Endpoint::new(EndpointConfig::default(), None, UdpSocket::bind("0.0.0.0:0")?, runtime)?;
-    let connecting = client.connect_with(client_config, address, "localhost")?;
-    let accepting = async { Ok::<_, Failure>(server.accept().await.ok_or("no client")?.await?) };
-    let (connection, accepted) = tokio::join!(connecting, accepting);
-    let (connection, accepted) = (connection?, accepted?);
-    let second = FourTuple::new(address, Some([127, 0, 0, 2].into()));
-    let open = |to| connection.open_path(to, PathStatus::Available);
-    let _second = gate::open_paths([second], open, tokio::time::sleep).await?;
+    // The server's sockets are noq's own, whatever sends.
+    let pair = pair::connect(transport, [runtime, Arc::new(TokioRuntime)]).await?;
 
     let (begin, before) = (Instant::now(), cpu());
-    let mut sender = connection.open_uni().await?;
+    let mut sender = pair.client.open_uni().await?;
+    let accepted = pair.server.clone();
     let receiver = tokio::spawn(async move {
         let mut stream = accepted.accept_uni().await?;
         let mut read = 0;

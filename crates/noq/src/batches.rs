@@ -18,11 +18,7 @@ impl Batches {
     /// Adds `transmit`; a call takes so many `segments`. False if there is no room before the batches have left.
     pub(crate) fn push(&mut self, transmit: &Transmit<'_>, segments: usize) -> bool {
         if let Some(batch) = self.batches.iter_mut().find(|batch| batch.leads(transmit)) {
-            // A datagram that is alone and longer than what follows may probe how long packets may be: what leaves in the same
-            // call would be lost with it.
-            let first = batch.transmit();
-            let is_probe = first.segment_size.is_none() && transmit.contents.len() < first.contents.len();
-            let takes = !is_probe && batch.takes(transmit, segments);
+            let takes = batch.takes(transmit, segments);
             if takes {
                 batch.push(transmit.contents);
             }

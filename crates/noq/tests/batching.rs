@@ -1,7 +1,6 @@
 //! What a sender gathers, on a runtime that does nothing by itself; and a whole transfer.
 #![cfg(unix)]
 
-use std::error::Error;
 use std::future::Future;
 use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, UdpSocket};
@@ -12,13 +11,14 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
-use noq::rustls::RootCertStore;
-use noq::rustls::pki_types::PrivatePkcs8KeyDer;
 use noq::udp::{EcnCodepoint, RecvMeta, Transmit};
-use noq::{AsyncTimer, AsyncUdpSocket, Runtime, UdpSender};
-use noq::{ClientConfig, Endpoint, EndpointConfig, FourTuple, PathStatus, ServerConfig, TokioRuntime, TransportConfig};
+use noq::{AsyncTimer, AsyncUdpSocket, Runtime, TokioRuntime, UdpSender};
 use weftway_noq::Batching;
-use weftway_quic::gate::{self, Gate};
+use weftway_quic::gate::Gate;
+
+use pair::Failure;
+
+mod pair;
 
 /// One call to the kernel: port, size of its datagrams, bytes.
 type Call = (u16, Option<usize>, Vec<u8>);
@@ -223,44 +223,21 @@ fn a_socket_that_fails_tells_the_connection() {
 
 /// 4 MB over two addresses of the loopback device, path by turns once the second one has answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_transfer_that_alternates_arrives_as_it_was_sent() -> Result<(), Box<dyn Error>> {
-    let made = rcgen::generate_simple_self_signed(vec!["localhost".into()])?;
-    let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
-    let mut roots = RootCertStore::empty();
-    roots.add(made.cert.der().clone())?;
-    let mut transport = TransportConfig::default();
-    transport.max_concurrent_multipath_paths(2);
-    let mut server_config = ServerConfig::with_single_cert(vec![made.cert.der().clone()], key.into())?;
-    server_config.transport_config(Arc::new(transport.clone()));
-    let runtime: Arc<dyn Runtime> = Arc::new(Batching::new(Arc::new(TokioRuntime)));
-    let endpoint = |config| {
-        let socket = UdpSocket::bind("0.0.0.0:0")?;
-        Endpoint::new(EndpointConfig::default(), config, socket, Arc::clone(&runtime))
-    };
-    let server = endpoint(Some(server_config))?;
-    let address = SocketAddr::new([127, 0, 0, 1].into(), server.local_addr()?.port());
-
+async fn a_transfer_that_alternates_arrives_as_it_was_sent() -> Result<(), Failure> {
     let gate = Gate::new("round-robin")?;
+    let mut transport = pair::transport();
     transport.congestion_controller_factory(Arc::new(gate.clone()));
-    let mut client_config = ClientConfig::with_root_certificates(Arc::new(roots))?;
-    client_config.transport_config(Arc::new(transport));
-    let client = endpoint(None)?;
-    let connecting = client.connect_with(client_config, address, "localhost")?;
-    let accepting = async { Ok::<_, Box<dyn Error>>(server.accept().await.ok_or("no client")?.await?) };
-    let (connection, accepted) = tokio::join!(connecting, accepting);
-    let (connection, accepted) = (connection?, accepted?);
-    let second = FourTuple::new(address, Some([127, 0, 0, 2].into()));
-    let open = |to| connection.open_path(to, PathStatus::Available);
-    let _second = gate::open_paths([second], open, tokio::time::sleep).await?;
+    let runtime: Arc<dyn Runtime> = Arc::new(Batching::new(Arc::new(TokioRuntime)));
+    let pair = pair::connect(transport, [Arc::clone(&runtime), runtime]).await?;
 
     let data: Vec<u8> = (0..4_000_000_u32).map(|at| (at % 251) as u8).collect();
-    let mut sender = connection.open_uni().await?;
+    let mut sender = pair.client.open_uni().await?;
     let sending = async {
         sender.write_all(&data).await?;
         sender.finish()?;
-        Ok::<_, Box<dyn Error>>(())
+        Ok::<_, Failure>(())
     };
-    let receiving = async { Ok::<_, Box<dyn Error>>(accepted.accept_uni().await?.read_to_end(data.len()).await?) };
+    let receiving = async { Ok::<_, Failure>(pair.server.accept_uni().await?.read_to_end(data.len()).await?) };
     let (sent, received) = tokio::join!(sending, receiving);
     sent?;
     assert!(received? == data);

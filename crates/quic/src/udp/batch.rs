@@ -35,11 +35,13 @@ impl Batch {
     /// Whether `transmit` may follow in the same call, which takes at most so many `segments`.
     pub fn takes(&self, transmit: &Transmit<'_>, segments: usize) -> bool {
         let (size, all) = (size(transmit), self.bytes.len() + transmit.contents.len());
-        // Only the last datagram is smaller than the others.
+        // Only the last datagram is smaller than the others. One that is alone and larger than what follows may probe how long
+        // packets may be: what left in the same call would be lost with it.
         let is_ragged = !self.bytes.len().is_multiple_of(self.size);
+        let may_be_probe = self.bytes.len() == self.size && transmit.contents.len() < self.size;
         let fits = size == self.size || size < self.size && size >= transmit.contents.len();
         let has_room = all <= MOST && all.div_ceil(self.size) <= segments;
-        self.leads(transmit) && self.ecn == transmit.ecn && fits && !is_ragged && has_room
+        self.leads(transmit) && self.ecn == transmit.ecn && fits && !is_ragged && !may_be_probe && has_room
     }
 
     /// Adds what it [takes](Batch::takes).
@@ -95,10 +97,15 @@ mod tests {
         assert!(!takes(&batch, &transmit(1, &data[..301], Some(100))), "five datagrams, a call takes four");
         assert!(!takes(&batch, &transmit(1, &data[..160], Some(80))), "two that are smaller");
         assert!(takes(&batch, &transmit(1, &data[..150], Some(100))), "the last of two is smaller");
+        assert!(
+            !takes(&batch, &transmit(1, &data[..80], None)),
+            "one that is larger, and alone, may be a probe that is lost"
+        );
+        batch.push(&data[..100]);
         assert!(takes(&batch, &transmit(1, &data[..80], None)), "one that is smaller is the last");
         batch.push(&data[..80]);
         let all = batch.transmit();
-        assert_eq!((all.contents.len(), all.segment_size), (180, Some(100)));
+        assert_eq!((all.contents.len(), all.segment_size), (280, Some(100)));
         assert!(!takes(&batch, &transmit(1, &data[..80], None)), "nothing follows the last");
     }
 

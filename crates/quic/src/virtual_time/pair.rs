@@ -1,8 +1,9 @@
 //! Two ends that both send, over the links of a scenario: a [`Duplex`] each, and whatever their applications do.
 //!
 //! The scenario gives paths, transport and time limit; its workload does not count. Its paths are there all the time, though
-//! their links may be down. The addresses of the end that connects may change ([`Pair::come_from`], [`Pair::lead`]). The caller is both applications: it takes a step ([`Pair::step`]), looks at the streams of
-//! each end ([`Pair::mux`]), and has them sent ([`Pair::turn`]).
+//! their links may be down. The addresses of the end that connects may change ([`Pair::come_from`], [`Pair::lead`]). The
+//! caller is both applications: it takes a step ([`Pair::step`]), looks at the streams of each end ([`Pair::mux`]), and has
+//! them sent ([`Pair::turn`]).
 
 use std::net::SocketAddr;
 
