@@ -343,7 +343,7 @@ impl Path {
     /// Assigned or sent, and not acknowledged: the sequence space that the path occupies.
     #[inline]
     pub fn unacked(&self) -> Bytes {
-        self.bytes_in_flight + self.queued
+        self.bytes_in_flight.plus(self.queued)
     }
 
     /// What its send queue holds, in payload: [`Path::unacked`], and what TCP retains.

@@ -33,6 +33,7 @@ mod place;
 mod rates;
 mod terms;
 
+use copies::Copy;
 use correction::{ArrivalEstimator, Corrections};
 use estimate::{Estimate, Forecast, Load};
 use terms::{EARLIEST_ARRIVAL, PARAMS, Terms};
@@ -88,6 +89,8 @@ pub(crate) struct EarliestDelivery {
     serving: PathSet,
     /// The open one of them that delivers first.
     first: Option<PathId>,
+    /// Until when the first of all of them delivers.
+    soonest: Span,
     /// The first byte of the message that was sent last.
     message: Offset,
     /// The path of the packet before, where there is no view of the data.
@@ -122,30 +125,33 @@ impl EarliestDelivery {
     }
 
     /// Predicts for each path what a packet given to it now has to expect, and which open one delivers first.
+    #[inline(always)]
     fn look(&mut self, cx: &Context<'_>) {
+        let Self { terms, estimates, corrections, flights, .. } = self;
         let live = choose::live_tier(cx);
-        (self.serving, self.first) = (PathSet::EMPTY, None);
-        let mut least = Span::MAX;
+        let (mut serving, mut first, mut least, mut soonest) = (PathSet::EMPTY, None, Span::MAX, Span::MAX);
         for path in cx.paths {
             let plenty = || cx.packet.is_some() && cx.flow.is_none_or(|flow| flow.unsent > path.cwnd);
             let unused = path.unacked() == Bytes::ZERO && path.is_open() && plenty();
-            let estimate = self.estimates.at(path.id);
+            let estimate = estimates.at(path.id);
             estimate.asked(cx.now, path, unused);
-            let oldest = self.flights.oldest(path.id);
-            let mut expected = estimate.forecast(cx.now, path, oldest, &self.terms).expected;
-            if let Some(corrections) = &mut self.corrections {
-                let flight = (oldest, self.flights.late(path.id));
+            let oldest = flights.oldest(path.id);
+            let mut expected = estimate.forecast(cx.now, path, oldest, terms).expected;
+            if let Some(corrections) = corrections {
+                let flight = (oldest, flights.late(path.id));
                 if corrections.correct(cx.now, path, estimate, flight) {
-                    expected = estimate.forecast(cx.now, path, oldest, &self.terms).expected;
+                    expected = estimate.forecast(cx.now, path, oldest, terms).expected;
                 }
             }
             if live.is_some() && choose::tier(path) == live {
-                self.serving = self.serving.with(path.id);
-                if path.is_open() && (self.first.is_none() || expected < least) {
-                    (self.first, least) = (Some(path.id), expected);
+                serving = serving.with(path.id);
+                soonest = soonest.min(expected);
+                if path.is_open() && (first.is_none() || expected < least) {
+                    (first, least) = (Some(path.id), expected);
                 }
             }
         }
+        (self.serving, self.first, self.soonest) = (serving, first, soonest);
     }
 
     /// A path with what was predicted for it.
@@ -176,27 +182,34 @@ impl EarliestDelivery {
     }
 
     fn decide(&mut self, cx: &Context<'_>, flow: &Flow) -> Decision {
-        let urgent = match cx.packet {
-            Some(packet) if !packet.reinjection => {
+        match cx.packet {
+            Some(packet) if packet.reinjection => {
+                if let Some(decision) = self.again(cx, flow) {
+                    return decision;
+                }
+            }
+            Some(_) => {
                 self.message = flow.message_start;
-                self.urgent(cx, flow)
+                if let Some(first) = self.first_open(cx) {
+                    if let Some(copy) = self.urgent(cx, flow, first) {
+                        return self.repeat(&copy);
+                    }
+                    if let Some(decision) = self.fresh(cx, flow, first, false) {
+                        return decision;
+                    }
+                }
             }
-            _ => None,
-        };
-        let new = || match cx.packet {
-            Some(packet) if packet.reinjection => self.again(cx, flow),
-            Some(_) => self.fresh(cx, flow, false),
-            None => None,
-        };
-        let copied = urgent.map(Err).or_else(|| new().map(Ok)).or_else(|| self.copy(cx, flow).map(Err));
-        match copied {
-            Some(Ok(decision)) => decision,
-            Some(Err(copy)) => {
-                self.asked = Some(copy.serial);
-                Decision::Repeat(copy.path, copy.offset)
-            }
+            None => {}
+        }
+        match self.copy(cx, flow) {
+            Some(copy) => self.repeat(&copy),
             None => choose::wait(cx),
         }
+    }
+
+    fn repeat(&mut self, copy: &Copy) -> Decision {
+        self.asked = Some(copy.serial);
+        Decision::Repeat(copy.path, copy.offset)
     }
 }
 
@@ -233,7 +246,7 @@ impl Scheduler for EarliestDelivery {
         match *event {
             Event::Sent(sent, kind) => {
                 if let (SendKind::Ahead | SendKind::Fresh, Some(flow)) = (kind, cx.flow) {
-                    self.ahead.add(flow, sent.offset, sent.offset + sent.bytes);
+                    self.ahead.add(flow, sent.offset, sent.offset.plus(sent.bytes));
                 }
                 self.load.note(cx.now, sent.bytes, kind == SendKind::Duplicate);
                 if let Some(corrections) = &mut self.corrections {

@@ -84,29 +84,28 @@ impl InFlight {
         self.paths.get(path).map_or(0, |flight| flight.late)
     }
 
-    /// When the newest packet on `path` should arrive, if its acknowledgement is still to come.
-    pub(crate) fn last_arrival(&self, path: PathId) -> Option<Instant> {
-        let newest = self.paths.get(path)?.unheard.back()?;
-        (newest.serial >= self.packets.first()).then_some(newest.eta)
-    }
-
-    /// The bytes on `path` that should have arrived a time of `back` before `at`, of those whose acknowledgement is still to
-    /// come; none if that of the newest should have come before `since`.
-    pub(crate) fn acked_by(&self, path: PathId, since: Instant, at: Instant, back: Span) -> Bytes {
-        let Some(flight) = self.paths.get(path) else { return Bytes::ZERO };
-        let first = self.packets.first();
-        let is_back = |packet: &Listed| packet.serial < first || packet.eta + back <= at;
-        let end = flight.count(is_back);
-        let last = end.checked_sub(1).map(|last| flight.unheard[last]);
-        let last = last.filter(|packet| packet.serial >= first && packet.eta + back >= since);
-        last.map_or(Bytes::ZERO, |packet| packet.given.saturating_sub(flight.settled))
+    /// When the newest packet on `path` should arrive, if its acknowledgement is still to come. And the bytes that should have
+    /// arrived a time of `back` before `at`, of those whose acknowledgement is still to come; none if that of the newest of these
+    /// should have come before `since`.
+    #[inline]
+    pub(crate) fn arriving(&self, path: PathId, since: Instant, at: Instant, back: Span) -> Option<(Instant, Bytes)> {
+        let (flight, first) = (self.paths.get(path)?, self.packets.first());
+        let newest = flight.unheard.back().filter(|newest| newest.serial >= first)?;
+        let end = flight.count(|packet| packet.serial < first || packet.eta + back <= at);
+        let is_counted = |last: &&Listed| last.serial >= first && last.eta + back >= since;
+        let last = flight.unheard.get(end.wrapping_sub(1)).filter(is_counted);
+        Some((newest.eta, last.map_or(Bytes::ZERO, |last| last.given.saturating_sub(flight.settled))))
     }
 
     /// The next time after `now` at which a sign of life is overdue.
     #[inline]
     pub(crate) fn next_due(&self, now: Instant) -> Option<Instant> {
-        let earlier = |next: Instant, &due: &Instant| if due > now { next.min(due) } else { next };
-        let next = self.dues.iter().fold(Instant::NEVER, earlier);
+        let mut next = Instant::NEVER;
+        for &due in self.dues.iter() {
+            if due > now && due < next {
+                next = due;
+            }
+        }
         (!next.is_never()).then_some(next)
     }
 
@@ -160,14 +159,13 @@ impl InFlight {
     }
 
     /// A packet left.
+    #[inline]
     pub(crate) fn sent(&mut self, now: Instant, sent: &Receipt, kind: SendKind, prediction: Prediction, una: Offset) {
-        let flight = self.paths.at(sent.path);
-        flight.given += sent.bytes;
         let mut packet = InFlightPacket {
             path: sent.path,
-            given: flight.given,
+            given: Bytes::ZERO,
             offset: sent.offset,
-            end: sent.offset + sent.bytes,
+            end: sent.offset.plus(sent.bytes),
             carried: PathSet::of(sent.path),
             sent: now,
             eta: prediction.eta,
@@ -180,12 +178,13 @@ impl InFlight {
         if matches!(kind, SendKind::Duplicate | SendKind::Reinjection) {
             self.carried_again(&mut packet, sent, kind, una);
         }
+        let flight = self.paths.at(sent.path);
+        flight.given = flight.given.plus(sent.bytes);
+        packet.given = flight.given;
         if !self.packets.push(sent.serial, packet) {
             return;
         }
-        let flight = self.paths.at(sent.path);
-        let listed = Listed { serial: sent.serial, eta: packet.eta, given: packet.given };
-        flight.push(listed, !packet.closed);
+        flight.push(Listed { serial: sent.serial, eta: packet.eta, given: packet.given }, !packet.closed);
         if flight.unheard.len() <= 2 {
             self.note_oldest(sent.path);
         }
@@ -212,17 +211,19 @@ impl InFlight {
     }
 
     /// The packet was acknowledged on its path: when it had left, and when it was to arrive.
+    #[inline]
     pub(crate) fn acked(&mut self, now: Instant, acked: &Receipt, una: Offset) -> Option<(Instant, Instant)> {
-        let flight = self.paths.at(acked.path);
+        let Self { packets, paths, .. } = self;
+        let flight = paths.at(acked.path);
         flight.heard = now;
         let mut left = None;
-        if let Some(packet) = self.packets.get_mut(acked.serial) {
+        if let Some(packet) = packets.get_mut(acked.serial) {
             (packet.settled, packet.closed) = (true, true);
             left = Some((packet.sent, packet.eta));
             flight.late += u64::from(now > packet.due);
             flight.settled = flight.settled.max(packet.given);
             if let Some(same_data) = packet.same_data
-                && let Some(same_data) = self.packets.get_mut(same_data)
+                && let Some(same_data) = packets.get_mut(same_data)
             {
                 same_data.closed = true;
             }
@@ -278,7 +279,7 @@ impl InFlight {
     }
 
     /// Forgets what is over at the ends of the lists.
-    #[inline]
+    #[inline(always)]
     fn tidy(&mut self, path: PathId, una: Offset) {
         let Self { packets, paths, repeats_anywhere, .. } = self;
         let PathFlight { single, arrived, .. } = paths.at(path);
@@ -315,7 +316,7 @@ impl InFlight {
 
     /// Notes which packet of `path` is the oldest that nothing has been heard of since it left. To be called wherever
     /// that changes.
-    #[inline]
+    #[inline(always)]
     fn note_oldest(&mut self, path: PathId) {
         let flight = self.paths.at(path);
         let packet = flight.unheard.front().and_then(|first| self.packets.get(first.serial));

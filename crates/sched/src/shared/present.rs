@@ -117,7 +117,8 @@ impl<const MS: u64> Present<MS> {
     /// The rate now, if the path was ever busy, and for how long the bottleneck has worked on the oldest packet.
     #[inline]
     pub(crate) fn rate(&self, now: Instant, queue: &Queue<'_>) -> Option<(BitRate, Span)> {
-        let (train, (seen, rate)) = (self.train?, self.seen?);
+        let (Some(train), Some((seen, rate))) = (&self.train, &self.seen) else { return None };
+        let rate = *rate;
         let Some(oldest) = queue.oldest else { return Some((rate, Span::ZERO)) };
         let waiting = now.since(train.at.max(oldest.sent + queue.min_rtt));
         let share = rate.transmission_time(oldest.bytes);

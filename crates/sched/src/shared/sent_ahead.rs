@@ -57,47 +57,60 @@ impl SentAhead {
         }
     }
 
+    /// The unsent data, `flow` being as it is.
+    #[inline(always)]
+    pub(crate) fn unsent<'a>(&'a self, flow: &'a Flow) -> Unsent<'a> {
+        let mut first = 0;
+        while self.0.get(first).is_some_and(|run| run.start < flow.next) {
+            first += 1;
+        }
+        let before = self.0.get(first).map_or(Bytes::ZERO, |run| run.before);
+        Unsent { runs: &self.0, first, before, flow }
+    }
+}
+
+/// The unsent data of a flow.
+#[derive(Clone, Copy)]
+pub(crate) struct Unsent<'a> {
+    runs: &'a VecDeque<Run>,
+    /// The first run that is not passed yet, and the bytes of those before it.
+    first: usize,
+    before: Bytes,
+    flow: &'a Flow,
+}
+
+impl Unsent<'_> {
     /// How many bytes between the first unsent one and the right edge are not sent.
-    pub(crate) fn credit(&self, flow: &Flow) -> Bytes {
+    #[inline(always)]
+    pub(crate) fn credit(&self) -> Bytes {
+        let &Self { runs, first, before, flow } = self;
         // Mostly all of them are below the edge.
-        let all = self.0.back().is_none_or(|run| run.start < flow.edge);
-        let end = if all { self.0.len() } else { self.0.partition_point(|run| run.start < flow.edge) };
-        flow.credit().saturating_sub(self.sum(self.start(flow), end))
+        let all = runs.back().is_none_or(|run| run.start < flow.edge);
+        let end = if all { runs.len() } else { runs.partition_point(|run| run.start < flow.edge) };
+        let sent = if end > first { runs[end - 1].up_to().saturating_sub(before) } else { Bytes::ZERO };
+        flow.credit().saturating_sub(sent)
     }
 
     /// Where the unsent byte lies that has `skipped` unsent ones before it.
-    pub(crate) fn past(&self, flow: &Flow, skipped: Bytes) -> Offset {
-        let start = self.start(flow);
-        let Some(first) = self.0.get(start) else { return flow.next + skipped };
-        let is_passed =
-            |run: &Run| run.start.since(flow.next).saturating_sub(run.before.saturating_sub(first.before)) <= skipped;
-        let mut end = self.0.len();
+    #[inline(always)]
+    pub(crate) fn past(&self, skipped: Bytes) -> Offset {
+        let &Self { runs, first, before, flow } = self;
+        let at = flow.next.plus(skipped);
         // Mostly the byte lies after most of them.
-        while end > start && !is_passed(&self.0[end - 1]) {
-            end -= 1;
+        for number in (first..runs.len()).rev() {
+            let run = &runs[number];
+            if run.start <= at.plus(run.before.saturating_sub(before)) {
+                return at.plus(run.up_to().saturating_sub(before));
+            }
         }
-        flow.next + skipped + self.sum(start, end)
-    }
-
-    /// The first run that is not passed yet.
-    #[inline]
-    fn start(&self, flow: &Flow) -> usize {
-        self.0.iter().take_while(|run| run.start < flow.next).count()
-    }
-
-    /// The bytes of the runs from `start` to before `end`.
-    fn sum(&self, start: usize, end: usize) -> Bytes {
-        match end.checked_sub(1).filter(|last| *last >= start) {
-            Some(last) => self.0[last].up_to().saturating_sub(self.0[start].before),
-            None => Bytes::ZERO,
-        }
+        at
     }
 }
 
 impl Run {
     /// The bytes of all runs up to its end.
     fn up_to(&self) -> Bytes {
-        self.before + self.end.since(self.start)
+        self.before.plus(self.end.since(self.start))
     }
 }
 
@@ -117,12 +130,12 @@ mod tests {
         let runs: Vec<_> = ahead.0.iter().map(|run| (run.start.get(), run.end.get(), run.before.get())).collect();
         assert_eq!(runs, [(110, 115, 0), (120, 130, 5), (140, 150, 15)]);
         // Unsent are 100 to 110, 115 to 120, 130 to 140, and from 150 on.
-        let past = |ahead: &SentAhead, flow: &Flow, n| ahead.past(flow, Bytes::new(n)).get();
+        let past = |ahead: &SentAhead, flow: &Flow, n| ahead.unsent(flow).past(Bytes::new(n)).get();
         assert_eq!(
             [0, 9, 10, 14, 15, 24, 25, 30].map(|n| past(&ahead, &flow, n)),
             [100, 109, 115, 119, 130, 139, 150, 155]
         );
-        assert_eq!(ahead.credit(&flow), Bytes::new(125));
+        assert_eq!(ahead.unsent(&flow).credit(), Bytes::new(125));
         // 130 to 140 joins its neighbours.
         ahead.add(&flow, at(130), at(140));
         assert_eq!(ahead.0.len(), 2);
@@ -130,7 +143,7 @@ mod tests {
         // Once all before 115 is sent, the first run is passed.
         flow.next = at(115);
         assert_eq!([0, 4, 5].map(|n| past(&ahead, &flow, n)), [115, 119, 150]);
-        assert_eq!(ahead.credit(&flow), Bytes::new(105));
+        assert_eq!(ahead.unsent(&flow).credit(), Bytes::new(105));
         ahead.add(&flow, at(160), at(170));
         assert_eq!((ahead.0.len(), past(&ahead, &flow, 15)), (2, 170));
     }
@@ -157,9 +170,9 @@ mod tests {
             let flow = Flow { next: Offset::new(next as u64), edge: Offset::new(edge as u64), ..Flow::default() };
             ahead.add(&flow, Offset::new(start as u64), Offset::new(end as u64));
             let unsent: Vec<_> = (0..sent.len()).filter(|at| !sent[*at]).collect();
-            assert_eq!(ahead.credit(&flow).get() as usize, unsent.iter().filter(|at| **at < edge).count());
+            assert_eq!(ahead.unsent(&flow).credit().get() as usize, unsent.iter().filter(|at| **at < edge).count());
             for skipped in [0, 1, draw(50), draw(400)] {
-                let past = ahead.past(&flow, Bytes::new(skipped));
+                let past = ahead.unsent(&flow).past(Bytes::new(skipped));
                 assert_eq!(past.get() as usize, unsent[skipped as usize]);
             }
         }

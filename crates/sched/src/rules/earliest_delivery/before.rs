@@ -11,7 +11,14 @@ const LATE: u64 = 8;
 
 impl EarliestDelivery {
     /// What the blocked paths that are faster than `s` deliver until a packet on it arrives.
+    #[inline(always)]
     pub(super) fn before(&self, cx: &Context<'_>, s: &Forecast) -> Bytes {
+        if s.expected > self.soonest { self.before_slower(cx, s) } else { Bytes::ZERO }
+    }
+
+    /// The same where there are any.
+    #[inline(never)]
+    fn before_slower(&self, cx: &Context<'_>, s: &Forecast) -> Bytes {
         let faster = self.standing(cx).filter(|(_, f)| f.expected < s.expected);
         faster.fold(Bytes::ZERO, |sum, (path, f)| {
             let time = s.expected.saturating_sub(f.expected);
@@ -27,10 +34,10 @@ impl EarliestDelivery {
     /// twice that in slow start, less what is in flight beyond the window; and what follows them.
     fn clocked(&self, now: Instant, path: &Path, f: &Forecast, time: Span) -> Bytes {
         let back = path.min_rtt / 2;
-        let Some(last) = self.flights.last_arrival(path.id) else { return f.delivers(path, time) };
         let late = if self.terms.late { f.rtt / LATE } else { Span::MAX };
-        let since = Instant::ZERO + now.since(Instant::ZERO).saturating_sub(late);
-        let freed = self.flights.acked_by(path.id, since, now + time, back);
+        let Some((last, freed)) = self.flights.arriving(path.id, now - late, now + time, back) else {
+            return f.delivers(path, time);
+        };
         let freed = if grows(path) { freed + freed } else { freed };
         let after = time.saturating_sub((last + back).since(now));
         (freed + f.delivers(path, after)).saturating_sub(path.unacked().saturating_sub(path.cwnd))

@@ -27,14 +27,15 @@ impl Capacity {
         self.resumed = if is_empty { None } else { self.resumed.or(Some(now)) };
         let rate = path.delivery_rate;
         let counts = !spans_idle && is_queueing(path.latest_rtt, path.min_rtt, path.mss, rate);
-        if counts && self.known(now, path.srtt).is_none_or(|known| rate >= known) {
+        if counts && self.known(now, path.srtt).is_none_or(|(known, _)| rate >= known) {
             (self.rate, self.at) = (rate, now);
         }
     }
 
-    /// The rate, if the path has been busy lately.
-    pub(super) fn known(&self, now: Instant, srtt: Span) -> Option<BitRate> {
-        (self.rate > BitRate::ZERO && now.since(self.at) <= srtt * CAPACITY_SPAN).then_some(self.rate)
+    /// The rate, if the path has been busy lately, and until when that counts.
+    pub(super) fn known(&self, now: Instant, srtt: Span) -> Option<(BitRate, Instant)> {
+        let until = self.at + srtt * CAPACITY_SPAN + Span::from_nanos(1);
+        (self.rate > BitRate::ZERO && now < until).then_some((self.rate, until))
     }
 }
 

@@ -23,9 +23,12 @@ pub(super) struct Copy {
 }
 
 impl EarliestDelivery {
-    /// A copy of what keeps the message at hand from being delivered.
-    pub(super) fn urgent(&self, cx: &Context<'_>, flow: &Flow) -> Option<Copy> {
-        let (path, s) = self.first_open(cx).filter(|_| self.terms.urgent)?;
+    /// A copy of what keeps the message at hand from being delivered, on the open path that delivers first.
+    #[inline(always)]
+    pub(super) fn urgent(&self, cx: &Context<'_>, flow: &Flow, (path, s): Predicted<'_, '_>) -> Option<Copy> {
+        if !self.terms.urgent {
+            return None;
+        }
         let rest = s.rate().transmission_time(flow.message_end.min(flow.end).since(flow.next));
         for (other, q) in self.all(cx).filter(|(other, _)| other.id != path.id) {
             if !self.is_silent(q) {

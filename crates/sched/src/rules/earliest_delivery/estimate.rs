@@ -54,6 +54,8 @@ struct Peak {
     capacity: Capacity,
     /// The samples in `srtt` when the last acknowledgement came.
     samples: u64,
+    /// When it came, and what the path then held and brought.
+    noted: (Instant, Bytes, BitRate),
 }
 
 /// What is predicted for a path.
@@ -82,26 +84,25 @@ pub(super) struct Estimate {
     factor: Option<u64>,
     /// The last forecast, its rates among it.
     forecast: Forecast,
-    /// What it followed from beside what is known.
+    /// What it followed from beside what is known, and beside the rates.
     seen: Seen,
     /// The same of the rates.
     allowed: Allowed,
-    capacity: Option<BitRate>,
-    /// Whether nothing has been learned since the forecast; and the rates.
+    /// The smoothed round-trip time with the rates, less what has drained since it was measured; and with half of what it exceeds
+    /// the least one by.
+    srtt: Span,
+    noisy: Span,
+    /// Whether nothing has been learned since the forecast.
     is_current: bool,
-    has_rates: bool,
+    /// Until when the rates hold, if nothing is learned before: then what the path brought while it was busy is too old.
+    rates_hold_until: Instant,
 }
 
-/// What a forecast follows from beside what is known of the path.
+/// What a forecast follows from beside the rates and what is known of the path.
 #[derive(Clone, Copy, PartialEq, Default)]
 struct Seen {
     now: Instant,
     unacked: Bytes,
-    cwnd: Bytes,
-    pacing_rate: BitRate,
-    mss: Bytes,
-    min_rtt: Span,
-    srtt: Span,
     rttvar: Span,
     /// The packets that were lost; of how many, if any were.
     lost: (u64, u64),
@@ -117,11 +118,6 @@ impl Seen {
         Self {
             now,
             unacked: path.unacked(),
-            cwnd: path.cwnd,
-            pacing_rate: path.pacing_rate,
-            mss: path.mss,
-            min_rtt: path.min_rtt,
-            srtt: path.srtt,
             rttvar: path.rttvar,
             lost: if path.lost.packets == 0 { (0, 0) } else { (path.lost.packets, path.sent.packets) },
             release: if path.blocked == BlockedReason::Pacing { path.release } else { Instant::ZERO },
@@ -133,12 +129,20 @@ impl Seen {
 impl Peak {
     /// An acknowledgement came.
     fn note(&mut self, now: Instant, path: &Path) {
+        // The packets that come with one acknowledgement tell the same, but for the first two where a new time begins.
+        let noted = (now, path.unacked(), path.delivery_rate);
+        if self.noted == noted && self.samples == path.rtt_samples && self.began < now {
+            return;
+        }
+        self.noted = noted;
         // As each sample takes an eighth of `srtt`.
-        for _ in 0..path.rtt_samples.saturating_sub(self.samples).min(MOST_SAMPLES) {
-            self.stale_queue = self.stale_queue * 7 / 8;
+        if !self.stale_queue.is_zero() {
+            for _ in 0..path.rtt_samples.saturating_sub(self.samples).min(MOST_SAMPLES) {
+                self.stale_queue = self.stale_queue * 7 / 8;
+            }
         }
         self.samples = path.rtt_samples;
-        let is_empty = path.unacked() < path.mss + path.mss;
+        let is_empty = path.unacked() < path.mss.plus(path.mss);
         self.capacity.note(now, path, is_empty);
         self.last.ran_empty |= is_empty;
         if now.since(self.began) >= path.srtt * PEAK_SPAN {
@@ -187,18 +191,25 @@ impl Estimate {
     /// A packet was acknowledged that left at `sent`, if that is known. `more`: others are under way behind it. Here, and where
     /// a queue has drained or a learned estimate speaks, all is forgotten that followed from what was known of the path.
     pub(super) fn acked(&mut self, now: Instant, sent: Option<Instant>, bytes: Bytes, more: bool, path: &Path) {
-        (self.is_current, self.has_rates) = (false, false);
+        self.forget_forecast();
         if let Some(sent) = sent {
             self.present.acked(now, sent, bytes, more, path);
         }
         self.peak.note(now, path);
     }
 
+    /// The next forecast is made anew, its rates too.
+    #[inline]
+    fn forget_forecast(&mut self) {
+        (self.is_current, self.rates_hold_until) = (false, Instant::ZERO);
+    }
+
     /// A question. With `unused` the path is open and holds nothing, though there is more to send than its window.
     #[inline]
     pub(super) fn asked(&mut self, now: Instant, path: &Path, unused: bool) {
-        // It moves nothing but the smoothed round trip.
-        self.is_current &= !self.peak.asked(now, path, unused);
+        if self.peak.asked(now, path, unused) {
+            self.forget_forecast();
+        }
     }
 
     /// What a learned estimate says: by how much, in parts of [`ONE`], the rule's own is to be taken.
@@ -216,7 +227,9 @@ impl Estimate {
     /// where anything differs that it follows from.
     #[inline]
     pub(super) fn forecast(&mut self, now: Instant, path: &Path, oldest: Option<&Oldest>, terms: &Terms) -> &Forecast {
-        if !(self.is_current && self.seen == Seen::of(now, path, oldest)) {
+        // Mostly time has passed, or another packet is in flight.
+        let may_hold = self.is_current && self.seen.now == now && self.seen.unacked == path.unacked();
+        if !(may_hold && self.seen == Seen::of(now, path, oldest) && self.allowed == Allowed::of(path)) {
             self.predict(now, path, oldest, terms);
         }
         &self.forecast
@@ -224,27 +237,20 @@ impl Estimate {
 
     #[inline(never)]
     fn predict(&mut self, now: Instant, path: &Path, oldest: Option<&Oldest>, terms: &Terms) {
-        (self.seen, self.is_current) = (Seen::of(now, path, oldest), true);
-        let (unacked, least, mss) = (path.unacked(), path.min_rtt, path.mss);
-        let srtt = self.peak.smoothed(path, terms);
-        let allowed = Allowed { cwnd: path.cwnd, pacing_rate: path.pacing_rate, mss, min_rtt: least, srtt };
-        let capacity = if terms.busy { self.peak.capacity.known(now, path.srtt) } else { None };
-        if !(self.has_rates && self.allowed == allowed && self.capacity == capacity) {
-            let measured = Measured { peak: self.peak.rate(), capacity, standing: self.peak.standing(srtt) };
-            self.forecast.rates = allowed.rates(&measured, terms);
-            (self.allowed, self.capacity, self.has_rates) = (allowed, capacity, true);
+        if now >= self.rates_hold_until || self.allowed != Allowed::of(path) {
+            self.find_rates(now, path, terms);
         }
-        let brings = self.forecast.rates.brings;
+        (self.seen, self.is_current) = (Seen::of(now, path, oldest), true);
+        let (unacked, least, brings) = (path.unacked(), path.min_rtt, self.forecast.rates.brings);
         let rtt = if terms.backlog && brings > BitRate::ZERO {
-            let noise = srtt.saturating_sub(least) / 2;
-            (srtt + least.max(brings.transmission_time(unacked)) + noise) / 2
+            (self.noisy + least.max(brings.transmission_time(unacked))) / 2
         } else {
-            srtt
+            self.srtt
         };
         let waits = terms.stall && unacked > Bytes::ZERO;
         let overdue = oldest.filter(|_| waits).map_or(Span::ZERO, |oldest| now.since(oldest.due));
         let own = rtt.saturating_sub(least / 2) + overdue * SILENCE;
-        let queue = Queue { bytes: unacked + mss, oldest, min_rtt: least, rttvar: path.rttvar };
+        let queue = Queue { bytes: unacked.plus(path.mss), oldest, min_rtt: least, rttvar: path.rttvar };
         let present = if terms.present { self.present.round_trip(now, &queue) } else { None };
         let present = present.map(|round_trip| mean(own, round_trip.saturating_sub(least / 2)));
         let (own, rtt) = present.map_or((own, rtt), |present| (present, present + least / 2));
@@ -256,6 +262,19 @@ impl Estimate {
         let expected = if loss == 0 { arrival } else { arrival + (rtt * 3 / 2).mul_div(loss, 1000) };
         let forecast = &mut self.forecast;
         (forecast.rtt, forecast.arrival, forecast.expected, forecast.overdue) = (rtt, arrival, expected, overdue);
+    }
+
+    /// The rates, and the smoothed round-trip time.
+    #[inline(never)]
+    fn find_rates(&mut self, now: Instant, path: &Path, terms: &Terms) {
+        let Self { peak, allowed, .. } = self;
+        *allowed = Allowed::of(path);
+        let capacity = if terms.busy { peak.capacity.known(now, path.srtt) } else { None };
+        let srtt = peak.smoothed(path, terms);
+        let measured = Measured { peak: peak.rate(), capacity: capacity.map(|(rate, _)| rate), srtt, standing: peak.standing(srtt) };
+        self.forecast.rates = allowed.rates(&measured, terms);
+        (self.srtt, self.noisy) = (srtt, srtt + srtt.saturating_sub(path.min_rtt) / 2);
+        self.rates_hold_until = capacity.map_or(Instant::NEVER, |(_, until)| until);
     }
 }
 
@@ -288,7 +307,7 @@ fn mean(one: Span, other: Span) -> Span {
 /// The square root, rounded down. A processor has that of a float at hand, which is rounded to the nearest one (IEEE 754): up
 /// to 2^52 that is never the next integer.
 fn root(n: u64) -> u64 {
-    if n <= 1 << 52 { (n as f64).sqrt() as u64 } else { n.isqrt() }
+    if n <= 1 << 52 { (n as i64 as f64).sqrt() as i64 as u64 } else { n.isqrt() }
 }
 
 impl Forecast {
@@ -357,7 +376,7 @@ impl Load {
 
     /// A packet left.
     pub(super) fn note(&mut self, now: Instant, bytes: Bytes, copy: bool) {
-        (self.recent, self.at) = (self.recent(now) + bytes, now);
+        (self.recent, self.at) = (self.recent(now).plus(bytes), now);
         *if copy { &mut self.insured } else { &mut self.fresh } += bytes;
     }
 
@@ -422,7 +441,7 @@ mod tests {
         let mut check = |estimate: &mut Estimate, now, path: &Path, oldest: Option<Oldest>, label: &str| {
             let last = *estimate.predicted();
             let mut anew = estimate.clone();
-            (anew.is_current, anew.has_rates) = (false, false);
+            anew.forget_forecast();
             let of = |forecast: &Forecast| {
                 let Rates { brings, measured, drains, airtime } = forecast.rates;
                 (brings, measured, drains, airtime, forecast.rtt, forecast.arrival, forecast.expected, forecast.overdue)

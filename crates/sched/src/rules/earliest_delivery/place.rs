@@ -2,14 +2,19 @@
 
 use weftway_path::{Bytes, Context, Decision, Flow};
 
-use super::{EarliestDelivery, sooner};
+use super::{EarliestDelivery, Predicted, sooner};
 
 impl EarliestDelivery {
-    /// Where fresh data go. With data at hand that were lost, `ahead` of which they go.
+    /// Where fresh data go, on the open path that delivers first. With data at hand that were lost, `ahead` of which they go.
     #[inline(always)]
-    pub(super) fn fresh(&self, cx: &Context<'_>, flow: &Flow, ahead: bool) -> Option<Decision> {
-        let (path, s) = self.first_open(cx)?;
-        if cx.packet.is_some_and(|packet| !packet.reinjection && packet.offset + packet.bytes > flow.edge) {
+    pub(super) fn fresh(
+        &self,
+        cx: &Context<'_>,
+        flow: &Flow,
+        (path, s): Predicted<'_, '_>,
+        ahead: bool,
+    ) -> Option<Decision> {
+        if cx.packet.is_some_and(|packet| !packet.reinjection && packet.offset.plus(packet.bytes) > flow.edge) {
             return None;
         }
         let send = if ahead { Decision::Ahead(path.id, flow.next) } else { Decision::Send(path.id) };
@@ -23,13 +28,14 @@ impl EarliestDelivery {
         if !self.terms.ahead {
             return Some(send);
         }
-        let last = self.ahead.credit(flow).min(flow.unsent).saturating_sub(path.mss);
+        let unsent = self.ahead.unsent(flow);
+        let last = unsent.credit().min(flow.unsent).saturating_sub(path.mss);
         let position = before.min(last);
         if self.terms.edge && before.saturating_sub(position) + path.unacked() > flow.window() {
             return None;
         }
-        match self.ahead.past(flow, position) {
-            at if at + path.mss > flow.edge => None,
+        match unsent.past(position) {
+            at if at.plus(path.mss) > flow.edge => None,
             at if at <= flow.next => Some(send),
             at => Some(Decision::Ahead(path.id, at)),
         }
@@ -49,6 +55,7 @@ impl EarliestDelivery {
         {
             return Some(Decision::Send(path.id));
         }
-        (flow.unsent > Bytes::ZERO && flow.credit() >= first.mss).then(|| self.fresh(cx, flow, true)).flatten()
+        let may = flow.unsent > Bytes::ZERO && flow.credit() >= first.mss;
+        self.first_open(cx).filter(|_| may).and_then(|open| self.fresh(cx, flow, open, true))
     }
 }

@@ -1,6 +1,6 @@
 //! What a path brings: the rates that window, pacer and what was measured allow.
 
-use weftway_path::{BitRate, Bytes, Span};
+use weftway_path::{BitRate, Bytes, Path, Span};
 
 use super::capacity::is_queueing;
 use super::terms::Terms;
@@ -19,7 +19,6 @@ pub(super) struct Allowed {
     pub pacing_rate: BitRate,
     pub mss: Bytes,
     pub min_rtt: Span,
-    /// The smoothed round-trip time, less what has drained since it was measured.
     pub srtt: Span,
 }
 
@@ -30,6 +29,8 @@ pub(super) struct Measured {
     pub peak: BitRate,
     /// What it brought while a queue stood there.
     pub capacity: Option<BitRate>,
+    /// The smoothed round-trip time, less what has drained since it was measured.
+    pub srtt: Span,
     /// The smoothed round trip without the queue of a burst.
     pub standing: Span,
 }
@@ -48,16 +49,22 @@ pub(super) struct Rates {
 }
 
 impl Allowed {
+    #[inline(always)]
+    pub fn of(path: &Path) -> Self {
+        let &Path { cwnd, pacing_rate, mss, min_rtt, srtt, .. } = path;
+        Self { cwnd, pacing_rate, mss, min_rtt, srtt }
+    }
+
     /// A standing queue limits both rates to the peak; the queue of a burst, and what the path brought while it was busy, limit
     /// only the first. The window limits the second: no more than it in each least round trip.
     pub fn rates(&self, known: &Measured, terms: &Terms) -> Rates {
-        let &Measured { peak, capacity, standing } = known;
+        let &Measured { peak, capacity, srtt, standing } = known;
         let is_queueing = |srtt| terms.queue && is_queueing(srtt, self.min_rtt, self.mss, peak);
-        let has_queue = is_queueing(self.srtt);
+        let has_queue = is_queueing(srtt);
         let (brings, drains) = if has_queue && (!terms.burst || is_queueing(standing)) {
             (peak, peak)
         } else {
-            let believed = self.believed(peak);
+            let believed = self.believed(peak, srtt);
             let most = capacity.map_or(believed, |capacity| believed.min(capacity.max(peak)));
             (if has_queue { peak } else { most }, believed)
         };
@@ -71,14 +78,14 @@ impl Allowed {
     }
 
     /// The peak, or what window and pacer promise, as far as that is believed.
-    fn believed(&self, peak: BitRate) -> BitRate {
-        let window = BitRate::of(self.cwnd, self.srtt);
+    fn believed(&self, peak: BitRate, srtt: Span) -> BitRate {
+        let window = BitRate::of(self.cwnd, srtt);
         let window = if self.pacing_rate > BitRate::ZERO { window.min(self.pacing_rate) } else { window };
         match peak {
             BitRate::ZERO => window,
             peak if window <= peak => peak,
             peak => {
-                let initial = BitRate::of(self.mss.mul_div(INITIAL_PACKETS, 1), self.srtt);
+                let initial = BitRate::of(self.mss.mul_div(INITIAL_PACKETS, 1), srtt);
                 window.min(peak.mul_div(OPTIMISM, 1).max(initial)).max(peak)
             }
         }

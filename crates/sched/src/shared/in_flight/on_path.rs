@@ -20,10 +20,10 @@ pub(super) struct Listed {
 pub(super) struct PathFlight {
     /// Sent after the newest packet that is acknowledged, oldest first.
     pub unheard: VecDeque<Listed>,
-    /// How many of them should arrive before the one sent just before them.
-    pub falls: u64,
-    /// How many have left the list, and where in all of them the last search ended.
+    /// How many have left the list. In all of them: the newest that should arrive before the one sent just before it, and where the
+    /// last search ended.
     pub left: u64,
+    pub fall: u64,
     pub found: Cell<u64>,
     /// The first of them ([`super::InFlight::note_oldest`]).
     pub oldest: Option<Oldest>,
@@ -47,9 +47,13 @@ pub(super) struct PathFlight {
 
 impl PathFlight {
     /// It was given one more.
+    #[inline]
     pub fn push(&mut self, packet: Listed, is_single: bool) {
-        self.falls += u64::from(self.unheard.back().is_some_and(|last| last.eta > packet.eta));
-        self.latest = self.latest.max(packet.eta);
+        if packet.eta >= self.latest {
+            self.latest = packet.eta;
+        } else if self.unheard.back().is_some_and(|last| last.eta > packet.eta) {
+            self.fall = self.left + self.unheard.len() as u64;
+        }
         self.unheard.push_back(packet);
         if is_single {
             self.single.push_back(packet);
@@ -57,21 +61,21 @@ impl PathFlight {
     }
 
     /// The path was heard of: nothing up to this packet is waited for.
+    #[inline]
     pub fn heard_of(&mut self, serial: u64) {
-        while let Some(first) = self.unheard.front().filter(|first| first.serial <= serial) {
-            let eta = first.eta;
+        while self.unheard.front().is_some_and(|first| first.serial <= serial) {
             self.unheard.pop_front();
-            self.falls -= u64::from(self.unheard.front().is_some_and(|next| eta > next.eta));
             self.left += 1;
         }
     }
 
     /// How many of `unheard`, from its front, are `back`. Mostly they should arrive in the order in which they left, and as
     /// many as at the last question: then the search begins there.
+    #[inline]
     pub fn count(&self, is_back: impl Fn(&Listed) -> bool) -> usize {
         let unheard = &self.unheard;
         let mut at = (self.found.get().saturating_sub(self.left) as usize).min(unheard.len());
-        let tries = if self.falls == 0 { 4 } else { 0 };
+        let tries = if self.fall <= self.left { 4 } else { 0 };
         for _ in 0..tries {
             if unheard.get(at).is_some_and(&is_back) {
                 at += 1;
@@ -115,8 +119,8 @@ mod tests {
             let by = at(now - draw(60));
             let is_back = |packet: &Listed| packet.eta <= by;
             assert_eq!(flight.count(is_back), flight.unheard.partition_point(is_back), "{serial}");
-            let pairs = flight.unheard.iter().zip(flight.unheard.iter().skip(1));
-            assert_eq!(flight.falls, pairs.filter(|(one, next)| one.eta > next.eta).count() as u64);
+            let mut pairs = flight.unheard.iter().zip(flight.unheard.iter().skip(1));
+            assert_eq!(flight.fall > flight.left, pairs.any(|(one, next)| one.eta > next.eta));
         }
     }
 }

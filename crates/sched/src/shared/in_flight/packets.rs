@@ -64,6 +64,7 @@ impl Packets {
 
     /// The packet with this number was sent. If it is told of late, when another has a higher one, it is not kept: a gate tells
     /// so of what a path carried before its first acknowledgement. Whether it is kept.
+    #[inline(always)]
     pub fn push(&mut self, serial: u64, packet: InFlightPacket) -> bool {
         if self.ring.is_empty() {
             self.skipped = serial.wrapping_sub(self.ring.end());
@@ -72,13 +73,15 @@ impl Packets {
         if serial < next {
             return false;
         }
-        (next..serial).for_each(|_| self.ring.push(None));
+        if serial > next {
+            (next..serial).for_each(|_| self.ring.push(None));
+        }
         if self.ring.len() >= self.newest.len() {
             self.grow();
         }
         let buckets = self.newest.len();
         let before = core::mem::replace(&mut self.newest[bucket(packet.offset, buckets)], self.ring.end());
-        self.ring.push(Some(Entry { packet, before }));
+        self.ring.push_with(|| Some(Entry { packet, before }));
         true
     }
 
@@ -96,7 +99,7 @@ impl Packets {
     }
 
     /// The oldest packets leave as long as they are over; `left` hears of each.
-    #[inline]
+    #[inline(always)]
     pub fn forget(&mut self, is_over: impl Fn(&InFlightPacket) -> bool, mut left: impl FnMut(&InFlightPacket)) {
         while let Some(oldest) = self.ring.front() {
             if let Some(Entry { packet, .. }) = oldest {

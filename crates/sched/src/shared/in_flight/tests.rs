@@ -113,18 +113,19 @@ fn what_is_in_front_of_a_packet_ends_with_it_and_begins_after_what_is_acknowledg
 #[test]
 fn acknowledgements_come_half_a_round_trip_after_the_packets_arrive() {
     let mut flights = InFlight::default();
-    let back = |flights: &InFlight, ms| flights.acked_by(F, at(0), at(ms), Span::from_millis(6)).get();
-    assert_eq!((flights.last_arrival(F), back(&flights, 100)), (None, 0));
+    let arriving = |flights: &InFlight, since, ms| flights.arriving(F, at(since), at(ms), Span::from_millis(6));
+    let back = |flights: &InFlight, ms| arriving(flights, 0, ms).map(|(_, bytes)| bytes.get());
+    assert_eq!(back(&flights, 100), None);
     // They should arrive at 10, 14 and 18 ms, and be acknowledged 6 ms later.
     (0..3).for_each(|n| send(&mut flights, F, n, n * 100, n * 4, SendKind::Fresh));
-    assert_eq!([5, 15, 16, 20, 23, 24].map(|ms| back(&flights, ms)), [0, 0, 100, 200, 200, 300]);
-    assert_eq!(flights.last_arrival(F), Some(at(18)));
+    assert_eq!([5, 15, 16, 20, 23, 24].map(|ms| back(&flights, ms)), [0, 0, 100, 200, 200, 300].map(Some));
+    assert_eq!(arriving(&flights, 0, 5).map(|(newest, _)| newest), Some(at(18)));
     // What is acknowledged frees nothing more, nor what was sent before it.
     flights.acked(at(20), &receipt(F, 1, 100), Offset::ZERO);
-    assert_eq!([23, 24].map(|ms| back(&flights, ms)), [0, 100]);
+    assert_eq!([23, 24].map(|ms| back(&flights, ms)), [0, 100].map(Some));
     // It should have come by 24 ms: who counts from 25 expects no more of it.
-    let since = |ms| flights.acked_by(F, at(ms), at(100), Span::from_millis(6)).get();
-    assert_eq!([24, 25].map(since), [100, 0]);
+    let since = |ms| arriving(&flights, ms, 100).map(|(_, bytes)| bytes.get());
+    assert_eq!([24, 25].map(since), [100, 0].map(Some));
 }
 
 #[test]
