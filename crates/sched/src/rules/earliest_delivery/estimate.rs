@@ -408,6 +408,25 @@ mod tests {
         }
     }
 
+    /// With the second of two packets of one acknowledgement nothing is known that would not be if both were looked at, whether or
+    /// not a new time begins with it and the path has run empty.
+    #[test]
+    fn packets_of_one_acknowledgement_tell_the_same() {
+        let mut path = Path { delivery_rate: BitRate::from_mbps(8), ..path(0, 20, 100, 0) };
+        let (mut peak, mut each) = (Peak::default(), Peak::default());
+        for n in 0..200 {
+            path.bytes_in_flight = path.mss.mul_div(n % 3, 1);
+            path.rtt_samples += n % 2;
+            for _ in 0..2 {
+                peak.note(at(7 * n), &path);
+                each.noted = (Instant::NEVER, Bytes::ZERO, BitRate::ZERO);
+                each.note(at(7 * n), &path);
+            }
+            let told = |peak: &Peak| (peak.began, peak.rate(), peak.last.ran_empty, peak.before.ran_empty, peak.samples);
+            assert_eq!(told(&peak), told(&each), "{n}");
+        }
+    }
+
     /// Each change of the path, of what is in flight, or of the time gives the forecast that a copy makes which has forgotten
     /// the last one.
     #[test]
