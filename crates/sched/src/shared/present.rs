@@ -81,7 +81,7 @@ impl<const MS: u64> Present<MS> {
         let waited = |before: Option<Instant>| before.is_some_and(|before| sent + path.min_rtt + path.rttvar <= before);
         if let Some(train) = self.train.as_mut().filter(|train| train.at == now) {
             let all = train.waited && waited(train.before);
-            *train = Train { bytes: train.bytes + bytes, waited: all, prompt: true, ..*train };
+            (train.bytes, train.waited, train.prompt) = (train.bytes.plus(bytes), all, true);
             return self.add_up();
         }
         let ended = self.train.take().unwrap_or_default();

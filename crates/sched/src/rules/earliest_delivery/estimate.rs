@@ -249,7 +249,8 @@ impl Estimate {
         };
         let waits = terms.stall && unacked > Bytes::ZERO;
         let overdue = oldest.filter(|_| waits).map_or(Span::ZERO, |oldest| now.since(oldest.due));
-        let own = rtt.saturating_sub(least / 2) + overdue * SILENCE;
+        let on_time = rtt.saturating_sub(least / 2);
+        let own = if overdue.is_zero() { on_time } else { on_time + overdue * SILENCE };
         let queue = Queue { bytes: unacked.plus(path.mss), oldest, min_rtt: least, rttvar: path.rttvar };
         let present = if terms.present { self.present.round_trip(now, &queue) } else { None };
         let present = present.map(|round_trip| mean(own, round_trip.saturating_sub(least / 2)));
@@ -257,7 +258,8 @@ impl Estimate {
         (self.forecast.own, self.forecast.own_rtt) = (own, rtt);
         let corrected = self.factor.filter(|_| unacked > Bytes::ZERO).map(|factor| own.mul_div(factor, ONE));
         let (own, rtt) = corrected.map_or((own, rtt), |corrected| (corrected, corrected + least / 2));
-        let arrival = own + self.seen.release.since(now);
+        let is_held = self.seen.release > now;
+        let arrival = if is_held { own + self.seen.release.since(now) } else { own };
         let loss = if terms.loss { share(path.lost.packets, path.sent.packets) } else { 0 };
         let expected = if loss == 0 { arrival } else { arrival + (rtt * 3 / 2).mul_div(loss, 1000) };
         let forecast = &mut self.forecast;
