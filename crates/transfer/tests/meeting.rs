@@ -9,6 +9,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::ends::forwarder::Forwarder;
 use crate::ends::peer::Peer;
 use crate::ends::ports;
 use crate::ends::{BOTH, Listening, assert_same, connect, here, listening, loopback, noise, options, tree};
@@ -52,35 +53,8 @@ fn sender_that_listens(root: &Path, set: fn(Options) -> Options) -> SenderThatLi
     SenderThatListens { address: loopback(&address), pairing, stop, notes, thread }
 }
 
-/// The receiver's port, forwarded to whichever process has it: what a machine does where a service is started again.
-fn forwarder(server: Arc<Mutex<SocketAddr>>) -> (SocketAddr, Arc<AtomicBool>) {
-    let inside = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let outside = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let (address, stop) = (inside.local_addr().unwrap(), Arc::new(AtomicBool::new(false)));
-    inside.set_nonblocking(true).unwrap();
-    outside.set_nonblocking(true).unwrap();
-    let halt = stop.clone();
-    std::thread::spawn(move || {
-        let (mut client, mut buffer) = (None, vec![0; 1 << 16]);
-        while !halt.load(Ordering::Relaxed) {
-            while let Ok((length, from)) = inside.recv_from(&mut buffer) {
-                client = Some(from);
-                let _ = outside.send_to(&buffer[..length], *server.lock().unwrap());
-            }
-            while let Ok((length, from)) = outside.recv_from(&mut buffer) {
-                // What the process before says now is not heard any more.
-                if from == *server.lock().unwrap() {
-                    let _ = client.map(|client| inside.send_to(&buffer[..length], client));
-                }
-            }
-            std::thread::sleep(Duration::from_micros(200));
-        }
-    });
-    (address, stop)
-}
-
-#[test]
-fn a_listening_end_that_is_started_again_is_known_at_once_and_the_transfer_goes_on() {
+/// A sender over `paths`, whose receiver is started again.
+fn check_started_again(paths: &[&str]) {
     let (_keep, root) = tree(48 << 20);
     let target = tempfile::tempdir().unwrap();
     let identity = Identity::generate().unwrap();
@@ -89,19 +63,18 @@ fn a_listening_end_that_is_started_again_is_known_at_once_and_the_transfer_goes_
     let port = ports::free();
     let at = |host: u8, identity| OtherEnd::Listen { address: ([127, 0, 0, host], port).into(), identity };
     let first = Listening::with(target.path(), options(at(1, identity), &[]));
-    let server = Arc::new(Mutex::new(SocketAddr::from(([127, 0, 0, 1], port))));
-    let (address, stop) = forwarder(server.clone());
+    let forwarder = Forwarder::to(([127, 0, 0, 1], port).into());
     let (so_far, mut notes) = (first.done.clone(), Vec::new());
     let mut first = Some(first);
     let mut second = None;
     let mut killed = None;
-    let sent = send(&root, connect(address, &pairing, &["127.0.0.1"]), &mut |progress| {
+    let sent = send(&root, connect(forwarder.address, &pairing, paths), &mut |progress| {
         notes.extend(progress.note.clone());
         if so_far.load(Ordering::Relaxed) > 4 << 20
             && let Some(first) = first.take()
         {
             // Nothing that it says is heard, as if it had been killed; then its target is free.
-            *server.lock().unwrap() = ([127, 0, 0, 2], port).into();
+            forwarder.serve(([127, 0, 0, 2], port).into());
             first.stop.store(true, Ordering::Relaxed);
             assert!(matches!(first.end(), Err(Failure::Interrupted)));
             second = Some(Listening::with(target.path(), options(at(2, Identity::load(&stored).unwrap()), &[])));
@@ -111,11 +84,16 @@ fn a_listening_end_that_is_started_again_is_known_at_once_and_the_transfer_goes_
     });
     let sent = sent.unwrap();
     second.unwrap().end().unwrap();
-    stop.store(true, Ordering::Relaxed);
     assert_same(&root, target.path());
     assert!(notes.iter().any(|note| note.contains("reset by peer")), "{notes:?}");
     assert!(sent.sent_bytes <= sent.bytes - (4 << 20), "{} of {}", sent.sent_bytes, sent.bytes);
     println!("all was there {:?} after the start", killed.unwrap().elapsed());
+}
+
+#[test]
+fn a_listening_end_that_is_started_again_is_known_at_once_and_the_transfer_goes_on() {
+    check_started_again(&BOTH[..1]);
+    check_started_again(&BOTH);
 }
 
 #[test]

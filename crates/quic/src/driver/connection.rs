@@ -145,6 +145,7 @@ impl QuicConnection {
     ) -> Self {
         let mut numbers = vec![None; routes.len()];
         numbers[first.index()] = Some(noq_proto::PathId::ZERO);
+        observer_state.set_in_use(1);
         Self {
             first,
             connected: false,
@@ -349,6 +350,8 @@ impl QuicConnection {
         self.watched.iter_mut().filter(|watched| **watched == Some(path)).for_each(|watched| *watched = None);
         self.watched.resize(self.watched.len().max(observer + 1), None);
         self.watched[observer] = Some(path);
+        let taken = (0..self.watched.len()).filter(|&observer| self.watched[observer].is_some());
+        self.observer_state.set_in_use(taken.fold(0, |bits, observer| bits | 1 << (observer & 63)));
     }
 
     /// After a call into noq: what the endpoint has to know, what happened, paths that can be opened now.

@@ -78,6 +78,8 @@ const BITS: usize = 64;
 struct Log {
     reports: Vec<Report>,
     observers: u32,
+    /// The bits of those that watch a path.
+    in_use: u64,
     /// The path and number of the packet that elicits an acknowledgement and was sent last.
     sent: Option<(u32, u64)>,
 }
@@ -122,6 +124,11 @@ impl ObserverState {
         self.log().observers
     }
 
+    /// These bits are of observers that watch a path: no observer that is built has one of them.
+    pub fn set_in_use(&self, bits: u64) {
+        self.log().in_use = bits;
+    }
+
     /// Lets only these paths, a bit each, send what elicits acknowledgements.
     pub fn open(&self, paths: u64) {
         self.open.store(paths, Ordering::Relaxed);
@@ -159,7 +166,9 @@ pub struct Observers {
 impl ControllerFactory for Observers {
     fn build(self: Arc<Self>, now: Instant, current_mtu: u16) -> Box<dyn Controller> {
         let mut log = self.state.log();
-        log.observers = log.observers.saturating_add(1);
+        // A connection has fewer paths than there are bits.
+        let taken = (0..BITS as u32).take_while(|ahead| log.in_use >> ((log.observers + ahead) & 63) & 1 == 1).count();
+        log.observers += taken as u32 + 1;
         let window = self.has_window.then(|| Arc::new(NewRenoConfig::default()).build(now, current_mtu));
         Box::new(Observer { state: self.state.clone(), number: log.observers - 1, window })
     }
@@ -266,5 +275,27 @@ impl Controller for Observer {
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A path that lives while another one is opened again and again keeps its bit for itself.
+    #[test]
+    fn no_observer_is_built_with_a_bit_that_is_in_use() {
+        let state = ObserverState::new();
+        let build = || {
+            let factory = Arc::new(Observers { state: state.clone(), has_window: false });
+            observer_number(&*factory.build(Instant::now(), 1200)).unwrap()
+        };
+        assert_eq!([build(), build()], [0, 1]);
+        state.set_in_use(1 << 0 | 1 << 6 | 1 << 7);
+        let built: Vec<u32> = (0..200).map(|_| build()).collect();
+        assert!(built.iter().all(|number| ![0, 6, 7].contains(&(number % 64))), "{built:?}");
+        // 2 to 5, 8 to 63, 65 and on: 61 of 64 each time.
+        assert_eq!((built[0], built[3], built[4], built[59], built[60]), (2, 5, 8, 63, 65));
+        assert_eq!(state.observers(), built[199] + 1);
     }
 }

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use data_encoding::BASE64URL_NOPAD;
 use noq_proto::crypto::rustls::{QuicClientConfig, QuicServerConfig};
@@ -207,13 +208,24 @@ impl Identity {
         if port == 0 {
             return endpoint(EndpointConfig::default());
         }
-        let secret = [self.key.secret_pkcs8_der(), &port.to_be_bytes()].concat();
-        let reset = blake3::derive_key("weftway 2026-11 stateless reset", &secret);
-        let ids = blake3::derive_key("weftway 2026-11 connection IDs", &secret);
-        let ids = ids.first_chunk().copied().map_or(0, u64::from_be_bytes);
+        let reset = blake3::derive_key("weftway 2026-11 stateless reset", &self.secret(port));
+        let ids = self.connection_id_key(port);
         let mut config = EndpointConfig::new(Arc::new(ResetKey(reset)));
         config.cid_generator(Arc::new(move || Box::new(HashedConnectionIdGenerator::from_key(ids))));
+        // A client of noq knows the reset of its first path alone, and asks on all paths at a time whether this end is there: each
+        // has its answer. Who guesses connection IDs gets none: 40 bits of each are a check.
+        config.min_reset_interval(Duration::ZERO);
         endpoint(config)
+    }
+
+    /// By it the process that listens at `port` knows the connection IDs of the process before it.
+    fn connection_id_key(&self, port: u16) -> u64 {
+        let key = blake3::derive_key("weftway 2026-11 connection IDs", &self.secret(port));
+        key.first_chunk().copied().map_or(0, u64::from_be_bytes)
+    }
+
+    fn secret(&self, port: u16) -> Vec<u8> {
+        [self.key.secret_pkcs8_der(), &port.to_be_bytes()].concat()
     }
 }
 
@@ -329,6 +341,9 @@ impl ServerCertVerifier for Pinned {
 
 #[cfg(test)]
 mod tests {
+    use bytes::BytesMut;
+    use noq_proto::{ConnectionIdGenerator, DatagramEvent, Endpoint, FourTuple};
+
     use super::*;
 
     #[test]
@@ -340,6 +355,23 @@ mod tests {
         let pairing = Pairing::parse(&format!("  {line}\n")).unwrap();
         assert!(identity.token.is(&pairing.token.text()));
         assert!(!Identity::generate().unwrap().token.is(&pairing.token.text()));
+    }
+
+    /// As many as a client has paths, which all ask at the same time.
+    #[test]
+    fn each_packet_for_a_connection_before_is_answered_by_a_reset() {
+        let identity = Identity::generate().unwrap();
+        let mut endpoint = Endpoint::new(Arc::new(identity.endpoint(4433)), None, true);
+        let mut ids = HashedConnectionIdGenerator::from_key(identity.connection_id_key(4433));
+        let (now, mut buffer) = (std::time::Instant::now(), Vec::new());
+        for path in 1..=3 {
+            let route = FourTuple::new(([192, 0, 2, path], 1234).into(), None);
+            let packet = [&[0x40], &ids.generate_cid()[..], &[7; 30]].concat();
+            let answer = endpoint.handle(now, route, None, BytesMut::from(&packet[..]), &mut buffer);
+            let Some(DatagramEvent::Response(answer)) = answer else { panic!("path {path} has no answer") };
+            assert_eq!(answer.destination, route.remote());
+            assert!(answer.size < packet.len(), "it brings no more than it answers");
+        }
     }
 
     #[test]

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use std::time::Duration;
 pub struct Forwarder {
     /// Where clients reach it.
     pub address: SocketAddr,
+    server: Arc<Mutex<SocketAddr>>,
     /// Whether what goes to the server is lost, and what comes from there.
     lost: [Arc<AtomicBool>; 2],
     stop: Arc<AtomicBool>,
@@ -24,13 +25,16 @@ impl Forwarder {
         let address = inside.local_addr().unwrap();
         let lost: [Arc<AtomicBool>; 2] = Default::default();
         let stop: Arc<AtomicBool> = Arc::default();
+        let server = Arc::new(Mutex::new(server));
         let (is_lost, halt) = (lost.clone(), stop.clone());
+        let to = server.clone();
         let thread = thread::spawn(move || {
             // Each address of a client has a socket of its own, as a server sees several paths by their addresses.
             let mut outside: BTreeMap<SocketAddr, UdpSocket> = BTreeMap::new();
             let mut buffer = vec![0; 1 << 16];
             while !halt.load(Ordering::Relaxed) {
                 let mut is_idle = true;
+                let server = *to.lock().unwrap();
                 while let Ok((count, from)) = inside.recv_from(&mut buffer) {
                     is_idle = false;
                     let socket = outside.entry(from).or_insert_with(|| {
@@ -43,9 +47,10 @@ impl Forwarder {
                     }
                 }
                 for (client, socket) in &outside {
-                    while let Ok(count) = socket.recv(&mut buffer) {
+                    while let Ok((count, from)) = socket.recv_from(&mut buffer) {
                         is_idle = false;
-                        if !is_lost[1].load(Ordering::Relaxed) {
+                        // What the server before says now is not heard any more.
+                        if !is_lost[1].load(Ordering::Relaxed) && from == server {
                             let _ = inside.send_to(&buffer[..count], client);
                         }
                     }
@@ -55,7 +60,12 @@ impl Forwarder {
                 }
             }
         });
-        Self { address, lost, stop, thread: Some(thread) }
+        Self { address, server, lost, stop, thread: Some(thread) }
+    }
+
+    /// From now on it forwards to another server, as a machine does where a service is started again.
+    pub fn serve(&self, server: SocketAddr) {
+        *self.server.lock().unwrap() = server;
     }
 
     /// From now on it loses what goes to the server, and what comes from there.
