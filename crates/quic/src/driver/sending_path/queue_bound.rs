@@ -4,14 +4,19 @@
 //! window of all other data is bounded, so that a packet waits no longer than [`TARGET`] for what this connection has sent:
 //!
 //! ```text
-//! w = f · (base + target) / rtt            once a round, as in FAST TCP (Jin, Wei and Low, 2004)
+//! w = f · base / rtt + extra           once a round, as in FAST TCP (Jin, Wei and Low, 2004)
 //!   rtt    the least round trip of the round, and f what the path delivered meanwhile
 //!   base   the least round trip of the last five to ten seconds
+//!   extra  what the path delivers in `target` at the best rate of that time, but no more than in twice that at the present one
 //! ```
 //!
 //! `f / rtt` is the rate at which the path delivers, so the bound is right after one round, and grows by `target / base` a
 //! round where the queue is shorter, and by a packet at least: a part of one is no room, so a window of three would stay so
 //! for ever. Every five seconds the target is 0 for a round: the queue drains, and shows the base anew.
+//!
+//! A round trip has the queues of both directions, and both ends may bound theirs. At `f · (base + target) / rtt` each end
+//! would take the other's queue for its own, and one that has little of its link's rate would keep that little. So the best
+//! rate counts for `extra`, and it grows until its own link is full.
 //!
 //! A queue that stays for [`PATIENCE`] rounds, however small the window, is not ours: others fill it, or the route is another
 //! one. Then its round trip is the new base.
@@ -34,6 +39,8 @@ pub struct QueueBound {
     window: Bytes,
     /// The least round trip of this period, and of the one before.
     least: [Span; 2],
+    /// What was delivered in [`TARGET`], at most, in the same periods.
+    most: [Bytes; 2],
     period_ends: Instant,
     /// The least round trip of this round, and what was delivered meanwhile.
     round: Option<(Span, Bytes)>,
@@ -48,6 +55,7 @@ impl QueueBound {
         Self {
             window: Bytes::new(u64::MAX),
             least: [base; 2],
+            most: [Bytes::ZERO; 2],
             period_ends: now + PERIOD,
             round: None,
             packets: (0, 0),
@@ -95,11 +103,15 @@ impl QueueBound {
             self.window = keeping(delivered, rtt, rtt + TARGET);
             return;
         }
-        let window = keeping(delivered, rtt, base + TARGET);
+        let in_target = keeping(delivered, rtt, TARGET);
+        self.most[0] = self.most[0].max(in_target);
+        let extra = self.most[0].max(self.most[1]).min(in_target + in_target);
+        let window = keeping(delivered, rtt, base) + extra;
         // A sender that had less to send says nothing about what would be too much.
         self.window = if rtt > base + TARGET { window } else { self.window.max(window).max(delivered + mss) };
         if now >= self.period_ends {
             (self.least, self.period_ends) = ([rtt, self.least[0]], now + PERIOD);
+            self.most = [in_target, self.most[0]];
             if is_bounded {
                 self.window = keeping(delivered, rtt, base);
             }
@@ -173,6 +185,26 @@ mod tests {
         }
         // 2, 3, 4, and then a quarter more each round: 5, 6, 7, 8, 10, 12, 15, 18, 22 packets; 22 and a quarter are 27.5.
         assert_eq!(bound.window().get(), 1200 * 22 * 5 / 4);
+    }
+
+    /// 75 000 bytes in 10 ms are 18 750 in 2.5 ms. Then half as many are in flight, and the other direction's queue makes 15 ms of
+    /// the 10: 25 000 bytes would be in flight without it, and 12 500 more are twice what is delivered in 2.5 ms now. So what is in
+    /// flight may stay, where 12.5 of 15 ms would be 31 250.
+    #[test]
+    fn a_queue_of_the_other_direction_takes_nothing_from_this_one() {
+        let mut bound = QueueBound::new(Instant::ZERO, BASE);
+        acked(&mut bound, 10, 1, 10);
+        assert_eq!(bound.window().get(), u64::MAX);
+        for number in [101, 201] {
+            bound.on_acked(
+                Instant::from_millis(40),
+                number,
+                (Span::from_millis(15), Bytes::new(37_500)),
+                number + 100,
+                MSS,
+            );
+        }
+        assert_eq!(bound.window().get(), 37_500);
     }
 
     /// Eight rounds of 40 ms, whatever is sent: others fill the queue, or the way is longer. 42.5 ms of 7500 bytes.
