@@ -21,7 +21,8 @@ FITS_MBPS = 36
 CAP = 5_000_000
 RESERVED = 192 * 1024
 """What the product keeps of a cap for acknowledgements and the search for the MTU."""
-PACKET = 1500
+UNSPENT = 2 * 4096 + 1500
+"""What is too little to be worth a message or a packet."""
 WARM_S, SETTLED_S = 3.0, 3.0
 DEVICES = ("best", "other")
 KINDS = ("fits", "all", "cap")
@@ -67,7 +68,7 @@ def judge(targets: Targets, kind: str, told: dict[str, Any]) -> None:
         least = 0.9 * lab.SUM_MBPS
         targets.tell("rate where the first link does not suffice: 0.9 of the sum", told["mbps"], "Mbit/s", least=least)
     else:
-        least, most = (CAP - RESERVED - PACKET) / 1e6, CAP / 1e6
+        least, most = (CAP - RESERVED - UNSPENT) / 1e6, CAP / 1e6
         targets.tell(f"carried by the second link, with a cap of {most:g} MB", other / 1e6, "MB", least, most)
         targets.tell(f"the same {SETTLED_S:g} s later", told["afterwards"][1] / 1e6, "MB", least, most)
         targets.tell("rate beside it: 0.9 of the first link's", told["mbps"], "Mbit/s", least=0.9 * lab.BEST[0])
