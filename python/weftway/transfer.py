@@ -350,8 +350,8 @@ class Display:
 def _caption(progress: Progress) -> str:
     state = str(progress["state"])
     if state == "relaying":
-        clients = f"{progress['clients']} clients, " if progress["listening"] else ""
-        return f"{state}  {clients}{progress['flows']} connections"
+        clients = f"{number_of(progress['clients'], 'client')}, " if progress["listening"] else ""
+        return f"{state}  {clients}{number_of(progress['flows'], 'connection')}"
     whole, there = progress["bytes"], progress["had"] + progress["done"]
     share = f"{100 * there / whole:.0f} %" if whole else ""
     return f"{state}  {amount(there)} of {amount(whole)}  {share}"
@@ -420,6 +420,11 @@ def amount(count: int) -> str:
         if count >= size:
             return f"{count / size:.1f} {unit}"
     return f"{count} B"
+
+
+def number_of(count: int, what: str) -> str:
+    """So many of them: 1 client, 2 clients."""
+    return f"{count} {what}" + ("" if count == 1 else "s")
 
 
 def _columns(*names: str) -> Table:

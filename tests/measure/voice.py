@@ -15,6 +15,7 @@ import threading
 import time
 
 import lab
+import servers
 
 EVERY_S = 0.02
 HEAD = struct.Struct("!QI")
@@ -25,26 +26,16 @@ CUT = 'schedule = [{ at = "8 s", state = "down" }, { at = "12 s", state = "up" }
 
 def far(cc: str) -> None:
     lab.own_address()
-    threading.Thread(target=lab.serve_bulk, daemon=True).start()
-    threading.Thread(target=lab.serve_echo, daemon=True).start()
+    threading.Thread(target=servers.serve_bulk, daemon=True).start()
+    threading.Thread(target=servers.serve_echo, daemon=True).start()
     lab.relay("--cc", cc)
 
 
 def drain(through: str, count: int) -> None:
     """Reads downloads, and says once a second how much came."""
-    total = 0
-    flows = [lab.connect(through) for _ in range(count)]
-
-    def read(flow: socket.socket) -> None:
-        nonlocal total
-        buffer = bytearray(1 << 18)
-        while got := flow.recv_into(buffer):
-            total += got
-
-    for flow in flows:
-        threading.Thread(target=read, args=(flow,), daemon=True).start()
+    received = lab.Received([lab.connect(through) for _ in range(count)])
     while True:
-        print(time.monotonic(), total, flush=True)
+        print(time.monotonic(), received.total, flush=True)
         time.sleep(1)
 
 
@@ -61,9 +52,7 @@ def near(through: str, downloads: int, cc: str, seconds: float, voice: bool) -> 
         samples = [tuple(map(float, line.split())) for line in bulk.communicate()[0].splitlines()[3:]]
         (begin, first), (end, last) = samples[0], samples[-1]
         told["bulk_mbps"] = round((last - first) * 8e-6 / (end - begin), 1)
-    if client:
-        client.terminate()
-        client.wait()
+    lab.end(client)
     print(json.dumps(told), flush=True)
 
 
@@ -116,7 +105,7 @@ def talk(through: str, seconds: float) -> dict[str, object]:
 
 
 def measure(through: str, downloads: int, cc: str, cut: bool, seconds: float, voice: bool = True) -> None:
-    scenario = lab.links((60, 5), (16, 15), CUT if cut else "")
+    scenario = lab.links(lab.BEST, lab.OTHER, CUT if cut else "")
     options = ["--through", through, "--downloads", str(downloads), "--cc", cc, "--seconds", str(seconds)]
     options += [] if voice else ["--no-voice"]
     told = lab.emulate(scenario, [__file__, "far", "--cc", cc], [__file__, "near", *options])

@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -36,9 +37,9 @@ class Gone(Exception):
 class Browser:
     """One tab. Errors of its console are kept in `errors`."""
 
-    def __init__(self, width: int = 1440, height: int = 1000, dark: bool = False) -> None:
+    def __init__(self, width: int = 1440, height: int = 1000, dark: bool = False, flags: Sequence[str] = ()) -> None:
         self.errors: list[str] = []
-        self._size, self._dark = (width, height), dark
+        self._size, self._dark, self._flags = (width, height), dark, flags
         self._numbers = itertools.count(1)
         self._loaded = False
         self._rest = b""
@@ -56,7 +57,7 @@ class Browser:
             os.dup2(high[0], 3)
             os.dup2(high[1], 4)
 
-        command = [program, *FLAGS, f"--user-data-dir={self._profile.name}", "about:blank"]
+        command = [program, *FLAGS, *self._flags, f"--user-data-dir={self._profile.name}", "about:blank"]
         self._process = subprocess.Popen(
             command, preexec_fn=place, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
         )
@@ -124,10 +125,14 @@ class Browser:
     def open(self, page: Path, fragment: str = "") -> None:
         """Loads a file, and waits until it is there. What was open is left first: a fragment alone loads nothing."""
         for url in ("about:blank", page.resolve().as_uri() + fragment):
-            self._loaded = False
-            self.send("Page.navigate", url=url)
-            while not self._loaded:
-                self._hear(self._next())
+            self.load(url)
+
+    def load(self, url: str) -> None:
+        """Loads a page, and waits until it is there with all that belongs to it."""
+        self._loaded = False
+        self.send("Page.navigate", url=url)
+        while not self._loaded:
+            self._hear(self._next())
 
     def run(self, script: str) -> Any:
         """The value of an expression, waited for if it is a promise."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import io
 import os
 import pty
 import select
@@ -12,11 +13,14 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from rich.console import Console
+
 import machine
 from conftest import Weft
 from ends import BOTH, Start, port, wait_until
 from test_proxy import BODY, get, until_told, website
-from test_status import clock, progress, runtime, seen
+from test_status import PATH, clock, progress, runtime, seen
+from weftway import transfer
 from weftway.status import top
 from weftway.status.local_socket import LocalSocket
 from weftway.status.prompt import KEY, Prompt
@@ -159,3 +163,22 @@ def test_arrows_choose_a_program_that_has_a_scheduler() -> None:
 
     assert [chosen(keys) for keys in ("", "\x1b[B", "\x1b[B", "\x1b[A")] == [1, 3, 1, 3]
     assert prompt.program([programs[1]]) is None
+
+
+def test_on_a_narrow_terminal_the_last_minute_gives_way() -> None:
+    """What is told of a link is legible in 80 columns; of the minute the latest part is shown, which is its highest."""
+    policy = {"tier": "secondary", "open": False, "left": 8_200_000_000}
+    path = {**PATH, "path": "10.0.2.1", "mbps": 57.3, "minute": [1.0] * 58 + [57.0] * 2, "policy": policy}
+    snapshot = Snapshots("proxy")(progress(paths=[path]))
+    assert snapshot
+    for width in (80, 120):
+        console = Console(width=width, file=io.StringIO(), color_system=None)
+        with console.capture() as shown:
+            console.print(top.view({**snapshot, "paths": [path]}))
+        words = next(line for line in shown.get().splitlines() if "10.0.2.1" in line)
+        assert all(word in words for word in ("57.3", "█", "secondary", "8.2 GB", "closed")), words
+        assert ("▁" * 20 in words) == (width == 120), words
+
+
+def test_one_of_them_has_no_s() -> None:
+    assert [transfer.number_of(count, "client") for count in (0, 1, 2)] == ["0 clients", "1 client", "2 clients"]

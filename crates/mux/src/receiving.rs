@@ -82,7 +82,9 @@ impl Mux {
     ) -> Result<(), ProtocolError> {
         self.stream_of_peer(now, id)?;
         let Some(stream) = self.streams.get_mut(&id).filter(|stream| stream.reset.is_none()) else { return Ok(()) };
-        if stream.incoming.arrive(id, at, bytes, fin, &mut self.budget)? && std::mem::take(&mut stream.reader_waits) {
+        if stream.incoming.arrive(now, id, (at, bytes, fin), &mut self.budget)?
+            && std::mem::take(&mut stream.reader_waits)
+        {
             self.ready.push_back(Ready::Read(id));
         }
         Ok(())

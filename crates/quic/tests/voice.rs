@@ -32,7 +32,7 @@ fn path(name: &str, mbps: u64, ms: u64) -> PathConfig {
     }
 }
 
-fn config(paths: Vec<PathConfig>) -> SimConfig {
+pub fn config(paths: Vec<PathConfig>) -> SimConfig {
     let transport = Transport {
         path_timeout: Span::from_millis(500),
         probe_interval: Span::from_millis(250),
@@ -130,11 +130,11 @@ fn cut(mut path: PathConfig) -> PathConfig {
     path
 }
 
-fn best() -> PathConfig {
+pub fn best() -> PathConfig {
     path("best", 60, 5)
 }
 
-fn other() -> PathConfig {
+pub fn other() -> PathConfig {
     path("other", 16, 15)
 }
 

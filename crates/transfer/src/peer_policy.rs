@@ -10,7 +10,7 @@ use super::wire::PathTerms;
 
 /// What IPv6 and UDP take, and QUIC and the record beside its data.
 const PACKET_OVERHEAD: u64 = 48 + OVERHEAD;
-/// It is told what was sent when that has grown by so much at least.
+/// It is told what was sent and is not under way any more when that has grown by so much at least.
 const LEAST_REPORT: u64 = 2 << 10;
 
 /// Of a path of which nothing was said it is not known who pays for it: nothing is sent there.
@@ -50,7 +50,8 @@ impl PeerPolicy {
         (self.is_there, self.said) = (true, said);
     }
 
-    /// The sender keeps to it. What it has sent, where the other end should know: number of the path, bytes.
+    /// The sender keeps to it. What it has sent, where the other end should know: number of the path, bytes. What is under way
+    /// is not told yet: the other end has not counted it, and would give its credit away a second time.
     pub fn attend<S: Source>(&mut self, sender: &mut Sender<S>) -> Vec<(u32, u64)> {
         if !self.is_there {
             return Vec::new();
@@ -66,7 +67,7 @@ impl PeerPolicy {
     }
 
     fn keep<S: Source>(&mut self, sender: &mut Sender<S>, id: PathId) -> Option<(u32, u64)> {
-        let number = sender.connection.number(id);
+        let (number, under_way) = (sender.connection.number(id), on_the_wire(sender.view(id).unacked()));
         let said = self.said.iter().find(|terms| Some(terms.number) == number).copied();
         let kept = &mut self.kept[id.index()];
         let policy = sender.policy_mut()?;
@@ -81,7 +82,7 @@ impl PeerPolicy {
         let left = said.credit.map(|credit| left + Bytes::new(credit.saturating_sub(before)));
         policy.set_terms(id, Terms { tier: said.tier.into(), left });
         let mut reported = known.map_or(0, |kept| kept.reported);
-        let spent = said.credit.zip(left).map_or(0, |(credit, left)| credit.saturating_sub(left.get()));
+        let spent = said.credit.zip(left).map_or(0, |(credit, left)| credit.saturating_sub(left.get() + under_way));
         let given = said.credit.unwrap_or(0);
         let is_due = spent - reported.min(spent) >= LEAST_REPORT.max(given.saturating_sub(reported) / 4);
         if is_due {
@@ -90,4 +91,9 @@ impl PeerPolicy {
         *kept = Some(Kept { number, credit: said.credit, reported });
         is_due.then_some((number, spent))
     }
+}
+
+/// What so many bytes in records take with their packets' heads.
+fn on_the_wire(bytes: Bytes) -> u64 {
+    bytes.get() + bytes.get().div_ceil(RECORD) * PACKET_OVERHEAD
 }

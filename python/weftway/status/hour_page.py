@@ -15,7 +15,7 @@ from weftway.report.study import Cell
 from weftway.report.timeline import HEIGHT, WIDTH, lane, line, time_edge
 from weftway.report.units import unit_for
 from weftway.status.hour import EVERY, SAMPLES, queue_ms
-from weftway.status.snapshot import Snapshot, path_shares
+from weftway.status.snapshot import Snapshot, path_shares, target_name
 from weftway.transfer import amount, printable
 
 LANES = (
@@ -100,7 +100,7 @@ def _flows(snapshot: Snapshot) -> str:
     )
     rows = [
         (
-            f'<th scope="row">{escape(printable(one["target"]))}</th>',
+            f'<th scope="row">{escape(printable(target_name(one)))}</th>',
             (
                 ("class", one["class"]),
                 ("sent", amount(one["up"])),

@@ -49,6 +49,11 @@ class Snapshots:
         return {**path, "mbps": round(mbps, 3), "minute": list(minute)}
 
 
+def target_name(flow: dict[str, Any]) -> str:
+    """Where a connection leads, for people."""
+    return "datagrams (UDP)" if flow["target"] == "udp:" else str(flow["target"])
+
+
 def path_shares(flow: dict[str, Any]) -> str:
     """Which part of a connection's bytes, of both directions, went over each link."""
     carried = {path["path"]: path["sent"] + path["received"] for path in flow["paths"]}

@@ -10,8 +10,9 @@ import tty
 from collections.abc import Iterator
 from typing import Any
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -20,8 +21,8 @@ from weftway.status.hour import queue_ms
 from weftway.status.local_socket import PATIENCE_S, Reader, running
 from weftway.status.programs import Programs
 from weftway.status.prompt import ESCAPE, KEY, Prompt
-from weftway.status.snapshot import MINUTE, Snapshot, path_shares
-from weftway.transfer import amount
+from weftway.status.snapshot import MINUTE, Snapshot, path_shares, target_name
+from weftway.transfer import amount, number_of
 
 NOTHING_RUNS = "no weft proxy, relay or send of this user runs on this machine"
 REFRESH_S = 0.25
@@ -149,10 +150,11 @@ def _title(snapshot: Snapshot) -> str:
     if snapshot["state"] != "relaying":
         done = snapshot["had"] + snapshot["done"]
         return f"{title}, {amount(done)} of {amount(snapshot['bytes'])}" if snapshot["bytes"] else title
-    clients = f", {snapshot['clients']} clients" if snapshot["listening"] else ""
+    clients = f", {number_of(snapshot['clients'], 'client')}" if snapshot["listening"] else ""
     classes = ", ".join(f"{count} {name}" for name, count in snapshot["by_class"].items() if count)
     scheduler = f", scheduler {snapshot['scheduler']}" if snapshot.get("scheduler") else ""
-    return f"{title}{scheduler}{clients}, {snapshot['flows']} connections" + (f" ({classes})" if classes else "")
+    connections = number_of(snapshot["flows"], "connection") + (f" ({classes})" if classes else "")
+    return f"{title}{scheduler}{clients}, {connections}"
 
 
 def _table(*columns: str) -> Table:
@@ -162,8 +164,23 @@ def _table(*columns: str) -> Table:
     return table
 
 
+class Minute:
+    """The last minute of a link. Where there is no room for all of it, the latest part is shown."""
+
+    def __init__(self, bars: str) -> None:
+        self.bars = bars
+
+    def __rich_measure__(self, console: Console, options: ConsoleOptions) -> Measurement:
+        return Measurement(1, max(len(self.bars), 1))
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        yield Text(self.bars[-options.max_width :], justify="right")
+
+
 def _links(paths: list[dict[str, Any]]) -> Table:
     table = _table("link", "Mbit/s", "last minute", "round trip", "queue", "lost", "tier", "cap left", "")
+    # The only column that gives way.
+    table.columns[2].no_wrap = False
     minutes = sparklines([path["minute"] for path in paths])
     for path, minute in zip(paths, minutes, strict=True):
         policy = path.get("policy") or {}
@@ -173,7 +190,7 @@ def _links(paths: list[dict[str, Any]]) -> Table:
         lost = f"{100 * path['lost'] / path['packets']:.1f} %" if path["packets"] else NOTHING
         left = NOTHING if policy.get("left") is None else amount(policy["left"])
         state = "down" if not path["up"] else "" if policy.get("open", True) else "closed"
-        row = [f"{path['mbps']:.1f}", minute, rtt, waits, lost, policy.get("tier", NOTHING), left, state]
+        row = [f"{path['mbps']:.1f}", Minute(minute), rtt, waits, lost, policy.get("tier", NOTHING), left, state]
         table.add_row(Text(path["path"]), *row)
     return table
 
@@ -193,8 +210,9 @@ def _flows(flows: list[dict[str, Any]]) -> Table:
     table = _table("connection", "class", "sent", "received", "links")
     table.columns[-1].justify = "left"
     for flow in flows[:MOST_FLOWS]:
-        target = "datagrams (UDP)" if flow["target"] == "udp:" else flow["target"]
-        table.add_row(Text(target), flow["class"], amount(flow["up"]), amount(flow["down"]), Text(path_shares(flow)))
+        table.add_row(
+            Text(target_name(flow)), flow["class"], amount(flow["up"]), amount(flow["down"]), Text(path_shares(flow))
+        )
     return table
 
 

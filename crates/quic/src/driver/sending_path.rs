@@ -344,7 +344,8 @@ impl SendingPath {
         let (rate, interval) = self.rate.finish(now, view.min_rtt, &outcome.sample);
         view.delivery_rate = rate.unwrap_or(view.delivery_rate);
         if let Some((bound, rtt)) = self.queue_bound.as_mut().zip(outcome.rtt) {
-            bound.on_acked(now, outcome.newest.0, rtt, outcome.newest.1, self.flight.next());
+            let (number, delivered) = outcome.newest;
+            bound.on_acked(now, number, (rtt, delivered), self.flight.next(), view.mss);
         }
         self.cc.on_acked(
             &Acked {

@@ -88,16 +88,21 @@ fn go_on(now: Instant, mux: &mut Mux, streams: &mut Vec<StreamId>) {
     {
         streams.push(id);
     }
-    let mut readable: Vec<StreamId> = streams.clone();
+    read(now, mux, streams);
+    for &id in &*streams {
+        while mux.write(now, id, vec![7; 16_384].into()).unwrap() == 16_384 {}
+    }
+}
+
+/// Reads whatever comes, also of streams that this end has opened.
+fn read(now: Instant, mux: &mut Mux, own: &[StreamId]) {
+    let mut readable = own.to_vec();
     while let Some(ready) = mux.poll_ready() {
         if let Ready::Read(id) = ready {
             readable.extend((id != StreamId::CONTROL).then_some(id));
         }
     }
     readable.extend(std::iter::from_fn(|| Some(mux.accept()?.id)).collect::<Vec<_>>());
-    for &id in &*streams {
-        while mux.write(now, id, vec![7; 16_384].into()).unwrap() == 16_384 {}
-    }
     for id in readable {
         while let Ok(Read::Bytes(bytes)) = mux.read(id) {
             let count = bytes.len();
@@ -132,6 +137,38 @@ fn nothing_is_sent_on_a_path_of_which_a_client_with_a_policy_has_said_nothing() 
     let mut full = Full::new(false);
     full.run_until(Instant::from_millis(2_000));
     assert!(full.sent(0) > 0 && full.sent(1) > 0);
+}
+
+/// What is under way may not have been counted at the other end. It is there for a round trip of 60 ms at least.
+#[test]
+fn what_is_under_way_is_not_told_as_spent() {
+    // More than is sent until then.
+    const CREDIT: u64 = 1_500_000;
+    let mut full = Full::new(true);
+    full.run_until(Instant::from_millis(200));
+    let connection = full.pair.duplex(SIDES[1]).unwrap().connection();
+    let numbers = [0, 1].map(|at| connection.number(PathId::new(at)).unwrap());
+    let terms = |at: usize, credit| PathTerms { number: numbers[at], tier: TierName::Primary, credit };
+    full.exchanges[1].peer.set(vec![terms(0, None), terms(1, Some(CREDIT))]);
+    // When so much of it was used.
+    let mut used: Vec<(Instant, u64)> = vec![(Instant::ZERO, 0)];
+    let mut told = 0;
+    while full.pair.step(Instant::from_millis(2_000)).unwrap() {
+        let now = full.pair.now();
+        read(now, full.pair.mux(SIDES[0]).unwrap(), &[]);
+        full.pair.turn(SIDES[0]);
+        let duplex = full.pair.duplex(SIDES[1]).unwrap();
+        for (path, bytes) in full.exchanges[1].peer.attend(duplex.sender_mut()) {
+            let (_, before) = used.iter().rfind(|(at, _)| now.since(*at) >= Span::from_millis(60)).unwrap();
+            assert!(path == numbers[1] && bytes <= *before, "{now:?}: {bytes} of {before}");
+            told = bytes;
+        }
+        go_on(now, duplex.mux(), &mut full.streams[1]);
+        full.pair.turn(SIDES[1]);
+        let policy = full.pair.duplex(SIDES[1]).unwrap().sender_mut().policy_mut().unwrap();
+        used.push((now, CREDIT - policy.left(PathId::new(1)).unwrap().get()));
+    }
+    assert!(told > CREDIT / 4, "{told}");
 }
 
 /// What was said of the paths of a connection that was lost is of no other one.
