@@ -273,7 +273,12 @@ impl Estimate {
         *allowed = Allowed::of(path);
         let capacity = if terms.busy { peak.capacity.known(now, path.srtt) } else { None };
         let srtt = peak.smoothed(path, terms);
-        let measured = Measured { peak: peak.rate(), capacity: capacity.map(|(rate, _)| rate), srtt, standing: peak.standing(srtt) };
+        let measured = Measured {
+            peak: peak.rate(),
+            capacity: capacity.map(|(rate, _)| rate),
+            srtt,
+            standing: peak.standing(srtt),
+        };
         self.forecast.rates = allowed.rates(&measured, terms);
         (self.srtt, self.noisy) = (srtt, srtt + srtt.saturating_sub(path.min_rtt) / 2);
         self.rates_hold_until = capacity.map_or(Instant::NEVER, |(_, until)| until);
@@ -424,7 +429,8 @@ mod tests {
                 each.noted = (Instant::NEVER, Bytes::ZERO, BitRate::ZERO);
                 each.note(at(7 * n), &path);
             }
-            let told = |peak: &Peak| (peak.began, peak.rate(), peak.last.ran_empty, peak.before.ran_empty, peak.samples);
+            let told =
+                |peak: &Peak| (peak.began, peak.rate(), peak.last.ran_empty, peak.before.ran_empty, peak.samples);
             assert_eq!(told(&peak), told(&each), "{n}");
         }
     }
