@@ -12,7 +12,7 @@
 
 use weftway_path::spec::{Params, SpecError};
 use weftway_path::{
-    BlockedReason, Bytes, Context, Decision, Event, Flow, Instant, Offset, Path, PathId, PathSet, SendKind, Span,
+    BlockedReason, Context, Decision, Event, Flow, Instant, Offset, Path, PathId, PathSet, SendKind, Span,
 };
 
 use crate::entry::{Entry, Input, Needs, Preset, Provenance};
@@ -131,10 +131,7 @@ impl EarliestDelivery {
         let live = choose::live_tier(cx);
         let (mut serving, mut first, mut least, mut soonest) = (PathSet::EMPTY, None, Span::MAX, Span::MAX);
         for path in cx.paths {
-            let plenty = || cx.packet.is_some() && cx.flow.is_none_or(|flow| flow.unsent > path.cwnd);
-            let unused = path.unacked() == Bytes::ZERO && path.is_open() && plenty();
             let estimate = estimates.at(path.id);
-            estimate.asked(cx.now, path, unused);
             let oldest = flights.oldest(path.id);
             let mut expected = estimate.forecast(cx.now, path, oldest, terms).expected;
             if let Some(corrections) = corrections {
