@@ -51,7 +51,7 @@ def stroke(look: Look) -> str:
 def cumulative(curves: Sequence[Curve], lines: Iterable[tuple[float, str]]) -> str:
     """Up: the share of cells with at most the error that is along; `lines` are errors with a name."""
     lines = list(lines)
-    end = max(reach(curves), *(value for value, _ in lines))
+    end = max([reach(curves), *(value for value, _ in lines)])
     drawn = "".join(
         f'<polyline class="trace s{c.look.hue}" {dashed(c.look)} points="{steps(c, end)}"/>' for c in curves
     )
