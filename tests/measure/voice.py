@@ -140,8 +140,10 @@ def table(seconds: float) -> None:
             continue
         for way in ("up", "down"):
             delay = told[f"{way}_ms"]["p99"]
-            most = alone.setdefault(way, delay) + BEYOND_MS
-            targets.tell(f"99th percentile {way}: {what}", delay, "ms", most=most)
+            if way in alone:
+                targets.tell(f"99th percentile {way}: {what}", delay, "ms", most=alone[way] + BEYOND_MS)
+            else:
+                alone[way] = delay
     targets.exit()
 
 
