@@ -19,7 +19,7 @@ from ends import PATIENCE_S, wait_until
 from test_report import check
 from weftway import bounds, comparison, rank, store
 from weftway._native import ScenarioError
-from weftway.rank import cells, costs, standing
+from weftway.rank import cells, costs, page, ranking, standing
 from weftway.rank.standing import Judged, halves, judged, picked
 
 WORLD = (
@@ -277,7 +277,7 @@ def test_what_is_set_counts(tmp_path: Path) -> None:
 
 
 def small_request(world: Path, **more: Any) -> rank.Request:
-    return rank.Request([str(world)], 3, "0..4", schedulers="min-rtt,ecf,redundant", **more)
+    return rank.Request([str(world)], 3, "0..4", **{"schedulers": "min-rtt,ecf,redundant", **more})
 
 
 def test_rows_hold_what_each_run_cost(world: Path) -> None:
@@ -308,6 +308,43 @@ def test_rows_hold_what_each_run_cost(world: Path) -> None:
                 logs.append(math.log(sum(cost[name][n] for n in on) / sum(cost[pick][n] for n in on)))
         by_hand[name] = math.exp(sum(logs) / len(logs))
     assert {one.scheduler: one.ratio for one in lines} == pytest.approx(by_hand)
+
+
+def test_an_oracle_tells_earliest_delivery_and_is_not_ranked(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its cost is held against the rule's own, by kind of cell. What is kept is not run again."""
+    out = tmp_path / "out"
+    asked = small_request(world, schedulers="min-rtt,earliest-delivery", oracle=True)
+    found = rank.run(asked, 2, out)
+    assert {one.scheduler for one in rank.standings(found)} == {"min-rtt", "earliest-delivery"}
+    costs: dict[str, dict[str, list[float]]] = {}
+    for row in found.rows:
+        costs.setdefault(row["scheduler"], {}).setdefault(row["cell"], []).append(row["cost_ms"])
+    rule, by_hand = costs["earliest-delivery"], {}
+    for sight in ("present", "arrival"):
+        logs = [math.log(sum(some) / sum(rule[cell])) for cell, some in costs[f"oracle: {sight}"].items()]
+        by_hand[sight] = math.exp(sum(logs) / len(logs))
+    told = rank.groups(found)[0].told
+    assert {sight: ratio for sight, (ratio, _, _) in told.items()} == pytest.approx(by_hand)
+    assert all(ratio != 1 for ratio in by_hand.values())
+    shown = page.ranked(found)
+    said = [line for line in ranking.findings(shown) if line.startswith("told when a packet will arrive, earliest-")]
+    assert len(said) == 1 and f"{by_hand['arrival']:.3f}" in said[0]
+    (everywhere,) = [one for one in ranking.records(shown) if one.get("by") == standing.ALL]
+    assert everywhere["oracle_arrival"] == pytest.approx(by_hand["arrival"]) and "told" not in everywhere
+    assert "oracle: arrival" in page.write(found, shown, out).read_text()
+    heads = [str(column.header) for column in ranking.terminal(shown)[1].columns]
+    assert heads[-2:] == ["oracle: present / earliest-delivery", "oracle: arrival / earliest-delivery"]
+
+    def none(todo: list[Any], *more: Any) -> list[Any]:
+        assert not todo
+        return []
+
+    monkeypatch.setattr(bounds, "oracles", none)
+    assert rank.run(asked, 2, out).rows == found.rows
+    with pytest.raises(ScenarioError, match="name it among the schedulers"):
+        rank.run(small_request(world, schedulers="min-rtt,ecf", oracle=True), 2)
 
 
 def test_a_clairvoyant_starts_from_the_candidate(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

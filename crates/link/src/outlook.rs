@@ -3,7 +3,7 @@
 use weftway_path::{BitRate, Bytes, Instant, Span};
 
 use crate::loss::Losses;
-use crate::{Link, Rate, Set};
+use crate::{Delivery, Link, Loss, Rate, Set, Verdict};
 
 /// Rate, delay and loss of a link at one time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,6 +54,29 @@ impl<T: Copy> Link<T> {
         self.arrival(wire.depart(free.max(now), bytes), 0)
     }
 
+    /// When a packet of `bytes` arrives that is pushed at `now`, and is neither lost nor delayed by noise: all changes to come
+    /// count. `item` is what `is_it` finds again among what is under way. [`Instant::NEVER`] if it does not arrive, or finds no
+    /// room. Takes a copy of the link, and time for all that waits before it.
+    pub fn future_arrival_of(&self, now: Instant, bytes: Bytes, item: T, is_it: impl Fn(&T) -> bool) -> Instant {
+        let mut link = self.clone();
+        link.noise.losses = Losses::new(&Loss::None, 0);
+        (link.noise.jitters, link.noise.host_jitter, link.noise.repairs) = (None, None, None);
+        if link.push(now, bytes, item) != Verdict::Queued {
+            return Instant::NEVER;
+        }
+        loop {
+            let at = link.next_event();
+            if at.is_never() {
+                return at;
+            }
+            while let Some(Delivery { item, .. }) = link.pop(at) {
+                if is_it(&item) {
+                    return at;
+                }
+            }
+        }
+    }
+
     /// What will arrive, and when as far as is known now, in order of arrival. Packets that CoDel keeps
     /// back are not among them.
     pub fn arrivals(&self) -> impl Iterator<Item = (Instant, &T)> {
@@ -75,7 +98,7 @@ impl Rate {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Change, LinkConfig, Loss, Trace};
+    use crate::{Change, LinkConfig, Trace};
 
     /// 10 Mbit/s, 5 ms, no loss; at 20 ms twice the rate, 10 ms and 3 % loss; down from 30 to 40 ms.
     #[test]
@@ -97,6 +120,26 @@ mod tests {
             (outlook.rate.as_bps() / 1_000_000, outlook.delay.as_millis(), outlook.loss)
         };
         assert_eq!([of(19), of(20), of(30), of(41)], [(10, 5, 0.0), (20, 10, 0.25), (0, 10, 0.25), (20, 10, 0.25)]);
+    }
+
+    /// 1 Mbit/s, 5 ms: a packet of 1250 bytes takes 10 ms, so that the second one leaves at 20 ms. From 15 ms on the rate is ten
+    /// times as much: half of it is left then, which takes 0.5 ms. A third one finds no room.
+    #[test]
+    fn what_comes_counts_in_a_future_arrival() {
+        let at = Instant::from_millis;
+        let packet = Bytes::new(1250);
+        let change = Change { at: at(15), set: Set::Rate(BitRate::from_mbps(10).into()) };
+        let queue = crate::Queue { limit: crate::Limit::Packets(2), ..crate::Queue::default() };
+        let (rate, delay) = (BitRate::from_mbps(1).into(), Span::from_millis(5));
+        let config = LinkConfig { rate, delay, changes: vec![change], queue, ..LinkConfig::default() };
+        let mut link: Link<u8> = Link::new(&config, 1);
+        let _ = link.push(at(0), packet, 1);
+        assert_eq!(link.arrival_of(at(0), packet), at(25));
+        let future = |link: &Link<u8>| link.future_arrival_of(at(0), packet, 9, |item| *item == 9);
+        assert_eq!(future(&link), at(20) + Span::from_micros(500));
+        assert_eq!((link.pending(), future(&link)), (1, at(20) + Span::from_micros(500)), "it was a copy");
+        let _ = link.push(at(0), packet, 2);
+        assert!(future(&link).is_never());
     }
 
     /// Opportunities at 50, 100, 150, … ms: of 100 ms from 60 ms on, those at 100 and 150: 3000 B, 240 kbit/s.

@@ -20,6 +20,7 @@ use weftway_sched::learned::foreseen::Foreseen;
 use weftway_sched::learned::policy_file::PolicyFile;
 use weftway_sched::{Scheduler, TransportRules};
 use weftway_sim::measure::Singles;
+use weftway_sim::oracle::Sight;
 use weftway_sim::{Listener, clairvoyant, oracle, run};
 
 use crate::errors::{Error, ScenarioError};
@@ -219,6 +220,12 @@ impl Job {
         Ok(serde_json::Value::Object(self.inner().row(&finished, &Singles::default())).to_string())
     }
 
+    /// The row of a run by `earliest-delivery` with perfect sight, as JSON.
+    pub fn sighted(&self, sight: Sight) -> Result<String, SpecError> {
+        let finished = oracle::sighted(&self.inner(), sight)?;
+        Ok(serde_json::Value::Object(self.inner().row(&finished, &Singles::default())).to_string())
+    }
+
     /// Why the scheduler cannot be run here, if it cannot.
     pub fn obstacle(&self) -> Option<String> {
         if self.engine == Engine::Quic {
@@ -286,6 +293,18 @@ pub fn bounds(py: Python<'_>, jobs: Vec<Job>, threads: usize) -> PyResult<Vec<St
 #[pyfunction]
 pub fn clairvoyants(py: Python<'_>, jobs: Vec<Job>, threads: usize, tries: u64) -> PyResult<Vec<String>> {
     let found = each(py, &jobs, threads, |job| job.clairvoyant(tries));
+    found.into_iter().map(|row| row.map_err(|error| Error::from(error).into())).collect()
+}
+
+/// The row of each job's run by `earliest-delivery`, told when packets arrive: `sight` is `present`, as things are, or `arrival`.
+#[pyfunction]
+pub fn oracles(py: Python<'_>, jobs: Vec<Job>, threads: usize, sight: &str) -> PyResult<Vec<String>> {
+    let sight = match sight {
+        "present" => Sight::Present,
+        "arrival" => Sight::Arrival,
+        other => return Err(ScenarioError::new_err(format!("sight `{other}`: expected present or arrival"))),
+    };
+    let found = each(py, &jobs, threads, |job| job.sighted(sight));
     found.into_iter().map(|row| row.map_err(|error| Error::from(error).into())).collect()
 }
 

@@ -40,7 +40,7 @@ mod _native {
     #[pymodule_export]
     use super::errors::{EmulationError, ScenarioError, SimulationError, TraceError, TransferError};
     #[pymodule_export]
-    use super::job::{arrival_inputs, arrivals, bounds, clairvoyants, demonstrations};
+    use super::job::{arrival_inputs, arrivals, bounds, clairvoyants, demonstrations, oracles};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::kernel::KernelBatch;

@@ -23,6 +23,7 @@ mod policy;
 mod property;
 mod recall;
 mod setup;
+mod sight;
 mod silence;
 mod stalls;
 mod steady;

@@ -31,6 +31,10 @@ def command(
         bool,
         typer.Option("--clairvoyant", help="Also runs the candidate with sight of the future: seconds for each run."),
     ] = False,
+    oracle: Annotated[
+        bool,
+        typer.Option("--oracle", help="Also runs earliest-delivery with perfect estimates of when packets arrive."),
+    ] = False,
     split: Annotated[str, typer.Option(metavar="SPLIT", help="held-out, or train: the cells for tuning.")] = "held-out",
     sets: SETS = None,
     jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of threads. Default: all cores.")] = None,
@@ -47,7 +51,7 @@ def command(
     from weftway.rank.so_far import SoFar
     from weftway.report import printed
 
-    request = rank.Request(on, cells, seeds, seed, schedulers, candidate, split, sets or [], clairvoyant)
+    request = rank.Request(on, cells, seeds, seed, schedulers, candidate, split, sets or [], clairvoyant, oracle)
     # What a scheduler in Python prints is no result.
     so_far = SoFar()
     with interruptible(), redirect_stdout(sys.stderr), Bar(err, above=so_far.table) as bar:

@@ -58,5 +58,6 @@ def replay(request: Request) -> str:
     words += [f"--schedulers {plan.quoted(str(request.schedulers))}"]
     words += [] if request.candidate is None else [f"--candidate {plan.quoted(str(request.candidate))}"]
     words += ["--clairvoyant"] if request.clairvoyant else []
+    words += ["--oracle"] if request.oracle else []
     words += [f"--split {request.split}", *(f"--set {plan.quoted(one)}" for one in request.set)]
     return " ".join(["weft rank", *words])

@@ -27,7 +27,7 @@ from weftway.report.tables import cell, table
 from weftway.report.units import Unit
 from weftway.stats import Estimate, interval_of
 
-from .standing import Group, SinglePath, Standing, Worst
+from .standing import TOLD, Group, SinglePath, Standing, Worst
 
 PERCENT = Unit(100.0, "%", 0)
 COPIES = Unit(100.0, "%", 1)
@@ -116,6 +116,11 @@ class Ranked:
         return any(one.clairvoyant_of_bound is not None for one in self.groups)
 
     @property
+    def sights(self) -> list[str]:
+        """What an oracle told, if one did."""
+        return list(dict.fromkeys(sight for one in self.groups for sight in one.told))
+
+    @property
     def subject(self) -> str:
         """Whose worst cells are shown."""
         return (self.candidate or self.standings[0]).scheduler
@@ -133,6 +138,9 @@ def findings(ranked: Ranked) -> list[str]:
     if bounded:
         each = " and ".join(f"{name} costs {FACTOR.value(value)} times" for name, value in bounded)
         told.append(f"{each} what the links allow at best, whatever the controller (medians)")
+    sight = {"present": "would arrive if the links stayed as they are", "arrival": "will arrive"}
+    for name, (ratio, low, high) in ranked.groups[0].told.items() if ranked.groups else ():
+        told.append(f"told when a packet {sight[name]}, {TOLD} costs {_interval(ratio, low, high)} of what it does")
     return told
 
 
@@ -164,12 +172,20 @@ def records(ranked: Ranked) -> list[dict[str, Any]]:
     return [
         *({"kind": "scheduler", **asdict(one)} for one in ranked.standings),
         *({"kind": "single path", **asdict(one)} for one in [ranked.single] if one),
-        *({"kind": "group", **asdict(one)} for one in ranked.groups),
+        *({"kind": "group", **_flat(one)} for one in ranked.groups),
         *(
             {"kind": "worst", "scheduler": ranked.subject, **asdict(one), "label": ranked.labels[one.cell]}
             for one in ranked.worst
         ),
     ]
+
+
+def _flat(one: Standing | Group | Worst) -> dict[str, Any]:
+    """Its fields, in columns: those of an oracle have a name each."""
+    flat = asdict(one)
+    for sight, values in flat.pop("told", {}).items():
+        flat |= zip((f"oracle_{sight}", f"oracle_{sight}_low", f"oracle_{sight}_high"), values, strict=True)
+    return flat
 
 
 def terminal(ranked: Ranked) -> list[Table]:
@@ -248,23 +264,20 @@ def _interval(value: float | None, low: float | None, high: float | None) -> str
 
 def _group_heads(ranked: Ranked) -> list[str]:
     heads = ["cells", "best fixed", OF_BEST, "of the bound"]
-    if not ranked.candidate:
-        return heads
-    heads += [ranked.subject, "of the bound"]
-    return [
-        *heads,
-        *(["clairvoyant, of the bound"] if ranked.has_clairvoyant else []),
-        f"{ranked.subject} / best fixed",
-    ]
+    if ranked.candidate:
+        heads += [ranked.subject, "of the bound"]
+        heads += ["clairvoyant, of the bound"] if ranked.has_clairvoyant else []
+        heads += [f"{ranked.subject} / best fixed"]
+    return [*heads, *(f"oracle: {sight} / {TOLD}" for sight in ranked.sights)]
 
 
 def _group_figures(ranked: Ranked, one: Group) -> list[str]:
     figures = [str(one.cells), one.best, RATIO.value(one.best_ratio), _multiple(one.best_of_bound)]
-    if not ranked.candidate:
-        return figures
-    against = _interval(one.against_best, one.against_best_low, one.against_best_high)
-    figures += [_interval(one.candidate_ratio, None, None), _multiple(one.candidate_of_bound)]
-    return [*figures, *([_multiple(one.clairvoyant_of_bound)] if ranked.has_clairvoyant else []), against]
+    if ranked.candidate:
+        figures += [_interval(one.candidate_ratio, None, None), _multiple(one.candidate_of_bound)]
+        figures += [_multiple(one.clairvoyant_of_bound)] if ranked.has_clairvoyant else []
+        figures += [_interval(one.against_best, one.against_best_low, one.against_best_high)]
+    return [*figures, *(_interval(*one.told.get(sight, (None, None, None))) for sight in ranked.sights)]
 
 
 def _groups(ranked: Ranked) -> Table:
@@ -360,7 +373,7 @@ def _groups_lede(ranked: Ranked) -> str:
 
 
 def _frame(lines: Sequence[Standing] | Sequence[Group] | Sequence[Worst]) -> pl.DataFrame:
-    return pl.DataFrame([asdict(one) for one in lines], infer_schema_length=None)
+    return pl.DataFrame([_flat(one) for one in lines], infer_schema_length=None)
 
 
 def _standings_table(ranked: Ranked) -> str:

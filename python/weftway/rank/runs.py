@@ -3,7 +3,9 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from weftway import bounds, comparison, plan, seeds, specs
@@ -19,7 +21,7 @@ from weftway.store import Finished, Store, table
 from . import cells, standing
 from .cells import KINDS, Cell
 from .costs import Row, bound, copies_share, cost, needed
-from .standing import Group, Judged, SinglePath, Standing, Worst
+from .standing import TOLD, Group, Judged, SinglePath, Standing, Worst
 
 if TYPE_CHECKING:
     import polars as pl
@@ -41,6 +43,9 @@ SINGLE = "one path: "
 CLAIRVOYANT = "clairvoyant: "
 """Before the name of the scheduler from which it starts, how the runs of a clairvoyant are called."""
 
+ORACLE = "oracle: "
+"""Before what it tells, how the runs of an oracle are called."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -60,6 +65,8 @@ class Request:
     set: Sequence[str] = ()
     clairvoyant: bool = False
     """Whether a clairvoyant runs, too, that starts from the candidate."""
+    oracle: bool = False
+    """Whether `earliest-delivery` runs, too, told by the links when packets arrive."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +99,21 @@ class Field:
     candidate: SchedulerSpec | None
 
 
+@dataclass(frozen=True)
+class Seer:
+    """What runs beside the schedulers and sees what none of them can. It is never ranked."""
+
+    name: str
+    base: SchedulerSpec
+    """From which scheduler it starts."""
+    key: Callable[[Job], str]
+    """The key of a run of it."""
+    results: Callable[[Sequence[Job], int], list[Row]]
+    """Its results, on so many threads."""
+    keeps_better: bool
+    """Whether it takes the scheduler's own run where that costs no more."""
+
+
 Heard = Callable[[str, int, str, float], None]
 """Told what each run cost: its cell, seed, scheduler and cost."""
 
@@ -108,13 +130,9 @@ def run(
     if len(numbers) < LEAST_SEEDS:
         raise ScenarioError(f"seeds `{request.seeds}`: a ranking picks on one half of them and judges on the other")
     named = _field(request)
-    base = named.candidate if request.clairvoyant else None
-    if request.clairvoyant and base is None:
-        raise ScenarioError("a clairvoyant starts from the candidate, and none is named")
-    if base and base.rule:
-        raise ScenarioError(f"candidate `{base.name}`: a clairvoyant cannot start from a scheduler in Python")
+    seers = _seers(request, named)
     every = cells.read(request.on, request.cells, request.seed, request.split, request.set, out)
-    runner = _Runner(every, named.every, numbers, out, progress or (lambda done, total: None), base, heard)
+    runner = _Runner(every, named.every, numbers, out, progress or (lambda done, total: None), seers, heard)
     rows = runner.run(jobs or os.cpu_count() or 1)
     found = _judged(every, named, rows)
     kept = Store(out).finish(rows) if out and rows else Finished(rows)
@@ -161,6 +179,26 @@ def _field(request: Request) -> Field:
     return Field([*others, given[0]], given[0])
 
 
+def _seers(request: Request, named: Field) -> list[Seer]:
+    found = []
+    if request.clairvoyant:
+        base = named.candidate
+        if base is None:
+            raise ScenarioError("a clairvoyant starts from the candidate, and none is named")
+        if base.rule:
+            raise ScenarioError(f"candidate `{base.name}`: a clairvoyant cannot start from a scheduler in Python")
+        name, key = CLAIRVOYANT + base.name, bounds.clairvoyant_key
+        found.append(Seer(name, base, key, bounds.clairvoyants, keeps_better=True))
+    if request.oracle:
+        base = next((one for one in named.every if one.name == TOLD), None)
+        if base is None:
+            raise ScenarioError(f"an oracle tells `{TOLD}` when packets arrive: name it among the schedulers")
+        for sight in bounds.SIGHTS:
+            key, results = partial(bounds.oracle_key, sight=sight), partial(bounds.oracles, sight=sight)
+            found.append(Seer(ORACLE + sight, base, key, results, keeps_better=False))
+    return found
+
+
 class _Runner:
     """Runs the jobs of all cells, some cells at a time."""
 
@@ -171,15 +209,15 @@ class _Runner:
         numbers: list[int],
         out: Path | None,
         tell: Progress,
-        clairvoyant: SchedulerSpec | None,
+        seers: Sequence[Seer],
         heard: Heard | None,
     ) -> None:
-        self._clairvoyant, self._heard = clairvoyant, heard
+        self._seers, self._heard = seers, heard
         self._cells, self._field, self._numbers, self._out, self._tell = every, field, numbers, out, tell
         (self._single,) = specs.parse(REFERENCE)
         self._store = Store(out) if out else None
         self._kept = self._store.recall() if self._store else {}
-        each = len(field) + (clairvoyant is not None)
+        each = len(field) + len(seers)
         self._total = sum(each + _singles(cell) for cell in every) * len(numbers)
         self._done = 0
         self.skipped: list[str] = []
@@ -216,8 +254,7 @@ class _Runner:
                         self._store.keep(job.key, _row(*todo[job.key], results[job.key]))
                 self._finished(1)
         rows = [_row(job, about, results[job.key]) for job, about in planned if job.key in results]
-        if self._clairvoyant:
-            rows += [row for cell in some for row in self._clairvoyants(cell, self._clairvoyant, results, threads)]
+        rows += [row for seer in self._seers for cell in some for row in self._seen(cell, seer, results, threads)]
         workloads = {cell.name: cell.workload for cell in some}
         limits = bounds.of([job for job, about in planned if about["path"] is None], threads)
         bounded = {(about["cell"].name, job.seed): limits[job.key] for job, about in planned if job.key in limits}
@@ -230,26 +267,28 @@ class _Runner:
 
         return [{**row, "bound_ms": least(row)} for row in rows]
 
-    def _clairvoyants(self, cell: Cell, base: SchedulerSpec, ran: dict[str, Row], threads: int) -> list[Row]:
-        """The rows of the clairvoyant that starts from this scheduler, where that ran.
+    def _seen(self, cell: Cell, seer: Seer, ran: dict[str, Row], threads: int) -> list[Row]:
+        """The rows of one that sees, where the scheduler from which it starts ran.
 
-        It takes the scheduler's own run where that costs no more. There is none of a call, in which two decide.
+        There is none of a call, in which two decide.
         """
-        jobs = [plan.simulated(cell.variant, base, cell.cc, seed) for seed in self._numbers]
+        jobs = [plan.simulated(cell.variant, seer.base, cell.cc, seed) for seed in self._numbers]
         if cell.workload == "call" or not all(job.key in ran for job in jobs):
             self._finished(len(jobs))
             return []
-        keys = {job.seed: bounds.clairvoyant_key(job) for job in jobs}
+        keys = {job.seed: seer.key(job) for job in jobs}
         results = {seed: needed(self._kept[key]) for seed, key in keys.items() if key in self._kept}
         self._finished(len(results))
-        about = {"cell": cell, "scheduler": CLAIRVOYANT + base.name, "path": None}
+        about = {"cell": cell, "scheduler": seer.name, "path": None}
 
         def row(job: Job) -> Row:
-            better = min(ran[job.key], results[job.seed], key=lambda one: cost(one, cell.workload))
-            return {**_row(job, about, better), "key": keys[job.seed]}
+            found = results[job.seed]
+            if seer.keeps_better:
+                found = min(ran[job.key], found, key=lambda one: cost(one, cell.workload))
+            return {**_row(job, about, found), "key": keys[job.seed]}
 
         for some in _batched([job for job in jobs if job.seed not in results], threads):
-            for job, result in zip(some, bounds.clairvoyants(some, threads), strict=True):
+            for job, result in zip(some, seer.results(some, threads), strict=True):
                 with put_off():
                     results[job.seed] = needed(result)
                     if self._store:
@@ -324,6 +363,11 @@ def _judge(cell: Cell, named: Field, ran: dict[str, list[Row]]) -> Judged:
         unfinished={name: sum(row["verdict"] != "finished" for row in ran[name]) for name in everybody},
         of_bound=standing.of_bound(everybody, limit),
         clairvoyant=standing.of_bound({CLAIRVOYANT: clairvoyant}, limit).get(CLAIRVOYANT) if clairvoyant else None,
+        told={
+            name.removeprefix(ORACLE): fmean(some) / fmean(costs[TOLD])
+            for name, some in costs.items()
+            if name.startswith(ORACLE)
+        },
     )
 
 

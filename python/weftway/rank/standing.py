@@ -32,6 +32,9 @@ CLOSE, NEAR = 1.05, 1.15
 ALL = "all"
 """The group of all cells."""
 
+TOLD = "earliest-delivery"
+"""The scheduler that an oracle tells something."""
+
 WORSE = 1.05
 """Above this ratio to one path with the same handshake, several paths were worse than one."""
 
@@ -56,6 +59,8 @@ class Judged:
     """Every scheduler's cost over the capacity bound; empty where that is not known."""
     clairvoyant: float | None = None
     """The same of the clairvoyant, if one ran."""
+    told: Mapping[str, float] = field(default_factory=dict)
+    """The cost of `earliest-delivery` with an oracle's sight over its own, by what it is told."""
 
 
 @dataclass(frozen=True)
@@ -119,6 +124,8 @@ class Group:
     candidate_of_bound: float | None
     clairvoyant_of_bound: float | None
     """The same of the clairvoyant that starts from the candidate."""
+    told: Mapping[str, tuple[float, float | None, float | None]] = field(default_factory=dict)
+    """The cost of `earliest-delivery` with an oracle's sight over its own, and its interval, by what it is told."""
 
 
 @dataclass(frozen=True)
@@ -228,9 +235,10 @@ def single_path(cells: Sequence[Judged]) -> SinglePath | None:
 
 
 def groups(cells: Sequence[Judged], candidate: str | None, kinds: Sequence[str]) -> list[Group]:
-    """The candidate over all cells; then the cells of each kind, in the order of `kinds` and then of their values. What
-    all have in common is no kind."""
-    everywhere = _group(ALL, "all cells", cells, candidate) if candidate else None
+    """The candidate, and what an oracle brings, over all cells; then the cells of each kind, in the order of `kinds`
+    and then of their values. What all have in common is no kind."""
+    is_wanted = candidate is not None or any(cell.told for cell in cells)
+    everywhere = _group(ALL, "all cells", cells, candidate) if is_wanted else None
     found = [everywhere] if everywhere else []
     for kind in kinds:
         values = sorted({cell.kinds[kind] for cell in cells if kind in cell.kinds})
@@ -264,6 +272,10 @@ def _group(kind: str, value: str, cells: Sequence[Judged], candidate: str | None
         best_of_bound=_of_bound(cells, best),
         candidate_of_bound=_of_bound(both, candidate) if candidate else None,
         clairvoyant_of_bound=_median([cell.clairvoyant for cell in both]) if candidate else None,
+        told={
+            sight: _geometric([cell.told[sight] for cell in cells if sight in cell.told])
+            for sight in dict.fromkeys(sight for cell in cells for sight in cell.told)
+        },
     )
 
 

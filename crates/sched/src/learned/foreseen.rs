@@ -63,6 +63,16 @@ impl Foreseen {
         Ok(Self(EarliestDelivery::corrected(Box::new(arrival))))
     }
 
+    /// With the word of an oracle instead of an estimate ([`told`](Self::told)).
+    pub fn listening() -> Self {
+        Self(EarliestDelivery::listening())
+    }
+
+    /// A packet given to `path` now arrives in `time`. It counts until the next word on the path, and where that holds data.
+    pub fn told(&mut self, now: Instant, path: &Path, time: Span) {
+        self.0.told(now, path, time);
+    }
+
     /// The names of what the network sees.
     pub fn inputs() -> &'static [&'static str] {
         &INPUTS

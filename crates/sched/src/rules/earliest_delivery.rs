@@ -116,6 +116,20 @@ impl EarliestDelivery {
         Self { terms: Terms::ALL, corrections: Some(Box::new(Corrections::new(by))), ..Self::default() }
     }
 
+    /// The rule with all its terms, for an oracle that tells it when packets arrive ([`told`](Self::told)).
+    pub(crate) fn listening() -> Self {
+        Self { terms: Terms::ALL, ..Self::default() }
+    }
+
+    /// A packet given to `path` now arrives in `time`, if the path holds data: until the next word on it, the rule's own
+    /// estimate is corrected by as much, within what a learned one can say.
+    pub(crate) fn told(&mut self, now: Instant, path: &Path, time: Span) {
+        let oldest = self.flights.oldest(path.id);
+        let estimate = self.estimates.at(path.id);
+        let own = estimate.forecast(now, path, oldest, &self.terms).own;
+        estimate.correct(Some(correction::factor_of(time, own)));
+    }
+
     /// What a learned estimate sees of a path now, and the rule's own of when a packet arrives.
     pub(crate) fn seen(&self, now: Instant, path: &Path) -> Option<(correction::Inputs, Span)> {
         let mut estimate = self.estimates.get(path.id).cloned().unwrap_or_default();

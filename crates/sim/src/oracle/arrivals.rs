@@ -9,9 +9,9 @@ use crate::run::{Job, second, transport_rules};
 use crate::{Host, Pause, Sim};
 
 /// What heads add to a packet, about: some times are right to that.
-const HEADS: Bytes = Bytes::new(60);
+pub(super) const HEADS: Bytes = Bytes::new(60);
 /// No packet takes longer.
-const FAR: Span = Span::from_secs(60);
+pub(super) const FAR: Span = Span::from_secs(60);
 
 /// Runs `job` with a copy of `rule`. At every `every`-th question, for each
 /// path that holds data: what the network sees, and the binary logarithm of the time that a packet takes which is given to the
@@ -50,7 +50,7 @@ fn row(sim: &Sim, rule: &Foreseen, path: &Path) -> Option<impl Iterator<Item = f
 }
 
 /// How long a packet takes that the path gets now, behind what the path has queued.
-fn takes(sim: &Sim, path: &Path) -> Span {
+pub(super) fn takes(sim: &Sim, path: &Path) -> Span {
     let (now, bytes) = (sim.now(), path.queued + path.mss + HEADS);
     let mut links = links(sim, path.id);
     let own = links.next().map_or(FAR, |link| {

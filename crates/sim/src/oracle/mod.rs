@@ -16,6 +16,7 @@ mod collect;
 mod judge;
 mod lab;
 mod shares;
+mod sight;
 mod truth;
 
 pub use arrivals::arrivals;
@@ -24,4 +25,5 @@ pub use binding::Basis;
 pub use collect::{BEHAVIOURS, Plan, Run, Sample, run};
 pub use judge::{D0, Judgement, LAMBDA, jain, judge};
 pub use lab::{Lab, Stop};
+pub use sight::{Sight, sighted};
 pub use truth::{FAR, Truth};

@@ -223,6 +223,14 @@ impl PathHistory {
     }
 }
 
+/// The factor that makes `time` of the rule's `own` estimate, in parts of [`ONE`], between the least and the largest.
+pub(super) fn factor_of(time: Span, own: Span) -> u64 {
+    const LARGEST: u64 = 1 << MOST as u64;
+    let own = own.max(Span::from_nanos(1)).as_nanos();
+    let parts = u128::from(time.as_nanos()) * u128::from(ONE) / u128::from(own);
+    u64::try_from(parts).unwrap_or(u64::MAX).clamp(ONE / LARGEST, ONE * LARGEST)
+}
+
 /// The binary logarithm of one span over another, within [`FAR`]. [`Span::MAX`], a time that nobody knows, counts as none.
 fn ratio(one: Span, other: Span) -> f32 {
     let log2_of = |span: Span| log2(span.as_nanos().wrapping_add(1));
@@ -242,6 +250,14 @@ fn log2(x: u64) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_factor_makes_one_time_of_the_other_within_sixteen_times() {
+        let ms = Span::from_millis;
+        let factors = [(20, 10), (5, 10), (1000, 10), (0, 10)].map(|(time, own)| factor_of(ms(time), ms(own)));
+        assert_eq!(factors, [2 * ONE, ONE / 2, 16 * ONE, ONE / 16]);
+        assert_eq!(factor_of(ms(1), Span::ZERO), 16 * ONE);
+    }
 
     #[test]
     fn logarithms_are_exact_at_powers_of_two_and_near_between() {

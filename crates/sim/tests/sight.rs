@@ -1,0 +1,32 @@
+//! `earliest-delivery`, told by the links when packets arrive.
+
+use weftway_link::{Change, Set};
+use weftway_path::{BitRate, Instant};
+use weftway_scenario::config::SimConfig;
+use weftway_sim::Verdict;
+use weftway_sim::oracle::{Sight, sighted};
+use weftway_sim::run::Job;
+
+use crate::setup::{bulk, path, stacks};
+
+/// When a run with this sight ends, and how many packets its first path has sent.
+fn run(config: &SimConfig, sight: Sight) -> (Instant, u64) {
+    let finished = sighted(&Job { config, cc: "cubic", seed: 1, timing: None }, sight).expect("it runs");
+    assert_eq!(finished.verdict, Verdict::Finished);
+    (finished.sim.now(), finished.sim.context(0).paths[0].sent.packets)
+}
+
+/// 16 and 8 Mbit/s, 10 and 40 ms. Where nothing changes, what is and what comes are the same. If the first link falls to a
+/// hundredth at 150 ms, only who sees what comes keeps packets off it that would leave after that.
+#[test]
+fn what_comes_is_seen_by_the_one_sight_only() {
+    for (name, transport) in stacks() {
+        let steady = bulk(&transport, vec![path("a", 16_000, 10), path("b", 8_000, 40)], 1_000_000);
+        assert_eq!(run(&steady, Sight::Present), run(&steady, Sight::Arrival), "{name}");
+        let mut falls = steady.clone();
+        let set = Set::Rate(BitRate::from_bps(160_000).into());
+        falls.paths[0].data.changes = vec![Change { at: Instant::from_millis(150), set }];
+        let [present, arrival] = [Sight::Present, Sight::Arrival].map(|sight| run(&falls, sight).1);
+        assert!(arrival < present, "{name}: {arrival}, {present}");
+    }
+}
