@@ -5,7 +5,7 @@ use weftway_link::{Change, Limit, LinkConfig, Queue, Rate, Set};
 use weftway_path::{BitRate, Bytes, Instant, Role, Span};
 use weftway_quic::virtual_time::Job;
 use weftway_scenario::Verdict;
-use weftway_scenario::config::{Direction, PathConfig, SimConfig, Transport};
+use weftway_scenario::config::{Buffer, Direction, PathConfig, SimConfig, Transport};
 
 /// A path with a rate in Mbit/s, a delay each way in milliseconds and a queue in packets, whose links go down and up again
 /// at these times in seconds.
@@ -85,6 +85,35 @@ fn a_cut_holds_up_the_data_no_longer_than_silence_takes_to_notice() {
                 // What was sent twice takes no time that counts.
                 assert!(took < 1.02 * longer, "{name}: {took} ms for {longer}");
             }
+        }
+    }
+}
+
+/// A queue of a second at both paths, filled with packets and buffers as over sockets, and a cut of the first one at so many
+/// milliseconds.
+fn cut_at(ms: u64) -> SimConfig {
+    let mut paths = vec![path("a", (10, 30, 800), &[(5, 10)]), path("b", (10, 20, 800), &[])];
+    let PathConfig { data, acks, .. } = &mut paths[0];
+    for change in data.changes.iter_mut().chain(&mut acks.changes) {
+        change.at = change.at + Span::from_millis(ms - 5000);
+    }
+    let mut config = upload(paths, 20, true);
+    (config.transport.mss, config.transport.packet) = (Bytes::new(1406), Bytes::new(1486));
+    let buffer = Buffer::Fixed(Bytes::new(32 << 20));
+    (config.transport.send_buffer, config.transport.receive_buffer) = (buffer, buffer);
+    config
+}
+
+/// The dead path's data wait for a second in the other queue. They are not lost at the end of it, which would take as long once
+/// more (cut at 5.156 and 5.159 s), and what was lost before the cut and sent again on the path that dies goes on the other one,
+/// too (6.4 to 6.9 s).
+#[test]
+fn what_is_sent_again_into_a_long_queue_arrives_the_first_time() {
+    for scheduler in ["min-rtt", "earliest-delivery"] {
+        for ms in [5000, 5156, 5159, 5300, 6400, 6550, 6700, 6850] {
+            let (stalled, _) = stall(&cut_at(ms), scheduler, "cubic");
+            println!("cut at {ms} ms, {scheduler}: {stalled:.0} ms");
+            assert!(stalled <= 1200.0, "cut at {ms} ms, {scheduler}: {stalled} ms");
         }
     }
 }

@@ -54,6 +54,7 @@ impl<S: Source> Sender<S> {
         self.dispatch.views.set_usable(id, false);
         self.shares[id.index()].usable = false;
         self.refresh(id);
+        self.hold_others(id);
         self.dispatch.announce(id, Event::PathDown(id));
         self.dispatch.question.ready = true;
     }
@@ -126,6 +127,14 @@ impl<S: Source> Sender<S> {
             host.events.push(Event::Recalled(receipt));
             outbox.lose(chunk, id);
         });
+        self.hold_others(id);
+    }
+
+    /// The other paths carry what path `id` had, for which the reader waits: nothing of it should be lost again.
+    fn hold_others(&mut self, id: PathId) {
+        for other in self.dispatch.views.offered().without(id).iter() {
+            self.paths[other.index()].hold_window();
+        }
     }
 
     /// When a path has been silent for so long with data outstanding that it is given up.

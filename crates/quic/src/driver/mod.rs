@@ -53,6 +53,7 @@ mod sending_path;
 pub mod source;
 pub mod streams;
 mod transmit;
+mod twice;
 
 pub use sender::{OFFERS, Sender, Setting};
 pub use sending_path::PathTally;

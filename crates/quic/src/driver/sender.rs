@@ -21,6 +21,7 @@ use super::realtime_state::Realtime;
 use super::record::Record;
 use super::sending_path::{PathTally, SendingPath, Stage};
 use super::source::Source;
+use super::twice::Twice;
 
 /// What the driver offers to a scheduler: everything, where its front end sees what the sender's devices hold.
 pub const OFFERS: Needs = weftway_host::EVERYTHING;
@@ -66,6 +67,7 @@ pub struct Sender<S> {
     pub(super) reports: Vec<Report>,
     pub(super) answers: Answers,
     pub(super) realtime: Realtime,
+    pub(super) twice: Twice,
     /// The path that the last datagram came on, while what it owes may still have to leave.
     pub(super) heard: Option<PathId>,
 }
@@ -109,6 +111,7 @@ impl<S: Source> Sender<S> {
             reports: Vec::new(),
             answers: Answers::new(roles.len()),
             realtime: Realtime::default(),
+            twice: Twice::default(),
             heard: None,
             setting,
         })
@@ -291,8 +294,10 @@ impl<S: Source> Sender<S> {
         for at in 0..self.paths.len() {
             self.serve(PathId::new(at as u8));
         }
+        self.send_twice();
         while self.left > 0 && prepare(self) {
             ask(self, scheduler);
+            self.send_twice();
         }
         self.connection.note_timeout();
         self.has_more = self.left == 0;

@@ -92,6 +92,8 @@ pub(super) struct SendingPath {
     refused_since: Option<Instant>,
     /// How long a queue it may keep, while there are realtime data.
     pub queue_bound: Option<QueueBound>,
+    /// While packets before this one are in flight the window does not grow.
+    held_before: u64,
     rate: RateSampler,
     last_sent: Instant,
     /// Packets sent before belong to the current episode.
@@ -147,6 +149,7 @@ impl SendingPath {
             refused_at: None,
             refused_since: None,
             queue_bound: None,
+            held_before: 0,
             rate: RateSampler::default(),
             last_sent: Instant::ZERO,
             recovery_start: None,
@@ -374,8 +377,17 @@ impl SendingPath {
         }
     }
 
+    /// The window stays as it is for a round trip. A window that grows while the queue is full loses the packet by which it
+    /// grows, and learns it a round trip later.
+    pub fn hold_window(&mut self) {
+        self.held_before = self.flight.next();
+    }
+
     /// Whether the window is what limits the path. In slow start it may grow to twice what was used.
     fn is_limited(&self, view: &Path) -> bool {
+        if self.flight.base() < self.held_before {
+            return false;
+        }
         let cwnd = self.cc.cwnd();
         self.usage.limited || cwnd < view.ssthresh && cwnd < self.usage.most + self.usage.most
     }

@@ -92,6 +92,7 @@ impl<S: Source> Sender<S> {
         let sent = self.connection.send_one_of_many(self.now, id, record, assigned.bytes);
         let (_, number) = sent.filter(|&(took, _)| took == id)?;
         self.source.sent(assigned.offset, id);
+        self.twice.note(assigned.chunk, id, assigned.kind, self.dispatch.views.get(id).srtt);
         self.paths[id.index()].on_sent(self.now, self.dispatch.views.get_mut(id), number, assigned);
         Some(number)
     }
