@@ -9,6 +9,7 @@ use weftway_path::{Bytes, Event, Health, Instant, Path, PathId, Recovery, Span};
 use super::sender::{Sender, controller};
 use super::sending_path::{SendingPath, Stage};
 use super::source::Source;
+use super::twice::has_long_queue;
 
 impl<S: Source> Sender<S> {
     /// The path is usable from now on.
@@ -130,9 +131,10 @@ impl<S: Source> Sender<S> {
         self.hold_others(id);
     }
 
-    /// The other paths carry what path `id` had, for which the reader waits: nothing of it should be lost again.
+    /// The other paths carry what path `id` had, for which the reader waits: nothing of it should be lost at the end of a queue.
     fn hold_others(&mut self, id: PathId) {
-        for other in self.dispatch.views.offered().without(id).iter() {
+        let others = self.dispatch.views.offered().without(id).iter();
+        for other in others.filter(|other| has_long_queue(self.dispatch.views.get(*other))) {
             self.paths[other.index()].hold_window();
         }
     }

@@ -7,12 +7,12 @@
 use std::collections::VecDeque;
 
 use weftway_host::sending::{Carrier, assign};
-use weftway_path::{Health, PathId, SendKind, Span};
+use weftway_path::{Health, Path, PathId, SendKind, Span};
 
 use super::sender::Sender;
 use super::source::Source;
 
-/// A repeat is sent twice where it takes a round trip of more than this.
+/// A queue is long where packets wait in it for more than this.
 const LONG: Span = Span::from_millis(500);
 /// One packet of so many may be a copy.
 const SHARE: u64 = 128;
@@ -29,14 +29,19 @@ pub(super) struct Twice {
 }
 
 impl Twice {
-    /// A packet left on `path`, with a round trip of `rtt`, that carries chunk `number`.
-    pub fn note(&mut self, number: u64, path: PathId, kind: SendKind, rtt: Span) {
+    /// A packet left on the path with this `view` that carries chunk `number`.
+    pub fn note(&mut self, number: u64, view: &Path, kind: SendKind) {
         self.saved = (self.saved + 1).min(SHARE * BURST);
-        if kind == SendKind::Reinjection && rtt > LONG && self.saved >= SHARE {
+        if kind == SendKind::Reinjection && has_long_queue(view) && self.saved >= SHARE {
             self.saved -= SHARE;
-            self.waiting.push_back((number, path));
+            self.waiting.push_back((number, view.id));
         }
     }
+}
+
+/// Whether packets wait for long on this path.
+pub(super) fn has_long_queue(view: &Path) -> bool {
+    view.srtt.saturating_sub(view.min_rtt) > LONG
 }
 
 impl<S: Source> Sender<S> {
@@ -62,10 +67,14 @@ impl<S: Source> Sender<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use weftway_path::Bytes;
 
-    fn noted(twice: &mut Twice, packets: u64, kind: SendKind, rtt_ms: u64) -> usize {
+    /// So many packets leave on a path with a round trip of 100 ms and a queue of `queue_ms`.
+    fn noted(twice: &mut Twice, packets: u64, kind: SendKind, queue_ms: u64) -> usize {
         let before = twice.waiting.len();
-        (0..packets).for_each(|number| twice.note(number, PathId::new(0), kind, Span::from_millis(rtt_ms)));
+        let mut view = Path::new(PathId::new(0), Bytes::new(1200), Bytes::new(12_000));
+        (view.min_rtt, view.srtt) = (Span::from_millis(100), Span::from_millis(100 + queue_ms));
+        (0..packets).for_each(|number| twice.note(number, &view, kind));
         twice.waiting.len() - before
     }
 
