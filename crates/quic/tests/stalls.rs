@@ -95,7 +95,7 @@ fn cut_at(ms: u64) -> SimConfig {
     let mut paths = vec![path("a", (10, 30, 800), &[(5, 10)]), path("b", (10, 20, 800), &[])];
     let PathConfig { data, acks, .. } = &mut paths[0];
     for change in data.changes.iter_mut().chain(&mut acks.changes) {
-        change.at = change.at + Span::from_millis(ms - 5000);
+        change.at += Span::from_millis(ms - 5000);
     }
     let mut config = upload(paths, 20, true);
     (config.transport.mss, config.transport.packet) = (Bytes::new(1406), Bytes::new(1486));
