@@ -105,7 +105,7 @@ fn cut_at(ms: u64) -> SimConfig {
 }
 
 /// The dead path's data wait for a second in the other queue. They are not lost at the end of it, which would take as long once
-/// more (cut at 5.156 and 5.159 s), and what was lost before the cut and sent again on the path that dies goes on the other one,
+/// more (cut at 5.159 s), and what was lost before the cut and sent again on the path that dies goes on the other one,
 /// too (6.4 to 6.9 s).
 #[test]
 fn what_is_sent_again_into_a_long_queue_arrives_the_first_time() {
