@@ -13,14 +13,18 @@ import subprocess
 import sys
 import threading
 import time
+from typing import Any
 
 import lab
 import servers
+from targets import Targets
 
 EVERY_S = 0.02
 HEAD = struct.Struct("!QI")
 SIZE = 172
 """20 ms of a voice with 64 kbit/s, and its header."""
+BEYOND_MS = 5.0
+"""So much longer than alone on the better link the 99th percentile may be beside downloads."""
 CUT = 'schedule = [{ at = "8 s", state = "down" }, { at = "12 s", state = "up" }]'
 
 
@@ -104,13 +108,43 @@ def talk(through: str, seconds: float) -> dict[str, object]:
     return {"sent": count, "lost": count - len(heard), "up_ms": percentiles(0), "down_ms": percentiles(1)}
 
 
-def measure(through: str, downloads: int, cc: str, cut: bool, seconds: float, voice: bool = True) -> None:
+def measure(
+    through: str, downloads: int, cc: str, cut: bool, seconds: float, voice: bool = True
+) -> tuple[str, dict[str, Any]]:
+    """What was measured, in words, and what `near` told of it."""
     scenario = lab.links(lab.BEST, lab.OTHER, CUT if cut else "")
     options = ["--through", through, "--downloads", str(downloads), "--cc", cc, "--seconds", str(seconds)]
     options += [] if voice else ["--no-voice"]
     told = lab.emulate(scenario, [__file__, "far", "--cc", cc], [__file__, "near", *options])
     what = f"{through}, {downloads} downloads, {cc}{', the better link cut for 4 s' if cut else ''}"
     print(f"{what}: {told}", flush=True)
+    return what, json.loads(told)
+
+
+def table(seconds: float) -> None:
+    """All rows; the first one, alone on the better link, is what the others are held against."""
+    targets = Targets()
+    alone: dict[str, float] = {}
+    for through, downloads, cc, cut in (
+        ("direct", 0, "cubic", False),
+        ("proxy", 0, "cubic", False),
+        ("proxy", 4, "cubic", False),
+        ("proxy", 4, "bbr3", False),
+        ("proxy", 2, "cubic", True),
+        ("tunnel", 0, "cubic", False),
+        ("tunnel", 4, "cubic", False),
+    ):
+        what, told = measure(through, downloads, cc, cut, seconds)
+        if cut:
+            targets.tell(f"lost: {what}", told["lost"], "", most=0)
+            continue
+        for way in ("up", "down"):
+            delay = told[f"{way}_ms"]["p99"]
+            if way in alone:
+                targets.tell(f"99th percentile {way}: {what}", delay, "ms", most=alone[way] + BEYOND_MS)
+            else:
+                alone[way] = delay
+    targets.exit()
 
 
 def main() -> None:
@@ -133,16 +167,7 @@ def main() -> None:
         case _ if args.through:
             measure(args.through, args.downloads, args.cc, args.cut, args.seconds, not args.no_voice)
         case _:
-            for through, downloads, cc, cut in (
-                ("direct", 0, "cubic", False),
-                ("proxy", 0, "cubic", False),
-                ("proxy", 4, "cubic", False),
-                ("proxy", 4, "bbr3", False),
-                ("proxy", 2, "cubic", True),
-                ("tunnel", 0, "cubic", False),
-                ("tunnel", 4, "cubic", False),
-            ):
-                measure(through, downloads, cc, cut, args.seconds)
+            table(args.seconds)
 
 
 if __name__ == "__main__":

@@ -58,8 +58,14 @@ class Browser:
             os.dup2(high[1], 4)
 
         command = [program, *FLAGS, *self._flags, f"--user-data-dir={self._profile.name}", "about:blank"]
+        # It is killed, and what it has made for the time being goes with the profile.
         self._process = subprocess.Popen(
-            command, preexec_fn=place, close_fds=False, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            command,
+            preexec_fn=place,
+            close_fds=False,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env={**os.environ, "TMPDIR": self._profile.name},
         )
         os.close(theirs)
         os.close(answers)

@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 import weftway
+from browser import Browser, needs_browser
 from test_report import check
 from weftway import comparison, fidelity, stats
 from weftway._native import Scenario, ScenarioError, SimulationError
@@ -18,11 +19,13 @@ from weftway.backends import SIM, Row, Skipped
 from weftway.comparison import Comparison, Interrupted, Progress
 from weftway.fidelity import cells, errors
 from weftway.fidelity.cells import Link
+from weftway.fidelity.charts import Curve, cumulative
 from weftway.fidelity.errors import Difference
 from weftway.fidelity.runs import FIRST_RUNS, MORE_RUNS, MOST_RUNS, SIM_RUNS, TRIES
 from weftway.fidelity.tables import facts
 from weftway.job import Job
 from weftway.plan import Plan
+from weftway.report.palette import Look
 
 STEADY = (9.0, 10.0, 10.0, 10.0, 11.0)
 """The interval of its median is all of it: a tenth of 10 to each side."""
@@ -398,6 +401,37 @@ def test_the_page_holds_together(measured: fidelity.Measured) -> None:
     for one in found:
         assert f'id="cell-{one.cell}"' in page
         assert one.command in page
+
+
+LABELS = """(() => {
+  const box = (one) => one.getBoundingClientRect();
+  const labels = [...document.querySelectorAll(".plot.cumulative .at")];
+  const plot = box(labels[0].closest(".plot"));
+  return {
+    inside: labels.every((one) => box(one).left >= plot.left && box(one).right <= plot.right),
+    apart: box(labels[0]).top >= box(labels[1]).bottom || box(labels[1]).top >= box(labels[0]).bottom,
+  };
+})()"""
+"""Whether what is written at the two lines stays in its chart, and neither covers the other."""
+
+
+@needs_browser
+@pytest.mark.parametrize("width", [1440, 390])
+def test_the_page_is_as_wide_as_its_window(measured: fidelity.Measured, width: int) -> None:
+    file = fidelity.write_report(measured, fidelity.differences(measured.runs), shown)
+    with Browser(width) as tab:
+        tab.open(file)
+        assert tab.run("document.documentElement.scrollWidth") <= width
+        assert tab.run(LABELS) == {"inside": True, "apart": True}
+        assert not tab.errors
+
+
+def test_the_axis_reaches_what_is_asked() -> None:
+    curve = Curve("error", Look(0), [0.01, 0.02])
+    drawn = cumulative([curve], [(0.04, "half"), (0.2, "most")])
+    # 0.04 is a fifth of 0.2, at which the axis ends.
+    assert 'd="M200 0V100"' in drawn and 'd="M1000 0V100"' in drawn
+    assert 'points="0,100 50,100 50,50 100,50 100,0 1000,0"' in drawn
 
 
 def test_nothing_to_show_is_no_page(measured: fidelity.Measured) -> None:

@@ -128,7 +128,7 @@ def test_the_page_shows_benefit_and_completion_time_with_intervals(tmp_path: Pat
             goodput=Estimate(10.0, 0.5, 3),
         )
         for cc in ("cubic", "lia")
-        for name, value in (("a", 0.5), ("min-rtt", 0.25), ("worse", -0.5))
+        for name, value in (("a", 0.5), ("min-rtt", 0.25), ("even", -0.001), ("worse", -0.5))
     ]
     file = tmp_path / "matrix.html"
     file.write_text(matrix.picture([BULK], some, range(3)))
@@ -139,6 +139,8 @@ def test_the_page_shows_benefit_and_completion_time_with_intervals(tmp_path: Pat
         first = tab.run("document.querySelector('tbody tr').textContent")
         # 6 s less half of 1 s.
         assert first.startswith("a0.50 ± 0.055.50 ± 0.25")
+        even = tab.run("document.querySelectorAll('tbody tr')[2].textContent")
+        assert even.startswith("even0.00"), "no minus before zero"
         assert tab.run("document.querySelectorAll('td.worse').length") == 1
         assert tab.run("document.documentElement.scrollWidth") <= width
         tab.run("document.querySelectorAll('thead th')[2].click()")
@@ -146,5 +148,5 @@ def test_the_page_shows_benefit_and_completion_time_with_intervals(tmp_path: Pat
         asked = tab.run("location.hash")
         tab.open(file, asked)
         rows = tab.run("[...document.querySelectorAll('tbody th')].map((one) => one.textContent)")
-        assert rows == ["worse", "min-rtt", "a"], "the address keeps the order"
+        assert rows == ["worse", "even", "min-rtt", "a"], "the address keeps the order"
         assert not tab.errors

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shlex
 import signal
 import subprocess
@@ -370,7 +371,17 @@ def test_the_cells_are_kept_with_their_traces(weft: Weft, tmp_path: Path) -> Non
 
 
 def test_the_command_tells_shows_and_keeps(weft: Weft, world: Path, tmp_path: Path) -> None:
-    words = ["rank", "--on", world, "--cells", "3", "--seeds", "0..4", "--schedulers", "min-rtt,ecf,redundant"]
+    words = [
+        "rank",
+        "--on",
+        world,
+        "--cells",
+        "3",
+        "--seeds",
+        "0..4",
+        "--schedulers",
+        "min-rtt,earliest-delivery,redundant",
+    ]
     words += ["--candidate", "round-robin", "--report", "out"]
     told = weft(*words)
     assert told.returncode == 0, told.stderr
@@ -382,6 +393,9 @@ def test_the_command_tells_shows_and_keeps(weft: Weft, world: Path, tmp_path: Pa
     page = (tmp_path / "out/report.html").read_text()
     check(page)
     assert page.count('class="interval') == 4
+    # By their places in the registry, round-robin and earliest-delivery would have the same colour and marker.
+    standings = page.partition("<tbody>")[2].partition("</tbody>")[0]
+    assert len(set(re.findall(r'class="mark (s\d+)"', standings))) == 4
     assert "weft rank --on" in page and "a+b" in page
     found = json.loads(weft(*words, "--json").stdout)
     assert [one["scheduler"] for one in found if one["kind"] == "scheduler" and one["is_candidate"]] == ["round-robin"]

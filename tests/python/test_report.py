@@ -309,6 +309,16 @@ def test_timeline_marks_losses_and_outages() -> None:
     assert told["down"] == [[0, 500, 750]]
 
 
+@pytest.mark.parametrize(
+    ("schedulers", "told"), [(10, "One run each under"), (11, "One run each of the first 10 of 11 ")]
+)
+def test_rates_of_how_many_schedulers_are_shown_is_told(schedulers: int, told: str) -> None:
+    rows = data.rows(schedulers, 1, 2)
+    page = report.render(rows, data.timelines(rows, steps=40), data.scenario())
+    lede = page.partition("Rate of each path over time</h2>")[2].partition("</p>")[0]
+    assert told in lede
+
+
 def unpacked(page: str) -> dict[str, Any]:
     """The first run that the page holds."""
     found = re.search(r'<script type="application/json" id="runs">(.*?)</script>', page)

@@ -13,6 +13,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import pytest
+import rich.screen
 from rich.console import Console
 
 import machine
@@ -178,6 +180,24 @@ def test_on_a_narrow_terminal_the_last_minute_gives_way() -> None:
         words = next(line for line in shown.get().splitlines() if "10.0.2.1" in line)
         assert all(word in words for word in ("57.3", "█", "secondary", "8.2 GB", "closed")), words
         assert ("▁" * 20 in words) == (width == 120), words
+
+
+@pytest.mark.parametrize(("height", "shown"), [(40, [8, 1]), (18, [4, 1]), (12, [0, 0]), (6, [0, 0])])
+def test_what_keys_do_is_in_sight_however_low_the_terminal(height: int, shown: list[int]) -> None:
+    """Fewer connections of each program are shown where not all fit."""
+    flow = {"target": "example.org:443", "class": "bulk", "up": 9, "down": 20_000, "paths": []}
+    snapshot = Snapshots("proxy")(progress())
+    assert snapshot
+    links = [{**PATH, "path": name, "mbps": 1.0, "minute": []} for name in ("wlan0", "wwan0")]
+    some = {**snapshot, "paths": links, "notes": [], "drops": {}, "refusals": {}, "by_client": [], "last_packet": None}
+    programs = [{**some, "busiest": [{**flow, "class": name}] * count} for name, count in (("bulk", 8), ("slow", 1))]
+    console = Console(width=100, height=height, file=io.StringIO(), color_system=None)
+    with console.capture() as captured:
+        console.print(rich.screen.Screen(top.Screen(programs, None)))
+    lines = captured.get().splitlines()
+    assert len(lines) == height
+    assert [sum(f" {name} " in line for line in lines) for name in ("bulk", "slow")] == shown
+    assert any(line.startswith("q: end") for line in lines)
 
 
 def test_one_of_them_has_no_s() -> None:

@@ -112,6 +112,13 @@ impl Association {
         Self { purpose, ..Self::new(now, Whose::Spare(number)) }
     }
 
+    /// If it is nobody's yet, it lives as long as if it were used now.
+    pub fn keep_spare(&mut self, now: Instant) {
+        if matches!(self.whose, Whose::Spare(_)) {
+            self.last_used = now;
+        }
+    }
+
     /// Whose packets they are.
     pub fn whose(&self) -> Whose {
         self.whose

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use weftway_mux::{Mux, Read, StreamError, StreamId};
 use weftway_path::Instant;
 use weftway_relay::parts::{ABORTED, CONNECTED, Flow, Pace, Turn, WAIT_FOR_ANSWER, WAIT_FOR_STREAM};
-use weftway_relay::{Class, Failure, FlowView, Purpose, Refusal};
+use weftway_relay::{Class, FIRST_BYTES, Failure, FlowView, Purpose, Refusal};
 
 use crate::device::Device;
 use crate::packet::Ends;
@@ -34,13 +34,14 @@ pub struct TcpFlow {
     until: Instant,
     /// Why it was refused, until that is counted.
     refused: Option<Failure>,
+    is_long: bool,
 }
 
 impl TcpFlow {
     /// The program has sent the first segment, `packet`, of a connection.
     pub fn new(now: Instant, ends: Ends, purpose: Purpose, class: Class, packet: &[u8]) -> Self {
         let stage = Stage::Waiting(packet.to_vec());
-        Self { ends, purpose, class, stage, until: now + WAIT_FOR_STREAM, refused: None }
+        Self { ends, purpose, class, stage, until: now + WAIT_FOR_STREAM, refused: None, is_long: false }
     }
 
     /// Its ends.
@@ -67,6 +68,12 @@ impl TcpFlow {
             Stage::Joined(_, id, flow) => Some(FlowView::new(*id, &self.purpose, self.class, flow.carried())),
             _ => None,
         }
+    }
+
+    /// Whether it has carried more than what is interactive of each connection: once.
+    pub fn grows_long(&mut self) -> bool {
+        let is_long = self.view().is_some_and(|view| view.up + view.down > FIRST_BYTES);
+        is_long && !std::mem::replace(&mut self.is_long, true)
     }
 
     /// Why it was refused, once.

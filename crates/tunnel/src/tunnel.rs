@@ -24,7 +24,8 @@ const BURST: usize = 256;
 /// For how many ports datagrams are carried at once: a few less than a relay allows. The one used longest ago makes room.
 const MOST_ASSOCIATIONS: usize = 240;
 /// So many streams for datagrams, and for questions for names, are open before somebody needs them, once somebody has. A question
-/// mostly comes from a port of its own.
+/// mostly comes from a port of its own. A long connection has those for datagrams opened, too: once it fills the queues, the relay's
+/// word on a stream waits in them.
 const SPARE: usize = 2;
 
 /// Who answers a question to a server of names that has no public address, which no relay asks.
@@ -332,18 +333,24 @@ impl<D: Device> Tunnel<D> {
 
     /// Has `key` do what it can.
     fn step(&mut self, now: Instant, key: usize, mux: Option<&mut Mux>) {
+        let has_connections = self.entries.len() > self.associations;
         let Some(entry) = self.entries.get_mut(key) else { return };
         let (wanted, stream) = (entry.wants().is_some(), entry.stream());
         let mut outside = Outside { device: &mut self.device, mtu: self.mtu, buffer: &mut self.written };
+        let mut has_grown_long = false;
         let (turn, refused) = match entry {
             Entry::Tcp(flow) => {
                 // The constant of splitmix64: each connection has another seed.
                 self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
                 let turn = flow.turn(now, self.seed, mux, &mut self.buffer, &mut outside);
+                has_grown_long = flow.grows_long();
                 (turn, flow.take_refused())
             }
             Entry::Datagrams(association) => {
                 let how = How { record: self.limits.record, classes: &self.classes };
+                if has_connections {
+                    association.keep_spare(now);
+                }
                 let turn = association.turn(now, mux, how, &mut outside);
                 (turn, association.take_refused())
             }
@@ -365,6 +372,9 @@ impl<D: Device> Tunnel<D> {
         }
         if turn != Turn::Over {
             self.timers.set(key, due);
+        }
+        if has_grown_long {
+            self.add_spares(now, &Purpose::Datagrams);
         }
     }
 

@@ -50,15 +50,18 @@ def stroke(look: Look) -> str:
 
 def cumulative(curves: Sequence[Curve], lines: Iterable[tuple[float, str]]) -> str:
     """Up: the share of cells with at most the error that is along; `lines` are errors with a name."""
-    end = reach(curves)
+    lines = list(lines)
+    end = max([reach(curves), *(value for value, _ in lines)])
     drawn = "".join(
         f'<polyline class="trace s{c.look.hue}" {dashed(c.look)} points="{steps(c, end)}"/>' for c in curves
     )
     named = ""
-    for value, name in lines:
-        at = min(value / end, 1.0)
+    for row, (value, name) in enumerate(lines):
+        at = value / end
         drawn += f'<path class="line" d="M{round(SIZE * at)} 0V{HEIGHT}"/>'
-        named += f'<i class="at" style="left:{100 * at:.1f}%">{escape(name)}</i>'
+        # On the side where there is more room, and each in a row of its own.
+        side = f"left:{100 * at:.1f}%" if at < 0.5 else f"right:{100 * (1 - at):.1f}%"
+        named += f'<i class="at" style="{side};bottom:{0.2 + 1.1 * row:.1f}rem">{escape(name)}</i>'
     scale = Axis(0.0, 1.0, 0.25)
     words = "; ".join(f"{c.name}: half at most {PERCENT.value(quantile(c.values, 0.5))}" for c in curves)
     return (

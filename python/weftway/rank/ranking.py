@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from string import Template
@@ -19,7 +20,7 @@ from weftway.report.axis import axis, most
 from weftway.report.charts import Dot, dots, mark, named, panel, symbols, tagged
 from weftway.report.held_out import RATIO
 from weftway.report.numbers import LEAST, percent, unbroken
-from weftway.report.palette import look
+from weftway.report.palette import Look, looks
 from weftway.report.sections import Section
 from weftway.report.study import LEGEND, NAMED, YOURS
 from weftway.report.tables import cell, table
@@ -93,6 +94,11 @@ class Ranked:
         """The standings as they are listed: the user's own first, then what was named, then the others."""
         order = (YOURS, NAMED, "")
         return sorted(self.standings, key=lambda one: order.index(self.tag(one.scheduler)))
+
+    @cached_property
+    def looks(self) -> dict[str, Look]:
+        """The colour and marker of each scheduler."""
+        return looks([one.scheduler for one in self.lines], list(self.registry))
 
     @property
     def candidate(self) -> Standing | None:
@@ -366,7 +372,7 @@ def _standings_table(ranked: Ranked) -> str:
         told = escape(ranked.labels[one.worst_cell], quote=True)
         where = cell("in cell", f'<span title="{told}">{escape(one.worst_cell)}</span>')
         tag = ranked.tag(one.scheduler)
-        name = mark(look(one.scheduler, list(ranked.registry))) + escape(one.scheduler) + tagged(tag)
+        name = mark(ranked.looks[one.scheduler]) + escape(one.scheduler) + tagged(tag)
         found = named(one.scheduler, (), bool(tag))
         rows += f'<tr{" class=best" if one.is_candidate else ""}{found}><th scope="row">{name}</th>{cells}{where}</tr>'
     return f'<div class="scroll">{table(heads, f"<tbody>{rows}</tbody>", "results cards")}</div>'
@@ -388,8 +394,9 @@ def _dot(one: Standing, ranked: Ranked) -> Dot:
         half = (one.ratio_high - one.ratio_low) / 2
         estimate = Estimate(one.ratio, half, one.cells, (one.ratio_low, one.ratio_high))
     tag = ranked.tag(one.scheduler)
-    how = look(one.scheduler, list(ranked.registry))
-    return Dot(one.scheduler, how, estimate, [], RATIO.value(one.ratio), keep=bool(tag), tag=tag)
+    return Dot(
+        one.scheduler, ranked.looks[one.scheduler], estimate, [], RATIO.value(one.ratio), keep=bool(tag), tag=tag
+    )
 
 
 def _groups_table(ranked: Ranked) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from html import escape
 from pathlib import Path
 from string import Template
@@ -18,7 +19,7 @@ from weftway.stats import Estimate, interval_of
 from . import page
 from .axis import axis
 from .charts import Dot, dots, mark, panel, symbols
-from .palette import look
+from .palette import Look, looks
 from .sections import Section
 from .tables import cell, table
 from .units import MEASURES, THIN_SPACE, Unit, unit_for
@@ -52,6 +53,11 @@ class Held:
     @property
     def controllers(self) -> list[str]:
         return list(dict.fromkeys(line["cc"] for line in self.lines))
+
+    @cached_property
+    def looks(self) -> dict[str, Look]:
+        """The colour and marker of each scheduler."""
+        return looks(list(dict.fromkeys(line["scheduler"] for line in self.lines)), self.registry)
 
     def under(self, cc: str) -> list[Line]:
         """The lines of a controller, best first."""
@@ -231,7 +237,7 @@ def dot(line: Line, held: Held) -> Dot:
     if low is not None:
         estimate = Estimate(line["ratio"], (high - low) / 2, line["instances"], (low, high))
     name = line["scheduler"]
-    return Dot(name, look(name, list(held.registry)), estimate, [], RATIO.value(line["ratio"]))
+    return Dot(name, held.looks[name], estimate, [], RATIO.value(line["ratio"]))
 
 
 def results(held: Held) -> str:
@@ -246,7 +252,7 @@ def results(held: Held) -> str:
             shares = [PERCENT.value(line["lost_share"]), PERCENT.value(line["won_share"])]
             numbers = [NOTHING if line[name] is None else units[name].value(line[name]) for name in columns]
             texts = zip(head[1:], [interval(line, "ratio"), *shares, *numbers], strict=True)
-            name = mark(look(line["scheduler"], list(held.registry))) + escape(line["scheduler"] + _unfinished(line))
+            name = mark(held.looks[line["scheduler"]]) + escape(line["scheduler"] + _unfinished(line))
             cells = "".join(cell(label, escape(text)) for label, text in texts)
             group += f'<tr{" class=best" if line["is_policy"] else ""}><th scope="row">{name}</th>{cells}</tr>'
         bodies += f'<tbody data-cc="{escape(cc, quote=True)}">{group}</tbody>'

@@ -133,10 +133,12 @@ def time_sections(study: Study, runs: list[Watched]) -> list[Section]:
     runs = sorted(runs, key=lambda run: places.get((*run.cell[1:], run.seed), len(places)))
     front = runs[0]
     beside = (front.cell.cc, front.cell.setting, front.seed)
-    few = [run.timeline for run in runs if (run.cell.cc, run.cell.setting, run.seed) == beside][:TOP]
+    alike = [run.timeline for run in runs if (run.cell.cc, run.cell.setting, run.seed) == beside]
+    few = alike[:TOP]
     seed = f", seed {escape(str(front.seed))}" if front.seed is not None else ""
     legend = panels.legend(study.paths)
-    each = f"One run each under {escape(front.cell.cc)}{seed}, rates stacked. {legend}"
+    which = "One run each" if len(alike) <= TOP else f"One run each of the first {TOP} of {len(alike)} schedulers"
+    each = f"{which} under {escape(front.cell.cc)}{seed}, rates stacked. {legend}"
     steps = frames.timeline_frame(few, MULTIPLE_BINS)
     return [
         Section("rate", "Rate of each path over time", each, small_multiples(study, few), steps),

@@ -13,6 +13,7 @@ from typing import Any
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
 from rich.live import Live
 from rich.measure import Measurement
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -59,7 +60,7 @@ def show(console: Console) -> None:
         while True:
             programs.look()
             snapshots = programs.snapshots()
-            live.update(_all(snapshots, prompt), refresh=True)
+            live.update(Screen(snapshots, prompt), refresh=True)
             waited: list[int | Reader] = [keys, *programs.readers]
             ready = select.select(waited, [], [], REFRESH_S)[0]
             programs.read(ready)
@@ -99,9 +100,34 @@ def _keys() -> Iterator[int]:
         termios.tcsetattr(file, termios.TCSADRAIN, before)
 
 
-def _all(snapshots: list[Snapshot], prompt: Prompt | None) -> RenderableType:
-    views: list[RenderableType] = [view(snapshot) for snapshot in snapshots if snapshot]
-    return Group(*(views or [Text(f"{NOTHING_RUNS}; one that starts is shown")]), _foot(snapshots, prompt))
+class Screen:
+    """All programs, and in the last line what keys do. Where not all fits, fewer connections of each are shown."""
+
+    def __init__(self, snapshots: list[Snapshot], prompt: Prompt | None) -> None:
+        self._snapshots = [snapshot for snapshot in snapshots if snapshot]
+        self._foot = _foot(snapshots, prompt)
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        free = options.update(height=None)
+        foot = console.render_lines(self._foot, free)
+        room = max((options.height or options.max_height) - len(foot), 0)
+        lines = self._lines(console, free, MOST_FLOWS)
+        if len(lines) > room:
+            lines = self._lines(console, free, self._flows_without(len(lines) - room))
+        for line in [*lines[:room], *foot]:
+            yield from line
+            yield Segment.line()
+
+    def _lines(self, console: Console, options: ConsoleOptions, flows: int) -> list[list[Segment]]:
+        views: list[RenderableType] = [view(snapshot, flows) for snapshot in self._snapshots]
+        nothing = Text(f"{NOTHING_RUNS}; one that starts is shown")
+        return console.render_lines(Group(*(views or [nothing])), options)
+
+    def _flows_without(self, lines: int) -> int:
+        """How many connections of each program may be shown if `lines` of all of them are to go."""
+        counts = [min(len(snapshot["busiest"]), MOST_FLOWS) for snapshot in self._snapshots]
+        left = sum(counts) - lines
+        return next((most for most in range(MOST_FLOWS, 0, -1) if sum(min(n, most) for n in counts) <= left), 0)
 
 
 def _foot(snapshots: list[Snapshot], prompt: Prompt | None) -> Text:
@@ -115,8 +141,8 @@ def _foot(snapshots: list[Snapshot], prompt: Prompt | None) -> Text:
     return asked.append("▏  Enter: switch   Tab: next name   ↑ ↓: another program   Esc: back", style="dim")
 
 
-def view(snapshot: Snapshot) -> RenderableType:
-    """A program: its links, its clients, the connections that carried most."""
+def view(snapshot: Snapshot, flows: int = MOST_FLOWS) -> RenderableType:
+    """A program: its links, its clients, the connections that carried most, so many of them at most."""
     parts: list[RenderableType] = [Text(_title(snapshot), style="bold")]
     if snapshot["paths"]:
         parts.append(_links(snapshot["paths"]))
@@ -124,8 +150,8 @@ def view(snapshot: Snapshot) -> RenderableType:
         parts.append(Text(_last_packet(snapshot["last_packet"])))
     if snapshot["by_client"]:
         parts.append(_clients(snapshot["by_client"]))
-    if snapshot["busiest"]:
-        parts.append(_flows(snapshot["busiest"]))
+    if busiest := snapshot["busiest"][:flows]:
+        parts.append(_flows(busiest))
     if snapshot["refusals"]:
         parts.append(Text(f"refused: {_reasons(snapshot['refusals'])}"))
     if snapshot["drops"]:
@@ -209,7 +235,7 @@ def _clients(clients: list[dict[str, Any]]) -> Table:
 def _flows(flows: list[dict[str, Any]]) -> Table:
     table = _table("connection", "class", "sent", "received", "links")
     table.columns[-1].justify = "left"
-    for flow in flows[:MOST_FLOWS]:
+    for flow in flows:
         table.add_row(
             Text(target_name(flow)), flow["class"], amount(flow["up"]), amount(flow["down"]), Text(path_shares(flow))
         )

@@ -3,7 +3,8 @@
 //! Rule: for each path, `expected` is when a packet given to it now should arrive, by its round trip, its rate, what it holds,
 //! its losses and its silence. Fresh data go to the open path s with the least `expected`, ahead of what the faster full paths let
 //! go until then; if that is all there is, s waits. Lost data go where they arrive first. Data that block the message at hand
-//! are copied before fresh ones, others when nothing fresh goes, where the expected gain exceeds the airtime of the copy.
+//! are copied before fresh ones, others when nothing fresh goes, where the expected gain exceeds the airtime of the copy. And a
+//! copy asks a path that is not used whether its queue is gone.
 //! Reference: Weftway, docs/explanation/earliest-delivery.md: each formula, what each term is worth, and where it loses.
 //! Ancestors: EDPF (`edpf`), which sends where a packet arrives first; S-EDPF (`s-edpf`), where it is delivered in order first.
 //! State: per path what it showed in the last round trips and in its last busy time; the packets in flight with what was
@@ -12,7 +13,7 @@
 
 use weftway_path::spec::{Params, SpecError};
 use weftway_path::{
-    BlockedReason, Bytes, Context, Decision, Event, Flow, Instant, Offset, Path, PathId, PathSet, SendKind, Span,
+    BlockedReason, Context, Decision, Event, Flow, Instant, Offset, Path, PathId, PathSet, SendKind, Span,
 };
 
 use crate::entry::{Entry, Input, Needs, Preset, Provenance};
@@ -131,10 +132,7 @@ impl EarliestDelivery {
         let live = choose::live_tier(cx);
         let (mut serving, mut first, mut least, mut soonest) = (PathSet::EMPTY, None, Span::MAX, Span::MAX);
         for path in cx.paths {
-            let plenty = || cx.packet.is_some() && cx.flow.is_none_or(|flow| flow.unsent > path.cwnd);
-            let unused = path.unacked() == Bytes::ZERO && path.is_open() && plenty();
             let estimate = estimates.at(path.id);
-            estimate.asked(cx.now, path, unused);
             let oldest = flights.oldest(path.id);
             let mut expected = estimate.forecast(cx.now, path, oldest, terms).expected;
             if let Some(corrections) = corrections {

@@ -118,6 +118,31 @@ fn only_the_first_port_waits_for_the_relays_word() {
     }
 }
 
+/// A connection whose bytes come back. 40 000 each way are more than what is interactive of it, 20 000 are not.
+#[test]
+fn beside_a_long_connection_the_first_datagram_does_not_wait_for_the_relays_word() {
+    for (count, came) in [(20_000, 0), (40_000, 1)] {
+        let mut world = World::new(Names::AsTheyAre);
+        let program = world.connect("203.0.113.9:80", 5000);
+        world.settle();
+        assert_eq!(world.socket(program).send_slice(&vec![7; count]), Ok(count));
+        for _ in 0..20 {
+            world.pass(Span::from_millis(1));
+            let socket = world.socket(program);
+            if socket.can_recv() {
+                socket.recv(|bytes| (bytes.len(), ())).unwrap();
+            }
+        }
+        // Its streams are there as long as the connection is.
+        for _ in 0..10 {
+            world.pass(Span::from_secs(60));
+        }
+        world.answer = Answer::Silence;
+        world.send(datagram(5000, "203.0.113.9:7000", b"hello"));
+        assert_eq!(world.datagrams.len(), came, "{count} bytes");
+    }
+}
+
 #[test]
 fn a_stream_that_is_open_already_is_for_what_it_was_opened_for() {
     let mut world = World::new(Names::Relay);

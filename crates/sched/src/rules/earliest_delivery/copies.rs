@@ -1,7 +1,7 @@
 //! What is sent twice, and when: what blocks the message at hand, what is overdue or lost, what comes sooner by another
 //! path, and what may be lost where nothing else is to be sent.
 
-use weftway_path::{Bytes, Context, Flow, Instant, Offset, PathId, Span};
+use weftway_path::{Bytes, Context, Flow, Instant, Offset, Path, PathId, Span};
 
 use super::estimate::loss_chance;
 use super::insurance::Insurance;
@@ -103,7 +103,18 @@ impl EarliestDelivery {
                 }
             }
         }
-        best
+        best.or_else(|| self.probe(cx, flow))
+    }
+
+    /// A copy of the newest packet of another path, to ask a path that is not used what a round trip takes now.
+    fn probe(&self, cx: &Context<'_>, flow: &Flow) -> Option<Copy> {
+        let wants =
+            |path: &Path| self.estimates.get(path.id).is_some_and(|known| known.wants_probe(cx.now, path, &self.terms));
+        let path = self.standing(cx).map(|(path, _)| path).find(|path| path.is_open() && wants(path))?;
+        let others = cx.paths.iter().filter(|other| other.id != path.id);
+        let (serial, packet) = others.filter_map(|other| self.flights.last_single(other.id, flow.una)).next()?;
+        let (path, offset) = (path.id, packet.offset);
+        (!packet.carried.contains(path)).then_some(Copy { path, serial, offset, gain: Span::ZERO })
     }
 
     /// The copy for one pair, if it pays.

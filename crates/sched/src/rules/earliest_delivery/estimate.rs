@@ -10,6 +10,8 @@ use crate::shared::present::{Oldest, Present, Queue};
 /// A peak counts in full for so many smoothed round trips, and for as long again: long enough to bridge what one round
 /// trip of an idle application hides, short enough to follow a cellular link.
 const PEAK_SPAN: u64 = 2;
+/// A path that holds nothing and was not heard for so long is asked by a copy.
+const PROBE_AFTER: Span = Span::from_millis(250);
 /// After so many samples nothing is left in `srtt` of what it was.
 const MOST_SAMPLES: u64 = 64;
 /// Rounds in which a window is taken to double.
@@ -29,26 +31,14 @@ const MEMORY: Span = Span::from_millis(250);
 /// The load in thousandths at most: a saturated connection would price a copy at infinity.
 const MOST_LOAD: u64 = 990;
 
-/// What a path showed in some round trips.
-#[derive(Clone, Copy, Default)]
-struct Rounds {
-    /// The largest delivery rate.
-    rate: BitRate,
-    /// The least round trip.
-    least: Option<Span>,
-    /// Whether the path held less than two packets: the acknowledgement of one is delayed.
-    ran_empty: bool,
-}
-
 /// What a path showed in the last 2 smoothed round trips, and in those before.
 #[derive(Clone, Copy, Default)]
 struct Peak {
     began: Instant,
-    last: Rounds,
-    before: Rounds,
-    /// Since when it is open and holds nothing, though there is more to send than its window.
-    unused_since: Option<Instant>,
-    /// What `srtt` still tells of a queue that has drained meanwhile.
+    /// The largest delivery rate.
+    last: BitRate,
+    before: BitRate,
+    /// What `srtt` still tells of a queue that was gone when the path was asked again.
     stale_queue: Span,
     /// What it brought while a queue stood there.
     capacity: Capacity,
@@ -88,7 +78,7 @@ pub(super) struct Estimate {
     seen: Seen,
     /// The same of the rates.
     allowed: Allowed,
-    /// The smoothed round-trip time with the rates, less what has drained since it was measured; and with half of what it exceeds
+    /// The smoothed round-trip time with the rates, less a queue that is gone; and with half of what it exceeds
     /// the least one by.
     srtt: Span,
     noisy: Span,
@@ -127,89 +117,66 @@ impl Seen {
 }
 
 impl Peak {
-    /// An acknowledgement came.
-    fn note(&mut self, now: Instant, path: &Path) {
+    /// An acknowledgement came, of a packet that left at `sent`, if that is known.
+    fn note(&mut self, now: Instant, sent: Option<Instant>, path: &Path) {
         // The packets that come with one acknowledgement tell the same, but for the first two where a new time begins.
         let noted = (now, path.unacked(), path.delivery_rate);
         if self.noted == noted && self.samples == path.rtt_samples && self.began < now {
             return;
         }
-        self.noted = noted;
         // As each sample takes an eighth of `srtt`.
         if !self.stale_queue.is_zero() {
             for _ in 0..path.rtt_samples.saturating_sub(self.samples).min(MOST_SAMPLES) {
                 self.stale_queue = self.stale_queue * 7 / 8;
             }
         }
-        self.samples = path.rtt_samples;
+        if sent.is_some_and(|sent| sent.since(self.heard()) > PROBE_AFTER) {
+            self.stale_queue = path.srtt.saturating_sub(path.latest_rtt);
+        }
+        (self.noted, self.samples) = (noted, path.rtt_samples);
         let is_empty = path.unacked() < path.mss.plus(path.mss);
         self.capacity.note(now, path, is_empty);
-        self.last.ran_empty |= is_empty;
         if now.since(self.began) >= path.srtt * PEAK_SPAN {
             (self.began, self.before) = (now, self.last);
-            self.last = Rounds::default();
+            self.last = BitRate::ZERO;
         }
-        self.last.rate = self.last.rate.max(path.delivery_rate);
-        self.last.least = Some(self.last.least.map_or(path.latest_rtt, |least| least.min(path.latest_rtt)));
+        self.last = self.last.max(path.delivery_rate);
     }
 
-    /// A question. With `unused` the path is open and holds nothing, though there is more to send than its window. Whether
-    /// that tells that a queue has drained.
-    #[inline]
-    fn asked(&mut self, now: Instant, path: &Path, unused: bool) -> bool {
-        if !unused {
-            self.unused_since = None;
-            return false;
-        }
-        let since = *self.unused_since.get_or_insert(now);
-        let has_drained = now.since(since) > path.srtt;
-        if has_drained {
-            self.stale_queue = path.srtt.saturating_sub(path.min_rtt);
-        }
-        has_drained
+    /// When the last acknowledgement came.
+    fn heard(&self) -> Instant {
+        self.noted.0
     }
 
-    /// The smoothed round-trip time, less what has drained since it was measured.
+    /// The smoothed round-trip time, less the queue that is gone.
     fn smoothed(&self, path: &Path, terms: &Terms) -> Span {
-        if terms.drain { path.srtt.saturating_sub(self.stale_queue) } else { path.srtt }
+        if terms.probe { path.srtt.saturating_sub(self.stale_queue) } else { path.srtt }
     }
 
     /// The largest delivery rate.
     fn rate(&self) -> BitRate {
-        self.last.rate.max(self.before.rate)
-    }
-
-    /// The smoothed round trip, without the queue of a burst that the path has got rid of: if it has run empty lately, the
-    /// least round trip tells what stands there.
-    fn standing(&self, srtt: Span) -> Span {
-        let least = self.last.least.into_iter().chain(self.before.least).min();
-        least.filter(|_| self.last.ran_empty || self.before.ran_empty).map_or(srtt, |least| least.min(srtt))
+        self.last.max(self.before)
     }
 }
 
 impl Estimate {
     /// A packet was acknowledged that left at `sent`, if that is known. `more`: others are under way behind it. Here, and where
-    /// a queue has drained or a learned estimate speaks, all is forgotten that followed from what was known of the path.
+    /// a learned estimate speaks, all is forgotten that followed from what was known of the path.
     pub(super) fn acked(&mut self, now: Instant, sent: Option<Instant>, bytes: Bytes, more: bool, path: &Path) {
-        self.forget_forecast();
+        (self.is_current, self.rates_hold_until) = (false, Instant::ZERO);
         if let Some(sent) = sent {
             self.present.acked(now, sent, bytes, more, path);
         }
-        self.peak.note(now, path);
+        self.peak.note(now, sent, path);
     }
 
-    /// The next forecast is made anew, its rates too.
-    #[inline]
-    fn forget_forecast(&mut self) {
-        (self.is_current, self.rates_hold_until) = (false, Instant::ZERO);
-    }
-
-    /// A question. With `unused` the path is open and holds nothing, though there is more to send than its window.
-    #[inline]
-    pub(super) fn asked(&mut self, now: Instant, path: &Path, unused: bool) {
-        if self.peak.asked(now, path, unused) {
-            self.forget_forecast();
-        }
+    /// Whether a copy should ask what a round trip on `path` takes now: it holds nothing and was not heard for a while, and its
+    /// round trip was more than twice the least. Nothing else tells that this is over.
+    pub(super) fn wants_probe(&self, now: Instant, path: &Path, terms: &Terms) -> bool {
+        terms.probe
+            && path.unacked() == Bytes::ZERO
+            && now.since(self.peak.heard()) > PROBE_AFTER
+            && self.peak.smoothed(path, terms) > path.min_rtt * 2
     }
 
     /// What a learned estimate says: by how much, in parts of [`ONE`], the rule's own is to be taken.
@@ -273,12 +240,7 @@ impl Estimate {
         *allowed = Allowed::of(path);
         let capacity = if terms.busy { peak.capacity.known(now, path.srtt) } else { None };
         let srtt = peak.smoothed(path, terms);
-        let measured = Measured {
-            peak: peak.rate(),
-            capacity: capacity.map(|(rate, _)| rate),
-            srtt,
-            standing: peak.standing(srtt),
-        };
+        let measured = Measured { peak: peak.rate(), capacity: capacity.map(|(rate, _)| rate), srtt };
         self.forecast.rates = allowed.rates(&measured, terms);
         (self.srtt, self.noisy) = (srtt, srtt + srtt.saturating_sub(path.min_rtt) / 2);
         self.rates_hold_until = capacity.map_or(Instant::NEVER, |(_, until)| until);
@@ -416,7 +378,7 @@ mod tests {
     }
 
     /// With the second of two packets of one acknowledgement nothing is known that would not be if both were looked at, whether or
-    /// not a new time begins with it and the path has run empty.
+    /// not a new time begins with it.
     #[test]
     fn packets_of_one_acknowledgement_tell_the_same() {
         let mut path = Path { delivery_rate: BitRate::from_mbps(8), ..path(0, 20, 100, 0) };
@@ -425,12 +387,11 @@ mod tests {
             path.bytes_in_flight = path.mss.mul_div(n % 3, 1);
             path.rtt_samples += n % 2;
             for _ in 0..2 {
-                peak.note(at(7 * n), &path);
+                peak.note(at(7 * n), None, &path);
                 each.noted = (Instant::NEVER, Bytes::ZERO, BitRate::ZERO);
-                each.note(at(7 * n), &path);
+                each.note(at(7 * n), None, &path);
             }
-            let told =
-                |peak: &Peak| (peak.began, peak.rate(), peak.last.ran_empty, peak.before.ran_empty, peak.samples);
+            let told = |peak: &Peak| (peak.began, peak.last, peak.before, peak.samples);
             assert_eq!(told(&peak), told(&each), "{n}");
         }
     }
@@ -468,7 +429,7 @@ mod tests {
         let mut check = |estimate: &mut Estimate, now, path: &Path, oldest: Option<Oldest>, label: &str| {
             let last = *estimate.predicted();
             let mut anew = estimate.clone();
-            anew.forget_forecast();
+            (anew.is_current, anew.rates_hold_until) = (false, Instant::ZERO);
             let of = |forecast: &Forecast| {
                 let Rates { brings, measured, drains, airtime } = forecast.rates;
                 (brings, measured, drains, airtime, forecast.rtt, forecast.arrival, forecast.expected, forecast.overdue)

@@ -29,10 +29,8 @@ pub(super) struct Measured {
     pub peak: BitRate,
     /// What it brought while a queue stood there.
     pub capacity: Option<BitRate>,
-    /// The smoothed round-trip time, less what has drained since it was measured.
+    /// The smoothed round-trip time, less a queue that is gone.
     pub srtt: Span,
-    /// The smoothed round trip without the queue of a burst.
-    pub standing: Span,
 }
 
 /// The rates.
@@ -55,18 +53,15 @@ impl Allowed {
         Self { cwnd, pacing_rate, mss, min_rtt, srtt }
     }
 
-    /// A standing queue limits both rates to the peak; the queue of a burst, and what the path brought while it was busy, limit
-    /// only the first. The window limits the second: no more than it in each least round trip.
+    /// A standing queue limits both rates to the peak; what the path brought while it was busy limits only the first. The window
+    /// limits the second: no more than it in each least round trip.
     pub fn rates(&self, known: &Measured, terms: &Terms) -> Rates {
-        let &Measured { peak, capacity, srtt, standing } = known;
-        let is_queueing = |srtt| terms.queue && is_queueing(srtt, self.min_rtt, self.mss, peak);
-        let has_queue = is_queueing(srtt);
-        let (brings, drains) = if has_queue && (!terms.burst || is_queueing(standing)) {
+        let &Measured { peak, capacity, srtt } = known;
+        let (brings, drains) = if terms.queue && is_queueing(srtt, self.min_rtt, self.mss, peak) {
             (peak, peak)
         } else {
             let believed = self.believed(peak, srtt);
-            let most = capacity.map_or(believed, |capacity| believed.min(capacity.max(peak)));
-            (if has_queue { peak } else { most }, believed)
+            (capacity.map_or(believed, |capacity| believed.min(capacity.max(peak))), believed)
         };
         let window = if terms.window { BitRate::of(self.cwnd, self.min_rtt) } else { BitRate::ZERO };
         Rates {
