@@ -9,7 +9,6 @@ use weftway_path::{Bytes, Event, Health, Instant, Path, PathId, Recovery, Span};
 use super::sender::{Sender, controller};
 use super::sending_path::{SendingPath, Stage};
 use super::source::Source;
-use super::twice::has_long_queue;
 
 impl<S: Source> Sender<S> {
     /// The path is usable from now on.
@@ -55,7 +54,6 @@ impl<S: Source> Sender<S> {
         self.dispatch.views.set_usable(id, false);
         self.shares[id.index()].usable = false;
         self.refresh(id);
-        self.hold_others(id);
         self.dispatch.announce(id, Event::PathDown(id));
         self.dispatch.question.ready = true;
     }
@@ -128,15 +126,6 @@ impl<S: Source> Sender<S> {
             host.events.push(Event::Recalled(receipt));
             outbox.lose(chunk, id);
         });
-        self.hold_others(id);
-    }
-
-    /// The other paths carry what path `id` had, for which the reader waits: nothing of it should be lost at the end of a queue.
-    fn hold_others(&mut self, id: PathId) {
-        let others = self.dispatch.views.offered().without(id).iter();
-        for other in others.filter(|other| has_long_queue(self.dispatch.views.get(*other))) {
-            self.paths[other.index()].hold_window();
-        }
     }
 
     /// When a path has been silent for so long with data outstanding that it is given up.

@@ -53,7 +53,6 @@ mod sending_path;
 pub mod source;
 pub mod streams;
 mod transmit;
-mod twice;
 
 pub use sender::{OFFERS, Sender, Setting};
 pub use sending_path::PathTally;

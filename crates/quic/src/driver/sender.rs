@@ -21,7 +21,6 @@ use super::realtime_state::Realtime;
 use super::record::Record;
 use super::sending_path::{PathTally, SendingPath, Stage};
 use super::source::Source;
-use super::twice::Twice;
 
 /// What the driver offers to a scheduler: everything, where its front end sees what the sender's devices hold.
 pub const OFFERS: Needs = weftway_host::EVERYTHING;
@@ -67,7 +66,6 @@ pub struct Sender<S> {
     pub(super) reports: Vec<Report>,
     pub(super) answers: Answers,
     pub(super) realtime: Realtime,
-    pub(super) twice: Twice,
     /// The path that the last datagram came on, while what it owes may still have to leave.
     pub(super) heard: Option<PathId>,
 }
@@ -77,9 +75,12 @@ impl<S: Source> Sender<S> {
     pub fn new(
         connection: QuicConnection,
         source: S,
-        setting: Setting,
+        mut setting: Setting,
         roles: &[weftway_path::Role],
     ) -> Result<Self, SpecError> {
+        if roles.len() < 2 {
+            setting.transport.standing_queue = None;
+        }
         let transport = &setting.transport;
         let ids = || (0..roles.len()).map(|at| PathId::new(at as u8));
         let view = |(id, role): (PathId, &weftway_path::Role)| {
@@ -111,7 +112,6 @@ impl<S: Source> Sender<S> {
             reports: Vec::new(),
             answers: Answers::new(roles.len()),
             realtime: Realtime::default(),
-            twice: Twice::default(),
             heard: None,
             setting,
         })
@@ -294,10 +294,8 @@ impl<S: Source> Sender<S> {
         for at in 0..self.paths.len() {
             self.serve(PathId::new(at as u8));
         }
-        self.send_twice();
         while self.left > 0 && prepare(self) {
             ask(self, scheduler);
-            self.send_twice();
         }
         self.connection.note_timeout();
         self.has_more = self.left == 0;

@@ -13,10 +13,12 @@ use weftway_scenario::config::Transport;
 use super::outage::Outages;
 use parts::Parts;
 pub(super) use queue_bound::QueueBound;
+use standing_queue::StandingQueue;
 
 mod parts;
 mod queue_bound;
 mod silence;
+mod standing_queue;
 #[cfg(test)]
 mod tests;
 
@@ -92,8 +94,6 @@ pub(super) struct SendingPath {
     refused_since: Option<Instant>,
     /// How long a queue it may keep, while there are realtime data.
     pub queue_bound: Option<QueueBound>,
-    /// While packets before this one are in flight the window does not grow.
-    held_before: u64,
     rate: RateSampler,
     last_sent: Instant,
     /// Packets sent before belong to the current episode.
@@ -102,6 +102,8 @@ pub(super) struct SendingPath {
     /// noq's smoothed round trip, as it was told last.
     noq_srtt: Span,
     usage: Usage,
+    /// How long a queue its window may build.
+    standing_queue: Option<StandingQueue>,
 }
 
 /// How much of the window was used in a round.
@@ -149,13 +151,13 @@ impl SendingPath {
             refused_at: None,
             refused_since: None,
             queue_bound: None,
-            held_before: 0,
             rate: RateSampler::default(),
             last_sent: Instant::ZERO,
             recovery_start: None,
             largest_acked: None,
             noq_srtt: Span::ZERO,
             usage: Usage::default(),
+            standing_queue: transport.standing_queue.map(StandingQueue::new),
         }
     }
 
@@ -350,6 +352,9 @@ impl SendingPath {
             let (number, delivered) = outcome.newest;
             bound.on_acked(now, number, (rtt, delivered), self.flight.next(), view.mss);
         }
+        if let Some((standing, rtt)) = self.standing_queue.as_mut().zip(outcome.rtt) {
+            standing.on_acked((rtt, outcome.newest.1), view.min_rtt, outcome.prior_in_flight);
+        }
         self.cc.on_acked(
             &Acked {
                 now,
@@ -377,15 +382,9 @@ impl SendingPath {
         }
     }
 
-    /// The window stays as it is for a round trip. A window that grows while the queue is full loses the packet by which it
-    /// grows, and learns it a round trip later.
-    pub fn hold_window(&mut self) {
-        self.held_before = self.flight.next();
-    }
-
-    /// Whether the window is what limits the path. In slow start it may grow to twice what was used.
+    /// Whether the window is what limits the path, and may grow. In slow start it may grow to twice what was used.
     fn is_limited(&self, view: &Path) -> bool {
-        if self.flight.base() < self.held_before {
+        if self.standing_queue.is_some_and(|standing| standing.is_full()) {
             return false;
         }
         let cwnd = self.cc.cwnd();

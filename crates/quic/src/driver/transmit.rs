@@ -92,7 +92,6 @@ impl<S: Source> Sender<S> {
         let sent = self.connection.send_one_of_many(self.now, id, record, assigned.bytes);
         let (_, number) = sent.filter(|&(took, _)| took == id)?;
         self.source.sent(assigned.offset, id);
-        self.twice.note(assigned.chunk, self.dispatch.views.get(id), assigned.kind);
         self.paths[id.index()].on_sent(self.now, self.dispatch.views.get_mut(id), number, assigned);
         Some(number)
     }
