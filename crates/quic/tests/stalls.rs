@@ -124,3 +124,12 @@ fn a_cut_beside_a_queue_of_a_second_takes_half_of_one_whenever_it_comes() {
         }
     }
 }
+
+/// There is no other path whose data could have to wait.
+#[test]
+fn a_single_path_builds_the_queue_that_its_controller_builds() {
+    let mut config = upload(vec![path("a", (10, 30, 800), &[])], 10, true);
+    let with = stall(&config, "min-rtt", "cubic");
+    config.transport.standing_queue = None;
+    assert_eq!(with, stall(&config, "min-rtt", "cubic"));
+}
