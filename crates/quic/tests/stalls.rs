@@ -125,6 +125,26 @@ fn a_cut_beside_a_queue_of_a_second_takes_half_of_one_whenever_it_comes() {
     }
 }
 
+/// Five times a second both links stand still for 45 ms, and then bring what waited, so that many acknowledgements come at once.
+/// Those do not let a window grow whose packets have not left yet.
+#[test]
+fn a_link_that_stands_still_for_a_moment_makes_no_longer_queue() {
+    let rate = |mbps| Set::Rate(Rate::Constant(BitRate::from_mbps(mbps)));
+    let stop = || Set::Rate(Rate::Constant(BitRate::from_bps(1000)));
+    for scheduler in ["min-rtt", "earliest-delivery"] {
+        let mut config = cut_at(20_000, true);
+        config.workload = upload(Vec::new(), 45, true).workload;
+        for path in &mut config.paths {
+            let still = |at| [(at, stop()), (at + 45, rate(100)), (at + 50, rate(10))];
+            let change = |(ms, set)| Change { at: Instant::from_millis(ms), set };
+            path.data.changes.splice(0..0, (0..88).flat_map(|n| still(2000 + 200 * n)).map(change));
+        }
+        let (stalled, _) = stall(&config, scheduler, "cubic");
+        println!("{scheduler}: {stalled:.0} ms");
+        assert!(stalled <= 700.0, "{scheduler}: {stalled} ms");
+    }
+}
+
 /// There is no other path whose data could have to wait.
 #[test]
 fn a_single_path_builds_the_queue_that_its_controller_builds() {

@@ -353,7 +353,11 @@ impl SendingPath {
             bound.on_acked(now, number, (rtt, delivered), self.flight.next(), view.mss);
         }
         if let Some((standing, rtt)) = self.standing_queue.as_mut().zip(outcome.rtt) {
-            standing.on_acked((rtt, outcome.newest.1), view.min_rtt, outcome.prior_in_flight);
+            // Where many packets are acknowledged at once, those that follow them have not left yet.
+            let used = if self.usage.limited { self.cc.cwnd() } else { outcome.prior_in_flight };
+            if standing.on_acked((rtt, outcome.newest.1), view.min_rtt, used) {
+                self.cc.leave_slow_start();
+            }
         }
         self.cc.on_acked(
             &Acked {

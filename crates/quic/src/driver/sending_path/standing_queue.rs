@@ -8,8 +8,8 @@
 //! in flight ≥ f · (min_rtt + bound) / rtt          f: what the path delivered in its last round trip, rtt
 //! ```
 //!
-//! The rule reckons with what is in flight now, which in slow start is twice what the newest round trip shows. A window is never
-//! reduced, and the queue has to be ours:
+//! The rule reckons with what is in flight now, which in slow start is twice what the newest round trip shows. Slow start ends then. A
+//! window is never reduced, and the queue has to be ours:
 //!
 //! - A round trip that shows a quarter more than the bound, though the window was held: others fill the queue, or the route is
 //!   another one. The window grows as it would.
@@ -39,8 +39,9 @@ impl StandingQueue {
         self.is_full
     }
 
-    /// A packet came back after `rtt`, in which the path `delivered` so much with it; so much was in flight.
-    pub fn on_acked(&mut self, (rtt, delivered): (Span, Bytes), min_rtt: Span, in_flight: Bytes) {
+    /// A packet came back after `rtt`, in which the path `delivered` so much with it; so much was in flight. Whether the window
+    /// should not grow.
+    pub fn on_acked(&mut self, (rtt, delivered): (Span, Bytes), min_rtt: Span, in_flight: Bytes) -> bool {
         let queue = rtt.saturating_sub(min_rtt);
         // A short queue says little: acknowledgements come in bursts, and a path may be hardly used.
         self.is_full = queue > self.bound / 4 && {
@@ -48,6 +49,7 @@ impl StandingQueue {
             self.best = self.best.max(most);
             in_flight >= most && 8 * most.get() >= 7 * self.best.get() && queue <= self.bound + self.bound / 4
         };
+        self.is_full
     }
 }
 
@@ -59,8 +61,7 @@ mod tests {
 
     /// After so many milliseconds `delivered` bytes had been delivered, and so many are in flight.
     fn full(queue: &mut StandingQueue, rtt_ms: u64, delivered: u64, in_flight: u64) -> bool {
-        queue.on_acked((Span::from_millis(rtt_ms), Bytes::new(delivered)), BASE, Bytes::new(in_flight));
-        queue.is_full()
+        queue.on_acked((Span::from_millis(rtt_ms), Bytes::new(delivered)), BASE, Bytes::new(in_flight))
     }
 
     /// 1000 bytes a millisecond: 540 000 bytes are 500 ms of a queue and 40 of the way.
