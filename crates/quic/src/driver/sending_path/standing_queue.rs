@@ -11,13 +11,17 @@
 //! The rule reckons with what is in flight now, which in slow start is twice what the newest round trip shows. Slow start ends then. A
 //! window is never reduced, and the queue has to be ours:
 //!
-//! - A round trip that shows a quarter more than the bound, though the window was held: others fill the queue, or the route is
+//! - A queue of more than one and a half times the bound, though the window was held: others fill the queue, or the route is
 //!   another one. The window grows as it would.
-//! - The path delivers less than 7/8 of its best rate: others take their share, or a longer route needs a wider window.
+//! - The path delivers less than 7/8 of its best rate: others take their share, or a longer route needs a wider window. The best
+//!   rate fades by a 4096th with each acknowledgement, as it may have been that of a burst.
 //!
 //! [`Transport::standing_queue`]: weftway_scenario::config::Transport::standing_queue
 
 use weftway_path::{Bytes, Span};
+
+/// Of the best rate so small a part is forgotten with each acknowledgement.
+const FADING: u64 = 4096;
 
 /// Whether the queue of one path is long enough.
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +50,8 @@ impl StandingQueue {
         // A short queue says little: acknowledgements come in bursts, and a path may be hardly used.
         self.is_full = queue > self.bound / 4 && {
             let most = delivered.mul_div((min_rtt + self.bound).as_nanos(), rtt.as_nanos().max(1));
-            self.best = self.best.max(most);
-            in_flight >= most && 8 * most.get() >= 7 * self.best.get() && queue <= self.bound + self.bound / 4
+            self.best = most.max(self.best - Bytes::new(self.best.get() / FADING));
+            in_flight >= most && 8 * most.get() >= 7 * self.best.get() && queue <= self.bound + self.bound / 2
         };
         self.is_full
     }
@@ -76,15 +80,24 @@ mod tests {
         assert!(!full(&mut queue, 100, 100_000, 900_000));
     }
 
-    /// A quarter more than 500 ms, and 40: 665 ms.
+    /// One and a half times 500 ms, and 40: 790 ms.
     #[test]
     fn a_queue_that_others_fill_does_not_hold_the_window() {
         let mut queue = StandingQueue::new(Span::from_millis(500));
-        assert!(full(&mut queue, 665, 665_000, 665_000));
-        assert!(!full(&mut queue, 666, 666_000, 666_000));
-        // Another flow has a quarter of the rate, or an eighth.
+        assert!(full(&mut queue, 790, 790_000, 790_000));
+        assert!(!full(&mut queue, 791, 791_000, 791_000));
+        // Another flow has a quarter of the rate, or a tenth.
         assert!(!full(&mut queue, 600, 450_000, 450_000));
-        assert!(full(&mut queue, 600, 525_000, 525_000));
+        assert!(full(&mut queue, 600, 540_000, 540_000));
+    }
+
+    /// Twice the rate for a moment. It is forgotten to 8/7 of what is after 4096 · ln(7/4) = 2292 acknowledgements.
+    #[test]
+    fn the_rate_of_a_burst_is_forgotten() {
+        let mut queue = StandingQueue::new(Span::from_millis(500));
+        assert!(full(&mut queue, 540, 1_080_000, 1_080_000));
+        let acks = (1..).find(|_| full(&mut queue, 540, 540_000, 540_000));
+        assert!((2200..2400).contains(&acks.unwrap()), "{acks:?}");
     }
 
     /// The way is 600 ms long from now on, and 40 000 bytes in flight are a fifteenth of what the path delivers. The window
