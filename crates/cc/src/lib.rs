@@ -228,6 +228,9 @@ pub trait Controller: Send + dyn_clone::DynClone {
     /// (`mptcp_rcv_buf_optimization`).
     fn on_penalty(&mut self) {}
 
+    /// Slow start ends at the window as it is, where there is one: the sender has seen that the path is full.
+    fn leave_slow_start(&mut self) {}
+
     /// The window.
     fn cwnd(&self) -> Bytes;
 

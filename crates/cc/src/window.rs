@@ -333,6 +333,12 @@ macro_rules! window_methods {
             self.window.penalise();
         }
 
+        fn leave_slow_start(&mut self) {
+            if self.window.in_slow_start() {
+                self.window.leave_slow_start();
+            }
+        }
+
         fn cwnd(&self) -> weftway_path::Bytes {
             weftway_path::Bytes::new(self.window.cwnd())
         }

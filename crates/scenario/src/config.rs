@@ -145,6 +145,9 @@ pub struct Transport {
     pub reinject_at_pto: bool,
     /// QUIC: whether a controller that names no pacing rate is paced by its window (RFC 9002 §7.7).
     pub pace_window: bool,
+    /// QUIC over several paths: a window does not grow while its packets wait longer than this in the queue that it fills. Only
+    /// the driver does it, and scenarios cannot set it: so the simulator and QUIC in virtual time stay the same.
+    pub standing_queue: Option<Span>,
     /// QUIC: packets that may overtake before a packet counts as lost (kPacketThreshold).
     pub packet_threshold: u64,
     /// QUIC: the time threshold, as eighths of a round trip (9 for 9/8).
@@ -271,6 +274,7 @@ impl Transport {
             ack_path: AckPath::Same,
             credit_late_acks: true,
             reinject_at_pto: false,
+            standing_queue: None,
             pace_window: false,
             packet_threshold: 3,
             time_threshold_eighths: 9,

@@ -25,6 +25,9 @@ const PATH_TIMEOUT: Span = Span::from_millis(500);
 /// How often it is then asked.
 const PROBE_INTERVAL: Span = Span::from_millis(250);
 
+/// What a path had in flight when it is cut waits in another one's queue: no longer than this, where that queue is ours.
+const STANDING_QUEUE: Span = Span::from_millis(500);
+
 /// The driver's settings over sockets.
 pub(super) fn transport() -> Transport {
     Transport {
@@ -33,6 +36,7 @@ pub(super) fn transport() -> Transport {
         receive_buffer: Buffer::Fixed(Bytes::new(WINDOW)),
         path_timeout: PATH_TIMEOUT,
         probe_interval: PROBE_INTERVAL,
+        standing_queue: Some(STANDING_QUEUE),
         ..Transport::mpquic()
     }
 }

@@ -75,9 +75,12 @@ impl<S: Source> Sender<S> {
     pub fn new(
         connection: QuicConnection,
         source: S,
-        setting: Setting,
+        mut setting: Setting,
         roles: &[weftway_path::Role],
     ) -> Result<Self, SpecError> {
+        if roles.len() < 2 {
+            setting.transport.standing_queue = None;
+        }
         let transport = &setting.transport;
         let ids = || (0..roles.len()).map(|at| PathId::new(at as u8));
         let view = |(id, role): (PathId, &weftway_path::Role)| {

@@ -13,10 +13,12 @@ use weftway_scenario::config::Transport;
 use super::outage::Outages;
 use parts::Parts;
 pub(super) use queue_bound::QueueBound;
+use standing_queue::StandingQueue;
 
 mod parts;
 mod queue_bound;
 mod silence;
+mod standing_queue;
 #[cfg(test)]
 mod tests;
 
@@ -100,6 +102,8 @@ pub(super) struct SendingPath {
     /// noq's smoothed round trip, as it was told last.
     noq_srtt: Span,
     usage: Usage,
+    /// How long a queue its window may build.
+    standing_queue: Option<StandingQueue>,
 }
 
 /// How much of the window was used in a round.
@@ -153,6 +157,7 @@ impl SendingPath {
             largest_acked: None,
             noq_srtt: Span::ZERO,
             usage: Usage::default(),
+            standing_queue: transport.standing_queue.map(StandingQueue::new),
         }
     }
 
@@ -347,6 +352,13 @@ impl SendingPath {
             let (number, delivered) = outcome.newest;
             bound.on_acked(now, number, (rtt, delivered), self.flight.next(), view.mss);
         }
+        if let Some((standing, rtt)) = self.standing_queue.as_mut().zip(outcome.rtt) {
+            // Where many packets are acknowledged at once, those that follow them have not left yet.
+            let used = if self.usage.limited { self.cc.cwnd() } else { outcome.prior_in_flight };
+            if standing.on_acked((rtt, outcome.newest.1), view.min_rtt, used) {
+                self.cc.leave_slow_start();
+            }
+        }
         self.cc.on_acked(
             &Acked {
                 now,
@@ -374,8 +386,11 @@ impl SendingPath {
         }
     }
 
-    /// Whether the window is what limits the path. In slow start it may grow to twice what was used.
+    /// Whether the window is what limits the path, and may grow. In slow start it may grow to twice what was used.
     fn is_limited(&self, view: &Path) -> bool {
+        if self.standing_queue.is_some_and(|standing| standing.is_full()) {
+            return false;
+        }
         let cwnd = self.cc.cwnd();
         self.usage.limited || cwnd < view.ssthresh && cwnd < self.usage.most + self.usage.most
     }
