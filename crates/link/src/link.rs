@@ -151,7 +151,7 @@ pub(crate) struct Room {
 
 impl Room {
     /// Up to `limit`.
-    fn new(limit: Limit) -> Self {
+    pub(crate) fn new(limit: Limit) -> Self {
         match limit {
             Limit::Unlimited => Self { packets: u64::MAX, bytes: u64::MAX },
             Limit::Packets(packets) => Self { packets, bytes: u64::MAX },

@@ -2,8 +2,9 @@
 
 use weftway_path::{BitRate, Bytes, Instant, Span};
 
+use crate::link::Room;
 use crate::loss::Losses;
-use crate::{Delivery, Link, Loss, Rate, Set, Verdict};
+use crate::{Delivery, Limit, Link, Loss, Rate, Set, Verdict};
 
 /// Rate, delay and loss of a link at one time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,11 +55,12 @@ impl<T: Copy> Link<T> {
         self.arrival(wire.depart(free.max(now), bytes), 0)
     }
 
-    /// When a packet of `bytes` arrives that is pushed at `now`, and is neither lost nor delayed by noise: all changes to come
-    /// count. `item` is what `is_it` finds again among what is under way. [`Instant::NEVER`] if it does not arrive, or finds no
-    /// room. Takes a copy of the link, and time for all that waits before it.
+    /// When a packet of `bytes` arrives that is pushed at `now`, meets neither a full queue nor a loss, and is not delayed by
+    /// noise: all changes to come count. `item` is what `is_it` finds again among what is under way. [`Instant::NEVER`] if the
+    /// link is down, or goes down before. Takes a copy of the link, and time for all that waits before the packet.
     pub fn future_arrival_of(&self, now: Instant, bytes: Bytes, item: T, is_it: impl Fn(&T) -> bool) -> Instant {
         let mut link = self.clone();
+        link.limit = Room::new(Limit::Unlimited);
         link.noise.losses = Losses::new(&Loss::None, 0);
         (link.noise.jitters, link.noise.host_jitter, link.noise.repairs) = (None, None, None);
         if link.push(now, bytes, item) != Verdict::Queued {
@@ -123,7 +125,7 @@ mod tests {
     }
 
     /// 1 Mbit/s, 5 ms: a packet of 1250 bytes takes 10 ms, so that the second one leaves at 20 ms. From 15 ms on the rate is ten
-    /// times as much: half of it is left then, which takes 0.5 ms. A third one finds no room.
+    /// times as much: half of it is left then, which takes 0.5 ms. A third one takes a millisecond.
     #[test]
     fn what_comes_counts_in_a_future_arrival() {
         let at = Instant::from_millis;
@@ -139,7 +141,9 @@ mod tests {
         assert_eq!(future(&link), at(20) + Span::from_micros(500));
         assert_eq!((link.pending(), future(&link)), (1, at(20) + Span::from_micros(500)), "it was a copy");
         let _ = link.push(at(0), packet, 2);
-        assert!(future(&link).is_never());
+        assert_eq!(future(&link), at(21) + Span::from_micros(500), "beyond the end of the queue, a millisecond later");
+        link.fail(at(1));
+        assert!(link.future_arrival_of(at(1), packet, 9, |item| *item == 9).is_never());
     }
 
     /// Opportunities at 50, 100, 150, … ms: of 100 ms from 60 ms on, those at 100 and 150: 3000 B, 240 kbit/s.
