@@ -27,7 +27,7 @@ from weftway.report.tables import cell, table
 from weftway.report.units import Unit
 from weftway.stats import Estimate, interval_of
 
-from .standing import TOLD, Group, SinglePath, Standing, Worst
+from .standing import ALL, TOLD, Group, SinglePath, Standing, Worst
 
 PERCENT = Unit(100.0, "%", 0)
 COPIES = Unit(100.0, "%", 1)
@@ -139,7 +139,8 @@ def findings(ranked: Ranked) -> list[str]:
         each = " and ".join(f"{name} costs {FACTOR.value(value)} times" for name, value in bounded)
         told.append(f"{each} what the links allow at best, whatever the controller (medians)")
     sight = {"present": "would arrive if the links stayed as they are", "arrival": "will arrive"}
-    for name, (ratio, low, high) in ranked.groups[0].told.items() if ranked.groups else ():
+    everywhere = next((one for one in ranked.groups if one.by == ALL), None)
+    for name, (ratio, low, high) in everywhere.told.items() if everywhere else ():
         told.append(f"told when a packet {sight[name]}, {TOLD} costs {_interval(ratio, low, high)} of what it does")
     return told
 

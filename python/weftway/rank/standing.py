@@ -33,7 +33,7 @@ ALL = "all"
 """The group of all cells."""
 
 TOLD = "earliest-delivery"
-"""The scheduler that an oracle tells something."""
+"""The scheduler that an oracle tells when packets arrive."""
 
 WORSE = 1.05
 """Above this ratio to one path with the same handshake, several paths were worse than one."""
