@@ -205,6 +205,13 @@ impl Task for PathTask {
         is_due
     }
 
+    fn decide(&mut self, cx: &Context<'_>, events: &[Event], observation: &mut [f32]) -> Option<Decision> {
+        events.iter().for_each(|event| self.observe(cx, event));
+        // The interval is the one that the question has looked at.
+        let is_due = self.question(cx, observation);
+        (!is_due).then(|| slots::send_chosen(cx, self.epochs.chosen().copied(), self.mode))
+    }
+
     fn mask(&self, _: &Context<'_>, mask: &mut [bool]) {
         if self.is_direct {
             mask.iter_mut().zip(&self.at).for_each(|(open, path)| *open = path.is_some());
