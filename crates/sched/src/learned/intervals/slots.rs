@@ -50,7 +50,10 @@ pub(crate) fn send_chosen(cx: &Context<'_>, chosen: Option<PathId>, mode: Mode) 
         Some(path) if !packet.reinjection && packet.carried.is_empty() => match mode {
             _ if path.is_open() => Decision::Send(path.id),
             Mode::Exclusive => Decision::Wait,
-            Mode::Preferred => choose::send_or_wait(cx, choose::min_rtt(cx)),
+            Mode::Preferred => match choose::only(cx) {
+                Some(path) => Decision::Send(path.id),
+                None => choose::send_or_wait(cx, choose::min_rtt(cx)),
+            },
         },
         _ => choose::send_or_wait(cx, choose::min_rtt(cx)),
     }

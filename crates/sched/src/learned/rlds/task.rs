@@ -104,12 +104,18 @@ struct PathTask {
 
 impl PathTask {
     /// Ends the interval if it is over.
+    #[inline]
     fn turn(&mut self, cx: &Context<'_>) {
         if let Some(passed) = self.epochs.turn(cx.now) {
-            self.measure(cx, passed);
-            self.look(cx);
-            self.carried.turn(cx, self.epochs.chosen().copied());
+            self.end_interval(cx, passed);
         }
+    }
+
+    #[cold]
+    fn end_interval(&mut self, cx: &Context<'_>, passed: Span) {
+        self.measure(cx, passed);
+        self.look(cx);
+        self.carried.turn(cx, self.epochs.chosen().copied());
     }
 
     fn measure(&mut self, cx: &Context<'_>, passed: Span) {
