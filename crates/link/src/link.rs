@@ -6,8 +6,8 @@
 //! order of arrival, and only its head concerns whoever drives the link. CoDel decides when a packet
 //! leaves the queue, so such a link keeps packets back and has an event for each.
 //!
-//! A link that neither changes nor disturbs, marks or reorders anything needs none of that: one ring holds its packets
-//! from their departure to their arrival (`plain`). Most links are so.
+//! A link that neither changes nor delays, marks or reorders anything needs none of that: one ring holds its packets
+//! from their departure to their arrival (`plain`), also those that it loses. Most links are so.
 
 use weftway_path::{Bytes, Instant, Ring, Span};
 
@@ -103,7 +103,7 @@ pub struct Link<T> {
     pub(crate) up: bool,
     pub(crate) limit: Room,
     marks_above: Option<Room>,
-    /// Number of the next packet that reaches the wire. A plain link has it in its ring.
+    /// Number of the next packet that reaches the wire. A plain link that loses nothing has it in its ring.
     pub(crate) serial: u64,
     /// What has happened so far; on a plain link only what [`Plain::counts`] does not tell.
     pub(crate) counts: Counts,
@@ -254,13 +254,16 @@ impl<T: Copy> Link<T> {
         };
         link.noise.look(&config.loss);
         link.settle(Instant::ZERO);
-        link.plain.is_on = link.is_plain();
+        let loses = config.loss != Loss::None;
+        (link.plain.is_on, link.plain.loses) = (link.is_plain() && !loses, link.is_plain() && loses);
         link
     }
 
-    /// Whether nothing can happen to a packet but that it waits, or that the queue is full.
+    /// Whether nothing can happen to a packet but that it waits, that it is lost, or that the queue is full.
     fn is_plain(&self) -> bool {
-        self.up && self.internal.is_never() && !self.noise.is_on && self.codel.is_none() && self.marks_above.is_none()
+        let Noise { jitters, host_jitter, repairs, .. } = &self.noise;
+        let loses_at_most = jitters.is_none() && host_jitter.is_none() && repairs.is_none();
+        self.up && self.internal.is_never() && loses_at_most && self.codel.is_none() && self.marks_above.is_none()
     }
 
     /// Offers a packet of `bytes` IP bytes (below 2 GiB).
@@ -277,6 +280,9 @@ impl<T: Copy> Link<T> {
 
     #[inline(never)]
     fn push_any(&mut self, now: Instant, bytes: Bytes, item: T) -> Verdict {
+        if self.plain.loses {
+            return self.push_lossy(now, bytes, item);
+        }
         if self.internal <= now {
             self.settle(now);
         }
@@ -325,6 +331,9 @@ impl<T: Copy> Link<T> {
 
     #[inline(never)]
     fn pop_any(&mut self, now: Instant) -> Option<(&T, bool)> {
+        if self.plain.loses {
+            return self.pop_lossy(now);
+        }
         if self.internal <= now {
             self.settle(now);
         }
@@ -368,7 +377,7 @@ impl<T: Copy> Link<T> {
 
     /// What has happened so far.
     pub fn counts(&self) -> Counts {
-        if !self.plain.is_on {
+        if !(self.plain.is_on || self.plain.loses) {
             return self.counts;
         }
         let (passed, dropped_queue) = (self.plain.counts(), self.counts.dropped_queue);

@@ -310,9 +310,9 @@ proptest! {
     /// the end.
     #[test]
     fn a_link_without_changes_is_one_whose_changes_never_come(
-        rate in rate(), delay in 0..100_u64, queue in queue(), ops in ops(), prompt in any::<bool>(),
+        rate in rate(), delay in 0..100_u64, queue in queue(), loss in loss(), ops in ops(), prompt in any::<bool>(),
     ) {
-        let config = LinkConfig { rate, delay: ms(delay), queue, ..LinkConfig::default() };
+        let config = LinkConfig { rate, delay: ms(delay), queue, loss, ..LinkConfig::default() };
         let far = Instant::from_millis(1 << 40);
         let changes = vec![Change { at: far, set: Set::Up }];
         let general = LinkConfig { changes, ..config.clone() };

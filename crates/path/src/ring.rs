@@ -137,6 +137,7 @@ impl<T> Ring<T> {
     }
 
     /// The number of the first entry that is not `before`, if all that are come first.
+    #[inline(always)]
     pub fn partition_point(&self, mut before: impl FnMut(&T) -> bool) -> u64 {
         let (mut low, mut high) = (self.base, self.end);
         while low < high {

@@ -423,8 +423,10 @@ impl Messages {
     /// The delays that so many per cent keep, by nearest rank; none where nothing arrived.
     fn within<const N: usize>(&self, percents: [usize; N]) -> [Option<Span>; N] {
         let mut delays = self.delays.clone();
-        delays.sort_unstable();
-        percents.map(|percent| delays.get((delays.len() * percent).div_ceil(100).max(1) - 1).copied())
+        percents.map(|percent| {
+            let rank = (delays.len() * percent).div_ceil(100).max(1) - 1;
+            (rank < delays.len()).then(|| *delays.select_nth_unstable(rank).1)
+        })
     }
 
     /// The share that came after `deadline` or never.

@@ -6,7 +6,7 @@ use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
 use weftway_path::{Bytes, Instant, Message, Span};
 
-use crate::config::{FlowKind, MessageSize, WebObject, Workload};
+use crate::config::{MessageSize, WebObject, Workload};
 use crate::draw::{exponential, log_normal};
 use crate::seeds::mix;
 
@@ -133,12 +133,9 @@ impl App {
 
     /// Writes once; when to write again.
     fn write_next(&mut self, now: Instant) -> Instant {
-        // What a page is made of is not copied for each of its objects.
-        if let Workload::Web { .. } = self.workload {
-            return self.answer(now);
-        }
-        match self.workload.clone() {
-            Workload::Web { .. } | Workload::Bulk { .. } | Workload::Duration { .. } => Instant::NEVER,
+        match self.workload {
+            Workload::Web { .. } => self.answer(now),
+            Workload::Bulk { .. } | Workload::Duration { .. } => Instant::NEVER,
             Workload::Limited { rate, bytes } => {
                 let step = bytes.get().saturating_sub(self.written).min(1200);
                 self.write(now, step, None, 0);
@@ -148,8 +145,9 @@ impl App {
                     now + rate.transmission_time(Bytes::new(step))
                 }
             }
-            Workload::Messages { sizes, period, deadline, .. } => {
-                let drawn = self.draw(&sizes);
+            Workload::Messages { ref sizes, period, deadline, .. } => {
+                let drawn = draw(&mut self.rng, sizes, |size| size.weight);
+                let drawn = drawn.unwrap_or(MessageSize::of(Bytes::new(1)));
                 self.write(now, drawn.bytes.get().max(1), deadline, drawn.class);
                 self.count_down(now + period)
             }
@@ -169,8 +167,8 @@ impl App {
                 self.write(now, bytes.get().max(1), Some(deadline), 0);
                 self.count_down(now + period)
             }
-            Workload::Flows { mean_gap, kinds, .. } => {
-                if let Some(kind) = self.draw_kind(&kinds) {
+            Workload::Flows { mean_gap, ref kinds, .. } => {
+                if let Some(kind) = draw(&mut self.rng, kinds, |kind| kind.weight) {
                     let bytes = log_normal(&mut self.rng, kind.median, kind.sigma);
                     self.write(now, bytes.get(), None, kind.class as u8);
                 }
@@ -222,28 +220,6 @@ impl App {
         }
         let small = Bytes::new(mean).mul_div(every, every - 1 + ratio).get();
         if self.is_key_frame(key_every) { small.saturating_mul(ratio).max(1) } else { small.max(1) }
-    }
-
-    fn draw(&mut self, sizes: &[MessageSize]) -> MessageSize {
-        self.draw_weighted(sizes, |size| size.weight).unwrap_or(MessageSize::of(Bytes::new(1)))
-    }
-
-    fn draw_kind(&mut self, kinds: &[FlowKind]) -> Option<FlowKind> {
-        self.draw_weighted(kinds, |kind| kind.weight)
-    }
-
-    /// One of `choices`, each as often as its weight says; none if all are zero.
-    fn draw_weighted<T: Copy>(&mut self, choices: &[T], weight: impl Fn(&T) -> u32) -> Option<T> {
-        let total: u64 = choices.iter().map(|choice| u64::from(weight(choice))).sum();
-        let mut at = if total == 0 { 0 } else { self.rng.next_u64() % total };
-        for choice in choices {
-            let weight = u64::from(weight(choice));
-            if at < weight {
-                return Some(*choice);
-            }
-            at -= weight;
-        }
-        None
     }
 
     fn write(&mut self, now: Instant, bytes: u64, deadline: Option<Span>, class: u8) {
@@ -371,10 +347,24 @@ impl App {
     }
 }
 
+/// One of `choices`, each as often as its weight says; none if all are zero.
+fn draw<T: Copy>(rng: &mut Pcg64Mcg, choices: &[T], weight: impl Fn(&T) -> u32) -> Option<T> {
+    let total: u64 = choices.iter().map(|choice| u64::from(weight(choice))).sum();
+    let mut at = if total == 0 { 0 } else { rng.next_u64() % total };
+    for choice in choices {
+        let weight = u64::from(weight(choice));
+        if at < weight {
+            return Some(*choice);
+        }
+        at -= weight;
+    }
+    None
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::FlowClass;
+    use crate::config::{FlowClass, FlowKind};
     use weftway_path::BitRate;
 
     /// 2.4 Mbit/s at 40 frames a second is 7500 B a frame; of eight, one is nine times as large:

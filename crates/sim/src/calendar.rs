@@ -2,16 +2,16 @@
 //!
 //! Packets in flight wait in their link's ring, so the calendar knows only one time for each
 //! *source*: the head of each ring, and the earliest timer of each path and connection. Sources are compared in groups of
-//! eight, and the earliest times of eight groups in a group above them: a time that changes is compared again in its own
-//! group, and above it only if the earliest time of the group has changed. Two paths need one group. It is compared when
-//! the next event is asked for: several of its times change between two events.
+//! sixteen, and the earliest times of sixteen groups in a group above them: a time that changes is compared again in its
+//! own group, and above it only if the earliest time of the group has changed. Four paths need one group, two paths half of
+//! it. It is compared when the next event is asked for: several of its times change between two events.
 
 use weftway_path::Instant;
 
 /// How many times are in a group, and how many bits their place takes.
-const GROUP: usize = 8;
-const PLACE_BITS: u32 = 3;
-/// Never: the largest time that leaves room for a place. It is 73 years after the start.
+const GROUP: usize = 16;
+const PLACE_BITS: u32 = 4;
+/// Never: the largest time that leaves room for a place. It is 36 years after the start.
 const NEVER: u64 = u64::MAX >> PLACE_BITS;
 /// No source has anything to do after this time.
 pub const END: Instant = Instant::from_nanos(NEVER - 1);
@@ -19,16 +19,18 @@ pub const END: Instant = Instant::from_nanos(NEVER - 1);
 /// The next time of every source. Among equal times the lowest source comes first.
 #[derive(Clone, Debug)]
 pub struct Calendar {
-    /// The times of the sources, if they are one group; else the earliest times of the next eight groups.
+    /// The times of the sources, if they are one group; else the earliest times of the next sixteen groups.
     top: Group,
-    /// The other groups, numbered from 1. The earliest times of groups `8n + 1` to `8n + 8` are in group `n`, where 0 is the
-    /// top; those of the sources are in the last groups.
+    /// Whether the sources are half a group, or fewer.
+    is_half: bool,
+    /// The other groups, numbered from 1. The earliest times of groups `16n + 1` to `16n + 16` are in group `n`, where 0 is
+    /// the top; those of the sources are in the last groups.
     below: Vec<Group>,
     /// The first of the groups with times of sources.
     first: usize,
 }
 
-/// Eight times. A time and, in the lowest bits, its place in the group are one number: the least number is the earliest
+/// Sixteen times. A time and, in the lowest bits, its place in the group are one number: the least number is the earliest
 /// time, and among equal times the first.
 #[derive(Clone, Copy, Debug)]
 struct Group {
@@ -48,12 +50,27 @@ impl Group {
             times[place] += place as u64;
             place += 1;
         }
-        Self { times, pairs: [times[0], times[2], times[4], times[6]], least: times[0] }
+        let mut pairs = [times[0]; GROUP / 2];
+        let mut pair = 1;
+        while pair < GROUP / 2 {
+            pairs[pair] = times[2 * pair];
+            pair += 1;
+        }
+        Self { times, pairs, least: times[0] }
     };
 
+    /// The least, written out: a loop over either half or all would stay a loop.
     #[inline]
     fn find_least(&self) -> u64 {
-        self.pairs.iter().fold(u64::MAX, |least, &time| least.min(time))
+        let [.., a, b, c, d] = self.pairs;
+        self.find_least_of_half().min(a.min(b).min(c.min(d)))
+    }
+
+    /// The same, where only the first half has anything to do.
+    #[inline(always)]
+    fn find_least_of_half(&self) -> u64 {
+        let [a, b, c, d, ..] = self.pairs;
+        a.min(b).min(c.min(d))
     }
 
     /// The time at `place` becomes `at`; what it was, and what it is, place and all.
@@ -69,13 +86,14 @@ impl Group {
 impl Calendar {
     /// A calendar of `sources` sources, none of which has anything to do.
     pub fn new(sources: usize) -> Self {
-        // A layer of groups has eight times as many as the one above.
+        // A layer of groups has sixteen times as many as the one above.
         let (mut first, mut layer) = (0, 1);
         while layer * GROUP < sources {
             first += layer;
             layer *= GROUP;
         }
-        Self { top: Group::IDLE, below: vec![Group::IDLE; first + layer - 1], first }
+        let is_half = sources <= GROUP / 2;
+        Self { top: Group::IDLE, is_half, below: vec![Group::IDLE; first + layer - 1], first }
     }
 
     /// `source` has something to do at `at`, and nothing before.
@@ -127,15 +145,20 @@ impl Calendar {
     /// The earliest source and its time; a time after [`END`] when no source has anything to do.
     #[inline]
     pub fn next(&self) -> (Instant, usize) {
+        if !self.is_half {
+            return self.next_of_more();
+        }
+        let least = self.top.find_least_of_half();
+        (Instant::from_nanos(least >> PLACE_BITS), place(least))
+    }
+
+    /// The same, where there are more sources.
+    #[inline(never)]
+    fn next_of_more(&self) -> (Instant, usize) {
         if self.below.is_empty() {
             let least = self.top.find_least();
             return (Instant::from_nanos(least >> PLACE_BITS), place(least));
         }
-        self.next_below()
-    }
-
-    #[inline(never)]
-    fn next_below(&self) -> (Instant, usize) {
         let (mut number, mut least) = (0, self.top.least);
         while number < self.first {
             number = number * GROUP + 1 + place(least);
@@ -177,7 +200,7 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (state >> 33) % below
         };
-        for sources in [1, 2, 3, 8, 9, 13, 64, 65, 200] {
+        for sources in [1, 2, 3, 8, 9, 13, 16, 17, 64, 256, 257, 600] {
             let (mut calendar, mut times) = (Calendar::new(sources), vec![NEVER; sources]);
             for _ in 0..2_000 {
                 let (source, at) = (draw(sources as u64) as usize, draw(50));

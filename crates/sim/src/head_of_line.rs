@@ -15,6 +15,7 @@ use crate::port::Port;
 
 impl Connection {
     /// Whether data at the head are repeated, and whether others are penalised.
+    #[inline]
     fn head_of_line_rules(&self) -> (bool, bool) {
         let rules = self.dispatch.host.rules;
         let applies = self.transport.rules.relieves_window;
@@ -25,11 +26,17 @@ impl Connection {
     }
 
     /// Data are held up, `by_window` or by the send buffer.
+    #[inline]
     pub(crate) fn free_head(&mut self, net: &mut Net, now: Instant, by_window: bool) {
-        let (opportunistic, penalise) = self.head_of_line_rules();
-        if !(opportunistic || penalise) {
-            return;
+        let rules = self.head_of_line_rules();
+        if rules.0 || rules.1 {
+            self.free_head_by(rules, net, now, by_window);
         }
+    }
+
+    /// The same, by these rules.
+    #[inline(never)]
+    fn free_head_by(&mut self, (opportunistic, penalise): (bool, bool), net: &mut Net, now: Instant, by_window: bool) {
         let full = self.send.writer.is_full(self.dispatch.outbox.una());
         let Some((number, head)) = self.dispatch.outbox.chunks().next().map(|(number, chunk)| (number, *chunk)) else {
             return;

@@ -86,6 +86,12 @@ impl Carrier for Port<'_> {
         self.conn.app.has_messages()
     }
 
+    /// Those of streams are what is cut next.
+    #[inline]
+    fn keeps_messages(&self) -> bool {
+        self.conn.flows.is_none()
+    }
+
     #[inline]
     fn packet_bytes(&self, at: u64, bytes: u64) -> u64 {
         if !self.conn.transport.subflow_windows {
@@ -157,6 +163,7 @@ impl Carrier for Port<'_> {
         self.conn.refresh(self.net, self.now, id);
     }
 
+    #[inline]
     fn blocked(&mut self, why: Starved) {
         let (conn, net) = (&mut *self.conn, &mut *self.net);
         net.calendar.lower(conn.source, conn.dispatch.probe_at);

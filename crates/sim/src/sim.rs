@@ -512,6 +512,45 @@ mod tests {
         assert!(paced > 100, "pacers held paths back {paced} times");
     }
 
+    /// A message is not looked up for each packet. What a scheduler sees of it is what the application says, all the same.
+    #[test]
+    fn a_question_shows_the_message_of_the_next_byte() {
+        let path = |(name, mbps): (&str, u64)| {
+            let (delay, loss) = (Span::from_millis(20), weftway_link::Loss::Bernoulli(0.05));
+            let data = LinkConfig { rate: BitRate::from_mbps(mbps).into(), delay, loss, ..LinkConfig::default() };
+            PathConfig { name: name.into(), role: Role::Active, acks: data.clone(), data, via: None, presence: vec![] }
+        };
+        let paths = [("a", 8), ("b", 4)].map(path).to_vec();
+        let size = |bytes, class| MessageSize { class, ..MessageSize::of(Bytes::new(bytes)) };
+        for transport in [Transport::mptcp_v09x(), Transport::mptcp_linux_v1(), Transport::mpquic()] {
+            let mut config = SimConfig::new(transport, paths.clone(), Bytes::ZERO);
+            let (sizes, deadline) = (vec![size(700, 0), size(9_000, 1)], Some(Span::from_millis(80)));
+            config.workload = Workload::Messages { sizes, period: Span::from_millis(3), count: 500, deadline };
+            let mut scheduler = weftway_sched::build("ecf").unwrap();
+            let mut sim = Sim::new(&config, "cubic", 1).unwrap();
+            sim.host(0, Host::of("ecf").unwrap());
+            let mut within = 0;
+            loop {
+                match sim.advance() {
+                    Pause::Decide(_) => {
+                        let (now, flow) = (sim.now, sim.conns[0].dispatch.flow);
+                        // What goes again may come when all that is written has gone.
+                        if let Some(said) = sim.conns[0].app.message_at(flow.next.get()) {
+                            let seen = (flow.message_start.get(), flow.message_end.get(), flow.class, flow.deadline);
+                            assert_eq!(seen, (said.start, said.end, said.class, said.deadline));
+                            assert_eq!(flow.message_age, now.since(said.written));
+                            within += u32::from(flow.next.get() > said.start);
+                        }
+                        sim.ask(0, scheduler.as_mut());
+                    }
+                    Pause::Observe(_) => sim.tell(0, scheduler.as_mut()),
+                    Pause::Done(_) => break,
+                }
+            }
+            assert!(within > 500, "{within} questions within a message");
+        }
+    }
+
     /// Who steps from question to question sees the run that [`Sim::run`] makes by itself.
     #[test]
     fn a_run_is_the_same_in_steps() {

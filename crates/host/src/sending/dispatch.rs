@@ -45,6 +45,8 @@ pub struct Dispatch {
     /// QUIC: the most that the receiver's limit is ever beyond what it has read, where that limit is all that tells what
     /// has arrived.
     pub largest_window: Option<Bytes>,
+    /// When the message of the flow was written, if one is known.
+    message_written: Option<Instant>,
     /// The payload of a full packet.
     mss: u64,
 }
@@ -62,6 +64,7 @@ impl Dispatch {
             policy: None,
             probe_at: Instant::NEVER,
             largest_window: None,
+            message_written: None,
             mss: mss.get(),
         }
     }
@@ -182,6 +185,13 @@ impl Dispatch {
         flow.deadline = message.and_then(|message| message.deadline);
         flow.message_age = message.map_or(Span::ZERO, |message| now.since(message.written));
         flow.class = message.map_or(0, |message| message.class);
+        self.message_written = message.map(|message| message.written);
+    }
+
+    /// When the message of the flow was written, if byte `at` lies in it.
+    #[inline]
+    fn written_around(&self, at: Offset) -> Option<Instant> {
+        self.message_written.filter(|_| self.flow.message_start <= at && at < self.flow.message_end)
     }
 
     /// Whether nothing is under way.
@@ -285,6 +295,12 @@ pub trait Carrier {
 
     /// Whether the data are more than one message.
     fn has_messages(&self) -> bool;
+
+    /// Whether a message stays what [`Carrier::message_at`] has said of it until it is sent.
+    #[inline]
+    fn keeps_messages(&self) -> bool {
+        false
+    }
 
     /// Where a packet ends that begins at `at` and has `bytes` at most: how many it has.
     #[inline]
@@ -607,7 +623,11 @@ fn next_bytes<C: Carrier>(carrier: &mut C) -> Option<u32> {
             let bytes = carrier.next_record();
             return (bytes > 0 && at + bytes <= end).then_some(bytes as u32);
         }
-        let message_end = carrier.message_at(at).map_or(end, |message| message.end);
+        let known = carrier.keeps_messages() && carrier.dispatch().written_around(Offset::new(at)).is_some();
+        let message_end = match known {
+            true => carrier.dispatch().flow.message_end.get(),
+            false => carrier.message_at(at).map_or(end, |message| message.end),
+        };
         carrier.dispatch_mut().question.message_end = message_end;
     }
     let bytes = mss.min(carrier.dispatch().question.message_end - at);
@@ -634,8 +654,16 @@ fn sync<C: Carrier>(carrier: &mut C) {
 #[inline(always)]
 fn find_message<C: Carrier>(carrier: &mut C) {
     let flow = &carrier.dispatch().flow;
-    if carrier.has_messages() || flow.message_end <= flow.next {
-        look_up_message(carrier);
+    let has_messages = carrier.has_messages();
+    if !has_messages && flow.message_end > flow.next {
+        return;
+    }
+    match carrier.dispatch().written_around(flow.next) {
+        // The same as before, only older.
+        Some(written) if carrier.keeps_messages() => {
+            carrier.dispatch_mut().flow.message_age = carrier.now().since(written);
+        }
+        _ => look_up_message(carrier),
     }
 }
 

@@ -1,7 +1,8 @@
-//! A link on which nothing changes: no losses, no jitter, no marks, no changes to come, a queue that drops its tail.
+//! A link on which nothing changes: no jitter, no marks, no changes to come, a queue that drops its tail.
 //!
 //! What is pushed first arrives first, one delay after its departure, so one ring is enough: the packets that have departed
-//! come before those that wait. The first change from outside moves everything to the rings of the general case.
+//! come before those that wait. One that the wire loses is in the ring as well, because it waits as others do; its number
+//! is in a list. The first change from outside moves everything to the rings of the general case.
 
 use weftway_path::{Bytes, Instant, Ring, Span};
 
@@ -10,13 +11,21 @@ use super::{Counts, Flight, LARGEST, Link, Reason, Verdict, Waiting};
 /// What is under way on a plain link. A packet's number in the ring is its serial.
 #[derive(Clone, Debug)]
 pub(crate) struct Plain<T> {
-    /// Whether the link is plain.
+    /// Whether the link is plain and loses nothing.
     pub(crate) is_on: bool,
+    /// Whether it is plain, but for packets that it loses.
+    pub(crate) loses: bool,
     ring: Ring<Carried<T>>,
     /// The first packet not known to have departed.
     waiting: u64,
     /// The bytes of all packets that were ever in the ring.
     bytes: u64,
+    /// The numbers of packets in the ring that will not arrive.
+    lost: Ring<u64>,
+    /// The first of these; the largest number without one.
+    first_lost: u64,
+    /// Of lost packets that have left the ring: how many, and their bytes.
+    gone: (u64, u64),
 }
 
 /// A packet, from when it is pushed until it arrives.
@@ -30,14 +39,56 @@ struct Carried<T> {
 
 impl<T> Default for Plain<T> {
     fn default() -> Self {
-        Self { is_on: false, ring: Ring::default(), waiting: 0, bytes: 0 }
+        let (ring, lost) = (Ring::default(), Ring::default());
+        Self { is_on: false, loses: false, ring, waiting: 0, bytes: 0, lost, first_lost: u64::MAX, gone: (0, 0) }
     }
 }
 
 impl<T: Copy> Plain<T> {
-    /// How many packets are under way.
+    /// How many packets are under way and will arrive.
     pub(crate) fn len(&self) -> u64 {
-        self.ring.len() as u64
+        (self.ring.len() - self.lost.len()) as u64
+    }
+
+    /// Whether packet `serial`, which is in the ring, is lost.
+    fn is_lost(&self, serial: u64) -> bool {
+        self.lost.get(self.lost.partition_point(|&lost| lost < serial)) == Some(&serial)
+    }
+
+    /// What will arrive.
+    fn arriving(&self) -> impl Iterator<Item = &Carried<T>> {
+        let serials = (self.ring.base()..self.ring.end()).filter(|&serial| !self.is_lost(serial));
+        serials.map(|serial| &self.ring[serial])
+    }
+
+    /// Packet `serial`, the newest, will not arrive.
+    fn lose(&mut self, serial: u64) {
+        self.lost.push(serial);
+        self.first_lost = self.first_lost.min(serial);
+    }
+
+    /// The oldest packet leaves the ring if it is lost and has departed by `now`; whether it did.
+    fn forget_lost(&mut self, now: Instant) -> bool {
+        let serial = self.ring.base();
+        let leaves = self.first_lost == serial && self.ring[serial].departure <= now;
+        if leaves {
+            self.gone = (self.gone.0 + 1, self.gone.1 + u64::from(self.size(serial)));
+            self.ring.forget_below(serial + 1);
+            self.lost.pop();
+            self.first_lost = self.lost.front().copied().unwrap_or(u64::MAX);
+            self.waiting = self.waiting.max(serial + 1);
+        }
+        leaves
+    }
+
+    /// The number of the first packet from `serial` on that will arrive, where none before that is lost.
+    #[inline]
+    fn first_arriving(&self, mut serial: u64) -> u64 {
+        let mut number = self.lost.base();
+        while self.lost.get(number) == Some(&serial) {
+            (number, serial) = (number + 1, serial + 1);
+        }
+        serial
     }
 
     /// How many are not known to have departed.
@@ -70,22 +121,24 @@ impl<T: Copy> Plain<T> {
 
     /// What happened to packets that found room, as their ring tells it.
     pub(crate) fn counts(&self) -> Counts {
+        let (gone, gone_bytes) = self.gone;
         Counts {
             pushed: self.ring.end(),
-            delivered: self.ring.base(),
-            delivered_bytes: Bytes::new(self.before(self.ring.base())),
+            delivered: self.ring.base() - gone,
+            delivered_bytes: Bytes::new(self.before(self.ring.base()) - gone_bytes),
+            lost: gone + self.lost.len() as u64,
             ..Counts::default()
         }
     }
 
     /// What is under way.
     pub(crate) fn items(&self) -> impl Iterator<Item = &T> {
-        self.ring.iter().map(|carried| &carried.item)
+        self.arriving().map(|carried| &carried.item)
     }
 
     /// What arrives, and when.
     pub(crate) fn arrivals(&self, delay: Span) -> impl Iterator<Item = (Instant, &T)> {
-        self.ring.iter().map(move |carried| (carried.departure + delay, &carried.item))
+        self.arriving().map(move |carried| (carried.departure + delay, &carried.item))
     }
 }
 
@@ -109,6 +162,29 @@ impl<T: Copy> Link<T> {
         let before = self.plain.bytes;
         self.plain.bytes = before + bytes.get();
         self.plain.ring.push_with(|| Carried { departure, before, item: item() });
+        Verdict::Queued
+    }
+
+    /// [`Link::push`] on a link that is plain but for losses.
+    #[inline(always)]
+    pub(crate) fn push_lossy(&mut self, now: Instant, bytes: Bytes, item: T) -> Verdict {
+        let (serial, next) = (self.serial, self.next);
+        let verdict = self.push_plain(now, bytes, || item);
+        if verdict != Verdict::Queued {
+            return verdict;
+        }
+        let departure = self.free_at;
+        self.serial += 1;
+        if self.noise.losses.take(serial, departure) {
+            self.next = next;
+            self.plain.lose(serial);
+            // Where nearly all is lost, too, the ring does not grow.
+            while self.plain.forget_lost(now) {}
+            return Verdict::Lost;
+        }
+        if next.is_never() {
+            self.next = departure + self.delay;
+        }
         Verdict::Queued
     }
 
@@ -145,20 +221,45 @@ impl<T: Copy> Link<T> {
         Some((&head.item, false))
     }
 
+    /// [`Link::pop`] on a link that is plain but for losses.
+    #[inline(always)]
+    pub(crate) fn pop_lossy(&mut self, now: Instant) -> Option<(&T, bool)> {
+        let Plain { ring, first_lost, .. } = &self.plain;
+        if first_lost - ring.base() > 1 { self.pop_plain(now) } else { self.pop_beside_lost(now) }
+    }
+
+    /// The same, where one of the two oldest packets is lost.
+    #[inline(never)]
+    fn pop_beside_lost(&mut self, now: Instant) -> Option<(&T, bool)> {
+        if self.next > now {
+            return None;
+        }
+        // What is lost before the packet that arrives has departed before it.
+        while self.plain.forget_lost(now) {}
+        let plain = &mut self.plain;
+        let serial = plain.ring.base();
+        let behind = plain.ring.get(plain.first_arriving(serial + 1));
+        self.next = behind.map_or(Instant::NEVER, |behind| behind.departure + self.delay);
+        plain.waiting = plain.waiting.max(serial + 1);
+        Some((&plain.ring.pop()?.item, false))
+    }
+
     /// The link is plain no more: what is under way goes to the rings of the general case.
     #[cold]
     pub(crate) fn leave_plain(&mut self) {
         self.counts = self.counts();
         let plain = core::mem::take(&mut self.plain);
-        if !plain.is_on {
+        if !(plain.is_on || plain.loses) {
             return;
         }
         self.serial = plain.ring.end();
         self.waiting_bytes = plain.waiting_bytes();
         for (serial, &Carried { departure, item, .. }) in (plain.ring.base()..).zip(plain.ring.iter()) {
             let bytes = plain.size(serial);
-            self.items.add(serial, item, &self.flight);
-            self.flight.push(Flight { arrival: departure + self.delay, serial, size: bytes });
+            if !plain.is_lost(serial) {
+                self.items.add(serial, item, &self.flight);
+                self.flight.push(Flight { arrival: departure + self.delay, serial, size: bytes });
+            }
             if serial >= plain.waiting {
                 self.waiting.push(Waiting { departure, extra: 0, bytes });
             }

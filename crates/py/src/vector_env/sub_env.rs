@@ -154,14 +154,15 @@ impl SubEnv {
         self.begin(pool)
     }
 
-    fn next(&mut self, pool: &Pool) -> Result<(), Trouble> {
+    /// Leaves the episode for the next one: the one that is left.
+    fn next(&mut self, pool: &Pool) -> Result<Episode, Trouble> {
         self.episodes += 1;
         self.base += self.episode.ledger().decisions();
         self.draw = pool.draw(self.number, self.episodes);
-        self.episode = pool.episode(&self.draw)?;
+        let left = std::mem::replace(&mut self.episode, pool.episode(&self.draw)?);
         (self.steps, self.gained) = (0, 0.0);
         self.answers.clear();
-        Ok(())
+        Ok(left)
     }
 
     /// Answers, and goes on to the next question: of the next episode, if this one ended.
@@ -182,25 +183,26 @@ impl SubEnv {
             (self.outcome.terminated, self.outcome.truncated) = (u8::from(ended), u8::from(!ended));
             self.last.copy_from_slice(&self.observation);
             self.last_state = state(&self.episode.context(), pool.paths);
-            self.report(pool);
-            self.next(pool)?;
+            let (draw, steps, gained) = (self.draw, self.steps, self.gained);
+            let ended = self.next(pool)?;
+            self.report(pool, ended, draw, (steps, gained));
             self.begin(pool)?;
         }
         Ok(())
     }
 
-    /// Keeps the row of the episode that ended.
-    fn report(&mut self, pool: &Pool) {
-        let packets = self.episode.arrived();
-        let Some(row) = self.episode.clone().row(&pool.variants[self.draw.variant].config) else { return };
+    /// Keeps the row of the episode that ended, which was drawn as `draw` and took so many steps and gained so much.
+    fn report(&mut self, pool: &Pool, ended: Episode, draw: Draw, (steps, gained): (u64, f64)) {
+        let packets = ended.arrived();
+        let Some(row) = ended.row(&pool.variants[draw.variant].config) else { return };
         let mut told = serde_json::Map::new();
         told.insert("env".into(), self.number.into());
-        told.insert("variant".into(), self.draw.variant.into());
-        told.insert("cc".into(), pool.controllers[self.draw.cc].clone().into());
-        told.insert("seed".into(), self.draw.seed.into());
-        told.insert("steps".into(), self.steps.into());
+        told.insert("variant".into(), draw.variant.into());
+        told.insert("cc".into(), pool.controllers[draw.cc].clone().into());
+        told.insert("seed".into(), draw.seed.into());
+        told.insert("steps".into(), steps.into());
         told.insert("packets".into(), packets.into());
-        told.insert("return".into(), self.gained.into());
+        told.insert("return".into(), gained.into());
         told.extend(row);
         self.finished.push(serde_json::Value::Object(told).to_string());
     }

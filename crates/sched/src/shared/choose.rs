@@ -4,7 +4,7 @@
 //! them is full: backups step in when the active paths are gone, not when they are busy. This is
 //! the availability test of multipath-tcp/mptcp `mptcp_sched.c`.
 
-use weftway_path::{BlockedReason, Bytes, Context, Decision, Health, Path, PathSet, Recovery};
+use weftway_path::{BlockedReason, Bytes, Context, Decision, Health, Path, PathId, PathSet, Recovery};
 
 /// How readily a path is used.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -45,6 +45,13 @@ pub(crate) fn live_tier(cx: &Context<'_>) -> Option<Tier> {
 pub(crate) fn standing<'a>(cx: &Context<'a>) -> impl Iterator<Item = &'a Path> + use<'a> {
     let live = live_tier(cx);
     cx.paths.iter().filter(move |path| live.is_some() && tier(path) == live)
+}
+
+/// The path with number `id`, if new data may use it, blocked or not.
+#[inline]
+pub(crate) fn standing_path<'a>(cx: &Context<'a>, id: PathId) -> Option<&'a Path> {
+    // Before an active path no other tier comes.
+    cx.path(id).filter(|path| tier(path).is_some_and(|tier| tier == Tier::Active || Some(tier) == live_tier(cx)))
 }
 
 /// The paths that new data may use now.

@@ -45,6 +45,7 @@ impl<C> Epochs<C> {
     }
 
     /// Ends the interval if it is over at `now`: how long it was. The first begins at once.
+    #[inline]
     pub(crate) fn turn(&mut self, now: Instant) -> Option<Span> {
         if let Some((choice, _)) = self.pending.take_if(|(_, due)| now >= *due) {
             self.chosen = Some(choice);

@@ -45,12 +45,15 @@ pub(crate) fn assign(at: &mut [Option<PathId>], paths: &[PathId]) {
 /// before, and everything while the choice is gone, go where min-RTT sends them.
 pub(crate) fn send_chosen(cx: &Context<'_>, chosen: Option<PathId>, mode: Mode) -> Decision {
     let Some(packet) = cx.packet else { return Decision::Wait };
-    let chosen = chosen.and_then(|path| choose::standing(cx).find(|other| other.id == path));
+    let chosen = chosen.and_then(|path| choose::standing_path(cx, path));
     match chosen {
         Some(path) if !packet.reinjection && packet.carried.is_empty() => match mode {
             _ if path.is_open() => Decision::Send(path.id),
             Mode::Exclusive => Decision::Wait,
-            Mode::Preferred => choose::send_or_wait(cx, choose::min_rtt(cx)),
+            Mode::Preferred => match choose::only(cx) {
+                Some(path) => Decision::Send(path.id),
+                None => choose::send_or_wait(cx, choose::min_rtt(cx)),
+            },
         },
         _ => choose::send_or_wait(cx, choose::min_rtt(cx)),
     }

@@ -104,12 +104,18 @@ struct PathTask {
 
 impl PathTask {
     /// Ends the interval if it is over.
+    #[inline]
     fn turn(&mut self, cx: &Context<'_>) {
         if let Some(passed) = self.epochs.turn(cx.now) {
-            self.measure(cx, passed);
-            self.look(cx);
-            self.carried.turn(cx, self.epochs.chosen().copied());
+            self.end_interval(cx, passed);
         }
+    }
+
+    #[cold]
+    fn end_interval(&mut self, cx: &Context<'_>, passed: Span) {
+        self.measure(cx, passed);
+        self.look(cx);
+        self.carried.turn(cx, self.epochs.chosen().copied());
     }
 
     fn measure(&mut self, cx: &Context<'_>, passed: Span) {
@@ -203,6 +209,13 @@ impl Task for PathTask {
             observation.copy_from_slice(&self.observation);
         }
         is_due
+    }
+
+    fn decide(&mut self, cx: &Context<'_>, events: &[Event], observation: &mut [f32]) -> Option<Decision> {
+        events.iter().for_each(|event| self.observe(cx, event));
+        // The interval is the one that the question has looked at.
+        let is_due = self.question(cx, observation);
+        (!is_due).then(|| slots::send_chosen(cx, self.epochs.chosen().copied(), self.mode))
     }
 
     fn mask(&self, _: &Context<'_>, mask: &mut [bool]) {
