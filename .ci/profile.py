@@ -1,4 +1,4 @@
-"""What a release is compiled for: maturin runs this with a package that counts, and compiles again by the counts.
+"""What a release is compiled for: `.ci/package` runs this with a package that counts, and compiles again by the counts.
 
 The simulator with several rules, controllers and stacks; environments of both kinds; QUIC in virtual time.
 """
