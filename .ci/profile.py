@@ -18,7 +18,7 @@ COMMANDS = (
 )
 SCENARIOS = Path(__file__).parent.parent / "scenarios"
 ENVIRONMENTS = (("path:action=direct", "four-paths", "bbr1"), ("wait-or-send", "wifi-lte", "cubic"))
-ENVS, STEPS = 16, 1000
+ENVS, STEPS = 16, 5000
 
 
 def main() -> None:
