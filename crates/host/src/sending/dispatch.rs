@@ -624,9 +624,10 @@ fn next_bytes<C: Carrier>(carrier: &mut C) -> Option<u32> {
             return (bytes > 0 && at + bytes <= end).then_some(bytes as u32);
         }
         let known = carrier.keeps_messages() && carrier.dispatch().written_around(Offset::new(at)).is_some();
-        let message_end = match known {
-            true => carrier.dispatch().flow.message_end.get(),
-            false => carrier.message_at(at).map_or(end, |message| message.end),
+        let message_end = if known {
+            carrier.dispatch().flow.message_end.get()
+        } else {
+            carrier.message_at(at).map_or(end, |message| message.end)
         };
         carrier.dispatch_mut().question.message_end = message_end;
     }
