@@ -44,7 +44,7 @@ use policer::Policer;
 pub(crate) const ENTRY: Entry = Entry {
     name: "bbr1",
     aliases: &["bbr", "bbrv1"],
-    version: 1,
+    version: 2,
     summary: "paces at the largest delivery rate seen, with twice the bandwidth-delay product in flight",
     reference: "Cardwell et al., ACM Queue 14(5), 2016; Linux net/ipv4/tcp_bbr.c",
     coupled: false,

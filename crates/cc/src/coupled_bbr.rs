@@ -32,7 +32,7 @@ use crate::{Acked, Congestion, Controller, Sent, Setup, Share, Siblings};
 pub(crate) const ENTRY: Entry = Entry {
     name: "coupled-bbr",
     aliases: &["couple-bbr", "cbbr"],
-    version: 1,
+    version: 2,
     summary: "BBRv1 whose paths together take what the best of them would take alone",
     reference: "Han et al., arXiv 2002.06284; SoonyangZhang/DrainQueueCongestion couple_bbr_sender.cc",
     coupled: true,

@@ -20,7 +20,7 @@ use crate::registry::Entry;
 pub(crate) const ENTRY: Entry = Entry {
     name: "mptcp-bbr",
     aliases: &["bccps-cc"],
-    version: 1,
+    version: 2,
     summary: "BBRv1, coupled among the paths that are known to share a bottleneck",
     reference: "a reconstruction of Wei et al., IEEE Trans. Veh. Technol. 70(1), 2021",
     coupled: true,
