@@ -75,7 +75,13 @@ pub fn ask_task<T: Transport + ?Sized>(transport: &mut T, task: &mut dyn Task, o
     let decision = task.decide(&transport.context(), transport.host().events.as_slice(), observation);
     transport.host_mut().events.clear();
     let Some(decision) = decision else { return Turn::Asks };
-    note_wake(transport, task);
+    // Nearly always it wants to be woken when it did before: its timer is armed.
+    if transport.host().needs.wake {
+        let wake = task.wake();
+        if wake != Some(transport.host().wake) {
+            take_wake(transport, wake);
+        }
+    }
     settle(transport, decision);
     Turn::Over
 }
@@ -111,12 +117,15 @@ pub fn settle<T: Transport + ?Sized>(transport: &mut T, decision: Decision) {
 /// for at once again, for ever. The exception is the wake-up that is due at this very time and not delivered yet.
 #[inline]
 pub fn note_wake<T: Transport + ?Sized>(transport: &mut T, scheduler: &(impl Scheduler + ?Sized)) {
-    let host = transport.host();
-    if !host.needs.wake {
-        return;
+    if transport.host().needs.wake {
+        take_wake(transport, scheduler.wake());
     }
-    match scheduler.wake() {
-        None if host.wake.is_never() => {}
+}
+
+#[inline(always)]
+fn take_wake<T: Transport + ?Sized>(transport: &mut T, wake: Option<Instant>) {
+    match wake {
+        None if transport.host().wake.is_never() => {}
         None => transport.host_mut().wake = Instant::NEVER,
         Some(at) => set_wake(transport, at),
     }

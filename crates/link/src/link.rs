@@ -275,14 +275,16 @@ impl<T: Copy> Link<T> {
     /// The same, with an item that is made where it is kept.
     #[inline(always)]
     pub fn push_with(&mut self, now: Instant, bytes: Bytes, item: impl FnOnce() -> T) -> Verdict {
-        if self.plain.is_on { self.push_plain(now, bytes, item) } else { self.push_any(now, bytes, item()) }
+        if !self.plain.is_on && !self.plain.loses {
+            return self.push_any(now, bytes, item());
+        }
+        let next = self.next;
+        let verdict = self.push_plain(now, bytes, item);
+        if self.plain.is_on || verdict != Verdict::Queued { verdict } else { self.draw_loss(now, next) }
     }
 
     #[inline(never)]
     fn push_any(&mut self, now: Instant, bytes: Bytes, item: T) -> Verdict {
-        if self.plain.loses {
-            return self.push_lossy(now, bytes, item);
-        }
         if self.internal <= now {
             self.settle(now);
         }

@@ -65,7 +65,7 @@ impl Connection {
         if reads {
             self.read(net, now);
         }
-        if !self.paths.joined && self.transport.direction == Direction::Download {
+        if !self.paths.joined() && self.transport.direction == Direction::Download {
             self.client_hears(net, now);
         }
     }
@@ -274,7 +274,7 @@ impl Connection {
     #[inline(always)]
     fn process_ack(&mut self, net: &mut Net, now: Instant, from: (PathId, u8), ack: &Ack, blocks: &[(u64, u64)]) {
         let (id, epoch) = from;
-        if !self.paths.joined && self.transport.direction == Direction::Upload {
+        if !self.paths.joined() && self.transport.direction == Direction::Upload {
             self.client_hears(net, now);
         }
         self.take_edge(from, ack);
@@ -358,16 +358,16 @@ impl Connection {
     pub(crate) fn on_path_timer(&mut self, net: &mut Net, now: Instant, id: PathId) {
         let due = self.send.senders[id.index()].fires(now, &self.ticks);
         let mut repair = Repair::Nothing;
-        if due && self.paths.stages[id.index()] == Stage::Up {
+        if due && self.paths.stage(id) == Stage::Up {
             repair = self.fire(net, now, id);
         } else if self.send.senders[id.index()].has_lost() {
             repair = Repair::Lost;
         }
         self.serve(net, now, id, repair);
         self.wake();
-        // The turn's end lowers it again to what is next.
-        net.calendar.set(self.source + 1 + id.index(), Instant::NEVER);
-        self.check_silence(net, now, id);
+        // The turn's end lowers it to what is next.
+        let silent = self.check_silence(net, now, id);
+        net.calendar.set(self.source + 1 + id.index(), silent);
     }
 
     fn fire(&mut self, net: &mut Net, now: Instant, id: PathId) -> Repair {
@@ -376,7 +376,7 @@ impl Connection {
         if ctx.transport.rules.recovery == LossRecovery::Quic {
             sender.quic_timer(&mut ctx);
             let probes = sender.quic.probes > 0;
-            if probes && !self.paths.joined {
+            if probes && !self.paths.joined() {
                 self.repeat_handshake(net, now, id);
             }
             if timeout {
@@ -461,10 +461,10 @@ impl Connection {
         }
         self.dispatch.host.woken(now);
         self.dispatch.fire_policy(now);
-        loop {
+        let acks = loop {
             let (due, id) = self.receive.receiver.due();
             if due > now {
-                break;
+                break due;
             }
             let fires = self.ticks.at_or_after(due);
             if fires > now {
@@ -472,16 +472,18 @@ impl Connection {
                 continue;
             }
             self.send_ack(net, now, id);
-        }
+        };
         if self.send.meta.at <= now {
             self.meta_timeout(net, now);
         }
-        self.run_stages(net, now);
+        if self.paths.is_due(now) {
+            self.look_at_stages(net, now);
+        }
         if self.dispatch.probe_at <= now {
             self.probe_window(net, now);
         }
         self.wake();
-        let next = self.own_next().min(self.next_presence(now)).max(now + Span::from_nanos(1));
+        let next = self.own_next(acks).max(now + Span::from_nanos(1));
         net.calendar.set(self.source, next);
     }
 

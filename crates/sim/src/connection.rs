@@ -13,7 +13,7 @@ use weftway_scenario::stack::MetaTimer;
 use crate::ends::{self, ReceiveEnd, SendEnd};
 use crate::listeners::Listeners;
 use crate::net::Net;
-use crate::path_manager::{PathManager, Stage};
+use crate::path_manager::PathManager;
 use crate::receiver::Reassembly;
 use crate::sender::{ControllerSpec, PathSender, Repair, SendContext};
 use crate::tally::{PathTally, Tally};
@@ -85,13 +85,7 @@ impl Connection {
             source,
             app,
             flows,
-            paths: PathManager {
-                stages: vec![Stage::Absent; paths],
-                established: None,
-                joined: false,
-                answered: false,
-                racing: transport.races(),
-            },
+            paths: PathManager::new(paths, transport.races()),
             finished: None,
             tally: Tally::default(),
             path_tallies: vec![PathTally::default(); paths],
@@ -344,18 +338,17 @@ impl Connection {
         }
     }
 
-    /// The connection's own next event: application, scheduler, delayed acknowledgements, meta
-    /// timer, paths coming and going.
-    pub(crate) fn own_next(&self) -> Instant {
-        let stages = self.paths.stages.iter().map(Stage::next_event).min().unwrap_or(Instant::NEVER);
+    /// The connection's own next event: application, scheduler, delayed acknowledgements (the first of which is due at `acks`),
+    /// meta timer, paths coming and going.
+    pub(crate) fn own_next(&self, acks: Instant) -> Instant {
         self.app
             .next_event()
             .min(self.dispatch.host.wake())
             .min(self.send.meta.at)
             .min(self.dispatch.probe_at)
             .min(self.dispatch.policy_due())
-            .min(self.receive.receiver.due().0)
-            .min(stages)
+            .min(acks)
+            .min(self.paths.due())
             .min(self.app.cut_off())
     }
 }

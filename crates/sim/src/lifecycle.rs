@@ -55,11 +55,6 @@ impl Connection {
         weftway_net::is_present(&self.configs[id.index()], now)
     }
 
-    /// When path presence changes next.
-    pub(crate) fn next_presence(&self, now: Instant) -> Instant {
-        weftway_net::next_presence(&self.configs, now)
-    }
-
     fn ids(&self) -> impl Iterator<Item = PathId> + use<> {
         (0..self.configs.len() as u8).map(PathId::new)
     }
@@ -69,37 +64,32 @@ impl Connection {
         for id in self.ids() {
             if self.is_present(id, now) {
                 self.open_path(net, now, id);
-                if !self.paths.racing {
-                    return;
+                if !self.paths.racing() {
+                    break;
                 }
             }
         }
+        self.paths.end_look(weftway_net::next_presence(&self.configs, now));
     }
 
     /// The first answer of a race came on path `id`: the other handshakes come to nothing.
     fn win(&mut self, id: PathId) {
-        self.paths.racing = false;
+        self.paths.end_race();
         for other in self.ids().filter(|&other| other != id) {
-            self.paths.stages[other.index()] = Stage::Absent;
+            self.paths.set_stage(other, Stage::Absent);
             let epoch = &mut self.send.senders[other.index()].epoch;
             *epoch = epoch.wrapping_add(1);
         }
     }
 
-    /// Whether a path that comes into existence is to be opened at once: when the others are
-    /// open, in a race, or while there is none.
-    fn is_wanted(&self) -> bool {
-        self.paths.joined || self.paths.racing || self.paths.stages.iter().all(|stage| *stage == Stage::Absent)
-    }
-
     /// Opens the other paths, if the path manager's policy says so.
     pub(crate) fn open_others(&mut self, net: &mut Net, now: Instant) {
-        if self.paths.joined || self.transport.path_manager == PathManager::PrimaryFirst {
+        if self.paths.joined() || self.transport.path_manager == PathManager::PrimaryFirst {
             return;
         }
-        self.paths.joined = true;
+        self.paths.join();
         for id in self.ids() {
-            if self.paths.stages[id.index()] == Stage::Absent && self.is_present(id, now) {
+            if self.paths.stage(id) == Stage::Absent && self.is_present(id, now) {
                 self.open_path(net, now, id);
             }
         }
@@ -108,7 +98,7 @@ impl Connection {
     fn open_path(&mut self, net: &mut Net, now: Instant, id: PathId) {
         self.send.senders[id.index()].epoch = self.send.senders[id.index()].epoch.wrapping_add(1);
         let retry_at = self.ticks.expires(now, now + HANDSHAKE_TIMEOUT);
-        self.paths.stages[id.index()] = Stage::Handshaking { retry_at, tries: 1 };
+        self.paths.set_stage(id, Stage::Handshaking { retry_at, tries: 1 });
         self.send_shake(net, now, id, 0, now);
     }
 
@@ -122,7 +112,7 @@ impl Connection {
         let epoch = self.send.senders[id.index()].epoch;
         let bytes = handshake_bytes(&self.transport, self.routes.len(), leg);
         let _ = net.send(now, link, bytes, Datagram { conn: self.number, path: id, epoch, marked: false, load });
-        net.calendar.lower(self.source, self.paths.stages[id.index()].next_event());
+        net.calendar.lower(self.source, self.paths.stage(id).next_event());
         if leg == LAST
             && self.transport.rules.pads_handshakes
             && self.transport.id_packets(self.routes.len()).1.is_some()
@@ -149,7 +139,7 @@ impl Connection {
         let at_sender = handshake.leg.is_multiple_of(2) != upload;
         // What opens another path tells as much.
         self.paths.answered |= !at_sender && self.paths.established.is_some();
-        if self.paths.racing && handshake.leg == 1 {
+        if self.paths.racing() && handshake.leg == 1 {
             self.win(id);
         }
         let first = self.paths.established.is_none();
@@ -163,7 +153,7 @@ impl Connection {
         } else if at_sender && handshake.leg + 1 >= needed {
             // The handshake goes on; what is left of it need not be waited for. A path that is only asked whether it is alive
             // is validated.
-            let opens = matches!(self.paths.stages[id.index()], Stage::Handshaking { .. });
+            let opens = matches!(self.paths.stage(id), Stage::Handshaking { .. });
             if self.transport.rules.pads_handshakes && opens && (first || upload) {
                 self.send_shake(net, now, id, handshake.leg + 1, handshake.echo);
             }
@@ -189,7 +179,7 @@ impl Connection {
         match handshake.leg {
             LAST => {
                 // The server uses another ID from now on; the client replaces the one that it had.
-                if !self.paths.joined {
+                if !self.paths.joined() {
                     self.send_shake(net, now, id, NEW_ID, handshake.echo);
                 }
                 self.open_others(net, now);
@@ -220,15 +210,15 @@ impl Connection {
     /// Whether QUIC's server has with this message what it needs of the client: nothing but an acknowledgement follows, once
     /// the client has the connection IDs.
     fn is_validated(&self, leg: u8) -> bool {
-        leg == 2 && self.transport.rules.pads_handshakes && self.paths.joined
+        leg == 2 && self.transport.rules.pads_handshakes && self.paths.joined()
     }
 
     /// The path is usable from now on; its handshake took `rtt`.
     fn path_up(&mut self, net: &mut Net, now: Instant, id: PathId, rtt: Span) {
-        if self.paths.stages[id.index()] == Stage::Up || self.paths.stages[id.index()] == Stage::Absent {
+        if self.paths.stage(id) == Stage::Up || self.paths.stage(id) == Stage::Absent {
             return;
         }
-        self.paths.stages[id.index()] = Stage::Up;
+        self.paths.set_stage(id, Stage::Up);
         self.renew(now, id, rtt);
         self.receive.receiver.paths[id.index()].capture.start(rtt);
         self.dispatch.views.set_usable(id, true);
@@ -261,8 +251,7 @@ impl Connection {
         let (link, epoch) = (old.data_link, old.epoch);
         let setup = Setup { now, rtt: Some(rtt), ..self.setup(id) };
         let cc = weftway_cc::build(&self.cc.spec, &setup).expect("the controller was built before");
-        let sender = PathSender::new(id, link, cc, self.transport.pace_window, now);
-        let mut sender = sender.of_messages(self.app.has_messages(), &self.transport);
+        let mut sender = PathSender::new(id, link, cc, &self.transport, self.app.has_messages(), now);
         sender.epoch = epoch;
         self.send.senders[id.index()] = sender;
         let mut view = weftway_path::Path::new(id, self.transport.mss, setup.initial_window);
@@ -278,8 +267,8 @@ impl Connection {
 
     /// The path is not usable any more: what it held goes back to the connection.
     pub(crate) fn path_down(&mut self, net: &mut Net, now: Instant, id: PathId, stage: Stage) {
-        let was_up = self.paths.stages[id.index()] == Stage::Up;
-        self.paths.stages[id.index()] = stage;
+        let was_up = self.paths.stage(id) == Stage::Up;
+        self.paths.set_stage(id, stage);
         net.calendar.lower(self.source, stage.next_event());
         if !was_up {
             return;
@@ -290,7 +279,7 @@ impl Connection {
         self.refresh(net, now, id);
         self.dispatch.announce(id, Event::PathDown(id));
         self.listeners.note(now, self.number, || Note::Down(id));
-        if !self.paths.joined && self.dispatch.views.set().is_empty() {
+        if !self.paths.joined() && self.dispatch.views.set().is_empty() {
             self.open_next(net, now);
         }
         self.wake();
@@ -334,17 +323,18 @@ impl Connection {
 
     /// Opens the first path that exists and is not open.
     fn open_next(&mut self, net: &mut Net, now: Instant) {
-        let next = self.ids().find(|&id| self.paths.stages[id.index()] == Stage::Absent && self.is_present(id, now));
+        let next = self.ids().find(|&id| self.paths.stage(id) == Stage::Absent && self.is_present(id, now));
         if let Some(id) = next {
             self.open_path(net, now, id);
         }
     }
 
-    /// Gives up path `id` if it has been silent for too long with data outstanding.
-    pub(crate) fn check_silence(&mut self, net: &mut Net, now: Instant, id: PathId) {
+    /// Gives up path `id` if it has been silent for too long with data outstanding. When to look again, unless it is given up.
+    #[inline]
+    pub(crate) fn check_silence(&mut self, net: &mut Net, now: Instant, id: PathId) -> Instant {
         let outstanding = self.dispatch.views.get(id).bytes_in_flight > Bytes::ZERO;
-        if self.paths.stages[id.index()] != Stage::Up || !outstanding {
-            return;
+        if self.paths.stage(id) != Stage::Up || !outstanding {
+            return Instant::NEVER;
         }
         // A path is not silent while its own round trip may still be under way.
         let sender = &self.send.senders[id.index()];
@@ -354,30 +344,37 @@ impl Connection {
         };
         let patience = sender.last_progress + self.transport.path_timeout.max(own * 3);
         if patience > now {
-            net.calendar.lower(self.source + 1 + id.index(), patience);
-        } else {
-            let retry_at = now + self.transport.probe_interval;
-            self.path_down(net, now, id, Stage::Down { retry_at });
+            return patience;
         }
+        let retry_at = now + self.transport.probe_interval;
+        self.path_down(net, now, id, Stage::Down { retry_at });
+        Instant::NEVER
     }
 
     /// Handshakes to repeat, paths to probe, paths that the scenario adds or removes.
-    pub(crate) fn run_stages(&mut self, net: &mut Net, now: Instant) {
+    #[cold]
+    pub(crate) fn look_at_stages(&mut self, net: &mut Net, now: Instant) {
+        self.paths.begin_look();
+        self.run_stages(net, now);
+        self.paths.end_look(weftway_net::next_presence(&self.configs, now));
+    }
+
+    fn run_stages(&mut self, net: &mut Net, now: Instant) {
         for id in self.ids() {
             let present = self.is_present(id, now);
-            match self.paths.stages[id.index()] {
-                Stage::Absent if present && self.is_wanted() => self.open_path(net, now, id),
+            match self.paths.stage(id) {
+                Stage::Absent if present && self.paths.opens() => self.open_path(net, now, id),
                 Stage::Up | Stage::Down { .. } | Stage::Handshaking { .. } if !present => {
                     self.path_down(net, now, id, Stage::Absent);
                 }
                 Stage::Handshaking { retry_at, tries } if retry_at <= now => {
                     let doublings = tries.saturating_sub(self.transport.rules.even_handshakes).min(5);
                     let retry_at = self.ticks.expires(now, now + HANDSHAKE_TIMEOUT * (1 << doublings));
-                    self.paths.stages[id.index()] = Stage::Handshaking { retry_at, tries: tries + 1 };
+                    self.paths.set_stage(id, Stage::Handshaking { retry_at, tries: tries + 1 });
                     self.send_shake(net, now, id, 0, now);
                 }
                 Stage::Down { retry_at } if retry_at <= now => {
-                    self.paths.stages[id.index()] = Stage::Down { retry_at: now + self.transport.probe_interval };
+                    self.paths.set_stage(id, Stage::Down { retry_at: now + self.transport.probe_interval });
                     self.send_shake(net, now, id, 0, now);
                 }
                 _ => {}

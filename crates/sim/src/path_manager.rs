@@ -1,18 +1,101 @@
 //! Where each path of a connection stands: absent, shaking hands, usable, given up.
 
-use weftway_path::Instant;
+use weftway_path::{Instant, PathId};
 
 /// Where each path stands between absent and usable.
 #[derive(Clone)]
 pub struct PathManager {
-    pub stages: Vec<Stage>,
+    stages: Vec<Stage>,
+    /// When a stage is over, or the scenario adds or removes a path; as of the last look.
+    due: Instant,
+    /// Whether anything has changed since.
+    changed: bool,
     pub established: Option<Instant>,
-    pub joined: bool,
+    joined: bool,
     /// QUIC: whether the end that answers knows that the handshake is done. What reaches a server before is not read
     /// (RFC 9001 §5.7), and noq does not keep it.
     pub answered: bool,
     /// Whether all paths may shake hands, and no peer has answered yet.
-    pub racing: bool,
+    racing: bool,
+}
+
+impl PathManager {
+    /// Of `paths` paths, none of which exists. In a race all of them may shake hands.
+    pub fn new(paths: usize, racing: bool) -> Self {
+        Self {
+            stages: vec![Stage::Absent; paths],
+            due: Instant::NEVER,
+            changed: true,
+            established: None,
+            joined: false,
+            answered: false,
+            racing,
+        }
+    }
+
+    /// Where path `id` stands.
+    #[inline]
+    pub fn stage(&self, id: PathId) -> Stage {
+        self.stages[id.index()]
+    }
+
+    /// Path `id` stands elsewhere now.
+    pub fn set_stage(&mut self, id: PathId, stage: Stage) {
+        self.stages[id.index()] = stage;
+        self.changed = true;
+    }
+
+    /// Whether the other paths may be opened.
+    #[inline]
+    pub fn joined(&self) -> bool {
+        self.joined
+    }
+
+    /// The other paths may be opened.
+    pub fn join(&mut self) {
+        self.joined = true;
+        self.changed = true;
+    }
+
+    /// Whether all paths shake hands, and no peer has answered yet.
+    pub fn racing(&self) -> bool {
+        self.racing
+    }
+
+    /// A peer has answered: the other paths wait until they may be opened.
+    pub fn end_race(&mut self) {
+        self.racing = false;
+        self.changed = true;
+    }
+
+    /// Whether a path that comes into existence is to be opened at once: when the others are open, in a race, or while
+    /// there is none.
+    pub fn opens(&self) -> bool {
+        self.joined || self.racing || self.stages.iter().all(|stage| *stage == Stage::Absent)
+    }
+
+    /// Whether the stages are to be looked at: something has changed, or is due.
+    #[inline]
+    pub fn is_due(&self, now: Instant) -> bool {
+        self.changed || self.due <= now
+    }
+
+    /// The stages are looked at now. What changes meanwhile is looked at the next time.
+    pub fn begin_look(&mut self) {
+        self.changed = false;
+    }
+
+    /// They have been looked at, and the scenario adds or removes a path next at `presence`.
+    pub fn end_look(&mut self, presence: Instant) {
+        let stages = self.stages.iter().map(Stage::next_event).min();
+        self.due = presence.min(stages.unwrap_or(Instant::NEVER));
+    }
+
+    /// When something is due, as of the last look.
+    #[inline]
+    pub fn due(&self) -> Instant {
+        self.due
+    }
 }
 
 /// How far a path is.

@@ -166,7 +166,9 @@ impl Carrier for Port<'_> {
     #[inline]
     fn blocked(&mut self, why: Starved) {
         let (conn, net) = (&mut *self.conn, &mut *self.net);
-        net.calendar.lower(conn.source, conn.dispatch.probe_at);
+        if !conn.dispatch.probe_at.is_never() {
+            net.calendar.lower(conn.source, conn.dispatch.probe_at);
+        }
         if why == Starved::Window || conn.transport.rules.relieves_buffer {
             conn.free_head(net, self.now, why == Starved::Window);
         }

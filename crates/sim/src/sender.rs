@@ -197,13 +197,20 @@ struct WindowUsage {
 }
 
 impl PathSender {
-    /// A path that has just come up.
-    pub fn new(id: PathId, data_link: usize, cc: Box<dyn Controller>, pace_window: bool, now: Instant) -> Self {
+    /// A path that has just come up, of a connection whose application writes messages, or does not.
+    pub fn new(
+        id: PathId,
+        data_link: usize,
+        cc: Box<dyn Controller>,
+        transport: &Transport,
+        writes_messages: bool,
+        now: Instant,
+    ) -> Self {
         Self {
             id,
             epoch: 0,
             data_link,
-            paced_by: PacedBy::new(cc.pacing_rate().is_some(), pace_window),
+            paced_by: PacedBy::new(cc.pacing_rate().is_some(), transport.pace_window),
             cc,
             flight: Flight::default(),
             sacked: RangeSet::default(),
@@ -224,14 +231,8 @@ impl PathSender {
             send_window: Bytes::ZERO,
             buffer: (Instant::ZERO, 0),
             small: 0,
-            coalescing: None,
+            coalescing: (writes_messages && transport.holds_small).then_some(0),
         }
-    }
-
-    /// The same, for a connection whose application writes messages, or does not.
-    pub fn of_messages(mut self, writes_messages: bool, transport: &Transport) -> Self {
-        self.coalescing = (writes_messages && transport.holds_small).then_some(0);
-        self
     }
 
     /// Something was heard on the path with this `view`.

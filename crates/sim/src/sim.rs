@@ -150,7 +150,7 @@ impl Sim {
     fn open(&mut self, at: usize) {
         let conn = &mut self.conns[at];
         conn.open_first(&mut self.net, self.now);
-        let next = conn.own_next().min(conn.next_presence(self.now));
+        let next = conn.own_next(conn.receive.receiver.due().0);
         self.net.calendar.lower(conn.source, next);
     }
 

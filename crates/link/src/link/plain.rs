@@ -165,15 +165,10 @@ impl<T: Copy> Link<T> {
         Verdict::Queued
     }
 
-    /// [`Link::push`] on a link that is plain but for losses.
-    #[inline(always)]
-    pub(crate) fn push_lossy(&mut self, now: Instant, bytes: Bytes, item: T) -> Verdict {
-        let (serial, next) = (self.serial, self.next);
-        let verdict = self.push_plain(now, bytes, || item);
-        if verdict != Verdict::Queued {
-            return verdict;
-        }
-        let departure = self.free_at;
+    /// A link that is plain but for losses has taken a packet: whether it is lost. Before it the next event was at `next`.
+    #[inline(never)]
+    pub(crate) fn draw_loss(&mut self, now: Instant, next: Instant) -> Verdict {
+        let (serial, departure) = (self.serial, self.free_at);
         self.serial += 1;
         if self.noise.losses.take(serial, departure) {
             self.next = next;
@@ -182,9 +177,7 @@ impl<T: Copy> Link<T> {
             while self.plain.forget_lost(now) {}
             return Verdict::Lost;
         }
-        if next.is_never() {
-            self.next = departure + self.delay;
-        }
+        self.next = if next.is_never() { departure + self.delay } else { next };
         Verdict::Queued
     }
 

@@ -76,8 +76,7 @@ pub(super) fn build(parts: Parts) -> Result<Connection, SpecError> {
         .map(|(at, route)| {
             let id = PathId::new(at as u8);
             let cc = weftway_cc::build(&parts.cc_spec, &controller_setup(&parts.transport, parts.seed, id))?;
-            let sender = PathSender::new(id, route.data, cc, parts.transport.pace_window, Instant::ZERO);
-            Ok(sender.of_messages(parts.app.has_messages(), &parts.transport))
+            Ok(PathSender::new(id, route.data, cc, &parts.transport, parts.app.has_messages(), Instant::ZERO))
         })
         .collect::<Result<Vec<_>, _>>()?;
     Ok(Connection::new(parts, senders))
