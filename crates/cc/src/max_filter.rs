@@ -150,7 +150,7 @@ mod tests {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             // Four samples a round. Large ones are rare, so that rounds pass without a new maximum.
             round += u64::from((state >> 33) % 4 == 0);
-            let sample = Sample { round, value: (state >> 40) % 64 >> (state >> 61) };
+            let sample = Sample { round, value: ((state >> 40) % 64) >> (state >> 61) };
             left_out += u64::from(sample.value < some.best[2].value && round <= some.settled);
             some.add(round, sample.value);
             all.take(sample);
