@@ -75,9 +75,9 @@ impl Scenario {
             Self::QuicCubic => 1_803.0, // 1 705 until its window paced
             Self::QuicBbr => 2_285.0,
             Self::LinuxBbr => 2_337.0,  // 2 245 until bursts followed the round trip
-            Self::LinuxLia => 2_106.0,  // aim: 1 800
-            Self::ManyPaths => 2_112.0, // aim: 1.4 times B
-            Self::Lossy => 1_815.0,     // aim: 1 800
+            Self::LinuxLia => 2_100.0,  // aim: 1 800
+            Self::ManyPaths => 2_102.0, // aim: 1.4 times B
+            Self::Lossy => 1_795.0,
             Self::Reordering => 5_000.0,
             Self::ReorderingBbr => 5_727.0,
         }
