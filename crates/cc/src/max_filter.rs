@@ -38,7 +38,7 @@ impl MaxFilter {
         }
     }
 
-    /// Until when [`MaxFilter::age`] finds nothing to do.
+    /// Notes up to which round [`MaxFilter::age`] finds nothing to do.
     fn settle(&mut self) {
         let [first, second, third] = self.best.map(|sample| sample.round);
         self.settled = if second == first {

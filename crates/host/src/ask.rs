@@ -122,6 +122,7 @@ pub fn note_wake<T: Transport + ?Sized>(transport: &mut T, scheduler: &(impl Sch
     }
 }
 
+/// The scheduler wants to be woken then, or not at all.
 #[inline(always)]
 fn take_wake<T: Transport + ?Sized>(transport: &mut T, wake: Option<Instant>) {
     match wake {

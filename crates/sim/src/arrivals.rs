@@ -366,8 +366,8 @@ impl Connection {
         self.serve(net, now, id, repair);
         self.wake();
         // The turn's end lowers it to what is next.
-        let silent = self.check_silence(net, now, id);
-        net.calendar.set(self.source + 1 + id.index(), silent);
+        let next_look = self.check_silence(net, now, id);
+        net.calendar.set(self.source + 1 + id.index(), next_look);
     }
 
     fn fire(&mut self, net: &mut Net, now: Instant, id: PathId) -> Repair {
