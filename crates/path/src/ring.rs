@@ -91,6 +91,12 @@ impl<T> Ring<T> {
         self.slots.get(slot)
     }
 
+    /// The newest entry leaves. The next one has its number.
+    #[inline]
+    pub fn pop_back(&mut self) {
+        self.end -= u64::from(!self.is_empty());
+    }
+
     /// The oldest entry leaves, and can be read until the next one comes; beside it the one behind it, if there is one.
     #[inline]
     pub fn pop_with_next(&mut self) -> Option<(&T, Option<&T>)> {
@@ -255,7 +261,11 @@ mod tests {
                     ring.push(step);
                     plain.push_back(step);
                 }
-                50..95 => {
+                50..55 => {
+                    ring.pop_back();
+                    plain.pop_back();
+                }
+                55..95 => {
                     base += u64::from(!plain.is_empty());
                     if step.is_multiple_of(2) {
                         assert_eq!(ring.pop().copied(), plain.pop_front());

@@ -23,6 +23,7 @@ const TASK: &str = "arrival";
 pub(crate) static ENTRY: Entry = Entry {
     name: "foreseen",
     aliases: &[],
+    version: 2,
     summary: "earliest delivery, with a learned estimate of when a packet arrives",
     reference: "Weftway, docs/explanation/learning.md",
     provenance: Provenance::Code,

@@ -42,6 +42,7 @@ use terms::{EARLIEST_ARRIVAL, PARAMS, Terms};
 pub(crate) static ENTRY: Entry = Entry {
     name: "earliest-delivery",
     aliases: &["weft"],
+    version: 2,
     summary: "each packet where it should be delivered in order first; what comes too late is repeated",
     reference: "Weftway, docs/explanation/earliest-delivery.md",
     provenance: Provenance::Code,

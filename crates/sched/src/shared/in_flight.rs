@@ -91,7 +91,7 @@ impl InFlight {
     pub(crate) fn arriving(&self, path: PathId, since: Instant, at: Instant, back: Span) -> Option<(Instant, Bytes)> {
         let (flight, first) = (self.paths.get(path)?, self.packets.first());
         let newest = flight.unheard.back().filter(|newest| newest.serial >= first)?;
-        let end = flight.count(|packet| packet.serial < first || packet.eta + back <= at);
+        let end = flight.first_not(|packet| packet.serial < first || packet.eta + back <= at);
         let is_counted = |last: &&Listed| last.serial >= first && last.eta + back >= since;
         let last = flight.unheard.get(end.wrapping_sub(1)).filter(is_counted);
         Some((newest.eta, last.map_or(Bytes::ZERO, |last| last.given.saturating_sub(flight.settled))))
@@ -115,7 +115,7 @@ impl InFlight {
     }
 
     /// Where the packets of a path begin that may be worth a copy and should arrive after `at`.
-    fn after(&self, flight: &PathFlight, at: Instant) -> usize {
+    fn after(&self, flight: &PathFlight, at: Instant) -> u64 {
         let first = self.packets.first();
         flight.single.partition_point(|packet| packet.serial < first || packet.eta <= at)
     }
@@ -123,13 +123,14 @@ impl InFlight {
     /// How many packets of `path` may be worth a copy and should arrive after `at`.
     pub(crate) fn count_after(&self, path: PathId, at: Instant) -> u64 {
         let Some(flight) = self.paths.get(path) else { return 0 };
-        (flight.single.len() - self.after(flight, at)) as u64
+        flight.single.end() - self.after(flight, at)
     }
 
     /// The oldest packet on `path` that may be worth a copy and should arrive after `at`.
     pub(crate) fn first_after(&self, path: PathId, una: Offset, at: Instant) -> Option<(u64, &InFlightPacket)> {
         let flight = self.paths.get(path)?;
-        flight.single.range(self.after(flight, at)..).find_map(|packet| self.single(packet.serial, una))
+        let mut singles = self.after(flight, at)..flight.single.end();
+        singles.find_map(|number| self.single(flight.single[number].serial, una))
     }
 
     /// The newest packet on `path` that may be worth a copy.
@@ -287,20 +288,20 @@ impl InFlight {
         let mut leaves = |listed: &Listed| match packets.get(listed.serial).filter(|packet| !packet.closed) {
             Some(packet) if packet.end > una => false,
             Some(_) => {
-                arrived.push_back(listed.serial);
+                arrived.push(listed.serial);
                 true
             }
             None => true,
         };
         while single.front().is_some_and(&mut leaves) {
-            single.pop_front();
+            single.pop();
         }
         while single.back().is_some_and(&mut leaves) {
             single.pop_back();
         }
         let is_open = |serial| packets.get(serial).is_some_and(|packet| !packet.closed);
         while arrived.front().is_some_and(|serial| !is_open(*serial)) {
-            arrived.pop_front();
+            arrived.pop();
         }
         // What was lost and may go anywhere has come on another path, or again.
         let lost = |packet: &InFlightPacket| *repeats_anywhere && packet.lost && packet.end <= una;
@@ -342,7 +343,7 @@ impl InFlight {
         let PathFlight { given, late, noted, .. } = flight;
         *self.paths.at(path) = PathFlight { given, settled: given, late, noted, ..PathFlight::default() };
         self.dues.reset(path);
-        for listed in flight.unheard.iter().chain(&flight.single) {
+        for listed in flight.unheard.iter().chain(flight.single.iter()) {
             if let Some(packet) = self.packets.get_mut(listed.serial) {
                 (packet.settled, packet.closed) = (true, true);
             }

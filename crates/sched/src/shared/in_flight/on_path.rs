@@ -1,9 +1,8 @@
 //! What is under way on one path, in the order in which it left.
 
 use core::cell::Cell;
-use std::collections::VecDeque;
 
-use weftway_path::{Bytes, Instant};
+use weftway_path::{Bytes, Instant, Ring};
 
 use crate::shared::present::Oldest;
 
@@ -19,10 +18,8 @@ pub(super) struct Listed {
 #[derive(Clone, Default)]
 pub(super) struct PathFlight {
     /// Sent after the newest packet that is acknowledged, oldest first.
-    pub unheard: VecDeque<Listed>,
-    /// How many have left the list. In all of them: the newest that should arrive before the one sent just before it, and where the
-    /// last search ended.
-    pub left: u64,
+    pub unheard: Ring<Listed>,
+    /// The number of the newest that should arrive before the one sent just before it, and where the last search ended.
     pub fall: u64,
     pub found: Cell<u64>,
     /// The first of them ([`super::InFlight::note_oldest`]).
@@ -30,9 +27,9 @@ pub(super) struct PathFlight {
     /// How often that was noted.
     pub noted: u64,
     /// Not known to have arrived, in one copy so far, oldest first.
-    pub single: VecDeque<Listed>,
+    pub single: Ring<Listed>,
     /// Known to have arrived, in one copy, and not acknowledged: QUIC's send buffer keeps them.
-    pub arrived: VecDeque<u64>,
+    pub arrived: Ring<u64>,
     /// When something of it was last acknowledged.
     pub heard: Instant,
     /// The bytes that it was ever given.
@@ -52,11 +49,11 @@ impl PathFlight {
         if packet.eta >= self.latest {
             self.latest = packet.eta;
         } else if self.unheard.back().is_some_and(|last| last.eta > packet.eta) {
-            self.fall = self.left + self.unheard.len() as u64;
+            self.fall = self.unheard.end();
         }
-        self.unheard.push_back(packet);
+        self.unheard.push(packet);
         if is_single {
-            self.single.push_back(packet);
+            self.single.push(packet);
         }
     }
 
@@ -64,30 +61,29 @@ impl PathFlight {
     #[inline]
     pub fn heard_of(&mut self, serial: u64) {
         while self.unheard.front().is_some_and(|first| first.serial <= serial) {
-            self.unheard.pop_front();
-            self.left += 1;
+            self.unheard.pop();
         }
     }
 
-    /// How many of `unheard`, from its front, are `back`. Mostly they should arrive in the order in which they left, and as
-    /// many as at the last question: then the search begins there.
+    /// The number of the first of `unheard` that is not `back`. Mostly they should arrive in the order in which they left, and it
+    /// is the one found at the last question: the search begins there.
     #[inline]
-    pub fn count(&self, is_back: impl Fn(&Listed) -> bool) -> usize {
+    pub fn first_not(&self, back: impl Fn(&Listed) -> bool) -> u64 {
         let unheard = &self.unheard;
-        let mut at = (self.found.get().saturating_sub(self.left) as usize).min(unheard.len());
-        let tries = if self.fall <= self.left { 4 } else { 0 };
+        let mut at = self.found.get().clamp(unheard.base(), unheard.end());
+        let tries = if self.fall <= unheard.base() { 4 } else { 0 };
         for _ in 0..tries {
-            if unheard.get(at).is_some_and(&is_back) {
+            if unheard.get(at).is_some_and(&back) {
                 at += 1;
-            } else if at > 0 && !is_back(&unheard[at - 1]) {
+            } else if at > unheard.base() && !back(&unheard[at - 1]) {
                 at -= 1;
             } else {
-                self.found.set(self.left + at as u64);
+                self.found.set(at);
                 return at;
             }
         }
-        let at = unheard.partition_point(is_back);
-        self.found.set(self.left + at as u64);
+        let at = unheard.partition_point(back);
+        self.found.set(at);
         at
     }
 }
@@ -117,10 +113,10 @@ mod tests {
                 flight.heard_of(serial.saturating_sub(20 + draw(20)));
             }
             let by = at(now - draw(60));
-            let is_back = |packet: &Listed| packet.eta <= by;
-            assert_eq!(flight.count(is_back), flight.unheard.partition_point(is_back), "{serial}");
+            let back = |packet: &Listed| packet.eta <= by;
+            assert_eq!(flight.first_not(back), flight.unheard.partition_point(back), "{serial}");
             let mut pairs = flight.unheard.iter().zip(flight.unheard.iter().skip(1));
-            assert_eq!(flight.fall > flight.left, pairs.any(|(one, next)| one.eta > next.eta));
+            assert_eq!(flight.fall > flight.unheard.base(), pairs.any(|(one, next)| one.eta > next.eta));
         }
     }
 }

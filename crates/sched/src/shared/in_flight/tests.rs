@@ -184,3 +184,27 @@ fn the_table_does_not_grow_with_the_transfer() {
     flights.forget(F);
     assert_eq!((due(&flights, F), first(&flights, F)), (None, None));
 }
+
+/// Where packets are expected to overtake each other, a search has several ends: a copy of the lists must come to the same one,
+/// or what is copied goes on otherwise than the original.
+#[test]
+fn a_copy_answers_alike_where_packets_overtake_each_other() {
+    let (mut flights, mut state) = (InFlight::default(), 11u64);
+    let mut draw = |below: u64| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) % below
+    };
+    for n in 0..3000 {
+        let predicted = Prediction { eta: at(n + draw(60)), due: at(5000) };
+        flights.sent(at(n), &receipt(F, n, n * 100), SendKind::Fresh, predicted, Offset::ZERO);
+        if draw(2) == 0 {
+            let acked = n.saturating_sub(20 + draw(20));
+            flights.acked(at(n), &receipt(F, acked, acked * 100), Offset::new(acked * 100));
+        }
+        let by = at(n + draw(60));
+        let answers = |flights: &InFlight| {
+            (flights.count_after(F, by), flights.arriving(F, Instant::ZERO, by, Span::ZERO))
+        };
+        assert_eq!(answers(&flights.clone()), answers(&flights), "{n}");
+    }
+}
