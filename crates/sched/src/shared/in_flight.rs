@@ -90,10 +90,11 @@ impl InFlight {
     #[inline]
     pub(crate) fn arriving(&self, path: PathId, since: Instant, at: Instant, back: Span) -> Option<(Instant, Bytes)> {
         let (flight, first) = (self.paths.get(path)?, self.packets.first());
-        let newest = flight.unheard.back().filter(|newest| newest.serial >= first)?;
-        let end = flight.first_not(|packet| packet.serial < first || packet.eta + back <= at);
+        let unheard = flight.unheard.packets();
+        let newest = unheard.back().filter(|newest| newest.serial >= first)?;
+        let end = flight.unheard.first_not(|packet| packet.serial < first || packet.eta + back <= at);
         let is_counted = |last: &&Listed| last.serial >= first && last.eta + back >= since;
-        let last = flight.unheard.get(end.wrapping_sub(1)).filter(is_counted);
+        let last = unheard.get(end.wrapping_sub(1)).filter(is_counted);
         Some((newest.eta, last.map_or(Bytes::ZERO, |last| last.given.saturating_sub(flight.settled))))
     }
 
@@ -111,37 +112,37 @@ impl InFlight {
 
     /// The oldest packet on `path` that may be worth a copy.
     pub(crate) fn first_single(&self, path: PathId, una: Offset) -> Option<(u64, &InFlightPacket)> {
-        self.paths.get(path)?.single.iter().find_map(|packet| self.single(packet.serial, una))
+        self.paths.get(path)?.single.packets().iter().find_map(|packet| self.single(packet.serial, una))
     }
 
-    /// Where the packets of a path begin that may be worth a copy and should arrive after `at`.
+    /// The number of the oldest packet of a path that may be worth a copy and should arrive after `at`.
     fn after(&self, flight: &PathFlight, at: Instant) -> u64 {
         let first = self.packets.first();
-        flight.single.partition_point(|packet| packet.serial < first || packet.eta <= at)
+        flight.single.first_not(|packet| packet.serial < first || packet.eta <= at)
     }
 
-    /// How many packets of `path` may be worth a copy and should arrive after `at`.
+    /// How many packets of `path` may be worth a copy, from the oldest on that should arrive after `at`.
     pub(crate) fn count_after(&self, path: PathId, at: Instant) -> u64 {
         let Some(flight) = self.paths.get(path) else { return 0 };
-        flight.single.end() - self.after(flight, at)
+        flight.single.packets().end() - self.after(flight, at)
     }
 
     /// The oldest packet on `path` that may be worth a copy and should arrive after `at`.
     pub(crate) fn first_after(&self, path: PathId, una: Offset, at: Instant) -> Option<(u64, &InFlightPacket)> {
         let flight = self.paths.get(path)?;
-        let mut singles = self.after(flight, at)..flight.single.end();
-        singles.find_map(|number| self.single(flight.single[number].serial, una))
+        let singles = flight.single.packets();
+        (self.after(flight, at)..singles.end()).find_map(|number| self.single(singles[number].serial, una))
     }
 
     /// The newest packet on `path` that may be worth a copy.
     pub(crate) fn last_single(&self, path: PathId, una: Offset) -> Option<(u64, &InFlightPacket)> {
-        self.paths.get(path)?.single.iter().rev().find_map(|packet| self.single(packet.serial, una))
+        self.paths.get(path)?.single.packets().iter().rev().find_map(|packet| self.single(packet.serial, una))
     }
 
     /// The latest time at which a packet on `path` that may be worth a copy should arrive, and the bytes in flight up to the end
     /// of the newest: no such packet is beyond either. None if there is no such packet.
     pub(crate) fn last_of_all(&self, path: PathId) -> Option<(Instant, Bytes)> {
-        let flight = self.paths.get(path).filter(|flight| !flight.single.is_empty())?;
+        let flight = self.paths.get(path).filter(|flight| !flight.single.packets().is_empty())?;
         Some((flight.latest, flight.given.saturating_sub(flight.settled)))
     }
 
@@ -149,7 +150,8 @@ impl InFlight {
     /// acknowledgement.
     pub(crate) fn first_arrived(&self, path: PathId, buffered: Offset) -> Option<(u64, &InFlightPacket)> {
         let flight = self.paths.get(path)?;
-        let mut oldest_first = flight.arrived.iter().copied().chain(flight.single.iter().map(|packet| packet.serial));
+        let mut oldest_first =
+            flight.arrived.iter().copied().chain(flight.single.packets().iter().map(|packet| packet.serial));
         oldest_first.find_map(|serial| self.single(serial, buffered))
     }
 
@@ -186,7 +188,7 @@ impl InFlight {
             return;
         }
         flight.push(Listed { serial: sent.serial, eta: packet.eta, given: packet.given }, !packet.closed);
-        if flight.unheard.len() <= 2 {
+        if flight.unheard.packets().len() <= 2 {
             self.note_oldest(sent.path);
         }
     }
@@ -276,7 +278,7 @@ impl InFlight {
 
     /// How many packets of `path` may be worth a copy.
     pub(crate) fn singles(&self, path: PathId) -> u64 {
-        self.paths.get(path).map_or(0, |flight| flight.single.len() as u64)
+        self.paths.get(path).map_or(0, |flight| flight.single.packets().len() as u64)
     }
 
     /// Forgets what is over at the ends of the lists.
@@ -293,10 +295,10 @@ impl InFlight {
             }
             None => true,
         };
-        while single.front().is_some_and(&mut leaves) {
+        while single.packets().front().is_some_and(&mut leaves) {
             single.pop();
         }
-        while single.back().is_some_and(&mut leaves) {
+        while single.packets().back().is_some_and(&mut leaves) {
             single.pop_back();
         }
         let is_open = |serial| packets.get(serial).is_some_and(|packet| !packet.closed);
@@ -320,12 +322,12 @@ impl InFlight {
     #[inline(always)]
     fn note_oldest(&mut self, path: PathId) {
         let flight = self.paths.at(path);
-        let packet = flight.unheard.front().and_then(|first| self.packets.get(first.serial));
+        let packet = flight.unheard.packets().front().and_then(|first| self.packets.get(first.serial));
         flight.noted += 1;
         flight.oldest = packet.map(|packet| {
             let bytes = packet.end.since(packet.offset);
             let due = packet.due.max(flight.heard + packet.due.since(packet.sent));
-            Oldest { sent: packet.sent, bytes, alone: flight.unheard.len() == 1, due, number: flight.noted }
+            Oldest { sent: packet.sent, bytes, alone: flight.unheard.packets().len() == 1, due, number: flight.noted }
         });
         *self.dues.at(path) = flight.oldest.as_ref().map_or(Instant::ZERO, |oldest| oldest.due);
     }
@@ -343,7 +345,7 @@ impl InFlight {
         let PathFlight { given, late, noted, .. } = flight;
         *self.paths.at(path) = PathFlight { given, settled: given, late, noted, ..PathFlight::default() };
         self.dues.reset(path);
-        for listed in flight.unheard.iter().chain(flight.single.iter()) {
+        for listed in flight.unheard.packets().iter().chain(flight.single.packets().iter()) {
             if let Some(packet) = self.packets.get_mut(listed.serial) {
                 (packet.settled, packet.closed) = (true, true);
             }

@@ -14,20 +14,28 @@ pub(super) struct Listed {
     pub given: Bytes,
 }
 
+/// Packets in the order in which they left. They are searched by when they should arrive, which is another order where the
+/// prediction fell meanwhile.
+#[derive(Clone, Default)]
+pub(super) struct List {
+    packets: Ring<Listed>,
+    /// The number of the newest that should arrive before the one in front of it; higher if that has left again.
+    fall: u64,
+    /// Where the last search ended.
+    found: Cell<u64>,
+}
+
 /// What is under way on one path.
 #[derive(Clone, Default)]
 pub(super) struct PathFlight {
     /// Sent after the newest packet that is acknowledged, oldest first.
-    pub unheard: Ring<Listed>,
-    /// The number of the newest that should arrive before the one sent just before it, and where the last search ended.
-    pub fall: u64,
-    pub found: Cell<u64>,
+    pub unheard: List,
     /// The first of them ([`super::InFlight::note_oldest`]).
     pub oldest: Option<Oldest>,
     /// How often that was noted.
     pub noted: u64,
     /// Not known to have arrived, in one copy so far, oldest first.
-    pub single: Ring<Listed>,
+    pub single: List,
     /// Known to have arrived, in one copy, and not acknowledged: QUIC's send buffer keeps them.
     pub arrived: Ring<u64>,
     /// When something of it was last acknowledged.
@@ -46,11 +54,7 @@ impl PathFlight {
     /// It was given one more.
     #[inline]
     pub fn push(&mut self, packet: Listed, is_single: bool) {
-        if packet.eta >= self.latest {
-            self.latest = packet.eta;
-        } else if self.unheard.back().is_some_and(|last| last.eta > packet.eta) {
-            self.fall = self.unheard.end();
-        }
+        self.latest = self.latest.max(packet.eta);
         self.unheard.push(packet);
         if is_single {
             self.single.push(packet);
@@ -60,31 +64,68 @@ impl PathFlight {
     /// The path was heard of: nothing up to this packet is waited for.
     #[inline]
     pub fn heard_of(&mut self, serial: u64) {
-        while self.unheard.front().is_some_and(|first| first.serial <= serial) {
-            self.unheard.pop();
+        while self.unheard.packets.front().is_some_and(|first| first.serial <= serial) {
+            self.unheard.packets.pop();
         }
     }
+}
 
-    /// The number of the first of `unheard` that is not `back`. Mostly they should arrive in the order in which they left, and it
-    /// is the one found at the last question: the search begins there.
+impl List {
+    #[inline]
+    fn push(&mut self, packet: Listed) {
+        if self.packets.back().is_some_and(|last| last.eta > packet.eta) {
+            self.fall = self.packets.end();
+        }
+        self.packets.push(packet);
+    }
+
+    /// The oldest one leaves.
+    #[inline]
+    pub fn pop(&mut self) {
+        self.packets.pop();
+    }
+
+    /// The newest one leaves.
+    #[inline]
+    pub fn pop_back(&mut self) {
+        self.packets.pop_back();
+    }
+
+    /// The packets, by consecutive numbers.
+    #[inline]
+    pub fn packets(&self) -> &Ring<Listed> {
+        &self.packets
+    }
+
+    /// The number of the oldest that is not `back`, which tells by when it should arrive. Mostly they should arrive in the order in
+    /// which they left, and it is the one found at the last question: the search begins there.
     #[inline]
     pub fn first_not(&self, back: impl Fn(&Listed) -> bool) -> u64 {
-        let unheard = &self.unheard;
-        let mut at = self.found.get().clamp(unheard.base(), unheard.end());
-        let tries = if self.fall <= unheard.base() { 4 } else { 0 };
-        for _ in 0..tries {
-            if unheard.get(at).is_some_and(&back) {
+        let packets = &self.packets;
+        let at = if self.fall > packets.base() { self.first_of_mixed(back) } else { self.first_of_ordered(back) };
+        self.found.set(at);
+        at
+    }
+
+    #[inline]
+    fn first_of_ordered(&self, back: impl Fn(&Listed) -> bool) -> u64 {
+        let packets = &self.packets;
+        let mut at = self.found.get().clamp(packets.base(), packets.end());
+        for _ in 0..4 {
+            if packets.get(at).is_some_and(&back) {
                 at += 1;
-            } else if at > unheard.base() && !back(&unheard[at - 1]) {
+            } else if at > packets.base() && !back(&packets[at - 1]) {
                 at -= 1;
             } else {
-                self.found.set(at);
                 return at;
             }
         }
-        let at = unheard.partition_point(back);
-        self.found.set(at);
-        at
+        packets.partition_point(back)
+    }
+
+    fn first_of_mixed(&self, back: impl Fn(&Listed) -> bool) -> u64 {
+        let packets = &self.packets;
+        (packets.base()..packets.end()).find(|&number| !back(&packets[number])).unwrap_or(packets.end())
     }
 }
 
@@ -96,27 +137,31 @@ mod tests {
         Instant::from_millis(ms)
     }
 
-    /// Whether etas rise or not, and wherever the last search ended.
+    /// Whether they should arrive in order or not, and wherever the last search ended.
     #[test]
-    fn a_search_that_begins_where_the_last_one_ended_finds_what_another_does() {
-        let (mut flight, mut state, mut now) = (PathFlight::default(), 3u64, 1000);
+    fn a_search_finds_the_oldest() {
+        let (mut list, mut state, mut now) = (List::default(), 3u64, 1000);
         let mut draw = |below: u64| {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             (state >> 33) % below
         };
         for serial in 0..4000 {
             now += draw(5);
-            // For a while they arrive in the order in which they left.
+            // For a while they should arrive in the order in which they left.
             let early = if serial % 1000 < 700 { 0 } else { draw(30) };
-            flight.push(Listed { serial, eta: at(now - early), given: Bytes::ZERO }, false);
-            if draw(2) == 0 {
-                flight.heard_of(serial.saturating_sub(20 + draw(20)));
+            list.push(Listed { serial, eta: at(now - early), given: Bytes::ZERO });
+            for _ in 0..draw(3) {
+                list.pop();
+            }
+            if draw(8) == 0 {
+                list.pop_back();
             }
             let by = at(now - draw(60));
             let back = |packet: &Listed| packet.eta <= by;
-            assert_eq!(flight.first_not(back), flight.unheard.partition_point(back), "{serial}");
-            let mut pairs = flight.unheard.iter().zip(flight.unheard.iter().skip(1));
-            assert_eq!(flight.fall > flight.unheard.base(), pairs.any(|(one, next)| one.eta > next.eta));
+            let first = list.packets.iter().position(|packet| !back(packet)).unwrap_or(list.packets.len());
+            assert_eq!(list.first_not(back), list.packets.base() + first as u64, "{serial}");
+            let mut pairs = list.packets.iter().zip(list.packets.iter().skip(1));
+            assert!(list.fall > list.packets.base() || pairs.all(|(one, next)| one.eta <= next.eta));
         }
     }
 }

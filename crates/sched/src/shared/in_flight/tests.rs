@@ -202,9 +202,8 @@ fn a_copy_answers_alike_where_packets_overtake_each_other() {
             flights.acked(at(n), &receipt(F, acked, acked * 100), Offset::new(acked * 100));
         }
         let by = at(n + draw(60));
-        let answers = |flights: &InFlight| {
-            (flights.count_after(F, by), flights.arriving(F, Instant::ZERO, by, Span::ZERO))
-        };
+        let answers =
+            |flights: &InFlight| (flights.count_after(F, by), flights.arriving(F, Instant::ZERO, by, Span::ZERO));
         assert_eq!(answers(&flights.clone()), answers(&flights), "{n}");
     }
 }
