@@ -19,7 +19,7 @@ pub(super) struct Listed {
 #[derive(Clone, Default)]
 pub(super) struct List {
     packets: Ring<Listed>,
-    /// The number of the newest that should arrive before the one in front of it; higher if that has left again.
+    /// The number of the last one that was to arrive before the one in front of it: once it is the front or has left, all are in order.
     fall: u64,
     /// Where the last search ended.
     found: Cell<u64>,
