@@ -65,7 +65,7 @@ impl PathFlight {
     #[inline]
     pub fn heard_of(&mut self, serial: u64) {
         while self.unheard.packets.front().is_some_and(|first| first.serial <= serial) {
-            self.unheard.packets.pop();
+            self.unheard.pop();
         }
     }
 }
