@@ -349,8 +349,17 @@ fn needs(object: &Bound<'_, PyAny>) -> PyResult<Needs> {
     if !object.hasattr("needs")? {
         return Ok(needs);
     }
-    for name in object.getattr("needs")?.try_iter()? {
-        match name?.extract::<String>()?.as_str() {
+    let told = object.getattr("needs")?;
+    let names =
+        told.try_iter().and_then(|names| names.map(|name| name?.extract::<String>()).collect::<PyResult<Vec<_>>>());
+    let Ok(names) = names else {
+        let told = told.repr().map_or_else(|_| "something else".to_owned(), |told| told.to_string());
+        return Err(ScenarioError::new_err(format!(
+            "`needs` of a scheduler is {told}; expected names, as in (\"copies\",)"
+        )));
+    };
+    for name in names {
+        match name.as_str() {
             "queueing" => needs.queueing = true,
             "copies" => needs.copies = true,
             "ahead" => needs.ahead = true,

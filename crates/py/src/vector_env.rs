@@ -175,8 +175,9 @@ impl VectorEnv {
     fn reset(&self, py: Python<'_>, observation: &Bound<'_, PyAny>, seed: Option<u64>) -> PyResult<()> {
         py.detach(|| {
             let mut inner = self.lock();
-            inner.pool.seed = seed.unwrap_or(inner.pool.seed);
-            inner.settle(self.envs)
+            let before = inner.pool.seed;
+            inner.pool.seed = seed.unwrap_or(before);
+            inner.settle(self.envs).inspect_err(|_| inner.pool.seed = before)
         })?;
         self.write_seen(py, observation)
     }

@@ -25,7 +25,9 @@ pub struct Drives {
 /// One run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drive {
-    /// When each sample was taken, from zero.
+    /// When the first sample was taken, as the file says.
+    begins: Span,
+    /// When each sample was taken, from the first one on.
     at: Vec<Span>,
     /// How long the run lasts: the last sample counts as long as the one before it.
     lasts: Span,
@@ -122,12 +124,17 @@ impl Drives {
 
 impl Drive {
     fn new(links: usize) -> Self {
-        Self { at: Vec::new(), lasts: Span::ZERO, samples: vec![Vec::new(); links] }
+        Self { begins: Span::ZERO, at: Vec::new(), lasts: Span::ZERO, samples: vec![Vec::new(); links] }
     }
 
     /// How long the run lasts.
     pub fn lasts(&self) -> Span {
         self.lasts
+    }
+
+    /// When its first sample was taken, by the clock of its file.
+    pub(super) fn begins(&self) -> Span {
+        self.begins
     }
 
     /// The mean rate of each link, in the order of [`Drives::links`].
@@ -168,8 +175,8 @@ impl Drive {
 
     /// Times count from the first sample on.
     fn close(&mut self) {
-        let begin = self.at[0];
-        self.at.iter_mut().for_each(|at| *at = at.saturating_sub(begin));
+        self.begins = self.at[0];
+        self.at.iter_mut().for_each(|at| *at = at.saturating_sub(self.begins));
         let last = self.at[self.at.len() - 1];
         let step = if let [.., before, last] = self.at[..] { last.saturating_sub(before) } else { LONE_SAMPLE };
         self.lasts = last + step;

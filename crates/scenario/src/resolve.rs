@@ -163,6 +163,17 @@ fn measured(
     if !run.carries(place) {
         return Err(here(Fault::value(format!("in this run `{link}` carries nothing"))));
     }
+    if let Some(other) = drive.file.side(side != "down").filter(|other| *other != file) {
+        let drives = traces.drives(&other).map_err(|fault| fault.key(&["drive", "file"]))?;
+        let other_run = self::run(&drives, drive, &other).map_err(|fault| fault.key(&["drive", "run"]))?;
+        if other_run.begins() != run.begins() {
+            let (begins, other_begins) = (run.begins(), other_run.begins());
+            let reason = format!("the run begins at {begins} in `{file}`, at {other_begins} in `{other}`");
+            let fault =
+                Fault::value(reason).help("both directions are on one clock: let both files begin at the same `at_s`");
+            return Err(fault.key(&["drive", "file"]));
+        }
+    }
     let start = drive.start.map_or(Span::ZERO, Time::get);
     Ok(Some(run.measured(place, start, end)))
 }

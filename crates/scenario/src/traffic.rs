@@ -89,7 +89,7 @@ impl WorkloadTable {
                 ("key_ratio", key_ratio.0 == 0),
                 ("duration", duration.is_zero()),
             ],
-            Self::RequestResponse { count, .. } => &[("count", count.0 == 0)],
+            Self::RequestResponse { bytes, count, .. } => &[("bytes", bytes.is_zero()), ("count", count.0 == 0)],
             Self::Web { document, .. } => &[("document", document.is_zero())],
             Self::Voip { size, period, duration, .. } => {
                 &[("size", size.is_zero()), ("period", period.is_zero()), ("duration", duration.is_zero())]

@@ -104,6 +104,12 @@ impl Metering {
         Ok(notes)
     }
 
+    /// Whether no link may carry anything.
+    pub fn is_closed(&self) -> bool {
+        let mut opened = self.links.iter().filter(|link| is_opened(&link.terms)).peekable();
+        opened.peek().is_some() && opened.all(|link| !link.terms.caps.is_empty() && link.limit() == 0)
+    }
+
     /// A connection begins: what its sender keeps to.
     pub fn begin<S: Source>(&mut self, net: &Net, sender: &mut Sender<S>) {
         let paths: Vec<PathId> = sender.connection.paths().collect();
@@ -215,7 +221,7 @@ impl Metered {
         left.min().unwrap_or(0)
     }
 
-    /// Takes more of the caps when half of a part is left.
+    /// Takes more of the caps when half of a part is left; at first also what its socket keeps, without which it is closed.
     fn take_more(&mut self, now: Instant, usage: &Usage) -> std::io::Result<()> {
         let spoken_for = self.used + self.credit.outstanding() + self.reserve();
         let (part, left) = (self.at_once(), self.taken.saturating_sub(spoken_for));
@@ -223,7 +229,8 @@ impl Metered {
             return Ok(());
         }
         let (caps, today) = (&self.terms.caps, super::usage::Today::of(SystemTime::now()));
-        let taken = usage.take(&self.local.to_string(), caps, today, |_| 2 * part)?;
+        let more = 2 * part + (2 * self.reserve()).saturating_sub(self.taken);
+        let taken = usage.take(&self.local.to_string(), caps, today, |_| more)?;
         self.taken += taken.bytes;
         self.ask_at = if taken.bytes == 0 { now + ASK_AGAIN } else { now };
         self.last = Some(taken);

@@ -140,6 +140,7 @@ impl Session<'_> {
     /// Connects to the other end. Where it has no room, it is asked again until the time is over.
     pub fn connect(&mut self, target: &Target, role: Role) -> Result<Box<AcceptedConnection>, Failure> {
         let deadline = self.net.now() + self.give_up_after;
+        self.open_links()?;
         loop {
             let connection = self.race(target, deadline)?;
             match self.greet(connection, &target.pairing, role) {
@@ -147,6 +148,18 @@ impl Session<'_> {
                 result => return result,
             }
         }
+    }
+
+    /// Opens the links whose caps are not used up.
+    fn open_links(&mut self) -> Result<(), Failure> {
+        let Some(metering) = &mut self.metering else { return Ok(()) };
+        let notes = metering.open(&mut self.net)?;
+        let is_closed = metering.is_closed();
+        if !notes.is_empty() {
+            self.say(notes.join("; "));
+            self.tell()?;
+        }
+        if is_closed { Err(Failure::NoLink) } else { Ok(()) }
     }
 
     /// The other end had no room: tells the user, and waits.

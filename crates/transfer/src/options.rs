@@ -215,6 +215,11 @@ pub enum Failure {
     /// Nobody answers.
     #[error("{0} does not answer: is the other end listening, and does UDP get through?")]
     NoAnswer(String),
+    /// Every link has a cap, and has used it up.
+    #[error(
+        "no link may carry anything: each has used up a cap, which begins anew at midnight (UTC), or with the month"
+    )]
+    NoLink,
     /// The other end is at work for somebody else.
     #[error("the other end is busy with another transfer: run the same command again when it is over")]
     Busy,

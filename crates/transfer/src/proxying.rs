@@ -236,5 +236,5 @@ pub(super) fn is_loss(failure: &Failure) -> bool {
 /// Whether another connection may do better.
 fn may_pass(failure: &Failure) -> bool {
     failure.is_passing() && !matches!(failure, Failure::Refused(_))
-        || matches!(failure, Failure::NoAnswer(_) | Failure::Full)
+        || matches!(failure, Failure::NoAnswer(_) | Failure::NoLink | Failure::Full)
 }

@@ -97,7 +97,7 @@ impl<'a> Session<'a> {
             let links = locals.iter().map(|local| (local.clone(), said(local).unwrap_or_default())).collect();
             metering = Some(Metering::new(links, options.usage.map(Usage::at), role == Role::Proxy)?);
         }
-        let (mut net, listener, target, state) = match options.other {
+        let (net, listener, target, state) = match options.other {
             OtherEnd::Connect { addresses, pairing } => {
                 addresses.iter().try_for_each(check_reachable).map_err(Failure::Socket)?;
                 if locals.is_empty() {
@@ -121,11 +121,7 @@ impl<'a> Session<'a> {
             (Some(_), Some(socket)) => Some(socket.address()),
             _ => None,
         };
-        let mut notes: Vec<String> = net.missing().into_iter().collect();
-        if let Some(metering) = &mut metering {
-            notes.extend(metering.open(&mut net)?);
-        }
-        let note = (!notes.is_empty()).then(|| notes.join("; "));
+        let note = net.missing();
         let progress = Progress { state, listening, note, ..Progress::default() };
         let heard = [Instant::ZERO; MAX_PATHS];
         let session = Self {

@@ -84,6 +84,25 @@ fn a_cap_stops_at_its_byte_and_outlives_the_program() {
     assert!(carried + once_more <= 2_000_000, "{carried} before, {once_more} more");
 }
 
+/// With no link beside it: a small cap carries what fits, and what is used up is named at once.
+#[test]
+fn a_link_with_a_small_cap_carries_data_alone_until_it_is_used_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let usage = folder.path().join("usage.json");
+    for cap in ["500kB", "3MB"] {
+        send_over(100_000, &[&format!("127.0.0.2,cap={cap}/day")], "round-robin", &folder.path().join(cap));
+    }
+    send_over(500_000, &["127.0.0.2,cap=1MB/day"], "round-robin", &usage);
+    let identity = Identity::generate().unwrap();
+    let other = OtherEnd::Connect { addresses: vec![(Ipv4Addr::LOCALHOST, 9).into()], pairing: identity.pairing() };
+    let (source, asked) = (folder.path().join("file"), Instant::now());
+    std::fs::write(&source, noise(600_000, 1)).unwrap();
+    let links = ["127.0.0.2,cap=200kB/day"];
+    let error = send(&source, over(other, &links, &usage), &mut |_| true).unwrap_err();
+    assert!(error.to_string().contains("no link may carry anything"), "{error}");
+    assert!(asked.elapsed() < PATIENCE);
+}
+
 #[test]
 fn a_link_that_is_never_to_be_used_is_not_opened() {
     let folder = tempfile::tempdir().unwrap();

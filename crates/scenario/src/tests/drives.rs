@@ -146,6 +146,24 @@ fn mistakes_in_a_scenario() {
     assert_eq!(error.reason, "no path is a link of this drive");
 }
 
+/// Both directions are on one clock, which files would leave that begin at different moments.
+#[test]
+fn the_files_of_both_directions_begin_at_the_same_moment() {
+    let both = SCENARIO.replace("{ down = \"two.csv\" }", "{ down = \"two.csv\", up = \"up.csv\" }");
+    let both = both.replace("rate = { up = \"5 Mbit/s\" }\n", "").replace("rate = { up = \"20 Mbit/s\" }\n", "");
+    let both = both.replace("delay = { up = \"10 ms\" }\n", "");
+    let read = |name: &str, up: &str| {
+        let folder = folder(name, FILE);
+        fs::write(folder.join("up.csv"), up).unwrap();
+        let scenario = Scenario::parse(&both, "test.toml", &folder, &[]).and_then(|scenario| scenario.variants());
+        fs::remove_dir_all(folder).unwrap();
+        scenario
+    };
+    read("begin", FILE).unwrap();
+    let error = read("begin-later", &FILE.replace("7,10.0", "7,10.5")).expect_err("another clock");
+    assert_eq!(error.reason, "the run begins at 10000 ms in `two.csv`, at 10500 ms in `up.csv`");
+}
+
 #[test]
 fn mistakes_in_a_drive_file() {
     let cases = [

@@ -141,6 +141,9 @@ fn what_would_never_end_or_never_send() {
         let error = error(&format!("{PLAIN}[options]\n{key} = \"0 {unit}\"\n"));
         assert_eq!(told(&error).3, format!("`{key}` must be more than zero"));
     }
+    let answers =
+        plain("kind = \"bulk\"\nbytes = \"20 MB\"", "kind = \"request-response\"\nbytes = \"0 B\"\ncount = 5");
+    assert_eq!(told(&error(&answers)).3, "`bytes` must be more than zero");
     let error = error(&format!("{PLAIN}[options]\nmss = \"1501 B\"\n"));
     assert_eq!(told(&error).1, 13, "{error}");
 }

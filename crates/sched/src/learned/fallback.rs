@@ -5,6 +5,7 @@ use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Context, Decision, Event, Instant, Span};
 
 use super::policy_file::PolicyFile;
+use crate::registry;
 use crate::{FallbackTally, Interval, Mode, Needs, Scheduler};
 
 /// What decides outside the ranges of training.
@@ -14,6 +15,27 @@ pub(crate) const FALLBACK: Param = Param {
     values: "card | off | min-rtt",
     doc: "what decides where inputs leave the ranges of training: as the card says, nothing, or this scheduler, which may be any of the registry",
 };
+
+/// The fallback of a policy may be a policy file, which names another one: so many at most.
+const MOST_FILES: usize = 8;
+
+/// Whether the fallback `name` comes to a scheduler that is no policy file, rather than back to itself. A mistake on the way
+/// is told where it is built.
+fn comes_to_an_end(name: &str) -> bool {
+    let mut name = name.to_owned();
+    for _ in 0..MOST_FILES {
+        let Ok((entry, spec)) = registry::parse(&name) else { return true };
+        let given = |key| spec.given.iter().find(|(given, _)| given == key).map(|(_, value)| value.as_str());
+        let is_shipped = |policy: &str| entry.shipped.iter().any(|shipped| shipped.name == policy);
+        let Some(file) = given("policy").filter(|policy| !is_shipped(policy)) else { return true };
+        name = match (given("fallback").filter(|name| *name != "card"), PolicyFile::read(file)) {
+            (Some(next), _) => next.to_owned(),
+            (None, Ok(file)) => file.fallback().to_owned(),
+            (None, Err(_)) => return true,
+        };
+    }
+    false
+}
 
 /// A stand-in for what training did not see.
 #[derive(Clone)]
@@ -35,6 +57,11 @@ impl Fallback {
             "card" => file.fallback(),
             other => other,
         };
+        if !comes_to_an_end(name) {
+            let why =
+                format!("its fallback `{name}` leads from policy file to policy file; name one that leads to none");
+            return Err(params.wrong("policy", why));
+        }
         let scheduler = if name == "off" { None } else { Some(crate::build(name)?) };
         let (low, high) = (file.low.clone(), file.high.clone());
         Ok(Self { shadow: scheduler.clone(), scheduler, low, high, is_on: false, tally: FallbackTally::default() })

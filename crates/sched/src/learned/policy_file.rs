@@ -50,7 +50,11 @@ pub struct PolicyFile {
 impl PolicyFile {
     /// The policy in the file at `path`.
     pub fn read(path: impl AsRef<Path>) -> Result<Self, PolicyError> {
-        let size = std::fs::metadata(&path)?.len();
+        let about = std::fs::metadata(&path)?;
+        if !about.is_file() {
+            return Err(std::io::Error::other("this is no regular file").into());
+        }
+        let size = about.len();
         if size > LARGEST {
             return Err(PolicyError::TooLarge(size));
         }

@@ -242,3 +242,28 @@ fn shares_are_the_softmax_of_the_outputs() {
     assert!((29..=31).contains(&sent[0]), "{sent:?}");
     assert_eq!(packets(40), bench.flow.next.since(weftway_path::Offset::ZERO));
 }
+
+/// A file whose card names itself, another file that ends, and what is no file at all.
+#[test]
+fn a_fallback_that_leads_back_to_itself_is_refused() {
+    let folder = std::env::temp_dir().join(format!("weftway-fallback-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let write = |name: &str, fallback: &str| {
+        let card = CARD.map(|(key, value)| (key, if key == "fallback" { fallback } else { value }));
+        let (low, high, w) = ([0.0; 6], [4.0; 6], [0.0; 12]);
+        let tensors: [(&str, &[usize], &[f32]); 4] =
+            [("low", &[6], &low), ("high", &[6], &high), ("w1", &[6, 2], &w), ("b1", &[2], &[1.0, 0.0])];
+        let path = folder.join(name);
+        std::fs::write(&path, file(&card, &tensors)).unwrap();
+        format!("dqn:policy={}", path.display())
+    };
+    let ends = write("ends", "min-rtt");
+    assert!(crate::build(&write("through", &ends)).is_ok());
+    let own = format!("dqn:policy={}", folder.join("own").display());
+    let error = crate::build(&write("own", &own)).err().unwrap().to_string();
+    assert!(error.contains("leads from policy file to policy file"), "{error}");
+    assert!(crate::build(&format!("{own}:fallback=off")).is_ok());
+    let error = crate::build("dqn:policy=/dev/zero").err().unwrap().to_string();
+    assert!(error.contains("this is no regular file"), "{error}");
+    std::fs::remove_dir_all(folder).unwrap();
+}
