@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from weftway import backends, bounds, caveats, columns, perfetto, plan
+from weftway import backends, bounds, caveats, columns, perfetto, plan, specs
 from weftway._native import Scenario, ScenarioError
 from weftway.backends import BACKENDS, Result, Row, Skipped, failures_last, result, sim
 from weftway.interrupts import put_off
@@ -151,7 +151,7 @@ def execute(
 def _kept_whole(store: Store, wanted: Plan) -> Comparison | None:
     """The comparison, where the folder's table is already what it would become."""
     jobs = wanted.jobs
-    if any(job.scheduler.source == "unknown" for job in jobs):
+    if any(job.scheduler.source == specs.UNKNOWN for job in jobs):
         return None
     found = store.finished([job.key for job in jobs])
     if found is None or None in column(found.frame, columns.OF_A_COMPARISON):
@@ -238,7 +238,7 @@ def record(wanted: Plan, events: Path | None, qlog: Path | None, trace: Path | N
 def is_kept(job: Job, kept: Mapping[str, Row]) -> bool:
     """Whether the row of a job is there, whole. Other commands may have kept a part of it in the same folder."""
     row = kept.get(job.key)
-    return row is not None and row.get(columns.OF_A_COMPARISON) is not None and job.scheduler.source != "unknown"
+    return row is not None and row.get(columns.OF_A_COMPARISON) is not None and job.scheduler.source != specs.UNKNOWN
 
 
 def _renewed(job: Job, row: Row) -> Row:

@@ -31,7 +31,7 @@ class Job:
 
     @cached_property
     def key(self) -> str:
-        """The same for the same run of the same code, and for nothing else."""
+        """The same for the same run of the same code; for another one only where the source of a class is unknown."""
         # The JSON of all that the head says but the command.
         _, begun = _line(self.variant, self.scheduler, self.cc, self.backend)
         whole = begun.copy()

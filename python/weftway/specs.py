@@ -9,6 +9,7 @@ import inspect
 import os
 import re
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -16,6 +17,9 @@ from typing import Any
 
 from weftway import _native
 from weftway._native import ScenarioError
+
+UNKNOWN = "unknown"
+"""The source of a class that its text does not decide."""
 
 FILE_ALONE = re.compile(r".+\.py")
 POLICY = re.compile(r"(?P<file>[^:]+\.safetensors)(?P<switches>(:.*)?)")
@@ -31,7 +35,9 @@ class SchedulerSpec:
     version: str
     """`ecf@1`; for a class in Python, its name and the beginning of its source's hash."""
     source: str | None = None
-    """The sha256 of the source of a class in Python, or of the policy file that a learned scheduler is given."""
+    """The sha256 of the source of a class in Python and of what it needs, or of the policy file that a learned scheduler
+    is given, with those that it falls back on. `unknown` for a class that its text does not decide: it is run again
+    whatever is kept."""
     rule: type | None = None
     """That class."""
     is_named: bool = field(default=True, compare=False)
@@ -50,10 +56,22 @@ def parse(wanted: Any) -> list[SchedulerSpec]:
         found = [one for name in names for one in _named(name)]
     elif isinstance(wanted, type):
         found = [_of_class(wanted)]
-    else:
+    elif isinstance(wanted, Iterable):
         found = [one for item in wanted for one in parse(item)]
+    else:
+        raise ScenarioError(
+            f"scheduler {wanted!r}: expected a name, a class with a method `select(self, cx)`, or several of them"
+        )
     named = {one for one in found if one.is_named}
-    return [replace(one, is_named=one in named) for one in dict.fromkeys(found)]
+    once: dict[tuple[str, str | None], SchedulerSpec] = {}
+    for one in found:
+        before = once.setdefault((one.name, one.source), one)
+        if before.rule is not one.rule and not IN_A_FILE.fullmatch(one.name):
+            raise ScenarioError(
+                f"scheduler `{one.name}`: two classes have this name and the same text, so that nothing would tell their "
+                "rows apart; give them different names"
+            )
+    return [replace(one, is_named=one in named) for one in once.values()]
 
 
 def _named(name: str) -> list[SchedulerSpec]:
@@ -87,15 +105,34 @@ def _without_class(file: Path) -> str:
 
 
 def policy_source(spec: str) -> str | None:
-    """The sha256 of the file that `policy=FILE` names in a scheduler's switches, if it names one."""
-    switches = dict(part.partition("=")[::2] for part in spec.split(":")[1:])
-    file = Path(switches.get("policy", ""))
-    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
+    """The sha256 of the file that `policy=FILE` names in a scheduler's switches, if it names one, and of those on which
+    it falls back."""
+    digests: dict[Path, str] = {}
+    while True:
+        switches = dict(part.partition("=")[::2] for part in spec.split(":")[1:])
+        file = Path(switches.get("policy", ""))
+        if not file.is_file() or file in digests:
+            return _joined(list(digests.values())) if digests else None
+        digests[file] = _digest(file)
+        try:
+            spec = switches.get("fallback", "card")
+            spec = _native.Policy(str(file)).card["fallback"] if spec == "card" else spec
+        except (ScenarioError, KeyError):
+            return _joined(list(digests.values()))
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _joined(digests: Sequence[str]) -> str:
+    """One for several: of one the same."""
+    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
 def _from_file(file: Path, name: str) -> SchedulerSpec:
     try:
-        source = hashlib.sha256(file.read_bytes()).hexdigest()
+        source = _digest(file)
     except OSError as error:
         raise ScenarioError(f"scheduler `{file}:{name}`: {error.strerror}") from error
     module = _load(file)
@@ -104,7 +141,40 @@ def _from_file(file: Path, name: str) -> SchedulerSpec:
         classes = [key for key, one in vars(module).items() if isinstance(one, type) and hasattr(one, "select")]
         there = f"; it has {', '.join(classes)}" if classes else ""
         raise ScenarioError(f"scheduler `{file}:{name}`: the file defines no class `{name}`{there}")
-    return _checked(rule, f"{file}:{name}", source)
+    folder = file.parent.resolve()
+    return _checked(rule, f"{file}:{name}", _joined([source, *_imported(module, folder), *_data(rule, folder)]))
+
+
+def _imported(module: ModuleType, folder: Path) -> list[str]:
+    """The digests of the modules in `folder` that `module` has imported, and those that they have."""
+    found: dict[str, str] = {}
+    todo = [module]
+    while todo:
+        for value in list(vars(todo.pop()).values()):
+            name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+            other = sys.modules.get(name) if isinstance(name, str) else None
+            file = getattr(other, "__file__", None)
+            if other is None or not file or file in found or not _is_beside(Path(file).resolve(), folder):
+                continue
+            # Python does not import it again: what counts is its text when it was first looked at.
+            found[file] = vars(other).setdefault("__weftway_digest__", _digest(Path(file)))
+            todo.append(other)
+    return [found[file] for file in sorted(found)]
+
+
+def _is_beside(file: Path, folder: Path) -> bool:
+    """Whether a module is the user's: in that folder, and neither installed nor a part of Weftway."""
+    return (
+        file.is_relative_to(folder) and "site-packages" not in file.parts and Path(__file__).parent not in file.parents
+    )
+
+
+def _data(rule: type, folder: Path) -> list[str]:
+    """The digests of the files that the class names as what it reads."""
+    try:
+        return [_digest(folder / name) for name in getattr(rule, "files", ())]
+    except (OSError, TypeError) as error:
+        raise ScenarioError(f"scheduler `{rule.__name__}`: its `files` have to be names of files: {error}") from error
 
 
 def _load(file: Path) -> ModuleType:
@@ -125,12 +195,35 @@ def _load(file: Path) -> ModuleType:
 
 
 def _of_class(rule: type) -> SchedulerSpec:
+    own = [one for one in rule.__mro__ if one is not object]
     try:
-        source = hashlib.sha256(inspect.getsource(rule).encode()).hexdigest()
+        texts = [inspect.getsource(one) for one in own]
+        folder = Path(inspect.getfile(rule)).parent
     except (OSError, TypeError):
-        # Typed at a prompt: there is no text. The name stands for it, and such rows are not resumed.
-        source = "unknown"
-    return _checked(rule, rule.__name__, source)
+        # Typed at a prompt: there is no text.
+        return _checked(rule, rule.__name__, UNKNOWN)
+    if any(map(_has_closure, own)):
+        return _checked(rule, rule.__name__, UNKNOWN)
+    # An attribute may have been set since.
+    texts += [
+        f"{name} = {value!r}" for one in own for name, value in sorted(vars(one).items()) if _is_plain(name, value)
+    ]
+    digests = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
+    return _checked(rule, rule.__name__, _joined([*digests, *_data(rule, folder)]))
+
+
+def _has_closure(rule: type) -> bool:
+    """Whether a method uses variables of a function around it, but for `super()`."""
+    own = [one.fget if isinstance(one, property) else one for one in vars(rule).values()]
+    codes = [getattr(inspect.unwrap(one), "__code__", None) for one in own if callable(one)]
+    return any(set(code.co_freevars) - {"__class__"} for code in codes if code)
+
+
+def _is_plain(name: str, value: Any) -> bool:
+    """Whether an attribute has a value whose text says all."""
+    if isinstance(value, tuple):
+        return all(_is_plain(name, one) for one in value)
+    return not name.startswith("__") and isinstance(value, bool | int | float | str | None)
 
 
 def _checked(rule: type, name: str, source: str) -> SchedulerSpec:

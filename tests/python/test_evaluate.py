@@ -271,6 +271,17 @@ def test_a_policy_that_was_trained_again_is_another(tmp_path: Path) -> None:
     assert policy_source("ecf:beta=0.5") is None
 
 
+def test_what_a_policy_falls_back_on_is_a_part_of_its_source(tmp_path: Path) -> None:
+    other = tmp_path / "other.safetensors"
+    file = policy(tmp_path / "p.safetensors", algorithm="dqn", fallback=f"dqn:policy={other}")
+    alone = policy_source(f"dqn:policy={file}")
+    assert alone == policy_source(f"dqn:policy={file}:fallback=off")
+    policy(other, algorithm="dqn", fallback=f"dqn:policy={file}")
+    both = policy_source(f"dqn:policy={file}")
+    policy(other, algorithm="dqn", fallback="min-rtt")
+    assert len({alone, both, policy_source(f"dqn:policy={file}")}) == 3
+
+
 def test_what_is_kept_is_not_run_again(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "out"
 

@@ -1,6 +1,7 @@
 """Schedulers written in Python."""
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import machine
 import weftway
 from conftest import SMALL, Weft
-from weftway import Scenario
+from weftway import Scenario, specs
 from weftway.scenario import HOME
 
 GOOD = '''\
@@ -314,3 +315,82 @@ def test_the_example_runs(weft: Weft, small: Path) -> None:
     done = weft("compare", small, "--scheduler", f"{HOME / 'examples/my_rules.py'}:Patient", "--json")
     assert done.returncode == 0, done.stderr
     assert len(json.loads(done.stdout)) == 2
+
+
+def picks(number: int) -> type:
+    """Classes of one name and one text, whose rows differ."""
+
+    class Picks:
+        def select(self, cx: Any) -> int | None:
+            return number if number in [path.id for path in cx.sendable()] else None
+
+    return Picks
+
+
+def test_two_classes_of_one_name_and_text_are_not_mistaken_for_each_other(tmp_path: Path) -> None:
+    first, last = picks(0), picks(1)
+
+    def fct(rule: Any) -> float:
+        return float(weftway.compare(scenario(), scheduler=rule, seeds=range(1), out=tmp_path)["fct_ms"][0])
+
+    assert fct(first) != fct(last) != fct(first)
+    with pytest.raises(weftway.ScenarioError, match="`Picks`: two classes have this name and the same text"):
+        weftway.compare(scenario(), scheduler=[first, last], seeds=range(1))
+    with pytest.raises(weftway.ScenarioError, match="expected a name, a class with a method"):
+        weftway.compare(scenario(), scheduler=first(), seeds=range(1))
+
+
+class Numbered:
+    """What it picks is an attribute, which may be set anew."""
+
+    number = 0
+
+    def select(self, cx: Any) -> int | None:
+        paths = [path.id for path in cx.sendable()]
+        return paths[self.number] if paths else None
+
+
+class Inheriting(Numbered):
+    """Has it from there."""
+
+
+def test_an_attribute_that_was_set_anew_is_another_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = specs.parse(Inheriting)[0].source
+    assert specs.parse([Inheriting, Inheriting])[0].source == before
+    monkeypatch.setattr(Numbered, "number", -1)
+    assert specs.parse(Inheriting)[0].source not in (before, specs.UNKNOWN)
+
+
+def test_what_stands_beside_a_class_is_a_part_of_its_source(tmp_path: Path) -> None:
+    def source(module: str) -> str | None:
+        (tmp_path / "rule.py").write_text(
+            f"import math\nimport {module}\nclass Rule({module}.Base):\n    files = ('net.txt',)\n", encoding="utf-8"
+        )
+        return specs.parse(f"{tmp_path}/rule.py:Rule")[0].source
+
+    (tmp_path / "net.txt").write_text("1", encoding="utf-8")
+    base = "class Base:\n    number = {}\n    def select(self, cx):\n        return None\n"
+    # Python imports a module once: so two of them.
+    for name, number in (("weftway_test_one", 0), ("weftway_test_two", 1)):
+        (tmp_path / f"{name}.py").write_text(base.format(number), encoding="utf-8")
+    one, two = source("weftway_test_one"), source("weftway_test_two")
+    (tmp_path / "weftway_test_two.py").write_text(base.format(1) + "\n", encoding="utf-8")
+    assert len({one, two}) == 2
+    assert source("weftway_test_two") == two, "what Python has imported goes on to count"
+    sys.modules.pop("weftway_test_two")
+    changed = source("weftway_test_two")
+    (tmp_path / "net.txt").write_text("2", encoding="utf-8")
+    assert len({one, two, changed, source("weftway_test_two")}) == 4
+    (tmp_path / "net.txt").unlink()
+    with pytest.raises(weftway.ScenarioError, match="its `files` have to be names of files"):
+        source("weftway_test_one")
+
+
+@pytest.mark.parametrize(("needs", "told"), [("None", "None"), ("(1,)", r"\(1,\)"), ("5", "5")])
+def test_needs_are_names(needs: str, told: str, tmp_path: Path, weft: Weft) -> None:
+    rule = tmp_path / "my_rules.py"
+    rule.write_text(
+        f"class Rule:\n    needs = {needs}\n    def select(self, cx):\n        return None\n", encoding="utf-8"
+    )
+    with pytest.raises(weftway.ScenarioError, match=rf"`needs` of a scheduler is {told}; expected names"):
+        weftway.compare(scenario(), scheduler=f"{rule}:Rule", seeds=range(1))
