@@ -35,9 +35,9 @@ class SchedulerSpec:
     version: str
     """`ecf@1`; for a class in Python, its name and the beginning of its source's hash."""
     source: str | None = None
-    """The sha256 of the source of a class in Python and of what it needs, or of the policy file that a learned scheduler
-    is given, with those that it falls back on. `unknown` for a class that its text does not decide: it is run again
-    whatever is kept."""
+    """The sha256 of the source of a class in Python and of what it needs, or of the policy file of a learned scheduler,
+    with those that it falls back on. `unknown` for a class that its text does not decide: it is run again, whatever is
+    kept."""
     rule: type | None = None
     """That class."""
     is_named: bool = field(default=True, compare=False)
@@ -68,8 +68,8 @@ def parse(wanted: Any) -> list[SchedulerSpec]:
         before = once.setdefault((one.name, one.source), one)
         if before.rule is not one.rule and not IN_A_FILE.fullmatch(one.name):
             raise ScenarioError(
-                f"scheduler `{one.name}`: two classes have this name and the same text, so that nothing would tell their "
-                "rows apart; give them different names"
+                f"scheduler `{one.name}`: two classes have this name and the same text, so that nothing would tell "
+                "their rows apart; give them different names"
             )
     return [replace(one, is_named=one in named) for one in once.values()]
 
