@@ -110,6 +110,7 @@ impl WorkloadTable {
             (key, pieces) if pieces > most => {
                 Err(fault(key, format!("that makes {pieces}; at most {most} are counted")))
             }
+            ("duration", 0) => Err(fault("duration", "nothing is sent: `duration` is shorter than one `period`")),
             _ => Ok(()),
         }
     }

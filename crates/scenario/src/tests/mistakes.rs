@@ -144,6 +144,9 @@ fn what_would_never_end_or_never_send() {
     let answers =
         plain("kind = \"bulk\"\nbytes = \"20 MB\"", "kind = \"request-response\"\nbytes = \"0 B\"\ncount = 5");
     assert_eq!(told(&error(&answers)).3, "`bytes` must be more than zero");
+    let voice = "kind = \"voip\"\nsize = \"160 B\"\nperiod = \"3 s\"\ndeadline = \"1 s\"\nduration = \"2 s\"";
+    let voice = plain("kind = \"bulk\"\nbytes = \"20 MB\"", voice);
+    assert_eq!(told(&error(&voice)).3, "nothing is sent: `duration` is shorter than one `period`");
     let error = error(&format!("{PLAIN}[options]\nmss = \"1501 B\"\n"));
     assert_eq!(told(&error).1, 13, "{error}");
 }
