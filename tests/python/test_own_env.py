@@ -1,6 +1,7 @@
 """An observation and a reward of one's own over the raw state, and `render` as a report of the episode."""
 
 import copy
+import itertools
 import pickle
 from pathlib import Path
 from typing import Any
@@ -290,6 +291,35 @@ def test_after_a_function_that_failed_at_an_end_a_reset_begins_anew(
         for again in (seed, None):
             _, gained, told = played(again)
             assert told == pytest.approx(gained)
+
+
+def test_sb3_has_no_rows_left_of_an_end_that_failed() -> None:
+    pytest.importorskip("stable_baselines3", reason="Stable-Baselines3 is not installed: 'weftway[sb3]'")
+    observe = Failing(occupancy, raises)
+    envs = weftway.env.sb3_vec_env(
+        1, "wifi-lte", "cubic", "path:action=direct", observe=observe, observation_space=own_space()
+    )
+
+    def played(steps: int = 0) -> int:
+        """An episode, whose last observation fails in that step: how many steps it had."""
+        envs.reset()
+        for count in itertools.count(1):
+            observe.until = 2 if count == steps else 0
+            if envs.step(np.array([0]))[2][0]:
+                break
+        return count
+
+    envs.seed(1)
+    steps = played()
+    envs.seed(1)
+    with pytest.raises(RuntimeError, match="mine"):
+        played(steps)
+    played()
+    assert not envs.vector.episodes()
+    envs.seed(1)
+    with pytest.raises(RuntimeError, match="mine"):
+        played(steps)
+    assert not envs.vector.episodes()
 
 
 def test_the_end_of_one_asks_only_for_states_of_connections() -> None:
