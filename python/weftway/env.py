@@ -17,10 +17,9 @@ except ImportError as error:
 import numpy as np
 import numpy.typing as npt
 
-from weftway import distribution, episode, scenario
+from weftway import distribution, episode, scenario, spaces
 from weftway._native import Scenario, ScenarioError, Variant
 from weftway.own_env import Observe, OwnVectorEnv, Reward
-from weftway.spaces import action_space
 from weftway.state import State
 from weftway.vector import Floats, VectorEnv
 
@@ -42,7 +41,8 @@ class Info(TypedDict, total=False):
     """1 for each action that is open; of discrete actions only. `action_space.sample(mask)` takes it."""
     row: dict[str, Any]
     """The figures of the episode that ended: those of `weft run`, with `return`, `steps`, `packets`, and what was
-    drawn: `variant` (index of the scenario), `cc`, `seed`."""
+    drawn: `variant` (index of the scenario), `cc`, `seed`. Four are always none: `aggregation_benefit`, `benefit_fair`
+    and `best_single_mbps`, which need runs over each path alone, and `chosen_rate_mbps`."""
 
 
 @runtime_checkable
@@ -106,8 +106,8 @@ class WeftwayEnv(gym.Env[Any, Any]):
         self.render_mode = render_mode
         own = (observe, observation_space, reward)
         self.vector = _vector(scenario, cc, task or self.usual_task, seed, instances, own=own)
-        self.observation_space = _observation_space(self.vector)
-        self.action_space = action_space(self.vector)
+        self.observation_space = spaces.observation_space(self.vector)
+        self.action_space = spaces.action_space(self.vector)
         self._is_over = True
         self._progress = episode.Progress()
 
@@ -275,7 +275,8 @@ class WeftwayVectorEnv(gym.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray
     An episode that ends is followed by the next of its place in the same step; `final_obs` and `final_info` hold what
     was last seen, and the row: `infos["final_info"]["row"]["fct_ms"][place]` is what the row of the single environment
     has, which may be none. Equal seeds see equal things, whatever `threads`. Place 0 sees what the single
-    environment sees. Arguments: those of `PacketEnv`, `num_envs`, and `threads`.
+    environment sees. Arguments: those of `PacketEnv` but for `render_mode` (many are not rendered), `num_envs`, and
+    `threads`.
     """
 
     metadata: ClassVar[dict[str, Any]] = {  # type: ignore[misc]
@@ -299,8 +300,8 @@ class WeftwayVectorEnv(gym.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray
         own = (observe, observation_space, reward)
         self.vector = _vector(scenario, cc, task, seed, instances, num_envs, threads, own)
         self.num_envs = num_envs
-        self.single_observation_space = _observation_space(self.vector)
-        self.single_action_space = action_space(self.vector)
+        self.single_observation_space = spaces.observation_space(self.vector)
+        self.single_action_space = spaces.action_space(self.vector)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
 
@@ -394,10 +395,6 @@ def _bounds(space: gym.Space[Any] | None) -> tuple[Floats, Floats] | None:
     if not isinstance(space, gym.spaces.Box):
         raise ValueError(f"observation_space {space}: an observation of one's own is a gymnasium.spaces.Box")
     return space.low, space.high
-
-
-def _observation_space(vector: VectorEnv) -> gym.spaces.Box:
-    return gym.spaces.Box(vector.low, vector.high, dtype=vector.low.dtype.type)
 
 
 def register_envs() -> None:

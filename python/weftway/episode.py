@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 
 from weftway import one_run
+from weftway.console import PlainConsole
 from weftway.listing import plain_table
 from weftway.state import State
 
@@ -38,7 +38,7 @@ def report(progress: Progress, drawn: dict[str, Any], state: State) -> str:
     """The figures of an episode that is over, in the tables of `weft run`; of one under way, where it stands."""
     row = progress.row
     tables = one_run.tables(row) if row is not None else [_standing(progress, drawn, state), _paths(state)]
-    screen = Console(file=io.StringIO(), width=WIDTH, highlight=False, color_system=None)
+    screen = PlainConsole(file=io.StringIO(), width=WIDTH, highlight=False, color_system=None)
     for table in tables:
         screen.print(table, "")
     text: str = screen.file.getvalue()  # type: ignore[attr-defined]

@@ -17,12 +17,11 @@ from pathlib import Path
 from statistics import fmean, median, quantiles
 from typing import Any
 
-from rich.console import Console
-
 from weftway import _native, comparison, plan, specs
 from weftway._native import Scenario
 from weftway.backends import SIM
 from weftway.baselines import REFERENCE
+from weftway.console import PlainConsole
 from weftway.distribution import written
 from weftway.job import Job
 from weftway.plan import Plan
@@ -460,7 +459,7 @@ def main(arguments: list[str] | None = None) -> None:
     places, seeds = list(PLACES), range(given.seeds)
     every = [entry["name"] for entry in _native.controllers()] if given.cc == "all" else plan.names(given.cc)
     wanted = Plan(places[0].scenario(), jobs(places, given.scheduler, [_native.controller(cc) for cc in every], seeds))
-    with Bar(Console(stderr=True)) as bar:
+    with Bar(PlainConsole(stderr=True)) as bar:
         result = comparison.execute(wanted, given.jobs, given.out, bar.tell)
     found = cells(places, result.rows)
     head = PAGE.read_text(encoding="utf-8").split(MARK)[0] if PAGE.exists() else "# The matrix\n\n"

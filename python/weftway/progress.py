@@ -33,7 +33,7 @@ class Bar:
         above: Callable[[], RenderableType] | None = None,
     ) -> None:
         """What is counted, what happens to it, and what stands above the bar on a terminal."""
-        self._unit, self._verb = unit, done
+        self.unit, self._verb = unit, done
         self._start = time.monotonic()
         self._console = console
         self._above, self._drawn = above, -REDRAW_S
@@ -58,7 +58,7 @@ class Bar:
     def _show(self) -> None:
         from rich.live import Live
 
-        self._shown = _bar(self._console, self._unit)
+        self._shown = _bar(self._console, self.unit)
         self._live = Live(
             self._shown, console=self._console, transient=True, redirect_stdout=False, redirect_stderr=False
         )
@@ -81,7 +81,7 @@ class Bar:
                 continue
             seconds = time.monotonic() - self._start
             try:
-                how_far = f"{self._done} of {self._total} {self._unit} {self._verb}"
+                how_far = f"{self._done} of {self._total} {self.unit} {self._verb}"
                 self._console.print(f"{how_far} after {seconds:.0f} s", markup=False)
             except Exception:  # nobody reads them: that is no reason to stop the runs
                 return

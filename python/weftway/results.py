@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-from rich.console import Console
 
 from weftway import report
 from weftway.comparison import Comparison
+from weftway.console import PlainConsole
 from weftway.report import printed
 from weftway.report.study import study_of
 
@@ -35,7 +35,7 @@ class Results(pl.DataFrame):
         found = self.__dict__.get("comparison")
         if found is None or not found.rows:
             return super()._repr_html_(**kwargs)
-        screen = Console(record=True, width=WIDTH, file=io.StringIO(), force_jupyter=False)
+        screen = PlainConsole(record=True, width=WIDTH, file=io.StringIO(), force_jupyter=False)
         for part in printed.of(study_of(found)):
             screen.print(part, "")
         notes = "".join(f"<p><b>Warning:</b> {html.escape(line)}</p>" for line in found.warnings)
@@ -46,7 +46,7 @@ class Results(pl.DataFrame):
         found = self.__dict__.get("comparison")
         if found is None or not found.rows:
             return super().__str__()
-        screen = Console(width=min(shutil.get_terminal_size((WIDTH, 0)).columns, WIDTH), file=io.StringIO())
+        screen = PlainConsole(width=min(shutil.get_terminal_size((WIDTH, 0)).columns, WIDTH), file=io.StringIO())
         with screen.capture() as shown:
             for part in printed.of(study_of(found)):
                 screen.print(printed.fitted(part, screen), "")

@@ -7,11 +7,10 @@ try:
     from stable_baselines3.common.vec_env import VecEnv  # type: ignore[import-not-found,unused-ignore]
 except ImportError as error:
     raise ImportError("weftway.sb3 needs Stable-Baselines3: pip install 'weftway[sb3]'") from error
-import gymnasium as gym
 import numpy as np
 import numpy.typing as npt
 
-from weftway.spaces import action_space
+from weftway.spaces import action_space, observation_space
 from weftway.vector import VectorEnv
 
 
@@ -26,7 +25,7 @@ class Sb3VecEnv(VecEnv):  # type: ignore[misc,unused-ignore]
         self.vector = vector
         self.render_mode = None
         self._actions: npt.ArrayLike = []
-        super().__init__(vector.envs, gym.spaces.Box(vector.low, vector.high, dtype=np.float32), action_space(vector))
+        super().__init__(vector.envs, observation_space(vector), action_space(vector))
 
     def reset(self) -> npt.NDArray[np.float32]:
         """Begins anew if `seed` was called since the last time; otherwise goes on with the next episodes."""
@@ -47,8 +46,8 @@ class Sb3VecEnv(VecEnv):  # type: ignore[misc,unused-ignore]
         done = step.terminated | step.truncated
         infos: list[dict[str, Any]] = [{"TimeLimit.truncated": bool(truncated)} for truncated in step.truncated]
         if done.any():
-            last = self.vector.final_observations()
-            for row in self.vector.episodes():
+            rows, last = self.vector.episodes(), self.vector.final_observations()
+            for row in rows:
                 place = row["env"]
                 infos[place]["terminal_observation"] = last[place]
                 infos[place]["episode"] = {"r": row["return"], "l": row["steps"]}

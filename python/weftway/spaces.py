@@ -1,4 +1,4 @@
-"""Gymnasium's spaces for what an agent answers."""
+"""Gymnasium's spaces for what an agent sees and answers."""
 
 from typing import Any
 
@@ -6,6 +6,11 @@ import gymnasium as gym
 import numpy as np
 
 from weftway.vector import VectorEnv
+
+
+def observation_space(vector: VectorEnv) -> gym.spaces.Box:
+    """The observation space of one environment."""
+    return gym.spaces.Box(vector.low, vector.high, dtype=vector.low.dtype.type)
 
 
 def action_space(vector: VectorEnv) -> gym.Space[Any]:

@@ -64,7 +64,7 @@ class VectorEnv:
         seed: int,
         threads: int = 1,
     ) -> None:
-        self._native = NativeVectorEnv(task, list(variants), list(controllers), envs, seed, threads)
+        self._native = NativeVectorEnv(task, list(variants), list(controllers), envs, _checked(seed), threads)
         self.task = task
         self.envs = envs
         self.inputs: int = self._native.inputs
@@ -83,7 +83,7 @@ class VectorEnv:
     def reset(self, seed: int | None = None) -> Floats:
         """Begins anew; equal seeds and actions give equal observations."""
         obs = np.empty((self.envs, self.inputs), np.float32)
-        self._native.reset(obs, seed)
+        self._native.reset(obs, None if seed is None else _checked(seed))
         return obs
 
     def renew(self) -> Floats:
@@ -168,3 +168,9 @@ class VectorEnv:
     def drawn(self) -> list[dict[str, Any]]:
         """The scenario (index into the pool), controller and seed of each environment's present episode."""
         return self._native.drawn()
+
+
+def _checked(seed: int) -> int:
+    if not 0 <= seed < 2**64:
+        raise ValueError(f"the seed {seed}: expected a whole number from 0 to 2^64 - 1")
+    return seed

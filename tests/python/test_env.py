@@ -293,6 +293,21 @@ def test_rows_of_many_are_those_of_one_though_a_figure_may_be_none(small: Path) 
     assert {row["fct_ms"] is None for row in rows} == {True, False}
 
 
+@pytest.mark.parametrize("seed", [-1, 2**64])
+def test_a_seed_that_is_none_is_refused_with_those_that_there_are(easy: Scenario, seed: int) -> None:
+    said = rf"the seed {seed}: expected a whole number from 0 to 2\^64 - 1"
+    with pytest.raises(ValueError, match=said):
+        weftway_env.PacketEnv(easy, seed=seed)
+    vector = VectorEnv("wait-or-send", easy.variants(), ["cubic"], 1, seed=2**64 - 1)
+    with pytest.raises(ValueError, match=said):
+        vector.reset(seed)
+    if seed > 0:  # of the others, Gymnasium says it
+        with pytest.raises(ValueError, match=said):
+            weftway_env.IntervalEnv(easy).reset(seed=seed)
+        with pytest.raises(ValueError, match=said):
+            weftway_env.WeftwayVectorEnv(2, easy).reset(seed=seed)
+
+
 def test_gymnasium_wrappers_take_it(easy: Scenario) -> None:
     env = gym.wrappers.RecordEpisodeStatistics(gym.make(IDS[1], scenario=easy))
     env.reset(seed=1)

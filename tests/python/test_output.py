@@ -4,9 +4,11 @@ import codecs
 import io
 import json
 import os
+import re
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,8 @@ from rich.console import Console
 from conftest import Weft
 from weftway import progress
 from weftway.commands.output import nearest
+from weftway.scenario import HOME
+from weftway.train import command
 
 COMMANDS = {
     "compare": ["compare", "small.toml", "--out", "out"],
@@ -65,6 +69,21 @@ def test_a_terminal_of_few_characters_gets_the_nearest(small: Path, tmp_path: Pa
     assert "?" not in text
 
 
+def test_names_are_printed_as_they_are(weft_here: Weft, small: Path, tmp_path: Path) -> None:
+    """Neither `:Rocket:` nor `[red]` is anything but a name, in a table and in what is said below it."""
+    rule = "class Rocket:\n    def select(self, cx):\n        return next(iter(cx.sendable()), None)\n"
+    for name in ("emo.py", "[red]x.py"):
+        (tmp_path / name).write_text(rule)
+    done = weft_here("compare", "small.toml", "--scheduler", "emo.py:Rocket,[red]x.py:Rocket,min-rtt")
+    assert "= emo.py:Rocket: " in done.stdout
+    assert done.stdout.count("[red]x.py:Rocket") >= 2
+
+
+def test_all_consoles_are_plain() -> None:
+    for file in (HOME / "python/weftway").rglob("*.py"):
+        assert file.name == "console.py" or not re.search(r"\bConsole\(", file.read_text()), file
+
+
 def test_json_loses_nothing_in_any_encoding(small: Path, tmp_path: Path) -> None:
     (tmp_path / "日本.toml").write_text(small.read_text())
     environment = {**os.environ, "PYTHONIOENCODING": "latin-1"}
@@ -89,6 +108,38 @@ def test_lines_say_how_far_it_is_where_there_is_no_terminal(monkeypatch: pytest.
             time.sleep(0.01)
     assert "3 of 7 runs finished after 0 s" in told.getvalue()
     assert all(line.isprintable() for line in told.getvalue().split("\n")), "no control characters"
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "options", "unit"),
+    [
+        ("dqn", [], "decisions"),
+        ("falcon", [], "decisions"),
+        ("pdaa3c", [], "decisions"),
+        ("evolved", [], "generations"),
+        ("dqn", ["--objective", "completion"], "generations"),
+        ("stsgat", [], "epochs"),
+        ("stsgat-study", [], "epochs"),
+    ],
+)
+def test_lines_of_a_training_name_what_it_counts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, algorithm: str, options: list[str], unit: str
+) -> None:
+    pytest.importorskip("jax", reason="training needs JAX: pip install 'weftway[train]'")
+    monkeypatch.setattr(progress, "PATIENCE_S", 0.02)
+    monkeypatch.setattr(progress, "LINE_S", 0.01)
+    told = io.StringIO()
+
+    def trained(args: object, tell: Callable[[int, int], None]) -> None:
+        tell(3, 7)
+        while not told.getvalue():
+            time.sleep(0.01)
+
+    objective, _ = command.objective(algorithm, options)
+    monkeypatch.setattr(command.module(algorithm, objective), "train", trained)
+    with progress.Bar(Console(file=told)) as bar:
+        command.run(algorithm, [*options, "--out", str(tmp_path)], bar)
+    assert f"3 of 7 {unit} finished after " in told.getvalue()
 
 
 def test_what_stands_above_the_bar_is_made_anew_and_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 pytest.importorskip("jax")
 pytest.importorskip("optax")
@@ -14,6 +15,7 @@ pytest.importorskip("optax")
 import jax
 
 from weftway import ScenarioError, distribution
+from weftway.progress import Bar
 from weftway.train import (
     ALGORITHMS,
     caution,
@@ -330,7 +332,7 @@ def test_a_mistake_is_named() -> None:
     with pytest.raises(ScenarioError, match="no algorithm `dqm`"):
         command.module("dqm")
     with pytest.raises(ScenarioError, match="unrecognized arguments: --stepz"):
-        command.run("dqn", ["--stepz", "3"], lambda done, total: None)
+        command.run("dqn", ["--stepz", "3"], Bar(Console()))
 
 
 def test_without_jax_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

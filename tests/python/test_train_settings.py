@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
 
 pytest.importorskip("jax", reason="training needs weftway[train]")
 pytest.importorskip("equinox", reason="training needs weftway[train]")
 
 from weftway import ScenarioError, cli
 from weftway.commands import output
+from weftway.progress import Bar
 from weftway.train import ALGORITHMS, command, dqn, evolved, falcon, limits, pdaa3c, stsgat, study
 from weftway.train.limits import SettingError
 
@@ -78,7 +80,7 @@ def test_a_setting_beyond_its_limit_is_named_with_what_was_given_and_what_is_rig
 def test_the_command_and_the_import_say_the_same(algorithm: str, option: str, value: str, right: str) -> None:
     line = f"{option} {value}: expected {right}"
     with pytest.raises(ScenarioError) as of_command:
-        command.run(algorithm, [option, value], lambda done, total: None)
+        command.run(algorithm, [option, value], Bar(Console()))
     assert str(of_command.value) == line
     name = option[2:].replace("-", "_")
     kind = type(getattr(ARGS[algorithm](), name))
@@ -203,5 +205,5 @@ def test_docstrings_count_the_inputs_that_there_are() -> None:
 def test_an_earlier_training_is_not_lost(tmp_path: Path) -> None:
     (tmp_path / "dqn.safetensors").write_bytes(b"earlier")
     with pytest.raises(ScenarioError, match=r"an earlier training is there \(dqn.safetensors\); name another folder"):
-        command.run("dqn", ["--quick", "--out", str(tmp_path)], lambda done, total: None)
+        command.run("dqn", ["--quick", "--out", str(tmp_path)], Bar(Console()))
     assert (tmp_path / "dqn.safetensors").read_bytes() == b"earlier"

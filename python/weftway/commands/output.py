@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
-from rich.console import Console
+from weftway.console import PlainConsole
 
 RUN_FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
 
@@ -26,7 +26,7 @@ class ClosedPipe(Exception):
     """Nobody reads on: `weft list | head`."""
 
 
-class Screen(Console):
+class Screen(PlainConsole):
     """A console that leaves it to `weftway.cli` how a command ends whose output nobody reads."""
 
     def on_broken_pipe(self) -> None:

@@ -22,7 +22,7 @@ def command(
         return
     try:
         with nullcontext() if {"--help", "-h"} & {*context.args} else redirect_stdout(sys.stderr), Bar(err) as bar:
-            trained = command.run(algorithm, context.args, bar.tell)
+            trained = command.run(algorithm, context.args, bar)
     except KeyboardInterrupt:
         fail("interrupted; --resume goes on from the last checkpoint", INTERRUPTED)
     for line in command.lines(trained):

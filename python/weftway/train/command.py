@@ -10,7 +10,7 @@ import difflib
 import inspect
 import os
 import textwrap
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import MISSING, fields, replace
 from functools import partial
 from importlib import import_module
@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NoReturn, get_type_hints
 
 from weftway._native import ScenarioError
+from weftway.progress import Bar
 from weftway.train import ALGORITHMS, ALIASES, FOR_COMPLETION, REPLACED, limits
 from weftway.train.picture import draw
 
@@ -137,8 +138,8 @@ def keep(folder: Path, args: Any) -> None:
         raise ScenarioError(f"{told}; name another folder{other}")
 
 
-def run(algorithm: str, options: Sequence[str], progress: Callable[[int, int], None]) -> Any:
-    """Trains as the options say; what `train` of the algorithm returns."""
+def run(algorithm: str, options: Sequence[str], bar: Bar) -> Any:
+    """Trains as the options say, and tells the bar how far it is; what `train` of the algorithm returns."""
     algorithm = ALIASES.get(algorithm, algorithm)
     wanted, options = objective(algorithm, options) if algorithm in ALGORITHMS else ("printed", options)
     algorithm_ = module(algorithm, wanted)
@@ -146,7 +147,8 @@ def run(algorithm: str, options: Sequence[str], progress: Callable[[int, int], N
     try:
         args = settings(algorithm, algorithm_.Args, options, **fixed)
         keep(args.out, args)
-        trained = algorithm_.train(args, progress)
+        bar.unit = args.UNIT
+        trained = algorithm_.train(args, bar.tell)
     except ValueError as error:
         raise ScenarioError(str(error)) from error
     if points := getattr(trained, "curve", None):

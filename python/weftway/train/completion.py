@@ -131,6 +131,7 @@ class Args:
     """Folder for the policy and the learning curve."""
 
     ALGORITHM: ClassVar[str] = "completion"
+    UNIT: ClassVar[str] = "generations"
 
     def __post_init__(self) -> None:
         """Checks all."""

@@ -83,6 +83,7 @@ class Args(TrainingArgs):
     checkpoint_every: int = 5
 
     ALGORITHM: ClassVar[str] = SCHEDULER
+    UNIT: ClassVar[str] = "generations"
     QUICK: ClassVar[Mapping[str, Any]] = {
         "steps": 10,
         "pool": 64,

@@ -167,7 +167,7 @@ def train(args: Args, progress: Progress = quiet) -> Trained:
         if (turn + 1) % between == 0 or is_last:
             more = {"trial": validation.measure(metas, done)} if (turn + 1) % tried_every == 0 or is_last else {}
             curve.add(done, **stats.take(), **more, eps=round(epsilon, 4))
-            progress(turn + 1, turns)
+            progress(min(done, args.steps), args.steps)
         if (turn + 1) % kept_every == 0 and not is_last:
             _keep(args, metas, rng, turn + 1)
     return _concluded(args, [meta._replace(network=meta.best.network) for meta in metas], curve)

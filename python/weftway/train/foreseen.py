@@ -23,10 +23,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from numpy.typing import NDArray
-from rich.console import Console
 
 from weftway import _native, plan, specs
 from weftway._native import ScenarioError
+from weftway.console import PlainConsole
 from weftway.job import Job
 from weftway.progress import Bar
 from weftway.rank import cells
@@ -249,7 +249,7 @@ def card(args: Args, fitted: Fitted, rows: int) -> dict[str, str]:
 def train(args: Args) -> Policy:
     """All rounds; the policy of each is in the folder, the last one as `foreseen.safetensors`."""
     args.out.mkdir(parents=True, exist_ok=True)
-    console = Console(stderr=True, highlight=False, soft_wrap=True)
+    console = PlainConsole(stderr=True, highlight=False, soft_wrap=True)
     rows: Rows | None = None
     policy: Path | None = None
     for number in range(1, args.rounds + 1):

@@ -17,7 +17,7 @@ from weftway.train.limits import Count, Names, Seed, SettingError
 from weftway.vector import Floats, VectorEnv
 
 Progress = Callable[[int, int], None]
-"""Is told how many decisions of how many are made."""
+"""Is told how many of how many are done: what is counted is the `UNIT` of the settings."""
 
 GIVEN = "_given"
 """Where the names of what is given are kept until the settings are made."""
@@ -62,6 +62,8 @@ class TrainingArgs:
     """Decisions between two checkpoints."""
 
     ALGORITHM: ClassVar[str]
+    UNIT: ClassVar[str] = "decisions"
+    """What a training tells its `Progress` that it has done."""
     PRESETS: ClassVar[tuple[str, ...]] = ("quick",)
     """Settings that set others, to the values under their names in capitals; of two, the later one has its way."""
     QUICK: ClassVar[Mapping[str, Any]] = {}

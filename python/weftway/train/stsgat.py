@@ -94,6 +94,7 @@ class Args(TrainingArgs):
     held_out: int = 16
 
     ALGORITHM: ClassVar[str] = "stsgat"
+    UNIT: ClassVar[str] = "epochs"
     QUICK: ClassVar[Mapping[str, Any]] = {"steps": 1_600, "epochs": 3, "rounds": 1, "pool": 48, "held_out": 4}
 
     @property

@@ -1,0 +1,12 @@
+"""Consoles that print what they are given: no name of a file or scheduler is read as markup or as an emoji."""
+
+from typing import Any
+
+from rich.console import Console
+
+
+class PlainConsole(Console):
+    """Rich's console, without `[red]` for a colour and `:rocket:` for a picture. Its options are those of `Console`."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(markup=False, emoji=False, **options)
