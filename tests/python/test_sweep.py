@@ -173,7 +173,7 @@ def test_a_node_gets_drives_and_line_ends_as_they_are(tmp_path: Path, sets: list
     for place in ("traces/drives/us-2023.down.csv", "other.csv"):
         (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / place).write_bytes(lines)
-    file = shutil.copy(HOME / "scenarios/driving-live-video.toml", tmp_path)
+    file = str(shutil.copy(HOME / "scenarios/driving-live-video.toml", tmp_path))
     wanted = plan(Scenario.load(file, ["workload.duration=1s", *sets]), "ecf", "cubic", "0..1")
     parcel = Sender(wanted.scenario).parcel(wanted.jobs)
     shutil.rmtree(tmp_path)

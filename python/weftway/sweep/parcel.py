@@ -1,7 +1,7 @@
 """What a node of a cluster is sent, and what it does with it.
 
-A parcel holds all that its jobs need: the scenario's text and the traces and drives that it names, the source of schedulers in
-Python, and which code is to carry them out. A node needs Weftway, and none of the user's files.
+A parcel holds all that its jobs need: the scenario's text and the traces and drives that it names, the source of
+schedulers in Python, and which code is to carry them out. A node needs Weftway, and none of the user's files.
 """
 
 import hashlib
