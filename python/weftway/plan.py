@@ -8,7 +8,7 @@ from weftway import _native, backends, seeds, specs
 from weftway._native import Scenario, ScenarioError, Variant
 from weftway.backends import SIM
 from weftway.job import Job
-from weftway.scenario import document, told
+from weftway.scenario import document, told, variants
 from weftway.specs import SchedulerSpec
 
 
@@ -48,7 +48,7 @@ def plan(
     numbers = scenario.seeds if seed is None else seeds.parse(seed)
     jobs = [
         Job(variant, one, controller, place, number, f"{before}{number}{after}", code)
-        for variant in scenario.variants()
+        for variant in variants(scenario)
         for place, code in codes.items()
         for controller in controllers
         for one in backends.schedulers(place, schedulers)

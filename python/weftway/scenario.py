@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from weftway import _native, reading
-from weftway._native import Scenario, ScenarioError
+from weftway._native import Scenario, ScenarioError, Variant
 
 _PACKAGE = Path(__file__).resolve().parent
 _CHECKOUT = _PACKAGE.parents[1]
@@ -44,6 +44,11 @@ def _with(scenario: Scenario, sets: list[str]) -> Scenario:
     source: tuple[str, str, os.PathLike[str], list[str], str] = scenario.__reduce__()[1]  # type: ignore[assignment]
     text, name, folder, before, _ = source
     return Scenario.parse(text, name, os.fspath(folder), [*before, *sets])
+
+
+def variants(scenario: Scenario) -> list[Variant]:
+    """Its settings, each once: a value that is given twice is one setting."""
+    return list({(one.hash, str(one.values)): one for one in scenario.variants()}.values())
 
 
 def settings(sets: Iterable[str] | Mapping[str, Any]) -> list[str]:

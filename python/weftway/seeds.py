@@ -4,6 +4,7 @@ A single number is refused: `3` may mean three seeds, or seed 3.
 """
 
 from collections.abc import Iterable
+from operator import index
 
 from weftway._native import ScenarioError
 
@@ -24,12 +25,19 @@ def parse(seeds: str | int | Iterable[int]) -> list[int]:
     elif isinstance(seeds, int):
         raise _ambiguous(seeds)
     else:
-        found = list(seeds)
+        found = _whole(seeds)
     if not found:
         raise ScenarioError(f"seeds `{seeds}`: no seed in it; `a..b` leaves b out")
     if min(found) < 0 or max(found) >= 2**64:
         raise ScenarioError(f"seeds `{seeds}`: a seed is a number from 0 to 2^64 - 1")
     return list(dict.fromkeys(found))
+
+
+def _whole(seeds: Iterable[int]) -> list[int]:
+    try:
+        return [index(one) for one in seeds]
+    except TypeError:
+        raise ScenarioError(f"seeds `{seeds}`: expected whole numbers, or a text such as `0..10`") from None
 
 
 def _span(text: str) -> list[int]:

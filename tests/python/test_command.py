@@ -6,6 +6,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -13,9 +14,10 @@ from rich.console import Console
 from rich.table import Table
 
 import machine
+import weftway
 from conftest import Weft
 from weftway import backends, cli, comparison, emulate, plan
-from weftway._native import Scenario
+from weftway._native import Scenario, ScenarioError
 from weftway.comparison import Interrupted
 from weftway.report import printed
 
@@ -311,3 +313,18 @@ def test_a_narrow_terminal_costs_columns_and_no_digits() -> None:
     assert "…" not in shown
     assert "0.25 ± 0.125" in shown
     assert 2 <= len(cut.columns) < 6
+
+
+def test_a_value_that_is_given_twice_is_run_once(weft: Weft, small: Path, tmp_path: Path) -> None:
+    file = tmp_path / "twice.toml"
+    file.write_text(small.read_text() + '[vary]\n"path.wifi.loss" = ["0 %", "0 %", "1 %"]\n')
+    fresh = json.loads(weft("compare", file, "--seeds", "0..2", "--json").stdout)
+    kept = json.loads(weft("compare", file, "--seeds", "0..2", "--json", "--out", "out").stdout)
+    assert len({row["key"] for row in fresh}) == len(fresh)
+    assert kept == fresh
+
+
+@pytest.mark.parametrize("jobs", [0, -1, "2", 1.5])
+def test_a_call_needs_a_number_of_threads(small: Path, jobs: Any) -> None:
+    with pytest.raises(ScenarioError, match=r"jobs `.*`: expected a number of threads from 1 on"):
+        weftway.compare(small, jobs=jobs)

@@ -110,6 +110,13 @@ def test_a_table_of_a_column_has_the_first_columns_that_fit(width: float, column
     assert [name.strip() for name in head.split(" & ")] == names[:columns]
 
 
+def test_the_group_of_a_table_of_a_column_ends_after_its_notes() -> None:
+    (printed,) = tables.of(Study(data.rows(3, 1, 3), data.scenario()), 0)
+    printed.caption = "a note"
+    lines = latex.narrow(printed, 160.0).splitlines()
+    assert lines[-2:] == ["% a note", "}"]
+
+
 TWO_COLUMNS = r"""
 \documentclass[twocolumn]{article}
 \usepackage[textwidth=6.85in]{geometry}

@@ -107,7 +107,7 @@ def test_an_earlier_folder_is_compared_by_the_rows_of_the_same_scenario(
     for options in (["--set", "path.a.loss=5%"], ["--seeds", "0..1"], ["--seeds", "1..2"]):
         weft_here("compare", bulk, *options, "--out", "before")
     done = weft_here("compare", bulk, "--against", "before")
-    assert done.stdout.strip().endswith("Against before, 1 cells paired by seed: 1 unchanged.")
+    assert done.stdout.strip().endswith("Against before, 1 cell paired by seed: 1 unchanged.")
 
 
 def test_a_ranking_and_a_comparison_share_a_folder(weft_here: Weft, bulk: str, tmp_path: Path) -> None:

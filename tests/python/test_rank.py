@@ -268,6 +268,14 @@ def test_a_folder_is_its_scenarios(tmp_path: Path) -> None:
     assert len(cells.read([str(folder)], 3, 1, "held-out")) == 3
 
 
+def test_a_scenario_has_a_cell_for_each_of_its_settings_whatever_a_folder_has(tmp_path: Path) -> None:
+    varied = '[vary]\n"path.wifi.rate" = ["5 Mbit/s", "9 Mbit/s", "5 Mbit/s"]\n'
+    file = tmp_path / "varied.toml"
+    file.write_text(SMALL + varied)
+    found = cells.read([str(file)], 1, 1, "held-out")
+    assert [cell.variant.values["path.wifi.rate"] for cell in found] == ["5 Mbit/s", "9 Mbit/s"]
+
+
 def test_what_is_set_counts(tmp_path: Path) -> None:
     file = tmp_path / "small.toml"
     file.write_text(SMALL)

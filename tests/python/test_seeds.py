@@ -1,7 +1,9 @@
 """Seeds as people write them."""
 
 import re
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -34,3 +36,13 @@ def test_a_number_alone_is_refused_with_what_it_may_mean(number: str | int) -> N
 def test_what_names_no_seed_is_refused(text: str) -> None:
     with pytest.raises(ScenarioError, match="seed"):
         seeds.parse(text)
+
+
+@pytest.mark.parametrize("wrong", [[1.5], ["0"], [None], 1.5])
+def test_what_is_no_whole_number_is_refused(wrong: Any) -> None:
+    with pytest.raises(ScenarioError, match="expected whole numbers"):
+        seeds.parse(wrong)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    assert [type(one) for one in seeds.parse(np.arange(2))] == [int, int]

@@ -167,6 +167,20 @@ def test_a_node_needs_none_of_the_files(tmp_path: Path, name: str) -> None:
     assert answer.told[0][1] == expected
 
 
+@pytest.mark.parametrize("sets", [[], ["drive.file.down=other.csv"], ['drive.file={ down = "other.csv" }']])
+def test_a_node_gets_drives_and_line_ends_as_they_are(tmp_path: Path, sets: list[str]) -> None:
+    lines = (HOME / "traces/drives/us-2023.down.csv").read_bytes().replace(b"\n", b"\r\n")
+    for place in ("traces/drives/us-2023.down.csv", "other.csv"):
+        (tmp_path / place).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / place).write_bytes(lines)
+    file = str(shutil.copy(HOME / "scenarios/driving-live-video.toml", tmp_path))
+    wanted = plan(Scenario.load(file, ["workload.duration=1s", *sets]), "ecf", "cubic", "0..1")
+    parcel = Sender(wanted.scenario).parcel(wanted.jobs)
+    shutil.rmtree(tmp_path)
+    answer = carried_out(parcel)
+    assert (answer.refusal, [kind for kind, _ in answer.told]) == (None, ["row"])
+
+
 def test_a_node_with_other_code_or_another_scenario_does_nothing(small: Path) -> None:
     wanted = plan(Scenario.load(str(small)))
     parcel = Sender(wanted.scenario).parcel(wanted.jobs)

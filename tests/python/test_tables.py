@@ -149,6 +149,48 @@ def test_what_changed_since_an_earlier_comparison() -> None:
     assert "nothing in common" in summary(study, Earlier("old", runs("lia", z=[1.0])))
 
 
+def setting(file: str, name: str, rate: str | None, ms: float, **others: str) -> Rows:
+    """Rows of one setting of a scenario file."""
+    varied = {} if rate is None else {"path.b.rate": rate}
+    told = {"scenario": file, "scenario_hash": name, "backend": "sim", **varied, **others}
+    return [{**told, **row} for row in runs("cubic", a=[ms, ms + 100])]
+
+
+def test_a_setting_is_held_against_itself_whatever_else_the_earlier_folder_varies() -> None:
+    fast, slow = "10 Mbit/s", "1 Mbit/s"
+    both = [*setting("net", "h1", fast, 1e3), *setting("net", "h2", slow, 9e3)]
+    alone = setting("net", "h1", None, 1e3)
+    varies = {"vary": {"path.b.rate": [fast, slow]}}
+    unchanged = "Against old, {} paired by seed: {} unchanged."
+    for now, about, then, count in (
+        (alone, {}, both, 1),
+        (alone, varies, both, 1),  # as with --set path.b.rate=…
+        (both, varies, both, 2),
+        (both, varies, alone, 1),
+    ):
+        told = summary(Study(now, about), Earlier("old", then))
+        assert told == unchanged.format("1 cell" if count == 1 else "2 cells", count)
+    # Of an edited scenario, settings are told by what varies. Which one this was cannot be known.
+    edited = [*setting("net", "h3", fast, 1e3), *setting("net", "h4", slow, 9e3)]
+    told = summary(Study(edited, varies), Earlier("old", both))
+    assert told == unchanged.format("2 cells", 2) + " The scenario has changed since."
+    assert "nothing in common" in summary(Study(setting("net", "h3", None, 1e3), {}), Earlier("old", both))
+
+
+def test_another_scenario_is_told() -> None:
+    study = Study(setting("home", "h1", None, 1e3), {})
+    told = summary(study, Earlier("old", setting("net", "h2", None, 1e3)))
+    assert told.endswith("1 unchanged. These are two scenarios: net then, home now.")
+
+
+def test_each_backend_is_held_against_itself_and_alone_against_another() -> None:
+    sim, kernel = (setting("net", "h1", None, ms, backend=name) for name, ms in (("sim", 1e3), ("kernel", 2e3)))
+    assert "1 unchanged" in summary(Study(sim, {}), Earlier("old", [*sim, *kernel]))
+    assert "2 unchanged" in summary(Study([*sim, *kernel], {}), Earlier("old", [*kernel, *sim]))
+    (found,) = changes(Study(kernel, {}), Earlier("old", sim))
+    assert found.share is not None and found.share.mean > 0.9
+
+
 def test_runs_that_have_no_result_any_more_are_worse_whatever_the_others_say() -> None:
     before = runs("cubic", a=[5000.0, 7000.0], b=[6000.0, 6100.0], c=[None, 4000.0], d=[5000.0, 5000.0])
     now = runs("cubic", a=[5000.0, None], b=[None, None], c=[4000.0, 4000.0], d=[5000.0, 5000.0])

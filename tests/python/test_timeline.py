@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+import report_data as data
 from conftest import Weft
-from weftway import comparison, plan
+from weftway import comparison, plan, report
 from weftway.report import compared
 from weftway.report.study import study_of
 from weftway.scenario import load
@@ -42,6 +43,21 @@ def test_decisions_and_reasons_are_those_of_the_trace(
     assert {(step, kind, path): text for step, kind, path, text in told["reasons"]} == {
         decision: reason for decision, reason in firsts.items() if reason
     }
+
+
+@pytest.mark.parametrize("sets", [["path.wifi.loss=100 %", "path.lte.loss=100 %"], ["time_limit=1ms"]])
+def test_a_report_is_written_where_nothing_ever_happened(small: Path, tmp_path: Path, sets: list[str]) -> None:
+    found = comparison.execute(plan.plan(load(small, sets)), 1, watched_runs=4)
+    assert found.watched
+    assert "Rate of each path" not in report.write(found, tmp_path).read_text()
+
+
+def test_runs_in_which_something_happened_are_shown_beside_others() -> None:
+    whose = {"scheduler": "min-rtt", "cc": "cubic"}
+    dead = {"text": json.dumps({"step_ms": 10.0, "paths": ["wifi"], "mbps": [[]]})}
+    alive = data.timeline("min-rtt", "cubic", ["wifi"], 100)
+    runs = {seed: {**told, **whose, "seed": seed} for seed, told in enumerate((dead, alive))}
+    assert "One run each under cubic, seed 1" in report.render(data.rows(1, 1, 2), runs, data.scenario())
 
 
 def stepwise(told: dict[str, Any]) -> list[tuple[Decision, int]]:

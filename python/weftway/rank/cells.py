@@ -108,14 +108,16 @@ def _states(steps: Any) -> set[str]:
 def read(
     on: Iterable[str], cells: int | None, seed: int, split: str, sets: Sequence[str] = (), out: Path | None = None
 ) -> list[Cell]:
-    """The cells that `on` names: of a distribution so many, of scenario files and folders all, or the first so many."""
+    """The cells that `on` names: of a distribution so many, of folders all or the first so many, of scenario files
+    all."""
     found: list[Cell] = []
     for name in on:
         there = _distribution(name)
         if there is not None:
             found += _drawn(there, DRAWN if cells is None else cells, seed, split, sets, out)
         else:
-            found += [cell for file in _files(name) for cell in _of_file(file, sets)][:cells]
+            some = [cell for file in _files(name) for cell in _of_file(file, sets)]
+            found += some[:cells] if Path(name).is_dir() else some
     if not found:
         raise ScenarioError("no cell is named: there is nothing to rank on")
     return _told_apart(found)
@@ -175,7 +177,7 @@ def _numbered(part: str) -> tuple[int, str]:
 def _of_file(file: str, sets: Sequence[str]) -> Iterator[Cell]:
     loaded = Scenario.load(file, list(sets))
     plain = distribution.flat(tomllib.loads(loaded.text))
-    for variant in loaded.variants():
+    for variant in scenario.variants(loaded):
         for cc in loaded.controllers:
             choices = [f"{name}={value}" for name, value in variant.values.items()]
             several = [*choices, *([cc] if len(loaded.controllers) > 1 else [])]

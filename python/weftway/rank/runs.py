@@ -54,7 +54,7 @@ class Request:
     on: Sequence[str]
     """A distribution, or scenario files and folders of them."""
     cells: int | None = None
-    """So many of a distribution (200 if not given); the first so many of each file or folder."""
+    """So many of a distribution (200 if not given); the first so many of each folder."""
     seeds: str | int | Iterable[int] = "0..10"
     seed: int = 1
     """Which cells of a distribution: equal seeds draw equal ones."""

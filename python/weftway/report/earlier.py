@@ -87,15 +87,58 @@ def shown(rows: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([asked, others]).drop(SELECTED)
 
 
+class Settings:
+    """The earlier rows, a setting for each scenario and backend in them, and which of these is a setting of now."""
+
+    def __init__(self, study: Study, earlier: Earlier) -> None:
+        self.study = study
+        # What varied then may be another thing than what varies now: each scenario has a hash of its own.
+        self.before = Study(earlier.rows, {**study.scenario, "vary": {"scenario_hash": []}})
+        self._settings: dict[tuple[str, str], list[Cell]] = {}
+        for cell in self.before.cells():
+            self._settings.setdefault((cell.cc, cell.scheduler), []).append(cell)
+
+    def of(self, cell: Cell) -> Cell | None:
+        """The earlier cell of the same scenario; of an edited one, the only one with the same values of what varies."""
+        varied = self.study.labels
+        found = self._settings.get((cell.cc, cell.scheduler), [])
+        for columns in (["scenario_hash", "backend"], [*varied, "backend", "transport"], varied):
+            same = [one for one in found if all(self._agree(cell, one, name) for name in columns)]
+            if len(same) == 1:
+                return same[0]
+        return None
+
+    def _agree(self, cell: Cell, then: Cell, column: str) -> bool:
+        return self.study.of(cell, column)[:1] == self.before.of(then, column)[:1]
+
+    def differ(self, changed: Sequence[Change]) -> str:
+        """In what the scenarios of the cells are not the same; nothing if they are."""
+        pairs = [(change.cell, then) for change in changed if (then := self.of(change.cell))]
+        if all(self._agree(cell, then, "scenario_hash") for cell, then in pairs):
+            return ""
+        other = next((then for cell, then in pairs if not self._agree(cell, then, "scenario")), None)
+        if other is None:
+            return " The scenario has changed since."
+        then, now = self.before.of(other, "scenario")[0], self.study.of(pairs[0][0], "scenario")[0]
+        return f" These are two scenarios: {then} then, {now} now."
+
+
 def changes(study: Study, earlier: Earlier) -> list[Change]:
     """Every cell that both have, the largest change first."""
-    before = Study(earlier.rows, study.scenario)
+    return changes_in(Settings(study, earlier))
+
+
+def changes_in(settings: Settings) -> list[Change]:
+    """The same of settings that are known."""
+    study, before = settings.study, settings.before
     found = []
     column = study.primary.column
     for cell in study.cells():
-        then, now = (one.estimate(cell, column) for one in (before, study))
-        had, has = (one.values(cell, column) for one in (before, study))
-        both = {*before.of(cell, "seed")} & {*study.of(cell, "seed")}
+        if (old := settings.of(cell)) is None:
+            continue
+        then, now = before.estimate(old, column), study.estimate(cell, column)
+        had, has = before.values(old, column), study.values(cell, column)
+        both = {*before.of(old, "seed")} & {*study.of(cell, "seed")}
         lost = sum((seed in had) - (seed in has) for seed in both)
         gap = paired(has, had)
         share = None
@@ -109,10 +152,11 @@ def changes(study: Study, earlier: Earlier) -> list[Change]:
 
 
 def summary(study: Study, earlier: Earlier) -> str:
-    """What changed, in a sentence."""
-    found = changes(study, earlier)
+    """What changed, in a sentence, and whether it is the scenario."""
+    settings = Settings(study, earlier)
+    found = changes_in(settings)
     if not found:
-        return f"Against {earlier.name}: nothing in common, no scheduler, controller and seed is in both."
+        return f"Against {earlier.name}: nothing in common, no setting, scheduler, controller and seed is in both."
     told = []
     for word in ("better", "worse"):
         some = [change for change in found if change.remark == word]
@@ -122,7 +166,8 @@ def summary(study: Study, earlier: Earlier) -> str:
     told += [f"{same} unchanged"] if same else []
     open_ = sum(change.remark == "not significant" for change in found)
     told += [f"{open_} not significant"] if open_ else []
-    return f"Against {earlier.name}, {len(found)} cells paired by seed: {', '.join(told)}."
+    cells = "1 cell" if len(found) == 1 else f"{len(found)} cells"
+    return f"Against {earlier.name}, {cells} paired by seed: {', '.join(told)}.{settings.differ(found)}"
 
 
 def table(study: Study, earlier: Earlier) -> str:

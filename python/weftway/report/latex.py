@@ -70,7 +70,7 @@ def narrow(table: Table, width: float) -> str:
     wide = _widths([[*head, *map(str, column.cells)] for head, column in zip(heads, named, strict=True)])
     ends = list(accumulate(wide, lambda end, own: end + GAP + own))
     count = max(sum(end <= width for end in ends), printed.LEAST_COLUMNS)
-    return "{\\footnotesize\n" + _tabular(table, named[:count], heads[:count]) + "}"
+    return "{\\footnotesize\n" + _tabular(table, named[:count], heads[:count]) + "\n}"
 
 
 def _broken(column: Column) -> list[str]:

@@ -126,12 +126,12 @@ def chart_sections(study: Study) -> list[Section]:
 
 
 def time_sections(study: Study, runs: list[Watched]) -> list[Section]:
-    """What needs timelines; a comparison may come without."""
-    if not runs:
-        return []
+    """What needs timelines; a comparison may come without, or with runs in which nothing ever happened."""
     places = {(*cell[1:], seed): place for place, (cell, seed) in enumerate(study.watched())}
     runs = sorted(runs, key=lambda run: places.get((*run.cell[1:], run.seed), len(places)))
-    front = runs[0]
+    front = next((run for run in runs if run.timeline.steps), None)
+    if front is None:
+        return []
     beside = (front.cell.cc, front.cell.setting, front.seed)
     alike = [run.timeline for run in runs if (run.cell.cc, run.cell.setting, run.seed) == beside]
     few = alike[:TOP]

@@ -80,7 +80,8 @@ class Study:
         self.scenario = scenario
         self.columns = self._table.names
         self.count = self._table.count
-        self._labels = setting_columns(self._table, scenario)
+        self.labels = setting_columns(self._table, scenario)
+        """The columns whose values make a setting."""
         self._others: dict[tuple[str, str], float | None] = {}
         self._values: dict[tuple[Cell, str], dict[Any, float]] = {}
         self._estimates: dict[tuple[Cell, str], Estimate | None] = {}
@@ -115,14 +116,14 @@ class Study:
 
     def _by_cell(self) -> dict[Cell, list[int]]:
         """The places of each cell's runs among the rows."""
-        labels = [self._table[name] for name in self._labels]
+        labels = [self._table[name] for name in self.labels]
         ccs, names = (self._table[name] for name in ("cc", "scheduler"))
         groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
         for at, key in enumerate(zip(names, ccs, *labels, strict=True)):
             groups[key].append(at)
         found: dict[Cell, list[int]] = defaultdict(list)
         for (name, cc, *values), places in groups.items():
-            told = zip(self._labels, values, strict=True)
+            told = zip(self.labels, values, strict=True)
             setting = ", ".join(f"{label} = {value}" for label, value in told if value is not None)
             found[Cell(setting, str(cc or "default"), str(name))] += places
         return dict(sorted(found.items(), key=lambda one: one[1][0]))

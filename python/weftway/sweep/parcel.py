@@ -1,11 +1,12 @@
 """What a node of a cluster is sent, and what it does with it.
 
-A parcel holds all that its jobs need: the scenario's text and the traces that it names, the source of schedulers in
-Python, and which code is to carry them out. A node needs Weftway, and none of the user's files.
+A parcel holds all that its jobs need: the scenario's text and the traces and drives that it names, the source of
+schedulers in Python, and which code is to carry them out. A node needs Weftway, and none of the user's files.
 """
 
 import hashlib
 import os
+import re
 import socket
 import tempfile
 import time
@@ -25,6 +26,9 @@ from weftway.specs import IN_A_FILE, SchedulerSpec
 KEPT = 8
 """So many scenarios, and so many rules, stay read in a worker for the next parcels."""
 
+NAMES_A_FILE = re.compile(r"trace|\bdrive\.file\b|^file\b")
+"""Keys of traces, and of `[drive]`: `file` in the table, `drive.file` where it is set or varied."""
+
 
 @dataclass(frozen=True)
 class Origin:
@@ -33,8 +37,8 @@ class Origin:
     text: str
     file: str
     sets: tuple[str, ...]
-    traces: tuple[tuple[str, str], ...]
-    """The names of traces as the text has them, and what they hold."""
+    files: tuple[tuple[str, bytes], ...]
+    """The names of traces and drives as the text has them, and what they hold."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,7 @@ class Source:
     """A scheduler in Python."""
 
     file: str
-    text: str
+    content: bytes
     name: str
 
 
@@ -102,26 +106,27 @@ def _source(job: Job) -> Source | None:
     content = Path(match["file"]).read_bytes()
     if hashlib.sha256(content).hexdigest() != job.scheduler.source:
         raise ScenarioError(f"scheduler file `{match['file']}` changed while the sweep was running")
-    return Source(Path(match["file"]).name, content.decode(), match["name"])
+    return Source(Path(match["file"]).name, content, match["name"])
 
 
 def origin(scenario: Scenario) -> Origin:
-    """The scenario with its traces. One that is named by its full path gets another name, which a node can have."""
+    """The scenario with its files. One that is named by its full path gets another name, which a node can have."""
     text, sets = scenario.text, list(scenario.sets)
-    traces = {}
-    for name in sorted(trace_names(text, sets), key=len, reverse=True):
+    files = {}
+    for name in sorted(file_names(text, sets), key=len, reverse=True):
         if (file := _found(name, Path(scenario.path).parent)) is None:
             continue
         sent = name
         if PurePath(name).is_absolute():
             sent = f"{hashlib.sha256(name.encode()).hexdigest()}.trace"
             text, sets = text.replace(name, sent), [one.replace(name, sent) for one in sets]
-        traces[sent] = file.read_text()
-    return Origin(text, Path(scenario.path).name, tuple(sets), tuple(sorted(traces.items())))
+        # As they are: their hash is a part of the scenario's.
+        files[sent] = file.read_bytes()
+    return Origin(text, Path(scenario.path).name, tuple(sets), tuple(sorted(files.items())))
 
 
-def trace_names(text: str, sets: list[str]) -> set[str]:
-    """Every text that a key may have as a trace: of the file, of its [vary], and of `--set`."""
+def file_names(text: str, sets: list[str]) -> set[str]:
+    """Every text that a key may have as a trace or a drive: of the file, of its [vary], and of `--set`."""
     found = set(_texts(tomllib.loads(text), False))
     for key, _, value in (one.partition("=") for one in sets):
         try:
@@ -132,19 +137,19 @@ def trace_names(text: str, sets: list[str]) -> set[str]:
     return found
 
 
-def _texts(value: Any, is_trace: bool) -> Iterator[str]:
+def _texts(value: Any, is_file: bool) -> Iterator[str]:
     if isinstance(value, str):
-        yield from [value] if is_trace else []
+        yield from [value] if is_file else []
     elif isinstance(value, list):
         for one in value:
-            yield from _texts(one, is_trace)
+            yield from _texts(one, is_file)
     elif isinstance(value, dict):
         for key, one in value.items():
-            yield from _texts(one, is_trace or "trace" in key)
+            yield from _texts(one, is_file or NAMES_A_FILE.search(key) is not None)
 
 
 def _found(name: str, folder: Path) -> Path | None:
-    """A trace is looked for beside the scenario and in the folders above it."""
+    """A file is looked for beside the scenario and in the folders above it."""
     base = folder.absolute()
     return next((place / name for place in (base, *base.parents) if (place / name).is_file()), None)
 
@@ -191,12 +196,12 @@ def _job(task: Task, variant: Variant) -> Job:
 def _variants(sent: Origin) -> list[Variant]:
     with tempfile.TemporaryDirectory(prefix="weftway-") as top:
         # Deep enough for names that lead upwards.
-        depth = max((PurePath(name).parts.count("..") for name, _ in sent.traces), default=0)
+        depth = max((PurePath(name).parts.count("..") for name, _ in sent.files), default=0)
         folder = Path(top, *map(str, range(depth)))
-        for name, content in sent.traces:
+        for name, content in sent.files:
             file = Path(os.path.normpath(folder / name))
             file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(content)
+            file.write_bytes(content)
         folder.mkdir(parents=True, exist_ok=True)
         return Scenario.parse(sent.text, sent.file, str(folder), list(sent.sets)).variants()
 
@@ -205,7 +210,7 @@ def _variants(sent: Origin) -> list[Variant]:
 def _rule(source: Source) -> type:
     with tempfile.TemporaryDirectory(prefix="weftway-") as folder:
         file = Path(folder, source.file)
-        file.write_text(source.text)
+        file.write_bytes(source.content)
         rule = specs.parse(f"{file}:{source.name}")[0].rule
     assert rule is not None, "a name of this form is a class in a file"
     return rule
