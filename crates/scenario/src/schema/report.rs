@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use crate::forms::TextOrTable;
 use crate::units::Share;
 
-/// A chart of the report.
+/// The axes of a paper's figure, which `reproduce` draws.
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
