@@ -35,6 +35,9 @@ def test_an_identity_that_others_can_read_is_refused(weft_here: Weft, tmp_path: 
         assert (found.returncode, found.stdout) == (2, ""), words
         assert "other users of this machine may read or change this identity (mode 0644)" in found.stderr
         assert found.stderr.count("\n") == 1
+    (tmp_path / "config" / "me").rename(tmp_path / "config" / "it's me")
+    assert """run `chmod 600 'config/it'"'"'s me'`""" in weft_here("pair", "--identity", "config/it's me").stderr
+    (tmp_path / "config" / "it's me").rename(tmp_path / "config" / "me")
     assert weft_here("pair", "--identity", "config/me", "--new").returncode == 0
     assert (tmp_path / "config" / "me").stat().st_mode & 0o777 == 0o600
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -494,3 +495,13 @@ def test_what_a_drive_did_not_measure_is_assumed_and_said(tmp_path: Path, monkey
     assert made.assumed == ["lte.rate.up", "lte.delay.up", "lte.loss", "lte.queue", "transport, direction"]
     text = Path("my.toml").read_text()
     assert 'rate.up    = "2 Mbit/s"        # assumed: a quarter of the mean rate down' in text
+
+
+def test_the_next_command_is_one_that_a_shell_takes(weft_here: Weft, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("at_s,lte_mbps,dsl_mbps\n0,8,2\n")
+    # It is longer than a line of output that goes to no terminal.
+    name = 'it\'s "re c" and more ' * 8
+    done = weft_here("new", "scenario", name, "--drive", "a.csv")
+    assert done.returncode == 0, done.stderr
+    *_, last = done.stdout.splitlines()
+    assert shlex.split(last) == ["next", "weft", "compare", f"{name}.toml"]
