@@ -1,6 +1,7 @@
 """This machine's identity, and the pairing lines with which others connect to it: one for all, one for each name."""
 
 import os
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -71,7 +72,7 @@ def read_private(file: Path) -> str:
     if mode & 0o077:
         raise ScenarioError(
             f"{file}: other users of this machine may read or change this identity (mode {mode:04o}): "
-            f"run `chmod 600 {file}`, and `weft pair --new` if somebody may have read it"
+            f"run `chmod 600 {shlex.quote(str(file))}`, and `weft pair --new` if somebody may have read it"
         )
     return read_text(file)
 

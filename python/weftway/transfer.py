@@ -72,7 +72,9 @@ def pairing(given: str | None) -> str | None:
     if not text:
         return None
     if text == "-":
-        return _first_line(sys.stdin)
+        if line := _first_line(sys.stdin):
+            return line
+        raise ScenarioError("--pair -: nothing came on standard input; give it the line that `weft pair` printed")
     return text if text.startswith("weft1-") else read_text(Path(text))
 
 

@@ -58,6 +58,17 @@ def test_a_failed_run_has_its_own_status_in_a_closed_pipe_too(tmp_path: Path) ->
     assert process.wait(60) == 2
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_a_stream_that_is_closed_from_the_start_is_no_error(tmp_path: Path, closed: str) -> None:
+    for words, status in (("list", 0), ("list nowhere", 2), ("new scenario my", 2)):
+        command = f'"{sys.executable}" -m weftway {words} {closed}'
+        done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert done.returncode == status, done.stderr
+        assert "Traceback" not in done.stderr
+        assert bool(done.stdout) == (status == 0 and " >" not in f" {closed}"), words
+        assert bool(done.stderr) == (status != 0 and "2>" not in closed), words
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252"])
 def test_a_terminal_of_few_characters_gets_the_nearest(small: Path, tmp_path: Path, encoding: str) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": encoding}

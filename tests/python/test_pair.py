@@ -35,6 +35,9 @@ def test_an_identity_that_others_can_read_is_refused(weft_here: Weft, tmp_path: 
         assert (found.returncode, found.stdout) == (2, ""), words
         assert "other users of this machine may read or change this identity (mode 0644)" in found.stderr
         assert found.stderr.count("\n") == 1
+    (tmp_path / "config" / "me").rename(tmp_path / "config" / "it's me")
+    assert """run `chmod 600 'config/it'"'"'s me'`""" in weft_here("pair", "--identity", "config/it's me").stderr
+    (tmp_path / "config" / "it's me").rename(tmp_path / "config" / "me")
     assert weft_here("pair", "--identity", "config/me", "--new").returncode == 0
     assert (tmp_path / "config" / "me").stat().st_mode & 0o777 == 0o600
 
@@ -203,3 +206,12 @@ def test_a_stranger_gets_one_line(weft: Weft, start: Start, line: str, folder: P
     assert strange.stderr.startswith(f"weft: {at} is not the machine that made this pairing line")
     assert strange.stderr.count("\n") == 1
     assert list((folder.parent / "inbox").iterdir()) == [folder.parent / "inbox" / PARTIAL]
+
+
+@pytest.mark.parametrize("empty", ["<&-", "</dev/null"])
+def test_a_line_that_does_not_come_on_standard_input_is_missed(tmp_path: Path, empty: str) -> None:
+    command = f'"{sys.executable}" -m weftway send . --to 127.0.0.1:1 --pair - --switch {empty}'
+    done = subprocess.run(["sh", "-c", command], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("weft: --pair -: nothing came on standard input; give it the line that `weft pair`")
+    assert done.stderr.count("\n") == 1

@@ -2,17 +2,20 @@
 
 import json
 import re
+import shlex
 import shutil
 import signal
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from conftest import Weft
-from ends import BOTH, Start
+from ends import BOTH, Start, port
 from weftway import ScenarioError, new_drive_scenario
-from weftway.record import arrivals, estimate, probes
+from weftway.progress import Bar
+from weftway.record import arrivals, estimate, probes, recording
 from weftway.record.arrivals import BIN, PROBE, Record
 from weftway.record.channel import Channel, RoundTrip
 from weftway.record.estimate import Direction, Step
@@ -331,6 +334,80 @@ def test_an_interrupted_recording_keeps_what_was_measured(start: Start, tmp_path
     assert len((tmp_path / "recorded.up.csv").read_text().splitlines()) >= 2
 
 
+def until(seconds: int, do: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Does something once when so many seconds are recorded: the seconds that the bar is told."""
+    told: list[int] = []
+
+    def tell(_: Bar, done: int, total: int) -> None:
+        told.append(done)
+        if done == seconds and len(told) > 1:
+            monkeypatch.setattr(Bar, "tell", lambda _, done, total: told.append(done))
+            do()
+
+    monkeypatch.setattr(Bar, "tell", tell)
+    return told
+
+
+@pytest.mark.parametrize(
+    ("again", "why"),
+    [
+        (None, "has not answered for 2 s"),
+        ((), "began anew, and what it had got before is lost"),
+        (("--cap", "1kB"), "refused to go on: it grants at most 1.0 kB a path and direction"),
+    ],
+    ids=["gone", "started again", "started again with another cap"],
+)
+def test_a_recording_whose_other_end_ends_is_cut_short_and_says_so(
+    weft_here: Weft,
+    start: Start,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    again: tuple[str, ...] | None,
+    why: str,
+) -> None:
+    peer = f"127.0.0.1:{port()}"
+    listens = start("record", "--listen", peer)
+    assert listens.stderr and listens.stderr.readline()
+
+    def end() -> None:
+        listens.kill()
+        listens.wait()
+        if again is not None:
+            start("record", "--listen", peer, *again)
+
+    if again is None:
+        monkeypatch.setattr(recording, "SILENCE_NS", 2_000 * MS)
+    told = until(3, end, monkeypatch)
+    done = weft_here("record", *BOTH, "--peer", peer, "--for", "60s", "--json")
+    assert done.returncode == 1
+    *_, last = done.stderr.splitlines()
+    assert last.startswith(f"weft: {peer} {why}"), done.stderr
+    rows = json.loads(done.stdout)
+    seconds = rows[0]["seconds"]
+    assert last.endswith(f"; {seconds:g} of 60 s were measured and are written")
+    assert 1 <= seconds <= 3.5
+    if again is None:
+        assert max(told) == 3, "what is not heard is not recorded"
+    # No time in which nobody was there is in any number.
+    assert {row["steps"] for row in rows} == {2 * seconds}
+    for side in ("down", "up"):
+        assert len((tmp_path / f"recorded.{side}.csv").read_text().splitlines()) == 1 + 2 * seconds
+
+
+def test_an_other_end_that_ends_before_anything_is_measured_is_named(
+    weft_here: Weft, start: Start, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    peer = f"127.0.0.1:{port()}"
+    listens = start("record", "--listen", peer)
+    assert listens.stderr and listens.stderr.readline()
+    monkeypatch.setattr(recording, "SILENCE_NS", 2_000 * MS)
+    until(0, listens.kill, monkeypatch)
+    done = weft_here("record", *BOTH, "--peer", peer)
+    assert done.returncode == 1
+    assert f"weft: {peer} has not answered for 2 s; it was over before the first half second" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -418,3 +495,13 @@ def test_what_a_drive_did_not_measure_is_assumed_and_said(tmp_path: Path, monkey
     assert made.assumed == ["lte.rate.up", "lte.delay.up", "lte.loss", "lte.queue", "transport, direction"]
     text = Path("my.toml").read_text()
     assert 'rate.up    = "2 Mbit/s"        # assumed: a quarter of the mean rate down' in text
+
+
+def test_the_next_command_is_one_that_a_shell_takes(weft_here: Weft, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("at_s,lte_mbps,dsl_mbps\n0,8,2\n")
+    # It is longer than a line of output that goes to no terminal.
+    name = 'it\'s "re c" and more ' * 8
+    done = weft_here("new", "scenario", name, "--drive", "a.csv")
+    assert done.returncode == 0, done.stderr
+    *_, last = done.stdout.splitlines()
+    assert shlex.split(last) == ["next", "weft", "compare", f"{name}.toml"]

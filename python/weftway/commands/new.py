@@ -91,7 +91,9 @@ def scenario_of_drive(name: str, said: list[str], workload: str | None, drive: l
 
 def tell(made: "Written", verb: str) -> None:
     """What was written, and what to do with it."""
+    from weftway.plan import quoted
+
     out.print(f"wrote    {made.file}: {', '.join(made.links)}", markup=False)
     assumed = "; ".join(made.assumed)
     out.print(f"assumed  {assumed}: the comments in the file say why", markup=False, soft_wrap=True)
-    out.print(f"next     weft {verb} {made.file}", markup=False)
+    out.print(f"next     weft {verb} {quoted(str(made.file))}", markup=False, soft_wrap=True)

@@ -9,7 +9,7 @@ from weftway._native import ScenarioError
 
 from .new import tell
 from .options import JSON
-from .output import INTERRUPTED, err, fail, out, print_json
+from .output import INTERRUPTED, RUN_FAILED, err, fail, out, print_json
 from .recv import PATHS
 
 CAP = "100 MB"
@@ -130,3 +130,5 @@ def measure(
         tell(made.written, "compare")
     if recorded.interrupted:
         fail(f"interrupted; {made.seconds:g} s were measured and are written", INTERRUPTED)
+    if made.cut:
+        fail(f"{made.cut}; {made.seconds:g} of {seconds} s were measured and are written", RUN_FAILED)

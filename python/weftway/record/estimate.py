@@ -88,9 +88,15 @@ class Path:
 
 
 def paths(recorded: Recorded) -> list[Path]:
-    """All paths of a recording."""
+    """All paths of a recording, for as many steps as are known of each."""
     offset_ns = clock_offset_ns([trip for line in recorded.lines if line.channel for trip in line.channel.round_trips])
-    return [_path(recorded, line, offset_ns) for line in recorded.lines]
+    sides = [_sides(recorded, line, offset_ns) for line in recorded.lines]
+    ends = [_known(up) for line, (up, _) in zip(recorded.lines, sides, strict=True) if not line.is_complete]
+    count, load = min([recorded.steps, *ends]), recorded.plan.load
+    return [
+        Path(line.name, estimate(up, count, load), estimate(down, count, load))
+        for line, (up, down) in zip(recorded.lines, sides, strict=True)
+    ]
 
 
 def clock_offset_ns(trips: Sequence[RoundTrip]) -> int:
@@ -98,19 +104,22 @@ def clock_offset_ns(trips: Sequence[RoundTrip]) -> int:
     return min(trips, key=lambda trip: trip.rtt_ns).offset_ns if trips else 0
 
 
-def _path(recorded: Recorded, line: Line, offset_ns: int) -> Path:
+def _sides(recorded: Recorded, line: Line, offset_ns: int) -> tuple[Direction, Direction]:
+    """What is known of a path, up and down."""
     channel, begin_ns = line.channel, recorded.begin_ns
     assert channel is not None, "it was greeted"
-    count = max(recorded.end_ns - begin_ns, 0) // STEP_NS
     trips = [(trip.at_ns - begin_ns, trip.rtt_ns) for trip in channel.round_trips]
     shift_ns = offset_ns + begin_ns
     down = Direction(
         _shifted(channel.arrivals.records, begin_ns), channel.trains, line.other_begin_ns - shift_ns, trips
     )
     up = Direction(_shifted(line.records, shift_ns), channel.probes_sent_ns, channel.begin_ns - begin_ns, trips)
-    known = count if line.is_complete else min(count, max((one.arrived_ns for one in up.records), default=0) // STEP_NS)
-    load = recorded.plan.load
-    return Path(line.name, estimate(up, known, load), estimate(down, count, load))
+    return up, down
+
+
+def _known(up: Direction) -> int:
+    """In how many steps it is known what came, of a direction whose last records did not arrive."""
+    return max(max((one.arrived_ns for one in up.records), default=0) // STEP_NS, 0)
 
 
 def _shifted(records: Sequence[Record], by_ns: int) -> list[Record]:

@@ -13,6 +13,8 @@ from weftway._native import TransferError
 from . import arrivals, places
 from .arrivals import Record
 from .channel import QUIET_NS, Channel
+from .listening import SILENCE_NS
+from .probes import STEP_NS
 from .wire import (
     HELLO_BYTES,
     READY,
@@ -85,17 +87,26 @@ class Recorded:
     spent: str | None
     """The path whose cap was spent before the end."""
     interrupted: bool
+    missing: str | None
+    """Why records of the other end are missing, if they are."""
+
+    @property
+    def steps(self) -> int:
+        """How many steps of a drive there are between begin and end."""
+        return max(self.end_ns - self.begin_ns, 0) // STEP_NS
 
 
 class Recorder:
     """A recording over several paths."""
 
     def __init__(self, paths: Sequence[str], peer: str, plan: Plan, tell: Tell) -> None:
-        """`tell` is told how many seconds of how many are recorded."""
+        """`tell` is told for how many seconds of how many the other end was heard."""
         self._plan, self._tell, self._peer = plan, tell, peer
         self._session = secrets.token_bytes(SESSION_BYTES)
         self._lines: list[Line] = []
         self._is_over = False
+        self._gone: str | None = None
+        """Why the other end does not go on with this recording."""
         found = places.addresses(peer)
         try:
             for path in paths:
@@ -105,7 +116,7 @@ class Recorder:
             raise
 
     def run(self) -> Recorded:
-        """Measures, until the time is over, a cap is spent, or Ctrl-C."""
+        """Measures, until the time is over, a cap is spent, the other end is gone, or Ctrl-C."""
         places.hurry()
         self._tell(0, self._plan.seconds)
         try:
@@ -130,20 +141,38 @@ class Recorder:
         begin = max(line.channel.begin_ns for line in self._lines if line.channel) + settle_ns
         end, spent, interrupted = begin + self._plan.seconds * 1_000_000_000, None, False
         try:
-            while (now := time.monotonic_ns()) < end and spent is None:
+            while (now := time.monotonic_ns()) < end and spent is None and not self._is_gone(now):
                 self._turn()
                 spent = self._spent()
                 self._fetch(now, FETCH_NS)
-                self._tell(max(now - begin, 0) // 1_000_000_000, self._plan.seconds)
+                self._tell(max(min(now, self._heard_ns()) - begin, 0) // 1_000_000_000, self._plan.seconds)
         except KeyboardInterrupt:
             interrupted = True
-        if interrupted or spent:
-            end = min(time.monotonic_ns(), end)
+        end = min(time.monotonic_ns(), end)
         try:
             self._drain(end, (2_000_000_000 if interrupted else DRAIN_NS) + LINGER_NS)
         except KeyboardInterrupt:
             interrupted = True
-        return Recorded(self._lines, self._plan, begin, end, spent, interrupted)
+        return Recorded(self._lines, self._plan, begin, end, spent, interrupted, self._missing())
+
+    def _heard_ns(self) -> int:
+        """When the other end was heard last, over any path."""
+        return max(line.heard_ns for line in self._lines)
+
+    def _is_gone(self, now_ns: int) -> bool:
+        """Whether the other end does not go on: it says so, or has forgotten this recording, since all is silent."""
+        return self._gone is not None or now_ns - self._heard_ns() > SILENCE_NS
+
+    def _missing(self) -> str | None:
+        if self._gone or self._is_complete():
+            return self._gone
+        silent_ns = time.monotonic_ns() - self._heard_ns()
+        if silent_ns < SILENT_NS:
+            return f"the last records of {self._peer} did not arrive"
+        return f"{self._peer} has not answered for {silent_ns / 1e9:.0f} s"
+
+    def _is_complete(self) -> bool:
+        return all(line.is_complete for line in self._lines)
 
     def _spent(self) -> str | None:
         lines = (
@@ -168,7 +197,7 @@ class Recorder:
             if line.channel:
                 line.channel.end_load()
         give_up_ns = time.monotonic_ns() + patience_ns
-        while (now := time.monotonic_ns()) < give_up_ns and not all(line.is_complete for line in self._lines):
+        while (now := time.monotonic_ns()) < give_up_ns and not self._is_complete() and not self._is_gone(now):
             self._turn()
             if now > end_ns + LINGER_NS:
                 self._is_over = True
@@ -223,12 +252,17 @@ class Recorder:
             self._send(line, [packed(Kind.START, at, self._session, self._plan.pack(packet.body[:16]))])
         elif packet.kind == Kind.REFUSED:
             reason = transfer.printable(packet.body.decode(errors="replace"))
-            raise TransferError(f"{self._peer} refused: {reason}")
-        elif packet.kind == Kind.READY and len(packet.body) >= READY.size:
             if line.channel is None:
-                (line.other_begin_ns,) = READY.unpack_from(packet.body)
+                raise TransferError(f"{self._peer} refused: {reason}")
+            self._gone = f"{self._peer} refused to go on: {reason}"
+        elif packet.kind == Kind.READY and len(packet.body) >= READY.size:
+            (other_begin_ns,) = READY.unpack_from(packet.body)
+            if line.channel is None:
+                line.other_begin_ns = other_begin_ns
                 header = places.header(line.peer)
                 line.channel = Channel(self._session, at, self._plan, time.monotonic_ns(), header)
+            elif line.other_begin_ns != other_begin_ns:
+                self._gone = f"{self._peer} began anew, and what it had got before is lost"
         elif line.channel:
             line.channel.receive(one.arrived_ns, packet, len(one.data))
             if packet.kind == Kind.RECORDS:

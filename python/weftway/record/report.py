@@ -42,6 +42,8 @@ class Report:
     written: new_scenario.Written
     files: dict[str, Path]
     caveats: list[str]
+    cut: str | None
+    """Why the other end's records end before the recording did."""
 
 
 def link_names(paths: Sequence[str]) -> list[str]:
@@ -100,11 +102,12 @@ def write(recorded: Recorded, name: str, workload: str | None) -> Report:
     """Writes the drives and their scenario."""
     paths = estimate.paths(recorded)
     links = link_names([path.name for path in paths])
-    count = min(len(one.steps) for path in paths for one in path.directions.values())
+    count = len(paths[0].up.steps)
     if count == 0 and recorded.spent:
         raise TransferError(f"{recorded.spent}: its cap was spent before the first half second; --cap allows more")
     if count == 0:
-        raise TransferError("it was over before the first half second was measured; nothing is written")
+        over = "it was over before the first half second was measured; nothing is written"
+        raise TransferError(f"{recorded.missing}; {over}" if recorded.missing else over)
     for path in paths:
         for side, one in path.directions.items():
             if one.mean_mbps is None:
@@ -124,7 +127,8 @@ def write(recorded: Recorded, name: str, workload: str | None) -> Report:
         rate="what arrived of the load" if load else UPPER,
     )
     written = new_drive_scenario.from_drive(name, list(files.values()), None, workload, notes=notes)
-    return Report(links, paths, seconds, load, written, files, told)
+    cut = recorded.missing if count < recorded.steps else None
+    return Report(links, paths, seconds, load, written, files, told, cut)
 
 
 def caveats(recorded: Recorded, paths: Sequence[estimate.Path], seconds: float) -> list[str]:
