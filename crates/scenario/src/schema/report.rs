@@ -13,7 +13,7 @@ use crate::units::Share;
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// Its title; made from its axes if not given.
+    /// What it shows, for whoever reads the file.
     pub title: Option<String>,
     /// What is along: a varied key, or `scheduler`, `cc`.
     pub x: String,
