@@ -11,8 +11,9 @@ import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from weftway import _native
@@ -177,16 +178,23 @@ def _data(rule: type, folder: Path) -> list[str]:
         raise ScenarioError(f"scheduler `{rule.__name__}`: its `files` have to be names of files: {error}") from error
 
 
+class _FromText(SourceFileLoader):
+    """Python keeps what it has compiled, and tells an edited file by its size and second alone: here the text counts."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
 def _load(file: Path) -> ModuleType:
     """The module in `file`; what stands beside the file can be imported by it, as in a script."""
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    if spec is None or spec.loader is None:
-        raise ScenarioError(f"scheduler file `{file}`: not a Python file")
+    loader = _FromText(file.stem, str(file))
+    spec = importlib.util.spec_from_file_location(file.stem, file, loader=loader)
+    assert spec is not None, "there is a loader"
     module = importlib.util.module_from_spec(spec)
     folder = str(file.parent.resolve())
     sys.path.insert(0, folder)
     try:
-        spec.loader.exec_module(module)
+        loader.exec_module(module)
     except (Exception, SystemExit) as error:
         raise ScenarioError(f"scheduler file `{file}`: {type(error).__name__}: {error}") from error
     finally:

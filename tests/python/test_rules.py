@@ -1,6 +1,7 @@
 """Schedulers written in Python."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -327,6 +328,7 @@ def picks(number: int) -> type:
     return Picks
 
 
+@pytest.mark.filterwarnings("ignore:Picks")
 def test_two_classes_of_one_name_and_text_are_not_mistaken_for_each_other(tmp_path: Path) -> None:
     first, last = picks(0), picks(1)
 
@@ -394,3 +396,16 @@ def test_needs_are_names(needs: str, told: str, tmp_path: Path, weft: Weft) -> N
     )
     with pytest.raises(weftway.ScenarioError, match=rf"`needs` of a scheduler is {told}; expected names"):
         weftway.compare(scenario(), scheduler=f"{rule}:Rule", seeds=range(1))
+
+
+def test_an_edit_of_equal_length_in_the_same_second_counts(tmp_path: Path) -> None:
+    rule = tmp_path / "rule.py"
+    text = "class Rule:\n    number = {}\n    def select(self, cx):\n        return None\n"
+
+    def number(value: int) -> Any:
+        rule.write_text(text.format(value), encoding="utf-8")
+        os.utime(rule, (1_000_000_000, 1_000_000_000))
+        parsed = specs.parse(f"{rule}:Rule")[0].rule
+        return vars(parsed)["number"] if parsed else None
+
+    assert [number(value) for value in (1, 2, 3)] == [1, 2, 3]

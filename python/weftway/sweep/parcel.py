@@ -106,8 +106,8 @@ def _source(job: Job) -> Source | None:
     content = Path(match["file"]).read_bytes()
     if hashlib.sha256(content).hexdigest() != job.scheduler.source:
         raise ScenarioError(
-            f"scheduler file `{match['file']}`: it changed while the sweep was running, or needs other files; a node gets "
-            "this one alone"
+            f"scheduler file `{match['file']}`: it changed while the sweep was running, or needs other files; a node "
+            "gets this one alone"
         )
     return Source(Path(match["file"]).name, content, match["name"])
 
