@@ -179,7 +179,7 @@ def _data(rule: type, folder: Path) -> list[str]:
 
 
 class _FromText(SourceFileLoader):
-    """Python keeps what it has compiled, and tells an edited file by its size and second alone: here the text counts."""
+    """Python keeps what it has compiled, and tells an edited file by its size and second: here the text counts."""
 
     def get_code(self, fullname: str) -> CodeType:
         return self.source_to_code(self.get_data(self.path), self.path)
