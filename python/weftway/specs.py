@@ -203,7 +203,7 @@ def _load(file: Path) -> ModuleType:
 
 
 def _of_class(rule: type) -> SchedulerSpec:
-    own = [one for one in rule.__mro__ if one is not object]
+    own = [one for one in rule.__mro__ if one.__module__ != "builtins"]
     try:
         texts = [inspect.getsource(one) for one in own]
         folder = Path(inspect.getfile(rule)).parent

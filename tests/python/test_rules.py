@@ -352,8 +352,8 @@ class Numbered:
         return paths[self.number] if paths else None
 
 
-class Inheriting(Numbered):
-    """Has it from there."""
+class Inheriting(Numbered, dict):  # type: ignore[type-arg]
+    """Has it from there, and something of a class that is no text."""
 
 
 def test_an_attribute_that_was_set_anew_is_another_source(monkeypatch: pytest.MonkeyPatch) -> None:
