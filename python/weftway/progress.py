@@ -82,7 +82,7 @@ class Bar:
             seconds = time.monotonic() - self._start
             try:
                 how_far = f"{self._done} of {self._total} {self.unit} {self._verb}"
-                self._console.print(f"{how_far} after {seconds:.0f} s", markup=False)
+                self._console.print(f"{how_far} after {seconds:.0f} s")
             except Exception:  # nobody reads them: that is no reason to stop the runs
                 return
 

@@ -51,7 +51,7 @@ class Results(pl.DataFrame):
             for part in printed.of(study_of(found)):
                 screen.print(printed.fitted(part, screen), "")
             for line in [*printed.told(study_of(found)), *(f"warning: {line}" for line in found.warnings)]:
-                screen.print(line, markup=False)
+                screen.print(line)
             screen.print(f"{self.height} rows of {self.width} columns: a Polars frame; .head() shows the first")
         return "\n".join(line.rstrip() for line in shown.get().splitlines())
 

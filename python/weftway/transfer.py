@@ -311,12 +311,12 @@ class Display:
         """Called ten times a second."""
         if progress["listening"] and self.listening is None:
             self.listening = progress["listening"]
-            self._console.print(f"{self._ready} {self.listening}", markup=False)
+            self._console.print(f"{self._ready} {self.listening}")
         if progress["ports"] and not self.ports:
             self.ports = progress["ports"]
-            self._console.print(f"programs connect to {', '.join(self.ports)} (SOCKS5 or HTTP CONNECT)", markup=False)
+            self._console.print(f"programs connect to {', '.join(self.ports)} (SOCKS5 or HTTP CONNECT)")
         if progress["note"]:
-            self._console.print(printable(progress["note"]), markup=False)
+            self._console.print(printable(progress["note"]))
         if self._console.is_terminal:
             self._show(progress)
 

@@ -42,15 +42,15 @@ def command(
     written = setup.write(found, folder) if folder else []
     if not as_json:
         for line in advise.lines(found):
-            out.print(line, markup=False, soft_wrap=True)
+            out.print(line, soft_wrap=True)
     if check:
         with interruptible(), Bar(err) as bar:
             kernel = advise.check(found, jobs, bar.tell)
         told += kernel
         if not as_json:
             for line in advise.checked(kernel):
-                out.print(line, markup=False, soft_wrap=True)
+                out.print(line, soft_wrap=True)
     if as_json:
         print_json(told)
     if written:
-        err.print(f"files in {folder}: begin with {folder}/README", markup=False)
+        err.print(f"files in {folder}: begin with {folder}/README")

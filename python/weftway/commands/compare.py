@@ -79,7 +79,7 @@ def command(
     else:
         print_tables(found, top, before)
     if folder and page:
-        err.print(f"rows in {folder / 'rows.parquet'}, report in {page}", markup=False)
+        err.print(f"rows in {folder / 'rows.parquet'}, report in {page}")
     if not found.rows:
         raise typer.Exit(RUN_FAILED)  # all was skipped, and that is told
 
@@ -157,9 +157,9 @@ def skipped(found: "Comparison") -> list[str]:
 def warn(found: "Comparison") -> None:
     """Tells what could not be run, and which rows are not the scheduler's alone."""
     for line in skipped(found):
-        err.print(f"skipped: {line}", markup=False)
+        err.print(f"skipped: {line}")
     for line in found.warnings:
-        err.print(f"warning: {line}", markup=False)
+        err.print(f"warning: {line}")
 
 
 def print_tables(found: "Comparison", top: int = 10, before: "Earlier | None" = None) -> None:
@@ -172,4 +172,4 @@ def print_tables(found: "Comparison", top: int = 10, before: "Earlier | None" = 
     for part in printed.of(study_of(found), top):
         out.print(printed.fitted(part, out), "")
     for sentence in [*printed.told(study_of(found), before), *filter(None, [found.kept.sentence])]:
-        out.print(sentence, markup=False)
+        out.print(sentence)

@@ -75,7 +75,7 @@ def command(
         for line in emulate.punctuality(outcome):
             err.print(line)
     if kept:
-        err.print(f"packet log in {kept}", markup=False)
+        err.print(f"packet log in {kept}")
     sys.exit(outcome["client"])
 
 

@@ -63,20 +63,20 @@ def command(
     shown = evaluate.held(request, found, others)
     written = evaluate.write_report(shown, found, folder) if folder else None
     for line in missing:
-        err.print(f"skipped: {line}", markup=False)
+        err.print(f"skipped: {line}")
     for line in caveats.faults(found):
-        err.print(f"warning: {line}", markup=False)
+        err.print(f"warning: {line}")
     if as_json:
         print_json(
             [{"kind": "result", **one} for one in shown.lines] + [{"kind": "claim", **one} for one in shown.claims]
         )
     else:
         for line in caveats.evaluated(shown.under(shown.controllers[0])):
-            out.print(line, markup=False)
+            out.print(line)
         out.print("")
         for part in held_out.terminal(shown):
             out.print(printed.fitted(part, out), "")
         if shown.others:
-            out.print(shown.others, markup=False)
+            out.print(shown.others)
     if folder:
-        err.print(f"rows in {folder / 'rows.parquet'}, report in {written}", markup=False)
+        err.print(f"rows in {folder / 'rows.parquet'}, report in {written}")

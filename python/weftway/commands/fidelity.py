@@ -82,12 +82,12 @@ def with_kernel(cells: int, paths: int | None, seed: int, jobs: int | None, fold
     if as_json:
         print_json([one.record for one in found])
         for line in fidelity.left_out(measured):
-            err.print(line, markup=False)
+            err.print(line)
     else:
         for part in fidelity.tables(measured, found):
             out.print(part, "")
     if page:
-        err.print(f"rows in {request.folder / 'rows.parquet'}, report in {page}", markup=False)
+        err.print(f"rows in {request.folder / 'rows.parquet'}, report in {page}")
 
 
 def over_failures(cells: int | None, seed: int, jobs: int | None, folder: Path, as_json: bool) -> None:
@@ -122,7 +122,7 @@ def judged(request: Any, judge: Callable[[Any], Any], tables: Callable[[Any, Any
     else:
         for part in tables(measured, found):
             out.print(part, "")
-    err.print(f"rows in {request.folder / 'rows.parquet'}", markup=False)
+    err.print(f"rows in {request.folder / 'rows.parquet'}")
 
 
 def with_quic(cells: int, seed: int, jobs: int | None, folder: Path, as_json: bool) -> None:
@@ -139,7 +139,7 @@ def with_quic(cells: int, seed: int, jobs: int | None, folder: Path, as_json: bo
         for part in quic.tables(measured, found):
             out.print(part, "")
     if page:
-        err.print(f"rows in {folder / 'rows.parquet'}, report in {page}", markup=False)
+        err.print(f"rows in {folder / 'rows.parquet'}, report in {page}")
 
 
 def decoded(text: str | None) -> dict[str, Any] | None:

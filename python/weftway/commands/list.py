@@ -32,7 +32,7 @@ def command(
     elif as_json:
         print_json(found)
     elif what is None:
-        out.print(listing.overview(found), "", listing.HINT, markup=False, sep="\n")
+        out.print(listing.overview(found), "", listing.HINT, sep="\n")
     elif catalogue.kind(what):
         out.print(listing.lines(f"{found[0]['kind']}s", found) if found else f"no {what}")
     else:

@@ -93,7 +93,7 @@ def tell(made: "Written", verb: str) -> None:
     """What was written, and what to do with it."""
     from weftway.plan import quoted
 
-    out.print(f"wrote    {made.file}: {', '.join(made.links)}", markup=False)
+    out.print(f"wrote    {made.file}: {', '.join(made.links)}")
     assumed = "; ".join(made.assumed)
-    out.print(f"assumed  {assumed}: the comments in the file say why", markup=False, soft_wrap=True)
-    out.print(f"next     weft {verb} {quoted(str(made.file))}", markup=False, soft_wrap=True)
+    out.print(f"assumed  {assumed}: the comments in the file say why", soft_wrap=True)
+    out.print(f"next     weft {verb} {quoted(str(made.file))}", soft_wrap=True)

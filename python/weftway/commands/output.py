@@ -90,7 +90,7 @@ def discard_output() -> None:
 
 def fail(message: str, status: int) -> NoReturn:
     """One message on standard error, and out."""
-    err.print(f"weft: {message}", markup=False)
+    err.print(f"weft: {message}")
     sys.exit(status)
 
 

@@ -49,12 +49,12 @@ def command(
         if as_json:
             print_json([{"revoked": revoke, "identity": str(file)}])
         else:
-            err.print(f"the line of {revoke} is no longer valid", markup=False)
+            err.print(f"the line of {revoke} is no longer valid")
     else:
         gone = identities.names_if_readable(file) if new else []
         _print_line(identities.pair(file, name, new=new), name, file, as_json)
         if gone:
-            err.print(f"the lines with names are no longer valid either: {', '.join(gone)}", markup=False)
+            err.print(f"the lines with names are no longer valid either: {', '.join(gone)}")
 
 
 def _print_line(line: str, name: str | None, file: Path, as_json: bool) -> None:

@@ -59,7 +59,7 @@ def command(
     text = rules.read(classes)
     if check is not None:
         for line in rules.explain(text, check):
-            out.print(line, markup=False, soft_wrap=True)
+            out.print(line, soft_wrap=True)
         return
     if to is None:
         raise ScenarioError("weft proxy needs --to HOST:PORT, where `weft relay` listens")

@@ -59,14 +59,14 @@ def command(
     shown = page.ranked(found)
     written = page.write(found, shown, folder) if folder else None
     for line in found.skipped:
-        err.print(f"skipped: {line}", markup=False)
+        err.print(f"skipped: {line}")
     if as_json:
         print_json(ranking.records(shown))
     else:
-        out.print("\n".join(ranking.findings(shown)), "", markup=False, sep="\n")
+        out.print("\n".join(ranking.findings(shown)), "", sep="\n")
         for part in ranking.terminal(shown):
             out.print(printed.fitted(part, out), "")
         if shown.others:
-            out.print(shown.others, markup=False)
+            out.print(shown.others)
     if folder:
-        err.print(f"rows in {folder / 'rows.parquet'}, report in {written}", markup=False)
+        err.print(f"rows in {folder / 'rows.parquet'}, report in {written}")

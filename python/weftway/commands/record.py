@@ -85,9 +85,9 @@ def host(listen: str, cap: int) -> None:
 
     opened = places.listening(listen)
     address, port, *_ = opened.getsockname()
-    err.print(f"listening at {f'[{address}]' if ':' in address else address}:{port}", markup=False)
+    err.print(f"listening at {f'[{address}]' if ':' in address else address}:{port}")
     try:
-        listening.serve(opened, cap, lambda line: err.print(line, markup=False))
+        listening.serve(opened, cap, lambda line: err.print(line))
     except KeyboardInterrupt:
         fail("stopped listening", INTERRUPTED)
 
@@ -126,7 +126,7 @@ def measure(
     else:
         out.print(report.table(made))
         for line in made.caveats:
-            out.print(line, markup=False, soft_wrap=True)
+            out.print(line, soft_wrap=True)
         tell(made.written, "compare")
     if recorded.interrupted:
         fail(f"interrupted; {made.seconds:g} s were measured and are written", INTERRUPTED)

@@ -145,7 +145,7 @@ def receive_on(
             except TransferError as error:
                 if display.listening is None:
                     raise
-                err.print(f"weft: {transfer.printable(str(error))}", markup=False)
+                err.print(f"weft: {transfer.printable(str(error))}")
             # A port that was free stays the same one.
             other = replace(other, address=display.listening or other.address)
             display = transfer.Display(err, ready="listening for the next transfer at")
@@ -194,7 +194,7 @@ def finish(report: "Report", show: Callable[["Report"], None]) -> None:
     from weftway import transfer
 
     for line in transfer.complaints(report):
-        err.print(line, markup=False)
+        err.print(line)
     show(report)
     if report["failed"]:
         count = len(report["failed"])

@@ -83,9 +83,9 @@ def command(
         if place:
             begins.append(write(pages, place))
     for line in stacks.skipped(measured):
-        err.print(f"not on a real stack: {line}", markup=False)
+        err.print(f"not on a real stack: {line}")
     for place in begins:
-        err.print(f"the book begins in {place}", markup=False)
+        err.print(f"the book begins in {place}")
     if as_json:
         print_json([*(one.record for one in results), *(level.record for level in levels)])
         return
@@ -95,6 +95,6 @@ def command(
     if levels:
         out.print(printed.fitted(page.levels(levels), out), "")
     if kept.sentence:
-        out.print(kept.sentence, markup=False)
+        out.print(kept.sentence)
     for line in page.reasons(results):
-        err.print(f"cannot be decided: {line}", markup=False)
+        err.print(f"cannot be decided: {line}")

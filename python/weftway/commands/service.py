@@ -45,9 +45,9 @@ def command(
         write(service.unit(program, options, of_user=False))
         return
     file = service.install(program, options)
-    err.print(f"written: {file}", markup=False)
-    err.print(f"start it now and at each login: systemctl --user enable --now {file.stem}", markup=False)
-    err.print("keep it running without a login: loginctl enable-linger", markup=False)
+    err.print(f"written: {file}")
+    err.print(f"start it now and at each login: systemctl --user enable --now {file.stem}")
+    err.print("keep it running without a login: loginctl enable-linger")
 
 
 def _check(program: str, options: list[str]) -> None:

@@ -53,11 +53,11 @@ def steer_live(scheduler: str, options: "SteeringOptions", token: str | None, as
     """Steers the connections that there are, until Ctrl-C."""
     from weftway import steer
 
-    report = steer.live(scheduler, options, steer.token(token), lambda line: err.print(line, markup=False))
+    report = steer.live(scheduler, options, steer.token(token), lambda line: err.print(line))
     if as_json:
         print_json([report])
     else:
-        err.print("\n".join(steer.summary(report)), markup=False)
+        err.print("\n".join(steer.summary(report)))
 
 
 def steer_transfers(
@@ -87,7 +87,7 @@ def steer_transfers(
     if not rows:
         raise SimulationError("; ".join(reasons))
     for line in reasons:
-        err.print(f"skipped: {line}", markup=False)
+        err.print(f"skipped: {line}")
     if as_json:
         print_json(rows)
     else:

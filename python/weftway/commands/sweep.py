@@ -35,19 +35,19 @@ def command(
     with redirect_stdout(sys.stderr):
         pages = [report.write(one, wanted.folder(run, folder)) for run, one in runs]
     for line in dict.fromkeys(line for one in found for line in skipped(one)):
-        err.print(f"skipped: {line}", markup=False)
+        err.print(f"skipped: {line}")
     for line in sweep.warnings(found):
-        err.print(f"warning: {line}", markup=False)
+        err.print(f"warning: {line}")
     if as_json:
         print_json(sweep.rows(found))
     for (run, one), page in zip(runs, pages, strict=True):
         if not as_json:
             if not wanted.is_scenario:
-                out.print(f"{run.name}: {one.plan.scenario.title}\n", markup=False, style="bold")
+                out.print(f"{run.name}: {one.plan.scenario.title}\n", style="bold")
             print_tables(one)
             if not wanted.is_scenario:
                 out.print("")
-        err.print(f"report in {page}", markup=False)
+        err.print(f"report in {page}")
     if not runs:
         raise typer.Exit(RUN_FAILED)  # all was skipped, and that is told
-    err.print(f"rows in {folder / 'rows.parquet'}", markup=False)
+    err.print(f"rows in {folder / 'rows.parquet'}")

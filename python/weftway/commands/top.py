@@ -35,7 +35,7 @@ def command(
         else:
             snapshots = top.once()
             if not snapshots:
-                err.print(top.NOTHING_RUNS, markup=False)
+                err.print(top.NOTHING_RUNS)
             for snapshot in snapshots:
                 out.print(top.view(snapshot))
     except KeyboardInterrupt:
@@ -51,4 +51,4 @@ def _write_page(file: Path, as_json: bool) -> None:
     if not snapshots:
         fail(top.NOTHING_RUNS, RUN_FAILED)
     file.write_text(hour_page.page(snapshots), encoding="utf-8")
-    err.print(f"written: {file}", markup=False)
+    err.print(f"written: {file}")

@@ -18,7 +18,7 @@ def command(
     from weftway.train import command
 
     if command.wants_usage(algorithm) or algorithm is None:
-        out.print(command.USAGE, markup=False)
+        out.print(command.USAGE)
         return
     try:
         with nullcontext() if {"--help", "-h"} & {*context.args} else redirect_stdout(sys.stderr), Bar(err) as bar:
@@ -26,4 +26,4 @@ def command(
     except KeyboardInterrupt:
         fail("interrupted; --resume goes on from the last checkpoint", INTERRUPTED)
     for line in command.lines(trained):
-        out.print(line, markup=False)
+        out.print(line)

@@ -53,7 +53,7 @@ def command(
         if to is not None:
             raise ScenarioError("--restore goes alone: it starts no tunnel")
         restored = routing.Routes(device).restore()
-        err.print("restored" if restored else "there was nothing to restore", markup=False)
+        err.print("restored" if restored else "there was nothing to restore")
         return
     if to is None:
         raise ScenarioError("weft tunnel needs --to HOST:PORT, where `weft relay` listens")

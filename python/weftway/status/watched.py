@@ -68,7 +68,7 @@ class Watched:
                 self._add(self._socket)
             except (OSError, ScenarioError) as error:
                 # Nobody needs it to carry anything.
-                console.print(f"weft top will not show this program: {error}", markup=False)
+                console.print(f"weft top will not show this program: {error}")
             self._open = self._open.pop_all()
 
     def tell(self, progress: Progress) -> None:
@@ -101,5 +101,5 @@ def _metrics(text: str, console: Console) -> Listener:
 
     host, port = split_listening(text, default=PORT)
     served = Metrics(host or "127.0.0.1", port)
-    console.print(f"metrics at {served.address}", markup=False)
+    console.print(f"metrics at {served.address}")
     return served
