@@ -10,3 +10,11 @@ class PlainConsole(Console):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(markup=False, emoji=False, **options)
+
+    def _write_buffer(self) -> None:
+        try:
+            super()._write_buffer()
+        except KeyboardInterrupt:
+            # It may be written already, and rich would write it again before the next line.
+            self._buffer.clear()
+            raise

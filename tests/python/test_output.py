@@ -17,6 +17,7 @@ from rich.console import Console
 from conftest import Weft
 from weftway import progress
 from weftway.commands.output import nearest
+from weftway.console import PlainConsole
 from weftway.scenario import HOME
 from weftway.train import command
 
@@ -49,6 +50,20 @@ def test_a_closed_pipe_costs_no_file_and_ends_quietly(small: Path, tmp_path: Pat
         assert process.wait(60) == 141, told
         assert "Traceback" not in told
         assert {"report.html", "rows.parquet"} <= {file.name for file in (folder / "out").iterdir()}, folder.name
+
+
+def test_a_line_that_an_interrupt_cuts_off_is_not_written_again() -> None:
+    class InterruptedAfterWriting(io.StringIO):
+        def flush(self) -> None:
+            if self.getvalue().count("\n") == 1:
+                raise KeyboardInterrupt
+
+    file = InterruptedAfterWriting()
+    console = PlainConsole(file=file)
+    with pytest.raises(KeyboardInterrupt):
+        console.print("listening")
+    console.print("stopped listening")
+    assert file.getvalue() == "listening\nstopped listening\n"
 
 
 def test_a_failed_run_has_its_own_status_in_a_closed_pipe_too(tmp_path: Path) -> None:
