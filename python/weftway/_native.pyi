@@ -409,6 +409,15 @@ def carry_packets(
     names that no relay asks: `relay`, an address and a port, or nobody.
     """
 
+def check_relaying(
+    paths: Sequence[str],
+    ports: Sequence[str],
+    allow: Sequence[str],
+    clients: Sequence[str],
+    names: str | None,
+) -> None:
+    """Refuses what `relay_connections` would refuse of these."""
+
 def check_classes(rules: str) -> None:
     """Refuses the text of a file of rules that makes no sense."""
 

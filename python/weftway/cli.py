@@ -121,8 +121,8 @@ def _run() -> None:
     except BrokenPipeError:
         raise ClosedPipe from None
     except OSError as error:
-        status = RUN_FAILED if error.errno in FULL else BAD_INPUT
-        where = error.filename or ("standard output" if status == RUN_FAILED else None)
+        status = RUN_FAILED if error.errno in FULL + SCARCE else BAD_INPUT
+        where = error.filename or ("standard output" if error.errno in FULL else None)
         if where == "standard output":
             # What is left would be told to be too much for it once more.
             discard_output()
@@ -133,6 +133,9 @@ def _run() -> None:
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """The disk's fault, not the user's."""
+
+SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
+"""The system has no more of it now."""
 
 
 def _flush_output() -> None:

@@ -57,7 +57,15 @@ def _rights() -> Iterator[Finding]:
     yield _finding("right", "CAP_NET_ADMIN", there, "held" if there else "not held", "not needed for weft send")
 
 
+ENABLED = Path("/proc/sys/net/mptcp/enabled")
+"""1 where programs of this machine may use MPTCP. Labs have namespaces of their own, in which it is 1."""
+
+
 def _kernel() -> Iterator[Finding]:
+    if ENABLED.exists():
+        is_on = ENABLED.read_text(encoding="ascii").strip() != "0"
+        note = f"{'1' if is_on else '0'}: programs of this machine {'may' if is_on else 'cannot'} use MPTCP"
+        yield _finding("kernel", "net.mptcp.enabled", is_on, note, "as root: sysctl -w net.mptcp.enabled=1")
     for part in probe.parts():
         yield _finding("kernel", part["part"], part["there"], part["note"], part.get("remedy"))
 

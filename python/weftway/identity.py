@@ -68,6 +68,8 @@ def check_available() -> None:
 
 def read_private(file: Path) -> str:
     """Reads what nobody else may read, and refuses it if somebody else may."""
+    if file.is_dir():
+        raise ScenarioError(f"{file}: an identity is a file, and this is a directory")
     mode = file.stat().st_mode & 0o777
     if mode & 0o077:
         raise ScenarioError(
@@ -150,6 +152,11 @@ def _alone(folder: Path) -> Iterator[None]:
 def _write_private(file: Path, text: str) -> None:
     """Writes what nobody else may read, all of it or nothing."""
     draft = file.with_name(f"{file.name}.{os.getpid()}")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
-        out.write(text)
-    draft.replace(file)
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+            out.write(text)
+        draft.replace(file)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        error.filename = str(file)
+        raise

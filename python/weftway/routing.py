@@ -169,9 +169,9 @@ class Plan:
             yield from one.selectors(family)
 
 
-def undo(device: str) -> list[str]:
-    """What takes all of it back: the same for every plan."""
-    lines = [f"link delete dev {device}"]
+def undo() -> list[str]:
+    """What takes routes and rules back: the same for every plan. The device goes with the process that made it."""
+    lines = []
     for family in (4, 6):
         lines += [f"-{family} rule delete pref {pref}" for pref in range(FIRST_RULE, LAST_RULE + 1)]
         lines.append(f"-{family} route flush table {TABLE}")
@@ -211,15 +211,21 @@ def strict_filters() -> dict[str, str]:
     """The settings of the kernel that would drop what comes from the relay, and what they are now.
 
     A strict filter of sources (rp_filter 1) takes a packet only from the device by which an answer would leave. By the
-    rules that would be the tunnel's, since they ask for more than an address.
+    rules that would be the tunnel's, since they ask for more than an address. Of a device's setting and that of all
+    devices the larger one counts, so that the latter is enough, also for devices that come later.
     """
     folder = Path("/proc/sys/net/ipv4/conf")
     with suppress(OSError):
-        is_strict = (folder / "all/rp_filter").read_text().strip() == "1"
-        files = [file for file in folder.glob("*/rp_filter") if file.parent.name not in ("all", "default", "lo")]
-        values = {str(file): file.read_text().strip() for file in files}
-        return {file: value for file, value in values.items() if value == "1" or (is_strict and value == "0")}
+        is_strict = any(file.read_text().strip() == "1" for file in folder.glob("*/rp_filter"))
+        of_all = folder / "all/rp_filter"
+        return {str(of_all): of_all.read_text().strip()} if is_strict else {}
     return {}
+
+
+def check_free(device: str) -> None:
+    """Refuses the name of a device that is there: it is somebody else's."""
+    if Path("/sys/class/net", device).exists():
+        raise ScenarioError(f"--device {device}: there is an interface of this name; name another one")
 
 
 def state_file() -> Path:
@@ -230,11 +236,10 @@ def state_file() -> Path:
 class Routes:
     """The routes of a tunnel that runs here. There is one at a time."""
 
-    def __init__(self, device: str) -> None:
+    def __init__(self) -> None:
         if shutil.which("ip") is None:
             raise ScenarioError("weft tunnel needs the command `ip` (package iproute2)")
         self._file = state_file()
-        self._device = device
         self._state = self._open()
 
     def _open(self) -> IO[str]:
@@ -259,17 +264,21 @@ class Routes:
         before = self._read()
         settings = {**strict_filters(), **before.get("settings", {})}
         closed = plan.kill_switch or bool(before.get("closed"))
-        self._write({"device": self._device, "settings": settings, "closed": closed})
+        self._write({"settings": settings, "closed": closed})
         if plan.kill_switch:
             self._check(nft(plan.filter()), "nft")
         if before:
-            run(undo(before.get("device", self._device)), force=True)
+            run(undo(), force=True)
             if closed and not plan.kill_switch:
                 nft(f"delete table {FILTER}\n")
         return bool(before)
 
     def prepare(self, plan: Plan) -> None:
         """Gives the device what it needs. Nothing goes there yet."""
+        if 6 in families():
+            # New devices may have none where others do.
+            with suppress(OSError):
+                Path(f"/proc/sys/net/ipv6/conf/{plan.device}/disable_ipv6").write_text("0\n")
         self._check(run(list(plan.addresses())))
 
     def apply(self, plan: Plan) -> None:
@@ -286,7 +295,7 @@ class Routes:
             with suppress(OSError):
                 Path(file).write_text(f"{value}\n")
         if state:
-            run(undo(state.get("device", self._device)), force=True)
+            run(undo(), force=True)
         if state.get("closed", bool(state)) and shutil.which("nft") is not None:
             nft(f"delete table {FILTER}\n")
         self._write(None)
@@ -300,7 +309,7 @@ class Routes:
             state = json.loads(self._state.read() or "{}")
         except ValueError:  # it was killed as it wrote
             state = None
-        return state if isinstance(state, dict) else {"device": self._device}
+        return state if isinstance(state, dict) else {"settings": {}}
 
     def _write(self, state: dict[str, Any] | None) -> None:
         self._state.seek(0)

@@ -93,7 +93,8 @@ def run(
     other, plan = setting.other, setting.plan
     assert other.pairing is not None, "a tunnel connects to a relay"
     with ended_by_signals():
-        routes = Routes(plan.device)
+        routes = Routes()
+        routing.check_free(plan.device)
         leads_here, stays_closed = False, False
 
         def lead_here() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import machine
 from conftest import Weft
-from weftway import store
+from weftway import cli, store
 
 CLASSES = """\
 class First:
@@ -62,6 +62,18 @@ def test_a_full_disk_names_the_file_and_leaves_nothing_half_written(tmp_path: Pa
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert (raised.value.errno, raised.value.filename) == (errno.ENOSPC, str(file))
     assert list(file.parent.iterdir()) == []
+
+
+def test_too_many_open_files_are_no_mistake_in_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Status 2 would keep a service manager from starting it again."""
+
+    def exhausted() -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr(cli, "app", exhausted)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 1
 
 
 def test_what_polars_says_of_a_full_disk_is_understood(tmp_path: Path) -> None:

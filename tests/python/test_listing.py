@@ -61,6 +61,8 @@ COMPLETED = {
     ("compare", "wifi-lte", "--scheduler", "ecf,min-rtt,dem"): ["ecf,min-rtt,dems"],
     ("compare", "wifi-lte", "--cc", "cubic,bbr"): ["cubic,bbr1", "cubic,bbr2", "cubic,bbr3"],
     ("run", "video-ca"): ["video-call"],
+    ("emulate", "video-ca"): ["video-call"],
+    ("steer", "video-ca"): ["video-call"],
     ("run", "wifi-lte", "--scheduler", "eccf"): [],
     ("evaluate", "foreseen", "--on", "mpq"): ["mpquic-pair"],
     ("send", "photos", "--cc", "newr"): ["newreno"],

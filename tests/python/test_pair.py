@@ -2,6 +2,7 @@
 
 import json
 import os
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,23 @@ def test_an_identity_that_others_can_read_is_refused(weft_here: Weft, tmp_path: 
     (tmp_path / "config" / "it's me").rename(tmp_path / "config" / "me")
     assert weft_here("pair", "--identity", "config/me", "--new").returncode == 0
     assert (tmp_path / "config" / "me").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_folder_is_no_identity(weft_here: Weft) -> None:
+    told = weft_here("pair", "--identity", ".")
+    assert (told.returncode, told.stderr) == (2, "weft: .: an identity is a file, and this is a directory\n")
+
+
+def test_an_identity_for_which_there_is_no_room_leaves_nothing(tmp_path: Path) -> None:
+    """No file may have more than 0 bytes: what a full disk is, without one."""
+
+    def small() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    words = [sys.executable, "-m", "weftway", "pair", "--identity", "me"]
+    told = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, preexec_fn=small)
+    assert (told.returncode, told.stdout, told.stderr) == (1, "", "weft: me: File too large\n")
+    assert not list(tmp_path.glob("me*"))
 
 
 def test_a_client_has_a_line_of_its_own(weft_here: Weft, tmp_path: Path) -> None:

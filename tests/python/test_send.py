@@ -399,6 +399,17 @@ def test_the_doctor_knows_the_links(weft: Weft) -> None:
     assert doctor.table(findings).row_count == len(findings)
 
 
+@pytest.mark.parametrize("enabled", ["0", "1"])
+def test_the_doctor_says_whether_this_machine_has_mptcp(
+    enabled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A namespace of its own, as labs have, has it in any case."""
+    (tmp_path / "enabled").write_text(f"{enabled}\n")
+    monkeypatch.setattr(doctor, "ENABLED", tmp_path / "enabled")
+    [found] = [one for one in doctor.examine() if one["name"] == "net.mptcp.enabled"]
+    assert (found["there"], found["note"][0]) == (enabled == "1", enabled)
+
+
 TWO_LINKS = """\
 title = "Two links, one of which is cut"
 transport = "mpquic"

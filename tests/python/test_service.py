@@ -10,6 +10,7 @@ import pytest
 from conftest import Weft
 from weftway import service
 
+PROXY = ("proxy", "--to", "192.0.2.1", "--pair", "/dev/null")
 RELAY = ("--listen", "4433", "--client", "rate=50Mbit/s")
 
 
@@ -84,6 +85,21 @@ def test_a_unit_is_written_for_the_user(weft_here: Weft, tmp_path: Path, monkeyp
         (["proxy", "--to", "192.0.2.1", "--pair", "missing"], "there is no such file"),
         (["proxy", "--check", "a:1"], "it is no service"),
         (["relay", "--listne", "4433"], "No such option"),
+        (["relay", "--listen", "99999"], "a port is a number up to 65535"),
+        (["relay", "--client", "laptop"], "laptop"),
+        (["relay", "--allow", "bogus"], "bogus"),
+        (["relay", "--dns", "bogus"], "--dns bogus"),
+        (["relay", "--identity", "missing"], "--identity missing: there is no such file"),
+        ([*PROXY, "--path", "wlan0,tier=bogus"], "bogus"),
+        ([*PROXY, "--scheduler", "bogus"], "bogus"),
+        ([*PROXY, "--cc", "bogus"], "bogus"),
+        ([*PROXY, "--listen", "99999"], "a port is a number up to 65535"),
+        ([*PROXY, "--classes", "nowhere"], "nowhere"),
+        ([*PROXY, "--metrics", "99999"], "a port is a number up to 65535"),
+        (["proxy", "--to", "192.0.2.1:99999", "--pair", "/dev/null"], "a port is a number up to 65535"),
+        (["tunnel", *PROXY[1:], "--only", "bogus"], "--only bogus"),
+        (["tunnel", *PROXY[1:], "--dns", "bogus"], "--dns bogus"),
+        (["tunnel", *PROXY[1:], "--device", "a/b"], "--device a/b"),
     ],
 )
 def test_what_makes_no_sense_in_a_unit_is_refused(weft_here: Weft, options: list[str], words: str) -> None:

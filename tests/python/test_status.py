@@ -1,8 +1,10 @@
 """What a running program tells of itself: snapshots, the socket for `weft top`, metrics, systemd."""
 
 import contextlib
+import errno
 import json
 import os
+import re
 import signal
 import socket
 import stat
@@ -20,7 +22,7 @@ from conftest import Weft
 from ends import BOTH, Start, port, wait_until
 from test_proxy import BODY, get, until_told, website
 from weftway._native import ScenarioError
-from weftway.status import local_socket, top
+from weftway.status import local_socket, metrics, top
 from weftway.status.local_socket import LocalSocket, Reader
 from weftway.status.service_manager import ServiceManager
 from weftway.status.snapshot import Snapshots
@@ -141,6 +143,36 @@ def test_whoever_reads_the_socket_gets_lines_and_whoever_does_not_is_left(runtim
         reader.read()
     for one in (reader, idle):
         one.close()
+
+
+def test_a_program_without_descriptors_goes_on(runtime: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Linux says so of a socket to which nobody connects, too."""
+
+    class Exhausted:
+        def accept(self) -> None:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    told = LocalSocket("proxy")
+    reader = Reader(told.path)
+    told.tell(progress(notes=["one"]))
+    with monkeypatch.context() as patched:
+        patched.setattr(told, "_listening", Exhausted())
+        told.tell(progress(notes=["two"]))
+    snapshot = reader.read()
+    assert snapshot is not None and snapshot["notes"] == ["one", "two"]
+    reader.close()
+    told.close()
+
+
+def test_an_address_of_ipv6_stands_in_brackets_in_a_link() -> None:
+    if not socket.has_ipv6:
+        pytest.skip("no IPv6")
+    try:
+        served = metrics.Metrics("::1", 0)
+    except ScenarioError as error:
+        pytest.skip(f"no IPv6: {error}")
+    assert re.fullmatch(r"http://\[::1\]:\d+/metrics", served.address)
+    served.close()
 
 
 def test_whoever_reads_may_ask_and_nonsense_is_not_heard(runtime: Path) -> None:

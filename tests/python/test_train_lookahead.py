@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from weftway import distribution
+from weftway._native import Variant
 from weftway.train import lookahead
 from weftway.train.limits import SettingError
 from weftway.train.lookahead import Args, Search
@@ -14,7 +15,7 @@ from weftway.vector import VectorEnv
 TINY = Args(on="four-paths-exact", task="path:action=direct:mode=exclusive", instances=2, candidates=6, horizon=3)
 
 
-def shortened(seed: int) -> object:
+def shortened(seed: int) -> Variant:
     there = distribution.load("four-paths-exact")
     return there.variant(there.sample(seed, 0, "train"), ["workload.count=300"])
 

@@ -306,6 +306,35 @@ def test_a_machine_without_tun_devices_says_so(lab: Lab, line: str) -> None:
 
 
 @namespaces.tunnels
+def test_an_interface_of_the_devices_name_is_left_alone(lab: Lab, line: str) -> None:
+    lab.run(lab.near, "ip", "link", "add", "br7", "type", "veth", "peer", "name", "br8")
+    before = lab.routes()
+    for device in ("br7", "near1"):
+        told = lab.run(lab.near, *machine.WEFT, "tunnel", "--to", RELAY_AT, "--pair", line, "--device", device)
+        assert (told.returncode, told.stderr) == (
+            2,
+            f"weft: --device {device}: there is an interface of this name; name another one\n",
+        )
+        assert lab.run(lab.near, "ip", "link", "show", device).returncode == 0
+    assert lab.routes() == before
+
+
+@namespaces.tunnels
+def test_strict_filters_and_devices_without_ipv6_are_seen_to(lab: Lab, line: str) -> None:
+    """A link that comes later has the default filter: so what is set is that of all."""
+    lab.run(lab.near, "sysctl", "-w", "net.ipv4.conf.default.rp_filter=1", "net.ipv6.conf.default.disable_ipv6=1")
+    filters = ("sysctl", "-n", "net.ipv4.conf.all.rp_filter", "net.ipv4.conf.near1.rp_filter")
+    before = lab.run(lab.near, *filters).stdout.split()
+    assert before == ["0", "0"]
+    _, tunnel = begin(lab, line)
+    assert lab.run(lab.near, *filters).stdout.split() == ["2", "0"]
+    assert lab.python(lab.near, PAGE, web(6)) == "3000000"
+    tunnel.send_signal(signal.SIGTERM)
+    ended(tunnel)
+    assert lab.run(lab.near, *filters).stdout.split() == before
+
+
+@namespaces.tunnels
 def test_a_tunnel_whose_device_is_taken_away_ends(lab: Lab, line: str) -> None:
     before = lab.routes()
     _, tunnel = begin(lab, line)

@@ -235,6 +235,11 @@ impl Machine {
             // A device that somebody deleted would be ready for ever.
             alive.retain(|port| lost != Some(port.into));
         }
+        if let Some(recorder) = &mut self.recorder {
+            for parcel in self.links.iter().flat_map(Link::items) {
+                recorder.left(parcel.number, Fate::UnderWay, Instant::NEVER, Instant::NEVER, &[]);
+            }
+        }
         self.report.links = self.links.iter().map(|link| link.counts()).collect();
         self.report.elapsed = self.clock.now().since(Instant::ZERO);
     }
@@ -317,7 +322,7 @@ impl Machine {
         let number = self.packets;
         self.packets += 1;
         if let Some(recorder) = &mut self.recorder {
-            recorder.entered(link, now, self.pool.packet(slot));
+            recorder.entered(link, now, self.links[link].queueing_delay(now), self.pool.packet(slot));
         }
         self.push(link, now, Parcel { slot, number, device });
     }

@@ -15,8 +15,10 @@ pub enum Fate {
     QueueFull,
     /// The link was down.
     LinkDown,
-    /// It was taken in and never came out: dropped by CoDel, or with a link that failed, or under way at the end.
+    /// It was taken in and never came out: dropped by CoDel, or with a link that failed.
     Vanished,
+    /// It was inside when the run ended.
+    UnderWay,
 }
 
 impl Fate {
@@ -28,6 +30,7 @@ impl Fate {
             Self::QueueFull => "queue full",
             Self::LinkDown => "link down",
             Self::Vanished => "vanished",
+            Self::UnderWay => "under way",
         }
     }
 }
@@ -39,8 +42,6 @@ pub struct Subject {
     pub name: String,
     /// Whether it leads from the client to the server.
     pub up: bool,
-    /// Its delay: the least time between entering and arriving.
-    pub delay: Span,
 }
 
 /// What to write, and where.
@@ -71,9 +72,10 @@ pub struct Traffic {
     pub delivered_bytes: Bytes,
     /// Packets lost on the wire.
     pub lost: u64,
-    /// Packets that found the queue full, or the link down, or never came out.
+    /// Packets that found the queue full, or the link down, or never came out; not those inside at the end.
     pub dropped: u64,
-    /// IP bytes over the time in which a packet was waiting behind another; `None` if none ever was.
+    /// IP bytes that left the queue while others waited in it, over that time; `None` if none ever did. Delay and jitter
+    /// come after the queue and play no part.
     pub busy_rate: Option<BitRate>,
     /// Half of the packets handed over took no longer, queueing included.
     pub median_delay: Option<Span>,
@@ -81,10 +83,11 @@ pub struct Traffic {
     pub least_delay: Option<Span>,
 }
 
-/// One entry of a chunk. `snap` is where its bytes begin, and how many they are.
+/// One entry of a chunk. `waits` is how long the packet will be in the queue; `snap` is where its bytes begin, and how
+/// many they are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Entry {
-    Entered { link: usize, at: Instant, bytes: u32, snap: (u32, u32) },
+    Entered { link: usize, at: Instant, waits: Span, bytes: u32, snap: (u32, u32) },
     Left { number: u64, fate: Fate, due: Instant, at: Instant, snap: (u32, u32) },
 }
 

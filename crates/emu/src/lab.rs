@@ -261,13 +261,8 @@ fn wiring(plan: &LabPlan) -> (Vec<Wire>, Vec<Subject>) {
     for (at, path) in plan.paths.iter().enumerate() {
         for (way, up, device) in [(&path.up, true, down_link(at)), (&path.down, false, up_link(at))] {
             let to = way.via.map_or(Next::Device(device), |via| Next::Shared(first_shared + via, device));
-            let shared_delay = way.via.map(|via| plan.shared[via].0.delay);
             let side = if up { "up" } else { "down" };
-            subjects.push(Subject {
-                name: format!("{}.{side}", path.name),
-                up,
-                delay: way.link.delay + shared_delay.unwrap_or_default(),
-            });
+            subjects.push(Subject { name: format!("{}.{side}", path.name), up });
             wires.push(Wire { config: present(&way.link, &path.presence), seed: way.seed, to });
         }
     }

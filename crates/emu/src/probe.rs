@@ -161,7 +161,7 @@ fn multipath() -> [Result<String, Absence>; 3] {
     let answers =
         |result: io::Result<()>, remedy| result.map(|()| "answers".to_owned()).map_err(|e| absence(e, remedy));
     let manager = PathManager::open().map(|_| "answers".to_owned()).map_err(because);
-    [Ok("enabled".to_owned()), answers(full_info(&socket), "it takes Linux 6.5"), manager]
+    [Ok("sockets can be opened".to_owned()), answers(full_info(&socket), "it takes Linux 6.5"), manager]
 }
 
 fn mptcp() -> Result<OwnedFd, Absence> {

@@ -6,7 +6,7 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 
-use weftway_path::Instant;
+use weftway_path::{Instant, Span};
 
 use crate::EmuError;
 use crate::entry::{Chunk, Entry, Fate, Record, Traffic};
@@ -57,10 +57,10 @@ impl Recording {
 }
 
 impl Recorder {
-    /// A packet entered a link; the next in number.
-    pub fn entered(&mut self, link: usize, at: Instant, packet: &[u8]) {
+    /// A packet entered a link, in whose queue it will be for so long; the next in number.
+    pub fn entered(&mut self, link: usize, at: Instant, waits: Span, packet: &[u8]) {
         let (bytes, snap) = (packet.len() as u32, self.snap(packet));
-        self.note(Entry::Entered { link, at, bytes, snap });
+        self.note(Entry::Entered { link, at, waits, bytes, snap });
     }
 
     /// Packet `number`, from 0, left it in one way or another.

@@ -26,7 +26,8 @@ pub struct Tun {
 }
 
 impl Tun {
-    /// Makes the device `name` (at most 15 bytes) in the calling thread's namespace.
+    /// Makes the device `name` (at most 15 bytes) in the calling thread's namespace. One that is there is left alone: that
+    /// is an error.
     pub fn open(name: &str) -> Result<Self, EmuError> {
         Self::with_flags(name, 0)
     }
@@ -52,7 +53,7 @@ impl Tun {
         for (to, from) in request.ifr_name[..libc::IFNAMSIZ - 1].iter_mut().zip(name.bytes()) {
             *to = from as libc::c_char;
         }
-        request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | more) as libc::c_short;
+        request.ifr_ifru.ifru_flags = (libc::IFF_TUN | libc::IFF_NO_PI | libc::IFF_TUN_EXCL | more) as libc::c_short;
         // SAFETY: the descriptor is a TUN's, and TUNSETIFF reads and writes one `ifreq`, which lives until it returns.
         #[allow(unsafe_code)]
         unsafe { tunsetiff(file.as_raw_fd(), &raw mut request as libc::c_ulong) }

@@ -165,6 +165,22 @@ pub fn relay_connections(
     stopped.and(result.map_err(|failure| Error::from(failure).into()))
 }
 
+/// Refuses what `relay_connections` would refuse of these.
+#[pyfunction]
+pub fn check_relaying(
+    paths: Vec<String>,
+    ports: Vec<String>,
+    allow: Vec<String>,
+    clients: Vec<String>,
+    names: Option<&str>,
+) -> PyResult<()> {
+    read_links(&paths)?;
+    socket_addresses(&ports)?;
+    Policy::parse(&allow).map_err(|error| PyErr::from(Error::Vector(error.to_string())))?;
+    ClientRules::parse(&clients).map_err(|why| PyErr::from(Error::Vector(why)))?;
+    names.map(socket_address).transpose().map(drop)
+}
+
 /// Refuses the text of a file of rules that makes no sense.
 #[pyfunction]
 pub fn check_classes(rules: &str) -> PyResult<()> {

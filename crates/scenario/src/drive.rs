@@ -280,7 +280,7 @@ impl Line {
                 Column::Run => {
                     line.run = field.parse().map_err(|_| format!("`{field}` is no number of a run, such as 12"))?;
                 }
-                Column::At => line.at = seconds(number(field)?.ok_or("`at_s` is empty")?),
+                Column::At => line.at = time(field)?,
                 Column::Rate(link) => {
                     line.values[link].0 = number(field)?.map(|mbps| BitRate::from_bps((mbps * 1e6).round() as u64));
                 }
@@ -298,16 +298,33 @@ impl Line {
     }
 }
 
-/// The most that a field may say: of seconds some 30 years, of Mbit/s a thousand Tbit/s.
+/// The most that a field may say: of Mbit/s a thousand Tbit/s.
 const MOST: f64 = 1e9;
+/// The most seconds: some 300 years, so that Unix time is among them.
+const MOST_SECONDS: f64 = 1e10;
 
 fn number(field: &str) -> Result<Option<f64>, String> {
     if field.is_empty() {
         return Ok(None);
     }
+    within(field, MOST).map(Some)
+}
+
+fn within(field: &str, most: f64) -> Result<f64, String> {
     let number: Option<f64> = field.parse().ok();
-    let number = number.filter(|number| (0.0..=MOST).contains(number));
-    number.map(Some).ok_or_else(|| format!("`{field}` is not a number from 0 on"))
+    let number = number.filter(|number| (0.0..=most).contains(number));
+    number.ok_or_else(|| format!("`{field}` is not a number from 0 to {most}"))
+}
+
+/// When a line was measured. Thousands of seconds of Unix time are milliseconds.
+fn time(field: &str) -> Result<Span, String> {
+    if field.is_empty() {
+        return Err("`at_s` is empty".to_owned());
+    }
+    within(field, MOST_SECONDS).map(seconds).map_err(|reason| match within(field, 1e3 * MOST_SECONDS) {
+        Ok(_) => format!("{reason}; `at_s` counts seconds, are these milliseconds?"),
+        Err(_) => reason,
+    })
 }
 
 fn seconds(seconds: f64) -> Span {

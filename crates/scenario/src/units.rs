@@ -63,13 +63,22 @@ const SIZES: &[(&str, u64)] = &[
     ("GiB", 1 << 30),
 ];
 
-/// What people type, and what it is here.
+/// What people type, and what it is here. In rates a small b is a bit and a large one a byte.
 const TYPED: &[(&str, &str)] = &[
     ("bytes", "B"),
     ("bps", "bit/s"),
     ("kbps", "kbit/s"),
     ("mbps", "Mbit/s"),
     ("gbps", "Gbit/s"),
+    ("b/s", "bit/s"),
+    ("kb/s", "kbit/s"),
+    ("mb/s", "Mbit/s"),
+    ("gb/s", "Gbit/s"),
+    ("kibit/s", "kbit/s"),
+    ("mibit/s", "Mbit/s"),
+    ("gibit/s", "Gbit/s"),
+    ("kBps", "kB/s"),
+    ("MBps", "MB/s"),
     ("msec", "ms"),
     ("sec", "s"),
     ("pkts", "packets"),
@@ -188,13 +197,19 @@ fn wrong_unit<D: Dimension>(text: &str, number: &str, unit: &str) -> String {
     if unit.is_empty() {
         return format!("\"{text}\" has no unit; {} is written like \"{}\"", D::WHAT, D::EXAMPLE);
     }
-    let typed = TYPED.iter().find(|(typed, _)| typed.eq_ignore_ascii_case(unit)).map(|(_, unit)| *unit);
-    let near = names().find(|name| name.eq_ignore_ascii_case(unit) || Some(*name) == typed);
+    let typed = TYPED.iter().find(|(typed, _)| is_typed(typed, unit)).map(|(_, unit)| *unit);
+    let near = names().find(|name| Some(*name) == typed).or_else(|| names().find(|name| is_typed(name, unit)));
     let hint = match near.map(str::to_owned).or_else(|| nearest(unit, names())) {
         Some(near) => format!("did you mean \"{number} {near}\"?"),
         None => format!("one of {}, as in \"{}\"", names().collect::<Vec<_>>().join(", "), D::EXAMPLE),
     };
     format!("`{unit}` is no unit of {}; {hint}", D::WHAT)
+}
+
+/// Whether a unit is this one, large letters or small; but bits are no bytes.
+fn is_typed(name: &str, unit: &str) -> bool {
+    let is_rate = name.ends_with("ps") || name.ends_with("/s");
+    name.eq_ignore_ascii_case(unit) && (!is_rate || name.contains('B') == unit.contains('B'))
 }
 
 /// `number`, a decimal, times `scale`, to the nearest whole.
@@ -319,5 +334,21 @@ mod tests {
         assert_eq!(reason("99999999999999 h"), "\"99999999999999 h\": too large");
         assert_eq!(Share::read("100.1 %").unwrap_err(), "\"100.1 %\" is more than 100 %");
         assert_eq!(Rate::read("30 Mbps").unwrap_err(), "`Mbps` is no unit of a rate; did you mean \"30 Mbit/s\"?");
+        let bits_and_bytes = [
+            ("b/s", "bit/s"),
+            ("kb/s", "kbit/s"),
+            ("Mb/s", "Mbit/s"),
+            ("mb/s", "Mbit/s"),
+            ("Gb/s", "Gbit/s"),
+            ("Mibit/s", "Mbit/s"),
+            ("mbit/s", "Mbit/s"),
+            ("KB/s", "kB/s"),
+            ("MBps", "MB/s"),
+            ("MBPS", "MB/s"),
+        ];
+        for (typed, unit) in bits_and_bytes {
+            let told = Rate::read(&format!("30 {typed}")).unwrap_err();
+            assert_eq!(told, format!("`{typed}` is no unit of a rate; did you mean \"30 {unit}\"?"));
+        }
     }
 }

@@ -10,12 +10,15 @@ import typer
 
 from weftway._native import CODE, ScenarioError
 
-from .options import JSON, SETS
+from .options import JSON, SETS, scenarios
 from .output import INTERRUPTED, err, fail, print_json
 
 
 def command(
-    links: Annotated[str, typer.Argument(metavar="LINKS", help="A scenario file, or the name of one of ours.")],
+    links: Annotated[
+        str,
+        typer.Argument(metavar="LINKS", help="A scenario file, or the name of one of ours.", autocompletion=scenarios),
+    ],
     command: Annotated[list[str], typer.Argument(metavar="-- CMD…", help="The client's command.")],
     server: Annotated[str | None, typer.Option(metavar="CMD", help="Command at the other end; starts first.")] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**64 - 1, metavar="N", help="Seed of losses and jitter.")] = 0,
@@ -35,11 +38,10 @@ def command(
 
     The exit status is that of CMD.
     """
-    from weftway import emulate, plan
-    from weftway import scenario as scenarios
+    from weftway import emulate, plan, scenario
     from weftway.links_view import LinksView
 
-    loaded = scenarios.load(scenarios.locate(links), sets or [])
+    loaded = scenario.load(scenario.locate(links), sets or [])
     variant = loaded.variants()[0]
     words = server_words(server)
     kept = None if no_log else log

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -66,5 +66,31 @@ def _check(program: str, options: list[str]) -> None:
         raise ScenarioError(f"weft service {program} needs --pair FILE: nobody types the line of a service")
     if pair is not None and str(pair).startswith("weft1-"):
         raise ScenarioError("a pairing line is a password, and a unit is no secret: put it into a file, --pair FILE")
-    if pair is not None and not Path(pair).exists():
-        raise ScenarioError(f"--pair {pair}: there is no such file")
+    for name in ("pair", "identity"):
+        if given.get(name) is not None and not Path(given[name]).exists():
+            raise ScenarioError(f"--{name} {given[name]}: there is no such file")
+    _check_values(program, given)
+
+
+def _check_values(program: str, given: dict[str, Any]) -> None:
+    """Has each option read as the program will read it."""
+    from weftway import _native, classes, transfer, tunnel
+    from weftway.status.watched import place_of_metrics
+
+    _native.scheduler(given["scheduler"])
+    _native.controller(given["cc"])
+    if program == "relay":
+        transfer.split_listening(given["listen"] or str(transfer.PORT))
+        names = transfer.name_server(given["dns"]) if given["dns"] else None
+        _native.check_relaying(given["local"] or [], [], given["allow"] or [], given["client"] or [], names)
+    else:
+        transfer.split(given["to"])
+        classes.read(Path(given["classes"]) if given["classes"] else None)
+        ports = [transfer.local_port(port) for port in given.get("listen") or []]
+        _native.check_relaying(given["local"] or [], ports, [], [], None)
+    if program == "tunnel":
+        tunnel.setting(
+            transfer.OtherEnd(given["to"]), only=given["only"] or [], dns=given["dns"], device=given["device"]
+        )
+    if given["metrics"] is not None:
+        place_of_metrics(given["metrics"])

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import JSON, SETS, controllers, schedulers
+from .options import JSON, SETS, controllers, scenarios, schedulers
 from .output import INTERRUPTED, err, fail, out, print_json
 
 if TYPE_CHECKING:
@@ -14,7 +14,11 @@ if TYPE_CHECKING:
 def command(
     scenario: Annotated[
         str | None,
-        typer.Argument(metavar="SCENARIO", help="A scenario file, or the name of one of ours; none with --live."),
+        typer.Argument(
+            metavar="SCENARIO",
+            help="A scenario file, or the name of one of ours; none with --live.",
+            autocompletion=scenarios,
+        ),
     ] = None,
     scheduler: Annotated[
         str, typer.Option(metavar="S,…", help="Schedulers that steer.", autocompletion=schedulers)

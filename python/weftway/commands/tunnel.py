@@ -52,7 +52,7 @@ def command(
     if restore:
         if to is not None:
             raise ScenarioError("--restore goes alone: it starts no tunnel")
-        restored = routing.Routes(device).restore()
+        restored = routing.Routes().restore()
         err.print("restored" if restored else "there was nothing to restore")
         return
     if to is None:

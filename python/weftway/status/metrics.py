@@ -28,7 +28,8 @@ class Metrics(Collector):
             self._server, self._thread = start_http_server(port, host, registry)
         except OSError as error:
             raise ScenarioError(f"--metrics {host}:{port}: {error.strerror or error}") from None
-        self.address = f"http://{host}:{self._server.server_port}/metrics"
+        named = f"[{host}]" if ":" in host else host
+        self.address = f"http://{named}:{self._server.server_port}/metrics"
 
     def tell(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot

@@ -25,7 +25,7 @@ from weftway.status.prompt import ESCAPE, KEY, Prompt
 from weftway.status.snapshot import MINUTE, Snapshot, path_shares, target_name
 from weftway.transfer import amount, number_of
 
-NOTHING_RUNS = "no weft proxy, relay or send of this user runs on this machine"
+NOTHING_RUNS = "no weft proxy, relay, tunnel or send of this user runs on this machine"
 REFRESH_S = 0.25
 MOST_FLOWS = 10
 """So many connections are shown of each program, those that carried most."""

@@ -96,10 +96,17 @@ class Watched:
         self._open.close()
 
 
-def _metrics(text: str, console: Console) -> Listener:
-    from weftway.status.metrics import PORT, Metrics
+def place_of_metrics(text: str) -> tuple[str, int]:
+    """The address and port that `--metrics` names."""
+    from weftway.status.metrics import PORT
 
     host, port = split_listening(text, default=PORT)
-    served = Metrics(host or "127.0.0.1", port)
+    return host or "127.0.0.1", port
+
+
+def _metrics(text: str, console: Console) -> Listener:
+    from weftway.status.metrics import Metrics
+
+    served = Metrics(*place_of_metrics(text))
     console.print(f"metrics at {served.address}")
     return served

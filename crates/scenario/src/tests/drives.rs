@@ -175,9 +175,14 @@ fn mistakes_in_a_drive_file() {
         ("at_s,_mbps\n0,1\n", "line 1: `_mbps` names no link"),
         ("at_s,lte_mbps,lte_mbps\n0,1,1\n", "line 1: two columns are called `lte_mbps`"),
         ("at_s,lte_mbps\n0,1,2\n", "line 2: 3 fields, where the first line names 2 columns"),
-        ("at_s,lte_mbps\n0,fast\n", "line 2: `fast` is not a number from 0 on"),
-        ("at_s,lte_mbps\n0,-1\n", "line 2: `-1` is not a number from 0 on"),
-        ("at_s,lte_mbps\n0,NaN\n", "line 2: `NaN` is not a number from 0 on"),
+        ("at_s,lte_mbps\n0,fast\n", "line 2: `fast` is not a number from 0 to 1000000000"),
+        ("at_s,lte_mbps\n0,-1\n", "line 2: `-1` is not a number from 0 to 1000000000"),
+        ("at_s,lte_mbps\n0,NaN\n", "line 2: `NaN` is not a number from 0 to 1000000000"),
+        ("at_s,lte_mbps\n-1,1\n", "line 2: `-1` is not a number from 0 to 10000000000"),
+        (
+            "at_s,lte_mbps\n1700000000000,1\n",
+            "line 2: `1700000000000` is not a number from 0 to 10000000000; `at_s` counts seconds, are these milliseconds?",
+        ),
         ("at_s,lte_mbps\n,1\n", "line 2: `at_s` is empty"),
         ("at_s,lte_mbps\n0,\n", "line 2: the run begins without a rate of `lte`"),
         ("at_s,lte_mbps\n1,1\n\n1,2\n", "line 4: `at_s` must grow by 10 ms or more from line to line of a run"),
@@ -191,6 +196,7 @@ fn mistakes_in_a_drive_file() {
         assert!(error.starts_with(words), "{text:?}: {error}");
     }
     assert!(Drives::parse("\u{feff}at_s,lte_mbps\r\n0, 1 \r\n").is_ok());
+    assert!(Drives::parse("at_s,lte_mbps\n1700000000,1\n1700000001.5,2\n").is_ok(), "Unix time");
 }
 
 #[test]
