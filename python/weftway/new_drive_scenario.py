@@ -13,6 +13,7 @@ from weftway import reading
 from weftway._native import ScenarioError, drive_runs
 from weftway.measured.mahimahi import direction
 from weftway.new_scenario import DELAY, UP_SHARE, WORKLOADS, Written, mbps_text, quoted, target_of, write
+from weftway.new_scenario_links import link_name
 
 SIDES = ("down", "up")
 
@@ -120,8 +121,15 @@ def _read(file: Path, run: int | None) -> Drive:
         raise ScenarioError(f"{file}: no run {number}; {there}")
     names = [name.strip() for name in text.splitlines()[0].split(",")]
     # As the file has them: the first one opens the connection.
-    links = [name.removesuffix("_mbps") for name in names if name.endswith("_mbps")]
+    links = [_link(file, name) for name in names if name.endswith("_mbps")]
     return Drive(file, number, len(runs), {link: runs[number][link] for link in links}, frozenset(names))
+
+
+def _link(file: Path, column: str) -> str:
+    try:
+        return link_name(column.removesuffix("_mbps"))
+    except ScenarioError as error:
+        raise ScenarioError(f"{file}: the column `{column}`: {error}") from None
 
 
 def _given(said: Sequence[str], links: Sequence[str], drives: Drives) -> dict[tuple[str, str], str]:

@@ -16,7 +16,7 @@ from weftway.measured import Range, Reading
 from weftway.measured.mahimahi import direction
 from weftway.new_scenario_links import Ask, Link, link_name, links_of
 
-FOR_LOSS, FOR_DELAY = ("ping", "iperf3", "capture"), ("ping", "capture", "iperf3")
+FOR_LOSS, FOR_DELAY = ("ping", "iperf3", "capture"), ("ping", "capture")
 """Kinds of measurements, best first: `ping` measures without load."""
 
 DELAY = "20 ms"
@@ -32,6 +32,7 @@ LEAST_LOSS, OPEN_LOSS = 0.0001, 0.01
 
 PACKET_BITS = 1500 * 8
 LEAST_QUEUE = 20
+"""A queue that seems to hold fewer was not full."""
 
 WORKLOADS = {
     "bulk": 'kind  = "bulk"\nbytes = "20 MB"',
@@ -254,9 +255,15 @@ def _delay(link: Link, put: Callable[[str, str, str], None], leave: Callable[...
     if "delay" in link.given:
         put("delay", link.given["delay"], link.origin)
         return
-    found = next(((one, one.rtt_ms) for one in _best_first(link, FOR_DELAY) if one.rtt_ms), None)
+    found = _unloaded(link)
     if found is None:
-        put("delay", DELAY, "assumed: no measurement tells a round trip; one way")
+        loaded = [(one.rtt_at_most_ms, one.file.name) for one in link.readings if one.rtt_at_most_ms]
+        if loaded:
+            most, name = min(loaded)
+            why = f"at most: {name}: half the least round trip ({most:.3g} ms), measured under load; `ping` tells it"
+            put("delay", _ms(most / 2), f"assumed, {why}")
+        else:
+            put("delay", DELAY, "assumed: no measurement tells a round trip; one way")
         return
     reading, rtt = found
     half = rtt.scaled(0.5, rtt.why)
@@ -271,18 +278,35 @@ def _delay(link: Link, put: Callable[[str, str, str], None], leave: Callable[...
         )
 
 
+def _unloaded(link: Link) -> tuple[Reading, Range] | None:
+    """The round trip without load, and what tells it."""
+    return next(((one, one.rtt_ms) for one in _best_first(link, FOR_DELAY) if one.rtt_ms), None)
+
+
 def _queue(link: Link, put: Callable[[str, str, str], None]) -> None:
     if "queue" in link.given:
         put("queue", link.given["queue"], link.origin)
         return
+    unloaded = _unloaded(link)
+    unknown = ""
     for reading in link.readings:
         # iperf3 tells round trips where it sends: what waited, waited on the way up.
-        if reading.queue_ms and "up" in reading.rates:
-            packets = round(reading.queue_ms.value * reading.rates["up"].value * 1e3 / PACKET_BITS)
-            put("queue.up", f"{max(packets, LEAST_QUEUE)} packets", f"{reading.file.name}: {reading.queue_ms.why}")
-            put("queue.down", QUEUE, "assumed: no measurement tells how much waits on the way down")
-            return
-    put("queue", QUEUE, "assumed: no measurement tells how much waits")
+        if reading.rtt_loaded_ms is None or "up" not in reading.rates:
+            continue
+        why = reading.queue_unknown
+        if not why and unloaded is None:
+            why = "how much waits shows only beside a round trip without load; `ping` tells it"
+        if not why and unloaded:
+            least, most = unloaded[1].value, reading.rtt_loaded_ms
+            packets = round((most - least) * reading.rates["up"].value * 1e3 / PACKET_BITS)
+            told = f"round trips of {most:.3g} ms under load, {least:.3g} ms without ({unloaded[0].file.name})"
+            if packets >= LEAST_QUEUE:
+                put("queue.up", f"{packets} packets", f"{reading.file.name}: {told}")
+                put("queue.down", QUEUE, "assumed: no measurement tells how much waits on the way down")
+                return
+            why = f"{told}: the queue was not full"
+        unknown = unknown or f"{reading.file.name}: {why}"
+    put("queue", QUEUE, f"assumed: {unknown or 'no measurement tells how much waits'}")
 
 
 def mbps_text(value: float) -> str:

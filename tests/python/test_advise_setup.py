@@ -1,4 +1,7 @@
-"""`weft advise --write`: set-up that lasts. Its script runs here against an `ip` that takes down what it is told."""
+"""`weft advise --write`: set-up that lasts.
+
+Its script runs in a namespace, and against an `ip` that takes down what it is told.
+"""
 
 import os
 import subprocess
@@ -6,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import namespaces
 from conftest import Weft
 from weftway import ScenarioError, advise
 from weftway.advise import setup, words
@@ -32,8 +36,9 @@ echo "ip $*" >> "$LOG"
 case "$*" in
 *address*wlan0*) echo "3: wlan0    inet 192.0.2.7/24 brd 192.0.2.255 scope global wlan0" ;;
 *address*wwan0*) echo "4: wwan0    inet 198.51.100.9/30 scope global wwan0" ;;
-*route\\ show*wlan0*) echo "default via 192.0.2.1 proto dhcp src 192.0.2.7 metric 600" ;;
-*route\\ show*wwan0*) echo "default scope link" ;;
+*route\\ show\\ default*wlan0*) echo "default via 192.0.2.1 proto dhcp src 192.0.2.7 metric 600" ;;
+*route\\ show\\ default*wwan0*) echo "default scope link" ;;
+*route\\ show*wlan0*kernel*) echo "192.0.2.0/24 scope link src 192.0.2.7 metric 600" ;;
 *rule\\ del*) exit 2 ;;
 esac
 """
@@ -69,18 +74,25 @@ def test_who_shall_not_bond_is_told_so(poor: advise.Advice) -> None:
     assert "all links together take " in told
 
 
+def filled_in(folder: Path, wifi: str, lte: str) -> Path:
+    """The script of this end, with interfaces."""
+    script = folder / "here" / setup.SCRIPT
+    text = script.read_text()
+    for name, variable, interface in (("wifi-6", "wifi_6", wifi), ("lte", "lte", lte)):
+        assert f'interface_{variable}="{name}"' in text
+        text = text.replace(f'interface_{variable}="{name}"', f'interface_{variable}="{interface}"')
+    script.write_text(text)
+    return script
+
+
 def test_the_script_sets_an_endpoint_a_table_and_a_rule_for_each_link(poor: advise.Advice, tmp_path: Path) -> None:
     files = setup.write(poor, tmp_path / "files")
     assert {str(file.relative_to(tmp_path / "files")) for file in files} == {
         "README",
         *(f"{end}/{name}" for end in ("here", "server") for name in (setup.SCRIPT, setup.UNIT, setup.SYSCTL)),
+        f"here/{setup.HOOK}",
     }
-    script = tmp_path / "files/here" / setup.SCRIPT
-    text = script.read_text()
-    for name, interface in (("wifi_6", "wlan0"), ("lte", "wwan0")):
-        assert f"interface_{name}=" in text
-        text = text.replace(f'interface_{name}="{name.replace("_", "-")}"', f'interface_{name}="{interface}"')
-    script.write_text(text)
+    script = filled_in(tmp_path / "files", "wlan0", "wwan0")
     (tmp_path / "ip").write_text(IP)
     (tmp_path / "ip").chmod(0o755)
     log = tmp_path / "log"
@@ -89,9 +101,10 @@ def test_the_script_sets_an_endpoint_a_table_and_a_rule_for_each_link(poor: advi
     assert (done.returncode, done.stderr) == (0, "")
     told = log.read_text().splitlines()
     assert "ip mptcp limits set subflow 2 add_addr_accepted 2" in told
-    assert "ip rule add from 192.0.2.7 table 7100" in told
-    assert "ip route replace default via 192.0.2.1 dev wlan0 table 7100" in told
-    assert "ip route replace default dev wwan0 table 7101" in told
+    assert "ip -4 rule add from 192.0.2.7 table 7100" in told
+    assert "ip -4 route replace 192.0.2.0/24 dev wlan0 table 7100" in told
+    assert "ip -4 route replace default via 192.0.2.1 dev wlan0 table 7100" in told
+    assert "ip -4 route replace default dev wwan0 table 7101" in told
     endpoints = [line for line in told if "endpoint add" in line]
     assert [line.split()[4:7] for line in endpoints] == [
         ["192.0.2.7", "dev", "wlan0"],
@@ -99,6 +112,100 @@ def test_the_script_sets_an_endpoint_a_table_and_a_rule_for_each_link(poor: advi
     ]
     backups = [line.endswith(" backup") for line in endpoints]
     assert backups == [name in poor.chosen.candidate.backups for name in ("wifi-6", "lte")]
+
+
+def endpoints(lab: namespaces.Lab) -> dict[str, str]:
+    """Their addresses, and the number of each."""
+    lines = [line.split() for line in lab.run(lab.near, "ip", "mptcp", "endpoint", "show").stdout.splitlines()]
+    return {address: words[1] for address, *words in lines}
+
+
+def rules(lab: namespaces.Lab) -> dict[str, str]:
+    """The addresses that have a table, and which."""
+    lines = [line.split() for line in lab.run(lab.near, "ip", "rule", "show").stdout.splitlines()]
+    return {words[2]: words[4] for words in lines if words[4].startswith("71")}
+
+
+@namespaces.tunnels
+def test_the_script_follows_links_that_reconnect(poor: advise.Advice, tmp_path: Path) -> None:
+    setup.write(poor, tmp_path / "files")
+    script = filled_in(tmp_path / "files", "near1", "near2")
+    with namespaces.lab(tmp_path) as lab:
+        if lab.run(lab.near, "ip", "mptcp", "endpoint").returncode != 0:
+            pytest.skip("this kernel has no MPTCP")
+
+        def ip(*words: str) -> str:
+            done = lab.run(lab.near, "ip", *words)
+            assert done.returncode == 0, done.stderr
+            return done.stdout
+
+        def set_up() -> dict[str, str]:
+            done = lab.run(lab.near, "sh", script)
+            assert done.returncode == 0, done.stderr
+            return endpoints(lab)
+
+        first = set_up()
+        assert list(first) == ["10.9.1.1", "10.9.2.1"]
+        assert rules(lab) == {"10.9.1.1": "7100", "10.9.2.1": "7101"}
+        assert "via 10.9.1.2" in ip("route", "get", "8.8.8.8", "from", "10.9.1.1")
+        # A neighbour on the link's own network is reached without the router.
+        assert "via" not in ip("route", "get", "10.9.1.77", "from", "10.9.1.1")
+
+        ip("link", "set", "near1", "down")
+        ip("link", "set", "near1", "up")
+        assert ip("route", "show", "table", "7100") == ""
+        ip("route", "add", "default", "via", "10.9.1.2")
+        assert set_up() == first, "an endpoint that is right stays: its subflows would end"
+        assert "via 10.9.1.2" in ip("route", "show", "table", "7100")
+
+        ip("address", "delete", "10.9.2.1/24", "dev", "near2")
+        ip("address", "add", "10.9.2.5/24", "dev", "near2")
+        later = set_up()
+        assert list(later) == ["10.9.1.1", "10.9.2.5"] and later["10.9.1.1"] == first["10.9.1.1"]
+        assert rules(lab) == {"10.9.1.1": "7100", "10.9.2.5": "7101"}
+
+        ip("address", "delete", "10.9.2.5/24", "dev", "near2")
+        assert list(set_up()) == ["10.9.1.1"]
+        assert rules(lab) == {"10.9.1.1": "7100"} and ip("route", "show", "table", "all").count("7101") == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "variables", "is_ours"),
+    [
+        (["wwan0", "up"], {}, True),
+        (["wlan0", "down"], {}, True),
+        (["wwan0", "dhcp4-change"], {}, True),
+        (["cdc-wdm0", "up"], {"DEVICE_IP_IFACE": "wwan0"}, True),
+        ([], {"IFACE": "wlan0"}, True),
+        (["wwan0", "pre-up"], {}, False),
+        (["wwan", "up"], {}, False),
+        (["wwan01", "up"], {}, False),
+        (["none", "hostname"], {}, False),
+        ([], {}, False),
+    ],
+)
+def test_the_hook_sets_up_again_what_is_ours(
+    poor: advise.Advice, tmp_path: Path, words: list[str], variables: dict[str, str], is_ours: bool
+) -> None:
+    """NetworkManager says the interface and what happened, networkd-dispatcher the interface in a variable."""
+    setup.write(poor, tmp_path / "files")
+    script = filled_in(tmp_path / "files", "wlan0", "wwan0")
+    hook = tmp_path / "files/here" / setup.HOOK
+    assert os.access(hook, os.X_OK)
+    hook.write_text(hook.read_text().replace(f"/usr/local/sbin/{setup.SCRIPT}", str(script)))
+    (tmp_path / "systemctl").write_text('#!/bin/sh\necho "$@"\n')
+    (tmp_path / "systemctl").chmod(0o755)
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", **variables}
+    done = subprocess.run(["sh", hook, *words], env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == (f"--no-block restart {setup.UNIT}\n" if is_ours else "")
+
+
+def test_names_that_are_alike_to_a_shell_have_variables_of_their_own() -> None:
+    names = ["my-lte", "my_lte", "my_lte_2", "wifi"]
+    found = setup.variables(names)
+    assert list(found) == names and len(set(found.values())) == 4
+    assert all(value.replace("_", "").isalnum() for value in found.values())
 
 
 def test_settings_go_to_the_end_that_they_are_for(poor: advise.Advice, tmp_path: Path) -> None:

@@ -222,7 +222,46 @@ def twice(frames: Frames, later: float) -> list[tuple[float, bytes]]:
     return sorted(one for at, packet in frames for one in ((at, packet), (at + later, packet)))
 
 
+def set_back(frames: Frames, by: float) -> list[tuple[float, bytes]]:
+    """The same, with a clock that goes back after the first second."""
+    return [(at - by if at >= 1 else at, packet) for at, packet in frames]
+
+
+def test_frames_that_are_a_little_out_of_order_are_read(tmp_path: Path) -> None:
+    """Two processors hand them over: each tenth comes 50 ms late."""
+    frames = list(download())
+    late = [(at, packet) for n, (at, packet) in enumerate(frames) if n % 10 == 0]
+    order = sorted(frames, key=lambda one: one[0] + (0.05 if one in late else 0))
+    assert order != frames
+    assert read(tmp_path, pcap(order)).rates["down"].value == pytest.approx(8, rel=0.02)
+
+
+def only(frames: Frames, source: str) -> list[tuple[float, bytes]]:
+    """What one side sent."""
+    return [(at, packet) for at, packet in frames if packet[12:16] == ip_address(source).packed]
+
+
+def test_acknowledgements_beside_a_handshake_tell_no_rate(tmp_path: Path) -> None:
+    """The download itself went another way: what was captured of it opens it, and acknowledges."""
+    frames = [one for one in download(opened=True) if one[0] < 0] + only(download(), USER)
+    told = read(tmp_path, pcap([(at + 1, packet) for at, packet in frames]))
+    assert (told.rates, told.rtt_ms is None) == ({}, False)
+    assert "only acknowledgements" in told.rate_unknown
+
+
+@pytest.mark.parametrize("frames", [download(), quic(HTTPS)], ids=["TCP", "QUIC"])
+def test_one_direction_alone_tells_its_rate(tmp_path: Path, frames: Frames) -> None:
+    assert list(read(tmp_path, pcap(only(frames, REMOTE))).rates) == ["down"]
+
+
 HALF = {
+    "a clock that was set back": (pcap(set_back(download(), 0.5)), "its times go back by 0.5 s: the clock was set"),
+    "files joined in the wrong order": (
+        pcap([*download(begins=5), *download()]),
+        "its times go back by 7 s: the clock was set, or files were joined",
+    ),
+    "acknowledgements alone": (pcap(only(download(), USER)), "only acknowledgements and the like"),
+    "acknowledgements of QUIC alone": (pcap(only(quic(HTTPS), USER)), "only acknowledgements and the like"),
     "two links on all interfaces": (
         pcap(sorted([*of_any(download()), *of_any(download(LTE))]), link=COOKED),
         "192.0.2.7 and 203.0.113.7 are on this side; capture each by itself",

@@ -1,12 +1,13 @@
 """Reports of iperf3: each is read whole, or refused with what would help."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from weftway import ScenarioError, measured
+from weftway import ScenarioError, measured, new_scenario
 from weftway.measured import Reading, Undecided
 
 TCP, TCP_IPV6, UDP = 1500 / 1448, 1500 / 1428, 1476 / 1448
@@ -239,6 +240,73 @@ def test_what_is_understood_in_half_is_refused(tmp_path: Path, case: str) -> Non
     with pytest.raises(ScenarioError) as told:
         read(tmp_path, content)  # type: ignore[arg-type]
     assert reason in str(told.value) and "\n" not in str(told.value)
+
+
+def sending(retransmits: int = 7, cc: str = "cubic", **test: Any) -> Report:
+    """20 Mbit/s up; round trips of 80 to 150 ms at the ends of intervals."""
+    told = tcp([20, 20, 20], 20, 20, **test)
+    sender = {"min_rtt": 80_000, "mean_rtt": 120_000, "max_rtt": 150_000, "retransmits": retransmits, "sender": True}
+    told["end"] |= {"streams": [{"sender": sender, "receiver": {}}], "sender_tcp_congestion": cc}
+    return told
+
+
+UNFILLED = {
+    "-b": (sending(target_bitrate=20_000_000), "-b limits the rate"),
+    "bbr": (sending(cc="bbr"), "bbr sent, which fills no queue"),
+    "nothing again": (sending(retransmits=0), "nothing was sent again"),
+}
+
+
+@pytest.mark.parametrize("case", UNFILLED)
+def test_a_sender_that_never_filled_the_queue_does_not_tell_it(tmp_path: Path, case: str) -> None:
+    content, why = UNFILLED[case]
+    assert why in read(tmp_path, content).queue_unknown
+    assert read(tmp_path, sending()).queue_unknown == ""
+
+
+def scenario(folder: Path, *arguments: str) -> dict[str, str]:
+    """The values of the link `lte`, with their comments."""
+    new_scenario.from_measurements(str(folder / "home"), [*arguments, "b.rate=1Mbit/s"], None)
+    text = (folder / "home.toml").read_text().split("[path.lte]")[1].split("[path.b]")[0]
+    return dict(re.split(r" *= ", line, maxsplit=1) for line in text.splitlines() if " = " in line)
+
+
+def test_round_trips_under_load_are_only_a_bound_of_the_delay(tmp_path: Path) -> None:
+    """A queue stood all the time: half of the least is 40 ms, and the delay may be much shorter."""
+    read(tmp_path, sending())
+    told = scenario(tmp_path, str(tmp_path / "lte.json"))
+    assert told["delay"].startswith('"40 ms" ')
+    assert (
+        "# assumed, at most: lte.json: half the least round trip (80 ms), measured under load; `ping`" in told["delay"]
+    )
+    assert told["queue"].startswith('"100 packets" ') and "# assumed: lte.json: how much waits" in told["queue"]
+    assert "queue.up" not in told
+
+
+PING = """\
+100 packets transmitted, 100 received, 0% packet loss, time 99142ms
+rtt min/avg/max/mdev = 29.812/30.000/30.902/0.245 ms
+"""
+
+
+@pytest.mark.parametrize(
+    ("content", "key", "value"),
+    [
+        # 120 ms of 20 Mbit/s on the wire, 1500 B for 1448: (0.15 − 0.03) · 20e6 · 1500 / 1448 / 12000 = 207.2.
+        (sending(), "queue.up", '"207 packets" '),
+        (sending(retransmits=0), "queue", '"100 packets" '),
+        # Round trips that hardly grew: 5 ms of it are 8.6 packets.
+        (json.loads(json.dumps(sending()).replace("150000", "35000")), "queue", '"100 packets" '),
+    ],
+)
+def test_a_queue_holds_what_round_trips_grew_by_over_those_of_ping(
+    tmp_path: Path, content: Report, key: str, value: str
+) -> None:
+    read(tmp_path, content)
+    (tmp_path / "lte-ping.txt").write_text(PING)
+    told = scenario(tmp_path, str(tmp_path / "lte.json"), str(tmp_path / "lte-ping.txt"))
+    assert told["delay"].startswith('"15 ms" ')
+    assert told[key].startswith(value) and ("assumed" in told[key]) == (key == "queue")
 
 
 def test_a_rate_that_was_asked_for_is_the_least_that_the_link_carries(tmp_path: Path) -> None:

@@ -475,6 +475,7 @@ def test_a_scenario_of_a_run_of_a_drive(weft: Weft, tmp_path: Path) -> None:
         ("a.csv", "at_s,lte_mbps\n0,1\n", ("--run", "3"), "a.csv: no run 3; it has one run alone"),
         ("a.csv", "run,at_s,lte_mbps\n1,0,1\n2,0,1\n", (), "it has 2 runs, from 1 to 2; --run says which"),
         ("a.csv", "at_s,lte\n0,1\n", (), "a.csv: line 1: `lte` is no column of a drive"),
+        ("a.csv", "at_s,wi fi_mbps\n0,1\n", (), "a.csv: the column `wi fi_mbps`: `wi fi` is not a name for a link"),
         ("a.down.csv", "at_s,lte_mbps\n0,1\n", ("--drive", "a.down.csv"), "has the direction down already"),
     ],
 )

@@ -1,9 +1,11 @@
 """What is advised as files that last: for systemd and sysctl.d, one folder for each end.
 
 `weft advise` prints commands, which a restart forgets. These files also have what MPTCP needs before anything can be
-advised: an endpoint for each link, limits, and a rule by which packets leave through the link of their address.
+advised: an endpoint for each link, limits, and a rule by which packets leave through the link of their address. A link
+that reconnects loses its routes, and may get another address: so the script runs again at each change.
 """
 
+from itertools import chain, count
 from pathlib import Path
 from textwrap import dedent
 
@@ -17,6 +19,7 @@ from .words import end_of
 HERE, SERVER = "here", "server"
 UNIT = "weftway-mptcp.service"
 SCRIPT = "weftway-mptcp"
+HOOK = "50-weftway-mptcp"
 SYSCTL = "90-weftway-mptcp.conf"
 FIRST_TABLE = 7100
 """Routing tables from here on are ours, one for each link."""
@@ -32,6 +35,7 @@ def write(found: Advice, folder: Path) -> list[Path]:
     texts = {
         f"{HERE}/{SCRIPT}": _here(found, names),
         f"{HERE}/{UNIT}": _unit(),
+        f"{HERE}/{HOOK}": _hook(),
         f"{HERE}/{SYSCTL}": _sysctl(found, "here"),
         f"{SERVER}/{SCRIPT}": _server(names),
         f"{SERVER}/{UNIT}": _unit(),
@@ -58,8 +62,9 @@ def _sysctl(found: Advice, end: str) -> str:
 
 def _here(found: Advice, names: list[str]) -> str:
     backups = found.chosen.candidate.backups
-    links = [f"link {name} {table} {'backup' if name in backups else ''}".rstrip() for table, name in _tables(names)]
-    interfaces = [f'{variable(name)}="{name}"   # the interface of {name}' for name in names]
+    own = variables(names)
+    links = [f"link {own[name]} {table} {'backup' * (name in backups)}".rstrip() for table, name in _tables(names)]
+    interfaces = [f'{own[name]}="{name}"   # the interface of {name}' for name in names]
     head = dedent("""\
         #!/bin/sh
         # MPTCP over these links. Fill in the interfaces; addresses and routers are read from them.
@@ -72,31 +77,60 @@ def _here(found: Advice, names: list[str]) -> str:
             eval "device=\\$interface_$1"
             address=$(ip -4 -o address show dev "$device" scope global | awk '{ sub("/.*", "", $4); print $4; exit }')
             router=$(ip -4 route show default dev "$device" | awk '$2 == "via" { print $3; exit }')
+            if [ "$(ip -4 rule show table "$2" | awk '{ print $3 }')" != "$address" ]; then
+                while ip -4 rule del table "$2" 2>/dev/null; do :; done
+                ip -4 route flush table "$2" 2>/dev/null || true
+                [ -z "$address" ] || ip -4 rule add from "$address" table "$2"
+            fi
             [ -n "$address" ] || { echo "weftway-mptcp: $device has no address" >&2; return 0; }
-            ip rule del table "$2" 2>/dev/null || true
-            ip rule add from "$address" table "$2"
-            ip route replace default ${router:+via "$router"} dev "$device" table "$2"
-            ip mptcp endpoint add "$address" dev "$device" subflow ${3:+"$3"}
+            ip -4 route show dev "$device" proto kernel scope link | while read -r net _; do
+                ip -4 route replace "$net" dev "$device" table "$2"
+            done
+            ip -4 route replace default ${router:+via "$router"} dev "$device" table "$2"
+            # An endpoint that is right stays: taking it away would end its subflows.
+            ip mptcp endpoint show | grep -q "^$address id [0-9]* subflow ${3:+$3 }dev $device *\\$" || {
+                remove "$address"
+                ip mptcp endpoint add "$address" dev "$device" subflow ${3:+"$3"}
+            }
+            addresses="$addresses $address"
         }
 
+        remove() { # the endpoint of an address
+            ip mptcp endpoint show | awk -v address="$1" '$1 == address { print $3 }' | while read -r id; do
+                ip mptcp endpoint delete id "$id"
+            done
+        }
+
+        addresses=""
         """)
-    limits = f"ip mptcp endpoint flush\nip mptcp limits set subflow {len(names)} add_addr_accepted {len(names)}\n"
-    calls = "".join(f"{_call(one)}\n" for one in links)
-    return head + "".join(f"interface_{line}\n" for line in interfaces) + body + limits + calls
+    limits = f"ip mptcp limits set subflow {len(names)} add_addr_accepted {len(names)}\n"
+    calls = "".join(f"{one}\n" for one in links)
+    rest = dedent("""\
 
-
-def _call(line: str) -> str:
-    word, name, *rest = line.split()
-    return " ".join([word, variable(name), *rest])
+        # Addresses that are no more.
+        ip mptcp endpoint show | while read -r address _; do
+            case "$addresses " in *" $address "*) ;; *) remove "$address" ;; esac
+        done
+        """)
+    return head + "".join(f"interface_{line}\n" for line in interfaces) + body + limits + calls + rest
 
 
 def _tables(names: list[str]) -> list[tuple[int, str]]:
     return list(enumerate(names, FIRST_TABLE))
 
 
-def variable(name: str) -> str:
-    """A link's name as a part of a variable's."""
-    return "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in name)
+def variables(names: list[str]) -> dict[str, str]:
+    """The links' names as parts of variables', no two alike.
+
+    >>> variables(["my-lte", "my_lte", "wifi"])
+    {'my-lte': 'my_lte', 'my_lte': 'my_lte_2', 'wifi': 'wifi'}
+    """
+    found: dict[str, str] = {}
+    for name in names:
+        plain = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in name)
+        spellings = chain([plain], (f"{plain}_{number}" for number in count(2)))
+        found[name] = next(one for one in spellings if one not in found.values())
+    return found
 
 
 def _server(names: list[str]) -> str:
@@ -108,12 +142,28 @@ def _server(names: list[str]) -> str:
         """)
 
 
+def _hook() -> str:
+    return dedent(f"""\
+        #!/bin/sh
+        # Sets up MPTCP again when a link comes, goes or gets another address. NetworkManager tells the interface and
+        # what happened in two words, networkd-dispatcher the interface in IFACE.
+        case "${{2:-up}}" in up | down | dhcp4-change) ;; *) exit 0 ;; esac
+        for device in "${{DEVICE_IP_IFACE:-}}" "${{1:-}}" "${{IFACE:-}}"; do
+            if [ -n "$device" ] && grep -qw "^interface_[A-Za-z0-9_]*=[\\"']*$device" /usr/local/sbin/{SCRIPT}; then
+                exec systemctl --no-block restart {UNIT}
+            fi
+        done
+        """)
+
+
 def _unit() -> str:
     return dedent(f"""\
         [Unit]
         Description=MPTCP endpoints and limits
         Wants=network-online.target
         After=network-online.target
+        # Links may come and go often.
+        StartLimitIntervalSec=0
 
         [Service]
         Type=oneshot
@@ -139,11 +189,18 @@ def _readme(found: Advice, names: list[str]) -> str:
              install -m 644 {SYSCTL} /etc/sysctl.d/ && sysctl --system
              install -m 644 {UNIT} /etc/systemd/system/ && systemctl enable --now {UNIT}
 
-        3. Programs ask for MPTCP. One command: mptcpize run COMMAND. A service, for good: mptcpize enable NAME.service,
-           then systemctl restart NAME. Both ends need it; what does not ask goes on with TCP.
-        4. See that it works: ip mptcp endpoint; ss -M (one line for each connection); nstat -az 'MPTcp*'.
+        3. A link that reconnects loses its routes, and may get another address: then the set-up has to run again. On
+           this machine, as root, from {HERE}, as its network is managed:
 
-        To undo it: systemctl disable --now {UNIT}; remove the three files; ip mptcp endpoint flush; restart.
+             NetworkManager:       install -m 755 {HOOK} /etc/NetworkManager/dispatcher.d/
+             networkd-dispatcher:  install -m 755 {HOOK} /etc/networkd-dispatcher/routable.d/
+             neither:              systemctl restart {UNIT}, after each reconnect
+
+        4. Programs ask for MPTCP. One command: mptcpize run COMMAND. A service, for good: mptcpize enable NAME.service,
+           then systemctl restart NAME. Both ends need it; what does not ask goes on with TCP.
+        5. See that it works: ip mptcp endpoint; ss -M (one line for each connection); nstat -az 'MPTcp*'.
+
+        To undo it: systemctl disable --now {UNIT}; remove the installed files; ip mptcp endpoint flush; restart.
         """)
         + more
     )

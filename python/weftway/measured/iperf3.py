@@ -1,4 +1,7 @@
-"""The output of `iperf3 --json`: rates, and round trips under load. The client is taken to be the user's side."""
+"""The output of `iperf3 --json`: rates, and round trips under load. The client is taken to be the user's side.
+
+Its round trips are TCP's smoothed ones at the ends of intervals. What waits in a queue is in the least of them too.
+"""
 
 import json
 import math
@@ -159,7 +162,8 @@ def _read(file: Path, told: Report, local: Sequence[str]) -> Reading:
     ways = _ways(file, told, is_client)
     factor, block = _factor(told, protocol) / 1e6, _block(told)
     # With -b, the link may carry more.
-    limit = _limit(told)
+    option = _limit(told)
+    limit = f", at least: {option} limits it" if option else ""
     names = {"up": "up", "down": "down"} if is_user_client else {"up": "down", "down": "up"}
     rates = {
         names[way.name]: _udp_rate(file, way, factor)
@@ -172,18 +176,20 @@ def _read(file: Path, told: Report, local: Sequence[str]) -> Reading:
     if protocol == "UDP":
         loss, why = _loss(file, ways)
         return Reading(file, "iperf3", loss=loss, loss_unknown=why, rates=rates)
-    least, load = _round_trips(told["end"])
-    rtt = None if least is None else Range(least, least, least, f"half the least round trip ({least:g} ms)")
+    least, most = _round_trips(told["end"])
     # It was the writer's sending that filled a queue.
-    return Reading(file, "iperf3", rtt_ms=rtt, rates=rates, queue_ms=load if is_client == is_user_client else None)
+    loaded, unknown = (most, _unfilled(told["end"], option)) if is_client == is_user_client else (None, "")
+    return Reading(
+        file, "iperf3", rates=rates, rtt_at_most_ms=least, rtt_loaded_ms=loaded, queue_unknown=unknown if loaded else ""
+    )
 
 
 def _limit(told: Report) -> str:
-    """What must be said of a rate that an option has limited."""
+    """The option that has limited the rate, if one has."""
     places = (told["start"]["test_start"], told["start"])
     for option, names in (("-b", ("target_bitrate",)), ("--fq-rate", ("fqrate", "fq_rate"))):
         if any(place.get(name) for place in places for name in names):
-            return f", at least: {option} limits it"
+            return option
     return ""
 
 
@@ -332,17 +338,21 @@ def _loss(file: Path, ways: list[Way]) -> tuple[Range | None, str]:
     return share(lost, packets, f"{lost} of {packets} UDP packets lost"), ""
 
 
-def _round_trips(end: dict[str, Any]) -> tuple[float | None, Range | None]:
-    """The least round trip in ms, and by how much it grew; Linux tells them where the client sends."""
+def _round_trips(end: dict[str, Any]) -> tuple[float | None, float | None]:
+    """The least round trip in ms, and the longest while the writer sent; Linux tells them."""
+    ends = [stream.get("sender", {}) for stream in end.get("streams", [])]
+    least = [float(one["min_rtt"]) / 1e3 for one in ends if one.get("min_rtt")]
+    most = [float(one["max_rtt"]) / 1e3 for one in ends if one.get("max_rtt") and one.get("sender", True)]
+    return min(least, default=None), max(most, default=None)
+
+
+def _unfilled(end: dict[str, Any], option: str) -> str:
+    """Why the writer may never have filled the queue; nothing if it did, as packets that found no place tell."""
     senders = [stream.get("sender", {}) for stream in end.get("streams", [])]
-    least = [float(one["min_rtt"]) / 1e3 for one in senders if one.get("min_rtt")]
-    means = [float(one["mean_rtt"]) / 1e3 for one in senders if one.get("mean_rtt")]
-    most = [float(one["max_rtt"]) / 1e3 for one in senders if one.get("max_rtt")]
-    if not least:
-        return None, None
-    if not most or not means:
-        return min(least), None
-    grown = max(most) - min(least)
-    return min(least), Range(
-        grown, max(means) - min(least), grown, f"round trips grew by up to {grown:.0f} ms under load"
-    )
+    if option:
+        return f"{option} limits the rate, so the queue may never have been full"
+    if str(end.get("sender_tcp_congestion", "")).startswith("bbr"):
+        return "bbr sent, which fills no queue; `iperf3 -C cubic` does"
+    if not any(int(one.get("retransmits") or 0) > 0 for one in senders if one.get("sender", True)):
+        return "nothing was sent again, so the queue may never have been full; `iperf3 -t 30` fills it"
+    return ""

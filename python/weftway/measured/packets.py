@@ -27,6 +27,8 @@ LENGTH = 0x0600
 """A smaller EtherType is a length: spanning tree and the like."""
 
 TCP, UDP = 6, 17
+UDP_HEADER = 8
+ICMP = (1, 58)
 EXTENSIONS = {0, 43, 60}
 """Headers of IPv6 between its own and that of the transport: hop by hop, routing, destination."""
 FRAGMENT = 44
@@ -61,6 +63,7 @@ class Packet(NamedTuple):
     flags: int = 0
     sequence: int = 0
     payload: int = 0
+    """Bytes behind the headers, of ICMP none."""
     cooked: int | None = None
     """In a capture on `any`: how the frame came to this machine, or left it."""
 
@@ -130,11 +133,13 @@ def _packet(frame: Frame, start: int) -> Packet | None:
     cooked = int.from_bytes(frame.bytes[:2]) if frame.link == COOKED else None
     transport = ip[header:]
     if protocol not in (TCP, UDP) or not is_first or len(transport) < (14 if protocol == TCP else 4):
-        return Packet(frame.at, interface, source, target, length, cooked=cooked)
+        payload = 0 if protocol in ICMP else length - header
+        return Packet(frame.at, interface, source, target, length, payload=payload, cooked=cooked)
     ports = struct.unpack_from("!2H", transport)
     flow = Flow(source, ports[0], target, ports[1])
     if protocol == UDP:
-        return Packet(frame.at, interface, source, target, length, flow, cooked=cooked)
+        payload = length - header - UDP_HEADER
+        return Packet(frame.at, interface, source, target, length, flow, payload=payload, cooked=cooked)
     payload, sequence = length - header - (transport[12] >> 4) * 4, int.from_bytes(transport[4:8])
     return Packet(frame.at, interface, source, target, length, flow, True, transport[13], sequence, payload, cooked)
 

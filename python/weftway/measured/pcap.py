@@ -26,6 +26,11 @@ BUSY = 0.5
 
 LOADED = 0.2
 """A direction was loaded if it carried this share of what the other one did."""
+CARRIED = 2 / 3
+"""And if more than this share of its bytes was payload: of acknowledgements, those of QUIC included, less is."""
+
+BACK_S = 0.1
+"""Frames are written that much out of order at most."""
 
 MUCH = 0.05
 """If a second interface carried more than this share, the capture is of two links."""
@@ -34,6 +39,8 @@ OFTEN = 0.2
 """If more than this share of segments are there twice, one behind the other, it was the capture that saw them twice."""
 AT_ONCE_S = 0.0002
 """No sender repeats a segment so soon."""
+
+ACKNOWLEDGED = "hardly any payload, only acknowledgements and the like, which tell no rate"
 
 CUT = "; the file ends within a packet"
 
@@ -44,6 +51,7 @@ def reads(file: Path, data: bytes, local: Sequence[str] = ()) -> Reading:
         capture = frames.read(data)
     except frames.Damaged as error:
         raise ScenarioError(f"{file}: the capture is damaged: {error}; capture again") from None
+    _in_order(file, capture)
     found, hidden = packets(capture)
     if hidden:
         raise ScenarioError(
@@ -61,19 +69,37 @@ def reads(file: Path, data: bytes, local: Sequence[str] = ()) -> Reading:
         "up": [one for one in found if one.source in user and one.target not in user],
     }
     carried = {name: sum(one.bytes for one in some) for name, some in ways.items()}
-    # What comes back is acknowledgements: they do not tell how fast that way is.
-    loaded = [name for name, total in carried.items() if total >= LOADED * max(carried.values())]
+    # What comes back is acknowledgements: they do not tell how fast that way is, even where nothing else was captured.
+    busy = [name for name, total in carried.items() if total >= LOADED * max(carried.values())]
     end = CUT if capture.is_cut else ""
-    rates = {name: rate for name in loaded if (rate := _rate(ways[name], end)) is not None}
+    seen = {name: rate for name in busy if (rate := _rate(ways[name], end)) is not None}
+    rates = {
+        name: rate for name, rate in seen.items() if sum(one.payload for one in ways[name]) > CARRIED * carried[name]
+    }
     crossed = [one for one in found if (one.source in user) != (one.target in user)]
     trips = _handshakes(crossed)
+    if seen and not rates and not trips:
+        raise ScenarioError(f"{file}: it has {ACKNOWLEDGED}; capture both directions of a download of 5 s or more")
     if not rates and not trips:
         raise ScenarioError(
             f"{file}: the capture is too short to tell anything{end}; capture a download of 5 s or more"
         )
     rtt = spread(trips, f"half the median of {len(trips)} TCP handshakes") if trips else None
-    unknown = "" if rates else "too short to tell a rate"
+    unknown = "" if rates else f"it has {ACKNOWLEDGED}" if seen else "too short to tell a rate"
     return Reading(file, "capture", rtt_ms=rtt, loss=_loss(crossed), rates=rates, rate_unknown=unknown)
+
+
+def _in_order(file: Path, capture: frames.Capture) -> None:
+    """Refuses times that go back: what was sent at two times would count as sent at once."""
+    latest: dict[int, float] = {}
+    for frame in capture.frames:
+        back = latest.get(frame.interface, frame.at) - frame.at
+        if back > BACK_S:
+            raise ScenarioError(
+                f"{file}: its times go back by {back:.2g} s: the clock was set, or files were joined; capture again, "
+                "or join files with `mergecap`"
+            )
+        latest[frame.interface] = max(frame.at, latest.get(frame.interface, frame.at))
 
 
 def _one_link(file: Path, found: Sequence[Packet]) -> None:
@@ -110,7 +136,7 @@ def _seen_once(file: Path, found: Sequence[Packet]) -> None:
     for one in found:
         if one.cooked is not None:
             ways[one.source, one.target][one.cooked == OUTGOING] += one.bytes
-        if one.flow is None or one.payload <= 0:
+        if one.flow is None or not one.is_tcp or one.payload <= 0:
             continue
         segments += 1
         sequence, payload, at = last.get(one.flow, (-1, 0, 0.0))

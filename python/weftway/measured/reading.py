@@ -60,8 +60,12 @@ class Reading:
     """Why no rate is known, although packets were counted."""
     traces: dict[str, float] = field(default_factory=dict)
     """The direction for which this file is a Mahimahi trace, and its mean rate in Mbit/s."""
-    queue_ms: Range | None = None
-    """By how much a round trip was longer under load."""
+    rtt_at_most_ms: float | None = None
+    """The least round trip under load: without load it is no longer."""
+    rtt_loaded_ms: float | None = None
+    """The longest round trip while the user sent: what waited is in it."""
+    queue_unknown: str = ""
+    """Why the queue may never have been full, although round trips under load are known."""
 
 
 def spread(values: Sequence[float], why: str) -> Range:
