@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weftway import advise, report, stats, steer
-from weftway.advise import candidates, neighbours, words
+from weftway.advise import candidates, choice, neighbours, words
 from weftway.report import printed
 from weftway.report.frames import estimates
 from weftway.report.study import Study
@@ -105,7 +105,7 @@ def test_ratios_of_steered_runs_have_the_interval_of_their_median() -> None:
 def test_advice_over_a_few_cells_gives_a_range(count: int, told: str) -> None:
     cells = [neighbours.Cell(number) for number in range(count)]
     trials = [
-        advise.runs.Trial(
+        choice.Trial(
             candidates.Candidate(name, "min-rtt", "cubic", ()), {(n, s): cost for n in range(count) for s in (0, 1)}
         )
         for name, cost in (("as it comes", 100.0), ("better", 75.0))

@@ -1,9 +1,9 @@
-"""Runs every candidate in every cell over the same seeds; picks on one half of the seeds, judges on the other."""
+"""Runs every candidate in every cell over the same seeds, and has `choice` pick one of them."""
 
 import math
 import os
 import tomllib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,10 +14,11 @@ from weftway.comparison import Interrupted
 from weftway.job import Job
 from weftway.rank.costs import COLUMN, copies_share, cost
 from weftway.scenario import load, locate
-from weftway.stats import Interval, bootstrap, median
+from weftway.stats import Interval, median
 
 from . import candidates, neighbours
 from .candidates import Candidate
+from .choice import Judged, Trial, choose, judged, judging, log_ratio, mean, picking
 from .neighbours import Cell
 
 ROUNDS = 3
@@ -25,9 +26,6 @@ ROUNDS = 3
 
 SCREENED = 8
 """So many of the many schedulers for QUIC are tried in all cells."""
-
-WORTH = 0.02
-"""A smaller gain is no reason to change anything, or anything more."""
 
 LEAST_SEEDS = 2
 
@@ -43,22 +41,6 @@ class Request:
     cells: int = 12
     seeds: str = "0..6"
     set: Sequence[str] = ()
-
-
-@dataclass(frozen=True)
-class Trial:
-    """What came of a candidate: its cost in ms by cell and seed, and its share of copies."""
-
-    candidate: Candidate
-    costs: dict[tuple[int, int], float]
-    copies: float = 0.0
-    cut: frozenset[tuple[int, int]] = frozenset()
-    """Cell and seed of the runs that ended before their workload was done. They cost their time limit."""
-
-    @property
-    def unfinished(self) -> int:
-        """How many runs ended before their workload was done."""
-        return len(self.cut)
 
 
 @dataclass(frozen=True)
@@ -80,6 +62,12 @@ class Advice:
     gain: float
     """The share by which the chosen one costs less than the baseline, on the half that it was not picked on."""
     within: Interval
+    other: Trial | None = None
+    """The change that was judged, or if none gained enough on the half that picks, the best there; none if none ran."""
+    single: Trial | None = None
+    """The best link alone."""
+    rival: Trial | None = None
+    """The best that bonds."""
     skipped: list[str] = field(default_factory=list)
 
     @property
@@ -89,17 +77,16 @@ class Advice:
 
     def ratio(self, cell: Cell) -> float:
         """What the chosen one costs over the baseline in a cell, on the half that it was not picked on."""
-        return math.exp(_log_ratio(self.chosen, self.baseline, [cell.number], judging(self.seeds)))
+        return math.exp(log_ratio(self.chosen, self.baseline, [cell.number], judging(self.seeds)))
 
+    def judged(self, one: Trial, over: Trial) -> Judged:
+        """How one does against another on the half that judges."""
+        return judged(one, over, self.cells, self.seeds)
 
-def picking(numbers: Sequence[int]) -> list[int]:
-    """The half of the seeds on which a candidate is picked."""
-    return list(numbers[::2])
-
-
-def judging(numbers: Sequence[int]) -> list[int]:
-    """The other half, on which it is judged: the pick has the luckiest draws of those it was picked on."""
-    return list(numbers[1::2])
+    def picked(self, one: Trial) -> float:
+        """The share by which it costs less than the baseline on the half that picks."""
+        cells = (cell.number for cell in self.cells)
+        return 1 - math.exp(log_ratio(one, self.baseline, cells, picking(self.seeds)))
 
 
 def advise(request: Request, jobs: int | None = None, progress: Progress | None = None) -> Advice:
@@ -120,10 +107,8 @@ def advise(request: Request, jobs: int | None = None, progress: Progress | None 
     if all(one.unfinished == len(one.costs) for one in trials):
         raise SimulationError(_nothing_finished(request, sum(len(one.costs) for one in trials), len(trials)))
     trials.sort(key=lambda one: runner.picked(one, base))
-    chosen = _chosen(trials, base, runner)
-    held_out = judging(numbers)
-    ratios = [_log_ratio(chosen, base, [cell.number], held_out) for cell in runner.cells]
-    low, high = bootstrap(ratios, chosen.candidate.words, _mean)
+    choice = choose(trials, base, runner.cells, numbers, candidates.paths(runner.keys))
+    gains = judged(choice.chosen, base, runner.cells, numbers)
     return Advice(
         request=request,
         scenario=runner.scenario,
@@ -132,10 +117,13 @@ def advise(request: Request, jobs: int | None = None, progress: Progress | None 
         is_measured=bool(runner.ranges),
         seeds=numbers,
         baseline=base,
-        chosen=chosen,
+        chosen=choice.chosen,
         trials=trials,
-        gain=1 - math.exp(_mean(ratios)),
-        within=Interval(1 - math.exp(high), 1 - math.exp(low)),
+        gain=gains.gain,
+        within=gains.within,
+        other=choice.other,
+        single=choice.single,
+        rival=choice.rival,
         skipped=list(dict.fromkeys(runner.skipped)),
     )
 
@@ -191,25 +179,6 @@ def check(found: Advice, jobs: int | None = None, progress: Progress | None = No
     return sorted(({**record, "over_best": record["cost_ms"] / best} for record in records), key=lambda r: r["cost_ms"])
 
 
-def _mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
-
-
-def _log_ratio(one: Trial, base: Trial, cells: Iterable[int], numbers: Iterable[int]) -> float:
-    """The mean logarithm of its cost over the baseline's, paired by cell and seed."""
-    pairs = [(cell, seed) for cell in cells for seed in numbers]
-    return _mean([math.log(one.costs[pair] / base.costs[pair]) for pair in pairs])
-
-
-def _chosen(trials: Sequence[Trial], base: Trial, runner: "_Runner") -> Trial:
-    """The baseline, unless another is worth the change; of those that are alike, the one with the fewest changes."""
-    best = runner.picked(trials[0], base)
-    if best > math.log(1 - WORTH):
-        return base
-    alike = [one for one in trials if runner.picked(one, base) <= best - math.log(1 - WORTH)]
-    return min(alike, key=lambda one: len(one.candidate.commands))
-
-
 def keys_of(scenario: Scenario) -> dict[str, Any]:
     """Dotted keys of the scenario, with what is set."""
     keys = distribution.flat(tomllib.loads(scenario.text))
@@ -240,14 +209,14 @@ class _Runner:
 
     def picked(self, one: Trial, base: Trial) -> float:
         """How it compares on the seeds that pick."""
-        return _log_ratio(one, base, (cell.number for cell in self.cells), picking(self._numbers))
+        return log_ratio(one, base, (cell.number for cell in self.cells), picking(self._numbers))
 
     def screened(self, wanted: list[Candidate]) -> list[Candidate]:
         """Of very many, those that are best in the scenario as it is; the baseline, which is the first, stays."""
         if len(wanted) <= 4 * SCREENED:
             return wanted
         tried = self.run(wanted, self.cells[:1], picking(self._numbers))
-        best = sorted(tried, key=lambda one: _mean([math.log(value) for value in one.costs.values()]))
+        best = sorted(tried, key=lambda one: mean([math.log(value) for value in one.costs.values()]))
         return [wanted[0], *[one.candidate for one in best if one.candidate != wanted[0]][:SCREENED]]
 
     def run(
@@ -284,7 +253,7 @@ class _Runner:
     def _trial(self, one: Candidate, rows: dict[tuple[int, int], Row]) -> Trial:
         costs = {pair: cost(row, self.kind) for pair, row in rows.items()}
         packets = [{**row, "packets": _packets(row)} for row in rows.values()]
-        copies = _mean([copies_share(row) for row in packets])
+        copies = mean([copies_share(row) for row in packets])
         return Trial(one, costs, copies, frozenset(pair for pair, row in rows.items() if row["verdict"] != "finished"))
 
 

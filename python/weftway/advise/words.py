@@ -1,14 +1,17 @@
 """Advice in words: six lines for people, records for programs."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 from weftway import plan
 from weftway.rank.costs import WORDS
 from weftway.stats import interval_of
 
-from .candidates import LINUX, Candidate, paths
-from .runs import WORTH, Advice, Trial, judging, keys_of
+from .candidates import LINUX, Candidate
+from .choice import WORTH, Judged, Trial, judging, log_ratio
+from .neighbours import Cell
+from .runs import Advice
 
 MUCH_COPIED = 0.02
 """From this share on, duplicates are worth a word: they cost what others could send, and perhaps money."""
@@ -92,7 +95,7 @@ def evidence(found: Advice) -> str:
     """The commands that compare what is advised with what there is."""
     base, chosen = found.baseline.candidate, found.chosen.candidate
     if chosen == base:
-        chosen = next(one.candidate for one in found.trials if one.candidate != base)
+        chosen = found.other.candidate if found.other else base
     if (base.sets, base.scheduler) == (chosen.sets, chosen.scheduler):
         return _compare(found, base, f"{base.cc},{chosen.cc}", base.scheduler)
     if (base.sets, base.cc) == (chosen.sets, chosen.cc):
@@ -111,7 +114,7 @@ def _compare(found: Advice, one: Candidate, cc: str, scheduler: str) -> str:
 def _set(found: Advice) -> str:
     chosen = found.chosen.candidate
     if not chosen.commands:
-        return f"nothing: {_as_it_comes(found)} is within {WORTH * 100:.0f} % of the best"
+        return f"nothing: no change is sure to gain {WORTH * 100:.0f} % over {_as_it_comes(found)}"
     if found.request.place != LINUX:
         return "; ".join(chosen.commands)
     is_upload = found.is_upload
@@ -136,60 +139,85 @@ def _as_it_comes(found: Advice) -> str:
 
 def _gain(found: Advice) -> str:
     if found.chosen is found.baseline:
-        other = next(one for one in found.trials if one is not found.baseline)
-        ratio = _ratio(found, other)
-        return f"the best other ({other.candidate.words}) takes {_signed(ratio - 1)}"
+        if found.other is None:
+            return ""
+        gain = found.judged(found.other, found.baseline)
+        return (
+            f"the best other ({found.other.candidate.words}) takes {_signed(found.picked(found.other))} over all cells "
+            f"on the half of the seeds that picks; on the half that judges it {_takes(found, gain)}"
+        )
     measure = WORDS[found.column]
-    low, high = (round(end * 100) for end in found.within)
-    within = interval_of(len(found.cells), "cells")
     now, before = (_told(found, one) for one in (found.chosen, found.baseline))
     return (
-        f"{measure} {now} instead of {before}; over all cells {found.gain * 100:.0f} % less "
-        f"({within}: {low} to {high} %) than {_as_it_comes(found)}"
+        f"{measure} {now} instead of {before}; over all cells {_less(found, Judged(found.gain, found.within))} "
+        f"than {_as_it_comes(found)}"
     )
+
+
+def _less(found: Advice, gain: Judged) -> str:
+    """By how much it costs less, with its interval."""
+    within = interval_of(len(found.cells), "cells")
+    return f"{_percent(gain.gain)} % less ({within}: {_percent(gain.within.low)} to {_percent(gain.within.high)} %)"
+
+
+def _takes(found: Advice, gain: Judged) -> str:
+    """How long it takes, with the interval of that."""
+    low, high = gain.within if gain.gain >= 0 else (-gain.within.high, -gain.within.low)
+    within = interval_of(len(found.cells), "cells")
+    return f"takes {_signed(gain.gain)} ({within}: {_percent(low)} to {_percent(high)} %)"
+
+
+def _percent(share: float) -> str:
+    """Whole, but for what would look like nothing.
+
+    >>> _percent(0.527), _percent(0.003), _percent(-0.0004), _percent(0.0)
+    ('53', '0.3', '-0.04', '0')
+    """
+    return f"{share * 100:.0f}" if abs(share) >= 0.01 else f"{round(share * 100, 3) + 0.0:.1g}"
 
 
 def alone(found: Advice) -> str:
     """What the best link does by itself, and whether bonding is worth it; nothing where that was not tried."""
-    singles = [one for one in found.trials if one.candidate.alone]
-    together = [one for one in found.trials if not one.candidate.backups]
-    if not singles or not together:
+    single, rival, chosen = found.single, found.rival, found.chosen
+    if single is None or rival is None:
         return ""
-    order = paths(keys_of(found.scenario))
-
-    def place(one: Trial) -> tuple[float, int]:
-        name = one.candidate.alone  # of equal links the first
-        return round(_ratio(found, one), 3), order.index(name) if name else 0
-
-    best, bonded = (min(some, key=place) for some in (singles, together))
-    chosen = found.chosen
-    if chosen.candidate.alone:
+    name = single.candidate.alone
+    if chosen is not single:
+        gain = found.judged(single, chosen).turned
         return (
-            f"do not bond: {chosen.candidate.alone} alone is best, {_told(found, chosen)}, with the others as backup; "
-            f"all links together take {_told(found, bonded)}"
+            f"best link alone, {name}, the others as backup: {_told(found, single)}; "
+            f"what is advised {_takes(found, gain)} over all cells"
         )
-    return (
-        f"best link alone, {best.candidate.alone}, the others as backup: {_told(found, best)}; what is advised takes "
-        f"{_signed(_ratio(found, chosen) / _ratio(found, best) - 1)} over all cells"
-    )
+    gain = found.judged(single, rival)
+    bonding = f"bonding ({rival.candidate.words})"
+    if gain.is_worth:
+        return (
+            f"do not bond: {name} alone is best, with the others as backup; "
+            f"over all cells it {_takes(found, gain)} than {bonding}"
+        )
+    return f"{name} alone, with the others as backup, is advised; over all cells {bonding} {_takes(found, gain.turned)}"
 
 
 def _risk(found: Advice) -> str:
     if found.chosen is found.baseline:
         return "none: nothing changes" if not found.baseline.unfinished else f"nothing changes: {_unfinished(found)}"
-    ratios = {cell: found.ratio(cell) for cell in found.cells}
-    worse = {cell: ratio for cell, ratio in ratios.items() if ratio > 1 + WORTH}
-    told = f"never slower ({len(ratios)} cells)"
-    if worse:
-        worst = max(worse, key=lambda cell: worse[cell])
-        told = (
-            f"slower in {len(worse)} of {len(ratios)} cells, by up to {(worse[worst] - 1) * 100:.0f} % ({worst.words})"
-        )
+    told = slower({cell: found.ratio(cell) for cell in found.cells})
     if found.chosen.copies > MUCH_COPIED:
         told += f"; {found.chosen.copies * 100:.0f} % of its packets are duplicates"
     if found.chosen.unfinished or found.baseline.unfinished:
         told += f"; {_unfinished(found)}"
     return told
+
+
+def slower(ratios: Mapping[Cell, float]) -> str:
+    """In which cells what is advised costs more than what there is."""
+    worse = {cell: ratio for cell, ratio in ratios.items() if ratio > 1 + WORTH}
+    if worse:
+        worst = max(worse, key=lambda cell: worse[cell])
+        more = (worse[worst] - 1) * 100
+        return f"slower in {len(worse)} of {len(ratios)} cells, by up to {more:.0f} % ({worst.words})"
+    never = "never slower" if max(ratios.values()) <= 1 else f"never {WORTH * 100:.0f} % slower"
+    return f"{never} ({len(ratios)} cells)"
 
 
 def _unfinished(found: Advice) -> str:
@@ -222,12 +250,16 @@ def _told(found: Advice, one: Trial) -> str:
 
 def _ratio(found: Advice, one: Trial) -> float:
     """Its cost over the baseline's, over all cells, on the seeds that judge."""
-    pairs = [(cell.number, seed) for cell in found.cells for seed in judging(found.seeds)]
-    return math.exp(math.fsum(math.log(one.costs[pair] / found.baseline.costs[pair]) for pair in pairs) / len(pairs))
+    return math.exp(log_ratio(one, found.baseline, (cell.number for cell in found.cells), judging(found.seeds)))
 
 
-def _signed(change: float) -> str:
-    return f"{abs(change) * 100:.1f} % {'more' if change > 0 else 'less'}"
+def _signed(gain: float) -> str:
+    """
+    >>> _signed(0.026), _signed(-0.026), _signed(0.0)
+    ('2.6 % less', '2.6 % more', '0 % less')
+    """
+    size = abs(gain) * 100
+    return f"{f'{size:.1f}' if size >= 0.05 else _percent(abs(gain))} % {'less' if gain >= 0 else 'more'}"
 
 
 def _time(ms: float) -> str:

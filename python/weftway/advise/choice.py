@@ -1,0 +1,136 @@
+"""Which candidate is advised: picked on one half of the seeds, judged on the other."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from weftway.stats import Interval, bootstrap
+
+from .candidates import Candidate
+from .neighbours import Cell
+
+WORTH = 0.02
+"""A smaller gain is no reason to change anything, or anything more."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What came of a candidate: its cost in ms by cell and seed, and its share of copies."""
+
+    candidate: Candidate
+    costs: dict[tuple[int, int], float]
+    copies: float = 0.0
+    cut: frozenset[tuple[int, int]] = frozenset()
+    """Cell and seed of the runs that ended before their workload was done. They cost their time limit."""
+
+    @property
+    def unfinished(self) -> int:
+        """How many runs ended before their workload was done."""
+        return len(self.cut)
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The share by which one costs less than another over all cells, on the half that judges, and its interval."""
+
+    gain: float
+    within: Interval
+
+    @property
+    def is_worth(self) -> bool:
+        """Whether it gains enough, and surely something."""
+        return self.gain >= WORTH and self.within.low > 0
+
+    @property
+    def turned(self) -> "Judged":
+        """The same of the other over the one."""
+        return Judged(_turned(self.gain), Interval(_turned(self.within.high), _turned(self.within.low)))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is advised, and what it was held against."""
+
+    chosen: Trial
+    other: Trial | None
+    """The change that was judged, or if none gained enough on the half that picks, the best there; none if none ran."""
+    single: Trial | None
+    """The best link alone."""
+    rival: Trial | None
+    """The best that bonds."""
+
+
+def picking(numbers: Sequence[int]) -> list[int]:
+    """The half of the seeds on which a candidate is picked."""
+    return list(numbers[::2])
+
+
+def judging(numbers: Sequence[int]) -> list[int]:
+    """The other half, on which it is judged: the pick has the luckiest draws of those it was picked on."""
+    return list(numbers[1::2])
+
+
+def log_ratio(one: Trial, over: Trial, cells: Iterable[int], numbers: Iterable[int]) -> float:
+    """The mean logarithm of its cost over the other's, paired by cell and seed."""
+    numbers = list(numbers)
+    pairs = [(cell, seed) for cell in cells for seed in numbers]
+    return mean([math.log(one.costs[pair] / over.costs[pair]) for pair in pairs])
+
+
+def mean(values: Sequence[float]) -> float:
+    return math.fsum(values) / len(values)
+
+
+def judged(one: Trial, over: Trial, cells: Sequence[Cell], numbers: Sequence[int]) -> Judged:
+    """How it does against another on the half that judges."""
+    ratios = [log_ratio(one, over, [cell.number], judging(numbers)) for cell in cells]
+    low, high = bootstrap(ratios, one.candidate.words, mean)
+    return Judged(1 - math.exp(mean(ratios)), Interval(1 - math.exp(high), 1 - math.exp(low)))
+
+
+def choose(
+    trials: Sequence[Trial], base: Trial, cells: Sequence[Cell], numbers: Sequence[int], order: Sequence[str]
+) -> Choice:
+    """The change that was picked, if it is worth it; the best link alone, if it is better still; else the baseline.
+
+    What is compared is picked on the one half, and no more is left to the other than yes or no: among several, the half
+    that judges would favour the luckiest. `order` is that of the links: of equal ones the first.
+    """
+
+    def picked(one: Trial) -> float:
+        return log_ratio(one, base, (cell.number for cell in cells), picking(numbers))
+
+    def is_worth(one: Trial, over: Trial) -> bool:
+        return judged(one, over, cells, numbers).is_worth
+
+    changes = [one for one in trials if one is not base]
+    enough = [one for one in changes if picked(one) <= math.log(1 - WORTH)]
+    change = _plainest(enough, picked, order)
+    chosen = change if change and is_worth(change, base) else base
+    single = _plainest([one for one in trials if one.candidate.alone], picked, order)
+    rival = _plainest([one for one in trials if not one.candidate.alone], picked, order)
+    if chosen.candidate.alone:
+        single = chosen
+    else:
+        rival = rival if chosen is base else chosen
+        if single and is_worth(single, chosen) and is_worth(single, base):
+            chosen = single
+    return Choice(chosen, change or min(changes, key=picked, default=None), single, rival)
+
+
+def _plainest(some: Sequence[Trial], cost: Callable[[Trial], float], order: Sequence[str]) -> Trial | None:
+    """Of those that are alike to the best of them, the one with the fewest changes."""
+    if not some:
+        return None
+    best = min(map(cost, some))
+    alike = [one for one in some if cost(one) <= best - math.log(1 - WORTH)]
+
+    def place(one: Trial) -> tuple[int, float, int]:
+        name = one.candidate.alone
+        return len(one.candidate.commands), round(cost(one), 3), order.index(name) if name else 0
+
+    return min(alike, key=place)
+
+
+def _turned(gain: float) -> float:
+    return 1 - 1 / (1 - gain)
