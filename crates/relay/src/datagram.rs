@@ -29,6 +29,8 @@ pub struct DatagramCounts {
     pub too_long: u64,
     /// Dropped, because too many wait.
     pub no_room: u64,
+    /// Dropped, because they waited too long for a connection to the relay.
+    pub late: u64,
     /// Dropped for any other reason: they came from elsewhere, lead where nothing may, or are fragments.
     pub dropped: u64,
 }
@@ -42,6 +44,7 @@ impl std::ops::AddAssign for DatagramCounts {
         self.down += other.down;
         self.too_long += other.too_long;
         self.no_room += other.no_room;
+        self.late += other.late;
         self.dropped += other.dropped;
     }
 }
@@ -81,7 +84,12 @@ pub enum Sent {
 impl DatagramCounts {
     /// Those that were dropped.
     pub fn drops(&self) -> Drops {
-        let all = [("too_long", self.too_long), ("no_room", self.no_room), ("not_for_anyone", self.dropped)];
+        let all = [
+            ("too_long", self.too_long),
+            ("no_room", self.no_room),
+            ("late", self.late),
+            ("not_for_anyone", self.dropped),
+        ];
         all.into_iter().filter(|&(_, count)| count > 0).collect()
     }
 

@@ -6,12 +6,16 @@ use std::collections::BTreeMap;
 use weftway_mux::Limits;
 use weftway_path::spec::nearest;
 use weftway_path::{BitRate, Bytes};
+use weftway_quic::udp::token::check_name;
 use weftway_relay::ClientLimits;
 use weftway_scenario::policy::{read_rate, read_size};
 
 const KEYS: [&str; 3] = ["rate", "connections", "memory"];
 /// What the streams that a client may open are promised takes 30 MiB to receive, which has half of this.
 const LEAST_MEMORY: Bytes = Bytes::new(64_000_000);
+
+/// Without a rule for it. One stream of those that the mux has is left: on it the relay says that there are no more.
+const MOST_CONNECTIONS: usize = 1535;
 
 /// What is said of a client. What is not said is as for all, or not limited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,7 +42,10 @@ impl ClientRules {
             let name = parts.next_if(|part| !part.contains('='));
             let said = match name {
                 Some("") => return Err(fault("name the client first, or begin with a key as in rate=50Mbit/s".into())),
-                Some(name) => rules.named.entry(name.to_owned()).or_default(),
+                Some(name) => {
+                    check_name(name).map_err(|why| fault(why.to_string()))?;
+                    rules.named.entry(name.to_owned()).or_default()
+                }
                 None => &mut rules.all,
             };
             if parts.peek().is_none() {
@@ -65,7 +72,7 @@ impl ClientRules {
     /// What it may have of the relay.
     pub(super) fn limits(&self, name: Option<&str>) -> ClientLimits {
         let said = self.of(name);
-        ClientLimits { connections: said.connections.unwrap_or(usize::MAX), rate: said.rate }
+        ClientLimits { connections: said.connections.unwrap_or(MOST_CONNECTIONS), rate: said.rate }
     }
 
     /// What it may have of this end's memory: one half for what comes from it, and one for what goes to it.
@@ -126,7 +133,8 @@ mod tests {
         assert_eq!(rules.limits(None), limits(200, 50));
         assert_eq!(rules.memory(Some("laptop")).send, Bytes::new(32_000_000));
         assert_eq!(rules.memory(None), Limits::default());
-        assert_eq!(ClientRules::default().limits(Some("laptop")), ClientLimits::default());
+        let most = ClientRules::default().limits(Some("laptop")).connections as u64;
+        assert_eq!(most + 1, Limits::default().streams, "the relay says that there are no more");
     }
 
     #[test]
@@ -141,6 +149,7 @@ mod tests {
         for (text, words) in [
             ("", "name the client first"),
             ("laptop", "say what it may have"),
+            ("a b,rate=1Mbit/s", "letters"),
             ("laptop,raet=5Mbit/s", "did you mean `rate`?"),
             ("rate=50", "has no unit"),
             ("rate=0 bit/s", "weft pair --revoke"),

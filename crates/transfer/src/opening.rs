@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -28,6 +29,35 @@ const PATIENCE: Span = Span::from_secs(10);
 const NEXT_ADDRESS: Span = Span::from_millis(250);
 /// The other end had no room: it is asked again after so long.
 const ROOM: Span = Span::from_secs(1);
+
+/// What goes on while a connection is opened.
+pub trait Meanwhile {
+    /// Does what can be done without waiting. An error ends the attempt.
+    fn turn(&mut self, now: Instant) -> Result<(), Failure>;
+
+    /// When the next turn is due.
+    fn next_event(&self) -> Instant;
+
+    /// Readable when a turn is due.
+    fn fd(&self) -> Option<BorrowedFd<'_>>;
+}
+
+/// Nothing goes on.
+pub struct Nothing;
+
+impl Meanwhile for Nothing {
+    fn turn(&mut self, _: Instant) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn next_event(&self) -> Instant {
+        Instant::NEVER
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+}
 
 /// A handshake over one path.
 struct Attempt {
@@ -138,13 +168,18 @@ impl Race<'_> {
 
 impl Session<'_> {
     /// Connects to the other end. Where it has no room, it is asked again until the time is over.
-    pub fn connect(&mut self, target: &Target, role: Role) -> Result<Box<AcceptedConnection>, Failure> {
+    pub fn connect(
+        &mut self,
+        target: &Target,
+        role: Role,
+        meanwhile: &mut dyn Meanwhile,
+    ) -> Result<Box<AcceptedConnection>, Failure> {
         let deadline = self.net.now() + self.give_up_after;
         self.open_links()?;
         loop {
-            let connection = self.race(target, deadline)?;
-            match self.greet(connection, &target.pairing, role) {
-                Err(Failure::Full) if self.net.now() + ROOM < deadline => self.wait_for_room()?,
+            let connection = self.race(target, deadline, meanwhile)?;
+            match self.greet(connection, &target.pairing, role, meanwhile) {
+                Err(Failure::Full) if self.net.now() + ROOM < deadline => self.wait_for_room(meanwhile)?,
                 result => return result,
             }
         }
@@ -163,15 +198,22 @@ impl Session<'_> {
     }
 
     /// The other end had no room: tells the user, and waits.
-    fn wait_for_room(&mut self) -> Result<(), Failure> {
+    fn wait_for_room(&mut self, meanwhile: &mut dyn Meanwhile) -> Result<(), Failure> {
         self.tell_full()?;
         let until = self.net.now() + ROOM;
         while self.net.now() < until {
             self.receive_for(|_| false, |_, _, _, _, _| {});
-            let now = self.net.now();
-            self.tick(now)?;
-            self.wait(until, None);
+            self.wait_beside(until, meanwhile)?;
         }
+        Ok(())
+    }
+
+    /// Waits until then, or until something comes. The other things go on.
+    pub fn wait_beside(&mut self, until: Instant, meanwhile: &mut dyn Meanwhile) -> Result<(), Failure> {
+        let now = self.net.now();
+        meanwhile.turn(now)?;
+        self.tick(now)?;
+        self.wait(until.min(meanwhile.next_event()), meanwhile.fd());
         Ok(())
     }
 
@@ -208,11 +250,16 @@ impl Session<'_> {
     }
 
     /// Shakes hands over all paths; the connection whose handshake was done first.
-    fn race(&mut self, target: &Target, deadline: Instant) -> Result<QuicConnection, Failure> {
+    fn race(
+        &mut self,
+        target: &Target,
+        deadline: Instant,
+        meanwhile: &mut dyn Meanwhile,
+    ) -> Result<QuicConnection, Failure> {
         let plan = Plan::new(self.net.now(), &target.addresses);
         let mut race = Race { target, plan, attempts: Vec::new(), stranger: None, full: false, failed: None };
         let outcome = loop {
-            match self.step(&mut race, deadline) {
+            match self.step(&mut race, deadline, meanwhile) {
                 Ok(None) => {}
                 Ok(Some(at)) => break Ok(race.attempts.swap_remove(at).connection),
                 Err(failure) => break Err(failure),
@@ -223,7 +270,12 @@ impl Session<'_> {
     }
 
     /// One round: the number of a handshake that is done.
-    fn step(&mut self, race: &mut Race<'_>, deadline: Instant) -> Result<Option<usize>, Failure> {
+    fn step(
+        &mut self,
+        race: &mut Race<'_>,
+        deadline: Instant,
+        meanwhile: &mut dyn Meanwhile,
+    ) -> Result<Option<usize>, Failure> {
         let now = self.net.now();
         while let Some(address) = race.plan.take_due(now) {
             self.begin_handshakes(address, &race.target.pairing, &mut race.attempts)?;
@@ -244,9 +296,8 @@ impl Session<'_> {
             let old = race.attempts.swap_remove(old);
             self.abandon(old);
         }
-        self.tick(now)?;
         let due = race.attempts.iter().map(|attempt| attempt.connection.timeout());
-        self.wait(due.min().unwrap_or(deadline).min(deadline).min(race.plan.due()), None);
+        self.wait_beside(due.min().unwrap_or(deadline).min(deadline).min(race.plan.due()), meanwhile)?;
         Ok(None)
     }
 
@@ -288,9 +339,10 @@ impl Session<'_> {
         mut connection: QuicConnection,
         pairing: &Pairing,
         role: Role,
+        meanwhile: &mut dyn Meanwhile,
     ) -> Result<Box<AcceptedConnection>, Failure> {
         let mut control = ControlStream::new(MAX_MESSAGE);
-        match self.exchange_greetings(&mut connection, &mut control, pairing, role) {
+        match self.exchange_greetings(&mut connection, &mut control, (pairing, role), meanwhile) {
             Ok(session) => {
                 let (id, shown) = (self.id.clone(), KnownToken { name: None, token: pairing.token.clone() });
                 let policy = self.metering.is_some();
@@ -307,8 +359,8 @@ impl Session<'_> {
         &mut self,
         connection: &mut QuicConnection,
         control: &mut ControlStream,
-        pairing: &Pairing,
-        role: Role,
+        (pairing, role): (&Pairing, Role),
+        meanwhile: &mut dyn Meanwhile,
     ) -> Result<Option<SessionState>, Failure> {
         control.send(&Message::Hello {
             version: VERSION,
@@ -339,8 +391,7 @@ impl Session<'_> {
             }
             connection.flush(now);
             self.net.send(connection);
-            self.tick(now)?;
-            self.wait(connection.timeout(), None);
+            self.wait_beside(connection.timeout(), meanwhile)?;
             let whose = connection.handle();
             self.receive(whose, |now, net, event, _| connection.handle_event(now, &mut net.endpoint, event));
         }

@@ -1,6 +1,7 @@
 //! `weft proxy` and `weft tunnel`: what local programs send over several links, to an end that relays it.
 
 use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
 use std::sync::mpsc::Receiver;
 
 use weftway_mux::{Limits, Side};
@@ -9,6 +10,7 @@ use weftway_relay::{Classes, Front, Proxy, ProxyLimits};
 
 use super::carried::{Carried, Kept};
 use super::control_stream::AcceptedConnection;
+use super::opening::Meanwhile;
 use super::options::{Failure, Options, State, Watch};
 use super::outcome::peer;
 use super::seen::Seen;
@@ -58,6 +60,28 @@ struct Waiting {
     until: Instant,
 }
 
+/// The front end while a connection is opened: streams that wait take what they hold, and other programs are told in time
+/// that there is no connection.
+struct Serving<'a, F> {
+    front: &'a mut F,
+    kept: &'a mut Option<Waiting>,
+}
+
+impl<F: Front> Meanwhile for Serving<'_, F> {
+    fn turn(&mut self, now: Instant) -> Result<(), Failure> {
+        self.front.turn(now, self.kept.as_mut().map(|waiting| &mut waiting.kept.mux));
+        check(self.front)
+    }
+
+    fn next_event(&self) -> Instant {
+        self.front.next_event()
+    }
+
+    fn fd(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.front.fd())
+    }
+}
+
 struct Proxying<F> {
     front: F,
     target: Target,
@@ -81,7 +105,9 @@ impl<F: Front> Proxying<F> {
                 id: waiting.id.clone(),
                 received: Some(waiting.kept.mux.received().into()),
             });
-            let outcome = session.connect(&self.target, Role::Proxy).and_then(|accepted| self.serve(session, accepted));
+            let mut serving = Serving { front: &mut self.front, kept: &mut self.kept };
+            let accepted = session.connect(&self.target, Role::Proxy, &mut serving);
+            let outcome = accepted.and_then(|accepted| self.serve(session, accepted));
             if self.kept.is_none() {
                 self.front.lost(session.net.now());
             }
@@ -152,7 +178,7 @@ impl<F: Front> Proxying<F> {
             carried.keep_policy(now, session)?;
             self.front.turn(now, Some(carried.mux()));
             carried.turn(now, &mut session.net)?;
-            self.check()?;
+            check(&self.front)?;
             if session.is_tick(now) {
                 self.switch(session, Some(carried))?;
                 session.progress.flows = self.front.flows().count() as u64;
@@ -175,16 +201,11 @@ impl<F: Front> Proxying<F> {
         })
     }
 
-    /// Ends when no more programs will come.
-    fn check(&self) -> Result<(), Failure> {
-        self.front.failure().map_or(Ok(()), |why| Err(Failure::Socket(std::io::Error::other(why))))
-    }
-
     /// What programs have open, for the user.
     fn see(&self, session: &mut Session<'_>, carried: Option<&Carried>) {
         let mut drops = self.front.drops();
         if self.late.0 + self.late.1 > 0 {
-            drops.insert("late", self.late.0 + self.late.1);
+            *drops.entry("late").or_default() += self.late.0 + self.late.1;
         }
         let refusals = self.front.refusals().clone();
         let paths = |_: &(), id| carried.map_or_else(Vec::new, |carried| carried.flow_paths(session, id));
@@ -210,13 +231,16 @@ impl<F: Front> Proxying<F> {
                 return Ok(());
             }
             self.kept.take_if(|waiting| waiting.until <= now);
-            self.front.turn(now, self.kept.as_mut().map(|waiting| &mut waiting.kept.mux));
-            self.check()?;
             self.switch(session, None)?;
-            session.tick(now)?;
-            session.wait(until.min(self.front.next_event()), Some(self.front.fd()));
+            let mut serving = Serving { front: &mut self.front, kept: &mut self.kept };
+            session.wait_beside(until, &mut serving)?;
         }
     }
+}
+
+/// Ends when no more programs will come.
+fn check(front: &impl Front) -> Result<(), Failure> {
+    front.failure().map_or(Ok(()), |why| Err(Failure::Socket(std::io::Error::other(why))))
 }
 
 /// What is told of a connection that failed. Nothing of a transfer is kept here.

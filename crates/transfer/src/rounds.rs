@@ -1,6 +1,7 @@
 //! One connection after another, until the transfer is over: whether another one follows a connection that ended.
 
 use super::control_stream::AcceptedConnection;
+use super::opening::Nothing;
 use super::options::{Failure, Report, State};
 use super::session::{Session, Target};
 use super::wire::Role;
@@ -25,7 +26,7 @@ impl Session<'_> {
         loop {
             let accepted = match (next.take(), target) {
                 (Some(accepted), _) => Ok(accepted),
-                (None, Some(target)) => self.connect(target, role),
+                (None, Some(target)) => self.connect(target, role, &mut Nothing),
                 (None, None) => Ok(self.admit()?),
             };
             match accepted.and_then(|accepted| serve(self, accepted)) {

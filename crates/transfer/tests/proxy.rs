@@ -6,9 +6,10 @@ use std::sync::mpsc::channel;
 use std::thread;
 use std::time::Duration;
 
+use weftway_path::Span;
 use weftway_quic::udp::tls::Identity;
 use weftway_relay::Classes;
-use weftway_transfer::{ClientRules, Failure, Options, OtherEnd, proxy};
+use weftway_transfer::{ClientRules, Failure, Options, OtherEnd, State, proxy};
 
 use crate::ends::ports;
 use crate::ends::programs::{
@@ -63,6 +64,22 @@ fn a_relay_that_comes_back_is_found_again() {
     there_and_back(port, server, 100_000, 2);
     assert!(matches!(proxy.end(), Err(Failure::Interrupted)));
     assert!(matches!(relay.end(), Err(Failure::Interrupted)));
+}
+
+/// The relay is away for longer than the test takes, and one attempt to reach it as well.
+#[test]
+fn programs_are_served_while_the_relay_is_looked_for() {
+    let identity = Identity::generate().unwrap();
+    let (mut relay, address) = start_relay(Identity::load(&identity.store()).unwrap());
+    let (mut proxy, port) = start_proxy_with(identity.pairing(), address, |options| {
+        options.give_up_after = Span::from_secs(3600);
+    });
+    there_and_back(port, echo(), 1000, 1);
+    assert!(matches!(relay.end(), Err(Failure::Interrupted)));
+    proxy.until("an attempt to connect", |progress| progress.state == State::Connecting);
+    // It waits for a connection to the relay, as long as it may, and is told that there is none.
+    assert_eq!(connect(port, SocketAddr::new(local(1), 80)).err(), Some(1));
+    assert!(matches!(proxy.end(), Err(Failure::Interrupted)));
 }
 
 #[test]

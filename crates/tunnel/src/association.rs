@@ -9,7 +9,9 @@ use weftway_path::{Instant, Span};
 use weftway_relay::parts::{
     ABORTED, ECHO_PORT, Pieces, Sent, Turn, WAIT_FOR_ANSWER, WAIT_FOR_STREAM, mark, put_address, read,
 };
-use weftway_relay::{Class, Classes, DatagramCounts, Failure, FlowView, Host, Purpose, Refusal, Target, Transport};
+use weftway_relay::{
+    Class, Classes, DEADLINE, DatagramCounts, Failure, FlowView, Host, Purpose, Refusal, Target, Transport,
+};
 
 use crate::device::Device;
 use crate::packet::{self, Ends, Packet};
@@ -71,8 +73,8 @@ pub struct Association {
     stage: Stage,
     until: Instant,
     last_used: Instant,
-    /// Packets that wait.
-    held: Vec<Vec<u8>>,
+    /// Packets that wait, and since when.
+    held: Vec<(Instant, Vec<u8>)>,
     class: Class,
     pieces: Pieces,
     counts: DatagramCounts,
@@ -178,8 +180,11 @@ impl Association {
         self.refused.take()
     }
 
-    /// It has a stream now.
+    /// It has a stream now. Packets that have waited too long for it are dropped.
     pub fn open(&mut self, now: Instant, id: StreamId) {
+        let held = self.held.len();
+        self.held.retain(|(since, _)| now.since(*since) <= DEADLINE);
+        self.counts.late += (held - self.held.len()) as u64;
         self.stage = Stage::Opening(id);
         self.until = now + WAIT_FOR_ANSWER;
     }
@@ -206,7 +211,9 @@ impl Association {
         self.last_used = now;
         match (&self.stage, mux) {
             (&Stage::Open(id), Some(mux)) => self.send(now, id, (bytes, packet), mux, how),
-            (Stage::Waiting | Stage::Opening(_), _) if self.held.len() < MOST_HELD => self.held.push(bytes.to_vec()),
+            (Stage::Waiting | Stage::Opening(_), _) if self.held.len() < MOST_HELD => {
+                self.held.push((now, bytes.to_vec()))
+            }
             _ => self.counts.no_room += 1,
         }
     }
@@ -293,7 +300,7 @@ impl Association {
                 Word::Refused(failure) => failure,
                 Word::Connected => {
                     self.stage = Stage::Open(id);
-                    for bytes in std::mem::take(&mut self.held) {
+                    for (_, bytes) in std::mem::take(&mut self.held) {
                         if let Ok(packet) = crate::packet::read(&bytes) {
                             self.send(now, id, (&bytes, &packet), mux, how);
                         }
@@ -328,7 +335,7 @@ impl Association {
             // There are too many, or the relay is away: they are lost.
             _ => return,
         };
-        for bytes in std::mem::take(&mut self.held) {
+        for (_, bytes) in std::mem::take(&mut self.held) {
             let ends = match crate::packet::read(&bytes) {
                 Ok(Packet::Udp { ends, .. }) => (ends.server.ip(), ends.program.ip()),
                 Ok(Packet::Echo { program, server, .. }) => (server, program),

@@ -46,7 +46,8 @@ impl Token {
 )]
 pub struct BadName(String);
 
-pub(super) fn check_name(name: &str) -> Result<(), BadName> {
+/// Refuses what is no name of a client.
+pub fn check_name(name: &str) -> Result<(), BadName> {
     let may_be = |character: char| character.is_ascii_alphanumeric() || "-_.".contains(character);
     if (1..=LONGEST_NAME).contains(&name.len()) && name.chars().all(may_be) {
         return Ok(());

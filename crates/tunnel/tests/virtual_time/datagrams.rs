@@ -160,6 +160,21 @@ fn a_stream_that_is_open_already_is_for_what_it_was_opened_for() {
 
 /// Sixteen wait for the relay's word. What was dropped stays counted when the port's stream is over.
 #[test]
+fn a_datagram_that_has_waited_too_long_for_the_relay_is_dropped() {
+    let mut world = World::new(Names::Relay);
+    world.is_connected = false;
+    world.send(datagram(5000, "203.0.113.9:7000", b"old"));
+    world.pass(Span::from_secs(1));
+    world.send(datagram(5000, "203.0.113.9:7000", b"new"));
+    world.pass(Span::from_millis(100));
+    world.is_connected = true;
+    world.settle();
+    let datas: Vec<_> = world.others.iter().map(|packet| told(packet).2).collect();
+    assert_eq!(datas, [b"new".to_vec()]);
+    assert_eq!(world.tunnel.drops().get("late"), Some(&1));
+}
+
+#[test]
 fn datagrams_that_find_no_room_are_counted() {
     let mut world = World::new(Names::Relay);
     world.answer = Answer::Silence;
