@@ -7,6 +7,8 @@ use weftway_path::{
 };
 use weftway_sched::{Scheduler, TransportRules};
 
+use super::{NOBODY, WAITS};
+
 /// How many packets a path may have in flight before its first acknowledgement, while others serve.
 pub const UNPROVEN: u64 = 3;
 
@@ -26,6 +28,8 @@ pub struct Counts {
     pub escapes: u64,
     /// Times that noq's pacer held the path that was chosen.
     pub paced: u64,
+    /// Times that noq went past the path that was chosen, as past a backup.
+    pub passed: u64,
     /// Packets that left.
     pub packets: u64,
     /// Of these, those on another path than the one that was chosen: before its first acknowledgement, probes, and while
@@ -149,8 +153,17 @@ impl State {
         Counts { decisions, waits, faults, ..self.counts }
     }
 
-    pub(super) fn is_waiting(&self) -> bool {
-        self.gated.turn == Turn::Wait
+    pub(super) fn turn(&self) -> u8 {
+        match self.gated.turn {
+            Turn::Open(path) => path.get(),
+            Turn::Wait => WAITS,
+            Turn::None => NOBODY,
+        }
+    }
+
+    /// noq went past the path that was chosen.
+    pub(super) fn pass(&mut self) {
+        self.counts.passed += 1;
     }
 
     pub(super) fn set_role(&mut self, path: PathId, role: Role) {
@@ -173,6 +186,7 @@ impl State {
 
     pub(super) fn closed(&mut self, path: PathId) {
         self.remove(path);
+        self.backups = self.backups.without(path);
     }
 
     fn remove(&mut self, id: PathId) {
@@ -186,8 +200,8 @@ impl State {
         }
     }
 
-    /// The paths that are open at `now`, one bit each.
-    pub(super) fn decide(&mut self, now: Instant) -> u64 {
+    /// The paths that are open at `now`, one bit each. noq goes past the paths of which `passed` has a bit.
+    pub(super) fn decide(&mut self, now: Instant, passed: u64) -> u64 {
         let gated = &mut self.gated;
         gated.now = now.max(gated.now);
         let alone = gated.paths.is_empty() && self.unproven.len() == 1;
@@ -201,12 +215,13 @@ impl State {
             }
             path.blocked = match () {
                 () if path.bytes_in_flight + path.mss > path.cwnd => BlockedReason::Congestion,
+                () if passed >> path.id.get() & 1 == 1 => BlockedReason::Transport,
                 () if self.pacing.contains(path.id) => BlockedReason::Pacing,
                 () => BlockedReason::None,
             };
             any |= path.is_open();
-            // noq's own pacer, and its timer, let it go on.
-            if path.blocked == BlockedReason::Pacing {
+            // noq itself, or its pacer's timer, lets it go on.
+            if matches!(path.blocked, BlockedReason::Pacing | BlockedReason::Transport) {
                 open |= 1 << path.id.get();
             }
         }
@@ -277,7 +292,7 @@ impl State {
     }
 
     /// Whether the scheduler sees path `id`.
-    fn shows(&self, id: PathId) -> bool {
+    pub(super) fn shows(&self, id: PathId) -> bool {
         self.gated.paths.iter().any(|path| path.id == id)
     }
 
