@@ -134,6 +134,9 @@ impl Gate {
     }
 
     /// A gate for a scheduler of your own, called `name`, or for the part of it that only sends.
+    ///
+    /// If it panics, that is a fault, and `min-rtt` decides from then on ([`Gate::name`]). In a program that is built with
+    /// `panic = "abort"` it ends the program.
     pub fn with_scheduler(name: &str, scheduler: Box<dyn Scheduler>) -> Result<Self, GateError> {
         let (name, scheduler) = fitting(name, scheduler)?;
         let prototype = Arc::new(Unasked(Mutex::new(scheduler)));

@@ -1,5 +1,7 @@
 //! What a gate keeps of one connection, and how it decides.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use weftway_host::{Carried, Host, Refusal, Transport, ask};
 use weftway_path::{
     BlockedReason, Bytes, Context, Decision, Event, Instant, Offset, Packet, Path, PathId, PathSet, Receipt, Role,
@@ -7,13 +9,16 @@ use weftway_path::{
 };
 use weftway_sched::{Scheduler, TransportRules};
 
-use super::{NOBODY, WAITS};
+use super::{NOBODY, WAITS, build};
 
 /// How many packets a path may have in flight before its first acknowledgement, while others serve.
 pub const UNPROVEN: u64 = 3;
 
 /// How long a waiting scheduler may hold acknowledgements back: a quarter of a round trip in these bounds.
 const ESCAPE: (Span, Span) = (Span::from_millis(1), Span::from_millis(25));
+
+/// What decides in the place of a scheduler that panicked.
+const INSTEAD: &str = "min-rtt";
 
 /// What was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,7 +27,7 @@ pub struct Counts {
     pub decisions: u64,
     /// Decisions to wait.
     pub waits: u64,
-    /// Decisions that broke a rule: the fastest open path carried the packet.
+    /// Decisions that broke a rule, and a panic: the fastest open path carried the packet.
     pub faults: u64,
     /// Packets that left although the scheduler waits, so that acknowledgements are not held back.
     pub escapes: u64,
@@ -140,6 +145,15 @@ impl State {
         (self.name, self.scheduler) = (name, scheduler);
     }
 
+    /// The scheduler panicked: `min-rtt` takes over, and answers in its place.
+    #[cold]
+    fn replace(&mut self) {
+        let Ok(scheduler) = build(INSTEAD) else { unreachable!("it is in the registry") };
+        self.switch(INSTEAD.to_owned(), scheduler);
+        self.gated.host.counts.faults += 1;
+        ask(&mut self.gated, self.scheduler.as_mut());
+    }
+
     pub(super) fn name(&self) -> &str {
         &self.name
     }
@@ -231,9 +245,12 @@ impl State {
         gated.packet.offset = Offset::ZERO + self.total;
         gated.packet.bytes = gated.paths.iter().map(|path| path.mss).min().unwrap_or_default();
         gated.has_packet = true;
-        ask(gated, self.scheduler.as_mut());
-        gated.has_packet = false;
-        match gated.turn {
+        // noq holds the connection here: a panic would poison it.
+        if catch_unwind(AssertUnwindSafe(|| ask(gated, self.scheduler.as_mut()))).is_err() {
+            self.replace();
+        }
+        self.gated.has_packet = false;
+        match self.gated.turn {
             Turn::Open(path) => open |= 1 << path.get(),
             Turn::Wait | Turn::None => {}
         }

@@ -212,6 +212,39 @@ impl Scheduler for Waits {
     }
 }
 
+/// Panics when it is asked for the third time.
+#[derive(Clone)]
+struct Panics(u8);
+
+impl Scheduler for Panics {
+    fn select(&mut self, cx: &Context<'_>) -> Decision {
+        self.0 += 1;
+        assert!(self.0 < 3, "as a test wants it");
+        Decision::Send(cx.paths[1].id)
+    }
+}
+
+#[test]
+fn min_rtt_takes_over_from_a_scheduler_that_panics() {
+    let (gate, now) = (Gate::with_scheduler("panics", Box::new(Panics(0))).unwrap(), Clock::now());
+    let (first, mut second) = (build(&gate, now), build(&gate, now));
+    prove(&gate, 0, 10);
+    prove(&gate, 1, 20);
+    for pn in 0..2 {
+        assert_eq!(first.window(), 0);
+        assert!(second.window() > 0);
+        second.on_packet_sent(now, 1200, pn);
+        prove(&gate, 1, 20);
+    }
+    for _ in 0..2 {
+        assert!(first.window() > 0, "the fastest");
+        assert_eq!(second.window(), 0);
+        prove(&gate, 1, 20);
+    }
+    let counts = gate.counts();
+    assert_eq!((gate.name().as_str(), counts.faults, counts.decisions), ("min-rtt", 1, 4), "{counts:?}");
+}
+
 thread_local! {
     static NOW: std::cell::Cell<Option<Clock>> = const { std::cell::Cell::new(None) };
 }
