@@ -14,7 +14,7 @@
 //! # Ok::<(), weftway_quic::gate::GateError>(())
 //! ```
 //!
-//! That serves one connection. An endpoint with many connections gives each its own:
+//! That serves one connection. An endpoint with many connections gives each its own, and so does a client that reconnects:
 //!
 //! ```
 //! # use weftway_quic::gate::Gate;
@@ -40,9 +40,10 @@
 //!
 //! - **Until its first acknowledgement** a path is open and not shown to the scheduler: it must be validated first. Beside
 //!   other paths it may have [`UNPROVEN`] packets in flight; the first path has its whole window for the handshake.
-//! - **Wait** shuts everything, acknowledgements too where data wait. So once in a quarter of the smallest round-trip time
-//!   (1 to 25 ms) one packet leaves on the fastest open path all the same: [`Counts::escapes`]. A wait while nothing is in
-//!   flight is a fault, and overruled at once.
+//! - **Wait** shuts everything, acknowledgements too where data wait. So one packet leaves on the fastest open path all the same, after a
+//!   quarter of its round-trip time (1 to 25 ms) at the earliest: [`Counts::escapes`]. Nothing wakes noq for it, so it is about one
+//!   for each round trip and the peer's delay of acknowledgements. A wait while nothing is in flight is a fault, and overruled at
+//!   once.
 //! - **noq's pacer** may hold a path that was chosen. The gate learns that when noq goes on to another path; the scheduler
 //!   then sees the path as [`Pacing`](weftway_path::BlockedReason::Pacing), and its window stays open, so that noq's own timer lets it go on.
 //!   If the path was the last in noq's round, the others get their turn when noq's next round begins.
@@ -73,7 +74,8 @@ use noq_proto::TransportConfig;
 use noq_proto::congestion::{Controller, ControllerFactory};
 use weftway_host::mismatch;
 use weftway_path::spec::SpecError;
-use weftway_path::{Bytes, Instant, Offset, Path, PathId, Receipt, Role};
+use weftway_path::{Bytes, Instant, Offset, Path, Receipt};
+pub use weftway_path::{PathId, Role};
 use weftway_sched::{Needs, Scheduler};
 
 use crate::controller::{Controllers, Hook};
