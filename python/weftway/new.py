@@ -9,6 +9,13 @@ from weftway._native import ScenarioError
 
 REGISTRY = Path("crates/sched/src/lib.rs")
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+RESERVED = re.compile(
+    "abstract|as|async|await|become|box|break|const|continue|crate|do|dyn|else|enum|extern|false|final|fn|for|"
+    "gen|if|impl|in|let|loop|macro|match|mod|move|mut|override|priv|pub|ref|return|self|static|struct|super|"
+    "trait|true|try|type|typeof|unsafe|unsized|use|virtual|where|while|yield"
+)
+"""Rust's keywords, those kept for later among them: no module has such a name."""
+
 LIST = re.compile(r"^    rules \{\n(?: {8}\w+\n)*(?=    \}\n    learned \{\}\n\}$)", re.MULTILINE)
 """The last rules of the list `schedulers!`, after which nothing follows."""
 
@@ -49,6 +56,9 @@ impl Scheduler for $type {
 }
 """)
 
+TAKEN = frozenset(re.findall(r"(?<![:\w])[A-Z][a-z]\w*", re.sub(r"//.*", "", RULE.template)))
+"""The types that the template names by one word: no rule's type has such a name."""
+
 VECTORS = Template("""\
 # Contexts, the decisions that follow, and why, worked with a pencil.
 scheduler = "$name"
@@ -65,13 +75,17 @@ def scheduler(name: str, home: Path) -> list[str]:
     """Begins a scheduler in the source tree at `home`; tells what was made and what is left to do."""
     if not NAME.fullmatch(name):
         raise ScenarioError(f"`{name}`: a name is lower case, words joined by `-`, like `min-rtt`")
-    module = name.replace("-", "_")
+    module, kind = name.replace("-", "_"), name.title().replace("-", "")
+    if RESERVED.fullmatch(module):
+        raise ScenarioError(f"`{name}` is a keyword of Rust: its file cannot have that name")
+    if kind in TAKEN:
+        raise ScenarioError(f"`{name}`: its type would be `{kind}`, which the file uses for something else")
     rule = home / "crates/sched/src/rules" / f"{module}.rs"
     vectors = home / "vectors/sched" / f"{name}.toml"
     registry = home / REGISTRY
     _free(name, rule, vectors)
     listed = _listed(registry.read_text(), module)
-    words = {"name": name, "title": name.replace("-", " ").capitalize(), "type": name.title().replace("-", "")}
+    words = {"name": name, "title": name.replace("-", " ").capitalize(), "type": kind}
     rule.write_text(RULE.substitute(words))
     vectors.write_text(VECTORS.substitute(words))
     registry.write_text(listed)

@@ -1,6 +1,7 @@
 """`weft new scheduler`: what it writes compiles, passes its vectors, and is in the registry."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -46,4 +47,21 @@ def test_the_result_compiles_and_passes(tree: Path) -> None:
 def test_a_name_that_cannot_be_is_refused_and_nothing_is_written(tmp_path: Path, name: str) -> None:
     with pytest.raises(ScenarioError):
         new.scheduler(name, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_keyword_of_rust_is_refused(tmp_path: Path) -> None:
+    for name in ["match", "mod", "box", "self", "gen", "try", "yield"]:
+        with pytest.raises(ScenarioError, match="keyword of Rust"):
+            new.scheduler(name, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_type_that_the_template_uses_is_refused(tmp_path: Path) -> None:
+    imports = re.findall(r"^use .*;$", new.RULE.template, re.MULTILINE)
+    imported = {word for line in imports for word in re.findall(r"\b[A-Z]\w+", line)}
+    assert {"Context", "Decision", "Scheduler", "Entry", "Input", "Provenance"} <= imported
+    for kind in imported | {"Clone", "Ok"}:
+        with pytest.raises(ScenarioError, match=f"its type would be `{kind}`"):
+            new.scheduler(kind.lower(), tmp_path)
     assert not list(tmp_path.iterdir())

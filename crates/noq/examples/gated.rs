@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let (connection, accepted) = (connection?, accepted?);
     let second = FourTuple::new(address, Some([127, 0, 0, 2].into()));
     let open = |to| connection.open_path(to, PathStatus::Available);
-    let _second = gate::open_paths([second], open, tokio::time::sleep).await?;
+    let _second = gate::open_paths([second], open, connection.closed(), tokio::time::sleep).await?;
 
     let begin = Instant::now();
     let (mut sender, data) = (connection.open_uni().await?, vec![0; 64 << 20]);

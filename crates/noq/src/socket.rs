@@ -33,10 +33,10 @@ impl AsyncUdpSocket for Socket {
     fn create_sender(&self) -> Pin<Box<dyn UdpSender>> {
         let inner = self.inner.create_sender();
         let segments = inner.max_transmit_segments();
-        let shared = Arc::new(Shared::default());
-        let mut task = Task { shared: Arc::clone(&shared), inner, sending: Batches::default() };
+        let shared = Arc::new(Shared(Mutex::new(State::new(segments))));
+        let mut task = Task { shared: Arc::clone(&shared), inner, segments, sending: Batches::default(), left: 0 };
         self.runtime.spawn(Box::pin(poll_fn(move |cx| task.poll(cx))));
-        Box::pin(Sender { shared, segments })
+        Box::pin(Sender(shared))
     }
 
     fn poll_recv(
@@ -62,12 +62,14 @@ impl AsyncUdpSocket for Socket {
 }
 
 /// What a sender and its task share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Shared(Mutex<State>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     gathered: Batches,
+    /// How many datagrams a call takes. It falls to one when a device cannot segment.
+    segments: NonZeroUsize,
     /// Wakes the task; `None` while it is awake.
     task: Option<Waker>,
     /// Wakes a connection that found no room.
@@ -78,6 +80,13 @@ struct State {
     failed: Option<io::ErrorKind>,
 }
 
+impl State {
+    fn new(segments: NonZeroUsize) -> Self {
+        let gathered = Batches::default();
+        Self { gathered, segments, task: None, blocked: None, is_over: false, failed: None }
+    }
+}
+
 impl Shared {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
@@ -86,18 +95,16 @@ impl Shared {
 
 /// Gathers.
 #[derive(Debug)]
-struct Sender {
-    shared: Arc<Shared>,
-    segments: NonZeroUsize,
-}
+struct Sender(Arc<Shared>);
 
 impl UdpSender for Sender {
     fn poll_send(self: Pin<&mut Self>, transmit: &Transmit<'_>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let mut state = self.shared.state();
+        let mut state = self.0.state();
         if let Some(kind) = state.failed {
             return Poll::Ready(Err(kind.into()));
         }
-        let has_room = state.gathered.push(transmit, self.segments.get());
+        let segments = state.segments.get();
+        let has_room = state.gathered.push(transmit, segments);
         if !has_room {
             state.blocked = Some(cx.waker().clone());
         }
@@ -108,13 +115,13 @@ impl UdpSender for Sender {
     }
 
     fn max_transmit_segments(&self) -> NonZeroUsize {
-        self.segments
+        self.0.state().segments
     }
 }
 
 impl Drop for Sender {
     fn drop(&mut self) {
-        let mut state = self.shared.state();
+        let mut state = self.0.state();
         state.is_over = true;
         let task = state.task.take();
         drop(state);
@@ -126,14 +133,24 @@ impl Drop for Sender {
 struct Task {
     shared: Arc<Shared>,
     inner: Pin<Box<dyn UdpSender>>,
+    segments: NonZeroUsize,
     sending: Batches,
+    /// How many bytes of the first batch have left.
+    left: usize,
 }
 
 impl Task {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         loop {
             while let Some(batch) = self.sending.first() {
-                let Poll::Ready(sent) = self.inner.as_mut().poll_send(&batch.transmit(), cx) else {
+                let whole = batch.transmit();
+                let size = whole.segment_size.unwrap_or(whole.contents.len());
+                let end = whole.contents.len().min(self.left + size * self.segments.get());
+                let contents = &whole.contents[self.left..end];
+                let segment_size = (contents.len() > size).then_some(size);
+                let Poll::Ready(sent) =
+                    self.inner.as_mut().poll_send(&Transmit { contents, segment_size, ..whole }, cx)
+                else {
                     return Poll::Pending;
                 };
                 if let Err(error) = sent {
@@ -142,7 +159,20 @@ impl Task {
                     state.blocked.take().into_iter().for_each(Waker::wake);
                     return Poll::Ready(());
                 }
-                self.sending.pop();
+                let segments = self.inner.max_transmit_segments();
+                if segments != self.segments {
+                    self.segments = segments;
+                    self.shared.state().segments = segments;
+                    // The device cannot segment. noq's sender notes that and tells of no error: again, in smaller calls.
+                    if contents.len() > size * segments.get() {
+                        continue;
+                    }
+                }
+                self.left = end;
+                if end == whole.contents.len() {
+                    self.sending.pop();
+                    self.left = 0;
+                }
             }
             let mut state = self.shared.state();
             if state.gathered.is_empty() {

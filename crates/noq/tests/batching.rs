@@ -29,6 +29,9 @@ struct Fake {
     calls: Mutex<Vec<Call>>,
     busy: AtomicBool,
     broken: AtomicBool,
+    /// The device cannot segment, and whether that is known.
+    whole: AtomicBool,
+    known: AtomicBool,
     tasks: Mutex<Vec<Pin<Box<dyn Future<Output = ()> + Send>>>>,
 }
 
@@ -82,13 +85,18 @@ impl UdpSender for Shared {
         if self.0.broken.load(Ordering::Relaxed) {
             return Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()));
         }
+        if transmit.segment_size.is_some() && self.0.whole.load(Ordering::Relaxed) {
+            // As noq's own senders do it.
+            self.0.known.store(true, Ordering::Relaxed);
+            return Poll::Ready(Ok(()));
+        }
         let call = (transmit.destination.port(), transmit.segment_size, transmit.contents.to_vec());
         self.0.calls.lock().unwrap().push(call);
         Poll::Ready(Ok(()))
     }
 
     fn max_transmit_segments(&self) -> NonZeroUsize {
-        NonZeroUsize::new(4).unwrap()
+        NonZeroUsize::new(if self.0.known.load(Ordering::Relaxed) { 1 } else { 4 }).unwrap()
     }
 }
 
@@ -200,6 +208,28 @@ fn a_kernel_that_is_busy_keeps_the_order() {
     assert!(!bench.run());
     let all: Vec<u8> = bench.calls().into_iter().flat_map(|(_, _, bytes)| bytes).collect();
     assert_eq!(all, (0..5).flat_map(|byte| [byte; 10]).collect::<Vec<u8>>());
+}
+
+#[test]
+fn a_device_that_cannot_segment_gets_single_datagrams() {
+    let mut bench = Bench::new();
+    bench.fake.whole.store(true, Ordering::Relaxed);
+    for (port, byte) in [(1, 1), (2, 2), (1, 3), (2, 4)] {
+        assert!(bench.takes(&transmit(port, &[byte; 10])));
+    }
+    // noq has pieces of its own, the last of which is smaller.
+    assert!(bench.takes(&Transmit { segment_size: Some(10), ..transmit(3, &[5; 15]) }));
+    assert!(!bench.run());
+    let single = |port, byte, size| (port, None, vec![byte; size]);
+    let all =
+        [single(1, 1, 10), single(1, 3, 10), single(2, 2, 10), single(2, 4, 10), single(3, 5, 10), single(3, 5, 5)];
+    assert_eq!(bench.calls(), all, "what was refused, and what waited behind it");
+    assert_eq!(bench.sender.as_ref().unwrap().max_transmit_segments().get(), 1, "noq makes no more pieces");
+
+    assert!(bench.takes(&transmit(1, &[6; 10])));
+    assert!(!bench.takes(&transmit(1, &[7; 10])), "a call takes one datagram");
+    assert!(!bench.run());
+    assert_eq!(bench.calls(), [single(1, 6, 10)]);
 }
 
 #[test]

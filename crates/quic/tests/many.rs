@@ -25,7 +25,7 @@ async fn echo(client: &Endpoint, config: ClientConfig, address: SocketAddr, fill
     let connection = client.connect_with(config, address, "localhost")?.await?;
     let second = FourTuple::new(address, Some([127, 0, 0, 2].into()));
     let open = |to| connection.open_path(to, PathStatus::Available);
-    gate::open_paths([second], open, tokio::time::sleep).await?;
+    gate::open_paths([second], open, connection.closed(), tokio::time::sleep).await?;
     let (mut send, mut receive) = connection.open_bi().await?;
     let data = vec![fill; BYTES];
     send.write_all(&data).await?;

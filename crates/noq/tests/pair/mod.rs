@@ -53,6 +53,6 @@ pub async fn connect(client: TransportConfig, runtimes: [Arc<dyn Runtime>; 2]) -
     let (client, server) = (client?, server?);
     let second = FourTuple::new(address, Some([127, 0, 0, 2].into()));
     let open = |to| client.open_path(to, PathStatus::Available);
-    let _second = gate::open_paths([second], open, tokio::time::sleep).await?;
+    let _second = gate::open_paths([second], open, client.closed(), tokio::time::sleep).await?;
     Ok(Pair { client, server, _endpoints: endpoints, _second })
 }

@@ -14,7 +14,7 @@
 //! # Ok::<(), weftway_quic::gate::GateError>(())
 //! ```
 //!
-//! That serves one connection. An endpoint with many connections gives each its own:
+//! That serves one connection. An endpoint with many connections gives each its own, and so does a client that reconnects:
 //!
 //! ```
 //! # use weftway_quic::gate::Gate;
@@ -40,14 +40,18 @@
 //!
 //! - **Until its first acknowledgement** a path is open and not shown to the scheduler: it must be validated first. Beside
 //!   other paths it may have [`UNPROVEN`] packets in flight; the first path has its whole window for the handshake.
-//! - **Wait** shuts everything, acknowledgements too where data wait. So once in a quarter of the smallest round-trip time
-//!   (1 to 25 ms) one packet leaves on the fastest open path all the same: [`Counts::escapes`]. A wait while nothing is in
-//!   flight is a fault, and overruled at once.
+//! - **Wait** shuts everything, acknowledgements too where data wait. So one packet leaves on the fastest open path all the same, after a
+//!   quarter of its round-trip time (1 to 25 ms) at the earliest: [`Counts::escapes`]. Nothing wakes noq for it, so it is about one
+//!   for each round trip and the peer's delay of acknowledgements. A wait while nothing is in flight is a fault, and overruled at
+//!   once.
 //! - **noq's pacer** may hold a path that was chosen. The gate learns that when noq goes on to another path; the scheduler
 //!   then sees the path as [`Pacing`](weftway_path::BlockedReason::Pacing), and its window stays open, so that noq's own timer lets it go on.
 //!   If the path was the last in noq's round, the others get their turn when noq's next round begins.
 //! - **Probes** after a timeout leave without asking. So does everything that is not acknowledged.
-//! - A path that the application makes a backup must be made one here as well: [`Gate::set_role`].
+//! - **A path that the application makes a backup**, or opens as one, must be made one here as well: [`Gate::set_role`]. If it is
+//!   not, noq goes past the path that was chosen, though it has data. The gate learns that in noq's next round, for which nothing
+//!   wakes noq ([`Counts::passed`]); the scheduler then sees the path as held by the
+//!   [`Transport`](weftway_path::BlockedReason::Transport), until noq reads its window.
 //! - Another scheduler can take over at any time: [`Gate::switch`].
 //!
 //! # What it costs
@@ -63,14 +67,15 @@ mod state;
 mod tests;
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use noq_proto::TransportConfig;
 use noq_proto::congestion::{Controller, ControllerFactory};
 use weftway_host::mismatch;
 use weftway_path::spec::SpecError;
-use weftway_path::{Bytes, Instant, Offset, Path, PathId, Receipt, Role};
+use weftway_path::{Bytes, Instant, Offset, Path, Receipt};
+pub use weftway_path::{PathId, Role};
 use weftway_sched::{Needs, Scheduler};
 
 use crate::controller::{Controllers, Hook};
@@ -131,6 +136,9 @@ impl Gate {
     }
 
     /// A gate for a scheduler of your own, called `name`, or for the part of it that only sends.
+    ///
+    /// If it panics, that is a fault, and `min-rtt` decides from then on ([`Gate::name`]). In a program that is built with
+    /// `panic = "abort"` it ends the program.
     pub fn with_scheduler(name: &str, scheduler: Box<dyn Scheduler>) -> Result<Self, GateError> {
         let (name, scheduler) = fitting(name, scheduler)?;
         let prototype = Arc::new(Unasked(Mutex::new(scheduler)));
@@ -162,8 +170,11 @@ impl Gate {
         let fresh = controllers.fresh();
         let shared = Arc::new(Shared {
             open: AtomicU64::new(UNDECIDED),
-            waits: AtomicBool::new(false),
+            turn: AtomicU8::new(NOBODY),
             step: AtomicU8::new(ELSEWHERE),
+            refused: AtomicU8::new(NOBODY),
+            unread: AtomicU8::new(NOBODY),
+            passed: AtomicU64::new(0),
             state: Mutex::new(State::new(name.clone(), prototype.scheduler())),
             time: fresh.clone(),
             clock,
@@ -202,10 +213,16 @@ impl Gate {
         Ok(())
     }
 
-    /// Says what `path` is for. noq does not tell its controllers what `set_path_status` was given, and sends no data on a
-    /// backup while another path lives: a gate that does not know would wait for it.
+    /// Says what `path` is for. noq does not tell its controllers what `Path::set_status` and `open_path` were given, and sends no
+    /// data on a backup while another path lives: a gate that does not know chooses it all the same.
+    ///
+    /// The number is the gate's own, of [`Gate::paths`]: that of noq's only until a path moves or the 65th is made.
     pub fn set_role(&self, path: PathId, role: Role) {
+        if path.index() >= PathId::MAX_PATHS {
+            return;
+        }
         self.shared.state().set_role(path, role);
+        self.shared.trust(path);
         self.shared.forget();
     }
 }
@@ -238,13 +255,23 @@ const ELSEWHERE: u8 = 0;
 const ASKED: u8 = 0x40;
 const PACER: u8 = 0x80;
 
+// In the place of a path's number.
+const WAITS: u8 = 0x40;
+const NOBODY: u8 = 0x41;
+
 /// What the paths of a connection share.
 struct Shared {
     /// The paths that are open, one bit each, or [`UNDECIDED`].
     open: AtomicU64,
-    /// The scheduler waits.
-    waits: AtomicBool,
+    /// The path that was chosen, [`WAITS`] or [`NOBODY`].
+    turn: AtomicU8,
     step: AtomicU8,
+    /// A path on which noq wants to send and that is shut. Noted until noq comes to it again.
+    refused: AtomicU8,
+    /// The path that was chosen, if noq came to it after that and did not read its window: to noq it is a backup.
+    unread: AtomicU8,
+    /// Such paths, one bit each, until noq reads their windows.
+    passed: AtomicU64,
     state: Mutex<State>,
     time: Controllers,
     clock: fn() -> Clock,
@@ -269,6 +296,32 @@ impl Shared {
     fn forget(&self) {
         self.open.store(UNDECIDED, Ordering::Relaxed);
     }
+
+    /// The paths that are open, one bit each.
+    fn decided(&self) -> u64 {
+        let mut open = self.open.load(Ordering::Relaxed);
+        if open == UNDECIDED {
+            let mut state = self.state();
+            open = state.decide(self.now(), self.passed.load(Ordering::Relaxed));
+            self.open.store(open, Ordering::Relaxed);
+            self.turn.store(state.turn(), Ordering::Relaxed);
+        }
+        if self.turn.load(Ordering::Relaxed) == WAITS {
+            open |= self.state().escape(self.now());
+        }
+        open
+    }
+
+    /// noq sends, and does not want to send on another path first.
+    fn agree(&self) {
+        self.refused.store(NOBODY, Ordering::Relaxed);
+        self.unread.store(NOBODY, Ordering::Relaxed);
+    }
+
+    /// noq does not go past `path`.
+    fn trust(&self, path: PathId) {
+        self.passed.fetch_and(!(1 << path.get()), Ordering::Relaxed);
+    }
 }
 
 impl Hook for Shared {
@@ -279,28 +332,41 @@ impl Hook for Shared {
 
     fn closed(&self, path: PathId) {
         self.state().closed(path);
+        self.trust(path);
         self.forget();
     }
 
     fn is_open(&self, path: PathId) -> bool {
-        let mut open = self.open.load(Ordering::Relaxed);
-        if open == UNDECIDED {
-            let mut state = self.state();
-            open = state.decide(self.now());
-            self.open.store(open, Ordering::Relaxed);
-            self.waits.store(state.is_waiting(), Ordering::Relaxed);
+        let (mut open, bit) = (self.decided(), 1 << path.get());
+        let turn = self.turn.load(Ordering::Relaxed);
+        if open & bit == 0 && turn < WAITS && turn == self.unread.load(Ordering::Relaxed) {
+            self.agree();
+            self.passed.fetch_or(1 << turn, Ordering::Relaxed);
+            self.state().pass();
+            self.forget();
+            open = self.decided();
         }
-        if self.waits.load(Ordering::Relaxed) {
-            open |= self.state().escape(self.now());
-        }
-        let is_open = open >> path.get() & 1 == 1;
+        let is_open = open & bit != 0;
         if is_open {
             self.step.store(ASKED | path.get(), Ordering::Relaxed);
+            self.agree();
+            // After a rebinding noq reads a window of which it does not make use.
+            if self.passed.load(Ordering::Relaxed) & bit != 0 && self.state().shows(path) {
+                self.trust(path);
+            }
+        } else {
+            self.refused.store(path.get(), Ordering::Relaxed);
         }
         is_open
     }
 
     fn visited(&self, path: PathId) {
+        let refused = self.refused.load(Ordering::Relaxed);
+        if refused == path.get() {
+            self.refused.store(NOBODY, Ordering::Relaxed);
+        } else if self.turn.load(Ordering::Relaxed) == path.get() {
+            self.unread.store(if refused == NOBODY { NOBODY } else { path.get() }, Ordering::Relaxed);
+        }
         let step = self.step.load(Ordering::Relaxed);
         if step == ELSEWHERE {
             return;
@@ -316,6 +382,7 @@ impl Hook for Shared {
 
     fn sent(&self, now: Instant, path: &Path, bytes: Bytes) -> (u64, Offset) {
         self.step.store(ELSEWHERE, Ordering::Relaxed);
+        self.agree();
         let named = self.state().sent(now, path, bytes);
         self.forget();
         named

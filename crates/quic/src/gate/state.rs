@@ -1,5 +1,7 @@
 //! What a gate keeps of one connection, and how it decides.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use weftway_host::{Carried, Host, Refusal, Transport, ask};
 use weftway_path::{
     BlockedReason, Bytes, Context, Decision, Event, Instant, Offset, Packet, Path, PathId, PathSet, Receipt, Role,
@@ -7,11 +9,16 @@ use weftway_path::{
 };
 use weftway_sched::{Scheduler, TransportRules};
 
+use super::{NOBODY, WAITS, build};
+
 /// How many packets a path may have in flight before its first acknowledgement, while others serve.
 pub const UNPROVEN: u64 = 3;
 
 /// How long a waiting scheduler may hold acknowledgements back: a quarter of a round trip in these bounds.
 const ESCAPE: (Span, Span) = (Span::from_millis(1), Span::from_millis(25));
+
+/// What decides in the place of a scheduler that panicked.
+const INSTEAD: &str = "min-rtt";
 
 /// What was counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,12 +27,14 @@ pub struct Counts {
     pub decisions: u64,
     /// Decisions to wait.
     pub waits: u64,
-    /// Decisions that broke a rule: the fastest open path carried the packet.
+    /// Decisions that broke a rule, and a panic: the fastest open path carried the packet.
     pub faults: u64,
     /// Packets that left although the scheduler waits, so that acknowledgements are not held back.
     pub escapes: u64,
     /// Times that noq's pacer held the path that was chosen.
     pub paced: u64,
+    /// Times that noq went past the path that was chosen, as past a backup.
+    pub passed: u64,
     /// Packets that left.
     pub packets: u64,
     /// Of these, those on another path than the one that was chosen: before its first acknowledgement, probes, and while
@@ -136,6 +145,15 @@ impl State {
         (self.name, self.scheduler) = (name, scheduler);
     }
 
+    /// The scheduler panicked: `min-rtt` takes over, and answers in its place.
+    #[cold]
+    fn replace(&mut self) {
+        let Ok(scheduler) = build(INSTEAD) else { unreachable!("it is in the registry") };
+        self.switch(INSTEAD.to_owned(), scheduler);
+        self.gated.host.counts.faults += 1;
+        ask(&mut self.gated, self.scheduler.as_mut());
+    }
+
     pub(super) fn name(&self) -> &str {
         &self.name
     }
@@ -149,8 +167,17 @@ impl State {
         Counts { decisions, waits, faults, ..self.counts }
     }
 
-    pub(super) fn is_waiting(&self) -> bool {
-        self.gated.turn == Turn::Wait
+    pub(super) fn turn(&self) -> u8 {
+        match self.gated.turn {
+            Turn::Open(path) => path.get(),
+            Turn::Wait => WAITS,
+            Turn::None => NOBODY,
+        }
+    }
+
+    /// noq went past the path that was chosen.
+    pub(super) fn pass(&mut self) {
+        self.counts.passed += 1;
     }
 
     pub(super) fn set_role(&mut self, path: PathId, role: Role) {
@@ -173,6 +200,7 @@ impl State {
 
     pub(super) fn closed(&mut self, path: PathId) {
         self.remove(path);
+        self.backups = self.backups.without(path);
     }
 
     fn remove(&mut self, id: PathId) {
@@ -186,8 +214,8 @@ impl State {
         }
     }
 
-    /// The paths that are open at `now`, one bit each.
-    pub(super) fn decide(&mut self, now: Instant) -> u64 {
+    /// The paths that are open at `now`, one bit each. noq goes past the paths of which `passed` has a bit.
+    pub(super) fn decide(&mut self, now: Instant, passed: u64) -> u64 {
         let gated = &mut self.gated;
         gated.now = now.max(gated.now);
         let alone = gated.paths.is_empty() && self.unproven.len() == 1;
@@ -201,12 +229,13 @@ impl State {
             }
             path.blocked = match () {
                 () if path.bytes_in_flight + path.mss > path.cwnd => BlockedReason::Congestion,
+                () if passed >> path.id.get() & 1 == 1 => BlockedReason::Transport,
                 () if self.pacing.contains(path.id) => BlockedReason::Pacing,
                 () => BlockedReason::None,
             };
             any |= path.is_open();
-            // noq's own pacer, and its timer, let it go on.
-            if path.blocked == BlockedReason::Pacing {
+            // noq itself, or its pacer's timer, lets it go on.
+            if matches!(path.blocked, BlockedReason::Pacing | BlockedReason::Transport) {
                 open |= 1 << path.id.get();
             }
         }
@@ -216,9 +245,12 @@ impl State {
         gated.packet.offset = Offset::ZERO + self.total;
         gated.packet.bytes = gated.paths.iter().map(|path| path.mss).min().unwrap_or_default();
         gated.has_packet = true;
-        ask(gated, self.scheduler.as_mut());
-        gated.has_packet = false;
-        match gated.turn {
+        // noq holds the connection here: a panic would poison it.
+        if catch_unwind(AssertUnwindSafe(|| ask(gated, self.scheduler.as_mut()))).is_err() {
+            self.replace();
+        }
+        self.gated.has_packet = false;
+        match self.gated.turn {
             Turn::Open(path) => open |= 1 << path.get(),
             Turn::Wait | Turn::None => {}
         }
@@ -277,7 +309,7 @@ impl State {
     }
 
     /// Whether the scheduler sees path `id`.
-    fn shows(&self, id: PathId) -> bool {
+    pub(super) fn shows(&self, id: PathId) -> bool {
         self.gated.paths.iter().any(|path| path.id == id)
     }
 

@@ -120,6 +120,88 @@ fn a_backup_rests_while_an_active_path_lives() {
     assert_eq!((first.window(), second.window()), (12_000, 0));
 }
 
+/// Chooses this path while it is open.
+#[derive(Clone)]
+struct Prefers(u8);
+
+impl Scheduler for Prefers {
+    fn select(&mut self, cx: &Context<'_>) -> Decision {
+        let path = cx.sendable().find(|path| path.id.get() == self.0).or(cx.sendable().next());
+        path.map_or(Decision::Wait, |path| Decision::Send(path.id))
+    }
+}
+
+/// A gate that chooses the path with this number, of two.
+fn preferring(path: u8) -> (Gate, Vec<Box<dyn Controller>>) {
+    let gate = Gate::with_scheduler("prefers", Box::new(Prefers(path))).unwrap();
+    let paths = (0..2).map(|_| build(&gate, Clock::now())).collect();
+    (0..2).for_each(|path| prove(&gate, path, 10));
+    (gate, paths)
+}
+
+/// noq's round over paths that have nothing to send but data, the `backup` among them: where data leave.
+fn round(paths: &[Box<dyn Controller>], backup: usize) -> Option<usize> {
+    for (at, path) in paths.iter().enumerate() {
+        path.metrics();
+        if at != backup && path.window() > 0 {
+            path.metrics();
+            return Some(at);
+        }
+    }
+    None
+}
+
+#[test]
+fn a_backup_of_which_the_gate_does_not_know_gives_way_in_noqs_next_round() {
+    let now = Clock::now();
+    for backup in [0, 1] {
+        let (gate, mut paths) = preferring(backup as u8);
+        // Nothing to send.
+        paths.iter().for_each(|path| _ = path.metrics());
+        paths.iter().for_each(|path| _ = path.metrics());
+        assert_eq!(round(&paths, backup), None, "the scheduler chose the backup");
+        let other = 1 - backup;
+        for pn in 0..3 {
+            assert_eq!(round(&paths, backup), Some(other));
+            paths[other].on_packet_sent(now, 1200, pn);
+        }
+        assert_eq!((gate.counts().passed, gate.counts().unasked), (1, 0), "it stays so while data wait");
+        assert_eq!(gate.paths()[backup].blocked, weftway_path::BlockedReason::Transport);
+        // A path that is no backup any more.
+        paths[backup].metrics();
+        assert!(paths[backup].window() > 0);
+        paths[backup].on_packet_sent(now, 1200, 0);
+        assert_eq!((paths[backup].window(), paths[other].window()), (12_000, 0), "it is chosen again");
+    }
+}
+
+#[test]
+fn statistics_are_not_taken_for_noqs_rounds() {
+    let (gate, paths) = preferring(1);
+    for _ in 0..3 {
+        assert_eq!(paths[0].window(), 0);
+        paths[0].metrics();
+        // noq has nothing to send.
+        paths.iter().for_each(|path| _ = path.metrics());
+    }
+    assert_eq!(round(&paths, usize::MAX), Some(1));
+    assert_eq!(gate.counts().passed, 0);
+}
+
+#[test]
+fn a_number_that_is_used_again_begins_anew() {
+    let (gate, now) = (gate("min-rtt"), Clock::now());
+    let mut paths: Vec<_> = (0..70).map(|_| build(&gate, now)).collect();
+    assert!(paths[64..].iter().all(|path| path.window() > 0), "what nobody sees is not shut");
+    gate.set_role(PathId::new(1), Role::Backup);
+    prove(&gate, 1, 10);
+    assert!(!gate.paths()[0].is_active());
+    paths.remove(1);
+    paths.push(build(&gate, now));
+    prove(&gate, 1, 10);
+    assert!(gate.paths()[0].is_active());
+}
+
 /// Always waits.
 #[derive(Clone)]
 struct Waits;
@@ -128,6 +210,39 @@ impl Scheduler for Waits {
     fn select(&mut self, _cx: &Context<'_>) -> Decision {
         Decision::Wait
     }
+}
+
+/// Panics when it is asked for the third time.
+#[derive(Clone)]
+struct Panics(u8);
+
+impl Scheduler for Panics {
+    fn select(&mut self, cx: &Context<'_>) -> Decision {
+        self.0 += 1;
+        assert!(self.0 < 3, "as a test wants it");
+        Decision::Send(cx.paths[1].id)
+    }
+}
+
+#[test]
+fn min_rtt_takes_over_from_a_scheduler_that_panics() {
+    let (gate, now) = (Gate::with_scheduler("panics", Box::new(Panics(0))).unwrap(), Clock::now());
+    let (first, mut second) = (build(&gate, now), build(&gate, now));
+    prove(&gate, 0, 10);
+    prove(&gate, 1, 20);
+    for pn in 0..2 {
+        assert_eq!(first.window(), 0);
+        assert!(second.window() > 0);
+        second.on_packet_sent(now, 1200, pn);
+        prove(&gate, 1, 20);
+    }
+    for _ in 0..2 {
+        assert!(first.window() > 0, "the fastest");
+        assert_eq!(second.window(), 0);
+        prove(&gate, 1, 20);
+    }
+    let counts = gate.counts();
+    assert_eq!((gate.name().as_str(), counts.faults, counts.decisions), ("min-rtt", 1, 4), "{counts:?}");
 }
 
 thread_local! {
