@@ -180,11 +180,15 @@ impl Association {
         self.refused.take()
     }
 
-    /// It has a stream now. Packets that have waited too long for it are dropped.
-    pub fn open(&mut self, now: Instant, id: StreamId) {
+    fn drop_late(&mut self, now: Instant) {
         let held = self.held.len();
         self.held.retain(|(since, _)| now.since(*since) <= DEADLINE);
         self.counts.late += (held - self.held.len()) as u64;
+    }
+
+    /// It has a stream now. Packets that have waited too long for it are dropped.
+    pub fn open(&mut self, now: Instant, id: StreamId) {
+        self.drop_late(now);
         self.stage = Stage::Opening(id);
         self.until = now + WAIT_FOR_ANSWER;
     }
@@ -209,6 +213,9 @@ impl Association {
     /// The program has sent this packet, which was read from `bytes`.
     pub fn up(&mut self, now: Instant, bytes: &[u8], packet: &Packet<'_>, mux: Option<&mut Mux>, how: How<'_>) {
         self.last_used = now;
+        if matches!(self.stage, Stage::Waiting) {
+            self.drop_late(now);
+        }
         match (&self.stage, mux) {
             (&Stage::Open(id), Some(mux)) => self.send(now, id, (bytes, packet), mux, how),
             (Stage::Waiting | Stage::Opening(_), _) if self.held.len() < MOST_HELD => {
