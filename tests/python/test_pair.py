@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -50,12 +49,8 @@ def test_a_folder_is_no_identity(weft_here: Weft) -> None:
 
 def test_an_identity_for_which_there_is_no_room_leaves_nothing(tmp_path: Path) -> None:
     """No file may have more than 0 bytes: what a full disk is, without one."""
-
-    def small() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-
-    words = [sys.executable, "-m", "weftway", "pair", "--identity", "me"]
-    told = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, preexec_fn=small)
+    words = ["sh", "-c", 'ulimit -f 0 && exec "$@"', "sh", sys.executable, "-m", "weftway", "pair", "--identity", "me"]
+    told = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
     assert (told.returncode, told.stdout, told.stderr) == (1, "", "weft: me: File too large\n")
     assert not list(tmp_path.glob("me*"))
 
