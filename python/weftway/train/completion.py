@@ -25,7 +25,7 @@ import math
 import shlex
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -150,11 +150,8 @@ class Args:
 
     def command(self) -> str:
         """What trains the same policy."""
-        words = ["weft", "train", self.scheduler, "--objective", "completion"]
-        for field in fields(self):
-            if field.name not in (*UNRELATED, "scheduler") and (value := getattr(self, field.name)) != field.default:
-                words += [limits.option(field.name), str(value)]
-        return shlex.join(words)
+        options = limits.options(self, (*UNRELATED, "scheduler"))
+        return shlex.join(["weft", "train", self.scheduler, "--objective", "completion", *options])
 
 
 class Judge:

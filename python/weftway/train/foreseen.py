@@ -14,7 +14,7 @@ model of how rates change; DAgger (Ross et al., AISTATS 2011), for the rounds.
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -91,11 +91,7 @@ class Args:
 
     def command(self) -> str:
         """What trains the same policy."""
-        words = PROGRAM.split()
-        for field in fields(self):
-            if field.name not in UNRELATED and (value := getattr(self, field.name)) != field.default:
-                words += [limits.option(field.name), str(value)]
-        return shlex.join(words)
+        return shlex.join([*PROGRAM.split(), *limits.options(self, UNRELATED)])
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ A class that gives a setting another default keeps the limit of the class it com
 
 import math
 import re
+from collections.abc import Container
 from dataclasses import dataclass, fields
 from inspect import get_annotations
 from numbers import Integral, Real
@@ -128,6 +129,20 @@ def check(settings: Any) -> None:
         value, limit = getattr(settings, field.name), stated.get(field.name)
         if limit is not None and not limit.allows(value):
             raise SettingError(f"{option(field.name)} {str(value).removesuffix('.0')}: expected {limit}")
+
+
+def options(settings: Any, left_out: Container[str]) -> list[str]:
+    """The words of a command line that gives these settings: those that are not the default, and not left out."""
+    words: list[str] = []
+    for field in fields(settings):
+        value = getattr(settings, field.name)
+        if field.name in left_out or value == field.default:
+            continue
+        if isinstance(value, bool):
+            words.append(option(field.name if value else f"no_{field.name}"))
+        else:
+            words += [option(field.name), str(value)]
+    return words
 
 
 def option(name: str) -> str:

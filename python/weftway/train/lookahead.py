@@ -19,7 +19,7 @@ import copy
 import shlex
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
@@ -84,11 +84,7 @@ class Args:
 
     def command(self) -> str:
         """What finds the same."""
-        words = PROGRAM.split()
-        for field in fields(self):
-            if field.name not in UNRELATED and (value := getattr(self, field.name)) != field.default:
-                words += [limits.option(field.name), str(value)]
-        return shlex.join(words)
+        return shlex.join([*PROGRAM.split(), *limits.options(self, UNRELATED)])
 
 
 Actions = list[Floats]
@@ -141,20 +137,18 @@ class Search:
     def _worth(self, actions: Actions) -> float:
         """What has arrived in order after these actions, in bytes over milliseconds; or how soon it did."""
         begin, env = self._env.state(), copy.deepcopy(self._env)
-        arrived, weight, state = 0.0, 0.0, begin
+        arrived, state = 0.0, begin
         for action in (one for one in actions for _ in range(self._args.hold)):
             is_over = _is_over(env, action)
             after = env.final_state() if is_over else env.state()
-            time = float(after["now_ms"][0] - state["now_ms"][0])
-            arrived += time * float(after["una"][0] - begin["una"][0])
-            weight += time
+            arrived += float(after["now_ms"][0] - state["now_ms"][0]) * float(after["una"][0] - begin["una"][0])
             state = after
             if is_over:
                 break
         lasted = max(float(state["now_ms"][0] - begin["now_ms"][0]), 1e-9)
         if self._by_delay:
             # Sequences differ in how long they last: a constant rate is worth the same in all of them.
-            return 2 * arrived / max(weight, 1e-9) / lasted
+            return 2 * arrived / lasted**2
         return float(state["una"][0] - begin["una"][0]) / lasted
 
 

@@ -99,17 +99,7 @@ class TrainingArgs:
 
     def command(self) -> str:
         """The command that trains the same policy."""
-        words = ["weft", "train", self.ALGORITHM]
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name in UNRELATED or value == field.default:
-                continue
-            option = field.name.replace("_", "-")
-            if isinstance(value, bool):
-                words.append(f"--{option}" if value else f"--no-{option}")
-            else:
-                words += [f"--{option}", str(value)]
-        return shlex.join(words)
+        return shlex.join(["weft", "train", self.ALGORITHM, *limits.options(self, UNRELATED)])
 
     def settings(self) -> dict[str, Any]:
         """What a checkpoint belongs to."""
