@@ -35,10 +35,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from weftway import _native, randomisation, reading
+from weftway import _native, randomisation, reading, toml
 from weftway._native import Scenario, ScenarioError, Variant
 from weftway.randomisation import Draws, Uniform
-from weftway.scenario import HOME
+from weftway.scenario import HOME, trace_file
 from weftway.store import whole
 
 FOLDER = HOME / "scenarios" / "distributions"
@@ -397,11 +397,12 @@ def _runs(file: Path) -> dict[int, dict[str, Decimal]]:
 
 
 def _found(trace: str, folder: Path) -> Path:
-    """The trace's file: in the folder or above it, as a scenario looks for it."""
-    for place in (folder, *folder.parents):
-        if (place / trace).is_file():
-            return place / trace
-    raise ScenarioError(f"trace `{trace}`: no such file; traces are looked for in {folder} and the folders above it")
+    """The trace's file, as a scenario looks for it."""
+    if (found := trace_file(trace, folder)) is None:
+        raise ScenarioError(
+            f"trace `{trace}`: no such file; traces are looked for in {folder} and the folders above it"
+        )
+    return found
 
 
 @cache
@@ -492,18 +493,10 @@ def flat(keys: dict[str, Any], above: str = "") -> dict[str, Any]:
 def written(keys: dict[str, Any]) -> str:
     """A scenario file of these keys: tables where a scenario has tables, the rest inline."""
     tables = {key: value for key, value in keys.items() if isinstance(value, dict)}
-    lines = [f"{key} = {inline(value)}" for key, value in keys.items() if key not in tables]
+    lines = [f"{toml.key(key)} = {toml.inline(value)}" for key, value in keys.items() if key not in tables]
     for key, table in tables.items():
         named = key in ("path", "link", "cross")
-        for head, body in ((f"{key}.{name}", one) for name, one in table.items()) if named else [(key, table)]:
-            lines += ["", f"[{head}]", *(f"{name} = {inline(value)}" for name, value in body.items())]
+        parts = [(f"{key}.{toml.key(name)}", one) for name, one in table.items()] if named else [(key, table)]
+        for head, body in parts:
+            lines += ["", f"[{head}]", *(f"{toml.key(name)} = {toml.inline(value)}" for name, value in body.items())]
     return "\n".join(lines) + "\n"
-
-
-def inline(value: Any) -> str:
-    """A TOML value on one line."""
-    if isinstance(value, dict):
-        return f"{{ {', '.join(f'{key} = {inline(one)}' for key, one in value.items())} }}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(inline, value))}]"
-    return json.dumps(value, ensure_ascii=False)

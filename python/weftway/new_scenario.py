@@ -3,7 +3,6 @@
 Each value carries a comment: from which file it comes, or that it is assumed.
 """
 
-import json
 import os
 import re
 import tempfile
@@ -11,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from weftway import toml
 from weftway._native import Scenario, ScenarioError
 from weftway.measured import Range, Reading
 from weftway.measured.mahimahi import direction
@@ -340,7 +340,7 @@ def quoted(text: str) -> str:
     """A text in quotation marks, as TOML has it."""
     if any("\ud800" <= letter <= "\udfff" for letter in text):
         raise ScenarioError(f"{text!r}: this name is not UTF-8, so no scenario can have it; rename the file")
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return toml.quoted(text)
 
 
 def _percent(value: float) -> str:

@@ -1,14 +1,13 @@
 """Scenario files: finding and reading them."""
 
 import difflib
-import json
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from weftway import _native, reading
+from weftway import _native, reading, toml
 from weftway._native import Scenario, ScenarioError, Variant
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -56,17 +55,8 @@ def settings(sets: Iterable[str] | Mapping[str, Any]) -> list[str]:
     if isinstance(sets, str):
         raise ScenarioError(f'set: expected {{"KEY": VALUE}} or a list of "KEY=VALUE", and got the text `{sets}`')
     if isinstance(sets, Mapping):
-        return [f"{key}={_value(value)}" for key, value in sets.items()]
+        return [f"{key}={toml.setting(value)}" for key, value in sets.items()]
     return list(sets)
-
-
-def _value(value: Any) -> str:
-    """A value of Python as a scenario file has it; a text stands for itself."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(json.dumps(one) if isinstance(one, str) else _value(one) for one in value)}]"
-    return str(value)
 
 
 def locate(name: str) -> str:
@@ -84,6 +74,12 @@ def locate(name: str) -> str:
     if name.endswith(".toml") or os.sep in name:
         raise ScenarioError(f"there is no file `{name}` in {Path.cwd()}; {hint}")
     raise ScenarioError(f"no scenario is called `{name}`, and there is no such file; {hint}")
+
+
+def trace_file(name: str, folder: Path) -> Path | None:
+    """The trace or drive file that a scenario in `folder` names: there, or in the nearest folder above it."""
+    base = folder.absolute()
+    return next((place / name for place in (base, *base.parents) if (place / name).is_file()), None)
 
 
 def told(path: str) -> str:

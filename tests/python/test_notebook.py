@@ -1,6 +1,7 @@
 """Weftway from Python: by name, with a mapping of keys, and what a notebook shows."""
 
 import ast
+import tomllib
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, ClassVar
@@ -79,10 +80,18 @@ def test_a_mapping_of_keys_is_that_of_the_command(small: Path) -> None:
     assert by_mapping == by_text
 
 
-def test_numbers_truth_and_lists_are_written_as_a_scenario_has_them() -> None:
-    assert scenario.settings({"a": 2, "b": 0.5, "c": True, "d": ["x", 1], "e": "2 %"}) == [
-        "a=2", "b=0.5", "c=true", 'd=["x", 1]', "e=2 %"
+def test_numbers_truth_lists_and_tables_are_written_as_a_scenario_has_them() -> None:
+    told = {"a": 2, "b": 0.5, "c": True, "d": ["x", 1], "e": "2 %", "f": {"down": "1 %", "a b": ["📶\x7f"]}}
+    assert scenario.settings(told) == [
+        "a=2", "b=0.5", "c=true", 'd=["x", 1]', "e=2 %", 'f={ down = "1 %", "a b" = ["📶\\u007f"] }'
     ]  # fmt: skip
+    assert [tomllib.loads(one)["f"] for one in scenario.settings(told)[-1:]] == [told["f"]]
+
+
+def test_a_table_is_a_value_like_any_other(small: Path) -> None:
+    by_mapping = weftway.run(small, set={"path.lte.loss": {"down": "2 %", "up": "0 %"}})
+    by_text = weftway.run(small, set=['path.lte.loss={ down = "2 %", up = "0 %" }'])
+    assert by_mapping == by_text
 
 
 def test_a_text_of_keys_is_refused(small: Path) -> None:

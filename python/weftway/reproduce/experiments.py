@@ -7,7 +7,6 @@ is a *reading* of it: the same claims on what else the text of the paper can mea
 from __future__ import annotations
 
 import difflib
-import json
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,7 +16,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from weftway import reading
+from weftway import reading, toml
 from weftway._native import Scenario, ScenarioError
 from weftway.scenario import HOME, load
 
@@ -79,7 +78,7 @@ class Experiment:
 
     def set(self, choice: Mapping[str, Any]) -> Scenario:
         """The scenario with a drawn setting."""
-        return load(self._path, [f"{key}={written(value)}" for key, value in choice.items()])
+        return load(self._path, [f"{key}={toml.setting(value)}" for key, value in choice.items()])
 
     def draw(self, count: int) -> list[dict[str, Any]]:
         """So many settings of the keys that the paper leaves open: the same ones for the same file."""
@@ -100,21 +99,6 @@ def draws(uncertain: Mapping[str, Any], count: int, seed: str) -> Iterator[dict[
             names = [key.strip() for key in keys.split(",")]
             found.update(zip(names, value if len(names) > 1 else [value], strict=True))
         yield found
-
-
-def written(value: Any) -> str:
-    """A value as `--set` takes it."""
-    if isinstance(value, str):
-        return value
-    if isinstance(value, dict):
-        return "{ " + ", ".join(f"{json.dumps(key)} = {_quoted(one)}" for key, one in value.items()) + " }"
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_quoted, value)) + "]"
-    return json.dumps(value)
-
-
-def _quoted(value: Any) -> str:
-    return json.dumps(value) if isinstance(value, str) else written(value)
 
 
 def find(wanted: Sequence[str] = (), folder: Path = FOLDER) -> list[Experiment]:

@@ -1,7 +1,6 @@
 """Grid files: several scenarios, and what to run of each."""
 
 import difflib
-import json
 import os
 import re
 import tomllib
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weftway import plan, reading, scenario
+from weftway import plan, reading, scenario, toml
 from weftway._native import Scenario, ScenarioError
 from weftway.plan import Plan
 
@@ -172,7 +171,7 @@ def varied(text: str, vary: dict[str, list[Any]]) -> str:
     """A scenario's text with more in its [vary]: keys that it has already get the new values."""
     whole = tomllib.loads(text)
     merged = {**whole.pop("vary", {}), **vary}
-    lines = "".join(f"{json.dumps(key, ensure_ascii=False)} = {_toml(values)}\n" for key, values in merged.items())
+    lines = "".join(f"{toml.quoted(key)} = {toml.inline(values)}\n" for key, values in merged.items())
     return f"{_without_vary(text, whole)}\n[vary]\n{lines}"
 
 
@@ -189,12 +188,3 @@ def _without_vary(text: str, rest: dict[str, Any]) -> str:
         except tomllib.TOMLDecodeError:
             continue  # a line of a list that begins with a bracket is no section
     raise ScenarioError("the scenario's [vary] is not a section of its own, so that nothing can be added to it")
-
-
-def _toml(value: Any) -> str:
-    """A value as TOML has it in a line."""
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
-    if isinstance(value, dict):
-        return f"{{{', '.join(f'{json.dumps(key)} = {_toml(one)}' for key, one in value.items())}}}"
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else str(value)

@@ -21,6 +21,7 @@ from weftway import _native, specs
 from weftway._native import Batch, Scenario, ScenarioError, SimulationError, Variant
 from weftway.backends import SIM
 from weftway.job import Job
+from weftway.scenario import trace_file
 from weftway.specs import IN_A_FILE, SchedulerSpec
 
 KEPT = 8
@@ -117,7 +118,7 @@ def origin(scenario: Scenario) -> Origin:
     text, sets = scenario.text, list(scenario.sets)
     files = {}
     for name in sorted(file_names(text, sets), key=len, reverse=True):
-        if (file := _found(name, Path(scenario.path).parent)) is None:
+        if (file := trace_file(name, Path(scenario.path).parent)) is None:
             continue
         sent = name
         if PurePath(name).is_absolute():
@@ -149,12 +150,6 @@ def _texts(value: Any, is_file: bool) -> Iterator[str]:
     elif isinstance(value, dict):
         for key, one in value.items():
             yield from _texts(one, is_file or NAMES_A_FILE.search(key) is not None)
-
-
-def _found(name: str, folder: Path) -> Path | None:
-    """A file is looked for beside the scenario and in the folders above it."""
-    base = folder.absolute()
-    return next((place / name for place in (base, *base.parents) if (place / name).is_file()), None)
 
 
 def carried_out(parcel: Parcel) -> Answer:
