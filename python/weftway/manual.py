@@ -12,6 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from weftway.markdown import cell
+
 PACKAGE = Path(__file__).parent
 
 COMMAND = """\
@@ -86,7 +88,7 @@ def commands() -> str:
 
 def _table(params: list[Any]) -> str:
     """A line for each argument and option."""
-    lines = [f"| `{_cell(_spelled(one))}` | {_cell(_meaning(one))} |" for one in params if not one.hidden]
+    lines = [f"| `{cell(_spelled(one))}` | {cell(_meaning(one))} |" for one in params if not one.hidden]
     return "\n".join(["| option | meaning |", "|---|---|", *lines, ""]) if lines else ""
 
 
@@ -104,17 +106,13 @@ def _meaning(param: Any) -> str:
     return told if is_told or param.required else f"{told} Default: {param.default}."
 
 
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
-
-
 def crates(folder: Path) -> str:
     """The page of the crates, which are in `folder`."""
     lines = []
     for file in sorted(folder.glob("*/Cargo.toml")):
         package = tomllib.loads(file.read_text(encoding="utf-8"))["package"]
         told = package["description"].removeprefix("Weftway: ")
-        lines.append(f"| [`{package['name']}`](../../crates/{file.parent.name}) | {_cell(told)} |\n")
+        lines.append(f"| [`{package['name']}`](../../crates/{file.parent.name}) | {cell(told)} |\n")
     return CRATES + "".join(lines)
 
 
@@ -161,11 +159,11 @@ def _fields(node: ast.ClassDef) -> Iterator[str]:
     for one, after in pairwise([*node.body, ast.Pass()]):
         if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name) and (told := _below(after)):
             lines.append(
-                f"| `{one.target.id}` | `{_cell(ast.unparse(one.annotation))}` | {_cell(' '.join(told.split()))} |"
+                f"| `{one.target.id}` | `{cell(ast.unparse(one.annotation))}` | {cell(' '.join(told.split()))} |"
             )
         elif isinstance(one, ast.FunctionDef) and not one.name.startswith("_") and (told := _text(one)):
             first = told.split("\n\n")[0]
-            lines.append(f"| `{one.name}({_arguments(one.args)})` | | {_cell(' '.join(first.split()))} |")
+            lines.append(f"| `{one.name}({_arguments(one.args)})` | | {cell(' '.join(first.split()))} |")
     if lines:
         yield from ("| name | type | meaning |", "|---|---|---|", *lines, "")
 

@@ -24,6 +24,7 @@ from weftway.baselines import REFERENCE
 from weftway.console import PlainConsole
 from weftway.distribution import written
 from weftway.job import Job
+from weftway.markdown import table
 from weftway.plan import Plan
 from weftway.progress import Bar
 from weftway.scenario import HOME
@@ -353,10 +354,6 @@ def alike(same: dict[str, list[str]]) -> list[str]:
     return [said, "", *lines, ""]
 
 
-def grid(heads: list[str], lines: list[list[str]]) -> list[str]:
-    return [f"| {' | '.join(row)} |" for row in (heads, ["---"] * len(heads), *lines)]
-
-
 def page(places: list[Place], found: list[Cell], seeds: range) -> str:
     """The generated part of the page. Schedulers that did in every cell what another did are no rows of their own."""
     controllers = list(dict.fromkeys(cell.cc for cell in found))
@@ -377,7 +374,7 @@ def page(places: list[Place], found: list[Cell], seeds: range) -> str:
         "",
         f"The best scheduler, how many others are level with it (within {LEVEL:.0%}), and min-RTT's value.",
         "",
-        *grid(["scenario", *(f"`{cc}`" for cc in controllers)], leaders(places, found)),
+        *table(["scenario", *(f"`{cc}`" for cc in controllers)], leaders(places, found)),
         "",
         "## In numbers, of the bulk scenarios",
         "",
@@ -386,21 +383,21 @@ def page(places: list[Place], found: list[Cell], seeds: range) -> str:
         "The range of benefit (first to ninth decile, in the median): over the controllers with one scheduler, and "
         "over the schedulers with one controller.",
         "",
-        *grid(["scenario", "over controllers", "over schedulers"], ranges(places, found)),
+        *table(["scenario", "over controllers", "over schedulers"], ranges(places, found)),
         "",
         "## The schedulers, median over the controllers",
         "",
         f"Last column: the share of cells in which it is level with the best. The {MOST} that are level most often, "
         "and some to compare them with; [the page of all cells](../matrix.html) has the others.",
         "",
-        *grid(["scheduler", *(f"`{place.name}`" for place in places), "level"], foremost(typical(places, found))),
+        *table(["scheduler", *(f"`{place.name}`" for place in places), "level"], foremost(typical(places, found))),
         "",
         "## Where several paths are worse than one",
         "",
         "Cells that are worse than the best path alone, and the controllers under which most schedulers are worse. "
         "[The page of all cells](../matrix.html) marks each.",
         "",
-        *grid(["scenario", "worse", "most schedulers under"], behind(places, found)),
+        *table(["scenario", "worse", "most schedulers under"], behind(places, found)),
     ]
     return "\n".join(text).rstrip() + "\n"
 

@@ -4,6 +4,7 @@ from their own texts (`weftway.manual`). `python -m weftway.reference` writes th
 from typing import Any
 
 from weftway import _native, manual
+from weftway.markdown import cell, table
 from weftway.scenario import HOME
 
 Entry = dict[str, Any]
@@ -127,8 +128,7 @@ def learned(entries: list[Entry]) -> str:
 
 
 def grid(head: str, heads: list[str], lines: list[list[str]]) -> str:
-    rows = [heads, ["---"] * len(heads), *lines]
-    return "\n".join([head, *(f"| {' | '.join(row)} |" for row in rows), ""])
+    return "\n".join([head, *table(heads, lines), ""])
 
 
 def page(head: str, entries: list[Entry], facts: Any) -> str:
@@ -173,8 +173,7 @@ def controller_facts(entry: Entry) -> list[tuple[str, str]]:
 
 
 def switch(param: Entry) -> str:
-    values = param["values"].replace("|", "\\|")
-    return f"| `{param['name']}` | `{param['default']}` | {values} | {param['doc']} |"
+    return f"| `{param['name']}` | `{param['default']}` | {cell(param['values'])} | {param['doc']} |"
 
 
 def listed(words: list[str]) -> str:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from weftway.stats import Interval, bootstrap
 
@@ -74,18 +75,14 @@ def log_ratio(one: Trial, over: Trial, cells: Iterable[int], numbers: Iterable[i
     """The mean logarithm of its cost over the other's, paired by cell and seed."""
     numbers = list(numbers)
     pairs = [(cell, seed) for cell in cells for seed in numbers]
-    return mean([math.log(one.costs[pair] / over.costs[pair]) for pair in pairs])
-
-
-def mean(values: Sequence[float]) -> float:
-    return math.fsum(values) / len(values)
+    return fmean([math.log(one.costs[pair] / over.costs[pair]) for pair in pairs])
 
 
 def judged(one: Trial, over: Trial, cells: Sequence[Cell], numbers: Sequence[int]) -> Judged:
     """How it does against another on the half that judges."""
     ratios = [log_ratio(one, over, [cell.number], judging(numbers)) for cell in cells]
-    low, high = bootstrap(ratios, one.candidate.words, mean)
-    return Judged(1 - math.exp(mean(ratios)), Interval(1 - math.exp(high), 1 - math.exp(low)))
+    low, high = bootstrap(ratios, one.candidate.words, fmean)
+    return Judged(1 - math.exp(fmean(ratios)), Interval(1 - math.exp(high), 1 - math.exp(low)))
 
 
 def choose(

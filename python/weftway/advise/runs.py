@@ -5,6 +5,7 @@ import os
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 from weftway import comparison, distribution, plan, seeds
@@ -18,7 +19,7 @@ from weftway.stats import Interval, median
 
 from . import candidates, neighbours
 from .candidates import Candidate
-from .choice import Judged, Trial, choose, judged, judging, log_ratio, mean, picking
+from .choice import Judged, Trial, choose, judged, judging, log_ratio, picking
 from .neighbours import Cell
 
 ROUNDS = 3
@@ -216,7 +217,7 @@ class _Runner:
         if len(wanted) <= 4 * SCREENED:
             return wanted
         tried = self.run(wanted, self.cells[:1], picking(self._numbers))
-        best = sorted(tried, key=lambda one: mean([math.log(value) for value in one.costs.values()]))
+        best = sorted(tried, key=lambda one: fmean([math.log(value) for value in one.costs.values()]))
         return [wanted[0], *[one.candidate for one in best if one.candidate != wanted[0]][:SCREENED]]
 
     def run(
@@ -253,7 +254,7 @@ class _Runner:
     def _trial(self, one: Candidate, rows: dict[tuple[int, int], Row]) -> Trial:
         costs = {pair: cost(row, self.kind) for pair, row in rows.items()}
         packets = [{**row, "packets": _packets(row)} for row in rows.values()]
-        copies = mean([copies_share(row) for row in packets])
+        copies = fmean([copies_share(row) for row in packets])
         return Trial(one, costs, copies, frozenset(pair for pair, row in rows.items() if row["verdict"] != "finished"))
 
 

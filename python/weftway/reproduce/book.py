@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 
 from weftway.backends import SIM
+from weftway.markdown import table
 from weftway.store import whole
 
 from . import plots
-from .gains import WORTH, Gain, Place, Record, distinct, hopeless, mean, of_run, places, records
+from .gains import WORTH, Gain, Place, Record, distinct, hopeless, of_run, places, records
 from .page import ours, printed, short
 from .results import Result
 from .runs import FULL, QUICK, Effort, Run
@@ -73,7 +75,7 @@ def _summary(results: Sequence[Result], gains: Sequence[Gain], papers: Sequence[
         text += _who(distinct(gains))
         text += _where(gains)
     text += ["## Verdicts", ""]
-    text += _table(
+    text += table(
         ["paper", "numbers and claims", *VERDICTS],
         [
             [f"[{paper}]({paper}/README.md)", *_counts([r for r in results if r.experiment.paper == paper])]
@@ -115,7 +117,7 @@ def _who(gains: Sequence[Gain]) -> list[str]:
         ]
         for one in records(gains)
     ]
-    text += [*_table(["scheduler", "settings", "faster", "slower", "median", "most", "least"], lines, 1, 2, 3, 4), ""]
+    text += [*table(["scheduler", "settings", "faster", "slower", "median", "most", "least"], lines, 1, 2, 3, 4), ""]
     helped = [one for one in records(gains) if one.faster]
     if helped:
         text += ["Where each is faster, and by how much:", ""]
@@ -154,12 +156,12 @@ def _where(gains: Sequence[Gain]) -> list[str]:
         for one in places(gains)
     ]
     head = ["experiment", "transport, controller", "none faster in", "best", "its gain", BESIDE]
-    return [*text, *_table(head, lines, 2, 4, 5), ""]
+    return [*text, *table(head, lines, 2, 4, 5), ""]
 
 
 def _of(place: Place, scheduler: str) -> str:
     found = place.of(scheduler)
-    return _percent(mean([gain.share for gain in found])) if found else NONE
+    return _percent(fmean([gain.share for gain in found])) if found else NONE
 
 
 def _link(run: Run) -> str:
@@ -184,7 +186,7 @@ def _paper(results: Sequence[Result], gains: Sequence[Gain], options: str, measu
     for figure in figures:
         some = [result for result in results if result.experiment.figure == figure]
         lines.append([f"[{figure}]({figure}.md)", some[0].experiment.scenario.title, *_counts(some)])
-    text += ["## Figures and tables", "", *_table(["", "what", "of", *VERDICTS], lines, 2, 3, 4, 5, 6), ""]
+    text += ["## Figures and tables", "", *table(["", "what", "of", *VERDICTS], lines, 2, 3, 4, 5, 6), ""]
     claims = [result for result in results if result.printed is None]
     readings = list(dict.fromkeys(result.experiment.reading for result in claims))
     if claims:
@@ -195,7 +197,7 @@ def _paper(results: Sequence[Result], gains: Sequence[Gain], options: str, measu
             [f"[{figure}]({figure}.md)", words, *(verdicts.get((figure, words, reading), NONE) for reading in readings)]
             for figure, words in seen
         ]
-        text += [*_table(["", "claim", *(reading or "as stated" for reading in readings)], rows), ""]
+        text += [*table(["", "claim", *(reading or "as stated" for reading in readings)], rows), ""]
     mine = distinct([gain for gain in gains if gain.run.experiment.paper == one.paper])
     if mine:
         text += ["## Against min-RTT", "", *_against(records(mine)), ""]
@@ -242,7 +244,7 @@ def _stacks(levels: Sequence[Level]) -> str:
                 "yes" if level.agrees else "no",
             ]
         )
-    text += _table(head, lines, *range(3, len(head) - 1))
+    text += table(head, lines, *range(3, len(head) - 1))
     return "\n".join([*text, "", *_command(first.experiment.paper, "--stacks")])
 
 
@@ -263,7 +265,7 @@ def _against(found: Sequence[Record]) -> list[str]:
         ]
         for one in found
     ]
-    return _table(["scheduler", "settings", "faster", "slower", "median", "least", "most"], lines, 1, 2, 3, 4, 5, 6)
+    return table(["scheduler", "settings", "faster", "slower", "median", "least", "most"], lines, 1, 2, 3, 4, 5, 6)
 
 
 def _figure(results: Sequence[Result], gains: Sequence[Gain], drawn: bool, options: str) -> str:
@@ -300,7 +302,7 @@ def _reading(results: Sequence[Result], gains: Sequence[Gain], options: str) -> 
         ]
         for result in results
     ]
-    text += _table(["verdict", "number or claim", "paper", "ours", "other settings", "why"], lines, 2, 3)
+    text += table(["verdict", "number or claim", "paper", "ours", "other settings", "why"], lines, 2, 3)
     if gains:
         text += ["", "Speed against min-RTT, over the settings of this figure:", "", *_against(records(gains))]
     notes = [line for result in results for line in _mechanism(result)]
@@ -344,14 +346,3 @@ def options(effort: Effort, full: bool, backend: str) -> str:
 def _percent(share: float) -> str:
     text = f"{100 * share:+.1f} %"
     return "0.0 %" if text in ("+0.0 %", "-0.0 %") else text.replace("-", "−")
-
-
-def _table(head: Sequence[str], lines: Sequence[Sequence[str]], *numbers: int) -> list[str]:
-    """A table whose columns `numbers` are set to the right."""
-    ends = ["---:" if at in numbers else "---" for at in range(len(head))]
-    return [row(head), row(ends), *map(row, lines)]
-
-
-def row(cells: Sequence[str]) -> str:
-    """A row of a table."""
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

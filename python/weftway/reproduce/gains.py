@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import fmean, median
 
 from weftway.baselines import REFERENCE
 
@@ -171,13 +171,9 @@ class Place:
     def best(self) -> tuple[str, float]:
         """The scheduler with the largest mean gain over the settings, and this gain."""
         names = list(dict.fromkeys(plain(gain.scheduler) for gains in self.settings for gain in gains))
-        means = {name: mean([gain.share for gain in self.of(name)]) for name in names}
+        means = {name: fmean([gain.share for gain in self.of(name)]) for name in names}
         name = max(means, key=means.__getitem__)
         return name, means[name]
-
-
-def mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values)
 
 
 def places(gains: Sequence[Gain]) -> list[Place]:

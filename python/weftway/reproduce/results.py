@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import fmean
 from typing import Any
 
 from weftway.backends import SIM
@@ -339,7 +339,7 @@ def _share(row: Mapping[str, Any]) -> float | None:
 
 def _mean(values: Sequence[Any]) -> float | None:
     known = [float(value) for value in values if value is not None]
-    return math.fsum(known) / len(known) if known else None
+    return fmean(known) if known else None
 
 
 def undecided(results: Sequence[Result]) -> dict[str, int]:
