@@ -12,8 +12,9 @@ from rich.text import Text
 from weftway.backends import Row
 from weftway.listing import NOTHING
 
+from .errors import as_json
 from .failures import TIME_LIMIT_S
-from .held import FEWEST_RUNS, WITHIN, Held, Score, number, rounded
+from .held import FEWEST_RUNS, WITHIN, Held, Score, number
 from .runs import FINISHED, Measured, Runs, cut_off
 from .tables import SHARE, again, plain
 
@@ -44,7 +45,7 @@ class Judged:
     @property
     def record(self) -> dict[str, Any]:
         """For `--json`."""
-        return rounded({**asdict(self), "error": self.held.error, "holds": self.held.holds})
+        return as_json({**asdict(self), "error": self.held.error, "holds": self.held.holds})
 
 
 def judge(sweep: Iterable[Runs]) -> list[Judged]:

@@ -12,7 +12,8 @@ from weftway.backends import Row
 from weftway.listing import NOTHING
 
 from .completion import obstacle
-from .held import WITHIN, Held, Score, number, rounded
+from .errors import as_json
+from .held import WITHIN, Held, Score, number
 from .runs import FINISHED, Measured, Runs
 from .tables import SHARE, again, plain
 
@@ -54,7 +55,7 @@ class Delays:
             values = (("sim", held.ours), ("kernel", held.middle), ("kernel_low", held.low), ("kernel_high", held.high))
             record |= {f"{side}_{name}_ms": value for side, value in values}
             record |= {f"{name}_error": held.error, f"{name}_holds": held.holds}
-        return rounded(record)
+        return as_json(record)
 
 
 def delays(sweep: Iterable[Runs]) -> list[Delays]:

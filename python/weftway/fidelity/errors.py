@@ -107,10 +107,7 @@ class Difference:
             "retransmission_ratio",
         )
         found = {name: getattr(self, name) for name in derived}
-        return {
-            name: round(value, 6) if isinstance(value, float) else value
-            for name, value in {**asdict(self), **found}.items()
-        }
+        return as_json({**asdict(self), **found})
 
 
 def differences(found: Iterable[Runs]) -> list[Difference]:
@@ -233,6 +230,11 @@ def values(found: Iterable[Difference], of: Callable[[Difference], float | None]
 
 def middle(known: Sequence[float]) -> float | None:
     return median(known) if known else None
+
+
+def as_json(record: dict[str, object]) -> dict[str, object]:
+    """A record with floats as `--json` has them."""
+    return {name: round(value, 6) if isinstance(value, float) else value for name, value in record.items()}
 
 
 def verdict(met: bool, cells: int) -> str:

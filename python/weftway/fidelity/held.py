@@ -73,8 +73,3 @@ class Score:
 def number(value: float | None) -> str:
     """As a table has it."""
     return NOTHING if value is None else f"{value:.2f}"
-
-
-def rounded(record: dict[str, object]) -> dict[str, object]:
-    """With floats as `--json` has them."""
-    return {name: round(value, 6) if isinstance(value, float) else value for name, value in record.items()}

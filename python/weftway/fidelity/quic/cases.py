@@ -6,6 +6,7 @@ from itertools import combinations
 from typing import Any
 
 from weftway.backends import QUIC, SIM, Row
+from weftway.fidelity.errors import as_json
 from weftway.stats import median, middle, quantile
 
 from .settings import Setting
@@ -154,17 +155,13 @@ class Agreement:
         """For `--json`."""
         return {
             "goals": [asdict(goal) for goal in self.goals] if self.cases else [],
-            "groups": [rounded(asdict(one)) for one in self.groups] if self.cases else [],
-            "halves": [rounded(asdict(one)) for one in self.halves],
+            "groups": [as_json(asdict(one)) for one in self.groups] if self.cases else [],
+            "halves": [as_json(asdict(one)) for one in self.halves],
             "pairs": len(self.pairs),
             "tau": None if self.tau is None else round(self.tau, 6),
             "unfinished": self.unfinished,
             "cases": [one.record for one in self.cases],
         }
-
-
-def rounded(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: round(value, 6) if isinstance(value, float) else value for name, value in values.items()}
 
 
 def limit(name: str, value: float, most: float) -> Goal:
