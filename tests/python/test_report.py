@@ -16,6 +16,7 @@ import pytest
 
 import report_data as data
 from weftway import report
+from weftway.report import panels
 from weftway.report.axis import axis, from_zero, most
 from weftway.report.frames import path_shares
 from weftway.report.page import asset
@@ -252,6 +253,14 @@ def test_each_download_holds_its_figure() -> None:
     gaps = pl.read_csv(io.BytesIO(base64.b64decode(links["difference"])))
     assert gaps["mean"].to_list() == [-1000.0]
     assert pl.read_csv(io.BytesIO(base64.b64decode(links["rows"]))).height == rows.height
+
+
+@pytest.mark.parametrize(
+    ("rate", "mbps"),
+    [("20 Mbit/s", 20), ("20Mbit/s", 20), ("2.5 MB/s", 20), ("5 Mbit/s..9 Mbit/s", None), (None, None)],
+)
+def test_a_link_rate_is_read_as_scenarios_have_it(rate: object, mbps: float | None) -> None:
+    assert panels.mbps(rate) == mbps
 
 
 def test_shares_come_from_bytes_or_from_records() -> None:

@@ -256,11 +256,7 @@ def _ratio(one: Standing | SinglePath) -> str:
 
 
 def _interval(value: float | None, low: float | None, high: float | None) -> str:
-    if value is None:
-        return NOTHING
-    if low is None or high is None or low == high:
-        return RATIO.value(value)
-    return f"{RATIO.value(value)} ({RATIO.number(low)} to {RATIO.number(high)})"
+    return NOTHING if value is None else RATIO.interval(value, low, high)
 
 
 def _group_heads(ranked: Ranked) -> list[str]:

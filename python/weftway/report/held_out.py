@@ -130,10 +130,7 @@ def _unfinished(line: Line) -> str:
 
 def interval(line: Line, name: str, unit: Unit = RATIO) -> str:
     """A number and its interval: `0.994 (0.988 to 0.999)`."""
-    low, high = line[f"{name}_low"], line[f"{name}_high"]
-    if low is None or low == high:
-        return unit.value(line[name])
-    return f"{unit.value(line[name])} ({unit.number(low)} to {unit.number(high)})"
+    return unit.interval(line[name], line[f"{name}_low"], line[f"{name}_high"])
 
 
 def _is_share(claim: Line) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
+from weftway._native import ScenarioError
+from weftway.randomisation import quantity
 from weftway.stats import Estimate
 
 from .axis import Axis, axis, most
@@ -17,8 +19,6 @@ from .units import Measure, Unit, unit_for
 
 ROW_LIMIT = 900
 """Rows of charts on one page; beyond it the figures keep to the first settings."""
-
-Find = Callable[[Cell], Estimate | None]
 
 
 def drawn_settings(study: Study) -> list[str]:
@@ -136,7 +136,7 @@ def grid(
             rows = [row for c in study.shown(setting, cc) if (row := dot(c)) is not None]
             if any(row.estimate for row in rows):
                 chart = dots(rows, shared, unit, lines)
-                panels.append(panel(panel_title(study, cc, setting), chart, filters(cc, setting)))
+                panels.append(panel(panel_title(cc, setting), chart, filters(cc, setting)))
     css = "measure solo" if len(panels) == 1 else "measure"
     return f'<div class="{css}"><h3>{escape(title)}</h3><div class="panels">{"".join(panels)}</div></div>'
 
@@ -153,7 +153,7 @@ def share(study: Study) -> str:
             kept = [row for row in rows if row.parts]
             if kept:
                 bars = stacked([*kept, *([capacity] if capacity else [])])
-                panels += panel(panel_title(study, cc, setting), bars, filters(cc, setting))
+                panels += panel(panel_title(cc, setting), bars, filters(cc, setting))
     return f'<div class="panels">{panels}</div>' if panels else ""
 
 
@@ -184,11 +184,9 @@ def capacity_shares(study: Study) -> Share | None:
 
 def mbps(text: object) -> float | None:
     """A constant rate such as "20 Mbit/s" in Mbit/s; anything else is not one."""
-    number, _, symbol = str(text).strip().partition(" ")
-    factor = {"bit/s": 1e-6, "kbit/s": 1e-3, "Mbit/s": 1.0, "Gbit/s": 1e3}.get(symbol.strip())
     try:
-        return float(number) * factor if factor else None
-    except ValueError:
+        return float(quantity(text, "rate", "rate")) / 1e6
+    except ScenarioError:
         return None
 
 
@@ -205,7 +203,7 @@ def better(m: Measure) -> str:
     return words[m.lower_is_better]
 
 
-def panel_title(study: Study, cc: str, setting: str) -> str:
+def panel_title(cc: str, setting: str) -> str:
     extra = f" <small>{escape(setting)}</small>" if setting else ""
     return f"{escape(cc)}{extra}"
 

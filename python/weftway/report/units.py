@@ -111,6 +111,12 @@ class Unit:
         """The number with its unit."""
         return self.fitting(value).number(value) + self.suffix
 
+    def interval(self, value: float, low: float | None, high: float | None) -> str:
+        """The number with its unit, and its interval where it has one: `0.994 (0.988 to 0.999)`."""
+        if low is None or high is None or low == high:
+            return self.value(value)
+        return f"{self.value(value)} ({self.number(low)} to {self.number(high)})"
+
     def signed(self, value: float) -> str:
         """The number with its sign and unit, for differences."""
         text = self.number(value)
