@@ -61,14 +61,14 @@ def within(t: float, df: int) -> float:
 
 
 @cache
-def t_quantile(df: int, level: float = LEVEL) -> float:
-    """The t with P(|T| < t) = level: half the width of a two-sided interval, in standard errors."""
+def t_quantile(df: int) -> float:
+    """The t with P(|T| < t) = `LEVEL`: half the width of a two-sided interval, in standard errors."""
     low, high = 0.0, 1.0
-    while within(high, df) < level:
+    while within(high, df) < LEVEL:
         high *= 2
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if within(middle, df) < level else (low, middle)
+        low, high = (middle, high) if within(middle, df) < LEVEL else (low, middle)
     return high
 
 

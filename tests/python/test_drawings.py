@@ -25,7 +25,7 @@ def six_digits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A drawing whose numbers have six digits."""
     points = [{"x": "a", "by": "a", "y": 180_000.0, "low": None, "high": None}]
     order = {"x": ["a"], "by": ["a"]}
-    chart = plots._bars("ours", points, [], order, "Completion time (ms)", None, "scheduler")
+    chart = plots._bars("ours", points, [], order, "Completion time (ms)", None)
     monkeypatch.setattr(plots, "_effects", lambda results: [])
     monkeypatch.setattr(plots, "_levels", lambda runs, results: [chart])
     drawn = plots.figure([], [])

@@ -338,9 +338,9 @@ class Study:
         """Those of `columns` that any run has."""
         return [measure(column) for column in columns if self.has(column)]
 
-    def winners(self, setting: str, cc: str | None = None) -> list[tuple[Cell, Estimate]]:
+    def winners(self, setting: str) -> list[tuple[Cell, Estimate]]:
         """Cells by the mean of the primary measure, best first; those that lack a run last."""
-        ranked = self.ordered(self.cells(setting, cc), self.primary.column)
+        ranked = self.ordered(self.cells(setting), self.primary.column)
         found = [(cell, self.estimate(cell, self.primary.column)) for cell in ranked]
         return [(cell, value) for cell, value in found if value is not None]
 

@@ -129,11 +129,7 @@ def _levels(runs: Sequence[Run], results: Sequence[Result]) -> list[alt.Chart | 
     for reading, some in ours.items():
         marks = _marks(printed, some) if measures[reading] == measure else []
         panels.append((f"{OURS}, {reading}" if reading else OURS, measures[reading], some, marks))
-    return [
-        _bars(name, some, marks, order, _title(drawn), _axis(x), axes.get("by") or x)
-        for name, drawn, some, marks in panels
-        if some
-    ]
+    return [_bars(name, some, marks, order, _title(drawn), _axis(x)) for name, drawn, some, marks in panels if some]
 
 
 def _axes(run: Run) -> dict[str, Any]:
@@ -170,7 +166,6 @@ def _bars(
     order: dict[str, list[str]],
     title: str,
     along: str | None,
-    by: str,
 ) -> alt.LayerChart:
     colours = [SCHEDULER_LIGHT[at % len(SCHEDULER_LIGHT)] for at in range(len(order["by"]))]
     table = pl.DataFrame(

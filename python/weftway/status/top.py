@@ -242,12 +242,12 @@ def _flows(flows: list[dict[str, Any]]) -> Table:
     return table
 
 
-def sparklines(minutes: list[list[float]], width: int = MINUTE_WIDTH) -> list[str]:
+def sparklines(minutes: list[list[float]]) -> list[str]:
     """The last minute of each link in bars, all of one scale, the latest on the right.
 
     Each bar is the mean of as many seconds as it stands for.
     """
-    means = [_means(rates, MINUTE // width) for rates in minutes]
+    means = [_means(rates, MINUTE // MINUTE_WIDTH) for rates in minutes]
     most = max((mean for some in means for mean in some), default=0.0) or 1.0
     return [bars(some, most) for some in means]
 
