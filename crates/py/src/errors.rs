@@ -24,14 +24,21 @@ pub enum Error {
     Spec(SpecError),
     /// A scenario, or a trace that it names.
     Scenario(ScenarioMistake),
-    /// A vector that does not hold.
-    Vector(String),
+    /// What makes no sense, in words.
+    Input(String),
     /// A file that cannot be written.
     File(std::io::Error),
     /// The system's refusal, in a line.
     Emulation(String),
     /// A transfer that came to nothing.
     Transfer(String),
+}
+
+impl Error {
+    /// Something that makes no sense, for this reason.
+    pub fn input(why: impl ToString) -> Self {
+        Self::Input(why.to_string())
+    }
 }
 
 impl From<SpecError> for Error {
@@ -54,7 +61,7 @@ impl From<Error> for PyErr {
             Error::File(error) => error.into(),
             Error::Emulation(message) => EmulationError::new_err(message),
             Error::Transfer(message) => TransferError::new_err(message),
-            Error::Vector(message) => ScenarioError::new_err(message),
+            Error::Input(message) => ScenarioError::new_err(message),
             Error::Scenario(error) => ScenarioError::new_err(error.to_string()),
         }
     }

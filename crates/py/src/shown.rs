@@ -261,35 +261,28 @@ fn digits(value: f64, behind: usize) -> f64 {
     if value == 0.0 { 0.0 } else { format!("{value:.behind$e}").parse().unwrap_or(value) }
 }
 
-/// A scheduler's reason with the names of the paths (`p0` in it is the first), and with four digits of numbers that have
-/// three or more behind the point.
+/// A scheduler's reason with the names of the paths, and with four digits of numbers that have three or more behind the
+/// point.
 fn readable(reason: &str, paths: &[String]) -> String {
-    let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
+    weftway_transfer::named(&shortened(reason), |path| paths.get(path.index()).cloned())
+}
+
+fn shortened(reason: &str) -> String {
     let mut out = String::with_capacity(reason.len());
     let mut rest = reason;
-    while let Some(letter) = rest.chars().next() {
-        let starts_word = !out.ends_with(is_word);
-        let number = &rest[usize::from(letter == 'p')..];
+    while let Some(at) = rest.find(|letter: char| letter.is_ascii_digit()) {
+        let (before, number) = rest.split_at(at);
         let whole = leading_digits(number);
-        let after = &number[whole..];
-        if letter == 'p' && starts_word && whole > 0 && !after.starts_with(is_word) {
-            let path = number[..whole].parse::<usize>().ok().and_then(|path| paths.get(path));
-            out.push_str(path.map_or(&rest[..=whole], String::as_str));
-            rest = after;
-        } else if letter.is_ascii_digit() {
-            let fraction = after.strip_prefix('.').map_or(0, leading_digits);
-            let length = if fraction >= 3 { whole + 1 + fraction } else { whole };
-            match rest[..length].parse::<f64>() {
-                Ok(value) if fraction >= 3 => out.push_str(&digits(value, 3).to_string()),
-                _ => out.push_str(&rest[..length]),
-            }
-            rest = &rest[length..];
-        } else {
-            out.push(letter);
-            rest = &rest[letter.len_utf8()..];
+        let fraction = number[whole..].strip_prefix('.').map_or(0, leading_digits);
+        let length = if fraction >= 3 { whole + 1 + fraction } else { whole };
+        out.push_str(before);
+        match number[..length].parse::<f64>() {
+            Ok(value) if fraction >= 3 => out.push_str(&digits(value, 3).to_string()),
+            _ => out.push_str(&number[..length]),
         }
+        rest = &number[length..];
     }
-    out
+    out + rest
 }
 
 fn leading_digits(text: &str) -> usize {

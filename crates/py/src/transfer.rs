@@ -90,10 +90,7 @@ pub fn transfer(
     let result = py.detach(|| {
         let mut tell = |progress: &Progress| {
             begun |= progress.state != State::Listening;
-            if stopped.is_ok() {
-                stopped = Python::attach(|py| told(py, &watch, progress, &chosen));
-            }
-            stopped.is_ok()
+            go_on(&mut stopped, |py| told(py, &watch, progress, &chosen))
         };
         if role == "send" { send(&path, options, &mut tell) } else { receive(&path, options, &mut tell) }
     });
@@ -138,11 +135,9 @@ pub fn relay_connections(
     names: Option<&str>,
 ) -> PyResult<()> {
     let other = other_end(addresses, pairing, identity)?;
-    let ports = socket_addresses(&ports)?;
-    let names = names.map(socket_address).transpose()?;
-    let policy = Policy::parse(&allow).map_err(|error| PyErr::from(Error::Vector(error.to_string())))?;
+    let (ports, names) = (socket_addresses(&ports)?, names.map(socket_address).transpose()?);
+    let (policy, rules) = read_limits(&allow, &clients)?;
     let classes = read_classes(classes)?;
-    let rules = ClientRules::parse(&clients).map_err(|why| PyErr::from(Error::Vector(why)))?;
     let connects = matches!(other, OtherEnd::Connect { .. });
     let (paths, terms) = read_links(&paths)?;
     let ((became, identities), (chosen, switches)) = (channel(), channel());
@@ -150,12 +145,7 @@ pub fn relay_connections(
     let options = Options { paths, terms, usage, scheduler, cc, identities, switch, ..Options::new(other) };
     let mut stopped = Ok(());
     let result = py.detach(|| {
-        let mut tell = |progress: &Progress| {
-            if stopped.is_ok() {
-                stopped = Python::attach(|py| relaying(py, &watch, progress, &became, &chosen));
-            }
-            stopped.is_ok()
-        };
+        let mut tell = |progress: &Progress| go_on(&mut stopped, |py| relaying(py, &watch, progress, &became, &chosen));
         if connects {
             proxy(&ports, classes, options, &mut tell)
         } else {
@@ -173,17 +163,22 @@ pub fn check_relaying(
     allow: Vec<String>,
     clients: Vec<String>,
     names: Option<&str>,
-) -> PyResult<()> {
+) -> Result<(), Error> {
     read_links(&paths)?;
     socket_addresses(&ports)?;
-    Policy::parse(&allow).map_err(|error| PyErr::from(Error::Vector(error.to_string())))?;
-    ClientRules::parse(&clients).map_err(|why| PyErr::from(Error::Vector(why)))?;
+    read_limits(&allow, &clients)?;
     names.map(socket_address).transpose().map(drop)
+}
+
+/// Which networks clients may reach, and how much each of them may have.
+fn read_limits(allow: &[String], clients: &[String]) -> Result<(Policy, ClientRules), Error> {
+    let policy = Policy::parse(allow).map_err(Error::input)?;
+    Ok((policy, ClientRules::parse(clients).map_err(Error::input)?))
 }
 
 /// Refuses the text of a file of rules that makes no sense.
 #[pyfunction]
-pub fn check_classes(rules: &str) -> PyResult<()> {
+pub fn check_classes(rules: &str) -> Result<(), Error> {
     read_classes(Some(rules)).map(drop)
 }
 
@@ -196,11 +191,11 @@ pub fn decide_class(rules: Option<&str>, target: &str, mark: Option<&str>) -> Py
         Some(place) => (Transport::Udp, place),
         None => (Transport::Tcp, target),
     };
-    let place: Target = place.parse().map_err(|error| PyErr::from(Error::Vector(format!("{target}: {error}"))))?;
+    let place: Target = place.parse().map_err(|error| Error::input(format!("{target}: {error}")))?;
     let none = Ok(Dscp::NONE);
     let mark = mark.map_or(none, str::parse).map_err(|()| {
         let text = mark.unwrap_or_default();
-        PyErr::from(Error::Vector(format!("dscp={text}: a mark is EF, CS5, AF41 and such, or a number from 0 to 63")))
+        Error::input(format!("dscp={text}: a mark is EF, CS5, AF41 and such, or a number from 0 to 63"))
     })?;
     let rule = classes.decide(transport, &place, mark);
     Ok(serde_json::json!({
@@ -215,22 +210,21 @@ pub fn decide_class(rules: Option<&str>, target: &str, mark: Option<&str>) -> Py
     .to_string())
 }
 
-pub fn read_classes(text: Option<&str>) -> PyResult<Classes> {
-    text.map_or_else(|| Ok(Classes::default()), Classes::parse).map_err(|error| Error::Vector(error.to_string()).into())
+pub fn read_classes(text: Option<&str>) -> Result<Classes, Error> {
+    text.map_or_else(|| Ok(Classes::default()), Classes::parse).map_err(Error::input)
 }
 
 /// Who the other end is: at one of `addresses`, known by `pairing`; or it comes to the first of them, with `identity` here.
-pub fn other_end(addresses: Vec<String>, pairing: Option<&str>, identity: Option<&str>) -> PyResult<OtherEnd> {
-    let bad = |text: String| PyErr::from(Error::Vector(text));
+pub fn other_end(addresses: Vec<String>, pairing: Option<&str>, identity: Option<&str>) -> Result<OtherEnd, Error> {
     let addresses = socket_addresses(&addresses)?;
-    let address = *addresses.first().ok_or_else(|| bad("no address".to_owned()))?;
+    let address = *addresses.first().ok_or_else(|| Error::input("no address"))?;
     match (pairing, identity) {
         (Some(line), _) => {
-            let pairing = Pairing::parse(line).map_err(|error| bad(error.to_string()))?;
+            let pairing = Pairing::parse(line).map_err(Error::input)?;
             Ok(OtherEnd::Connect { addresses, pairing })
         }
         (None, Some(text)) => Ok(OtherEnd::Listen { address, identity: load(text)? }),
-        (None, None) => Err(bad("neither pairing nor identity".to_owned())),
+        (None, None) => Err(Error::input("neither pairing nor identity")),
     }
 }
 
@@ -238,20 +232,20 @@ pub fn other_end(addresses: Vec<String>, pairing: Option<&str>, identity: Option
 pub type Links = (Vec<Local>, Vec<(Local, LinkTerms)>);
 
 /// Where paths begin, and what some of them are for.
-pub fn read_links(texts: &[String]) -> PyResult<Links> {
+pub fn read_links(texts: &[String]) -> Result<Links, Error> {
     let links = texts.iter().map(|text| Link::parse(text)).collect::<Result<Vec<_>, _>>();
-    let links = links.map_err(|why| PyErr::from(Error::Vector(why)))?;
+    let links = links.map_err(Error::input)?;
     let terms = links.iter().filter_map(|link| Some((link.local.clone(), link.terms.clone()?))).collect();
     Ok((links.into_iter().map(|link| link.local).collect(), terms))
 }
 
-fn socket_addresses(texts: &[String]) -> PyResult<Vec<SocketAddr>> {
+fn socket_addresses(texts: &[String]) -> Result<Vec<SocketAddr>, Error> {
     texts.iter().map(|text| socket_address(text)).collect()
 }
 
 /// An address and a port.
-pub fn socket_address(text: &str) -> PyResult<SocketAddr> {
-    text.parse().map_err(|error| PyErr::from(Error::Vector(format!("{text}: {error}"))))
+pub fn socket_address(text: &str) -> Result<SocketAddr, Error> {
+    text.parse().map_err(|error| Error::input(format!("{text}: {error}")))
 }
 
 /// How many bytes a run of `variant` sends over so many links, or why it cannot: that is a refusal in the second place.
@@ -265,8 +259,8 @@ pub fn live_bytes(variant: &VariantView, scheduler: &str, links: usize) -> (Opti
 
 /// The row of a run of `variant` whose sender reports this, as JSON. `alone` is the goodput of each link alone, in Mbit/s.
 #[pyfunction]
-pub fn live_row(variant: &VariantView, report: &str, links: Vec<String>, alone: Vec<f64>) -> PyResult<String> {
-    let report: Report = serde_json::from_str(report).map_err(|error| PyErr::from(Error::Vector(error.to_string())))?;
+pub fn live_row(variant: &VariantView, report: &str, links: Vec<String>, alone: Vec<f64>) -> Result<String, Error> {
+    let report: Report = serde_json::from_str(report).map_err(Error::input)?;
     Ok(serde_json::Value::Object(live::row(&variant.variant.config, &links, &report, &alone)).to_string())
 }
 
@@ -285,12 +279,17 @@ fn json(report: &Report) -> String {
     serde_json::json!(report).to_string()
 }
 
+/// Tells the user something, unless that has failed before; whether to go on.
+pub fn go_on(stopped: &mut PyResult<()>, tell: impl FnOnce(Python<'_>) -> PyResult<()>) -> bool {
+    if stopped.is_ok() {
+        *stopped = Python::attach(tell);
+    }
+    stopped.is_ok()
+}
+
 /// Tells the user how far it is, and passes on the schedulers that are to take over.
 pub fn told(py: Python<'_>, watch: &Py<PyAny>, progress: &Progress, switch: &Sender<String>) -> PyResult<()> {
-    for name in answer::<Vec<String>>(py, watch, progress)? {
-        // A receiver schedules nothing.
-        let _ = switch.send(name);
-    }
+    take_over(answer(py, watch, progress)?, switch);
     Ok(())
 }
 
@@ -306,10 +305,15 @@ fn relaying(
         // An end that connects has none.
         let _ = became.send(load(&text)?);
     }
+    take_over(schedulers, switch);
+    Ok(())
+}
+
+fn take_over(schedulers: Vec<String>, switch: &Sender<String>) {
     for name in schedulers {
+        // A receiver schedules nothing.
         let _ = switch.send(name);
     }
-    Ok(())
 }
 
 /// What the user says to how far it is.
@@ -325,7 +329,7 @@ impl From<Failure> for Error {
         match failure {
             Failure::Spec(_)
             | Failure::Identity(IdentityError::Read(_) | IdentityError::Name(_) | IdentityError::UnknownName { .. })
-            | Failure::Manifest(ManifestError::Kind(..)) => Self::Vector(text),
+            | Failure::Manifest(ManifestError::Kind(..)) => Self::Input(text),
             _ => Self::Transfer(text),
         }
     }

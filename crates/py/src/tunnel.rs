@@ -9,7 +9,7 @@ use weftway_transfer::{Options, Progress, tunnel};
 use weftway_tunnel::Names;
 
 use crate::errors::Error;
-use crate::transfer::{other_end, read_classes, read_links, socket_address, told};
+use crate::transfer::{go_on, other_end, read_classes, read_links, socket_address, told};
 
 /// A network device whose packets this program takes. It goes away with its last reference, or when it has been carried.
 #[pyclass(frozen, module = "weftway._native")]
@@ -57,15 +57,10 @@ pub fn carry_packets(
     let (usage, switch) = (Some(usage), Some(switches));
     let options = Options { paths, terms, usage, scheduler, cc, switch, ..Options::new(other) };
     let device = device.get().device.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let Some(device) = device else { return Err(Error::Vector("the device is carried already".to_owned()).into()) };
+    let Some(device) = device else { return Err(Error::input("the device is carried already").into()) };
     let mut stopped = Ok(());
     let result = py.detach(|| {
-        let mut tell = |progress: &Progress| {
-            if stopped.is_ok() {
-                stopped = Python::attach(|py| told(py, &watch, progress, &chosen));
-            }
-            stopped.is_ok()
-        };
+        let mut tell = |progress: &Progress| go_on(&mut stopped, |py| told(py, &watch, progress, &chosen));
         tunnel(device.into_fd(), mtu, names, classes, options, &mut tell)
     });
     stopped.and(result.map_err(|failure| Error::from(failure).into()))

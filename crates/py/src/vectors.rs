@@ -10,17 +10,17 @@ use crate::errors::Error;
 pub fn run_vectors(kind: &str, text: &str) -> Result<usize, Error> {
     match kind {
         "sched" => schedulers(text),
-        "cc" => weftway_cc::vector::run(text).map(|report| report.cases).map_err(broken),
-        "link" => weftway_link::vector::run(text).map(|report| report.cases).map_err(broken),
-        _ => Err(Error::Vector(format!("no vectors of kind `{kind}`; there are sched, cc and link"))),
+        "cc" => weftway_cc::vector::run(text).map(|report| report.cases).map_err(Error::input),
+        "link" => weftway_link::vector::run(text).map(|report| report.cases).map_err(Error::input),
+        _ => Err(Error::input(format!("no vectors of kind `{kind}`; there are sched, cc and link"))),
     }
 }
 
 fn schedulers(text: &str) -> Result<usize, Error> {
-    let report = weftway_sched::vector::run(text).map_err(broken)?;
+    let report = weftway_sched::vector::run(text).map_err(Error::input)?;
     match report.failures().next() {
         None => Ok(report.cases.len()),
-        Some(case) => Err(Error::Vector(format!(
+        Some(case) => Err(Error::input(format!(
             "case `{}` of {}: expected {}; got {}",
             case.name,
             case.scheduler,
@@ -28,8 +28,4 @@ fn schedulers(text: &str) -> Result<usize, Error> {
             case.got.join("; ")
         ))),
     }
-}
-
-fn broken(error: impl std::error::Error) -> Error {
-    Error::Vector(error.to_string())
 }

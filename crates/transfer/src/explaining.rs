@@ -68,8 +68,8 @@ impl Scheduler for Explained {
     }
 }
 
-/// A reason in which each path, which is `p` and its number there, has the name that the user knows.
-fn named(reason: &str, label: impl Fn(PathId) -> Option<String>) -> String {
+/// A scheduler's reason in which each path, which is `p` and its number there, has the name that the user knows.
+pub fn named(reason: &str, label: impl Fn(PathId) -> Option<String>) -> String {
     let is_word = |letter: char| letter.is_alphanumeric() || letter == '_';
     let mut told = String::with_capacity(reason.len());
     let mut rest = reason;

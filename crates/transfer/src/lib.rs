@@ -85,6 +85,7 @@ pub mod wire;
 mod writer;
 
 pub use client_rules::ClientRules;
+pub use explaining::named;
 pub use files::{FailedFile, Skipped};
 pub use links::{Cap, Link, LinkProgress, LinkTerms, Period};
 pub use manifest::{Entry, Manifest};

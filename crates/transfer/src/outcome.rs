@@ -3,13 +3,14 @@
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
-use weftway_path::Span;
+use weftway_path::{Instant, Span};
 use weftway_quic::driver::connection::QuicConnection;
 
 use super::files::FailedFile;
 use super::manifest::{Layout, MAX_NAMES, Manifest};
-use super::options::Failure;
+use super::options::{Failure, Report};
 use super::seen::PathProgress;
+use super::wire::Role;
 
 /// Entries of the manifest that one of the ends could not read or write, and why.
 #[derive(Default)]
@@ -57,8 +58,49 @@ pub(super) fn peer(connection: &QuicConnection) -> String {
     route.map(|route| route.remote().to_string()).unwrap_or_default()
 }
 
+/// What both ends know of a transfer at its end.
+pub(super) struct Outcome<'a> {
+    pub role: Role,
+    pub connection: &'a QuicConnection,
+    pub manifest: &'a Manifest,
+    pub layout: &'a Layout,
+    /// What the sender left out of the manifest.
+    pub left_out: &'a [FailedFile],
+    pub failed: &'a FailedEntries,
+    /// Files that are there.
+    pub files: u64,
+    pub begun: Option<Instant>,
+    pub ended: Option<Instant>,
+    pub paths: &'a [PathProgress],
+}
+
+impl Outcome<'_> {
+    /// The report, without what only the sender knows.
+    pub fn report(&self) -> Report {
+        let elapsed = self.begun.zip(self.ended).map_or(Span::ZERO, |(from, to)| to.since(from));
+        let (bytes, had_bytes) = arrived(self.manifest, self.layout, self.failed);
+        let sent_bytes = self.layout.bytes();
+        Report {
+            role: self.role,
+            peer: peer(self.connection),
+            files: self.files,
+            bytes,
+            had_bytes,
+            sent_bytes,
+            elapsed_s: elapsed.as_secs_f64(),
+            goodput_mbps: goodput(sent_bytes, elapsed),
+            ratio_to_best_path: ratio_to_best_path(sent_bytes, self.paths),
+            scheduler: None,
+            cc: None,
+            skipped: Vec::new(),
+            failed: all_failed(self.left_out, self.failed, self.manifest),
+            paths: self.paths.to_vec(),
+        }
+    }
+}
+
 /// Everything that did not arrive, by name: what the sender left out, and entries of the manifest.
-pub(super) fn all_failed(left_out: &[FailedFile], failed: &FailedEntries, manifest: &Manifest) -> Vec<FailedFile> {
+fn all_failed(left_out: &[FailedFile], failed: &FailedEntries, manifest: &Manifest) -> Vec<FailedFile> {
     let entries = failed.reasons.iter().filter_map(|(&at, reason)| Some((manifest.entries.get(at as usize)?, reason)));
     let entries = entries.map(|(entry, reason)| FailedFile { path: entry.path.clone(), reason: reason.clone() });
     let mut all: Vec<FailedFile> = left_out.iter().cloned().chain(entries).collect();
@@ -67,7 +109,7 @@ pub(super) fn all_failed(left_out: &[FailedFile], failed: &FailedEntries, manife
 }
 
 /// The bytes of all files that are there at the end, and how many were there before.
-pub(super) fn arrived(manifest: &Manifest, layout: &Layout, failed: &FailedEntries) -> (u64, u64) {
+fn arrived(manifest: &Manifest, layout: &Layout, failed: &FailedEntries) -> (u64, u64) {
     let size = |at: &u32| manifest.entries.get(*at as usize).map_or(0, |entry| entry.size);
     let is_sent = |at: &u32| layout.pieces.binary_search_by_key(at, |piece| piece.entry).is_ok();
     let missing = failed.reasons.keys().filter(|at| !failed.arrived.contains(at));
@@ -78,12 +120,12 @@ pub(super) fn arrived(manifest: &Manifest, layout: &Layout, failed: &FailedEntri
 }
 
 /// In Mbit/s.
-pub(super) fn goodput(bytes: u64, elapsed: Span) -> f64 {
+fn goodput(bytes: u64, elapsed: Span) -> f64 {
     if elapsed.is_zero() { 0.0 } else { bytes as f64 * 8e-6 / elapsed.as_secs_f64() }
 }
 
 /// See [`Report::ratio_to_best_path`].
-pub(super) fn ratio_to_best_path(bytes: u64, paths: &[PathProgress]) -> Option<f64> {
+fn ratio_to_best_path(bytes: u64, paths: &[PathProgress]) -> Option<f64> {
     let most = paths.iter().map(|path| path.bytes).max().filter(|&most| most > 0)?;
     Some(bytes as f64 / most as f64)
 }

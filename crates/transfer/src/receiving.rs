@@ -18,7 +18,7 @@ use super::files::FailedFile;
 use super::incoming::Incoming;
 use super::manifest::{Layout, Manifest};
 use super::options::{Failure, Options, Report, State, Watch, code};
-use super::outcome::{FailedEntries, all_failed, arrived, goodput, peer, ratio_to_best_path};
+use super::outcome::{FailedEntries, Outcome};
 use super::pulse::Pulse;
 use super::rounds::Ended;
 use super::session::{Session, lost};
@@ -408,23 +408,18 @@ impl Receiving {
 
     fn report(&self, session: &mut Session<'_>) -> Report {
         self.note(session);
-        let elapsed = self.begun.zip(self.ended).map_or(Span::ZERO, |(from, to)| to.since(from));
-        let (bytes, had_bytes) = arrived(&self.manifest, &self.layout, &self.failed);
-        Report {
+        let outcome = Outcome {
             role: Role::Receive,
-            peer: peer(&self.connection),
+            connection: &self.connection,
+            manifest: &self.manifest,
+            layout: &self.layout,
+            left_out: &self.left_out,
+            failed: &self.failed,
             files: self.files,
-            bytes,
-            had_bytes,
-            sent_bytes: self.layout.bytes(),
-            elapsed_s: elapsed.as_secs_f64(),
-            goodput_mbps: goodput(self.layout.bytes(), elapsed),
-            ratio_to_best_path: ratio_to_best_path(self.layout.bytes(), &session.progress.paths),
-            scheduler: None,
-            cc: None,
-            skipped: Vec::new(),
-            failed: all_failed(&self.left_out, &self.failed, &self.manifest),
-            paths: session.progress.paths.clone(),
-        }
+            begun: self.begun,
+            ended: self.ended,
+            paths: &session.progress.paths,
+        };
+        outcome.report()
     }
 }

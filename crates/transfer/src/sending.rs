@@ -13,7 +13,7 @@ use super::control_stream::{AcceptedConnection, ControlStream};
 use super::files::{FailedFile, Found, Root, Skipped};
 use super::manifest::{Layout, Manifest};
 use super::options::{Failure, Options, Report, State, Watch, code};
-use super::outcome::{FailedEntries, all_failed, arrived, goodput, peer, ratio_to_best_path};
+use super::outcome::{FailedEntries, Outcome};
 use super::pulse::Pulse;
 use super::qlog::Log;
 use super::rounds::Ended;
@@ -387,23 +387,23 @@ impl<'a> Sending<'a> {
 
     fn report(&self, session: &mut Session<'_>) -> Report {
         self.note(session);
-        let elapsed = self.begun.zip(self.ended).map_or(Span::ZERO, |(from, to)| to.since(from));
-        let (bytes, had_bytes) = arrived(&self.job.manifest, &self.layout, &self.failed);
-        Report {
+        let outcome = Outcome {
             role: Role::Send,
-            peer: peer(&self.sender.connection),
+            connection: &self.sender.connection,
+            manifest: &self.job.manifest,
+            layout: &self.layout,
+            left_out: &self.job.unreadable,
+            failed: &self.failed,
             files: self.done.unwrap_or(0),
-            bytes,
-            had_bytes,
-            sent_bytes: self.layout.bytes(),
-            elapsed_s: elapsed.as_secs_f64(),
-            goodput_mbps: goodput(self.layout.bytes(), elapsed),
-            ratio_to_best_path: ratio_to_best_path(self.layout.bytes(), &session.progress.paths),
+            begun: self.begun,
+            ended: self.ended,
+            paths: &session.progress.paths,
+        };
+        Report {
             scheduler: Some(self.scheduler_name.clone()),
             cc: Some(self.job.cc.clone()),
             skipped: self.job.skipped.clone(),
-            failed: all_failed(&self.job.unreadable, &self.failed, &self.job.manifest),
-            paths: session.progress.paths.clone(),
+            ..outcome.report()
         }
     }
 }
