@@ -9,8 +9,10 @@ import ast
 import difflib
 import inspect
 import os
+import sys
 import textwrap
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, fields, replace
 from functools import partial
 from importlib import import_module
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn, get_type_hints
 
 from weftway._native import ScenarioError
+from weftway.commands.output import BAD_INPUT, INTERRUPTED
 from weftway.progress import Bar
 from weftway.train import ALGORITHMS, ALIASES, FOR_COMPLETION, REPLACED, limits
 from weftway.train.picture import draw
@@ -126,6 +129,19 @@ def objective(algorithm: str, options: Sequence[str]) -> tuple[str, list[str]]:
     if known.objective == "completion" and algorithm not in FOR_COMPLETION:
         raise ScenarioError(f"--objective completion: not for `{algorithm}`; there is {', '.join(FOR_COMPLETION)}")
     return known.objective, others
+
+
+@contextmanager
+def failures(program: str, interrupted: str) -> Iterator[None]:
+    """A mistake, and an interrupt, is one line and the status that `weft` has for it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"{program}: {interrupted}", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    except (ScenarioError, limits.SettingError, OSError) as error:
+        print(f"{program}: {error}", file=sys.stderr)
+        sys.exit(BAD_INPUT)
 
 
 def keep(folder: Path, args: Any) -> None:

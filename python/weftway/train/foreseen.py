@@ -12,7 +12,6 @@ model of how rates change; DAgger (Ross et al., AISTATS 2011), for the rounds.
 """
 
 import shlex
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +24,6 @@ import optax
 from numpy.typing import NDArray
 
 from weftway import _native, plan, specs
-from weftway._native import ScenarioError
 from weftway.console import PlainConsole
 from weftway.job import Job
 from weftway.progress import Bar
@@ -263,14 +261,8 @@ def train(args: Args) -> Policy:
 
 def main(words: Sequence[str] | None = None) -> None:
     """Trains as the options say. A mistake is one line and the status that `weft` has for it."""
-    try:
+    with command.failures("foreseen", "interrupted; the policies of finished rounds are in the folder"):
         train(Args(**vars(command.parser(PROGRAM, Args).parse_args(words))))
-    except KeyboardInterrupt:
-        print("foreseen: interrupted; the policies of finished rounds are in the folder", file=sys.stderr)
-        sys.exit(130)
-    except (ScenarioError, SettingError, OSError) as error:
-        print(f"foreseen: {error}", file=sys.stderr)
-        sys.exit(2)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ have arrived sooner: by the mean over time of what has arrived.
 
 import copy
 import shlex
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -36,7 +35,7 @@ from weftway.plan import Plan
 from weftway.progress import Bar
 from weftway.store import table
 from weftway.train import command, limits
-from weftway.train.limits import Count, OneOf, Seed, SettingError, Share
+from weftway.train.limits import Count, OneOf, Seed, Share
 from weftway.train.session import UNRELATED, Progress, quiet
 from weftway.vector import Floats, VectorEnv
 
@@ -206,16 +205,10 @@ def compare(args: Args, progress: Progress = quiet) -> Any:
 def main(words: Sequence[str] | None = None) -> None:
     """Searches as the options say. A mistake is one line and the status that `weft` has for it."""
     console = PlainConsole(stderr=True, highlight=False, soft_wrap=True)
-    try:
+    with command.failures("lookahead", "interrupted"):
         args = Args(**vars(command.parser(PROGRAM, Args).parse_args(words)))
         with Bar(console, "scenarios", "searched") as bar:
             lines = compare(args, bar.tell)
-    except KeyboardInterrupt:
-        print("lookahead: interrupted", file=sys.stderr)
-        sys.exit(130)
-    except (ScenarioError, SettingError, OSError) as error:
-        print(f"lookahead: {error}", file=sys.stderr)
-        sys.exit(2)
     print(args.command())
     for line in lines.iter_rows(named=True):
         said = f"{line['ratio']:.3f} ({line['ratio_low'] or 1:.3f}-{line['ratio_high'] or 1:.3f}) of {REFERENCE}"
