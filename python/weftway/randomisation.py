@@ -30,7 +30,7 @@ UNITS = {
 }
 """Of what has to be reckoned with when an instance is drawn: bits a second, bytes, nanoseconds."""
 
-NUMBER = re.compile(r"(?P<before>[^\d.]*)(?P<number>\d+(?:\.\d+)?)(?P<after>.*)")
+NUMBER = re.compile(r"(?P<before>[^\d.]*)(?P<number>\d[\d_]*(?:\.\d+)?|\.\d+)(?P<after>.*)")
 
 ABSENT = object()
 """What comes of a key that is not there this time."""
@@ -70,18 +70,24 @@ def _number_of(table: dict[str, Any], own: str, draws: Draws) -> float:
 
 def share(text: Any, where: str) -> float:
     """A share such as `"50 %"`."""
-    match = NUMBER.fullmatch(text) if isinstance(text, str) else None
-    if not match or match["before"] or match["after"].strip() != "%" or float(match["number"]) > 100:
+    number, unit = parts(text)
+    if unit != "%" or float(number) > 100:
         raise ScenarioError(f'{where}: `{text}` is not a share such as "50 %"')
-    return float(match["number"]) / 100
+    return float(number) / 100
 
 
 def quantity(text: Any, kind: str, where: str) -> Decimal:
     """A value such as `"5 ms"` in the smallest unit of its kind."""
-    match = NUMBER.fullmatch(text) if isinstance(text, str) else None
-    if not match or match["before"] or match["after"].strip() not in UNITS[kind]:
+    number, unit = parts(text)
+    if unit not in UNITS[kind]:
         raise ScenarioError(f"{where}: `{text}` is not a {kind}; its units are {', '.join(UNITS[kind])}")
-    return Decimal(match["number"]) * UNITS[kind][match["after"].strip()]
+    return Decimal(number) * UNITS[kind][unit]
+
+
+def parts(text: Any) -> tuple[str, str]:
+    """The number and the unit of a value such as `"5 ms"`; anything else has no unit."""
+    match = NUMBER.fullmatch(text.strip()) if isinstance(text, str) else None
+    return (match["number"], match["after"].strip()) if match and not match["before"] else ("0", "")
 
 
 def digits(number: Decimal) -> str:

@@ -257,7 +257,14 @@ def test_each_download_holds_its_figure() -> None:
 
 @pytest.mark.parametrize(
     ("rate", "mbps"),
-    [("20 Mbit/s", 20), ("20Mbit/s", 20), ("2.5 MB/s", 20), ("5 Mbit/s..9 Mbit/s", None), (None, None)],
+    [
+        ("20 Mbit/s", 20),
+        ("20Mbit/s", 20),
+        ("20_000 kbit/s", 20),
+        ("2.5 MB/s", 20),
+        ("5 Mbit/s..9 Mbit/s", None),
+        (None, None),
+    ],
 )
 def test_a_link_rate_is_read_as_scenarios_have_it(rate: object, mbps: float | None) -> None:
     assert panels.mbps(rate) == mbps

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
+from weftway import randomisation
 from weftway._native import ScenarioError
+from weftway.randomisation import parts
 
 KEYS = re.compile(r"path\.([^.]+)\.(rate|delay|loss)(\.down|\.up)?")
-QUANTITY = re.compile(r"\s*([\d_]*\.?[\d_]+)\s*([A-Za-zµ%/]+)\s*")
 
-UNITS = {"bit/s": 1.0, "kbit/s": 1e3, "Mbit/s": 1e6, "Gbit/s": 1e9, "kB/s": 8e3, "MB/s": 8e6}
-UNITS |= {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "%": 1.0}
+UNITS = {**randomisation.UNITS["rate"], **randomisation.UNITS["time"], "%": 1}
 
 SPREAD = {"rate": 1.25, "delay": 1.25, "loss": 2.0}
 """By what a value is divided and multiplied at most where nobody measured how much it varies; `words` says the same."""
@@ -53,17 +53,17 @@ def _ends(keys: Mapping[str, Any], ranges: Mapping[str, str]) -> Iterator[tuple[
         found = KEYS.fullmatch(key)
         # What a range says of a direction, it says of that key.
         is_open = found and key not in ranges and not any(name.startswith(f"{key}.") for name in ranges)
-        if found and is_open and isinstance(value, str) and QUANTITY.fullmatch(value):
+        if found and is_open and parts(value)[1] in UNITS:
             number, unit = _quantity(value, key)
             spread = SPREAD[found[2]]
             yield key, (number / spread, number * spread, unit)
 
 
 def _quantity(text: str, key: str) -> tuple[float, str]:
-    found = QUANTITY.fullmatch(text)
-    if found is None or found[2] not in UNITS:
+    number, unit = parts(text)
+    if unit not in UNITS:
         raise ScenarioError(f"[range] `{key}`: `{text}` is not a number with a unit")
-    return float(found[1].replace("_", "")), found[2]
+    return float(number), unit
 
 
 def _drawn(key: str, number: int, low: float, high: float, unit: str) -> str:
