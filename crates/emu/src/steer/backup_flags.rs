@@ -94,10 +94,12 @@ impl BackupFlags {
         Ok(())
     }
 
-    /// Endpoints that came in the meantime.
+    /// Endpoints that came or went in the meantime. One that came back may have another number, and another one its own.
     pub fn renew(&mut self) -> Result<(), EmuError> {
         let Self::Endpoints(manager, known) = self else { return Ok(()) };
-        for endpoint in manager.endpoints()? {
+        let present = manager.endpoints()?;
+        known.retain(|known| present.iter().any(|is| is_same(&known.was, is)));
+        for endpoint in present {
             if known.iter().all(|known| known.was.address != endpoint.address) {
                 known.push(Known { was: endpoint, backup: endpoint.flags.backup });
             }
@@ -111,8 +113,7 @@ impl BackupFlags {
         let Self::Endpoints(manager, known) = self else { return Ok(()) };
         let present = manager.endpoints()?;
         let changed = known.iter().map(|known| &known.was).filter(|was| {
-            let same = |is: &&Endpoint| is.id == was.id && is.address == was.address;
-            present.iter().find(same).is_some_and(|is| is.flags.backup != was.flags.backup)
+            present.iter().find(|is| is_same(was, is)).is_some_and(|is| is.flags.backup != was.flags.backup)
         });
         let mut result = Ok(());
         for was in changed {
@@ -122,7 +123,53 @@ impl BackupFlags {
     }
 }
 
+fn is_same(one: &Endpoint, other: &Endpoint) -> bool {
+    (one.id, one.address) == (other.id, other.address)
+}
+
 fn by_program() -> bool {
     let value = |(file, wanted): (&str, &str)| fs::read_to_string(file).ok().map(|text| text.trim() == wanted);
     MANAGERS.into_iter().find_map(value).unwrap_or(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Namespace;
+    use crate::netlink::EndpointFlags;
+
+    /// As when links reconnect in another order: the kernel gives numbers in the order of coming.
+    #[test]
+    fn endpoints_that_came_back_are_found_by_their_new_numbers() {
+        let Ok(namespace) = Namespace::new() else { return eprintln!("skipped: no right to a network namespace") };
+        let addresses = [Ipv4Addr::new(10, 0, 1, 1), Ipv4Addr::new(10, 0, 2, 1)];
+        let steered = || {
+            let manager = PathManager::open()?;
+            let add = |id, address| {
+                let flags = EndpointFlags { subflow: true, ..EndpointFlags::default() };
+                manager.add_endpoint(&Endpoint { id: Some(id), address, device: None, flags })
+            };
+            add(1, addresses[0])?;
+            add(2, addresses[1])?;
+            let mut backup_flags = BackupFlags::open()?;
+            manager.remove_endpoint(1, addresses[0])?;
+            manager.remove_endpoint(2, addresses[1])?;
+            add(1, addresses[1])?;
+            add(2, addresses[0])?;
+            backup_flags.renew()?;
+            let ends = addresses.map(|address| SocketAddrV4::new(address, 4000));
+            backup_flags.set(0, (ends[0], ends[1]), true)?;
+            let steered = manager.endpoints()?;
+            backup_flags.restore()?;
+            Ok((steered, manager.endpoints()?))
+        };
+        let (steered, restored) = match namespace.within(steered) {
+            Err(error @ EmuError::Missing { .. }) => return eprintln!("skipped: {error}"),
+            found => found.unwrap(),
+        };
+        let backups = |endpoints: &[Endpoint]| endpoints.iter().map(|one| (one.address, one.flags.backup)).collect();
+        let found: Vec<_> = backups(&steered);
+        assert_eq!(found, [(addresses[1], false), (addresses[0], true)]);
+        assert!(restored.iter().all(|one| !one.flags.backup), "{restored:?}");
+    }
 }
