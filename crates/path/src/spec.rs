@@ -65,6 +65,14 @@ pub enum SpecError {
         /// What is wrong with it.
         why: String,
     },
+    /// A switch is given more than once.
+    #[error("`{entry}`: `{key}` is given twice")]
+    Twice {
+        /// The entry.
+        entry: &'static str,
+        /// The key.
+        key: String,
+    },
     /// A part after the name is not `key=value`.
     #[error("`{0}` is not of the form key=value")]
     NotAPair(String),
@@ -125,7 +133,10 @@ impl Params {
     /// Checks `given` against what the entry declares.
     pub fn new(entry: &'static str, declared: &'static [Param], given: &[(String, String)]) -> Result<Self, SpecError> {
         let mut values: Vec<String> = declared.iter().map(|param| param.default.to_owned()).collect();
-        for (key, value) in given {
+        for (nth, (key, value)) in given.iter().enumerate() {
+            if given[..nth].iter().any(|(before, _)| before == key) {
+                return Err(SpecError::Twice { entry, key: key.clone() });
+            }
             let Some(at) = declared.iter().position(|param| param.name == key) else {
                 let nearest = nearest(key, declared.iter().map(|param| param.name));
                 return Err(SpecError::NoParam { entry, key: key.clone(), nearest });
@@ -212,5 +223,8 @@ mod tests {
         let params = Params::new("ecf", PARAMS, &spec.given).unwrap();
         let error = params.within("beta", 0.0..=10.0).unwrap_err();
         assert_eq!(error.to_string(), "`ecf:beta=11`: expected number, 0 to 10");
+        let spec: Spec = "ecf:beta=1:BETA=2".parse().unwrap();
+        let error = Params::new("ecf", PARAMS, &spec.given).unwrap_err();
+        assert_eq!(error.to_string(), "`ecf`: `beta` is given twice");
     }
 }
