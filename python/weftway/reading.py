@@ -8,9 +8,16 @@ WIDE = (b"\xff\xfe", b"\xfe\xff")
 """How a file in UTF-16 begins, if it says so."""
 
 
+MOST = 256_000_000
+"""More is no file that somebody wrote; a device such as `/dev/zero` never ends."""
+
+
 def text(file: Path) -> str:
     """The text of a file in UTF-8, without the mark that some editors write before it."""
-    read = file.read_bytes()
+    with file.open("rb") as opened:
+        read = opened.read(MOST + 1)
+    if len(read) > MOST:
+        raise ScenarioError(f"{file}: it has more than {MOST // 1_000_000} MB")
     # Latin letters have a zero byte each in UTF-16, and none in UTF-8.
     if read.startswith(WIDE) or b"\0" in read:
         raise ScenarioError(f"{file}: it is not UTF-8, but UTF-16 or no text; save it as UTF-8")

@@ -164,6 +164,9 @@ impl de::Error for Fault {
             Unexpected::Bool(flag) => format!("{flag}"),
             other => other.to_string(),
         };
+        let expected = expected.to_string();
+        // As derived code calls a table.
+        let expected = if expected.starts_with("struct ") { "a table" } else { &expected };
         Self::value(format!("expected {expected}, found {found}"))
     }
 

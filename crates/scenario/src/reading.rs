@@ -1,14 +1,23 @@
 //! Reading files of text.
 
-use std::fs;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 /// What some editors write before a text in UTF-8.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
+/// More is no file that somebody wrote or recorded; a device such as `/dev/zero` never ends.
+const MOST: u64 = 256_000_000;
+
 /// The text of a file in UTF-8, or why there is none.
 pub(super) fn read(path: &Path) -> Result<String, String> {
-    let bytes = fs::read(path).map_err(|error| error.to_string())?;
+    let mut bytes = Vec::new();
+    let file = File::open(path).and_then(|file| file.take(MOST + 1).read_to_end(&mut bytes));
+    file.map_err(|error| error.to_string())?;
+    if bytes.len() as u64 > MOST {
+        return Err(format!("it has more than {} MB", MOST / 1_000_000));
+    }
     let text = decoded(&bytes)?;
     Ok(without_mark(text).to_owned())
 }
@@ -45,5 +54,11 @@ mod tests {
             }
         }
         assert!(decoded(b"a = 1\nb = \"\xe9\"").is_err_and(|why| why.contains("line 2")));
+    }
+
+    #[test]
+    #[cfg(unix)]
+    fn a_file_without_an_end_is_no_text() {
+        assert_eq!(read(Path::new("/dev/zero")), Err("it has more than 256 MB".to_owned()));
     }
 }

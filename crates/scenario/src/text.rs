@@ -168,9 +168,15 @@ impl FromText for Seeds {
                 "\"{text}\" holds no seed: its end is left out; write \"{from}..{}\"",
                 from.saturating_add(1)
             )),
+            Some((from, to)) if to - from > Self::MOST => Err(format!("\"{text}\": at most {} seeds", Self::MOST)),
             Some((from, to)) => Ok(Self(from..to)),
         }
     }
+}
+
+impl Seeds {
+    /// More are a slip of the finger.
+    const MOST: u64 = 1_000_000;
 }
 
 /// A stretch of time: "5 s..20 s", "30 s..".
@@ -261,6 +267,9 @@ mod tests {
         assert_eq!(Seeds::read("5..2").unwrap_err(), "the seeds \"5..2\" are in reverse; write \"2..5\"");
         assert_eq!(Seeds::read("3..3").unwrap_err(), "\"3..3\" holds no seed: its end is left out; write \"3..4\"");
         assert!(Seeds::read("30").is_err());
+        assert_eq!(Seeds::read("1..1000001"), Ok(Seeds(1..1_000_001)));
+        let all = Seeds::read("0..18446744073709551615").unwrap_err();
+        assert_eq!(all, "\"0..18446744073709551615\": at most 1000000 seeds");
     }
 
     #[test]

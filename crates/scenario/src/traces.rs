@@ -1,7 +1,6 @@
 //! The files of measurements that a scenario names, traces and drives: read once however many variants use them.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use weftway_link::Trace;
 
 use super::drive::Drives;
 use super::error::{Fault, Mistake};
+use super::reading;
 
 /// The traces and drives that a scenario names.
 #[derive(Clone, Debug, Default)]
@@ -62,15 +62,15 @@ impl Traces {
         let fault = |reason| Fault::new(Mistake::Trace, format!("{what} `{name}`: {reason}"));
         let Some(path) = self.find(name) else {
             let help = format!("{what}s are looked for in {} and the folders above it", self.base.display());
-            let is_folder = self.base.ancestors().any(|folder| folder.join(name).is_dir());
-            let reason = if is_folder {
-                format!("a folder, where a {what} file is expected")
-            } else {
-                "no such file".to_owned()
+            let there = self.base.ancestors().map(|folder| folder.join(name)).find(|path| path.exists());
+            let reason = match there {
+                Some(path) if path.is_dir() => format!("a folder, where a {what} file is expected"),
+                Some(_) => format!("a device or a pipe, where a {what} file is expected"),
+                None => "no such file".to_owned(),
             };
             return Err(fault(reason).help(help));
         };
-        let text = fs::read_to_string(path).map_err(|error| fault(error.to_string()))?;
+        let text = reading::read(&path).map_err(fault)?;
         let content = Arc::new(parse(&text).map_err(fault)?);
         Ok(Read { content, digest: Sha256::digest(text.as_bytes()).into() })
     }
