@@ -50,20 +50,28 @@ def current(row: Row) -> Row:
 
 @contextmanager
 def whole(file: Path) -> Iterator[Path]:
-    """A place to write what `file` will be: it gets there when all went well. An error names `file`."""
-    half = file.with_name(f".{file.name}.{os.getpid()}-{secrets.token_hex(4)}")
+    """A place to write what `file` will be: it gets there when all went well. An error names `file`.
+
+    What a link leads to is replaced, not the link. A device or a pipe, as `/dev/stdout`, stays: it is written to.
+    """
+    is_device = file.exists() and not (file.is_file() or file.is_dir())
+    if file.is_symlink() and not is_device:
+        file = file.resolve()
+    half = file if is_device else file.with_name(f".{file.name}.{os.getpid()}-{secrets.token_hex(4)}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         yield half
-        _sync(half)
-        half.replace(file)
-        _sync(file.parent)
+        if not is_device:
+            _sync(half)
+            half.replace(file)
+            _sync(file.parent)
     except OSError as error:
         number, why = _reason(error)
         raise OSError(number, why, str(file)) from error
     finally:
-        with suppress(OSError):
-            half.unlink(missing_ok=True)
+        if not is_device:
+            with suppress(OSError):
+                half.unlink(missing_ok=True)
 
 
 def _sync(place: Path) -> None:

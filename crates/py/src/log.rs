@@ -93,11 +93,12 @@ impl Drop for Watcher {
     }
 }
 
-/// A file that is written beside its place, and put into it when it is whole.
+/// A file that is written beside its place, and put into it when it is whole. What a link leads to is replaced, not the
+/// link; a device or a pipe, as `/dev/stdout`, stays and is written to.
 struct Log<L: Ends> {
     listener: Arc<Mutex<L>>,
-    half: PathBuf,
-    place: PathBuf,
+    /// What is written, and where it goes: nowhere if it is written where it belongs.
+    half: Option<(PathBuf, PathBuf)>,
 }
 
 /// A listener that writes to a file until its end.
@@ -120,10 +121,14 @@ impl Ends for Qlog<File> {
 
 impl<L: Ends + 'static> Log<L> {
     fn new(place: &Path, make: impl FnOnce(File) -> L) -> io::Result<Self> {
-        let name = place.file_name().unwrap_or_default().to_string_lossy();
-        let half = place.with_file_name(format!(".{name}.{}", std::process::id()));
-        let listener = Arc::new(Mutex::new(make(File::create(&half)?)));
-        Ok(Self { listener, half, place: place.to_owned() })
+        let is_device = fs::metadata(place).is_ok_and(|meta| !meta.is_file() && !meta.is_dir());
+        let half = (!is_device).then(|| {
+            let place = fs::canonicalize(place).unwrap_or_else(|_| place.to_owned());
+            let name = place.file_name().unwrap_or_default().to_string_lossy();
+            (place.with_file_name(format!(".{name}.{}", std::process::id())), place)
+        });
+        let file = File::create(half.as_ref().map_or(place, |(half, _)| half))?;
+        Ok(Self { listener: Arc::new(Mutex::new(make(file))), half })
     }
 
     fn listener(&self) -> Box<dyn Listener> {
@@ -132,14 +137,16 @@ impl<L: Ends + 'static> Log<L> {
 
     fn keep(self) -> io::Result<()> {
         self.listener.lock().unwrap_or_else(PoisonError::into_inner).end()?;
-        fs::rename(&self.half, &self.place)
+        self.half.as_ref().map_or(Ok(()), |(half, place)| fs::rename(half, place))
     }
 }
 
 impl<L: Ends> Drop for Log<L> {
     fn drop(&mut self) {
         // Gone already if the log was kept.
-        let _ = fs::remove_file(&self.half);
+        if let Some((half, _)) = &self.half {
+            let _ = fs::remove_file(half);
+        }
     }
 }
 
