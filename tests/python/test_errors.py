@@ -2,6 +2,7 @@
 
 import errno
 import os
+import threading
 from pathlib import Path
 
 import pytest
@@ -26,6 +27,8 @@ class Helper:
 
 A_FOLDER = 'path.lte={trace={down="folder"}}'
 
+A_DEVICE = 'path.lte={trace={down="/dev/null"}}'
+
 WRONG_FILES = {
     "a missing file": (["compare", "nowhere.toml"], "there is no file `nowhere.toml` in "),
     "an unknown name": (["compare", "nowhere"], "no scenario is called `nowhere`"),
@@ -34,6 +37,13 @@ WRONG_FILES = {
     "a binary file as a grid": (["sweep", "binary.toml", "--out", "out"], "it is not UTF-8"),
     "a binary file as a distribution": (["evaluate", "ecf", "--on", "binary.toml"], "it is not UTF-8"),
     "a folder as a trace": (["compare", "small.toml", "--set", A_FOLDER], "a folder, where a trace file is expected"),
+    "a device as a trace": (["compare", "small.toml", "--set", A_DEVICE], "a device or a pipe, where a trace file is"),
+    "a table that is none": (["compare", "small.toml", "--set", "path.lte=5"], "expected a table, found the number 5"),
+    "a file that never ends as a scenario": (["compare", "/dev/zero"], "it has more than 256 MB"),
+    "a file that never ends as a grid": (["sweep", "/dev/zero", "--out", "out"], "it has more than 256 MB"),
+    "too many seeds": (["run", "small.toml", "--set", 'seeds="0..18446744073709551615"'], "at most 1000000 seeds"),
+    "too many threads": (["compare", "small.toml", "--jobs", "9" * 30], "is not in the range 1<=x<=1024"),
+    "too many instances": (["evaluate", "dqn", "--on", "phone", "--instances", "9" * 30], "is not in the range"),
     "a file without its class": (["compare", "small.toml", "--scheduler", "r.py"], "r.py:First or r.py:Second"),
     "a class that is not there": (["compare", "small.toml", "--scheduler", "r.py:Third"], "it has First, Second"),
     "a rule in no file": (["compare", "small.toml", "--scheduler", "none.py"], "there is no such file"),
@@ -62,6 +72,27 @@ def test_a_full_disk_names_the_file_and_leaves_nothing_half_written(tmp_path: Pa
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert (raised.value.errno, raised.value.filename) == (errno.ENOSPC, str(file))
     assert list(file.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["--events", "--perfetto"])
+def test_a_pipe_is_written_to_and_of_a_link_what_it_leads_to(
+    weft_here: Weft, small: Path, tmp_path: Path, option: str
+) -> None:
+    """A device, as `/dev/stdout`, would be replaced by a file for every program of the machine."""
+    pipe, link, file = tmp_path / "pipe", tmp_path / "link", tmp_path / "folder" / "file"
+    os.mkfifo(pipe)
+    file.parent.mkdir()
+    file.touch()
+    link.symlink_to(file)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
+    read: list[str] = []
+    reader.start()
+    for place in (pipe, link):
+        assert weft_here("run", small, option, place, "--json").returncode == 0
+    reader.join(10)
+    assert (pipe.is_fifo(), link.is_symlink()) == (True, True)
+    assert read == [file.read_text()] != [""]
+    assert sorted(file.parent.iterdir()) == [file]
 
 
 def test_too_many_open_files_are_no_mistake_in_the_command(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from .options import JSON, SCENARIO, SETS
+from .options import JOBS, JSON, MOST, SCENARIO, SETS
 from .output import err, interruptible, out, print_json
 
 
@@ -15,13 +15,16 @@ def command(
         str, typer.Option(metavar="linux|quic", help="What you can change: Linux, or a QUIC stack of your own.")
     ] = "linux",
     cells: Annotated[
-        int, typer.Option(min=1, metavar="N", help="Number of similar scenarios, with other rates, delays and losses.")
+        int,
+        typer.Option(
+            min=1, max=MOST, metavar="N", help="Number of similar scenarios, with other rates, delays and losses."
+        ),
     ] = 12,
     seeds: Annotated[
         str, typer.Option(metavar="A..B", help="Seeds, without B. One half picks, the other judges.")
     ] = "0..6",
     sets: SETS = None,
-    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of threads. Default: all cores.")] = None,
+    jobs: JOBS = None,
     check: Annotated[
         bool, typer.Option("--check", help="Also runs the candidates on this machine's kernel, in real time.")
     ] = False,

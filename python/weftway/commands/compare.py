@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from . import live
-from .options import BACKENDS, JSON, SCENARIO, SETS, controllers, schedulers
+from .options import BACKENDS, JOBS, JSON, SCENARIO, SETS, controllers, schedulers
 from .output import BAD_INPUT, RUN_FAILED, err, fail, interruptible, out, print_json
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def command(
     backend: Annotated[str | None, typer.Option(metavar="B,…|all", help=f"Where to run them: {BACKENDS}.")] = None,
     seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Seeds, without B.")] = None,
     sets: SETS = None,
-    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of threads. Default: all cores.")] = None,
+    jobs: JOBS = None,
     folder: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Folder for rows.parquet and report.html; resumes.")
     ] = None,

@@ -9,7 +9,7 @@ import typer
 
 from weftway.baselines import AGAINST
 
-from .options import JSON, SETS, controllers, distributions, schedulers
+from .options import JOBS, JSON, MOST, SETS, controllers, distributions, schedulers
 from .output import err, interruptible, out, print_json
 
 
@@ -38,13 +38,15 @@ def command(
         str | None,
         typer.Option(metavar="C,…|all", help="Controllers. Default: the distribution's.", autocompletion=controllers),
     ] = None,
-    instances: Annotated[int, typer.Option(min=1, metavar="N", help="Number of held-out instances.")] = 60,
+    instances: Annotated[int, typer.Option(min=1, max=MOST, metavar="N", help="Number of held-out instances.")] = 60,
     seed: Annotated[
         int, typer.Option(min=0, metavar="S", help="Seed of the instances: equal seeds draw equal ones.")
     ] = 1,
-    seeds: Annotated[int, typer.Option(min=1, metavar="N", help="Runs of each instance, each with its own seed.")] = 1,
+    seeds: Annotated[
+        int, typer.Option(min=1, max=MOST, metavar="N", help="Runs of each instance, each with its own seed.")
+    ] = 1,
     sets: SETS = None,
-    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of threads. Default: all cores.")] = None,
+    jobs: JOBS = None,
     folder: Annotated[
         Path | None,
         typer.Option("--out", metavar="DIR", help="Folder for rows.parquet, instances and report.html; resumes."),

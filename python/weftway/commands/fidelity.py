@@ -9,7 +9,7 @@ import typer
 
 from weftway._native import ScenarioError
 
-from .options import JSON
+from .options import JOBS, JSON, MOST
 from .output import err, interruptible, json_text, out, print_json, write
 
 KERNEL, QUIC = "sim,kernel", "sim,quic"
@@ -31,10 +31,11 @@ def command(
         typer.Option(min=1, max=8, metavar="N", help="Of how many paths all cells are. [one to four, drawn]"),
     ] = None,
     cells: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Number of cells. [20; 40 with --failures, the most there]")
+        int | None,
+        typer.Option(min=1, max=MOST, metavar="N", help="Number of cells. [20; 40 with --failures, the most there]"),
     ] = None,
-    seed: Annotated[int, typer.Option(metavar="S", help="Seed of the cells: equal seeds draw equal ones.")] = 0,
-    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of threads. Default: all cores.")] = None,
+    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the cells: equal seeds draw equal ones.")] = 0,
+    jobs: JOBS = None,
     folder: Annotated[
         Path | None,
         typer.Option(

@@ -51,6 +51,14 @@ SCENARIO = Annotated[
 SETS = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Replaces a key: path.lte.loss=2%. Repeatable.")
 ]
+MOST = 1_000_000
+"""More of anything that is counted is a slip of the finger."""
+
+MOST_JOBS = 1024
+JOBS = Annotated[
+    int | None,
+    typer.Option("--jobs", min=1, max=MOST_JOBS, metavar="N", help="Number of threads. Default: all cores."),
+]
 JSON = Annotated[bool, typer.Option("--json", help="Prints one JSON array on standard output.")]
 
 BACKENDS = ", ".join(backends.BACKENDS)

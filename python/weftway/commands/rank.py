@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from .options import JSON, SETS, schedulers
+from .options import JOBS, JSON, MOST, SETS, schedulers
 from .output import err, interruptible, out, print_json
 
 
@@ -17,7 +17,8 @@ def command(
         typer.Option(metavar="WORLD", help="A distribution, a scenario, or a folder of scenarios. Repeatable."),
     ] = ["world"],  # noqa: B006  # read, never changed
     cells: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Number of cells of a distribution (200) or a folder (all).")
+        int | None,
+        typer.Option(min=1, max=MOST, metavar="N", help="Number of cells of a distribution (200) or a folder (all)."),
     ] = None,
     seeds: Annotated[str, typer.Option(metavar="A..B", help="Seeds of every run, without B.")] = "0..10",
     seed: Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the cells: equal seeds draw equal ones.")] = 1,
@@ -37,7 +38,7 @@ def command(
     ] = False,
     split: Annotated[str, typer.Option(metavar="SPLIT", help="held-out, or train: the cells for tuning.")] = "held-out",
     sets: SETS = None,
-    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of threads. Default: all cores.")] = None,
+    jobs: JOBS = None,
     folder: Annotated[
         Path | None,
         typer.Option("--out", "--report", metavar="DIR", help="Folder for rows, cells and report.html; resumes."),

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from .options import BACKENDS, JSON
+from .options import BACKENDS, JOBS, JSON, MOST
 from .output import err, interruptible, out, print_json
 
 
@@ -29,11 +29,12 @@ def command(
         typer.Option("--full/--quick", help="The files' own seeds and 40 settings, or 5 seeds and a few settings."),
     ] = False,
     sensitivity: Annotated[
-        int | None, typer.Option(min=0, metavar="N", help="Number of settings for values that the papers do not give.")
+        int | None,
+        typer.Option(min=0, max=MOST, metavar="N", help="Number of settings for values that the papers do not give."),
     ] = None,
     backend: Annotated[str, typer.Option(metavar="B", help=f"Where to run them: {BACKENDS}.")] = "sim",
     seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Seeds of the stated setting, without B.")] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Number of threads. Default: all cores.")] = None,
+    jobs: JOBS = None,
     folder: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Folder for rows.parquet; resumes.")
     ] = None,

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .options import JSON, SETS, controllers, scenarios, schedulers
+from .options import JSON, MOST_JOBS, SETS, controllers, scenarios, schedulers
 from .output import INTERRUPTED, err, fail, out, print_json
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def command(
     mode: Annotated[str, typer.Option(metavar="exclusive|preferred", help="What the other subflows do.")] = "exclusive",
     seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Seeds, without B.")] = None,
     sets: SETS = None,
-    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Transfers at a time.")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, max=MOST_JOBS, metavar="N", help="Transfers at a time.")] = None,
     is_live: Annotated[bool, typer.Option("--live", help="Steers this namespace's connections until Ctrl-C.")] = False,
     token: Annotated[
         str | None, typer.Option(metavar="T", help="With --live: one connection, as `ss -tiM` shows.")

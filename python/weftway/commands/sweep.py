@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from .compare import print_tables, skipped
-from .options import JSON
+from .options import JSON, MOST_JOBS
 from .output import RUN_FAILED, err, interruptible, out, print_json
 
 
@@ -21,7 +21,9 @@ def command(
         str | None, typer.Option(metavar="ADDRESS", help="On a Ray cluster: auto, local, HOST:PORT, ray://HOST:PORT.")
     ] = None,
     seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Seeds of every run, without B.")] = None,
-    jobs: Annotated[int | None, typer.Option(min=1, metavar="N", help="Jobs at a time. Default: all cores.")] = None,
+    jobs: Annotated[
+        int | None, typer.Option(min=1, max=MOST_JOBS, metavar="N", help="Jobs at a time. Default: all cores.")
+    ] = None,
     as_json: JSON = False,
 ) -> None:
     """Runs many scenarios, on this machine or on a Ray cluster, with the rows of weft compare."""
