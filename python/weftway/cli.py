@@ -41,6 +41,7 @@ from weftway.commands import list as list_
 from weftway.commands.output import (
     BAD_INPUT,
     CLOSED,
+    INTERRUPTED,
     RUN_FAILED,
     ClosedPipe,
     discard_output,
@@ -104,6 +105,9 @@ def main() -> None:
     except ClosedPipe:
         discard_output()
         sys.exit(CLOSED)
+    except KeyboardInterrupt:
+        # As the last lines are written; the commands answer those that come before.
+        sys.exit(INTERRUPTED)
 
 
 def _run() -> None:

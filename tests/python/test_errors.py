@@ -107,6 +107,17 @@ def test_too_many_open_files_are_no_mistake_in_the_command(monkeypatch: pytest.M
     assert ended.value.code == 1
 
 
+def test_an_interrupt_as_the_last_lines_are_written_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", lambda: None)
+    monkeypatch.setattr(cli, "_flush_output", interrupted)
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 130
+
+
 def test_what_polars_says_of_a_full_disk_is_understood(tmp_path: Path) -> None:
     with pytest.raises(OSError) as raised, store.whole(tmp_path / "x"):
         raise OSError("No space left on device (os error 28)")

@@ -265,6 +265,8 @@ def test_a_broken_rule_is_one_clear_error(
 
 
 TALKER = """
+import asyncio
+
 class Talker:
     def select(self, cx):
         print("here")
@@ -273,6 +275,11 @@ class Talker:
 class Leaver:
     def select(self, cx):
         raise SystemExit(0)
+
+
+class Canceller:
+    def select(self, cx):
+        raise asyncio.CancelledError  # No Exception, but a BaseException.
 """
 
 
@@ -281,6 +288,15 @@ def test_what_a_rule_prints_is_no_result(weft: Weft, small: Path, tmp_path: Path
     done = weft("run", small, "--scheduler", "my_rules.py:Talker", "--json")
     assert len(json.loads(done.stdout)) == 1
     assert set(machine.told(done.stderr)) == {"here"}
+
+
+def test_what_is_no_exception_is_told_as_one(weft: Weft, small: Path, tmp_path: Path) -> None:
+    (tmp_path / "my_rules.py").write_text(TALKER)
+    done = weft("run", small, "--scheduler", "my_rules.py:Canceller")
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = machine.told(done.stderr)
+    assert "my_rules.py:Canceller` failed at" in line
+    assert "CancelledError" in line
 
 
 @pytest.mark.parametrize("words", [(), ("--events", "events.txt")])

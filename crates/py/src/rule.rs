@@ -10,7 +10,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use pyo3::exceptions::{PyException, PySystemExit};
+use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyTraceback};
@@ -304,10 +304,10 @@ fn path_id(value: &Bound<'_, PyAny>) -> PyResult<PathId> {
 
 /// One message with the place, the scheduler and the simulated time. An interrupt stays one.
 fn described(py: Python<'_>, error: PyErr, name: &str, when: &str, home: &Option<Place>) -> PyErr {
-    let ends = error.is_instance_of::<PySystemExit>(py);
-    if !ends && !error.is_instance_of::<PyException>(py) {
+    if error.is_instance_of::<PyKeyboardInterrupt>(py) {
         return error;
     }
+    let ends = error.is_instance_of::<PySystemExit>(py);
     let kind = error.get_type(py).name().map_or_else(|_| "an error".to_owned(), |name| name.to_string());
     let what = if error.is_instance_of::<SimulationError>(py) {
         error.value(py).to_string()
