@@ -232,6 +232,8 @@ class Scenario:
     backends: list[str]
     seeds: list[int]
     text: str
+    text_as_set: str
+    """The text with the keys of `sets` replaced, as it is run."""
     @staticmethod
     def load(path: str, sets: Sequence[str] = ()) -> Scenario: ...
     @staticmethod

@@ -100,11 +100,11 @@ RULE = ("summary", "goal", "application", "provenance", "reference")
 
 
 def document(scenario: Scenario) -> dict[str, Any]:
-    """The file's keys as they stand there, and what a reader of the results needs besides."""
+    """The file's keys with the values that were set, and what a reader of the results needs besides."""
     entries = _native.schedulers()
     rules = {entry["name"]: {key: entry[key] for key in RULE} for entry in entries}
     extra = {"title": scenario.title, "file": told(scenario.path), "registry": list(rules), "rules": rules}
-    return {**tomllib.loads(scenario.text), **extra}
+    return {**tomllib.loads(scenario.text_as_set), **extra}
 
 
 def listed(kind: str, pattern: str) -> list[dict[str, Any]]:

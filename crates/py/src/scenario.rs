@@ -59,6 +59,10 @@ impl ScenarioView {
         self.scenario.text()
     }
     #[getter]
+    fn text_as_set(&self) -> String {
+        self.scenario.text_as_set()
+    }
+    #[getter]
     fn title(&self) -> &str {
         &self.scenario.title
     }

@@ -130,6 +130,12 @@ impl Scenario {
         self.origin.whole.as_deref().unwrap_or_else(|| self.origin.sources.first())
     }
 
+    /// What was run of it: its text with the values that were set from the command line, and without the axes that they
+    /// fix.
+    pub fn text_as_set(&self) -> String {
+        self.origin.root.lines()
+    }
+
     /// The JSON Schema of scenario files.
     pub fn json_schema() -> serde_json::Value {
         schemars::schema_for!(schema::File).to_value()

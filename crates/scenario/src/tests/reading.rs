@@ -300,6 +300,15 @@ fn a_set_takes_one_of_two_keys_that_vary_together() {
 }
 
 #[test]
+fn the_text_as_set_is_what_is_run() {
+    let text = format!("{PLAIN}[vary]\n\"path.wifi.loss\" = [\"0 %\", \"1 %\"]\n");
+    let scenario = with_sets(&text, &["path.wifi.loss=4%", "path.lte.rate=3 Mbit/s"]).unwrap();
+    let again = parse(&scenario.text_as_set()).unwrap();
+    assert_eq!((again.hash(), again.variants().unwrap().len()), (scenario.hash(), 1));
+    assert_ne!(again.hash(), parse(&text).unwrap().hash());
+}
+
+#[test]
 fn a_set_needs_no_quotes() {
     let sets = ["path.lte.delay=5 ms", "seeds=0..2", "options.ecn=true", "path.wifi.queue = \"64 kB\"", "title=a = b"];
     let scenario = with_sets(PLAIN, &sets).unwrap();
