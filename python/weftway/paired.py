@@ -18,7 +18,7 @@ import polars as pl
 from weftway.baselines import CHANCE, REFERENCE
 from weftway.report.study import FINISHED, is_number
 from weftway.report.units import MEASURES
-from weftway.stats import bootstrap
+from weftway.stats import FEWEST, bootstrap
 
 EVERY = "all"
 """What stands for all controllers together."""
@@ -252,7 +252,8 @@ class Question:
             return None
         bar = MOST_LOST if self.is_share else 1.0
         # Turned so that more is better in both: how far the number and its interval are on the good side.
-        number, low, high = (None if end is None else end - bar for end in (found.value, found.low, found.high))
+        ends = (found.low, found.high) if found.instances >= FEWEST else (None, None)  # of fewer, it is their range
+        number, low, high = (None if end is None else end - bar for end in (found.value, *ends))
         if self.is_share:
             number, low, high = (None if end is None else -end for end in (number, high, low))
         assert number is not None, "an estimate has a value"

@@ -66,7 +66,7 @@ def whole(file: Path) -> Iterator[Path]:
             half.replace(file)
             _sync(file.parent)
     except OSError as error:
-        number, why = _reason(error)
+        number, why = reason(error)
         raise OSError(number, why, str(file)) from error
     finally:
         if not is_device:
@@ -86,7 +86,7 @@ def _sync(place: Path) -> None:
         os.close(opened)
 
 
-def _reason(error: OSError) -> tuple[int, str]:
+def reason(error: OSError) -> tuple[int, str]:
     """The number and text of what the system said; Polars hands on the text alone."""
     if error.errno is not None:
         return error.errno, error.strerror or str(error)

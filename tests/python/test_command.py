@@ -278,6 +278,14 @@ def test_a_log_that_cannot_be_written_is_told(weft_here: Weft, small: Path, word
     assert words[1] in done.stderr
 
 
+@pytest.mark.parametrize("words", [("--events", "x"), ("--qlog", "x"), ("--perfetto", "x")])
+def test_a_log_for_which_there_is_no_room_is_no_bad_input(small: Path, tmp_path: Path, words: tuple[str, str]) -> None:
+    limited = ["sh", "-c", 'ulimit -f 1 && exec "$@"', "sh", sys.executable, "-m", "weftway", "run", small, *words]
+    done = subprocess.run(limited, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.endswith("File too large\n")
+
+
 def test_what_nothing_runs_is_told_once(weft: Weft, small: Path) -> None:
     compared = weft("compare", small, "--scheduler", "ecf", "--cc", "cubic,lia", "--backend", "quic", "--json")
     assert (compared.returncode, compared.stdout, len(machine.told(compared.stderr))) == (1, "[]\n", 1)

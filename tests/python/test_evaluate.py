@@ -18,6 +18,7 @@ from weftway import comparison, evaluate, paired, specs
 from weftway._native import ScenarioError
 from weftway.evaluate import Request, claims, summary
 from weftway.paired import Claim
+from weftway.report.held_out import Held, ratios_lede
 from weftway.specs import policy_source
 
 TINY = (
@@ -156,12 +157,20 @@ def test_beating_random_takes_the_whole_interval() -> None:
     assert (worse.verdict, worse.is_sure) == ("fails", True)
 
 
+def test_a_range_of_few_instances_is_no_interval() -> None:
+    few = asked({"random": [1] * 4, "x": [1.1, 1.2] * 2}, "random")
+    assert (few.low, few.high) == pytest.approx((1.1, 1.2))
+    assert (few.verdict, few.is_sure) == ("fails", False)
+    said = ratios_lede(Held("x", "", summary(frame({"min-rtt": [1] * 4, "x": [1.1, 1.2] * 2})).to_dicts(), [], []))
+    assert "A bar is the range of 4 instances, too few for an interval." in said and "bootstrap" not in said
+
+
 def test_dqn_is_held_against_min_rtt_under_bbr1() -> None:
     ratios: dict[str, list[float]] = {"min-rtt": [1] * 10, "dqn": [1.01] * 10, "x": [2] * 10}
     found = asked(ratios, "BBRv1", cc="bbr1")
     assert (found.scheduler, found.against, found.cc, found.verdict) == ("dqn", "min-rtt", "bbr1", "holds")
     assert not [one for one in claims(frame(ratios, cc="cubic")) if "BBRv1" in one.claim]
-    with_file = asked({"min-rtt": [1] * 3, "dqn:policy=a.safetensors": [0.98] * 3}, "BBRv1", cc="bbr1")
+    with_file = asked({"min-rtt": [1] * 5, "dqn:policy=a.safetensors": [0.98] * 5}, "BBRv1", cc="bbr1")
     assert (with_file.verdict, with_file.is_sure) == ("fails", True)
 
 

@@ -166,3 +166,13 @@ def test_the_methods_say_seeds_intervals_and_the_test(rows: pl.DataFrame) -> Non
     alone = methods(Study(rows.filter(pl.col("seed") == 0), data.scenario()))
     assert "no interval" in alone
     assert "t-test" not in alone
+
+
+def test_the_methods_say_which_runs_did_not_finish(rows: pl.DataFrame) -> None:
+    assert "did not finish" not in methods(Study(rows, data.scenario()))
+    late = (pl.col("scheduler") == "min-rtt") & (pl.col("seed") > 0)
+    cut = rows.with_columns(verdict=pl.when(late).then(pl.lit("time limit")).otherwise(pl.lit("finished")))
+    lacking = cut.filter(pl.col("verdict") == "time limit").height
+    assert f"Of {rows.height} runs {lacking} did not finish ({lacking} of min-rtt)" in methods(
+        Study(cut, data.scenario())
+    )

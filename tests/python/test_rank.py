@@ -223,6 +223,28 @@ def test_the_candidate_is_held_against_the_best_of_each_kind() -> None:
     assert everywhere.against_best == pytest.approx((2 * 2 * 0.9 / 1.3 / 1.3) ** (1 / 3))
 
 
+def of_cells(*kinds: str) -> ranking.Ranked:
+    """Two schedulers, in a cell under each of these controllers."""
+    some = [cell(f"{at}", {"a": 1.0 + at / 10, "b": 1.3}, cc=cc) for at, cc in enumerate(kinds)]
+    lines = standing.standings(some, "a")
+    found = standing.groups(some, "a", ["cc"])
+    return ranking.Ranked("x", "", "", "", lines, None, found, [], {one.cell: "" for one in some}, [], "", [], [])
+
+
+@pytest.mark.parametrize(
+    ("kinds", "told"),
+    [
+        (["cubic"] * 5 + ["lia"] * 5, "kind of cell; in brackets the 95 % interval"),
+        (["cubic"] * 5 + ["lia"] * 2, "kind of cell; in brackets the 95 % interval, of fewer than 5 cells the range"),
+        (["cubic"] * 2 + ["lia"], "kind of cell; in brackets the range"),
+        (["cubic"], "kind of cell"),
+    ],
+)
+def test_the_range_of_a_kind_of_few_cells_is_not_called_an_interval(kinds: list[str], told: str) -> None:
+    shown = ranking.terminal(of_cells(*kinds))[1]
+    assert str(shown.title).endswith(told)
+
+
 def test_the_worst_cells_come_first() -> None:
     some = [cell("one", {"x": 1.0}), cell("two", {"x": 3.0}, {"x": 1.5}), cell("three", {"x": 2.0}), cell("four", {})]
     found = standing.worst(some, "x", 2)

@@ -19,7 +19,7 @@ from weftway import report
 from weftway.report import panels
 from weftway.report.axis import axis, from_zero, most
 from weftway.report.frames import path_shares
-from weftway.report.page import asset
+from weftway.report.page import asset, size
 from weftway.report.palette import SCHEDULER_DARK, SCHEDULER_LIGHT, look, looks
 from weftway.report.published import claims, ours
 from weftway.report.series import read_timelines
@@ -27,6 +27,7 @@ from weftway.report.study import Cell, Study
 from weftway.report.timeline import rate_lane
 from weftway.report.units import unit_for
 from weftway.report.words import remarks, verdict
+from weftway.scenario import document, load
 from weftway.stats import Estimate, estimate, middle, paired, t_quantile
 
 VOID = {"meta", "br", "img", "input", "link", "hr"}
@@ -205,6 +206,17 @@ def test_worse_than_one_link_is_told_by_both_measures(alone: float, fair: float,
 def test_runs_that_did_not_finish_are_counted() -> None:
     rows = simple({"ecf": [6000.0, 6100.0]}).with_columns(verdict=pl.Series(["finished", "stalled"]))
     assert remarks(Study(rows, {}), Cell("", "cubic", "ecf")) == ["1 of 2 runs: stalled"]
+
+
+def test_the_scenario_is_shown_as_it_was_set() -> None:
+    told = document(load("wifi-lte", {"path.wifi.loss": "4 %", "options.receive_buffer": "1 MiB"}))
+    page = report.render(simple({"ecf": [6000.0]}), {}, told)
+    assert ">4 %<" in page and ">1 MiB<" in page
+    assert ">0.5 %<" not in page and ">256 KiB<" not in page
+
+
+def test_the_smallest_download_is_not_nothing() -> None:
+    assert (size(612), size(1499)) == ("612 B", "1 kB")
 
 
 def test_variants_are_told_from_measures_of_paths() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weftway import _native
-from weftway._native import ScenarioError
 from weftway.specs import SchedulerSpec
+from weftway.store import reason
 from weftway.watch import watched
 
 from .base import Result, result
@@ -53,4 +53,5 @@ def _writing(*files: Path | None) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ScenarioError(f"{' or '.join(str(file) for file in files if file)}: {error}") from error
+        number, why = reason(error)
+        raise OSError(number, why, " or ".join(str(file) for file in files if file)) from error

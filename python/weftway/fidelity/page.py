@@ -17,6 +17,7 @@ from weftway.job import Job
 from weftway.report import page as report
 from weftway.report.axis import axis
 from weftway.report.charts import Dot, dots, panel, symbols
+from weftway.report.numbers import counted
 from weftway.report.palette import Look
 from weftway.report.sections import TIMELINE_KEY, Section
 from weftway.report.units import Unit
@@ -60,7 +61,7 @@ def render(measured: Measured, found: Sequence[Difference], watched: Watched) ->
     sections = all_sections(measured, found, watched)
     present = [cc for cc in CONTROLLERS if any(one.cc == cc for one in found)]
     fills = {
-        "title": f"Simulator and kernel: {counted(found)} of seed {measured.request.seed}",
+        "title": f"Simulator and kernel: {counted(len(found), 'cell')} of seed {measured.request.seed}",
         "style": report.style() + resources.files(__package__).joinpath("page.css").read_text(encoding="utf-8"),
         "script": report.asset("page.js")
         + resources.files(__package__).joinpath("lanes.js").read_text(encoding="utf-8"),
@@ -198,17 +199,13 @@ def group_look(name: str) -> Look:
     return cc_look(name) if name in CONTROLLERS else Look(7)
 
 
-def counted(cells: Sequence[object]) -> str:
-    return f"{len(cells)} cell{'s' if len(cells) != 1 else ''}"
-
-
 def scatters(found: Sequence[Difference]) -> str:
     shared = log_axis([value for one in found for value in (one.sim_goodput_mbps, *one.interval) if value > 0])
     drawn = ""
     for cc in CONTROLLERS:
         some = [one for one in found if one.cc == cc]
         if some:
-            title = f"{cc} <small>kernel along, simulator up; {counted(some)}</small>"
+            title = f"{cc} <small>kernel along, simulator up; {counted(len(some), 'cell')}</small>"
             drawn += panel(title, scatter(some, shared), {"cc": cc})
     return f'<div class="panels">{drawn}</div>'
 

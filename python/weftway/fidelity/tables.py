@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weftway.listing import NOTHING
+from weftway.report.numbers import counted
 from weftway.report.units import Unit
 from weftway.stats import FEWEST
 
@@ -65,7 +66,7 @@ def facts(measured: Measured, found: Sequence[Difference]) -> list[str]:
     late = sum(runs.late for runs in measured.runs)
     few = sum(one.kernel_runs < FEWEST for one in found)
     parts = [
-        f"{len(found)} cells of seed {measured.request.seed}",
+        f"{counted(len(found), 'cell')} of seed {measured.request.seed}",
         f"{sum(one.kernel_runs for one in found)} runs of the kernel, {sum(one.sim_runs for one in found)} of ours",
         f"{late} late {'run' if late == 1 else 'runs'} left out",
         f"of {few} cells fewer than {FEWEST} runs of the kernel, so their range in place of an interval" if few else "",

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from weftway import _native, plan
 from weftway.backends import SIM
+from weftway.report.numbers import counted
 from weftway.store import whole
 
 from . import ranking
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
 
 def ranked(found: Ranking) -> Ranked:
     """The numbers, and the words around them."""
-    counts = [f"{len(found.judged)} cells", f"{len(found.seeds)} seeds", f"{len(found.rows)} runs"]
+    counts = [
+        counted(len(some), what) for some, what in ((found.judged, "cell"), (found.seeds, "seed"), (found.rows, "run"))
+    ]
     return Ranked(
         title=f"Schedulers ranked on {', '.join(found.request.on)}",
         facts=", ".join(counts),

@@ -25,7 +25,7 @@ from weftway.report.sections import Section
 from weftway.report.study import LEGEND, NAMED, YOURS
 from weftway.report.tables import cell, table
 from weftway.report.units import Unit
-from weftway.stats import Estimate, interval_of
+from weftway.stats import FEWEST, Estimate, interval_of
 
 from .standing import ALL, TOLD, Group, SinglePath, Standing, Worst
 
@@ -221,6 +221,16 @@ def _bracketed(ranked: Ranked) -> str:
     return f"; in brackets the {within}" if within else ""
 
 
+def _of_groups(ranked: Ranked) -> str:
+    """What is in brackets, where kinds have more cells and fewer."""
+    several = [one.cells for one in ranked.groups if one.cells > 1]
+    if not several or not (ranked.candidate or ranked.sights):
+        return ""
+    called = interval_of(max(several), "cells") if max(several) >= FEWEST else "range"
+    few = f", of fewer than {FEWEST} cells the range" if min(several) < FEWEST <= max(several) else ""
+    return f"; in brackets the {called}{few}"
+
+
 def _figures(one: Standing) -> list[str]:
     single = one.worse_than_single_share
     return [
@@ -279,7 +289,9 @@ def _group_figures(ranked: Ranked, one: Group) -> list[str]:
 
 def _groups(ranked: Ranked) -> Table:
     title = f"{ranked.subject} against the best fixed scheduler of each kind of cell"
-    made = plain_table(title if ranked.candidate else "the best fixed scheduler of each kind of cell")
+    made = plain_table(
+        (title if ranked.candidate else "the best fixed scheduler of each kind of cell") + _of_groups(ranked)
+    )
     made.add_column("", no_wrap=True)
     for place, head in enumerate(_group_heads(ranked)):
         made.add_column(head, justify="left" if place == 1 else "right", no_wrap=True)
@@ -366,7 +378,8 @@ SHOWN = 30
 
 def _groups_lede(ranked: Ranked) -> str:
     best = "Best fixed: the scheduler with the least geometric mean over the cells of that kind"
-    return f"{best}, found on the same runs, which flatters it a little." if ranked.candidate else f"{best}."
+    flattered = ", found on the same runs, which flatters it a little" if ranked.candidate else ""
+    return f"{best}{flattered}{_of_groups(ranked)}."
 
 
 def _frame(lines: Sequence[Standing] | Sequence[Group] | Sequence[Worst]) -> pl.DataFrame:

@@ -14,7 +14,7 @@ from weftway.stats import Estimate, paired
 from weftway.store import SELECTED
 
 from .charts import named, row_head
-from .numbers import listed
+from .numbers import counted, listed
 from .study import Cell, Study
 from .units import Unit, unit_for
 
@@ -166,7 +166,7 @@ def summary(study: Study, earlier: Earlier) -> str:
     told += [f"{same} unchanged"] if same else []
     open_ = sum(change.remark == "not significant" for change in found)
     told += [f"{open_} not significant"] if open_ else []
-    cells = "1 cell" if len(found) == 1 else f"{len(found)} cells"
+    cells = counted(len(found), "cell")
     return f"Against {earlier.name}, {cells} paired by seed: {', '.join(told)}.{settings.differ(found)}"
 
 

@@ -19,6 +19,7 @@ from weftway.stats import Estimate, interval_of
 from . import page
 from .axis import axis
 from .charts import Dot, dots, mark, panel, symbols
+from .numbers import counted
 from .palette import Look, looks
 from .sections import Section
 from .tables import cell, table
@@ -79,7 +80,7 @@ def _plain(title: str, heads: Sequence[str], names: int) -> Table:
 def _results(held: Held) -> Table:
     first = held.lines[0]
     several = len(held.controllers) > 1
-    title = f"{held.title}: {first['instances']} held-out instances, decisions: {first['mode']}"
+    title = f"{held.title}: {counted(first['instances'], 'held-out instance')}, decisions: {first['mode']}"
     columns = [name for name in SHOWN if any(line[name] is not None for line in held.lines)]
     units = {name: _unit(held, name) for name in columns}
     measured = [f"{MEASURES[name].title.lower()}\n{units[name].symbol}".strip() for name in columns]
@@ -166,7 +167,11 @@ def render(held: Held, rows: pl.DataFrame) -> str:
         Section("provenance", "Provenance", "", provenance(held, rows)),
     ]
     kept = [section for section in sections if section.body]
-    facts = [f"{first['instances']} held-out instances", f"decisions: {first['mode']}", f"{rows.height} runs"]
+    facts = [
+        counted(first["instances"], "held-out instance"),
+        f"decisions: {first['mode']}",
+        counted(rows.height, "run"),
+    ]
     several = len(held.controllers) > 1
     choice = page.selector("cc", "Controller", held.controllers) if several else ""
     fills = {
@@ -198,13 +203,14 @@ RESULTS_LEDE = (
 def ratios_lede(held: Held) -> str:
     """How to read the ratios, and what their bars are."""
     within = _within(held.lines[0])
-    few = "" if within.startswith("95") else " (too few to judge)"
-    bars = (
-        f" A bar is the {within} over instances{few}: one that crosses the line is not significant." if within else ""
-    )
+    bars = f" A bar is the {within}, too few for an interval." if within else ""
+    if within.startswith("95"):
+        bars = (
+            f" A bar is the {within} over instances: one that crosses the line is not significant. Intervals come from "
+            "the percentile bootstrap."
+        )
     return (
-        "Instance by instance, how many times as good as the reference, on the geometric mean; right is better."
-        f"{bars} Intervals come from the percentile bootstrap."
+        f"Instance by instance, how many times as good as the reference, on the geometric mean; right is better.{bars}"
     )
 
 

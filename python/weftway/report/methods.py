@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from .numbers import listed
 from .provenance import seeds
 from .study import Study
@@ -16,7 +18,7 @@ WHERE = {
 
 def methods(study: Study) -> str:
     """Who ran where with which seeds, what the intervals are, and which test says that two differ."""
-    parts = [_what(study), _draws(study), *_numbers(study), _test(study), _code(study)]
+    parts = [_what(study), _draws(study), *_numbers(study), _unfinished(study), _test(study), _code(study)]
     return " ".join(part for part in parts if part) + "\n"
 
 
@@ -53,6 +55,20 @@ def _numbers(study: Study) -> list[str]:
             "statistics."
         )
     return told
+
+
+def _unfinished(study: Study) -> str:
+    """A mean over the runs that were fast enough flatters a scheduler."""
+    lacking: Counter[str] = Counter()
+    for cell in study.cells():
+        lacking[cell.scheduler] += len(study.unfinished(cell))
+    if not lacking.total():
+        return ""
+    each = listed([f"{count} of {name}" for name, count in lacking.items() if count])
+    return (
+        f"Of {study.count} runs {lacking.total()} did not finish ({each}): a number that they lack, such as a "
+        "completion time, is that of the others."
+    )
 
 
 def _test(study: Study) -> str:

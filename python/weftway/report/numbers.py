@@ -27,6 +27,15 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %" if share >= 0.0995 else f"{100 * share:.1f} %"
 
 
+def counted(count: int, what: str) -> str:
+    """How many there are.
+
+    >>> counted(1, "cell"), counted(0, "cell"), counted(2, "held-out instance")
+    ('1 cell', '0 cells', '2 held-out instances')
+    """
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
 def unbroken(text: str) -> str:
     """The same, with numbers and their percent signs on one line."""
     return text.replace(" %", "\u00a0%")

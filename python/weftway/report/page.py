@@ -14,7 +14,7 @@ import polars as pl
 
 from .charts import symbols
 from .earlier import Earlier
-from .numbers import unbroken
+from .numbers import counted, unbroken
 from .palette import css_classes, css_variables
 from .provenance import seeds
 from .sections import Section, all_sections
@@ -79,11 +79,10 @@ def facts(study: Study) -> str:
         (len(study.paths), "path"),
         (len(study.seeds), "seed"),
     ]
-    shown = [f"{n} {word}{'s' if n != 1 else ''}" for n, word in counts if n > 1]
-    runs = f"{study.count} run{'s' if study.count != 1 else ''}"
+    shown = [counted(n, word) for n, word in counts if n > 1]
     others = study.scenario.get("others")
     named = f"seed{'s' if len(study.seeds) != 1 else ''} {seeds(study.seeds)}"
-    return " · ".join([*shown, runs, named, *([others] if others else [])])
+    return " · ".join([*shown, counted(study.count, "run"), named, *([others] if others else [])])
 
 
 def filters(study: Study) -> str:
@@ -112,10 +111,15 @@ def downloads(sections: Sequence[Section], rows: pl.DataFrame) -> str:
     sets = [(s.id, s.title, csv_of(s)) for s in sections] + [("rows", "All rows", csv_of_rows(rows))]
     return "".join(
         f'<li><a id="csv-{name}" download="{name}.csv" href="data:text/csv;base64,{encoded(text)}">{escape(title)}</a>'
-        f" <small>{name}.csv, {len(text) / 1000:.0f} kB</small></li>"
+        f" <small>{name}.csv, {size(len(text.encode()))}</small></li>"
         for name, title, text in sets
         if text and len(text) <= CSV_LIMIT
     )
+
+
+def size(count: int) -> str:
+    """How large a file is; the smallest is not nothing."""
+    return f"{count} B" if count < 1000 else f"{count / 1000:.0f} kB"
 
 
 def csv_of_rows(rows: pl.DataFrame) -> str:
