@@ -280,7 +280,7 @@ def test_a_log_that_cannot_be_written_is_told(weft_here: Weft, small: Path, word
 
 @pytest.mark.parametrize("words", [("--events", "x"), ("--qlog", "x"), ("--perfetto", "x")])
 def test_a_log_for_which_there_is_no_room_is_no_bad_input(small: Path, tmp_path: Path, words: tuple[str, str]) -> None:
-    limited = ["sh", "-c", 'ulimit -f 1 && exec "$@"', "sh", sys.executable, "-m", "weftway", "run", small, *words]
+    limited = ["sh", "-c", 'ulimit -f 1 && exec "$@"', "sh", sys.executable, "-m", "weftway", "run", str(small), *words]
     done = subprocess.run(limited, cwd=tmp_path, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.endswith("File too large\n")

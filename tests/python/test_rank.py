@@ -235,7 +235,7 @@ def of_cells(*kinds: str) -> ranking.Ranked:
     ("kinds", "told"),
     [
         (["cubic"] * 5 + ["lia"] * 5, "kind of cell; in brackets the 95 % interval"),
-        (["cubic"] * 5 + ["lia"] * 2, "kind of cell; in brackets the 95 % interval, of fewer than 5 cells the range"),
+        (["cubic"] * 5 + ["lia"] * 2, "kind of cell; in brackets the 95 % interval (fewer than 5 cells: range)"),
         (["cubic"] * 2 + ["lia"], "kind of cell; in brackets the range"),
         (["cubic"], "kind of cell"),
     ],

@@ -227,7 +227,7 @@ def _of_groups(ranked: Ranked) -> str:
     if not several or not (ranked.candidate or ranked.sights):
         return ""
     called = interval_of(max(several), "cells") if max(several) >= FEWEST else "range"
-    few = f", of fewer than {FEWEST} cells the range" if min(several) < FEWEST <= max(several) else ""
+    few = f" (fewer than {FEWEST} cells: range)" if min(several) < FEWEST <= max(several) else ""
     return f"; in brackets the {called}{few}"
 
 
