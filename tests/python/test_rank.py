@@ -509,6 +509,7 @@ def test_a_run_that_is_written_when_the_interrupt_comes_is_counted(
     ("words", "told"),
     [
         (("--on", "wrld"), "did you mean `world`?"),
+        (("--on", "wifi-lt"), "did you mean `wifi-lte`?"),
         (("--on", "none.toml"), "none"),
         (("--on", "empty"), "no scenario file (*.toml) in this folder"),
         (("--seeds", "0..1"), "seeds `0..1`: a ranking picks on one half of them and judges on the other"),

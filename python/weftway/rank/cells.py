@@ -1,5 +1,6 @@
 """The cells of a ranking: drawn from a distribution, or read from scenario files."""
 
+import difflib
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
@@ -133,8 +134,14 @@ def _distribution(name: str) -> Distribution | None:
     if file.is_dir():
         return None
     if not file.is_file():
-        is_scenario = any((scenario.HOME / place).is_file() for place in (name, f"scenarios/{name}.toml"))
-        return None if is_scenario else distribution.load(name)
+        if any((scenario.HOME / place).is_file() for place in (name, f"scenarios/{name}.toml")):
+            return None
+        ours = distribution.names()
+        scenarios = [file.stem for file in scenario.HOME.glob("scenarios/*.toml")]
+        near = difflib.get_close_matches(name, [*ours, *scenarios], n=1)
+        if name not in ours and near:
+            raise ScenarioError(f"no distribution or scenario `{name}`; did you mean `{near[0]}`?")
+        return distribution.load(name)
     try:
         keys = tomllib.loads(reading.text(file))
     except (OSError, ScenarioError, tomllib.TOMLDecodeError):
