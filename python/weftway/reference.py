@@ -67,7 +67,7 @@ LEFT_OUT = """\
 - **SOS** (Fahmi, 2020): decides by distributions of delay that are not given.
 - **AR&P**, the scheduler part of the coupled-BBR paper, and **OLS**: no description of the rule was to be had.
 - **XQUIC's `backup_fec` and its datagram reinjection**, and **S-EDPF's coded packets**: there is no forward error
-  correction and there are no datagrams here.
+  correction here, and the simulator has no datagrams.
 - **C-MPBBR** (a controller): closes subflows, which is not a controller's business; its newest code has that
   commented out.
 """

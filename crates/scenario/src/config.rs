@@ -404,7 +404,7 @@ pub enum PathManager {
 pub enum Opening {
     /// The first.
     Primary,
-    /// The one whose peer answers first: a handshake is begun on all paths at once, as RFC 8305 has it for addresses.
+    /// The one whose peer answers first: a handshake is begun on all paths at once.
     /// The others are dropped with that answer and join as under [`Opening::Primary`].
     Race,
 }

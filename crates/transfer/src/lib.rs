@@ -1,4 +1,5 @@
-//! Files and directories over several links: [`send`] and [`receive`], which are `weft send` and `weft recv`.
+//! Files and directories over several links: [`send`] and [`receive`], which are `weft send` and `weft recv`; and both ends of
+//! `weft proxy`, `weft tunnel` and `weft relay`.
 //!
 //! # What travels
 //!
