@@ -2,6 +2,8 @@
 //! prints the table. A cell is off by the ratio of the medians; where that is beyond the cell's allowance, it is a miss only
 //! if the 95 % interval of our median does not meet the kernel's [min, max] widened by a tenth.
 
+use std::path::Path;
+
 use weftway_link::{Distribution, Jitter, Limit, LinkConfig, Loss};
 use weftway_path::{BitRate, Bytes, Role, Span};
 use weftway_scenario::config::{Direction, PathConfig, SimConfig, Transport};
@@ -138,7 +140,8 @@ fn the_kernels_goodput_is_ours() {
     });
     println!("{:<22} {:<6} {:>7} {:>7}", "cell", "cc", "kernel", "ours");
     lines.iter().for_each(|line| println!("{}", line.text));
-    println!("{} cells; {left_out} late runs left out", lines.len());
+    let counted = format!("{} cells; {left_out} late runs left out", lines.len());
+    println!("{counted}");
     let errors = |single: bool| {
         let mut errors: Vec<f64> = lines.iter().filter(|line| line.single == single).map(|line| line.error).collect();
         errors.sort_by(f64::total_cmp);
@@ -147,7 +150,7 @@ fn the_kernels_goodput_is_ours() {
     let misses =
         |single: bool| lines.iter().filter(|line| line.single == single && line.error > 0.25 && !line.meets).count();
     let (single, multi) = (errors(true), errors(false));
-    println!(
+    let summary = format!(
         "single path: median {:.1} %, ninth decile {:.1} %, {} of {} miss; several paths: median {:.1} %, worst {:.1} %, {} of {} miss",
         median(&single) * 100.0,
         single[single.len() * 9 / 10] * 100.0,
@@ -158,8 +161,15 @@ fn the_kernels_goodput_is_ours() {
         misses(false),
         multi.len(),
     );
+    println!("{summary}");
     assert!(median(&single) <= 0.10, "single paths: the median cell is within a tenth");
     assert!(misses(true) <= single.len() / 10, "single paths: nine in ten within a quarter");
     assert!(median(&multi) <= 0.10, "several paths: the median cell is within a tenth");
     assert_eq!(misses(false), 0, "several paths: the worst cell is within a quarter");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/explanation/fidelity.md");
+    let told = format!("{counted}\n{summary}\n");
+    assert!(
+        std::fs::read_to_string(&page).unwrap().contains(&told),
+        "docs/explanation/fidelity.md says otherwise:\n{told}"
+    );
 }
