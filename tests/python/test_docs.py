@@ -7,10 +7,13 @@ import pytest
 
 import weftway
 from pages import fences, pages, played, runnable
-from weftway import reference
+from weftway import _native, reference
 from weftway.scenario import HOME
 
 LINK = re.compile(r"\[[^]]*\]\((?P<to>[^)#:\s]+)(?:#[^)]*)?\)|(?:src|srcset)=\"(?P<image>[^\":]+)\"")
+
+COMMAND = re.compile(r"\bweft (?P<verb>[a-z]+)(?P<rest>[^\n|;&#`]*)")
+OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
 
 
 @pytest.mark.parametrize("page", runnable(), ids=lambda page: str(page.relative_to(HOME)))
@@ -41,6 +44,24 @@ def test_the_walks_name_what_is_there() -> None:
 def test_the_scenario_in_the_readme_is_the_one_that_it_runs() -> None:
     shown = [fence.text for fence in fences((HOME / "README.md").read_text()) if fence.kind == "toml"]
     assert shown == [(HOME / "scenarios/wifi-lte.toml").read_text()]
+
+
+def test_the_readme_counts_what_the_registries_have() -> None:
+    text = " ".join((HOME / "README.md").read_text().split())
+    schedulers, controllers = len(_native.schedulers()), len(_native.controllers())
+    assert f"it has {schedulers}, from papers and kernels, and {controllers} congestion controllers" in text
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(HOME)))
+def test_a_command_has_the_options_that_a_page_gives_it(page: Path) -> None:
+    sections = (HOME / "docs/reference/command.md").read_text().split("\n## `weft ")[1:]
+    own = {section.split()[0].rstrip("`"): {*OPTION.findall(section), "--help"} for section in sections}
+    own["service"] |= own["proxy"] | own["relay"] | own["tunnel"]
+    del own["train"]  # Its options are those of the algorithm.
+    for match in COMMAND.finditer(page.read_text().replace("\\\n", " ")):
+        if match["verb"] in own:
+            given = OPTION.findall(match["rest"].split(" -- ")[0].split("weft ")[0])
+            assert own[match["verb"]].issuperset(given), match.group()
 
 
 def test_reference_pages_are_those_of_the_registries() -> None:
