@@ -1,56 +1,64 @@
 """The examples run as their comments say."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+import tree
 import weftway
 from conftest import Weft
 from weftway.scenario import HOME
 
 CARGO = shutil.which("cargo")
 
-CRATES = ("path", "sched", "cc", "link", "host", "scenario", "sim")
+OUTSIDE = HOME / "examples/my-scheduler"
+"""A crate that is a workspace of its own."""
 
 
-def _keys(table: dict[str, Any], prefix: str = "") -> Iterator[str]:
-    for key, value in table.items():
-        if isinstance(value, dict):
-            yield from _keys(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}={json.dumps(value)}"
-
-
-PROFILE = (
-    *_keys(tomllib.loads((HOME / "Cargo.toml").read_text())["profile"]["dev"]),
-    "package.my-scheduler.opt-level=0",
-    *(f"package.weftway-{crate}.opt-level=0" for crate in CRATES),
-)
-"""The workspace's profile, with the crates themselves not optimised."""
-
-
-@pytest.mark.skipif(CARGO is None, reason="cargo is not installed")
-def test_a_crate_outside_the_tree_is_a_scheduler(weft: Weft) -> None:
-    # The crates are compiled without optimisation, unlike the package: the same numbers all the same, and sooner. What
-    # they depend on is compiled as for the tests of the crates, and most of it is there.
-    crate = "examples/my-scheduler/Cargo.toml"
-    words = ["run", "--quiet", "--locked", "--manifest-path", crate, "--target-dir", "target"]
-    words += [f"--config=profile.dev.{key}" for key in PROFILE]
-    done = subprocess.run([str(CARGO), *words], cwd=HOME, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stderr
-    times = {name: float(ms) for name, ms, *_ in map(str.split, done.stdout.splitlines())}
+def check_times(told: str, weft: Weft) -> None:
+    """What the crate prints are completion times; that of min-RTT is the package's."""
+    times = {name: float(ms) for name, ms, *_ in map(str.split, told.splitlines())}
     assert times.keys() == {"calm", "min-rtt"}
     # It holds back where min-RTT sends: its completion time cannot be the same.
     assert times["calm"] != times["min-rtt"]
-    told = weft("run", "wifi-lte", "--scheduler", "min-rtt", "--cc", "cubic", "--seed", "0", "--json").stdout
-    assert json.loads(told)[0]["fct_ms"] == times["min-rtt"]
+    row = weft("run", "wifi-lte", "--scheduler", "min-rtt", "--cc", "cubic", "--seed", "0", "--json").stdout
+    assert json.loads(row)[0]["fct_ms"] == times["min-rtt"]
+
+
+@pytest.mark.skipif(CARGO is None, reason="cargo is not installed")
+def test_a_crate_of_ones_own_is_a_scheduler(weft: Weft, tmp_path: Path) -> None:
+    # As a member of this workspace, and as a test, which is how all that it depends on has been compiled.
+    crate = tree.copy(tmp_path) / "crates/my-scheduler"
+    shutil.copytree(OUTSIDE, crate)
+    manifest = (crate / "Cargo.toml").read_text().replace("[workspace]\n", "")
+    manifest += '\n[[test]]\nname = "its-main"\npath = "src/main.rs"\nharness = false\n'
+    (crate / "Cargo.toml").write_text(manifest)
+    done = tree.test(tmp_path, "--test", "its-main", "--", str(HOME / "scenarios/wifi-lte.toml"))
+    assert done.returncode == 0, done.stderr
+    check_times(done.stdout, weft)
+
+
+@pytest.mark.skipif(CARGO is None, reason="cargo is not installed")
+def test_that_crate_stands_outside_the_tree(weft: Weft) -> None:
+    manifest = f"--manifest-path={OUTSIDE / 'Cargo.toml'}"
+    if os.environ.get("WEFTWAY_TESTS") == "full":
+        words = ["run", "--quiet", "--locked", "--target-dir=target/outside", manifest]
+        done = subprocess.run([str(CARGO), *words], cwd=HOME, capture_output=True, text=True, timeout=900)
+        assert done.returncode == 0, done.stderr
+        check_times(done.stdout, weft)
+    else:
+        # Its lock file still fits, and names what the tree's own does.
+        done = subprocess.run([str(CARGO), "tree", "--locked", manifest], cwd=HOME, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    locks = [tomllib.loads((folder / "Cargo.lock").read_text())["package"] for folder in (OUTSIDE, HOME)]
+    theirs, ours = ({(package["name"], package["version"]) for package in lock} for lock in locks)
+    assert theirs - ours == {("my-scheduler", "0.1.0")}
 
 
 def test_ten_lines_of_python_take_part(weft: Weft) -> None:

@@ -1,42 +1,20 @@
 """`weft new scheduler`: what it writes compiles, passes its vectors, and is in the registry."""
 
-import os
 import re
-import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
 
+import tree
 from weftway import ScenarioError, new
-from weftway.scenario import HOME
 
 
-@pytest.fixture
-def tree(tmp_path: Path) -> Path:
-    """A copy of what a scheduler is built from."""
-    for name in ("Cargo.toml", "Cargo.lock", "crates", "policies", "vectors"):
-        source = HOME / name
-        (shutil.copytree if source.is_dir() else shutil.copy)(source, tmp_path / name)
-    return tmp_path
-
-
-def test_the_result_compiles_and_passes(tree: Path) -> None:
-    lines = new.scheduler("two-thirds", tree)
+def test_the_result_compiles_and_passes(tmp_path: Path) -> None:
+    lines = new.scheduler("two-thirds", tree.copy(tmp_path))
     assert len(lines) == 4
-    target = os.environ.get("CARGO_TARGET_DIR", str(HOME / "target"))
-    # Of all crates, as `./test` does it: what they depend on is compiled for them together. What is new is compiled
-    # without optimisation, which takes a quarter of the time.
-    words = ["--offline", "--quiet", "--workspace", "--test", "schedulers"]
-    plain = [f"--config=profile.dev.package.weftway-{crate}.opt-level=0" for crate in ("path", "sched")]
-    done = subprocess.run(
-        ["cargo", "test", *words, *plain, "--", "vectors::"],
-        cwd=tree,
-        env={**os.environ, "CARGO_TARGET_DIR": target},
-        capture_output=True,
-        text=True,
-        timeout=540,
-    )
+    # With an option of its own, so that the crate without the new scheduler stays compiled beside it.
+    apart = "--config=profile.dev.package.weftway-sched.codegen-units=64"
+    done = tree.test(tmp_path, apart, "--test", "schedulers", "--", "vectors::")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "two-thirds         1 cases" in done.stdout
 
