@@ -18,7 +18,11 @@ CELLS = 20
 
 def command(
     backend: Annotated[
-        str, typer.Option(metavar="A,B", help="What is compared: `sim,kernel`, or `sim,quic` for Multipath QUIC.")
+        str,
+        typer.Option(
+            metavar="A,B",
+            help="What is compared: `sim,kernel`, or `sim,quic` for Multipath QUIC, which runs all our scenarios besides the cells.",
+        ),
     ] = KERNEL,
     failures: Annotated[
         bool, typer.Option("--failures", help="Cells in which a path fails, judged by the time of completion.")
