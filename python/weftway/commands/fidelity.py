@@ -21,7 +21,7 @@ def command(
         str,
         typer.Option(
             metavar="A,B",
-            help="What is compared: `sim,kernel`, or `sim,quic` for Multipath QUIC, which runs all our scenarios besides the cells.",
+            help="What is compared: `sim,kernel`, or `sim,quic` for Multipath QUIC, over our scenarios and the cells.",
         ),
     ] = KERNEL,
     failures: Annotated[
