@@ -65,7 +65,7 @@ def links(outcome: Outcome) -> Table:
     for column in ("packets", "MB", "lost", "dropped", "rate when busy\nMbit/s", "least delay\nms", "median delay\nms"):
         found.add_column(column, justify="right")
     for link in outcome["links"]:
-        lost = f"{link['lost']} ({link['lost'] / link['packets']:.2%})" if link["lost"] else "0"
+        lost = f"{link['lost']} ({100 * link['lost'] / link['packets']:.2f} %)" if link["lost"] else "0"
         numbers = (link["busy_rate_mbps"], link["least_delay_ms"], link["median_delay_ms"])
         shown = ("–" if number is None else f"{number:.3f}" for number in numbers)
         megabytes = f"{link['delivered_bytes'] / 1e6:.2f}"

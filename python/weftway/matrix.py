@@ -27,6 +27,7 @@ from weftway.job import Job
 from weftway.markdown import table
 from weftway.plan import Plan
 from weftway.progress import Bar
+from weftway.report.numbers import whole_percent
 from weftway.scenario import HOME
 from weftway.stats import Estimate, estimate
 from weftway.store import whole
@@ -292,7 +293,7 @@ def most(count: Counter[str], each: int) -> str:
     """The eight that are counted most, and those to compare them with."""
     names = [name for name, _ in count.most_common(8)]
     names += [name for name in (REFERENCE, OURS) if name not in names]
-    return ", ".join(f"`{name}` {count[name]} ({count[name] / each:.0%})" for name in names)
+    return ", ".join(f"`{name}` {count[name]} ({whole_percent(count[name] / each)})" for name in names)
 
 
 def ranges(places: Iterable[Place], found: list[Cell]) -> list[list[str]]:
@@ -334,7 +335,7 @@ def typical(places: list[Place], found: list[Cell]) -> list[list[str]]:
             if cell.value is not None:
                 top = best[(cell.place, cell.cc)]
                 level += cell.value <= top * (1 + LEVEL) if timely[cell.place] else cell.value >= top - LEVEL
-        lines.append([*line, f"{level / max(len(own), 1):.0%}"])
+        lines.append([*line, whole_percent(level / max(len(own), 1))])
     return lines
 
 
@@ -366,13 +367,13 @@ def page(places: list[Place], found: list[Cell], seeds: range) -> str:
         f"{size} × {len(seeds)} seeds; code {_native.CODE}. Bulk: aggregation benefit (0 is the best path alone, 1 the "
         "sum of all). Messages (`gaming`, `live-video`, `four-paths`): the 99th percentile of their delay, in ms; "
         f"`video-chunks`: the time until the last one arrives. Means over the seeds. {worse} of {len(found)} "
-        f"cells are worse than the best path alone by more than {WORSE:.0%}"
+        f"cells are worse than the best path alone by more than {whole_percent(WORSE)}"
         f"{f'; in {late} a run was not finished in time' if late else ''}.",
         "",
         *alike(same),
         "## Who wins where",
         "",
-        f"The best scheduler, how many others are level with it (within {LEVEL:.0%}), and min-RTT's value.",
+        f"The best scheduler, how many others are level with it (within {whole_percent(LEVEL)}), and min-RTT's value.",
         "",
         *table(["scenario", *(f"`{cc}`" for cc in controllers)], leaders(places, found)),
         "",

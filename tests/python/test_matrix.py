@@ -53,8 +53,8 @@ def test_the_numbers_of_the_bulk_cells_by_hand() -> None:
     found = [cell("bulk", "a", 0.5), cell("bulk", "b", -0.3)]
     found += [cell("bulk", "a", 1.2, cc="lia"), cell("bulk", "b", 1.195, cc="lia")]
     level, worse, above = matrix.counts([BULK, TIMELY], [*found, cell("timely", "b", 50.0)])
-    assert "of 2 cells: `a` 2 (100%), `b` 1 (50%), `min-rtt` 0 (0%)" in level
-    assert "of 2 cells: `b` 1 (50%), `min-rtt` 0 (0%)" in worse
+    assert "of 2 cells: `a` 2 (100 %), `b` 1 (50 %), `min-rtt` 0 (0 %)" in level
+    assert "of 2 cells: `b` 1 (50 %), `min-rtt` 0 (0 %)" in worse
     assert above == "- 2 of 4 cells have a benefit above 1.01."
 
 

@@ -140,7 +140,7 @@ def test_the_share_of_settings_decides_with_the_interval() -> None:
     assert judged(claim, settings(8, 10, 10)).verdict == HOLDS
     assert judged(claim, settings(7, 10, 8)).verdict == DIRECTION
     found = judged(claim, settings(7, 10, 7))
-    assert found.verdict == OPEN and "70%" in found.reason
+    assert found.verdict == OPEN and "70 %" in found.reason
     opposite = of_claim({**MORE, "better": ["old"], "worse": ["new"]}, five, {})
     assert judged(opposite, settings(1, 10)).verdict == NOT
     assert judged(opposite, settings(2, 10)).verdict == OPEN

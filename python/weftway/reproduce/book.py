@@ -8,6 +8,7 @@ from statistics import fmean
 
 from weftway.backends import SIM
 from weftway.markdown import table
+from weftway.report.numbers import whole_percent
 from weftway.store import whole
 
 from . import plots
@@ -104,7 +105,7 @@ def _who(gains: Sequence[Gain]) -> list[str]:
         f"{settings} settings: every value that a figure varies, under every controller, in every reading of the text; "
         "what two figures show of the same runs counts once. "
         "*Faster* and *slower*: the 95 % interval excludes no difference, "
-        f"and the difference is at least {WORTH:.0%}.",
+        f"and the difference is at least {whole_percent(WORTH)}.",
         "",
     ]
     lines = [
@@ -142,7 +143,8 @@ def _where(gains: Sequence[Gain]) -> list[str]:
     text = ["## Where none helps", ""]
     text += [
         f"In {none} of the {settings} settings no scheduler that was run is faster than min-RTT. *Best* is the "
-        f"scheduler with the largest mean gain over the settings of a line, if that is at least {WORTH:.0%}.",
+        "scheduler with the largest mean gain over the settings of a line, if that is at least "
+        f"{whole_percent(WORTH)}.",
         "",
     ]
     lines = [
@@ -221,13 +223,14 @@ def _stacks(levels: Sequence[Level]) -> str:
     agree = sum(level.agrees for level in levels)
     text = [f"# {first.experiment.paper} on a real stack", "", STACKS[first.backend], ""]
     text += [
-        f"The two are within {AGREES:.0%} of one another in {agree} of {len(levels)} lines. Elsewhere a printed level "
+        f"The two are within {whole_percent(AGREES)} of one another in {agree} of {len(levels)} lines. Elsewhere a "
+        "printed level "
         "has a verdict only if both meet it, or neither does. [The paper](README.md).",
         "",
     ]
     with_numbers = any(level.printed is not None for level in levels)
     head = ["experiment", "setting", "scheduler", *(["paper"] if with_numbers else [])]
-    head += ["simulator", first.backend, "ratio", f"within {AGREES:.0%}"]
+    head += ["simulator", first.backend, "ratio", f"within {whole_percent(AGREES)}"]
     lines = []
     for level in levels:
         values = ", ".join(dict.fromkeys(value for _, value in level.scope.at))
@@ -322,8 +325,8 @@ def _sensitivity(result: Result) -> str:
         return NONE
     low, high = (short(result.in_print(value), 3) for value in some.range)
     cause = some.explains()
-    most = f"; {cause[1]:.0%} by `{cause[0]}`" if cause else ""
-    return f"{some.share:.0%} of {len(some.met)}; {low} to {high}{most}"
+    most = f"; {whole_percent(cause[1])} by `{cause[0]}`" if cause else ""
+    return f"{whole_percent(some.share)} of {len(some.met)}; {low} to {high}{most}"
 
 
 def _command(name: str, options: str) -> list[str]:

@@ -10,6 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from weftway.backends import Row
+from weftway.report.numbers import whole_percent
 
 from . import verdict
 from .verdict import EFFECT_TOLERANCE, LEVEL_TOLERANCE, MOST_FALLBACK, Check, Part, Region, Sample
@@ -101,7 +102,7 @@ class Rows:
 def _number(row: Row, metric: str, scheduler: str) -> float:
     decided, decisions = row.get("fallback_decided"), row.get("decisions")
     if decided and decisions and decided > MOST_FALLBACK * decisions:
-        raise Undecidable(f"a fallback decided {decided / decisions:.0%} of the packets of {scheduler}")
+        raise Undecidable(f"a fallback decided {whole_percent(decided / decisions)} of the packets of {scheduler}")
     value = row.get(metric)
     if value is None:
         if metric == "fct_ms" and row.get("verdict") != "finished":

@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from weftway.listing import NOTHING, plain_table
+from weftway.report.numbers import whole_percent
 
 from .results import Result, undecided
 from .stacks import Level
@@ -53,7 +54,7 @@ def _experiment(results: Sequence[Result]) -> Table:
             one.words,
             printed(one),
             ours(one),
-            NOTHING if share is None else f"{share:.0%}",
+            NOTHING if share is None else whole_percent(share),
             one.verdict.reason,
         )
         for line in one.mechanism:

@@ -314,7 +314,7 @@ def _explained(result: Result, runs: Sequence[Run], seen: Seen) -> Result:
     for one in names:
         shares = [_share(row) for row in some[one]]
         if (mean := _mean(shares)) is not None:
-            lines.append(f"{mean:.1%} of the decisions of {one} were a fallback's")
+            lines.append(f"{100 * mean:.1f} % of the decisions of {one} were a fallback's")
     return Result(
         result.experiment, result.kind, result.words, result.printed, result.verdict, result.settings, tuple(lines)
     )

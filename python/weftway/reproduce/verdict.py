@@ -23,6 +23,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from weftway.report.numbers import whole_percent
 from weftway.stats import t_quantile, within
 
 HOLDS = "holds"
@@ -285,7 +286,7 @@ def _judge(check: Check, settings: Settings | None, p: dict[str, float], power: 
 
 
 def _of_settings(share: float | None) -> str:
-    return "" if share is None else f"; it holds in {share:.0%} of the settings"
+    return "" if share is None else f"; it holds in {whole_percent(share)} of the settings"
 
 
 def _margin(part: Part) -> float:

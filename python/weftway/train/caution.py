@@ -86,5 +86,8 @@ def margin(args: TrainingArgs, card: Mapping[str, str], tensors: Mapping[str, np
         shares = {line["scheduler"].split("policy=")[-1]: line["lost_share"] for line in lines}
     lost = [shares[str(place)] for place in files]
     best = next((at for at, share in enumerate(lost) if share <= LOSES), len(tried) - 1)
-    said = f"lost {lost[0]:.1%} of {INSTANCES} training instances by more than 5 % without it, {lost[best]:.1%} with it"
+    without, with_it = 100 * lost[0], 100 * lost[best]
+    said = (
+        f"lost {without:.1f} % of {INSTANCES} training instances by more than 5 % without it, {with_it:.1f} % with it"
+    )
     return {"margin": f"{tried[best]:.6g}", "margin_found": said}

@@ -39,6 +39,7 @@ from weftway.baselines import REFERENCE
 from weftway.rank import cells
 from weftway.rank.cells import Cell
 from weftway.rank.costs import cost
+from weftway.report.numbers import whole_percent
 from weftway.train import imitation, limits
 from weftway.train.curve import Curve
 from weftway.train.export import Policy, write_policy
@@ -379,7 +380,7 @@ def finished(
     gains = judge.gains([network], trials, TRIED)[0]
     evaluation = (
         f"speed over min-RTT's on the {len(trials)} validation scenarios on which it was chosen: "
-        f"{math.exp(gains.mean()):.3f}, more than 5 % slower on {np.mean(gains < LOSS):.0%}"
+        f"{math.exp(gains.mean()):.3f}, more than 5 % slower on {whole_percent(np.mean(gains < LOSS))}"
     )
     about = {**judge.card, "chosen": chosen, "evaluation": evaluation}
     tensors = {name: np.asarray(value, np.float32) for name, value in judge.tensors(network).items()}

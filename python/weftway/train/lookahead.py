@@ -212,7 +212,7 @@ def main(words: Sequence[str] | None = None) -> None:
     print(args.command())
     for line in lines.iter_rows(named=True):
         said = f"{line['ratio']:.3f} ({line['ratio_low'] or 1:.3f}-{line['ratio_high'] or 1:.3f}) of {REFERENCE}"
-        print(f"{line['scheduler']}: {said}, loses in {line['lost_share']:.1%} of {line['cells']}")
+        print(f"{line['scheduler']}: {said}, loses in {100 * line['lost_share']:.1f} % of {line['cells']}")
 
 
 if __name__ == "__main__":

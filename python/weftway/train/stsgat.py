@@ -160,7 +160,9 @@ def train(args: Args, progress: Progress = quiet) -> Trained:
     }
     last = args.epochs * (args.rounds + 1)
     curve.add(last, kind="held-out", test_loss=loss, test_accuracy=accuracy, **figures[args.ALGORITHM])
-    said = f"{session.sentence(figures, vector.envs, args.cc)}; as the oracle in {accuracy:.1%} of test decisions"
+    said = (
+        f"{session.sentence(figures, vector.envs, args.cc)}; as the oracle in {100 * accuracy:.1f} % of test decisions"
+    )
     about = {"network": model.spec(args.shape), "chosen": chosen, "evaluation": said}
     card = session.card(args, vector, **about)
     tensors = {"low": ranges[0], "high": ranges[1], **model.tensors()}
