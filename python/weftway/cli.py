@@ -38,17 +38,8 @@ from weftway.commands import (
     tunnel,
 )
 from weftway.commands import list as list_
-from weftway.commands.output import (
-    BAD_INPUT,
-    CLOSED,
-    INTERRUPTED,
-    RUN_FAILED,
-    ClosedPipe,
-    discard_output,
-    fail,
-    out,
-    write_nearest,
-)
+from weftway.commands.output import CLOSED, ClosedPipe, discard_output, fail, out, write_nearest
+from weftway.exit_status import BAD_INPUT, INTERRUPTED, RUN_FAILED
 
 app = typer.Typer(
     help="Runs and compares packet schedulers of multipath connections, in simulation and on the kernel.",

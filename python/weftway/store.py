@@ -11,7 +11,6 @@ import gzip
 import io
 import json
 import os
-import re
 import secrets
 import time
 import zlib
@@ -27,6 +26,7 @@ from weftway.backends import Row
 from weftway.columns import strange, table, whole_table
 from weftway.interrupts import put_off
 from weftway.locks import lock
+from weftway.os_error import reason
 
 if TYPE_CHECKING:
     import polars as pl
@@ -84,15 +84,6 @@ def _sync(place: Path) -> None:
             raise
     finally:
         os.close(opened)
-
-
-def reason(error: OSError) -> tuple[int, str]:
-    """The number and text of what the system said; Polars hands on the text alone."""
-    if error.errno is not None:
-        return error.errno, error.strerror or str(error)
-    match = re.search(r"\(os error (\d+)\)", str(error))
-    number = int(match[1]) if match else errno.EIO
-    return number, os.strerror(number)
 
 
 def write_parquet(frame: "pl.DataFrame", file: Path) -> None:

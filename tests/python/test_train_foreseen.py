@@ -34,7 +34,7 @@ def test_a_tiny_training_gives_the_same_bytes_and_its_policy_runs(tmp_path: Path
     [
         (("--on", "drives"), "--on drives: expected NAME:SCENARIOS:RUNS"),
         (("--on", "drives:2:0"), "--on drives:2:0: expected NAME:SCENARIOS:RUNS"),
-        (("--on", "drive:2:1"), "no distribution `drive`; did you mean `drives`?"),
+        (("--on", "drive:2:1"), "no distribution or scenario `drive`; did you mean `drives`?"),
         (("--rounds", "0"), "--rounds 0: expected a whole number, 1 or more"),
         (("--seed", "many"), "--seed many: expected a whole number"),
         (("--quantil", "0.5"), "unrecognized arguments: --quantil 0.5; --help lists what there is"),

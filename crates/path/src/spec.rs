@@ -1,6 +1,7 @@
 //! How schedulers and controllers are named on a command line: `name[:key=value]…`, for example
 //! `ecf:form=paper:delta=rttvar`. Names are case-insensitive; `_` and `-` are one character.
 
+use core::fmt;
 use core::str::FromStr;
 
 use thiserror::Error;
@@ -89,6 +90,22 @@ pub struct Spec {
     pub name: String,
     /// The switches in the order given.
     pub given: Vec<(String, String)>,
+}
+
+impl Spec {
+    /// The same with those of `defaults` whose keys are not given, before the others.
+    #[must_use]
+    pub fn with_defaults(self, mut defaults: Vec<(String, String)>) -> Self {
+        defaults.retain(|(key, _)| self.given.iter().all(|(given, _)| given != key));
+        Self { name: self.name, given: [defaults, self.given].concat() }
+    }
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)?;
+        self.given.iter().try_for_each(|(key, value)| write!(f, ":{key}={value}"))
+    }
 }
 
 impl FromStr for Spec {

@@ -45,7 +45,7 @@ pub fn observed(spec: &str) -> Result<Vec<String>, Error> {
 pub fn scheduler(spec: &str) -> Result<(String, String), Error> {
     let (entry, spec) = weftway_sched::parse(spec)?;
     entry.make(&spec.given)?;
-    Ok((full_name(entry.name, &spec), format!("{}@{}", entry.name, entry.version)))
+    Ok((full_name(entry.name, spec), format!("{}@{}", entry.name, entry.version)))
 }
 
 /// The full name of the controller that `spec` means, and its name and version.
@@ -53,12 +53,12 @@ pub fn scheduler(spec: &str) -> Result<(String, String), Error> {
 pub fn controller(spec: &str) -> Result<(String, String), Error> {
     let (entry, spec) = weftway_cc::parse(spec)?;
     Params::new(entry.name, entry.params, &spec.given)?;
-    Ok((full_name(entry.name, &spec), format!("{}@{}", entry.name, entry.version)))
+    Ok((full_name(entry.name, spec), format!("{}@{}", entry.name, entry.version)))
 }
 
 /// The name without aliases, with the switches that were given.
-fn full_name(name: &str, spec: &Spec) -> String {
-    spec.given.iter().fold(name.to_owned(), |full, (key, value)| format!("{full}:{key}={value}"))
+fn full_name(name: &str, spec: Spec) -> String {
+    Spec { name: name.to_owned(), ..spec }.to_string()
 }
 
 fn scheduler_entry<'py>(py: Python<'py>, entry: &weftway_sched::Entry) -> PyResult<Bound<'py, PyDict>> {

@@ -25,9 +25,8 @@ fn preset(name: &str) -> Option<(&'static Entry, &'static Preset)> {
 pub fn parse(spec: &str) -> Result<(&'static Entry, Spec), SpecError> {
     let mut spec: Spec = spec.parse()?;
     if let Some((entry, preset)) = preset(&spec.name) {
-        let mut sets: Spec = format!("{}:{}", entry.name, preset.switches).parse()?;
-        sets.given.retain(|(key, _)| spec.given.iter().all(|(given, _)| given != key));
-        spec = Spec { name: sets.name, given: [sets.given, spec.given].concat() };
+        let sets: Spec = format!("{}:{}", entry.name, preset.switches).parse()?;
+        spec = Spec { name: sets.name, ..spec.with_defaults(sets.given) };
     }
     let Some(entry) = find(&spec.name) else {
         let names = all().iter().flat_map(|entry| {

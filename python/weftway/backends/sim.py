@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weftway import _native
+from weftway.os_error import reason
 from weftway.specs import SchedulerSpec
-from weftway.store import reason
 from weftway.watch import watched
 
 from .base import Result, result

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weftway.exit_status import BAD_INPUT, RUN_FAILED
+
 from . import live
 from .options import BACKENDS, JOBS, JSON, SCENARIO, SETS, controllers, schedulers
-from .output import BAD_INPUT, RUN_FAILED, err, fail, interruptible, out, print_json
+from .output import err, fail, interruptible, out, print_json
 
 if TYPE_CHECKING:
     from weftway.comparison import Comparison

@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 
 from weftway._native import CODE, ScenarioError
+from weftway.exit_status import INTERRUPTED
 
 from .options import JSON, SETS, scenarios
-from .output import INTERRUPTED, err, fail, print_json
+from .output import err, fail, print_json
 
 
 def command(

@@ -12,8 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 from weftway.console import PlainConsole
-
-RUN_FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
+from weftway.exit_status import INTERRUPTED
 
 CLOSED = 141
 """What a shell says of a command that a closed pipe ended."""

@@ -6,10 +6,11 @@ from typing import Annotated
 import typer
 
 from weftway._native import ScenarioError
+from weftway.exit_status import INTERRUPTED
 from weftway.interrupts import ended_by_signals
 
 from .config import CONFIG
-from .output import INTERRUPTED, fail, out
+from .output import fail, out
 from .recv import LINKS, PAIR, other_end
 from .watching import JSON_LINES, METRICS, watched
 

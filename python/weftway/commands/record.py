@@ -6,10 +6,11 @@ from typing import Annotated
 import typer
 
 from weftway._native import ScenarioError
+from weftway.exit_status import INTERRUPTED, RUN_FAILED
 
 from .new import tell
 from .options import JSON
-from .output import INTERRUPTED, RUN_FAILED, err, fail, out, print_json
+from .output import err, fail, out, print_json
 from .recv import PATHS
 
 CAP = "100 MB"

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from weftway._native import ScenarioError
+from weftway.exit_status import INTERRUPTED
 
 from .config import CONFIG
-from .output import INTERRUPTED, err, fail, json_text, out, write
+from .output import err, fail, json_text, out, write
 from .pair import IDENTITY
 
 if TYPE_CHECKING:

@@ -4,10 +4,11 @@ from typing import Annotated
 
 import typer
 
+from weftway.exit_status import INTERRUPTED
 from weftway.interrupts import ended_by_signals
 
 from .config import CONFIG
-from .output import INTERRUPTED, fail
+from .output import fail
 from .pair import IDENTITY
 from .proxy import CC, SCHEDULER
 from .recv import LISTEN, PATHS, other_end

@@ -4,8 +4,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from weftway.exit_status import INTERRUPTED
+
 from .options import JSON, MOST_JOBS, SETS, controllers, scenarios, schedulers
-from .output import INTERRUPTED, err, fail, out, print_json
+from .output import err, fail, out, print_json
 
 if TYPE_CHECKING:
     from weftway.steer import SteeringOptions

@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from weftway.exit_status import RUN_FAILED
+
 from .compare import print_tables, skipped
 from .options import JSON, MOST_JOBS
-from .output import RUN_FAILED, err, interruptible, out, print_json
+from .output import err, interruptible, out, print_json
 
 
 def command(

@@ -7,9 +7,10 @@ from typing import Annotated
 import typer
 
 from weftway._native import ScenarioError
+from weftway.exit_status import INTERRUPTED, RUN_FAILED
 
 from .options import JSON
-from .output import INTERRUPTED, RUN_FAILED, err, fail, out, print_json
+from .output import err, fail, out, print_json
 
 
 def command(

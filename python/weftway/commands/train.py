@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
-from .output import INTERRUPTED, err, fail, out
+from weftway.exit_status import INTERRUPTED
+
+from .output import err, fail, out
 
 
 def command(

@@ -5,9 +5,10 @@ from typing import Annotated
 import typer
 
 from weftway._native import ScenarioError
+from weftway.exit_status import INTERRUPTED
 
 from .config import CONFIG
-from .output import INTERRUPTED, err, fail
+from .output import err, fail
 from .proxy import CC, CLASSES, SCHEDULER, TO
 from .recv import LINKS, PAIR, other_end
 from .watching import JSON_LINES, METRICS, watched

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NoReturn, get_type_hints
 
 from weftway._native import ScenarioError
-from weftway.commands.output import BAD_INPUT, INTERRUPTED
+from weftway.exit_status import BAD_INPUT, INTERRUPTED
 from weftway.progress import Bar
 from weftway.train import ALGORITHMS, ALIASES, FOR_COMPLETION, REPLACED, limits
 from weftway.train.picture import draw

@@ -1,5 +1,6 @@
 //! Plays a case on a bench.
 
+use weftway_path::spec::Spec;
 use weftway_path::{
     BlockedReason, Counters, Decision, Event, Health, Instant, Offset, Path, PathId, PathSet, Recovery, Role, Starved,
 };
@@ -18,7 +19,11 @@ pub(super) fn play(file: &script::File, case: &script::Case, in_place: Option<&s
     let spec = match in_place {
         Some(other) => other.to_owned(),
         None if case.with.is_empty() => file.scheduler.clone(),
-        None => format!("{}:{}", file.scheduler, case.with),
+        None => {
+            let of_all: Spec = file.scheduler.parse()?;
+            let own: Spec = format!("{}:{}", of_all.name, case.with).parse()?;
+            own.with_defaults(of_all.given).to_string()
+        }
     };
     let fail = |step| move |what| VectorError::Step { case: case.name.clone(), step, what };
     let mut player = Player::new(crate::build(&spec)?, case).map_err(fail(0))?;

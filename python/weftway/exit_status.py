@@ -1,0 +1,3 @@
+"""How commands end."""
+
+RUN_FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130
