@@ -131,6 +131,7 @@ impl Flow {
         buffer: &mut Vec<u8>,
         pace: &mut Pace,
     ) -> Turn {
+        debug_assert!(buffer.is_empty(), "what others have read would be carried");
         let result = self.carry(now, socket, mux, buffer, pace);
         match result {
             Ok(_) if self.to_stream == Half::Over && self.to_socket == Half::Over => Turn::Over,

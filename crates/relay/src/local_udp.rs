@@ -128,6 +128,8 @@ impl LocalUdp {
                 Some(Ok(source)) => self.up(now, source, buffer, mux),
             }
         }
+        // Others read into it.
+        buffer.clear();
         Turn::More
     }
 

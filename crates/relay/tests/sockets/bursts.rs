@@ -1,5 +1,7 @@
 //! Many datagrams at once: none is forgotten, and nothing waits for them.
 
+use std::io::{Read, Write};
+
 use bytes::Bytes;
 use weftway_mux::{Limits, Mux, StreamId};
 use weftway_path::Instant;
@@ -32,6 +34,23 @@ fn datagrams_that_came_at_once_are_all_carried() {
     world.until("all are sent", |world| there(world).up == 1500 && here(world).up == 1500);
     let sent = bytes(1_000_000, 1);
     assert!(exchange(&through(world.address, echo()), &sent) == sent);
+}
+
+/// What a turn takes from a program's socket is 64 datagrams, and bytes of a connection are read right behind them.
+#[test]
+fn no_datagram_gets_into_a_connection() {
+    let (server, world) = (socket("127.0.0.1:0"), Running::new(Setting::default()));
+    let program = Program::new(world.address);
+    let (mut connection, sent) = (through(world.address, echo()), bytes(1000, 1));
+    let mut echoed = vec![0; sent.len()];
+    for _ in 0..10 {
+        world.with(|_| {
+            (0..64).for_each(|_| program.send_to("127.0.0.1", server.local_addr().unwrap().port(), &[7; 9]));
+            connection.write_all(&sent).unwrap();
+        });
+        connection.read_exact(&mut echoed).unwrap();
+        assert!(echoed == sent, "{:?} ...", &echoed[..20]);
+    }
 }
 
 #[test]
