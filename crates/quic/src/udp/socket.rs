@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 
 use bytes::BytesMut;
 use noq_udp::{BATCH_SIZE, EcnCodepoint, RecvMeta, Transmit, UdpSocketState};
+use rustix::io::Errno;
 #[cfg(target_os = "linux")]
 use rustix::net::sockopt;
 use serde::Serialize;
@@ -268,12 +269,26 @@ impl Socket {
                 }
                 // A path that is gone is found out by its silence; an oversized probe of the MTU is lost, as it should.
                 Err(error) => {
-                    self.lost |= error.raw_os_error() == Some(rustix::io::Errno::NODEV.raw_os_error());
                     self.dropped += 1;
+                    match error.raw_os_error().map(Errno::from_raw_os_error) {
+                        Some(Errno::NODEV) => self.lost = true,
+                        Some(Errno::INVAL) => self.forget_refusals(),
+                        _ => {}
+                    }
                 }
                 Ok(()) => {}
             }
             self.recycle(batch);
+        }
+    }
+
+    /// The kernel refuses in the same way (EINVAL) what goes to or from an address that cannot be, and segments and marks that it
+    /// does not know. noq-udp uses neither of these any more after the first refusal.
+    fn forget_refusals(&mut self) {
+        if let Some(bound) = &mut self.bound
+            && let Ok(state) = UdpSocketState::new((&bound.socket).into())
+        {
+            bound.state = state;
         }
     }
 
@@ -367,6 +382,25 @@ fn bind_device(_: &socket2::Socket, _: &str) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Nobody has port 0. The kernel refuses it as it refuses what it does not know (EINVAL).
+    #[test]
+    fn an_address_that_cannot_be_answered_spoils_nothing() {
+        let local = Local::Address(Ipv4Addr::LOCALHOST.into());
+        let mut socket = Socket::open(&local, 0, Ipv4Addr::LOCALHOST.into()).unwrap();
+        let peer = Socket::open(&local, 0, Ipv4Addr::LOCALHOST.into()).unwrap();
+        let segments = socket.segments();
+        for to in [([127, 0, 0, 1], 0).into(), peer.address()] {
+            socket.push(to, None, true, &[7; 100]);
+            socket.flush();
+        }
+        assert_eq!((socket.dropped, socket.segments()), (1, segments));
+        let (mut inbox, mut marks) = (Inbox::default(), Vec::new());
+        while marks.is_empty() {
+            inbox.receive(&peer, |received| marks.push(received.ecn));
+        }
+        assert_eq!(marks, [Some(EcnCodepoint::Ect0)]);
+    }
 
     #[test]
     fn what_is_held_stays_as_it_came_and_other_memory_is_used_again() {
