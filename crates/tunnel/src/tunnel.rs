@@ -324,9 +324,8 @@ impl<D: Device> Tunnel<D> {
         if let Some(id) = entry.stream() {
             self.by_stream.remove(&id);
         }
-        if entry.wants().is_some() {
-            self.waiting.retain(|&other| other != key);
-        }
+        // Also one that has given up waiting.
+        self.waiting.retain(|&other| other != key);
         self.run.remove(key);
         self.timers.set(key, Instant::NEVER);
     }
@@ -486,5 +485,49 @@ impl<D: Device> Front for Tunnel<D> {
 
     fn failure(&self) -> Option<&str> {
         self.device.is_gone().then_some("the network device is gone")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+    use std::os::fd::AsFd;
+
+    use weftway_path::Span;
+
+    use super::*;
+    use crate::reply;
+
+    struct Nothing(File);
+
+    impl Device for Nothing {
+        fn fd(&self) -> BorrowedFd<'_> {
+            self.0.as_fd()
+        }
+
+        fn receive(&mut self, _: &mut [u8]) -> Option<usize> {
+            None
+        }
+
+        fn is_gone(&self) -> bool {
+            false
+        }
+
+        fn send(&mut self, _: &[u8], _: Option<u16>) {}
+    }
+
+    /// Without a relay, datagrams of more and more ports.
+    #[test]
+    fn who_makes_room_waits_no_more() {
+        let device = Nothing(File::open("/dev/null").unwrap());
+        let limits = ProxyLimits::default();
+        let mut tunnel = Tunnel::new(device, 1500, Names::AsTheyAre, limits, Classes::default(), 7);
+        let (mut packet, server) = (Vec::new(), SocketAddr::from(([203, 0, 113, 9], 7000)));
+        for port in 1..=1000 {
+            let now = Instant::ZERO + Span::from_millis(port.into());
+            assert!(reply::datagram(&mut packet, ([198, 18, 77, 1], port).into(), server, b"hello"));
+            tunnel.take_packet(now, &packet, None);
+        }
+        assert!(tunnel.waiting.len() <= tunnel.len(), "{} of {} wait", tunnel.waiting.len(), tunnel.len());
     }
 }
