@@ -258,11 +258,17 @@ def resolve(host: str | None, port: int, *, passive: bool) -> list[str]:
     except OSError as error:
         raise ScenarioError(f"{host}: {error.strerror or error}") from None
     addresses = [
-        f"[{address[0]}]:{port}" if family == socket.AF_INET6 else f"{address[0]}:{port}"
+        _v6(*address) if family == socket.AF_INET6 else f"{address[0]}:{port}"
         for family, *_, address in found
         if family in (socket.AF_INET, socket.AF_INET6)
     ]
     return list(dict.fromkeys(addresses))
+
+
+def _v6(address: str, port: int, _: int, scope: int) -> str:
+    """With the number of its interface, where it is an address of one link."""
+    zone = f"%{scope}" if scope else ""
+    return f"[{address.partition('%')[0]}{zone}]:{port}"
 
 
 def _first_line(stream: IO[str]) -> str:

@@ -338,6 +338,12 @@ def test_all_addresses_of_a_name_are_known(monkeypatch: pytest.MonkeyPatch, line
     assert (other.address, other.others) == ("[::1]:5", ("127.0.0.1:5",))
 
 
+def test_an_address_of_a_link_names_the_link(line: str) -> None:
+    """The number of an interface is its name's, and Linux has 1 for the loopback one."""
+    for at in ("[fe80::1%1]:5", "[fe80::1%lo]:5"):
+        assert transfer.connect(at, line).address == "[fe80::1%1]:5"
+
+
 def test_names_do_not_command_the_terminal() -> None:
     failed = [{"path": "a\x1b]0;owned\x07\nb", "reason": "ü is \u202e no reason"}]
     skipped = [{"path": f"l{number}", "kind": "symbolic link"} for number in range(7)]
