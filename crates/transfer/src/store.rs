@@ -54,6 +54,8 @@ pub struct Store {
     syncs: bool,
     /// How many small files got their name.
     small: AtomicU64,
+    /// The file system keeps times in so many nanoseconds.
+    time_unit: i64,
     /// Its lock is released when it is closed.
     lock: File,
 }
@@ -116,7 +118,8 @@ impl Store {
                 dir.set_permissions(HIDDEN, permissions(PRIVATE_DIR)).map_err(disk(&hidden))?;
             }
             if let Some(lock) = lock::lock(&dir, &parts, &name)? {
-                return Ok(Self { dir, parts, name, syncs: true, small: AtomicU64::new(0), lock });
+                let time_unit = time_unit(&lock);
+                return Ok(Self { dir, parts, name, syncs: true, small: AtomicU64::new(0), time_unit, lock });
             }
         }
     }
@@ -179,7 +182,7 @@ impl Store {
             Ok(there) if there.is_dir() => {
                 return Err(StoreError::Taken(entry.path.clone(), "the target has a directory of this name"));
             }
-            Ok(there) if is_whole(&there, entry) && self.is_same(entry, stop) => return Ok(entry.size),
+            Ok(there) if self.is_whole(&there, entry) && self.is_same(entry, stop) => return Ok(entry.size),
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(disk(&entry.path)(error)),
             _ => {}
         }
@@ -187,6 +190,12 @@ impl Store {
         let part = part.filter(|part| part.is_file() && part.len() <= entry.size).map_or(0, |part| part.len());
         // Even of a complete one the last byte is sent again: then its hash is compared, too.
         Ok(part.min(entry.size.saturating_sub(1)))
+    }
+
+    /// Whether a file has the right size, and the right time unless contents are compared.
+    fn is_whole(&self, there: &Metadata, entry: &Entry) -> bool {
+        let kept = entry.mtime.saturating_sub(entry.mtime.rem_euclid(self.time_unit));
+        there.is_file() && there.len() == entry.size && (entry.hash.is_some() || mtime(there) == kept)
     }
 
     /// Whether a file of the right size has the bytes that the manifest says, if it says so. One that cannot be read has not.
@@ -244,7 +253,7 @@ impl Store {
     /// Whether the whole file has its name already, of which [`Store::prepare`] has said so. Where contents were compared, it
     /// gets its time and permissions.
     pub(super) fn is_there(&self, entry: &Entry) -> bool {
-        if !self.dir.symlink_metadata(&entry.path).is_ok_and(|there| is_whole(&there, entry)) {
+        if !self.dir.symlink_metadata(&entry.path).is_ok_and(|there| self.is_whole(&there, entry)) {
             return false;
         }
         if entry.hash.is_some()
@@ -348,9 +357,14 @@ impl Drop for Store {
     }
 }
 
-/// Whether a file has the right size, and the right time unless contents are compared.
-fn is_whole(there: &Metadata, entry: &Entry) -> bool {
-    there.is_file() && there.len() == entry.size && (entry.hash.is_some() || mtime(there) == entry.mtime)
+/// In how many nanoseconds the file system of `file` keeps times: NTFS in 100, FAT in 2 s. It leaves out the rest.
+fn time_unit(file: &File) -> i64 {
+    // In 2001, for FAT begins in 1980. The last of every unit.
+    let last = 1_000_000_001_999_999_999;
+    let kept = file.set_times(FileTimes::new().set_modified(time(last))).and_then(|()| file.metadata());
+    let lost =
+        kept.map_or(0, |kept| last.saturating_sub(kept.mtime().saturating_mul(1_000_000_000)) - kept.mtime_nsec());
+    if (0..2_000_000_000).contains(&lost) { lost + 1 } else { 1 }
 }
 
 /// Hashes the next `bytes` of a file. It ends early, with an error, when `stop` is set.

@@ -47,6 +47,23 @@ fn write(target: &Path, manifest: &Manifest, bytes: &[u8], hashed: Option<&[u8]>
     Ok(writer)
 }
 
+/// Of 100 ns, as NTFS has it, and of 2 s, as FAT.
+#[test]
+fn a_file_whose_time_was_cut_short_is_whole() {
+    let target = tempfile::tempdir().unwrap();
+    let mut store = Store::open(target.path()).unwrap();
+    let entry = file("a", 5);
+    for (unit, kept) in [(100, 1_700_000_000_123_456_700), (2_000_000_000, 1_700_000_000_000_000_000)] {
+        std::fs::write(target.path().join("a"), "hello").unwrap();
+        let times = FileTimes::new().set_modified(time(kept));
+        File::options().write(true).open(target.path().join("a")).unwrap().set_times(times).unwrap();
+        for (time_unit, had) in [(unit, 5), (1, 0)] {
+            store.time_unit = time_unit;
+            assert_eq!(store.has(&entry, &AtomicBool::new(false)).unwrap(), had);
+        }
+    }
+}
+
 /// Why the first file was left out.
 fn failure(mut writer: Writer) -> StoreError {
     writer.take_failures().remove(0).1
