@@ -15,6 +15,7 @@ pytest.importorskip("optax")
 import jax
 
 from weftway import ScenarioError, distribution
+from weftway.distribution import Drawn
 from weftway.progress import Bar
 from weftway.train import (
     ALGORITHMS,
@@ -42,6 +43,7 @@ from weftway.train.dqn import (
     UpdateSchedule,
 )
 from weftway.train.input_ranges import InputRanges
+from weftway.train.limits import SettingError
 from weftway.train.networks import MLP
 from weftway.vector import DelayedRewards
 
@@ -317,6 +319,26 @@ def test_groups_are_numbered_by_rate_then_loss_then_time() -> None:
     assert falcon.group((20.0, 10.0), (70.0, 19.0), 0.0) == 8
     assert falcon.label(3) == "rate<1/3 loss>=0.5% rtt>=2"
     assert len({falcon.label(at) for at in range(falcon.GROUPS)}) == falcon.GROUPS
+
+
+def test_a_group_follows_from_two_paths_in_any_units() -> None:
+    def drawn(**values: str) -> Drawn:
+        return Drawn("one", "", {key.replace("_", "."): value for key, value in values.items()}, "cubic", 0)
+
+    # 70 over 100 Mbit/s with 0.5 % lost, and 40 over 10 ms.
+    fast = {"path_a_rate": "0.1 Gbit/s", "path_a_delay": "10 ms", "path_a_loss": "0.5 %"}
+    slow = {"path_b_rate": "70 Mbit/s", "path_b_delay": "0.04 s"}
+    assert falcon.group_of(drawn(**fast, **slow)) == 7
+    for values in (fast, {**fast, **slow, "path_c_rate": "1 Mbit/s"}, {**fast, "path_b_trace": "b.trace"}):
+        with pytest.raises(ScenarioError, match="one: expected two paths, each with a `rate` and a `delay`"):
+            falcon.group_of(drawn(**values))
+
+
+def test_falcons_card_has_what_the_scheduler_learns_on_with(short: str) -> None:
+    sizes: dict[str, Any] = {"steps": 1, "visit": 4, "pool": 12, "kinds": 1, "trials": 12, "held_out": 1}
+    assert falcon.train(falcon.Args(**sizes, distribution=short, gamma=0.5)).policy.card["gamma"] == "0.5"
+    with pytest.raises(SettingError, match="--pool 1: expected more"):
+        falcon.train(falcon.Args(**{**sizes, "pool": 1}, distribution=short))
 
 
 def test_every_setting_is_an_option_with_help() -> None:

@@ -128,6 +128,10 @@ def test_settings_that_do_not_go_together_are_named() -> None:
         falcon.Args(visit=3, envs=4)
     with pytest.raises(SettingError, match=r"--memory 31: expected at least --batch 32"):
         falcon.Args(memory=31, batch=32)
+    with pytest.raises(SettingError, match=r"--gamma 1: expected a number from 0 to below 1"):
+        falcon.Args(gamma=1.0)
+    with pytest.raises(SettingError, match=r"--cautious: not for `falcon`"):
+        falcon.Args(cautious=True)
     with pytest.raises(SettingError, match=r"--against lstm: no network `lstm`"):
         study.Args(against="lstm")
 

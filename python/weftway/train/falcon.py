@@ -23,8 +23,9 @@ import jax
 import numpy as np
 
 from weftway import distribution
-from weftway._native import Variant
+from weftway._native import ScenarioError, Variant
 from weftway.distribution import Drawn
+from weftway.randomisation import quantity, share
 from weftway.train import checkpoint, session
 from weftway.train.curve import Curve
 from weftway.train.dqn import (
@@ -91,6 +92,10 @@ class Args(QLearningArgs):
             raise SettingError(
                 f"--memory {self.memory}: expected at least --batch {self.batch}, what a step is made on"
             )
+        if self.gamma == 1:
+            raise SettingError("--gamma 1: expected a number from 0 to below 1, as the scheduler learns on with it")
+        if self.cautious:
+            raise SettingError("--cautious: not for `falcon`, which has no margin but `fallback_groups`")
 
 
 def task(args: Args) -> str:
@@ -112,16 +117,14 @@ def label(number: int) -> str:
 def group_of(drawn: Drawn) -> int:
     """The group of a drawn scenario of two paths."""
     names = {key.split(".")[1] for key in drawn.values if key.startswith("path.")}
-    of = {
-        name: (number(drawn.values[f"path.{name}.rate"]), number(drawn.values[f"path.{name}.delay"])) for name in names
-    }
-    fast, slow = sorted(of.values(), key=lambda path: path[1])
-    return group(fast, slow, max(number(drawn.values.get(f"path.{name}.loss", "0 %")) for name in names) / 100)
-
-
-def number(text: str) -> float:
-    """`35.2 Mbit/s` is 35.2. A distribution writes an open value's draws in one unit, so that ratios need no other."""
-    return float(str(text).split()[0])
+    own = [[drawn.values.get(f"path.{name}.{key}") for key in ("rate", "delay", "loss")] for name in names]
+    if len(own) != 2 or any(rate is None or delay is None for rate, delay, _ in own):
+        raise ScenarioError(
+            f"{drawn.id}: expected two paths, each with a `rate` and a `delay`, for its group to follow"
+        )
+    of = [(float(quantity(rate, "rate", "rate")), float(quantity(delay, "time", "delay"))) for rate, delay, _ in own]
+    fast, slow = sorted(of, key=lambda path: path[1])
+    return group(fast, slow, max(share("0 %" if loss is None else loss, "loss") for *_, loss in own))
 
 
 def grouped(args: Args, seed: int, most: int, split: str = "train") -> dict[int, list[Variant]]:
@@ -149,7 +152,10 @@ class Meta(NamedTuple):
 def train(args: Args, progress: Progress = quiet) -> Trained:
     """Trains a meta-model for each group, in turns."""
     rng = np.random.default_rng(args.seed)
-    metas = [_begun(args, at, members) for at, members in grouped(args, args.seed, args.kinds).items()]
+    members, held_out = (grouped(args, args.seed, args.kinds, split) for split in distribution.SPLITS)
+    if not members.keys() & held_out.keys():
+        raise SettingError(f"--pool {args.pool}: expected more, as no group has both training and held-out scenarios")
+    metas = [_begun(args, at, found) for at, found in members.items()]
     turns, first = max(1, args.steps // (GROUPS * args.visit)), 0
     if found := _resumed(args, metas, rng):
         metas, first = found
@@ -170,7 +176,7 @@ def train(args: Args, progress: Progress = quiet) -> Trained:
             progress(min(done, args.steps), args.steps)
         if (turn + 1) % kept_every == 0 and not is_last:
             _keep(args, metas, rng, turn + 1)
-    return _concluded(args, [meta._replace(network=meta.best.network) for meta in metas], curve)
+    return _concluded(args, [meta._replace(network=meta.best.network) for meta in metas], held_out, curve)
 
 
 class GroupValidation:
@@ -261,9 +267,8 @@ def _resumed(args: Args, metas: list[Meta], rng: np.random.Generator) -> tuple[l
     return [meta._replace(network=now, best=Best(best, *notes)) for meta, (now, best), notes in rows], found.step
 
 
-def _concluded(args: Args, metas: list[Meta], curve: Curve) -> Trained:
+def _concluded(args: Args, metas: list[Meta], held_out: Mapping[int, list[Variant]], curve: Curve) -> Trained:
     """The policy, once every meta-model is evaluated, as it is, over held-out scenarios of its group."""
-    held_out = grouped(args, args.seed, args.kinds, "held-out")
     rows: dict[str, list[dict[str, float]]] = {"falcon": [], "random": [], "min-rtt": [], "wait": []}
     vector = metas[0].collectors[0].env
     for meta in metas:
@@ -283,6 +288,7 @@ def _concluded(args: Args, metas: list[Meta], curve: Curve) -> Trained:
     about = {
         "groups": ",".join(f"g{meta.number}={label(meta.number)}" for meta in metas),
         "fallback_groups": ",".join(map(str, fallback_groups(args, metas))),
+        "gamma": f"{args.gamma:g}",
         "chosen": f"of each group the fastest checkpoint on up to {args.per_group} validation scenarios: {chosen}",
     }
     card = session.card(args, vector, network=f"falcon:groups={GROUPS}", evaluation=said, **about)
