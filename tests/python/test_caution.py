@@ -13,7 +13,7 @@ from weftway.scenario import HOME
 
 pytest.importorskip("jax")
 
-from weftway.train import caution, dqn, export, rlds, session
+from weftway.train import caution, dqn, export, gaps, rlds, session
 
 SHIPPED = HOME / "policies/dqn-bbr1.safetensors"
 SCENARIO = "scenarios/unequal-pair.toml"
@@ -31,8 +31,43 @@ def with_margin(folder: Path, margin: str) -> str:
 def test_a_lead_is_of_the_best_open_choice() -> None:
     outputs = np.array([[1.0, 4.0, 2.5], [1.0, 4.0, 2.5], [3.0, 3.0, 0.0]], np.float32)
     mask = np.array([[True, True, True], [True, False, True], [True, True, True]])
-    assert caution.leads(outputs, mask).tolist() == [1.5, 1.5, 0.0]
-    assert np.isinf(caution.leads(outputs, np.array([[True, False, False]] * 3))).all()
+    closed = np.float32(-np.inf)
+    assert caution.leads(np.where(mask, outputs, closed)).tolist() == [1.5, 1.5, 0.0]
+    assert np.isinf(caution.leads(np.where([True, False, False], outputs, closed))).all()
+    assert np.isinf(caution.leads(outputs[:, :1])).all()
+
+
+def watched(folder: Path, head: str, outputs: list[float]) -> caution.Watched:
+    """A policy that gives these outputs, whatever it sees."""
+    file, inputs = folder / f"{head}.safetensors", 2
+    card = dict.fromkeys(export.CARD, "-") | {"head": head, "network": "mlp", "inputs": "a,b", "fallback": "off"}
+    edges = {"low": np.zeros(inputs), "high": np.ones(inputs)}
+    export.write_policy(file, card, {**edges, "w1": np.zeros((inputs, len(outputs))), "b1": outputs})
+    return caution.Watched(file, head, seed=1)
+
+
+def test_leads_are_of_what_the_scheduler_compares(tmp_path: Path) -> None:
+    obs, every = np.zeros((4000, 2), np.float32), np.ones((4000, 3), np.bool_)
+    # Two indices of three choices each: ahead by 3 and by 1, of which the least counts.
+    several = watched(tmp_path, "greedy", [4.0, 1.0, 0.0, 0.0, 2.0, 3.0])
+    assert several.choose(obs, every)[0].tolist() == [0, 2]
+    assert several.leads[0].tolist() == [1.0] * 4000
+    # Chances of 3/4, 1/8, 1/8; with the first closed the others have 1/2 each.
+    sample = watched(tmp_path, "sample", np.log([6.0, 1.0, 1.0]).tolist())
+    drawn = sample.choose(obs, every)
+    assert abs(float((drawn == 0).mean()) - 0.75) < 0.03 and set(drawn.ravel()) == {0, 1, 2}
+    assert np.allclose(sample.leads[0], 0.625)
+    assert set(sample.choose(obs, every & [False, True, True]).ravel()) == {1, 2}
+    assert np.allclose(sample.leads[1], 0.0)
+    shares = watched(tmp_path, "shares", np.log([6.0, 1.0, 1.0]).tolist())
+    assert np.allclose(shares.choose(obs, every)[0], [0.75, 0.125, 0.125])
+    assert np.allclose(shares.leads[0], 0.625)
+
+
+def test_a_scheduler_of_several_indices_can_be_cautious(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(caution, "INSTANCES", 2)
+    trained = gaps.train(gaps.Args(steps=80, envs=4, pool=4, trials=2, held_out=2, cautious=True))
+    assert float(trained.policy.card["margin"]) >= 0
 
 
 def test_below_its_margin_the_fallback_decides_and_says_so(tmp_path: Path) -> None:

@@ -31,41 +31,51 @@ QUANTILES = (0.0, 0.2, 0.4, 0.6, 0.75, 0.85, 0.92, 0.97, 0.99)
 """Of the leads: the margins that are tried; after them one that no lead reaches."""
 
 
-def leads(outputs: npt.NDArray[np.float32], mask: Flags) -> Floats:
-    """How far the best open output of each row leads the next; infinitely where there is no other."""
-    ordered = np.sort(np.where(mask, outputs, -np.inf), axis=1)
-    found: Floats = ordered[:, -1] - ordered[:, -2]
+def leads(outputs: Floats) -> Floats:
+    """How far the best output of each row (…, choices) leads the next; infinitely where there is no other."""
+    none = np.full((*outputs.shape[:-1], 1), -np.inf, np.float32)
+    ordered = np.sort(np.concatenate([outputs, none], -1))
+    found: Floats = ordered[..., -1] - ordered[..., -2]
     return found
 
 
 class Watched:
-    """Decides as a policy file does, and remembers the leads."""
+    """Decides as `crates/sched/src/learned/deployed.rs` does with a policy file, and remembers the leads."""
 
-    def __init__(self, file: Path, is_shares: bool) -> None:
-        self._policy, self._is_shares = Policy(file), is_shares
+    def __init__(self, file: Path, head: str, seed: int) -> None:
+        self._policy, self._head, self._rng = Policy(file), head, np.random.default_rng(seed)
         self.leads: list[Floats] = []
 
-    def choose(self, obs: Floats, mask: Flags) -> npt.NDArray[np.float32] | npt.NDArray[np.intp]:
+    def choose(self, obs: Floats, mask: Flags) -> Floats | npt.NDArray[np.intp]:
         """Actions of every place."""
         rows = np.ascontiguousarray(obs, np.float32)
         out = np.zeros((len(rows), self._policy.outputs), np.float32)
         self._policy.forward(rows, out)
-        if self._is_shares:
-            shares = np.exp(out - out.max(1, keepdims=True))
-            out = (shares / shares.sum(1, keepdims=True)).astype(np.float32)
-        self.leads.append(leads(out, mask if mask.shape == out.shape else np.ones(out.shape, bool)))
-        return out if self._is_shares else np.where(mask, out, -np.inf).argmax(1)
+        # An answer may be several indices, each of as many choices. Of these the least lead counts.
+        each = np.where(mask[:, None], out.reshape(len(rows), -1, mask.shape[1]), np.float32(-np.inf))
+        if self._head in ("sample", "shares"):
+            each = np.exp(each - each.max(-1, keepdims=True))
+            each /= each.sum(-1, keepdims=True)
+        self.leads.append(leads(each).min(-1))
+        if self._head == "shares":
+            return each[:, 0]
+        if self._head == "sample":
+            drawn = self._rng.random((*each.shape[:-1], 1)) >= each.cumsum(-1)
+            return drawn.sum(-1).clip(max=each.shape[-1] - 1)
+        return each.argmax(-1)
 
 
 def margins(args: TrainingArgs, file: Path, card: Mapping[str, str]) -> list[float]:
     """What is tried, smallest first."""
     variants = distribution.load(args.distribution).pool(args.seed, args.held_out)
-    watched = Watched(file, card["head"] == "shares")
+    watched = Watched(file, card["head"], args.seed)
     decide: ChooseActions = watched.choose
     evaluate(args.held_out_env(card["task"], variants), decide)
     every = np.concatenate(watched.leads)
     every = every[np.isfinite(every)]
-    found = [0.0, *np.quantile(every, QUANTILES[1:]).tolist(), float(every.max()) * 1.01]
+    found = [0.0]
+    if len(every):
+        found += [*np.quantile(every, QUANTILES[1:]).tolist(), float(every.max()) * 1.01]
     return sorted({float(f"{one:.6g}") for one in found})
 
 
