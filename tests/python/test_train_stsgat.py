@@ -19,6 +19,7 @@ from weftway.train.export import read_policy
 from weftway.train.graph import Shape
 from weftway.train.graph.fit import Run
 from weftway.train.labels import Labels
+from weftway.train.limits import SettingError
 
 TINY = stsgat.Args(steps=128, epochs=2, rounds=1, pool=8, held_out=2, seed=3)
 
@@ -64,11 +65,24 @@ def test_ranges_are_those_of_a_feature_whatever_the_path_and_step() -> None:
 
 def test_parts_are_of_the_sizes_asked_for_and_share_no_scenario() -> None:
     found = labels()
-    data = stsgat.dataset(found, replace(TINY, steps=14))
+    data = stsgat.dataset(found, replace(TINY, steps=14, pool=20))
     # 14 of the 28 samples of 14 scenarios; 15/70 of 14, which is 3, of three scenarios each.
     assert [len(part) for part in (data.train, data.validation, data.test)] == [14, 3, 3]
     kept = [set(found.instance[part]) for part in (data.train, data.validation, data.test)]
     assert not (kept[0] & kept[1] or kept[0] & kept[2] or kept[1] & kept[2])
+
+
+def test_a_scenario_has_its_part_whichever_others_have_been_labelled() -> None:
+    args, found = replace(TINY, steps=40, pool=20), labels()
+    whole = stsgat.dataset(found, args)
+    learned, reported = (set(found.instance[part]) for part in (whole.train, whole.test))
+    # Round 0 without every other scenario.
+    some = found.where(found.instance % 2 == 0)
+    data = stsgat.dataset(some, args)
+    assert set(some.instance[data.train]) == {one for one in learned if one % 2 == 0}
+    assert set(some.instance[data.test]) == {one for one in reported if one % 2 == 0}
+    with pytest.raises(SettingError, match="--steps 40: expected more"):
+        stsgat.dataset(found.where(np.isin(found.instance, list(reported))), args)
 
 
 def test_what_is_seen_comes_apart_as_the_task_put_it_together() -> None:
@@ -133,7 +147,7 @@ def test_of_the_rounds_networks_the_best_on_the_last_validation_is_exported(monk
     # Round 1 has made it worse.
     losses = {"round 0": 0.2, "round 1": 0.6, "round 2": 0.3}
     monkeypatch.setattr(stsgat, "evaluate", lambda model, batch: (losses[model], 0.5))
-    data = stsgat.dataset(labels(), replace(TINY, steps=14))
+    data = stsgat.dataset(labels(), replace(TINY, steps=14, pool=20))
     model, said = stsgat.choose(list(losses), data)  # type: ignore[arg-type]
     assert model == "round 0" and said.startswith("the network of round 0, loss 0.2000 in 3 ")
 

@@ -36,7 +36,7 @@ from weftway.train.graph import Shape
 from weftway.train.graph.fit import Dataset, FitArgs, Split, evaluate, fit, split
 from weftway.train.graph.stsgat import STSGAT
 from weftway.train.labels import Labels
-from weftway.train.limits import Count, CountOrNone, Form, Mode, OneOf, Rate, Whole
+from weftway.train.limits import Count, CountOrNone, Form, Mode, OneOf, Rate, SettingError, Whole
 from weftway.train.pdaa3c import in_turn
 from weftway.train.session import ChooseActions, Progress, Trained, TrainingArgs, quiet
 from weftway.vector import Floats
@@ -277,7 +277,9 @@ def dataset(found: Labels, args: Args) -> Dataset:
     Parts go by scenario, the same in every round. Equal sizes in every round are compiled once.
     """
     rng = np.random.default_rng(args.seed)
-    parts = split(found.instance.astype(np.int64), args.seed)
+    parts = split(found.instance.astype(np.int64), args.seed, args.pool)
+    if not len(parts.train):
+        raise SettingError(f"--steps {args.steps}: expected more, as no scenario to learn from has a labelled decision")
     sizes = (args.steps, round(args.steps * PARTS), round(args.steps * PARTS))
     kept = Split(*(rng.permutation(part)[:size] for part, size in zip(parts, sizes, strict=True)))
     return Dataset(found.X, found.c, found.alive, found.label, found.margin, *kept)
@@ -286,7 +288,7 @@ def dataset(found: Labels, args: Args) -> Dataset:
 def ranges(found: Labels) -> Ranges:
     """Between which values each input lay, a tenth wider: the same for all paths and steps of a feature.
 
-    The lowest and highest thousandth are left out.
+    The highest thousandth is left out.
     """
 
     def of(values: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -91,9 +91,12 @@ class Split(NamedTuple):
     test: NDArray[np.int64]
 
 
-def split(instance: NDArray[np.int64], seed: int) -> Split:
-    """70 / 15 / 15 per cent of the scenario *instances*: all samples of one, (S,) by its id, are in the same part."""
-    ids = np.random.default_rng(seed).permutation(np.unique(instance))
+def split(instance: NDArray[np.int64], seed: int, scenarios: int | None = None) -> Split:
+    """70 / 15 / 15 per cent of the scenario *instances*: all samples of one, (S,) by its id, are in the same part.
+
+    Of so many `scenarios`, numbered from 0, each has its part whichever others have samples.
+    """
+    ids = np.random.default_rng(seed).permutation(np.unique(instance) if scenarios is None else np.arange(scenarios))
     first, second = round(0.70 * len(ids)), round(0.85 * len(ids))
     return Split(*(np.flatnonzero(np.isin(instance, part)) for part in np.split(ids, [first, second])))
 
