@@ -240,7 +240,9 @@ impl Scheduler for Deployed {
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let falls_back = self.decide(cx);
-        self.fallback.select(cx, falls_back).unwrap_or_else(|| self.task.select(cx))
+        // The task carries out too what was answered and is not done: else that question would never be over.
+        let own = (!falls_back || self.is_unsure).then(|| self.task.select(cx));
+        self.fallback.select(cx, falls_back).or(own).unwrap_or(Decision::Wait)
     }
 
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {

@@ -105,6 +105,21 @@ fn a_choice_that_does_not_lead_by_the_margin_is_the_fallbacks() {
 }
 
 #[test]
+fn a_choice_that_does_not_lead_is_over_with_its_packet_and_the_next_one_is_the_networks_again() {
+    let mut file = waits_or_sends([1.0, 1.25]);
+    file.margin = 0.5;
+    let (mut deployed, mut bench) = (deployed(file, "min-rtt"), bench());
+    for (margin, falls_back) in [(0.5, true), (0.25, false), (0.5, true)] {
+        deployed.margin = margin;
+        let answer = deployed.select(&bench.context());
+        assert_eq!((answer, deployed.fallback.is_on()), (S, falls_back), "{margin}");
+        let sent = bench.carry(answer).unwrap();
+        deployed.observe(&bench.context(), &sent);
+    }
+    assert_eq!(deployed.task.ledger().decisions(), 3);
+}
+
+#[test]
 fn what_training_did_not_see_is_the_fallbacks_and_is_counted() {
     let tally = |decided, differs| Some(FallbackTally { decided, differs });
     // F's window of 14 kB is 0.14 of 100 kB or less: below a range that begins at 1, above one that ends at 0.
