@@ -10,8 +10,9 @@
 //! State: A⁻¹ and b per arm, open records, meters per path.
 //! Departs from print: the printed step adds `lr·(r − val)` to every coordinate of θ, lacks the
 //! feature, and would be overwritten by the next θ = A⁻¹b; that A and b move is never said. The
-//! ridge update mends all three; `sgd=feature` and `sgd=literal` take steps on θ instead. The
-//! upper confidence of the name is absent in print: `alpha`. "Send on F" when F is full is to wait.
+//! ridge update mends all three; `sgd=feature` and `sgd=literal` take steps on θ instead, and A stays
+//! I. The upper confidence of the name is absent in print: `alpha`. "Send on F" when F is full is to
+//! wait. Rates in `x` are taken against the path's peak rate and are 4 at most. S is a path with room.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Path};

@@ -1,10 +1,12 @@
 //! PDAA3C: every 100 ms an actor, trained with a critic, names the path of the interval.
 //!
-//! Rule: the most likely action of π(·|s); `ternary`: the best, the middle or the worst path by
-//! quality; `direct`: a path (task `path`). The weights are frozen.
+//! Rule: the most likely action of π(·|s), or one drawn from it, as the policy's card says; `ternary`: the best, the
+//! middle or the worst path by quality; `direct`: a path (task `path`). The weights are frozen.
 //! Reference: PDAA3C: multipath data scheduling by asynchronous advantage actor-critic; Algorithm 1, equations 4 to 6.
 //! State: none beyond the task's.
-//! Departs from print: see the task; the action is the most likely one, not drawn.
+//! Policies: both are `direct` and were trained for throughput (`reward=rate`), not for the printed sum of logarithms;
+//! `preferred` takes the most likely action, `exclusive` draws: what did better on the validation.
+//! Departs from print: see the task.
 
 use crate::entry::{Entry, Input, Learning, Provenance, Timing};
 use crate::learned::deployed;

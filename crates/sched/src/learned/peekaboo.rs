@@ -17,7 +17,8 @@
 //! A transfer of fewer than `2·record` = 4000 decisions is all record: it shows neither learning nor
 //! playing. To see them in short ones, set `record` and `learn` smaller.
 //! Departs from print: γ, how long the learn phase is, and when to relearn are ours. The chances
-//! are fixed, as in the released code; the paper adapts them.
+//! are fixed, as in the released code; the paper adapts them. Rates in `x` are taken against the path's
+//! peak rate and are 4 at most.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Instant, Path, Receipt};

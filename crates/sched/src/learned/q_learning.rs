@@ -1,8 +1,8 @@
 //! Q-learning: a table of nine states says whether a packet waits for the fast path.
 //!
 //! Rule: while F is full, action 1 or 2 with the larger `Q(s, a)`: the pair's first or second path
-//! by number; the action that names F waits for it. With probability ε the other of the two is
-//! drawn at random. The state is `3·c₁ + c₂`, each path's class low 0, mid 1, high 2:
+//! by number; the action that names F waits for it. With probability ε one of the two is drawn
+//! instead. The state is `3·c₁ + c₂`, each path's class low 0, mid 1, high 2:
 //!   low  if `srtt ≥ 3·min srtt`, or 2 probe timeouts in a second, or 3 % lost;
 //!   mid  if `srtt ≥ 1.5·min srtt`, or `cwnd/srtt < ¼ of the other's`, or 0.5 % lost, or 1 timeout;
 //!   high otherwise; the first that fits.

@@ -5,6 +5,7 @@
 //! Reference: Zhang et al., ReLeS, INFOCOM 2019 ("A Neural Adaptive Multipath Scheduler based on Deep Reinforcement
 //! Learning").
 //! State: none beyond the task's.
+//! Policies: `four-paths` was trained for throughput alone (a = b = 0); below its margin min-RTT decides.
 //! Departs from print: trained by an actor-critic over a Dirichlet, not by normalised advantages; frozen.
 
 use crate::entry::{Entry, Input, Learning, Provenance};

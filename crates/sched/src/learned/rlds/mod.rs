@@ -3,6 +3,7 @@
 //! Rule: `argmax Q(s, ·)` over the paths; `s` holds what PDAA3C's does (task `path`). The weights are frozen.
 //! Reference: Luo, Su, Liu 2019, as the baseline of PDAA3C and PDASTSGAT.
 //! State: none beyond the task's.
+//! Policies: both were trained for throughput (`reward=rate`); below the margin of `preferred` min-RTT decides.
 //! Departs from print: the descriptions say "DQN framework, path information, transmission results";
 //! inputs and reward are PDAA3C's, so that a comparison of the two is one of the learners.
 

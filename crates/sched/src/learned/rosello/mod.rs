@@ -4,6 +4,7 @@
 //! round-trip time and data in flight of both (task `pick`). The weights are frozen.
 //! Reference: Roselló, Multi-path Scheduling with Deep Reinforcement Learning, EuCNC 2019.
 //! State: none beyond the task's.
+//! Policies: below the margin of `five-g` min-RTT decides.
 //! Departs from print: see the task; network and constants follow public forks of the author's work.
 
 use crate::entry::{Arity, Entry, Input, Learning, Provenance};
