@@ -3,7 +3,8 @@
 A policy that is better on the average may still lose often: where it hardly prefers its choice, the choice is as good
 as chance. The card's `margin` says how far the best output has to lead the next; below it the fallback decides. It is
 found on the training's own scenarios: the smallest quantile of the leads that occur with which no more than `LOSES`
-of these are finished later than under min-RTT, by more than 5 %.
+of these are finished later than under min-RTT, by more than 5 %. These are the first of the distribution's training
+part, whatever numbers of paths STSGAT's `counts` leaves out.
 """
 
 import tempfile

@@ -4,7 +4,8 @@ Reading order: settings, the training loop (`learn`), then its parts: exploratio
 schedule, replay buffer, collector.
 
 `Q(s, a)` is drawn to the TD target `r + γ·max Q'(s', ·)`, over the choices that s' allows, Q' being the target
-network; to r alone where the episode ended. One update is due for each transition that became complete (`updates` of
+network; to r alone where the episode ended, be it that its time was over (an actor-critic goes on with V there, but not
+every task has something to see). One update is due for each transition that became complete (`updates` of
 them, where an algorithm says so). They are made `TOGETHER` at a time in one compiled loop, so that fewer wait for the
 next step. Algorithms differ in their settings, their task and their exploration.
 

@@ -6,7 +6,8 @@ oracle labels what that led to, and training goes on over the union. What a choi
 how long it holds, `--hold`; whether the oracle judges a path by the message at hand or by all that the choice binds,
 `--basis`.
 
-Reference: PDASTSGAT, Algorithm 1; Adam at 0.003 and cross-entropy are printed. Batch, epochs and the size of the data
+Reference: PDASTSGAT, Algorithm 1; Adam at 0.003, a sigmoid at the end and cross-entropy are printed, which is taken for
+that of each path's own sigmoid. Batch, epochs and the size of the data
 set are not ("48 iterations"), nor how the optimal subflow is found: the oracle, its mixture of behaviours and DAgger
 are ours. The network's own departures are in `weftway.train.graph.stsgat`.
 """
