@@ -75,14 +75,6 @@ def test_the_same_whatever_the_threads(variants: list[Variant], labels: Labels) 
     assert not (len(other) == len(labels) and np.array_equal(other.X, labels.X))
 
 
-def test_no_scenario_is_in_two_splits(labels: Labels) -> None:
-    parts = labels.split(seed=3, shares=(0.5, 0.25, 0.25))
-    held = [set(part.instance.tolist()) for part in parts]
-    assert [len(part) for part in held] == [2, 1, 1]
-    assert set.union(*held) == {0, 1, 2, 3}
-    assert sum(map(len, parts)) == len(labels)
-
-
 def test_a_file_is_whole_or_not_there(labels: Labels, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "labels.npz"
     labels.save(file)

@@ -50,7 +50,7 @@ class Labels:
     taken: Whole
     """(n,): the slot that was taken."""
     instance: Whole
-    """(n,): the number of the scenario; no scenario belongs to two splits."""
+    """(n,): the number of the scenario; `weftway.train.graph.fit.split` parts by it."""
     behaviour: Whole
     """(n,): the number of who took it."""
     episode: Whole
@@ -69,12 +69,6 @@ class Labels:
         """These and more over the same scenarios: what a round of DAgger adds."""
         both = ((getattr(self, field.name), getattr(more, field.name)) for field in fields(self))
         return type(self)(*(np.concatenate(pair) for pair in both))
-
-    def split(self, seed: int, shares: Sequence[float] = (0.7, 0.15, 0.15)) -> list[Self]:
-        """Parts of about these shares of the scenarios, drawn from `seed`: training, validation, test."""
-        instances = np.random.default_rng(seed).permutation(np.unique(self.instance))
-        ends = np.rint(np.cumsum(shares) / sum(shares) * len(instances)).astype(int)[:-1]
-        return [self.where(np.isin(self.instance, part)) for part in np.split(instances, ends)]
 
     def entropy(self) -> float:
         """Of the labels, in bits; log2 N where all are as frequent."""
