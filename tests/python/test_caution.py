@@ -55,9 +55,9 @@ def test_leads_are_of_what_the_scheduler_compares(tmp_path: Path) -> None:
     # Chances of 3/4, 1/8, 1/8; with the first closed the others have 1/2 each.
     sample = watched(tmp_path, "sample", np.log([6.0, 1.0, 1.0]).tolist())
     drawn = sample.choose(obs, every)
-    assert abs(float((drawn == 0).mean()) - 0.75) < 0.03 and set(drawn.ravel()) == {0, 1, 2}
+    assert abs(float((drawn == 0).mean()) - 0.75) < 0.03 and set(drawn.ravel().tolist()) == {0, 1, 2}
     assert np.allclose(sample.leads[0], 0.625)
-    assert set(sample.choose(obs, every & [False, True, True]).ravel()) == {1, 2}
+    assert set(sample.choose(obs, every & [False, True, True]).ravel().tolist()) == {1, 2}
     assert np.allclose(sample.leads[1], 0.0)
     shares = watched(tmp_path, "shares", np.log([6.0, 1.0, 1.0]).tolist())
     assert np.allclose(shares.choose(obs, every)[0], [0.75, 0.125, 0.125])

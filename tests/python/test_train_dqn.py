@@ -242,7 +242,7 @@ def test_the_best_checkpoint_is_exported(tmp_path: Path) -> None:
     tried = [point for point in done.curve if "trial" in point and point.get("kind") != "chance"]
     best = max(tried, key=lambda point: point["trial"])
     assert tried[-1]["step"] == 1_000 and tried[-1]["trial"] < best["trial"]
-    choose = caution.Watched(done.file, False).choose
+    choose = caution.Watched(done.file, "greedy", 1).choose
     assert session.ValidationSet(args, rlds.task(args), 6).speed(choose) == best["trial"]
     assert f"after {best['step']} decisions" in done.policy.card["chosen"]
 

@@ -59,11 +59,14 @@ class Watched:
             each /= each.sum(-1, keepdims=True)
         self.leads.append(leads(each).min(-1))
         if self._head == "shares":
-            return each[:, 0]
+            shares: Floats = each[:, 0]
+            return shares
         if self._head == "sample":
-            drawn = self._rng.random((*each.shape[:-1], 1)) >= each.cumsum(-1)
-            return drawn.sum(-1).clip(max=each.shape[-1] - 1)
-        return each.argmax(-1)
+            passed = self._rng.random((*each.shape[:-1], 1)) >= each.cumsum(-1)
+            drawn: npt.NDArray[np.intp] = passed.sum(-1).clip(max=each.shape[-1] - 1)
+            return drawn
+        largest: npt.NDArray[np.intp] = each.argmax(-1)
+        return largest
 
 
 def margins(args: TrainingArgs, file: Path, card: Mapping[str, str]) -> list[float]:
