@@ -12,7 +12,9 @@
 //! Reference: RFC 6356 §3; `net/mptcp/mptcp_coupled.c` of MPTCP v0.9x.
 //! State: the shared window.
 //! Switch `form`: `kernel` counts whole packets in the kernel's fixed point, whose result is a
-//! whole number of packets to wait for; `rfc` keeps the same quotient to a byte.
+//! whole number of packets to wait for; `rfc` keeps the same quotient to a byte. `v0.90` is `kernel`, and b is
+//! found as the module finds it since MPTCP v0.90: by ⌊w · 2³² / (8 · rtt)²⌋, w in packets and rtt in µs. Of a
+//! path whose rtt is above 8.192 ms · √w that is 0, and of equals the oldest path is b, however slow it is.
 //! Switch `count`: the kernel adds one for each acknowledgement, however many packets it covers, and
 //! waits for more than that number; RFC 6356 counts what is acknowledged (`packets`).
 //! Departures: α is computed anew at each ACK, where the kernel waits until a window changes.
@@ -44,8 +46,9 @@ pub(crate) const ENTRY: Entry = Entry {
 pub(crate) const FORM: Param = Param {
     name: "form",
     default: "kernel",
-    values: "kernel | rfc",
-    doc: "the kernel's fixed point, which waits for whole packets, or the quotient of RFC 6356 to a byte",
+    values: "kernel | v0.90 | rfc",
+    doc: "the kernel's fixed point, which waits for whole packets; v0.90: its module's choice of the best path, too, \
+          which cannot tell paths of long round trips apart; or the quotient of RFC 6356 to a byte",
 };
 
 /// The kernel's scales, as powers of two: of the numerator, and of each term of the denominator.
@@ -57,11 +60,12 @@ const SCALE_QUOTIENT: u32 = SCALE_NUMERATOR - 2 * SCALE_DENOMINATOR;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Form {
     Kernel,
+    V090,
     Rfc,
 }
 
 impl Form {
-    pub(crate) const CHOICES: &[(&str, Self)] = &[("kernel", Self::Kernel), ("rfc", Self::Rfc)];
+    pub(crate) const CHOICES: &[(&str, Self)] = &[("kernel", Self::Kernel), ("v0.90", Self::V090), ("rfc", Self::Rfc)];
 }
 
 #[derive(Clone, Debug)]
@@ -83,9 +87,19 @@ struct Seen {
 }
 
 impl Seen {
-    /// Whether it has at least the w/rtt² of `other`.
-    fn is_as_good_as(self, other: Self) -> bool {
-        u128::from(self.cwnd) * square(other.rtt) >= u128::from(other.cwnd) * square(self.rtt)
+    /// Whether its w/rtt² is larger than that of `other`.
+    fn is_better_than(self, other: Self, form: Form) -> bool {
+        match form {
+            Form::V090 => self.whole_merit() > other.whole_merit(),
+            Form::Kernel | Form::Rfc => {
+                u128::from(self.cwnd) * square(other.rtt) > u128::from(other.cwnd) * square(self.rtt)
+            }
+        }
+    }
+
+    /// w/rtt² as the module computes it: Linux keeps eight times the srtt in µs.
+    fn whole_merit(self) -> u128 {
+        (u128::from(self.packets) << SCALE_NUMERATOR) / square(8 * self.rtt)
     }
 }
 
@@ -119,11 +133,11 @@ impl<'a> Bundle<'a> {
         let mut paths = self.paths();
         let first = paths.next()?;
         let second = paths.next()?;
-        // Of equals the last, as in the kernel.
-        let better = |best: Seen, path: Seen| if path.is_as_good_as(best) { path } else { best };
+        // Of equals the first: the kernel takes the last of its list, which begins with the newest subflow.
+        let better = |best: Seen, path: Seen| if path.is_better_than(best, form) { path } else { best };
         let best = paths.fold(better(first, second), better);
         Some(match form {
-            Form::Kernel => self.kernel_wait(best),
+            Form::Kernel | Form::V090 => self.kernel_wait(best),
             Form::Rfc => self.rfc_wait(best),
         })
     }
