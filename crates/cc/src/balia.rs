@@ -15,9 +15,11 @@
 //! (IEEE/ACM ToN 24(1), 2016); `net/mptcp/mptcp_balia.c` of MPTCP v0.9x.
 //! State: the shared window.
 //! Switch `form`: `paper` keeps a and the increase exact; `kernel` cuts a to a whole number in the
-//! reaction to loss, so that nothing below 2 counts as more than 1, and waits for whole packets.
+//! reaction to loss, so that nothing below 2 counts as more than 1, gives up whole packets, rounded
+//! down, and waits for whole packets.
 //! Switch `count`, as LIA's: the kernel counts acknowledgements, the paper packets.
-//! Departures: computed anew at each ACK, where the kernel waits until the window changes.
+//! Departures: computed anew at each ACK, where the kernel waits until the window changes. A loss
+//! leaves two packets at least, where the kernel's module leaves one.
 
 use weftway_path::spec::Param;
 use weftway_path::{Instant, PathId};
@@ -29,7 +31,7 @@ use crate::{Acked, Congestion, Controller, Share, Siblings};
 pub(crate) const ENTRY: Entry = Entry {
     name: "balia",
     aliases: &["balanced-linked-adaptation"],
-    version: 2,
+    version: 3,
     summary: "couples the paths' increases and cuts the slower paths deeper, between LIA's aims and OLIA's",
     reference: "Peng et al., IEEE/ACM ToN 2016; MPTCP v0.9x net/mptcp/mptcp_balia.c",
     coupled: true,
@@ -39,7 +41,8 @@ pub(crate) const ENTRY: Entry = Entry {
             name: "form",
             default: "paper",
             values: "paper | kernel",
-            doc: "exact, or with the kernel's whole numbers: of packets to wait for, and of a in the reaction to loss",
+            doc: "exact, or with the kernel's whole numbers: of packets to wait for and to give up, and of a in the \
+                  reaction to loss",
         },
         Count::PARAM,
     ],
@@ -113,12 +116,13 @@ impl Balia {
     fn target(&self, siblings: Siblings<'_>) -> u64 {
         let cwnd = self.window.cwnd();
         let Rates { largest, .. } = self.rates(siblings);
-        let own = u128::from(cwnd.max(1));
-        let cut = match self.form {
-            Form::Paper => (u128::from(cwnd) * MOST_HALVES / 2).min(largest),
-            Form::Kernel => u128::from(cwnd) * MOST_HALVES.min(2 * (largest / own)) / 2,
-        };
-        cwnd - (cut / 2) as u64
+        match self.form {
+            Form::Paper => cwnd - ((u128::from(cwnd) * MOST_HALVES / 2).min(largest) / 2) as u64,
+            Form::Kernel => {
+                let halves = MOST_HALVES.min(2 * (largest / u128::from(cwnd.max(1)))) as u64;
+                cwnd - self.window.packets() / 2 * halves / 2 * self.window.mss()
+            }
+        }
     }
 }
 
