@@ -18,8 +18,9 @@
 //! State: per path, what was sent and lost of late, and the packets that were not reinjected.
 //! Departs from print: `interop` takes the last of several standby paths there, here the one of
 //! least srtt; losses count when they are found, there when they are repaired. The estimate that a
-//! rate-based controller gives is not used for cwnd/srtt. Reinjection of datagrams and
-//! `backup_fec` are left out: there are none here.
+//! rate-based controller gives is not used for cwnd/srtt. XQUIC's deadline also reinjects what is in
+//! flight on low paths, whatever its age, each time it has sent; that is left out. Reinjection of
+//! datagrams and `backup_fec` are left out: there are none here.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{BlockedReason, Context, Decision, Event, Instant, Path, PathId, PathSet, SendKind, Span};
@@ -36,6 +37,7 @@ use records::Recent;
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "xquic",
+    version: 2,
     summary: "the smallest round-trip time in the best class of paths, and copies of late packets",
     reference: "alibaba/xquic src/transport/scheduler, src/transport/reinjection_control",
     provenance: Provenance::Code,
@@ -114,8 +116,13 @@ struct Xquic {
     asked: Option<PathId>,
 }
 
+/// Over the paths that are up, full or not.
 fn least_srtt(cx: &Context<'_>) -> Span {
-    cx.paths.iter().map(|path| path.srtt).min().unwrap_or_default()
+    cx.paths.iter().filter(is_up).map(|path| path.srtt).min().unwrap_or_default()
+}
+
+fn is_up(path: &&Path) -> bool {
+    path.blocked != BlockedReason::Validation
 }
 
 /// The age at which a packet is late.
@@ -144,7 +151,7 @@ impl Xquic {
     fn pick<'a>(&self, cx: &Context<'a>, skip: PathSet, is_copy: bool) -> Option<&'a Path> {
         let least = least_srtt(cx);
         let open = cx.sendable().filter(|path| !skip.contains(path.id));
-        let available = || cx.paths.iter().filter(|path| path.is_active() && path.blocked != BlockedReason::Validation);
+        let available = || cx.paths.iter().filter(is_up).filter(|path| path.is_active());
         let key = |path: &Path| (self.class(cx.now, path, least), !path.is_active(), path.srtt);
         match self.rule {
             Rule::MinRtt => choose::least(open, key),
