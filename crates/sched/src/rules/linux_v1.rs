@@ -1,11 +1,12 @@
 //! The default scheduler of MPTCP in today's Linux: the path that drains its send queue first.
 //!
 //! Rule: over active paths that are not stale, `argmin linger`, `linger = send queue /
-//! average pacing rate`; backups if there is no active path. The path then carries a burst of
-//! `min(65428 bytes, window left)` and its average becomes `(average·backlog + pacing·burst) /
-//! (backlog + burst)`. It stays chosen until the burst is used and a fragment of the data ends, it
-//! falls out, its send memory is full, the next acknowledgement comes, or what the application wrote
-//! at once is sent. There is no test of the congestion window: TCP queues below.
+//! average pacing rate`; backups if there is no active path. A path without a rate is passed over.
+//! The path then carries a burst of `min(65428 bytes, window left)` and its average becomes
+//! `(average·backlog + pacing·burst) / (backlog + burst)`. It stays chosen until the burst is used
+//! and a fragment of the data ends, it falls out, its send memory is full, the next acknowledgement
+//! comes, or what the application wrote at once is sent. There is no test of the congestion window:
+//! TCP queues below.
 //! Data that are sent again, because a subflow is stale or gone, follow the same rule.
 //! Reference: Linux net/mptcp/protocol.c, mptcp_subflow_get_send, `__subflow_push_pending`.
 //! State: average pacing rate per path; the path, the rest of the burst and the fragment.
@@ -20,6 +21,7 @@ use crate::shared::per_path::PerPath;
 pub(crate) static ENTRY: Entry = Entry {
     name: "linux-v1",
     aliases: &["linux", "mptcp-v1", "linux-default", "upstream"],
+    version: 2,
     summary: "the path that would drain its send queue first, in bursts",
     reference: "Linux net/mptcp/protocol.c, mptcp_subflow_get_send",
     provenance: Provenance::Code,
@@ -92,10 +94,10 @@ impl LinuxV1 {
 
     /// The path of least linger, memory or not.
     fn pick<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
-        let rated = |path: &&Path| self.average(path) > 0;
-        let active = usable(cx).filter(|path| path.is_active()).filter(rated);
-        choose::best(active, |a, b| self.drains_before(a, b))
-            .or_else(|| choose::best(usable(cx).filter(rated), |a, b| self.drains_before(a, b)))
+        // An active path keeps backups out even while it has no rate yet and cannot be chosen itself.
+        let has_active = usable(cx).any(Path::is_active);
+        let rated = usable(cx).filter(|path| path.is_active() == has_active && self.average(path) > 0);
+        choose::best(rated, |a, b| self.drains_before(a, b))
     }
 
     /// The path in the middle of its burst.
