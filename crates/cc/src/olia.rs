@@ -17,6 +17,7 @@
 //! Switch `count`: under MPTCP the kernel adds the increase once for each acknowledgement, in 1/1024 of
 //! a packet, and drops what is left at each step (`acks`); the draft adds it for each packet
 //! acknowledged, which we do to 2^-32 of a packet (`packets`).
+//! Departures: what was added and is less than a step is dropped at a loss, where the kernel keeps it.
 
 use weftway_path::spec::Param;
 use weftway_path::{Bytes, Instant, PathId, Recovery};

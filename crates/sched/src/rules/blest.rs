@@ -15,7 +15,8 @@
 //! State: λ, when it last moved, whether the window ran full; smallest and largest srtt per path,
 //! taken whenever a question is asked. A second question at the same time moves nothing.
 //! Departs from print: the paper's "adapted by observed blocking" uses the kernel's steps. A path
-//! of the other role (backup for active) is never waited for.
+//! of the other role (backup for active) is never waited for, nor is one with room: min-RTT passes
+//! over an open path that the packet is to avoid. Where the window is not known, `s` sends.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Context, Decision, Event, Flow, Instant, Path, Span, Starved};
