@@ -5,7 +5,7 @@
 //!   kernel: `T = w·srtt + srtt/2`, `w = 0` if `q < can`, else `⌈(q − can + 1)/cwnd⌉`;
 //!   paper:  `T = (R + ½)·srtt`, `R = (q − can)/cwnd`;
 //! the smallest `T` wins, the first of equals. New data may wait in the queue of a full path;
-//! data sent before need room.
+//! data sent before need room, and go first off the paths that have carried them.
 //! Reference: Yang, Wang, Amer: OTIAS, WAINA 2014; vkirany/mptcp-kau mptcp_otias.c.
 //! State: none.
 //! Departs from print: `R` is not negative unless `clamp=false`; unclamped, idle paths rank by
@@ -21,6 +21,7 @@ use crate::shared::choose;
 pub(crate) static ENTRY: Entry = Entry {
     name: "otias",
     aliases: &["otia"],
+    version: 2,
     summary: "the path of earliest arrival, counting what already queues there",
     reference: "Yang, Wang, Amer: OTIAS, WAINA 2014; vkirany/mptcp-kau mptcp_otias.c",
     provenance: Provenance::Code,
@@ -97,8 +98,10 @@ impl Otias {
     }
 
     fn pick<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
-        let again = cx.packet.is_some_and(|packet| packet.reinjection);
-        let paths = choose::standing(cx).filter(|path| path.is_open() || !again && choose::queues(path, cx));
+        if cx.packet.is_some_and(|packet| packet.reinjection) {
+            return choose::pick_least(cx, |path| self.arrival(path));
+        }
+        let paths = choose::standing(cx).filter(|path| path.is_open() || choose::queues(path, cx));
         choose::least(paths, |path| self.arrival(path))
     }
 }
