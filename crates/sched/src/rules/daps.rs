@@ -12,6 +12,10 @@
 //! Departs from print: the deliveries are not listed but found one by one, as the smallest
 //! `(turns + 1)·d`. A schedule ends at `cap`: delays without a common divisor have a multiple that
 //! is far away. A path that comes up begins a new schedule. A path whose queue is full is waited for.
+//! From the module: it sends data again by the schedule, too. When the peer's window is full, it takes
+//! the oldest segment first, and then a path that has not carried it. `daps_in_ss=false` leaves the
+//! paths out there that are in slow start after a loss, and no others wait for them. It rounds
+//! microseconds as if they were milliseconds; `round` is what it means.
 
 mod schedule;
 
@@ -39,8 +43,8 @@ pub(crate) static ENTRY: Entry = Entry {
     waits: true,
     presets: &[Preset {
         name: "daps-kernel",
-        switches: "round=4",
-        doc: "the kernel module's default: delays in multiples of 4 ms",
+        switches: "round=4:smooth=true",
+        doc: "the kernel module's defaults: delays in multiples of 4 ms, and smoothed windows",
     }],
     params: &[
         Param {
