@@ -17,7 +17,8 @@
 //! last sent and taken back.
 //! Departs from print: `plan=virtual` has no tolerance, and nothing to take back. `plan=queue`
 //! queues and leaves packets there. `plan=recall` assigns no more than window and queues take, and
-//! once at a time. Data sent before need room.
+//! once at a time. Data sent before need room, and go first off the paths that have carried them; the
+//! module minds neither.
 
 mod holes;
 mod rounds;
