@@ -5,13 +5,17 @@
 //! buffered are sampled, against a reference of 5 samples. If for 5 samples the rate is further
 //! from it than T, or the buffer is lower by more than B, and 3 s have passed since the last
 //! search: try `r + 5`; if that gains more than G, go on while it does not get worse and undo the
-//! last step; else try `r − 5` likewise; else restore `r`.
+//! last step; else try `r − 5` likewise; else restore `r`. What a path has carried goes on another one, whoever's
+//! turn it is, and does not count.
 //! Reference: Saha, Aggarwal, Koutsonikolas, et al.: MuSher, MobiCom 2019; its kernel module; mptcp_ratio.c.
 //! State: r and the pair that it splits, each path's segments of the turn, the reference or the search.
 //! Departs from print: T, G, B are 200 and 5 Mbit/s and 75 000 bytes for links of about 800 Mbit/s;
 //! `scale=relative` keeps their proportion to the reference rate: 25 %, 0.6 %, 0.75 ms. The
 //! buffer is sampled, not averaged. Of more than two paths the first two are used; when they become another pair, the
 //! split begins anew with it. A path that returns to its pair finds the ratio as it was.
+//! The module's public versions differ in their numbers. In all that we have read, the reference is the mean of four
+//! samples; a search that comes too soon after the last one began, or in slow start, is dropped, and a new reference is
+//! taken; the transfer begins with a search; and a search ends with a try of half a step to either side.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{BitRate, Bytes, Context, Decision, Event, Instant, Path, PathId, SendKind, Span};
@@ -24,7 +28,7 @@ use crate::shared::per_path::PerPath;
 pub(crate) static ENTRY: Entry = Entry {
     name: "musher",
     aliases: &["mu-sher"],
-    version: 2,
+    version: 3,
     summary: "a ratio of two paths, searched again when the throughput shifts",
     reference: "Saha, Aggarwal, Koutsonikolas, et al.: MuSher, MobiCom 2019; its kernel module; mptcp_ratio.c",
     provenance: Provenance::Code,
@@ -281,7 +285,11 @@ impl Scheduler for Musher {
     }
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
-        choose::send_or_wait(cx, self.owner(cx).filter(|path| path.is_open()))
+        let path = match cx.packet {
+            Some(packet) if !packet.avoid.is_empty() => choose::pick(cx, |_, _| false),
+            _ => self.owner(cx).filter(|path| path.is_open()),
+        };
+        choose::send_or_wait(cx, path)
     }
 
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {
