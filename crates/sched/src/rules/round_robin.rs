@@ -10,8 +10,9 @@
 //! Reference: multipath-tcp/mptcp net/mptcp/mptcp_rr.c; nsnam/ns-3 (MPTCP fork); mp-quic-go.
 //! State: segments of the current quota, per path; the path that sent new data last.
 //! Departs from print: the turn starts with the first path, as the papers draw it (the kernel
-//! takes the last unused path of its list: `rr_order=kernel`). Backups rest while an active path
-//! lives; the kernel module ignores that flag.
+//! takes the last unused path of its list: `rr_order=kernel`). Our list begins with the oldest path. Up to
+//! MPTCP v0.93 the kernel's began with the newest, and its last path was our first. Backups rest while
+//! an active path lives; the kernel module ignores that flag.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{BlockedReason, Context, Decision, Event, Path, PathId, PathSet, SendKind};
