@@ -6,11 +6,12 @@
 //!   code: `y = packets of the last rate sample + 10·⌊9 999 999 / 8·srtt in µs⌋`.
 //! Goodput is delivered less lost bytes, over each srtt. Classes and data sent before as in
 //! min-RTT.
-//! Reference: LLHD: low latency, high data rate scheduler for MPTCP; github.com/imtiaztee/LLHD `drs`; "LLHD", equations
-//! 2 to 4 and Algorithm 1.
+//! Reference: Lubna, Mahmud, Cho: LLHD, Sensors 22, 9869, 2022; github.com/imtiaztee/LLHD `drs`; equations 2 to 4
+//! and Algorithm 1 of the paper.
 //! State: per path, the counters at the start of the current srtt and the goodput of the last.
 //! Departs from print: Algorithm 1 never keeps its maximum (`Y_curr = Y_max` for `Y_max =
-//! Y_curr`), here it does; the paper does not say over what time goodput is taken.
+//! Y_curr`), here it does. The paper does not say over what time goodput is taken, nor in what units
+//! Algorithm 1 has its constants. It decides with each ACK; here each packet is decided on.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{BitRate, Bytes, Context, Decision, Event, Instant, Path};
@@ -24,7 +25,7 @@ pub(crate) static ENTRY: Entry = Entry {
     name: "llhd",
     aliases: &["drs"],
     summary: "the best of goodput and round-trip time together",
-    reference: "LLHD: low latency, high data rate scheduler for MPTCP; github.com/imtiaztee/LLHD",
+    reference: "Lubna, Mahmud, Cho: LLHD, Sensors 22, 9869, 2022; github.com/imtiaztee/LLHD",
     provenance: Provenance::Paper,
     goal: "throughput and latency",
     application: "bulk transfer",

@@ -6,7 +6,7 @@
 //!   only S has: S if `srtt_s/2 ≤ 2·srtt_f`, else wait.
 //! As the prose has it (`mode=prose`): min-RTT of F and the paths with
 //! `srtt_s ≤ 4·srtt_f`.
-//! Reference: PRS-MPTCP, figure 13 and section 4.
+//! Reference: Khajekini, Amca, Ulusoy, Ever: PRS-MPTCP, 2024, figure 13 and section 4.
 //! State: none; with `window_ms`, the counters at the last two window starts, per path.
 //! Departs from print: F on a tie, which both printed tests leave open. With more than two paths,
 //! where nothing is printed, S is min-RTT's choice among the others (`slow`).
@@ -24,7 +24,7 @@ pub(crate) static ENTRY: Entry = Entry {
     aliases: &["prs-mptcp"],
     version: 2,
     summary: "the path with more window per round trip and retransmission; bad fast paths are waited out",
-    reference: "PRS-MPTCP, figure 13",
+    reference: "Khajekini, Amca, Ulusoy, Ever: PRS-MPTCP, 2024, figure 13",
     provenance: Provenance::Paper,
     goal: "reordering and throughput",
     application: "bulk transfer",
