@@ -12,8 +12,7 @@ from rich.console import Console
 pytest.importorskip("jax", reason="training needs weftway[train]")
 pytest.importorskip("equinox", reason="training needs weftway[train]")
 
-from weftway import ScenarioError, cli
-from weftway.commands import output
+from weftway import ScenarioError, cli, exit_status
 from weftway.progress import Bar
 from weftway.train import ALGORITHMS, command, dqn, evolved, falcon, limits, pdaa3c, stsgat, study
 from weftway.train.limits import SettingError
@@ -100,7 +99,7 @@ def test_a_mistake_is_one_line_and_the_status_of_a_usage_error(
         monkeypatch.setattr(sys, "argv", ["weft", "train", "dqn", *options])
         with pytest.raises(SystemExit) as ended:
             cli.main()
-        assert ended.value.code == output.BAD_INPUT
+        assert ended.value.code == exit_status.BAD_INPUT
         said = capsys.readouterr()
         assert said.out == ""
         lines.append(said.err)
