@@ -44,7 +44,7 @@ pub(crate) static ENTRY: Entry = Entry {
         year: 2023,
         learner: "bandit (UCB1 or EXP3), on line",
         state: "none",
-        reward: "throughput and delay of each interval",
+        reward: "data in order in each interval, of what the paths have brought at most",
         actions: "a path's share of copies: all, half, none",
     }),
     params: &[
