@@ -30,7 +30,7 @@ UNITS = {
 }
 """Of what has to be reckoned with when an instance is drawn: bits a second, bytes, nanoseconds."""
 
-NUMBER = re.compile(r"(?P<before>[^\d.]*)(?P<number>\d[\d_]*(?:\.\d+)?|\.\d+)(?P<after>.*)")
+NUMBER = re.compile(r"(?P<before>[^\d.]*)(?P<number>\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?P<after>.*)")
 
 ABSENT = object()
 """What comes of a key that is not there this time."""
@@ -85,9 +85,15 @@ def quantity(text: Any, kind: str, where: str) -> Decimal:
 
 
 def parts(text: Any) -> tuple[str, str]:
-    """The number and the unit of a value such as `"5 ms"`; anything else has no unit."""
+    """The number and the unit of a value such as `"5 ms"`; anything else has no unit.
+
+    >>> parts("20_000 kbit/s"), parts("5_ %"), parts(".5 s"), parts("fast")
+    (('20000', 'kbit/s'), ('5', '%'), ('.5', 's'), ('0', ''))
+    """
     match = NUMBER.fullmatch(text.strip()) if isinstance(text, str) else None
-    return (match["number"], match["after"].strip()) if match and not match["before"] else ("0", "")
+    if not match or match["before"]:
+        return "0", ""
+    return match["number"].replace("_", ""), match["after"].strip()
 
 
 def digits(number: Decimal) -> str:

@@ -7,7 +7,6 @@ from weftway._native import ScenarioError
 WIDE = (b"\xff\xfe", b"\xfe\xff")
 """How a file in UTF-16 begins, if it says so."""
 
-
 MOST = 256_000_000
 """More is no file that somebody wrote; a device such as `/dev/zero` never ends."""
 

@@ -274,6 +274,7 @@ def test_each_download_holds_its_figure() -> None:
         ("20Mbit/s", 20),
         ("20_000 kbit/s", 20),
         ("2.5 MB/s", 20),
+        ("20_ Mbit/s", 20),
         ("5 Mbit/s..9 Mbit/s", None),
         (None, None),
     ],

@@ -4,10 +4,10 @@ Reading order: settings, the training loop (`learn`), then its parts: exploratio
 schedule, replay buffer, collector.
 
 `Q(s, a)` is drawn to the TD target `r + γ·max Q'(s', ·)`, over the choices that s' allows, Q' being the target
-network; to r alone where the episode ended, be it that its time was over (an actor-critic goes on with V there, but not
-every task has something to see). One update is due for each transition that became complete (`updates` of
-them, where an algorithm says so). They are made `TOGETHER` at a time in one compiled loop, so that fewer wait for the
-next step. Algorithms differ in their settings, their task and their exploration.
+network. Where the episode ended, it is drawn to r alone, even if a time limit ended it: an actor-critic goes on with V
+there, but not every task has an observation then. One update is due for each transition that became complete (`updates`
+of them, where an algorithm says so). They are made `TOGETHER` at a time in one compiled loop, so that fewer wait for
+the next step. Algorithms differ in their settings, their task and their exploration.
 
 The DQN is that of the comparison of MPQUIC schedulers: wait for the full fast path, or send on the slow one. Six
 inputs, two hidden layers of six, two outputs: 98 weights. The paper trains off line under BBRv1 alone and then

@@ -240,7 +240,8 @@ impl Scheduler for Deployed {
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let falls_back = self.decide(cx);
-        // The task carries out too what was answered and is not done: else that question would never be over.
+        // Where the fallback decides because a choice did not lead, the task carries out that choice too: its question would
+        // stay open otherwise, and the network would be asked nothing more.
         let own = (!falls_back || self.is_unsure).then(|| self.task.select(cx));
         self.fallback.select(cx, falls_back).or(own).unwrap_or(Decision::Wait)
     }
