@@ -77,7 +77,7 @@ setup() {
     stamp=$root/.weft/$1
     shift
     is_current "$stamp" && return
-    command -v cargo >/dev/null || die "cargo is needed: install Rust 1.88 or newer"
+    command -v cargo >/dev/null || die "cargo is needed: install Rust 1.91 or newer"
     mkdir -p "$root/.weft"
     # Stamped with the time before the build: an edit during it is not missed.
     echo "$root" >"$stamp.$$"

@@ -1,5 +1,6 @@
 """What a package needs besides its code. `.ci/package` builds and installs one."""
 
+import json
 import re
 import shutil
 import signal
@@ -50,6 +51,30 @@ def test_a_crate_packs_what_it_compiles_in() -> None:
     assert done.returncode == 0, done.stderr
     packed = set(done.stdout.splitlines())
     assert packed >= {f"policies/{file.name}" for file in (HOME / "policies").glob("*.safetensors")}
+
+
+def test_no_crate_needs_a_newer_rust_than_we_say() -> None:
+    if shutil.which("cargo") is None:
+        pytest.skip("cargo is not installed")
+    host = re.search("host: (.*)", subprocess.run(["rustc", "-vV"], capture_output=True, text=True, timeout=60).stdout)
+    assert host is not None
+    command = ["cargo", "metadata", "--locked", "--offline", "--format-version", "1", "--filter-platform", host[1]]
+    done = subprocess.run(command, cwd=HOME, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    metadata = json.loads(done.stdout)
+    used = {node["id"] for node in metadata["resolve"]["nodes"]}
+    needs = {
+        one["name"]: one["rust_version"] for one in metadata["packages"] if one["id"] in used and one["rust_version"]
+    }
+    said = tomllib.loads((HOME / "Cargo.toml").read_text())["workspace"]["package"]["rust-version"]
+
+    def number(version: str) -> list[int]:
+        return [int(part) for part in version.split(".")]
+
+    assert {name: need for name, need in needs.items() if number(need) > number(said)} == {}
+    for page in (".ci/setup.sh", "README.md", "docs/how-to/install.md"):
+        assert f"Rust {said} or newer" in (HOME / page).read_text(), page
+    assert f"cargo {said} and" in (HOME / "docs/how-to/troubleshooting.md").read_text()
 
 
 WITHOUT = """
