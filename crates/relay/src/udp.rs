@@ -1,12 +1,12 @@
 //! A UDP socket that never waits, or one for pings. `mio` tells once that datagrams came, so it is remembered here until none is left.
 
 use std::io;
-use std::net::{self, SocketAddr};
+use std::net::SocketAddr;
 
 use mio::net::UdpSocket;
 use mio::{Interest, Registry, Token};
 use rustix::buffer::spare_capacity;
-use rustix::net::{AddressFamily, RecvFlags, SocketFlags, SocketType, ipproto, recvfrom, socket_with};
+use rustix::net::{RecvFlags, recvfrom};
 
 /// A UDP socket.
 #[derive(Debug)]
@@ -24,13 +24,10 @@ impl Udp {
     }
 
     /// One for echo requests and their replies, which the kernel gives to those whom `net.ipv4.ping_group_range` names. What it
-    /// sends and brings are whole messages of ICMP; the kernel writes their identifiers and checksums.
+    /// sends and brings are whole messages of ICMP; the kernel writes their identifiers and checksums. Of Linux only:
+    /// other systems bring the header of IP too, and leave the identifiers.
     pub fn for_pings(is_v4: bool, registry: &Registry, token: Token) -> io::Result<Self> {
-        let (family, protocol) =
-            if is_v4 { (AddressFamily::INET, ipproto::ICMP) } else { (AddressFamily::INET6, ipproto::ICMPV6) };
-        let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
-        let socket = socket_with(family, SocketType::DGRAM, flags, Some(protocol))?;
-        let mut socket = UdpSocket::from_std(net::UdpSocket::from(socket));
+        let mut socket = ping_socket(is_v4)?;
         registry.register(&mut socket, token, Interest::READABLE)?;
         Ok(Self { socket, readable: true })
     }
@@ -69,4 +66,20 @@ impl Udp {
     pub fn send(&self, bytes: &[u8], to: SocketAddr) -> bool {
         self.socket.send_to(bytes, to).is_ok()
     }
+}
+
+#[cfg(target_os = "linux")]
+fn ping_socket(is_v4: bool) -> io::Result<UdpSocket> {
+    use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
+
+    let (family, protocol) =
+        if is_v4 { (AddressFamily::INET, ipproto::ICMP) } else { (AddressFamily::INET6, ipproto::ICMPV6) };
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let socket = socket_with(family, SocketType::DGRAM, flags, Some(protocol))?;
+    Ok(UdpSocket::from_std(std::net::UdpSocket::from(socket)))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn ping_socket(_: bool) -> io::Result<UdpSocket> {
+    Err(io::ErrorKind::Unsupported.into())
 }
