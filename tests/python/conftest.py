@@ -8,6 +8,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import hypothesis
@@ -23,8 +25,10 @@ signal.signal(signal.SIGHUP, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The tests of training compile many programs and run each for a moment: optimisation costs more than it gains, LLVM's
-# as well as that which joins operations.
-XLA_FLAGS = ["--xla_backend_optimization_level=0", "--xla_cpu_use_fusion_emitters=false"]
+# as well as that which joins operations. A flag that JAX does not know ends the process.
+XLA_FLAGS = ["--xla_backend_optimization_level=0"]
+if find_spec("jax") and tuple(map(int, version("jax").split(".")[:2])) < (0, 11):
+    XLA_FLAGS.append("--xla_cpu_use_fusion_emitters=false")
 # Test processes beside one another have a core each; JAX would start a thread per core in every one of them.
 if "PYTEST_XDIST_WORKER" in os.environ:
     XLA_FLAGS.append("--xla_cpu_multi_thread_eigen=false")
