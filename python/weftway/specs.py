@@ -22,7 +22,10 @@ from weftway._native import ScenarioError
 UNKNOWN = "unknown"
 """The source of a class that its text does not decide."""
 
-FILE_ALONE = re.compile(r".+\.py")
+EVERY = "all"
+"""In place of a name: the whole registry."""
+
+FILE_ALONE = re.compile(r".+\.py:?")
 POLICY = re.compile(r"(?P<file>[^:]+\.safetensors)(?P<switches>(:.*)?)")
 IN_A_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)")
 
@@ -76,13 +79,15 @@ def parse(wanted: Any) -> list[SchedulerSpec]:
 
 
 def _named(name: str) -> list[SchedulerSpec]:
-    if name.lower() == "all":
+    if name.lower() == EVERY:
         every = (one for entry in _native.schedulers() for one in _named(entry["name"]))
         return [replace(one, is_named=False) for one in every]
     if match := IN_A_FILE.fullmatch(name):
         return [_from_file(Path(match["file"]), match["name"])]
     if FILE_ALONE.fullmatch(name):
-        raise ScenarioError(_without_class(Path(name)))
+        raise ScenarioError(_without_class(Path(name.removesuffix(":"))))
+    if ".py:" in name:
+        raise ScenarioError(f"scheduler `{name}`: the name of a class follows `.py:`, and nothing after it")
     name = runner(name)
     return [SchedulerSpec(*_native.scheduler(name), policy_source(name))]
 
