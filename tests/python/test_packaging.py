@@ -1,5 +1,6 @@
 """What a package needs besides its code. `.ci/package` builds and installs one."""
 
+import os
 import re
 import shutil
 import signal
@@ -130,3 +131,15 @@ def test_the_script_starts_what_is_asked_for(checkout: Path, words: str, profile
     command = ["sh", str(checkout / "weft"), *words.split()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, f"{called}\n"), done.stderr
+
+
+def test_a_shell_that_completes_waits_for_no_build(checkout: Path) -> None:
+    (checkout / ".weft/user").unlink()
+    done = subprocess.run(
+        ["sh", str(checkout / "weft")],
+        env={"PATH": os.environ["PATH"], "_WEFT_COMPLETE": "complete_bash"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.stdout, done.stderr) == ("weft\n", "")
