@@ -41,7 +41,7 @@ class Results(pl.DataFrame):
         found = self.comparison
         if not found.rows:
             return super()._repr_html_(**kwargs)
-        screen = PlainConsole(record=True, width=WIDTH, file=io.StringIO(), force_jupyter=False)
+        screen = PlainConsole(record=True, width=WIDTH, file=io.StringIO())
         for part in printed.of(study_of(found)):
             screen.print(part, "")
         notes = "".join(f"<p><b>Warning:</b> {html.escape(line)}</p>" for line in found.warnings)

@@ -132,6 +132,17 @@ def test_what_is_computed_from_it_is_an_ordinary_frame(small: Path) -> None:
         assert other.columns == rows.columns
 
 
+def test_what_is_printed_in_a_notebook_is_text(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gymnasium = pytest.importorskip("gymnasium", reason="Gymnasium is not installed: pip install 'weftway[gym]'")
+    rows = weftway.compare(small)
+    env = gymnasium.make("weftway.env:weftway/Packet-v0", scenario=str(small), render_mode="ansi")
+    env.reset(seed=1)
+    plain = str(rows), env.render()
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert (str(rows), env.render()) == plain
+    assert "\x1b" not in "".join(plain)
+
+
 def test_the_report_is_shown_inline(small: Path, tmp_path: Path) -> None:
     report = weftway.compare(small).report(height=300)
     report.write(tmp_path / "page.html")
