@@ -100,8 +100,10 @@ def write(
     card: Mapping[str, str],
 ) -> Path:
     """`weftway.export`, which says what each argument is."""
-    if file.suffix != ".safetensors":
-        raise PolicyError(f"{file}: a policy file is known by its name, which ends in .safetensors")
+    if file.suffix != ".safetensors" or set(",:") & set(str(file)):
+        raise PolicyError(
+            f"{file}: a policy is known by its file's name, which ends in .safetensors without `,` and `:`"
+        )
     shape = _shape(task)
     layers = _layers(model, activation)
     if layers.inputs != len(shape.names) and not (layers.cells and len(shape.names) % layers.inputs == 0):

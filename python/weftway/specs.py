@@ -67,13 +67,13 @@ def parse(wanted: Any) -> list[SchedulerSpec]:
             f"scheduler {wanted!r}: expected a name, a class with a method `select(self, cx)`, or several of them"
         )
     named = {one for one in found if one.is_named}
-    once: dict[tuple[str, str | None], SchedulerSpec] = {}
+    once: dict[str, SchedulerSpec] = {}
     for one in found:
-        before = once.setdefault((one.name, one.source), one)
+        before = once.setdefault(one.name, one)
         if before.rule is not one.rule and not IN_A_FILE.fullmatch(one.name):
             raise ScenarioError(
-                f"scheduler `{one.name}`: two classes have this name and the same text, so that nothing would tell "
-                "their rows apart; give them different names"
+                f"scheduler `{one.name}`: two have this name, so that a table would mix their rows; give a class "
+                "another name"
             )
     return [replace(one, is_named=one in named) for one in once.values()]
 

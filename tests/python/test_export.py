@@ -98,6 +98,13 @@ def test_what_is_no_policy_is_refused_and_leaves_no_file(
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.parametrize("name", ["mine.bin", "mine", "a,b.safetensors", "a:b.safetensors"])
+def test_a_name_by_which_no_comparison_would_find_it_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(PolicyError, match=r"ends in \.safetensors without"):
+        weftway.export(arrays(INPUTS, 2), TASK, tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
 def torch() -> Any:
     return pytest.importorskip("torch", reason="torch is not installed: pip install torch")
 
