@@ -137,12 +137,17 @@ def _text(named: Any) -> str:
 
 def planned(request: Request, out: Path | None = None) -> tuple[Plan, dict[str, dict[str, Any]]]:
     """The jobs, and what each one's row says besides its run, by key."""
-    if request.instances < 1 or request.seeds < 1:
-        raise ScenarioError("an evaluation needs at least one instance and one seed")
+    for what, number, least in (
+        ("instances", request.instances, 1),
+        ("seeds", request.seeds, 1),
+        ("seed", request.seed, 0),
+    ):
+        if not isinstance(number, int) or number < least:
+            raise ScenarioError(f"{what} {number!r}: expected a whole number from {least} on")
     there = distribution.load(request.on)
     policies = specs.parse(request.policy)
-    others = specs.parse([REFERENCE, request.against])
-    field = list(dict.fromkeys([*policies, *others]))
+    names = {one.name for one in policies}
+    field = specs.distinct([*policies, *specs.parse([REFERENCE, request.against])])
     controllers = _controllers(there, request.cc)
     jobs: list[Job] = []
     about: dict[str, dict[str, Any]] = {}
@@ -154,7 +159,7 @@ def planned(request: Request, out: Path | None = None) -> tuple[Plan, dict[str, 
             for one, further in product(field, range(request.seeds)):
                 # Seeds of held-out runs are odd, those of training runs even.
                 jobs.append(plan.simulated(variant, one, cc, drawn.seed + 2 * further))
-                about[jobs[-1].key] = {**shared, "is_policy": one in policies}
+                about[jobs[-1].key] = {**shared, "is_policy": one.name in names}
     return Plan(jobs[0].variant.scenario, jobs), about
 
 

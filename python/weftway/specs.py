@@ -66,7 +66,12 @@ def parse(wanted: Any) -> list[SchedulerSpec]:
         raise ScenarioError(
             f"scheduler {wanted!r}: expected a name, a class with a method `select(self, cx)`, or several of them"
         )
-    named = {one for one in found if one.is_named}
+    return distinct(found)
+
+
+def distinct(found: Sequence[SchedulerSpec]) -> list[SchedulerSpec]:
+    """Each once; refused if two have one name."""
+    named = {one.name for one in found if one.is_named}
     once: dict[str, SchedulerSpec] = {}
     for one in found:
         before = once.setdefault(one.name, one)
@@ -75,7 +80,7 @@ def parse(wanted: Any) -> list[SchedulerSpec]:
                 f"scheduler `{one.name}`: two have this name, so that a table would mix their rows; give a class "
                 "another name"
             )
-    return [replace(one, is_named=one in named) for one in once.values()]
+    return [replace(one, is_named=one.name in named) for one in once.values()]
 
 
 def _named(name: str) -> list[SchedulerSpec]:

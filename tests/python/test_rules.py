@@ -355,7 +355,7 @@ def test_two_schedulers_of_one_name_are_not_mistaken_for_each_other(tmp_path: Pa
     with pytest.raises(weftway.ScenarioError, match="`Picks`: two have this name"):
         weftway.compare(scenario(), scheduler=[first, last], seeds=range(1))
     for name in ("Picks", "ecf"):
-        rule = type(name, (), {"select": first.select})
+        rule = type(name, (first,), {})
         with pytest.raises(weftway.ScenarioError, match="two have this name"):
             weftway.compare(scenario(), scheduler=[last, "ecf", rule], seeds=range(1))
     with pytest.raises(weftway.ScenarioError, match="expected a name, a class with a method"):
