@@ -111,7 +111,7 @@ def checkout(tmp_path: Path) -> Path:
         program.write_text(f'#!/bin/sh\necho {name} "$@"\n')
         program.chmod(0o755)
     (tmp_path / ".weft").mkdir()
-    for name in ("user", "train"):
+    for name in ("user", "python", "train"):
         (tmp_path / ".weft" / name).write_text(f"{tmp_path}\n")
     return tmp_path
 
