@@ -8,7 +8,7 @@
 
 import os
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
@@ -25,6 +25,7 @@ from weftway.job import Job
 from weftway.paired import Claim, Estimate, claims, summary
 from weftway.plan import Plan
 from weftway.report import held_out
+from weftway.scenario import settings
 from weftway.store import Store, table, whole
 
 __all__ = ["AGAINST", "Claim", "Estimate", "Request", "claims", "evaluate", "planned", "run", "summary"]
@@ -72,7 +73,7 @@ def evaluate(
     instances: int = 60,
     seed: int = 1,
     seeds: int = 1,
-    set: Sequence[str] = (),
+    set: Iterable[str] | Mapping[str, Any] = (),
     jobs: int | None = None,
     out: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
@@ -82,7 +83,7 @@ def evaluate(
     A policy is whatever takes part in a comparison, or a policy file. With `out`, the rows and the instances are kept
     there, and a later call goes on from them.
     """
-    request = Request(policy, on, against, cc, instances, seed, seeds, set)
+    request = Request(policy, on, against, cc, instances, seed, seeds, settings(set))
     frame, skipped, _ = run(request, jobs, None if out is None else Path(out), progress)
     for line in skipped:
         warnings.warn(f"skipped {line}", stacklevel=2)

@@ -328,6 +328,14 @@ def test_a_class_in_python_is_one_though_it_is_named_twice(tiny: Path, tmp_path:
         evaluate.evaluate(type("ecf", (), {"select": lambda self, cx: None}), tiny, against="ecf", instances=1)
 
 
+def test_arguments_are_those_of_a_comparison(tiny: Path) -> None:
+    keys = {"decision.interval": "100ms", "decision.mode": "exclusive"}
+    rows = evaluate.evaluate("ecf", tiny, against="ecf", cc="cubic", instances=1, set=keys)
+    assert rows["mode"].to_list() == ["exclusive 100ms"] * 2
+    with pytest.raises(ScenarioError, match="jobs `0`: expected a number of threads"):
+        evaluate.evaluate("ecf", tiny, instances=1, jobs=0)
+
+
 @pytest.mark.parametrize(("name", "number"), [("instances", 0), ("instances", 1.5), ("seeds", range(2)), ("seed", -1)])
 def test_a_number_that_is_none_is_refused_by_name(tiny: Path, name: str, number: Any) -> None:
     with pytest.raises(ScenarioError, match=re.escape(f"{name} {number!r}: expected a whole number from")):
