@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -431,3 +432,22 @@ def test_an_edit_of_equal_length_in_the_same_second_counts(tmp_path: Path) -> No
         return vars(parsed)["number"] if parsed else None
 
     assert [number(value) for value in (1, 2, 3)] == [1, 2, 3]
+
+
+def test_what_a_rule_sees_and_answers_prints_what_it_is() -> None:
+    told: set[str] = set()
+
+    class Prints:
+        def select(self, cx: Any) -> Any:
+            told.update(map(str, (cx.packet, cx.flow)))
+            return next(iter(cx.sendable()), None)
+
+        def observe(self, cx: Any, event: Any) -> None:
+            told.add(str(event))
+
+    weftway.compare(scenario(), scheduler=Prints, seeds=range(1))
+    answers = (weftway.Ahead(1, 9), weftway.Repeat(0, 9), weftway.Recall(1))
+    assert [str(one) for one in answers] == ["Ahead(1, 9)", "Repeat(0, 9)", "Recall(1)"]
+    assert any(re.fullmatch(r"Event\(sent, fresh, path \d, offset 0, bytes \d+, serial 0\)", one) for one in told)
+    assert any(re.fullmatch(r"Packet\(offset 0, \d+ B, carried by \[\]\)", one) for one in told)
+    assert any(re.fullmatch(r"Flow\(una 0, next 0, end \d+, \d+ B unsent, \d+ B of credit\)", one) for one in told)

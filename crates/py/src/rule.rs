@@ -39,6 +39,10 @@ impl Recall {
     fn new(path: &Bound<'_, PyAny>) -> PyResult<Self> {
         Ok(Self(path_id(path)?))
     }
+
+    fn __repr__(&self) -> String {
+        format!("Recall({})", self.0.get())
+    }
 }
 
 #[pymethods]
@@ -47,6 +51,10 @@ impl Ahead {
     fn new(path: &Bound<'_, PyAny>, offset: u64) -> PyResult<Self> {
         Ok(Self(path_id(path)?, Offset::new(offset)))
     }
+
+    fn __repr__(&self) -> String {
+        format!("Ahead({}, {})", self.0.get(), self.1.get())
+    }
 }
 
 #[pymethods]
@@ -54,6 +62,10 @@ impl Repeat {
     #[new]
     fn new(path: &Bound<'_, PyAny>, offset: u64) -> PyResult<Self> {
         Ok(Self(path_id(path)?, Offset::new(offset)))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Repeat({}, {})", self.0.get(), self.1.get())
     }
 }
 
