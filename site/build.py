@@ -155,7 +155,7 @@ def main() -> int:
     """Builds or serves; the status is the generator's."""
     parser = argparse.ArgumentParser(description="Builds the documentation as a site with search.")
     parser.add_argument("--out", type=Path, default=ROOT / "out/docs", metavar="DIR", help="where the site will be")
-    parser.add_argument("--work", type=Path, default=ROOT / ".weft/docs", metavar="DIR", help="for the copied pages")
+    parser.add_argument("--work", type=Path, default=ROOT / ".weft/site", metavar="DIR", help="for the copied pages")
     parser.add_argument(
         "--rustdoc", type=Path, metavar="DIR", help="takes the reference of the crates from this folder"
     )

@@ -75,8 +75,10 @@ class Agent:
         if slow is None or packet.reinjection or packet.carried:
             return slow
         if self._kept not in ((fast.id, None), (fast.id, packet.offset)):
-            sends = self.act(state_of(cx, self.paths, self._state))
-            self._kept = (fast.id, packet.offset if sends else None)
+            answer = self.act(state_of(cx, self.paths, self._state))
+            if answer not in (0, 1):
+                raise ValueError(f"`act` answered {answer!r}; expected 0 to wait or 1 to send")
+            self._kept = (fast.id, packet.offset if answer else None)
         waits = self._kept == (fast.id, None) and fast.bytes_in_flight > 0  # else nothing would end the wait
         return None if waits else slow
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weftway import comparison, plan, seeds
-from weftway._native import Scenario, ScenarioError, SimulationError
+from weftway._native import Scenario, SimulationError
 from weftway.backends import Row
 from weftway.comparison import Progress
 from weftway.scenario import load
@@ -43,8 +43,6 @@ def compare(
     """
     from weftway.results import Results
 
-    if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
-        raise ScenarioError(f"jobs `{jobs}`: expected a number of threads from 1 on, or None for all cores")
     loaded = load(scenario, set)
     wanted = plan.plan(loaded, scheduler, cc, seeds, backend)
     found = comparison.execute(wanted, jobs, None if out is None else Path(out), progress)

@@ -83,6 +83,15 @@ def names(entry: dict[str, Any]) -> list[str]:
     return [entry["name"], *entry.get("aliases", []), *presets, *file]
 
 
+def switches(entry: dict[str, Any]) -> list[str]:
+    """What may follow an entry's name and `:`; the default stands for a number, or for what is no list of words."""
+    return [
+        f"{param['name']}={value}"
+        for param in entry.get("params", ())
+        for value in (param["values"].split(" | ") if " | " in param["values"] else [param["default"]])
+    ]
+
+
 def lacking(name: str) -> str | None:
     """What this machine lacks for `emulate` or a backend, and what would help; `None` if nothing."""
     return probe.missing(probe.LINKS) if name == "emulate" else BACKENDS[name].obstacle()

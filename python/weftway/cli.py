@@ -10,6 +10,7 @@ from typing import Annotated
 
 import typer
 
+from weftway import completion
 from weftway._native import EmulationError, ScenarioError, SimulationError, TransferError, __version__
 from weftway.commands import (
     advise,
@@ -103,7 +104,7 @@ def main() -> None:
 
 def _run() -> None:
     try:
-        app()
+        completion.answer(app)
     except ScenarioError as error:
         fail(str(error), BAD_INPUT)
     except TransferError as error:

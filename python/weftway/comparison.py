@@ -108,6 +108,8 @@ def execute(
 ) -> Comparison:
     """Runs what is not kept in `out` already, on `jobs` threads. With `bound`, rows of simulated runs also say what
     their links allow at best. Of up to `watched_runs` runs their timelines come with the rows."""
+    if jobs is not None and (not isinstance(jobs, int) or jobs < 1):
+        raise ScenarioError(f"jobs `{jobs}`: expected a number of threads from 1 on, or None for all cores")
     store = Store(out) if out else None
     if store and not bound and (nothing_new := _kept_whole(store, wanted)):
         if progress:

@@ -9,7 +9,8 @@ class PlainConsole(Console):
     """Rich's console, without `[red]` for a colour and `:rocket:` for a picture. Its options are those of `Console`."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(markup=False, emoji=False, **options)
+        # In a notebook, rich would show by itself what is written to a text of ours.
+        super().__init__(markup=False, emoji=False, force_jupyter=False, **options)
 
     def _write_buffer(self) -> None:
         try:

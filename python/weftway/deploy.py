@@ -100,6 +100,10 @@ def write(
     card: Mapping[str, str],
 ) -> Path:
     """`weftway.export`, which says what each argument is."""
+    if file.suffix != ".safetensors" or set(",:") & set(str(file)):
+        raise PolicyError(
+            f"{file}: a policy is known by its file's name, which ends in .safetensors without `,` and `:`"
+        )
     shape = _shape(task)
     layers = _layers(model, activation)
     if layers.inputs != len(shape.names) and not (layers.cells and len(shape.names) % layers.inputs == 0):
@@ -160,9 +164,13 @@ def runner(task: str) -> str:
 def _ranges(ranges: tuple[npt.ArrayLike, npt.ArrayLike] | None, shape: Shape) -> tuple[Floats, Floats]:
     if ranges is None:
         return shape.low, shape.high
-    low, high = (np.asarray(bound, np.float32) for bound in ranges)
+    wrong = PolicyError(f"ranges: two arrays, the smallest and the largest value of each of {len(shape.names)} inputs")
+    try:
+        low, high = (np.asarray(bound, np.float32) for bound in ranges)
+    except (TypeError, ValueError) as error:
+        raise wrong from error
     if low.shape != high.shape or low.shape != (len(shape.names),) or not (low <= high).all():
-        raise PolicyError(f"ranges: the smallest and the largest value of each of the {len(shape.names)} inputs")
+        raise wrong
     return low, high
 
 

@@ -21,7 +21,7 @@ from weftway import distribution, episode, scenario, spaces
 from weftway._native import Scenario, ScenarioError, Variant
 from weftway.own_env import Observe, OwnVectorEnv, Reward
 from weftway.state import State
-from weftway.vector import Floats, VectorEnv
+from weftway.vector import Floats, VectorEnv, count
 
 if TYPE_CHECKING:
     from weftway.sb3 import Sb3VecEnv
@@ -66,10 +66,10 @@ def pool(source: Source, seed: int, instances: int) -> tuple[list[Variant], list
     if isinstance(source, Scenario):
         return source.variants(), source.controllers
     if isinstance(source, Pool):
-        return source.pool(seed, instances), list(getattr(source, "controllers", [USUAL_CC]))
-    variants = list(source)
-    if not variants:
-        raise ScenarioError("an environment needs a scenario")
+        return source.pool(seed, count(instances, "instances")), list(getattr(source, "controllers", [USUAL_CC]))
+    variants: list[Any] = list(source) if isinstance(source, Sequence) else []
+    if not variants or not isinstance(variants[0], Variant):
+        raise ScenarioError(f"scenario {source!r}: expected a file, the name of one of ours, or what these stand for")
     return variants, variants[0].scenario.controllers
 
 

@@ -8,7 +8,7 @@
 
 import os
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
@@ -25,6 +25,7 @@ from weftway.job import Job
 from weftway.paired import Claim, Estimate, claims, summary
 from weftway.plan import Plan
 from weftway.report import held_out
+from weftway.scenario import settings
 from weftway.store import Store, table, whole
 
 __all__ = ["AGAINST", "Claim", "Estimate", "Request", "claims", "evaluate", "planned", "run", "summary"]
@@ -72,7 +73,7 @@ def evaluate(
     instances: int = 60,
     seed: int = 1,
     seeds: int = 1,
-    set: Sequence[str] = (),
+    set: Iterable[str] | Mapping[str, Any] = (),
     jobs: int | None = None,
     out: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
@@ -82,7 +83,7 @@ def evaluate(
     A policy is whatever takes part in a comparison, or a policy file. With `out`, the rows and the instances are kept
     there, and a later call goes on from them.
     """
-    request = Request(policy, on, against, cc, instances, seed, seeds, set)
+    request = Request(policy, on, against, cc, instances, seed, seeds, settings(set))
     frame, skipped, _ = run(request, jobs, None if out is None else Path(out), progress)
     for line in skipped:
         warnings.warn(f"skipped {line}", stacklevel=2)
@@ -137,12 +138,17 @@ def _text(named: Any) -> str:
 
 def planned(request: Request, out: Path | None = None) -> tuple[Plan, dict[str, dict[str, Any]]]:
     """The jobs, and what each one's row says besides its run, by key."""
-    if request.instances < 1 or request.seeds < 1:
-        raise ScenarioError("an evaluation needs at least one instance and one seed")
+    for what, number, least in (
+        ("instances", request.instances, 1),
+        ("seeds", request.seeds, 1),
+        ("seed", request.seed, 0),
+    ):
+        if not isinstance(number, int) or number < least:
+            raise ScenarioError(f"{what} {number!r}: expected a whole number from {least} on")
     there = distribution.load(request.on)
     policies = specs.parse(request.policy)
-    others = specs.parse([REFERENCE, request.against])
-    field = list(dict.fromkeys([*policies, *others]))
+    names = {one.name for one in policies}
+    field = specs.distinct([*policies, *specs.parse([REFERENCE, request.against])])
     controllers = _controllers(there, request.cc)
     jobs: list[Job] = []
     about: dict[str, dict[str, Any]] = {}
@@ -154,7 +160,7 @@ def planned(request: Request, out: Path | None = None) -> tuple[Plan, dict[str, 
             for one, further in product(field, range(request.seeds)):
                 # Seeds of held-out runs are odd, those of training runs even.
                 jobs.append(plan.simulated(variant, one, cc, drawn.seed + 2 * further))
-                about[jobs[-1].key] = {**shared, "is_policy": one in policies}
+                about[jobs[-1].key] = {**shared, "is_policy": one.name in names}
     return Plan(jobs[0].variant.scenario, jobs), about
 
 

@@ -17,11 +17,11 @@ def summary(
     rows: "pl.DataFrame", scenario: dict[str, Any] | None = None, measures: Iterable[str] = SHOWN
 ) -> "pl.DataFrame":
     """One line per setting, controller, scheduler and measure: mean, interval, and the difference to
-    the reference scheduler over the seeds that both have."""
+    the reference scheduler over the seeds that both have. `measures` are names of columns."""
     import polars as pl
 
     study = Study(rows, scenario or {})
-    wanted = [name for name in measures if study.has(name)]
+    wanted = [name for name in ([measures] if isinstance(measures, str) else measures) if study.has(name)]
     lines = []
     for cell in study.cells():
         for name in wanted:

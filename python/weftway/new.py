@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from string import Template
 
-from weftway import _native
+from weftway import _native, specs
 from weftway._native import ScenarioError
 
 REGISTRY = Path("crates/sched/src/lib.rs")
@@ -98,6 +98,8 @@ def scheduler(name: str, home: Path) -> list[str]:
 
 
 def _free(name: str, *files: Path) -> None:
+    if name == specs.EVERY:
+        raise ScenarioError(f"`{name}` stands for every scheduler where some are named")
     taken = {alias for entry in _native.schedulers() for alias in (entry["name"], *entry["aliases"])}
     if name in taken:
         raise ScenarioError(f"`{name}` is the name or an alias of a scheduler already")

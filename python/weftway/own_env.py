@@ -40,6 +40,9 @@ class OwnVectorEnv(VectorEnv):
     ) -> None:
         if (observe is None) != (bounds is None):
             raise ValueError("`observe` and `observation_space` belong together: give both or neither")
+        for name, given in (("observe", observe), ("reward", reward)):
+            if given is not None and not callable(given):
+                raise ValueError(f"`{name}` is {given!r}: expected a function of the state")
         super().__init__(task, variants, controllers, envs, seed, threads)
         self._observe, self._reward = observe, reward
         if bounds is not None:

@@ -88,7 +88,10 @@ def quoted(text: str) -> str:
 
 def names(wanted: str | Iterable[str]) -> list[str]:
     """The names in a comma-separated list, or in several."""
-    lists = [wanted] if isinstance(wanted, str) else wanted
+    lists = [wanted] if isinstance(wanted, str) or not isinstance(wanted, Iterable) else list(wanted)
+    for part in lists:
+        if not isinstance(part, str):
+            raise ScenarioError(f"{part!r}: expected a name, or a list of names")
     return [name.strip() for part in lists for name in part.split(",") if name.strip()]
 
 

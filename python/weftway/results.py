@@ -30,12 +30,18 @@ class Results(pl.DataFrame):
         self._df = found.frame._df
         self.comparison = found
 
+    _from_pydf = pl.DataFrame._from_pydf
+    """What Polars makes a copy or a part of it by."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return pl.DataFrame.clone, (self.clone(),)
+
     def _repr_html_(self, **kwargs: Any) -> str:
         """Shown by a notebook: the tables that `weft compare` prints; the rows themselves if there is none."""
-        found = self.__dict__.get("comparison")
-        if found is None or not found.rows:
+        found = self.comparison
+        if not found.rows:
             return super()._repr_html_(**kwargs)
-        screen = PlainConsole(record=True, width=WIDTH, file=io.StringIO(), force_jupyter=False)
+        screen = PlainConsole(record=True, width=WIDTH, file=io.StringIO())
         for part in printed.of(study_of(found)):
             screen.print(part, "")
         notes = "".join(f"<p><b>Warning:</b> {html.escape(line)}</p>" for line in found.warnings)
@@ -43,8 +49,8 @@ class Results(pl.DataFrame):
 
     def __str__(self) -> str:
         """What `print` and a prompt show: the tables and sentences of `weft compare`, and how to get at the rows."""
-        found = self.__dict__.get("comparison")
-        if found is None or not found.rows:
+        found = self.comparison
+        if not found.rows:
             return super().__str__()
         screen = PlainConsole(width=min(shutil.get_terminal_size((WIDTH, 0)).columns, WIDTH), file=io.StringIO())
         with screen.capture() as shown:

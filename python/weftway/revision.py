@@ -1,5 +1,6 @@
 """The same comparison by an earlier commit: built in a working tree of its own, and kept there."""
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -19,8 +20,13 @@ def tree(name: str) -> Path:
     if found is None:
         raise ScenarioError(f"--at {name}: git knows no such commit in {root}")
     place = root / TREES / found[:12]
-    if not place.exists() and git(root, "worktree", "add", "--detach", "--quiet", str(place), found) is None:
-        raise ScenarioError(f"--at {name}: git cannot check it out in {place}")
+    if not (place / "weft").is_file():
+        # Half a tree is left if git was killed. Of one that was deleted, git believes that it is still there: --force.
+        shutil.rmtree(place, ignore_errors=True)
+        if git(root, "worktree", "add", "--force", "--detach", "--quiet", str(place), found) is None:
+            raise ScenarioError(f"--at {name}: git cannot check it out in {place}")
+        if not (place / "weft").is_file():
+            raise ScenarioError(f"--at {name}: that commit has no command `weft`")
     return place
 
 

@@ -33,6 +33,8 @@ def load(scenario: Scenario | str | os.PathLike[str], sets: Iterable[str] | Mapp
     """The scenario in a file, or one of ours by its name, with some of its keys set."""
     if isinstance(scenario, Scenario):
         return _with(scenario, settings(sets))
+    if not isinstance(scenario, (str, os.PathLike)):
+        raise ScenarioError(f"scenario {scenario!r}: expected a file, the name of one of ours, or a `Scenario`")
     return Scenario.load(locate(os.fspath(scenario)), settings(sets))
 
 
@@ -52,11 +54,12 @@ def variants(scenario: Scenario) -> list[Variant]:
 
 def settings(sets: Iterable[str] | Mapping[str, Any]) -> list[str]:
     """Keys and their values as `--set` has them: from `{"path.lte.loss": "2 %"}` as from `["path.lte.loss=2 %"]`."""
-    if isinstance(sets, str):
-        raise ScenarioError(f'set: expected {{"KEY": VALUE}} or a list of "KEY=VALUE", and got the text `{sets}`')
     if isinstance(sets, Mapping):
         return [f"{key}={toml.setting(value)}" for key, value in sets.items()]
-    return list(sets)
+    found: list[Any] = list(sets) if isinstance(sets, Iterable) and not isinstance(sets, str) else [None]
+    if not all(isinstance(one, str) for one in found):
+        raise ScenarioError(f'set: expected {{"KEY": VALUE}} or a list of "KEY=VALUE", and got {sets!r}')
+    return found
 
 
 def locate(name: str) -> str:

@@ -22,7 +22,10 @@ from weftway._native import ScenarioError
 UNKNOWN = "unknown"
 """The source of a class that its text does not decide."""
 
-FILE_ALONE = re.compile(r".+\.py")
+EVERY = "all"
+"""In place of a name: the whole registry."""
+
+FILE_ALONE = re.compile(r".+\.py:?")
 POLICY = re.compile(r"(?P<file>[^:]+\.safetensors)(?P<switches>(:.*)?)")
 IN_A_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)")
 
@@ -63,26 +66,33 @@ def parse(wanted: Any) -> list[SchedulerSpec]:
         raise ScenarioError(
             f"scheduler {wanted!r}: expected a name, a class with a method `select(self, cx)`, or several of them"
         )
-    named = {one for one in found if one.is_named}
-    once: dict[tuple[str, str | None], SchedulerSpec] = {}
+    return distinct(found)
+
+
+def distinct(found: Sequence[SchedulerSpec]) -> list[SchedulerSpec]:
+    """Each once; refused if two have one name."""
+    named = {one.name for one in found if one.is_named}
+    once: dict[str, SchedulerSpec] = {}
     for one in found:
-        before = once.setdefault((one.name, one.source), one)
+        before = once.setdefault(one.name, one)
         if before.rule is not one.rule and not IN_A_FILE.fullmatch(one.name):
             raise ScenarioError(
-                f"scheduler `{one.name}`: two classes have this name and the same text, so that nothing would tell "
-                "their rows apart; give them different names"
+                f"scheduler `{one.name}`: two have this name, so that a table would mix their rows; give a class "
+                "another name"
             )
-    return [replace(one, is_named=one in named) for one in once.values()]
+    return [replace(one, is_named=one.name in named) for one in once.values()]
 
 
 def _named(name: str) -> list[SchedulerSpec]:
-    if name.lower() == "all":
+    if name.lower() == EVERY:
         every = (one for entry in _native.schedulers() for one in _named(entry["name"]))
         return [replace(one, is_named=False) for one in every]
     if match := IN_A_FILE.fullmatch(name):
         return [_from_file(Path(match["file"]), match["name"])]
     if FILE_ALONE.fullmatch(name):
-        raise ScenarioError(_without_class(Path(name)))
+        raise ScenarioError(_without_class(Path(name.removesuffix(":"))))
+    if ".py:" in name:
+        raise ScenarioError(f"scheduler `{name}`: the name of a class follows `.py:`, and nothing after it")
     name = runner(name)
     return [SchedulerSpec(*_native.scheduler(name), policy_source(name))]
 

@@ -64,6 +64,7 @@ class VectorEnv:
         seed: int,
         threads: int = 1,
     ) -> None:
+        envs, threads = count(envs, "environments"), count(threads, "threads")
         self._native = NativeVectorEnv(task, list(variants), list(controllers), envs, _checked(seed), threads)
         self.task = task
         self.envs = envs
@@ -170,7 +171,14 @@ class VectorEnv:
         return self._native.drawn()
 
 
+def count(number: int, of: str) -> int:
+    """So many of something, of which there is at least one."""
+    if not isinstance(number, int | np.integer) or not 1 <= number < 2**31:
+        raise ValueError(f"{number!r} {of}: expected a whole number from 1 on")
+    return int(number)
+
+
 def _checked(seed: int) -> int:
-    if not 0 <= seed < 2**64:
+    if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**64:
         raise ValueError(f"the seed {seed}: expected a whole number from 0 to 2^64 - 1")
-    return seed
+    return int(seed)

@@ -1,5 +1,6 @@
 """An agent of one's own as a scheduler: it sees and does what it would see and do in the environment."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -65,3 +66,11 @@ def test_an_agent_that_does_not_answer_says_what_is_missing(tmp_path: Path) -> N
     file.write_text(EASY)
     with pytest.raises(weftway.SimulationError, match="a subclass of Agent says in"):
         weftway.compare(file, scheduler=Agent, cc="cubic", seeds=range(1))
+
+
+@pytest.mark.parametrize("answer", [2, None, math.nan, 0.5])
+def test_an_answer_that_is_none_is_refused(tmp_path: Path, answer: Any) -> None:
+    (tmp_path / "easy.toml").write_text(EASY, encoding="utf-8")
+    rule = type("Mine", (Agent,), {"act": lambda self, state: answer})
+    with pytest.raises(weftway.SimulationError, match="expected 0 to wait or 1 to send"):
+        weftway.compare(tmp_path / "easy.toml", scheduler=rule, seeds=range(1))

@@ -293,6 +293,23 @@ def test_rows_of_many_are_those_of_one_though_a_figure_may_be_none(small: Path) 
     assert {row["fct_ms"] is None for row in rows} == {True, False}
 
 
+@pytest.mark.parametrize("number", [0, -1, 1.5, "2", None, 2**70])
+def test_a_count_that_is_none_is_refused_and_says_of_what(easy: Scenario, number: Any) -> None:
+    for settings, what in (
+        ({"num_envs": number}, "environments"),
+        ({"threads": number}, "threads"),
+        ({"instances": number, "scenario": "phone"}, "instances"),
+    ):
+        with pytest.raises(ValueError, match=f"{number!r} {what}: expected a whole number from 1 on"):
+            weftway_env.WeftwayVectorEnv(**{"num_envs": 2, "scenario": easy, **settings})
+
+
+@pytest.mark.parametrize("scenario", [3, [], None, [3]])
+def test_what_is_no_scenario_is_refused(scenario: Any) -> None:
+    with pytest.raises(ValueError, match="expected a file, the name of one of ours"):
+        weftway_env.PacketEnv(scenario)
+
+
 @pytest.mark.parametrize("seed", [-1, 2**64])
 def test_a_seed_that_is_none_is_refused_with_those_that_there_are(easy: Scenario, seed: int) -> None:
     said = rf"the seed {seed}: expected a whole number from 0 to 2\^64 - 1"

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shlex
 import struct
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import pytest
 import weftway.distribution
 import weftway.evaluate
 from conftest import RANDOM_PATHS, Weft
-from weftway import comparison, evaluate, paired, specs
+from weftway import comparison, evaluate, paired, rank, specs
 from weftway._native import ScenarioError
 from weftway.evaluate import Request, claims, summary
 from weftway.paired import Claim
@@ -314,6 +315,31 @@ def test_a_class_in_python_takes_part(tiny: Path, tmp_path: Path) -> None:
     file.write_text("class First:\n    def select(self, cx):\n        return next(iter(cx.sendable()), None)\n")
     rows = weftway.evaluate.evaluate(f"{file}:First", tiny, against="min-rtt", cc="cubic", instances=2)
     assert rows.filter("is_policy")["scheduler"].unique().to_list() == [f"{file}:First"]
+
+
+def test_a_class_in_python_is_one_though_it_is_named_twice(tiny: Path, tmp_path: Path) -> None:
+    file = tmp_path / "first.py"
+    file.write_text("class First:\n    def select(self, cx):\n        return next(iter(cx.sendable()), None)\n")
+    name = f"{file}:First"
+    assert evaluate.evaluate(name, tiny, against=name, cc="cubic", instances=2)["scheduler"].to_list().count(name) == 2
+    ranking = rank.run(rank.Request(on=[str(tiny)], cells=2, seeds="0..2", schedulers=["ecf", name], candidate=name))
+    assert [one.name for one in ranking.schedulers] == ["ecf", name]
+    with pytest.raises(ScenarioError, match="`ecf`: two have this name"):
+        evaluate.evaluate(type("ecf", (), {"select": lambda self, cx: None}), tiny, against="ecf", instances=1)
+
+
+def test_arguments_are_those_of_a_comparison(tiny: Path) -> None:
+    keys = {"decision.interval": "100ms", "decision.mode": "exclusive"}
+    rows = evaluate.evaluate("ecf", tiny, against="ecf", cc="cubic", instances=1, set=keys)
+    assert rows["mode"].to_list() == ["exclusive 100ms"] * 2
+    with pytest.raises(ScenarioError, match="jobs `0`: expected a number of threads"):
+        evaluate.evaluate("ecf", tiny, instances=1, jobs=0)
+
+
+@pytest.mark.parametrize(("name", "number"), [("instances", 0), ("instances", 1.5), ("seeds", range(2)), ("seed", -1)])
+def test_a_number_that_is_none_is_refused_by_name(tiny: Path, name: str, number: Any) -> None:
+    with pytest.raises(ScenarioError, match=re.escape(f"{name} {number!r}: expected a whole number from")):
+        evaluate.evaluate("ecf", tiny, **{name: number})
 
 
 def test_the_command_tells_shows_and_keeps(weft: Weft, tiny: Path, tmp_path: Path) -> None:

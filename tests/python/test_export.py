@@ -79,7 +79,8 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (arrays(INPUTS, 8, 2), {}, "activation: say what follows each layer but the last"),
     (arrays(INPUTS, 2), {"activation": "elu"}, "activation 'elu': one of relu, tanh"),
     (arrays(INPUTS, 2), {"head": "shares"}, "takes greedy, sample"),
-    (arrays(INPUTS, 2), {"ranges": ([0.0], [1.0])}, "each of the 18 inputs"),
+    (arrays(INPUTS, 2), {"ranges": ([0.0], [1.0])}, "two arrays, .* each of 18 inputs"),
+    (arrays(INPUTS, 2), {"ranges": [(0.0, 1.0)] * INPUTS}, "ranges: two arrays"),
     ([(np.zeros((INPUTS, 4)), np.zeros(3))], {}, r"layer 1: W \(18, 4\) and b \(3,\)"),
     ([np.zeros(3)], {}, "layer 1: expected a pair of arrays"),
     ([], {}, "the model has no layer"),
@@ -94,6 +95,13 @@ def test_what_is_no_policy_is_refused_and_leaves_no_file(
 ) -> None:
     with pytest.raises(PolicyError, match=said):
         weftway.export(model, TASK, tmp_path / "mine.safetensors", **settings)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["mine.bin", "mine", "a,b.safetensors", "a:b.safetensors"])
+def test_a_name_by_which_no_comparison_would_find_it_is_refused(tmp_path: Path, name: str) -> None:
+    with pytest.raises(PolicyError, match=r"ends in \.safetensors without"):
+        weftway.export(arrays(INPUTS, 2), TASK, tmp_path / name)
     assert not list(tmp_path.iterdir())
 
 

@@ -67,15 +67,23 @@ COMPLETED = {
     ("evaluate", "foreseen", "--on", "mpq"): ["mpquic-pair"],
     ("send", "photos", "--cc", "newr"): ["newreno"],
     ("list", "earliest-d"): ["earliest-delivery"],
+    ("rank", "--on", "mpq"): ["mpquic-pair"],
+    ("sweep", "loss"): ["lossy-wifi"],
+    # What bash has already, up to the last `:` or `=`, is not answered again.
+    ("compare", "--scheduler", "ecf:form="): ["kernel", "paper"],
+    ("compare", "--scheduler", "min-rtt,ecf:form=paper:be"): ["beta=0.25"],
+    ("compare", "--scheduler", "ecf:beta=0.5,min-r"): ["0.5,min-rtt"],
+    ("compare", "--set", "path.wifi.loss=2", "--scheduler=ecf:be"): ["beta=0.25"],
 }
-"""What is typed, the last word in part, and what a shell offers for it."""
+"""What is typed, the last word in part, and what bash offers for it."""
 
 
 @pytest.mark.parametrize("words", COMPLETED, ids=" ".join)
 def test_names_are_completed(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("_WEFT_COMPLETE", "complete_bash")
-    monkeypatch.setenv("COMP_WORDS", " ".join(("weft", *words)))
-    monkeypatch.setenv("COMP_CWORD", str(len(words)))
+    broken = [part for word in words for part in re.findall("[:=]+|[^:=]+", word)]
+    monkeypatch.setenv("COMP_WORDS", "\n".join(("weft", *broken)))
+    monkeypatch.setenv("COMP_CWORD", str(len(broken)))
     code = "import sys; sys.argv = ['weft']; from weftway.cli import main; main()"
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout.split() == COMPLETED[words], done.stderr

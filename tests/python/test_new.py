@@ -20,7 +20,7 @@ def test_the_result_compiles_and_passes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "Two", "two_thirds", "2-thirds", "-two", "two--thirds", "../two", "min-rtt", "rr"]
+    "name", ["", "Two", "two_thirds", "2-thirds", "-two", "two--thirds", "../two", "min-rtt", "rr", "all"]
 )
 def test_a_name_that_cannot_be_is_refused_and_nothing_is_written(tmp_path: Path, name: str) -> None:
     with pytest.raises(ScenarioError):

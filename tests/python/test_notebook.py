@@ -1,6 +1,9 @@
 """Weftway from Python: by name, with a mapping of keys, and what a notebook shows."""
 
 import ast
+import copy
+import pickle
+import re
 import tomllib
 from itertools import pairwise
 from pathlib import Path
@@ -94,9 +97,18 @@ def test_a_table_is_a_value_like_any_other(small: Path) -> None:
     assert by_mapping == by_text
 
 
-def test_a_text_of_keys_is_refused(small: Path) -> None:
-    with pytest.raises(weftway.ScenarioError, match="got the text"):
-        weftway.run(small, set="path.lte.loss=2 %")
+@pytest.mark.parametrize("keys", ["path.lte.loss=2 %", 3, [3]])
+def test_what_is_no_mapping_or_list_of_keys_is_refused(small: Path, keys: Any) -> None:
+    with pytest.raises(weftway.ScenarioError, match=re.escape(f'a list of "KEY=VALUE", and got {keys!r}')):
+        weftway.run(small, set=keys)
+
+
+def test_what_names_nothing_is_refused_as_what_it_is(small: Path) -> None:
+    for settings in ({"cc": 3}, {"cc": ["cubic", 3]}, {"backend": 3}):
+        with pytest.raises(weftway.ScenarioError, match=r"^3: expected a name, or a list of names"):
+            weftway.compare(small, **settings)
+    with pytest.raises(weftway.ScenarioError, match="scenario 3: expected a file"):
+        weftway.compare(3)  # type: ignore[arg-type]
 
 
 def test_a_notebook_shows_the_table_of_the_command(small: Path) -> None:
@@ -115,6 +127,20 @@ def test_what_is_computed_from_it_is_an_ordinary_frame(small: Path) -> None:
     assert "seed" in chosen._repr_html_()
     assert pl.concat([rows, rows]).height == 2 * rows.height
     assert "fct_ms" in rows.head(1)._repr_html_()
+    for other in (rows[:1], rows.clone(), copy.copy(rows), copy.deepcopy(rows), pickle.loads(pickle.dumps(rows))):
+        assert type(other) is pl.DataFrame
+        assert other.columns == rows.columns
+
+
+def test_what_is_printed_in_a_notebook_is_text(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gymnasium = pytest.importorskip("gymnasium", reason="Gymnasium is not installed: pip install 'weftway[gym]'")
+    rows = weftway.compare(small)
+    env = gymnasium.make("weftway.env:weftway/Packet-v0", scenario=str(small), render_mode="ansi")
+    env.reset(seed=1)
+    plain = str(rows), env.render()
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)
+    assert (str(rows), env.render()) == plain
+    assert "\x1b" not in "".join(plain)
 
 
 def test_the_report_is_shown_inline(small: Path, tmp_path: Path) -> None:

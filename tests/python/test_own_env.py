@@ -166,6 +166,7 @@ def test_a_copy_keeps_what_is_ones_own(easy: Path, copied: Any) -> None:
         ({"observe": lambda state: [["1", "2"]], "observation_space": own_space()}, "no array of numbers"),
         ({"reward": lambda before, actions, after: [1e300]}, "not finite, for environment 0: 1e"),
         ({"reward": lambda before, actions, after: 1.0}, r"`reward` returned the shape \(\); expected \(1,\)"),
+        ({"reward": 3}, "`reward` is 3: expected a function"),
         ({"render_mode": "human"}, "one of ansi"),
     ],
 )

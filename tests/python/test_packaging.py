@@ -1,6 +1,7 @@
 """What a package needs besides its code. `.ci/package` builds and installs one."""
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -135,7 +136,7 @@ def checkout(tmp_path: Path) -> Path:
         program.write_text(f'#!/bin/sh\necho {name} "$@"\n')
         program.chmod(0o755)
     (tmp_path / ".weft").mkdir()
-    for name in ("user", "train"):
+    for name in ("user", "python", "train"):
         (tmp_path / ".weft" / name).write_text(f"{tmp_path}\n")
     return tmp_path
 
@@ -155,3 +156,15 @@ def test_the_script_starts_what_is_asked_for(checkout: Path, words: str, profile
     command = ["sh", str(checkout / "weft"), *words.split()]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stdout) == (0, f"{called}\n"), done.stderr
+
+
+def test_a_shell_that_completes_waits_for_no_build(checkout: Path) -> None:
+    (checkout / ".weft/user").unlink()
+    done = subprocess.run(
+        ["sh", str(checkout / "weft")],
+        env={"PATH": os.environ["PATH"], "_WEFT_COMPLETE": "complete_bash"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.stdout, done.stderr) == ("weft\n", "")

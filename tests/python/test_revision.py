@@ -1,5 +1,6 @@
 """`weft compare --at REV`. The earlier commit is one whose `weft` is that of today, or one that fails."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,10 +20,12 @@ def git(folder: Path, *words: str) -> None:
 
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A source tree with two commits: `works`, and one whose command fails."""
+    """A source tree: a commit without a command, one whose command `works`, and one whose command fails."""
     root = tmp_path / "tree"
     root.mkdir()
     git(root, "init", "--quiet")
+    git(root, "commit", "--quiet", "--allow-empty", "-m", "before")
+    git(root, "tag", "before")
     for tag, text in (
         ("works", WEFT.format(log=tmp_path / "log", python=sys.executable)),
         ("fails", "#!/bin/sh\nexit 3\n"),
@@ -60,12 +63,21 @@ def test_the_same_comparison_runs_by_the_earlier_commit(
     assert len(list((home / revision.TREES).glob("*.rows"))) == 1
 
 
+def test_a_tree_that_was_deleted_or_is_half_there_is_made_again(home: Path) -> None:
+    place = revision.tree("works")
+    shutil.rmtree(place)
+    assert (revision.tree("works") / "weft").is_file()
+    (place / "weft").rename(place / "half")
+    assert (revision.tree("works") / "weft").is_file()
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
         (("--at", "nowhere"), "--at nowhere: git knows no such commit"),
         (("--at", "--help"), "git knows no such commit"),
         (("--at", "fails"), "ended with status 3"),
+        (("--at", "before"), "--at before: that commit has no command `weft`"),
         (("--at", "works", "--against", "."), "leave out --against"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -345,15 +346,19 @@ def picks(number: int) -> type:
 
 
 @pytest.mark.filterwarnings("ignore:Picks")
-def test_two_classes_of_one_name_and_text_are_not_mistaken_for_each_other(tmp_path: Path) -> None:
+def test_two_schedulers_of_one_name_are_not_mistaken_for_each_other(tmp_path: Path) -> None:
     first, last = picks(0), picks(1)
 
     def fct(rule: Any) -> float:
         return float(weftway.compare(scenario(), scheduler=rule, seeds=range(1), out=tmp_path)["fct_ms"][0])
 
     assert fct(first) != fct(last) != fct(first)
-    with pytest.raises(weftway.ScenarioError, match="`Picks`: two classes have this name and the same text"):
+    with pytest.raises(weftway.ScenarioError, match="`Picks`: two have this name"):
         weftway.compare(scenario(), scheduler=[first, last], seeds=range(1))
+    for name in ("Picks", "ecf"):
+        rule = type(name, (first,), {})
+        with pytest.raises(weftway.ScenarioError, match="two have this name"):
+            weftway.compare(scenario(), scheduler=[last, "ecf", rule], seeds=range(1))
     with pytest.raises(weftway.ScenarioError, match="expected a name, a class with a method"):
         weftway.compare(scenario(), scheduler=first(), seeds=range(1))
 
@@ -404,13 +409,15 @@ def test_what_stands_beside_a_class_is_a_part_of_its_source(tmp_path: Path) -> N
         source("weftway_test_one")
 
 
-@pytest.mark.parametrize(("needs", "told"), [("None", "None"), ("(1,)", r"\(1,\)"), ("5", "5")])
+@pytest.mark.parametrize(
+    ("needs", "told"), [("None", "None"), ("(1,)", r"\(1,\)"), ("5", "5"), ("'copies'", "'copies'")]
+)
 def test_needs_are_names(needs: str, told: str, tmp_path: Path, weft: Weft) -> None:
     rule = tmp_path / "my_rules.py"
     rule.write_text(
         f"class Rule:\n    needs = {needs}\n    def select(self, cx):\n        return None\n", encoding="utf-8"
     )
-    with pytest.raises(weftway.ScenarioError, match=rf"`needs` of a scheduler is {told}; expected names"):
+    with pytest.raises(weftway.ScenarioError, match=rf"`needs` is {told}; expected names"):
         weftway.compare(scenario(), scheduler=f"{rule}:Rule", seeds=range(1))
 
 
@@ -425,3 +432,22 @@ def test_an_edit_of_equal_length_in_the_same_second_counts(tmp_path: Path) -> No
         return vars(parsed)["number"] if parsed else None
 
     assert [number(value) for value in (1, 2, 3)] == [1, 2, 3]
+
+
+def test_what_a_rule_sees_and_answers_prints_what_it_is() -> None:
+    told: set[str] = set()
+
+    class Prints:
+        def select(self, cx: Any) -> Any:
+            told.update(map(str, (cx.packet, cx.flow)))
+            return next(iter(cx.sendable()), None)
+
+        def observe(self, cx: Any, event: Any) -> None:
+            told.add(str(event))
+
+    weftway.compare(scenario(), scheduler=Prints, seeds=range(1))
+    answers = (weftway.Ahead(1, 9), weftway.Repeat(0, 9), weftway.Recall(1))
+    assert [str(one) for one in answers] == ["Ahead(1, 9)", "Repeat(0, 9)", "Recall(1)"]
+    assert any(re.fullmatch(r"Event\(sent, fresh, path \d, offset 0, bytes \d+, serial 0\)", one) for one in told)
+    assert any(re.fullmatch(r"Packet\(offset 0, \d+ B, carried by \[\]\)", one) for one in told)
+    assert any(re.fullmatch(r"Flow\(una 0, next 0, end \d+, \d+ B unsent, \d+ B of credit\)", one) for one in told)

@@ -41,6 +41,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "site"
 
 
+def test_the_copied_pages_lie_where_no_stamp_of_the_set_up_is() -> None:
+    stamps = re.findall(r"\bsetup (\w+)", (HOME / "weft").read_text())
+    work = re.search(r'"\.weft/(\w+)"', (HOME / "site/build.py").read_text())
+    assert "docs" in stamps and work and work[1] not in stamps
+
+
 def test_every_page_is_there(site: Path) -> None:
     for page in (HOME / "docs").glob("**/*.md"):
         name = "index.html" if page.stem == "README" else f"{page.stem}.html"

@@ -75,8 +75,13 @@ pub enum SpecError {
         key: String,
     },
     /// A part after the name is not `key=value`.
-    #[error("`{0}` is not of the form key=value")]
-    NotAPair(String),
+    #[error("`{spec}`: `{part}` is not of the form key=value")]
+    NotAPair {
+        /// The name with all that follows it.
+        spec: String,
+        /// What was given.
+        part: String,
+    },
 }
 
 fn hint(nearest: &Option<String>) -> String {
@@ -116,7 +121,8 @@ impl FromStr for Spec {
         let name = normalise(parts.next().unwrap_or_default());
         let given = parts
             .map(|part| {
-                let (key, value) = part.split_once('=').ok_or_else(|| SpecError::NotAPair(part.to_owned()))?;
+                let not_a_pair = || SpecError::NotAPair { spec: text.to_owned(), part: part.to_owned() };
+                let (key, value) = part.split_once('=').ok_or_else(not_a_pair)?;
                 Ok((key.trim().to_lowercase().replace('-', "_"), value.trim().to_owned()))
             })
             .collect::<Result<_, SpecError>>()?;
@@ -243,5 +249,7 @@ mod tests {
         let spec: Spec = "ecf:beta=1:BETA=2".parse().unwrap();
         let error = Params::new("ecf", PARAMS, &spec.given).unwrap_err();
         assert_eq!(error.to_string(), "`ecf`: `beta` is given twice");
+        let error = "ecf:beta".parse::<Spec>().unwrap_err();
+        assert_eq!(error.to_string(), "`ecf:beta`: `beta` is not of the form key=value");
     }
 }

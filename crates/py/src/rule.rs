@@ -13,7 +13,7 @@ use std::sync::{Arc, OnceLock};
 use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyTraceback};
+use pyo3::types::{PyBool, PyString, PyTraceback};
 use weftway_path::{Context, Decision, Event, Instant, Offset, PathId};
 use weftway_scenario::mix;
 use weftway_sched::{Needs, Scheduler};
@@ -39,6 +39,10 @@ impl Recall {
     fn new(path: &Bound<'_, PyAny>) -> PyResult<Self> {
         Ok(Self(path_id(path)?))
     }
+
+    fn __repr__(&self) -> String {
+        format!("Recall({})", self.0.get())
+    }
 }
 
 #[pymethods]
@@ -47,6 +51,10 @@ impl Ahead {
     fn new(path: &Bound<'_, PyAny>, offset: u64) -> PyResult<Self> {
         Ok(Self(path_id(path)?, Offset::new(offset)))
     }
+
+    fn __repr__(&self) -> String {
+        format!("Ahead({}, {})", self.0.get(), self.1.get())
+    }
 }
 
 #[pymethods]
@@ -54,6 +62,10 @@ impl Repeat {
     #[new]
     fn new(path: &Bound<'_, PyAny>, offset: u64) -> PyResult<Self> {
         Ok(Self(path_id(path)?, Offset::new(offset)))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("Repeat({}, {})", self.0.get(), self.1.get())
     }
 }
 
@@ -150,7 +162,7 @@ impl PythonScheduler {
         let py = class.py();
         let home = select_of(class).ok();
         let object = class.call0().map_err(|error| described(py, error, name, "before the first packet", &home))?;
-        let needs = needs(&object)?;
+        let needs = needs(&object, name)?;
         let hooks = Hooks {
             observe: object.hasattr("observe")?,
             wake: object.hasattr("wake")?,
@@ -344,19 +356,21 @@ fn select_of(class: &Bound<'_, PyAny>) -> PyResult<Place> {
 
 /// What the class attribute `needs` names: `queueing` to send on paths without room, `copies` to
 /// answer `Repeat`, `ahead` to answer `Ahead`, `recall` to answer `Recall`, `device` to see what the sender's device holds.
-fn needs(object: &Bound<'_, PyAny>) -> PyResult<Needs> {
+fn needs(object: &Bound<'_, PyAny>, scheduler: &str) -> PyResult<Needs> {
     let mut needs = Needs { flow: true, wake: true, events: true, ..Needs::NONE };
     if !object.hasattr("needs")? {
         return Ok(needs);
     }
     let told = object.getattr("needs")?;
-    let names =
-        told.try_iter().and_then(|names| names.map(|name| name?.extract::<String>()).collect::<PyResult<Vec<_>>>());
-    let Ok(names) = names else {
+    let names = if told.is_instance_of::<PyString>() {
+        None // it would be taken letter by letter
+    } else {
+        told.try_iter().and_then(|names| names.map(|name| name?.extract::<String>()).collect()).ok()
+    };
+    let wrong = |what: String| ScenarioError::new_err(format!("scheduler `{scheduler}`: {what}"));
+    let Some(names): Option<Vec<String>> = names else {
         let told = told.repr().map_or_else(|_| "something else".to_owned(), |told| told.to_string());
-        return Err(ScenarioError::new_err(format!(
-            "`needs` of a scheduler is {told}; expected names, as in (\"copies\",)"
-        )));
+        return Err(wrong(format!("its `needs` is {told}; expected names, as in (\"copies\",)")));
     };
     for name in names {
         match name.as_str() {
@@ -369,7 +383,7 @@ fn needs(object: &Bound<'_, PyAny>) -> PyResult<Needs> {
             "flow" | "wake" | "events" => {}
             other => {
                 let known = "there are queueing, copies, ahead, recall, device, flow, wake and events";
-                return Err(ScenarioError::new_err(format!("a scheduler cannot need `{other}`; {known}")));
+                return Err(wrong(format!("it cannot need `{other}`; {known}")));
             }
         }
     }

@@ -67,6 +67,37 @@ pub struct EventView {
     how: Option<&'static str>,
 }
 
+#[pymethods]
+impl PacketView {
+    fn __repr__(&self) -> String {
+        let Self { offset, bytes, carried, .. } = self;
+        format!("Packet(offset {offset}, {bytes} B, carried by {carried:?})")
+    }
+}
+
+#[pymethods]
+impl FlowView {
+    fn __repr__(&self) -> String {
+        let Self { una, next, end, unsent, credit, .. } = self;
+        format!("Flow(una {una}, next {next}, end {end}, {unsent} B unsent, {credit} B of credit)")
+    }
+}
+
+#[pymethods]
+impl EventView {
+    fn __repr__(&self) -> String {
+        let numbers = [
+            ("path", self.path.map(u64::from)),
+            ("offset", self.offset),
+            ("bytes", self.bytes),
+            ("serial", self.serial),
+        ];
+        let known = numbers.iter().filter_map(|(name, value)| value.map(|value| format!("{name} {value}")));
+        let words = [Some(self.kind), self.how].into_iter().flatten().map(str::to_owned);
+        format!("Event({})", words.chain(known).collect::<Vec<_>>().join(", "))
+    }
+}
+
 impl ContextView {
     /// A snapshot of `cx`; `names` are the paths' names by number, `seed` is that of the draws.
     pub fn new(py: Python<'_>, cx: &weftway_path::Context<'_>, names: &[String], seed: u64) -> PyResult<Self> {

@@ -106,7 +106,7 @@ def figure_formats(figures: str | None, folder: Path | None, width: str | None =
     return formats
 
 
-def earlier_rows(folder: Path | None) -> "Earlier | None":
+def earlier_rows(folder: Path | None, option: str = "--against") -> "Earlier | None":
     """The rows that an earlier comparison kept. They are read before this one may write into the same folder."""
     if folder is None:
         return None
@@ -114,14 +114,14 @@ def earlier_rows(folder: Path | None) -> "Earlier | None":
 
     file = folder / "rows.parquet"
     if not file.is_file():
-        raise ScenarioError(f"--against {folder}: there is no rows.parquet; name a folder that `compare --out` wrote")
+        raise ScenarioError(f"{option} {folder}: there is no rows.parquet; name a folder that `compare --out` wrote")
     from weftway.report.earlier import Earlier, shown
     from weftway.store import read_rows
 
     try:
         return Earlier(str(folder), shown(read_rows(file, ["cc", "scheduler"])))
     except (ScenarioError, OSError) as error:
-        raise ScenarioError(f"--against {folder}: {error}") from error
+        raise ScenarioError(f"{option} {folder}: {error}") from error
 
 
 def by_commit(name: str, file: str, named: dict[str, str], sets: list[str]) -> "Earlier":
@@ -132,7 +132,7 @@ def by_commit(name: str, file: str, named: dict[str, str], sets: list[str]) -> "
 
     options = [word for option, value in named.items() for word in (option, value)]
     rows = revision.compared(revision.tree(name), [file, *options, *(w for one in sets for w in ("--set", one))])
-    found = earlier_rows(rows)
+    found = earlier_rows(rows, f"--at {name}: the rows in")
     assert found is not None, "a folder is named"
     return replace(found, name=name)
 

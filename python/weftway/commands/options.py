@@ -8,12 +8,18 @@ from weftway import backends
 
 
 def _completed(kind: str, typed: str) -> list[str]:
-    """The names of a kind that begin as what is typed, or as what follows its last comma."""
+    """The names of a kind, or the switches of one, that begin as what is typed, or as what follows its last comma."""
     from weftway import catalogue
 
     before, comma, last = typed.rpartition(",")
-    every = (catalogue.short(entry) for entry in catalogue.matching(kind))
-    return [f"{before}{comma}{name}" for name in every if name.startswith(last)]
+    head, colon, _ = last.rpartition(":")
+    every = catalogue.matching(kind)
+    if colon:
+        named = [entry for entry in every if head.partition(":")[0] in catalogue.names(entry)]
+        found = [f"{head}:{switch}" for entry in named for switch in catalogue.switches(entry)]
+    else:
+        found = [catalogue.short(entry) for entry in every]
+    return [f"{before}{comma}{one}" for one in found if one.startswith(last)]
 
 
 def schedulers(incomplete: str) -> list[str]:
@@ -34,6 +40,16 @@ def scenarios(incomplete: str) -> list[str]:
 def distributions(incomplete: str) -> list[str]:
     """For the shell."""
     return _completed("distribution", incomplete)
+
+
+def worlds(incomplete: str) -> list[str]:
+    """For the shell: what schedulers are ranked over."""
+    return [*distributions(incomplete), *scenarios(incomplete)]
+
+
+def grids(incomplete: str) -> list[str]:
+    """For the shell: what `weft sweep` takes."""
+    return [*_completed("sweep", incomplete), *scenarios(incomplete)]
 
 
 def anything(incomplete: str) -> list[str]:

@@ -7,14 +7,18 @@ from typing import Annotated
 
 import typer
 
-from .options import JOBS, JSON, MOST, SETS, schedulers
+from .options import JOBS, JSON, MOST, SETS, schedulers, worlds
 from .output import err, interruptible, out, print_json
 
 
 def command(
     on: Annotated[
         list[str],
-        typer.Option(metavar="WORLD", help="A distribution, a scenario, or a folder of scenarios. Repeatable."),
+        typer.Option(
+            metavar="WORLD",
+            help="A distribution, a scenario, or a folder of scenarios. Repeatable.",
+            autocompletion=worlds,
+        ),
     ] = ["world"],  # noqa: B006  # read, never changed
     cells: Annotated[
         int | None,
@@ -26,7 +30,8 @@ def command(
         str, typer.Option(metavar="S,…|all", help="Schedulers to rank.", autocompletion=schedulers)
     ] = "all",
     candidate: Annotated[
-        str | None, typer.Option(metavar="S", help="Held against the best of the others per scenario.")
+        str | None,
+        typer.Option(metavar="S", help="Held against the best of the others per scenario.", autocompletion=schedulers),
     ] = None,
     clairvoyant: Annotated[
         bool,

@@ -10,12 +10,17 @@ import typer
 from weftway.exit_status import RUN_FAILED
 
 from .compare import print_tables, skipped
-from .options import JSON, MOST_JOBS
+from .options import JSON, MOST_JOBS, grids
 from .output import err, interruptible, out, print_json
 
 
 def command(
-    grid: Annotated[str, typer.Argument(metavar="GRID", help="A grid file, the name of one of ours, or a scenario.")],
+    grid: Annotated[
+        str,
+        typer.Argument(
+            metavar="GRID", help="A grid file, the name of one of ours, or a scenario.", autocompletion=grids
+        ),
+    ],
     folder: Annotated[
         Path, typer.Option("--out", metavar="DIR", help="Folder for rows.parquet and a report per run; resumes.")
     ],

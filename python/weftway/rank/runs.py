@@ -173,9 +173,10 @@ def _field(request: Request) -> Field:
     given = specs.parse(request.candidate)
     if len(given) != 1:
         raise ScenarioError(f"candidate `{request.candidate}`: name one scheduler to compare with the others")
-    others = [one for one in every if one != given[0]]
+    others = [one for one in every if one.name != given[0].name]
     if not others:
         raise ScenarioError(f"candidate `{request.candidate}`: no other scheduler is named to compare it with")
+    specs.distinct([*every, *given])
     return Field([*others, given[0]], given[0])
 
 

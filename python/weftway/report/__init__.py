@@ -65,6 +65,7 @@ def figures(
     """Writes every figure that has data to `out_dir`, in each of `formats`; returns the files.
 
     With a `width`, such as `"3.3in"`, figures are so wide, with letters of 7 points. `tex` has the tables for LaTeX."""
+    formats = [formats] if isinstance(formats, str) else formats
     unknown = set(formats) - set(FORMATS)
     if unknown:
         raise ValueError(f"unknown figure format {sorted(unknown)[0]!r}, one of {', '.join(FORMATS)}")
