@@ -29,7 +29,7 @@ pub(crate) static ENTRY: Entry = Entry {
     version: 2,
     summary: "the path of smallest one-way delay; the last packet of a burst goes on rested paths, too",
     reference: "Frömmgen, Heuschkel, Koldehofe: MPTCP scheduling for thin streams, IEEE ICC 2018",
-    provenance: Provenance::Secondary,
+    provenance: Provenance::Code,
     goal: "latency",
     application: "interactive, thin streams",
     inputs: &[Input::Rtt],
