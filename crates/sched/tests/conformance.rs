@@ -399,7 +399,9 @@ fn whoever_needs_no_events_answers_alike_without_them() {
         }
     }
     // The script is such that it shows: probes go by what came back when, copies by what was sent, turns by both.
-    for spec in ["rtt-probs", "rtt-probs:probe=data", "thin-stream", "redundant", "round-robin", "ucb1-redundancy"] {
+    for spec in
+        ["rtt-probs", "rtt-probs:probe=data", "thin-stream:probe=any", "redundant", "round-robin", "ucb1-redundancy"]
+    {
         assert_ne!(answers(spec, |_| false), answers(spec, |_| true), "{spec}");
     }
 }

@@ -18,7 +18,8 @@
 //! playing. To see them in short ones, set `record` and `learn` smaller.
 //! Departs from print: γ, how long the learn phase is, and when to relearn are ours. The chances
 //! are fixed, as in the released code; the paper adapts them. Rates in `x` are taken against the path's
-//! peak rate and are 4 at most.
+//! peak rate and are 4 at most. The re-implementation takes T_ref from the newest samples, and asks anew
+//! after each wait; the released code waits until F has room, as `wait_sticky` does.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Instant, Path, Receipt};

@@ -7,13 +7,17 @@
 //! `max(40 ms, 2·srtt)` and 30 packets delivered, or after three times that time, the arm is paid
 //! `bytes acknowledged in order / Σ largest throughput of each path`, at most 1. The next arm has
 //! the largest `mean + √(2·ln n/n_j)` (UCB1), each once at first; or Exp3 draws it.
-//! An arm whose reward is further from its mean than three mean deviations, in the direction that
-//! would change the ranking, four times in a row, makes all arms begin anew.
+//! A reward further above its arm's mean than three mean deviations, unless the arm is the best, or so far below it,
+//! unless it is the worst, is an outlier. Four in a row on one side make all arms begin anew, the last reward being the
+//! first of its arm. After 25 rounds of each arm outliers no longer count in the deviation.
 //! Reference: Xing et al.: on-line learning assisted multipath TCP scheduling, 2023, author's code (constants and
 //! idea).
 //! State: arms, the interval, per path: the packets of the quota, the copying pointer, throughput.
-//! Departs from print: the last arm is 0 where the code has "nearly 0"; copies are spread evenly
-//! over the quota. A largest throughput is forgotten by 1 % in a second.
+//! Departs from print: copies are spread evenly over the quota. The code's quota is always 12, because a comparison is
+//! the wrong way round. Its interval ends when each path has sent for that long and all of it is acknowledged; its least
+//! number of packets is commented out. A largest throughput is forgotten by 1 % in a second; there it is taken anew after
+//! 2 s while all is redundant. A deviation counts as 0.005 at least. Exp3 has the monitor of UCB1; there it goes by
+//! smoothed rewards and weights.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{BitRate, Context, Counters, Decision, Event, Flow, Instant, Offset, Path, PathId, PathSet};
@@ -33,6 +37,7 @@ use arms::{Arms, Bandit};
 pub(crate) static ENTRY: Entry = Entry {
     name: "ucb1-redundancy",
     aliases: &["xing", "online-redundancy"],
+    version: 2,
     summary: "a bandit learns how much of the other paths' data each path repeats",
     reference: "Xing et al.: on-line learning assisted multipath TCP scheduling, 2023, author's code",
     provenance: Provenance::Secondary,

@@ -14,8 +14,9 @@
 //! Reference: Xue et al.: DPSAF, forward prediction based dynamic packet scheduling and adjusting with feedback, IEEE
 //! TVT 2018, from its description elsewhere.
 //! State: correction, and the segments in flight, per slow path.
-//! Departs from print: the paper's text was not at hand. How an error is measured, its gain of 1/8,
-//! and rounds after the 16th at the window of the 16th are ours; `p` counts since the path came up.
+//! Departs from print: the paper's text was not at hand. By its abstract the amount is a maximum likelihood estimate in
+//! a model of TCP, corrected by what SACK options report; here it is an expectation. How an error is measured, its gain
+//! of 1/8, and rounds after the 16th at the window of the 16th are ours; `p` counts since the path came up.
 
 use std::collections::VecDeque;
 

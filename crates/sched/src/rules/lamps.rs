@@ -9,9 +9,11 @@
 //! has been acknowledged since the last.
 //! Reference: Dong et al.: LAMPS, LCN 2017; vkirany/mptcp-kau mptcp_lamp.c.
 //! State: `L` and the place of the last loss, in bytes acknowledged on the path; copying pointers.
-//! Departs from print: copies start after what the path has carried itself (the kernel's pointer
-//! starts at una), and new data go to the other paths before copies are made, so that a copy
-//! never holds them up.
+//! Departs from print: new data go to the other paths before copies are made, so that a copy never
+//! holds them up. In the module the smallest `tt` decides alone: a redundant path whose turn it is sends
+//! from its pointer, unsent data, too, which other paths then send once more; and nobody sends while it
+//! has nothing to send. Its pointer is after the newest data that the path sent in its turn, here after
+//! all that it has carried. `L` counts what selective acknowledgements cover, there `snd_una` does.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Context, Decision, Event, Path, PathId};
@@ -25,6 +27,7 @@ use crate::shared::per_path::PerPath;
 pub(crate) static ENTRY: Entry = Entry {
     name: "lamps",
     aliases: &["lamp", "loss-aware"],
+    version: 2,
     summary: "the path of shortest delivery time including losses; very lossy paths only repeat",
     reference: "Dong et al.: LAMPS, LCN 2017; vkirany/mptcp-kau mptcp_lamp.c",
     provenance: Provenance::Code,
@@ -87,7 +90,7 @@ impl Losses {
         }
         let sample = acked.saturating_sub(self.last) + mss;
         let smooth = |old: u64| old - (old >> alpha) + (sample >> alpha);
-        self.interval = Some(self.interval.map_or(sample * 4, smooth));
+        self.interval = Some(self.current(acked).map_or(sample * 4, smooth));
         self.last = acked;
     }
 
@@ -199,5 +202,8 @@ mod tests {
         // Another at the same place says nothing.
         losses.note(2800, 1400, 3);
         assert_eq!(losses.interval, Some(5425));
+        // A run of 14,000 bytes has raised it by the next loss: seven eighths of 14,000, and one of 15,400.
+        losses.note(16_800, 1400, 3);
+        assert_eq!(losses.interval, Some(14_000 - 1750 + 1925));
     }
 }

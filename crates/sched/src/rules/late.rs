@@ -10,8 +10,10 @@
 //! module is `mptcp_late.c`, author "Jonas"; the paper was not at hand.
 //! State: `n` per path, the master, the end of the round.
 //! Departs from print: the time is not rounded to jiffies. Data sent before go where min-RTT sends
-//! them, and count. Because availability is tested after the choice, a full fast path blocks the
-//! others; `full=pass` tests it before.
+//! them, and count; in the module they take their turn like new data. Backups rest while an active
+//! path lives, and a path that may have failed while another is good; the module asks for neither
+//! before it chooses, and waits for the latter. Because availability is tested after the choice, a
+//! full fast path blocks the others; `full=pass` tests it before.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Context, Decision, Event, Instant, Path, PathId, SendKind};

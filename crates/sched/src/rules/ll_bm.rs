@@ -7,7 +7,8 @@
 //! Reference: Paasch, Ferlin, Alay, Bonaventure: experimental evaluation of MPTCP schedulers, CSWS 2014 (the scheduler
 //! with bufferbloat mitigation), from memory.
 //! State: none.
-//! Departs from print: λ is as remembered. The cap is tested where the packet is chosen; the
+//! Departs from print: λ is as remembered; whether the paper's `rtt_min` is the least sample, as here, or the least
+//! smoothed time we could not look up. The cap is tested where the packet is chosen; the
 //! window itself stays, and so does the transport's opinion of it.
 
 use weftway_path::spec::{Param, Params, SpecError};

@@ -5,7 +5,7 @@
 //! they have fewer than every active path. Of them the open one that sent longest ago goes; without one, wait. A backup that has
 //! been used counts as active from then on. Data sent before go by the same rule, first off the
 //! paths that the transport says to avoid: none under QUIC.
-//! Reference: private-octopus/picoquic picoquic/sender.c, picoquic_select_next_path_mp.
+//! Reference: private-octopus/picoquic picoquic/paths.c, picoquic_select_next_path_tuple.
 //! State: the order in which paths sent last; the backups that have been used.
 //! Departs from print: challenges, acknowledgements (which go to the lowest `rtt_min` there), the
 //! affinity of streams to paths and probes of paths with timeouts are the host's. picoquic compares
@@ -21,7 +21,7 @@ use crate::shared::per_path::PerPath;
 pub(crate) static ENTRY: Entry = Entry {
     name: "picoquic",
     summary: "of the paths with the fewest timeouts, the one that sent longest ago",
-    reference: "private-octopus/picoquic picoquic/sender.c, picoquic_select_next_path_mp",
+    reference: "private-octopus/picoquic picoquic/paths.c, picoquic_select_next_path_tuple",
     provenance: Provenance::Code,
     goal: "use of every path",
     application: "general",

@@ -10,11 +10,12 @@
 //! Departs from print: the authors measure the service times of their device; here the sender's
 //! estimate of the path stands for its rate.
 
-use weftway_path::{BitRate, Context, Decision, Path, Span};
+use weftway_path::{Context, Decision, Path, Span};
 
 use crate::Scheduler;
 use crate::entry::{Entry, Input, Needs, Provenance};
 use crate::shared::choose;
+use crate::shared::forecast;
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "qaware",
@@ -33,14 +34,10 @@ pub(crate) static ENTRY: Entry = Entry {
 #[derive(Clone)]
 struct QAware;
 
-fn rate(path: &Path) -> BitRate {
-    if path.delivery_rate == BitRate::ZERO { BitRate::of(path.cwnd, path.srtt) } else { path.delivery_rate }
-}
-
 /// From now until a packet that is sent on `path` now has arrived.
 #[inline]
 fn arrival(path: &Path) -> Span {
-    rate(path).transmission_time(path.device_queue + path.mss) + path.srtt / 2
+    forecast::rate(path).transmission_time(path.device_queue + path.mss) + path.srtt / 2
 }
 
 fn pick<'a>(cx: &Context<'a>) -> Option<&'a Path> {
@@ -63,7 +60,7 @@ impl Scheduler for QAware {
             path.id,
             arrival(path),
             path.device_queue,
-            rate(path)
+            forecast::rate(path)
         ))
     }
 }

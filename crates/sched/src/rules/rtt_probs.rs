@@ -8,7 +8,8 @@
 //! State: when each path's newest sample came; the copying pointers.
 //! Departs from print: the interval, what a probe carries, and that one sample counts by srtt's
 //! usual eighth (`rank=latest`: in full) are ours. Backups rest, and are not probed.
-//! `thin-stream` differs: it probes by age in round trips and ranks by the newest sample.
+//! `thin-stream` differs: it probes at the end of a burst, paths that have rested for some round trips of their own, and
+//! ranks by the newest sample.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Context, Decision, Event, Path, Span};

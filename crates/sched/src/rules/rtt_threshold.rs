@@ -1,15 +1,13 @@
 //! Round-trip time threshold: only paths that are fast enough, in their order.
 //!
-//! Rule: the first path, by number, with `srtt < threshold` that is neither blocked nor repairing
-//! losses. While a path below the threshold stands, full or repairing or not, slower ones rest; with
-//! `above=overflow` they take what the others have no room for, lowest srtt first. When no path
-//! is below the threshold, the lowest srtt of all goes. When every path that does not rest repairs
-//! losses, they go on, as in strict priority.
+//! Rule: the first path, by number, with `srtt < threshold` that is not blocked. While a path below the threshold stands,
+//! full or not, slower ones rest; with `above=overflow` they take what the others have no room for, lowest srtt first.
+//! When no path is below the threshold, the lowest srtt of all goes.
 //! Data sent before: off the paths to avoid first.
-//! Reference: Bonaventure, Piraux, De Coninck, et al.: draft-bonaventure-iccrg-schedulers, from a summary.
+//! Reference: Bonaventure, Piraux, De Coninck, et al.: draft-bonaventure-iccrg-schedulers-02, section 4.4.
 //! State: none.
-//! Departs from print: the text was not at hand. What happens without a fast path, or when all of
-//! them repair losses, and the default threshold of 100 ms, are ours.
+//! Departs from print: there nothing is sent while no path is below the threshold. That case, the default threshold of
+//! 100 ms and `above=overflow` are ours. Backups rest while an active path lives; the draft has active paths alone.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Context, Decision, Path, Span};
@@ -21,13 +19,13 @@ use crate::shared::choose;
 pub(crate) static ENTRY: Entry = Entry {
     name: "rtt-threshold",
     aliases: &["round-trip-time-threshold"],
-    version: 2,
+    version: 3,
     summary: "the first path whose round-trip time is below a threshold",
     reference: "Bonaventure, Piraux, De Coninck, et al.: draft-bonaventure-iccrg-schedulers",
-    provenance: Provenance::Secondary,
+    provenance: Provenance::Paper,
     goal: "bounded latency",
     application: "web and interactive",
-    inputs: &[Input::Rtt, Input::Loss],
+    inputs: &[Input::Rtt],
     waits: true,
     params: &[
         Param {
@@ -72,7 +70,7 @@ impl RttThreshold {
 
     fn pick<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
         let slow_rest = !self.overflows && choose::standing(cx).any(|path| self.is_fast(path));
-        choose::pick_sound(cx, |path| !slow_rest || self.is_fast(path), |path| self.rank(path))
+        choose::pick_least_of(cx, |path| !slow_rest || self.is_fast(path), |path| self.rank(path))
     }
 }
 

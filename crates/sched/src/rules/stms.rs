@@ -13,8 +13,9 @@
 //! eighth of the way back to `Gap₀` as it is then.
 //! Reference: Shi, Cui, Wang, et al.: STMS, USENIX ATC 2018, from its summary.
 //! State: per path the gap, the segments in flight while slow, and how far faster paths had got.
-//! Departs from print: the paper's text was not at hand. The gain of 1/8, the way back, and the gap of
-//! each of several slow paths are ours. Under QUIC una moves by the acknowledgements of each path,
+//! Departs from print: the paper's text was not at hand. By its abstract the gap goes by what is acknowledged and not by
+//! estimates of the paths: `Gap₀` and the way back to it, which are such, are ours, as are the gain of 1/8 and the gap of
+//! each of several slow paths. Under QUIC una moves by the acknowledgements of each path,
 //! so that these come in order, not the data: the gap settles at up to `2·Gap₀`.
 
 use std::collections::VecDeque;

@@ -1,31 +1,28 @@
 //! Strict priority: the first path of a given order that can take the packet.
 //!
-//! Rule: the first path in `order` that is neither blocked nor repairing losses (Recovery, Loss).
-//! A path that is repairing is passed over while one that stands is not; when all of them are, they
-//! go on in their order. Full paths give way to the next of the order.
+//! Rule: the first path in `order` that is not blocked: full ones give way to the next of the order.
 //! Data sent before: off the paths to avoid first, in the same order.
-//! Reference: Bonaventure, Piraux, De Coninck, et al.: draft-bonaventure-iccrg-schedulers, from a summary.
+//! Reference: Bonaventure, Piraux, De Coninck, et al.: draft-bonaventure-iccrg-schedulers-02, section 4.3.
 //! State: none.
-//! Departs from print: the text was not at hand. That a connection whose every path repairs losses
-//! still sends is ours; so is the default order, the paths' numbers, and that a path with nothing in flight repairs nothing.
+//! Departs from print: there each path has a priority; the default order, the paths' numbers, is ours. Backups rest while
+//! an active path lives; the draft has active paths alone.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Context, Decision, Path, PathId};
 
 use crate::Scheduler;
-use crate::entry::{Entry, Input, Provenance};
+use crate::entry::{Entry, Provenance};
 use crate::shared::choose;
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "strict-priority",
     aliases: &["strict", "priority-order"],
-    version: 2,
-    summary: "the first path of a given order that has room and repairs no losses",
+    version: 3,
+    summary: "the first path of a given order that has room",
     reference: "Bonaventure, Piraux, De Coninck, et al.: draft-bonaventure-iccrg-schedulers",
-    provenance: Provenance::Secondary,
+    provenance: Provenance::Paper,
     goal: "use of preferred paths",
     application: "metered or unequal links",
-    inputs: &[Input::Loss],
     waits: true,
     params: &[Param {
         name: "order",
@@ -60,7 +57,7 @@ struct StrictPriority {
 
 impl StrictPriority {
     fn pick<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
-        choose::pick_sound(cx, |_| true, |path| self.rank[path.id.index()])
+        choose::pick_least(cx, |path| self.rank[path.id.index()])
     }
 }
 
@@ -71,6 +68,6 @@ impl Scheduler for StrictPriority {
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
         let path = self.pick(cx)?;
-        Some(format!("{:?} is the first that can, {:?}, rank {}", path.id, path.recovery, self.rank[path.id.index()]))
+        Some(format!("{:?} is the first that has room, rank {}", path.id, self.rank[path.id.index()]))
     }
 }

@@ -17,8 +17,8 @@
 //! last sent and taken back.
 //! Departs from print: `plan=virtual` has no tolerance, and nothing to take back. `plan=queue`
 //! queues and leaves packets there. `plan=recall` assigns no more than window and queues take, and
-//! once at a time. Data sent before need room, and go first off the paths that have carried them; the
-//! module minds neither.
+//! once at a time. Data sent before need room, and go first off the paths that have carried them, and
+//! backups rest while an active path lives; the module minds none of the three.
 
 mod holes;
 mod rounds;
@@ -38,6 +38,7 @@ use crate::shared::per_path::PerPath;
 pub(crate) static ENTRY: Entry = Entry {
     name: "sttf",
     aliases: &["shortest-transfer-time-first", "shortest-transmission-time-first"],
+    version: 2,
     summary: "the path of the shortest transfer time, over all that is unsent",
     reference: "Hurtig, Grinnemo, et al.: Low-latency scheduling in MPTCP, IEEE/ACM ToN 2019; DaAllexx/mptcp mptcp_sttf.c",
     provenance: Provenance::Code,
@@ -77,7 +78,7 @@ pub(crate) static ENTRY: Entry = Entry {
             name: "near",
             default: "0",
             values: "percent, 0 to 100",
-            doc: "min-RTT decides if the first round-trip times differ by no more than this, or a jiffy of 4 ms; 0: never",
+            doc: "min-RTT decides if the first round-trip times, in jiffies of 4 ms, differ by less than this, or by one; 0: never",
         },
     ],
     build,
@@ -97,6 +98,11 @@ fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
 
 /// The resolution of the kernel's clock, at the 250 Hz that distributions choose.
 const JIFFY: Span = Span::from_millis(4);
+
+/// Jiffies, as the kernel counts a time in them.
+fn jiffies(time: Span) -> u64 {
+    time.as_nanos().div_ceil(JIFFY.as_nanos())
+}
 
 /// Where packets wait that fall to a full path.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -235,9 +241,10 @@ impl Sttf {
     /// Whether the first round-trip times hardly differ.
     fn is_near(&self, cx: &Context<'_>) -> bool {
         let firsts = || choose::standing(cx).filter_map(|path| self.first_rtts.get(path.id).copied());
-        let (Some(least), Some(most)) = (firsts().min(), firsts().max()) else { return false };
-        most <= least + JIFFY
-            || u128::from(most.as_nanos()) * 100 <= u128::from(least.as_nanos()) * u128::from(100 + self.near)
+        let (Some(least), Some(most)) = (firsts().min().map(jiffies), firsts().max().map(jiffies)) else {
+            return false;
+        };
+        most <= least + 1 || u128::from(most) * 100 < u128::from(least) * u128::from(100 + self.near)
     }
 }
 

@@ -12,7 +12,9 @@
 //! Departs from print: there the player tells how much it has buffered; here Δt runs until the deadline of the packet's
 //! message, and a message without one is played at once. The paper picks its thresholds from the buffers of its users,
 //! as percentiles; ours are times. That the video's first frame goes before the rest of its message is left out: a message
-//! has no frames here. XQUIC, its code, has no such control any more; its other modes are `xquic:reinject=…`.
+//! has no frames here. XQUIC, its authors' code, has no such control in its public history: `xqc_reinj_xlink.c` of 2023 reinjects
+//! whenever there are two paths. Its modes are `xquic:reinject=…`. As here, a packet is reinjected once there, on another
+//! path, and the oldest that finds one goes first.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Context, Decision, Event, Instant, Offset, PathId, SendKind, Span};

@@ -207,23 +207,6 @@ pub(crate) fn fastest_like<'a>(cx: &Context<'a>, like: &'a Path, excludes_pf: bo
     least(sound, |path| path.srtt).unwrap_or(like)
 }
 
-/// Whether losses are being repaired on `path`. Under QUIC they may be repaired elsewhere: then the state lasts until
-/// the path carries something new, so with nothing in flight it does not count.
-fn is_repairing(path: &Path) -> bool {
-    path.recovery >= Recovery::Recovery && path.bytes_in_flight > Bytes::ZERO
-}
-
-/// The open path with the smallest key of those that `may` go; of them, those that repair losses are passed over while
-/// one that stands does not.
-pub(crate) fn pick_sound<'a, K: PartialOrd>(
-    cx: &Context<'a>,
-    may: impl Fn(&Path) -> bool,
-    key: impl Fn(&Path) -> K,
-) -> Option<&'a Path> {
-    let any_sound = standing(cx).any(|path| may(path) && !is_repairing(path));
-    pick_least_of(cx, |path| may(path) && !(any_sound && is_repairing(path)), key)
-}
-
 /// Whether the packet at hand may wait on this path.
 pub(crate) fn queues(path: &Path, cx: &Context<'_>) -> bool {
     let bytes = cx.packet.map_or(Bytes::ZERO, |packet| packet.bytes);

@@ -6,11 +6,11 @@ use crate::shared::rng::PolicyRng;
 /// The most arms.
 const MOST: usize = 4;
 
-/// Rounds per arm, after a beginning, in which Exp3 explores more.
+/// Rounds per arm, after a beginning, in which Exp3 explores more, and outliers count in the deviations.
 const EARLY_ROUNDS: u64 = 25;
 
 /// Outliers in a row that make a change.
-const PATIENCE: u32 = 4;
+const PATIENCE: i32 = 4;
 
 /// Gain of the mean deviation.
 const GAIN: f64 = 1.0 / 8.0;
@@ -31,21 +31,10 @@ struct Arm {
     count: u64,
     mean: f64,
     deviation: f64,
-    outliers: u32,
+    /// In a row; below zero if they lie below the mean.
+    outliers: i32,
     /// Exp3's weight, as its logarithm.
     weight: f64,
-}
-
-impl Arm {
-    fn note(&mut self, reward: f64) {
-        self.outliers = 0;
-        self.count += 1;
-        // As RFC 6298 begins a deviation: half the first sample.
-        let error = if self.count == 1 { reward / 2.0 } else { (reward - self.mean).abs() };
-        let gain = if self.count == 1 { 1.0 } else { GAIN };
-        self.mean += (reward - self.mean) / self.count as f64;
-        self.deviation += (error - self.deviation) * gain;
-    }
 }
 
 /// All arms.
@@ -91,7 +80,7 @@ impl Arms {
 
     /// Exp3's share of uniform draws.
     fn gamma(&self) -> f64 {
-        if self.rounds() < EARLY_ROUNDS * self.number as u64 { 0.5 } else { 0.2 }
+        if self.is_early() { 0.5 } else { 0.2 }
     }
 
     fn probability(&self, at: usize) -> f64 {
@@ -113,29 +102,56 @@ impl Arms {
         self.number - 1
     }
 
-    /// Arm `at` paid `reward`.
-    pub(super) fn learn(&mut self, at: usize, reward: f64) {
-        if self.monitors && self.is_outlier(at, reward) {
-            self.arms[at].outliers += 1;
-            if self.arms[at].outliers == PATIENCE {
-                *self = Self { resets: self.resets + 1, ..Self::new(self.number, self.rule, true) };
-            }
-            return;
-        }
-        // Rewards near 1 are told apart by their exponent.
-        let shaped = libm::exp(4.0 * (reward - 1.0)) / self.probability(at);
-        self.arms[at].weight += self.gamma() * shaped / self.number as f64;
-        self.arms[at].note(reward);
+    /// Whether few rounds have been played since a beginning.
+    fn is_early(&self) -> bool {
+        self.rounds() < EARLY_ROUNDS * self.number as u64
     }
 
-    /// Far off, and towards another ranking: the best arm falls, or another rises.
-    fn is_outlier(&self, at: usize, reward: f64) -> bool {
-        let Arm { count, mean, deviation, .. } = self.arms[at];
-        let others = self.known().iter().enumerate().filter(|(other, arm)| *other != at && arm.count > 0);
-        let is_best = others.map(|(_, arm)| arm.mean).all(|other| mean >= other);
-        let off = reward - mean;
-        let towards = if is_best { off < 0.0 } else { off > 0.0 };
-        count > 0 && towards && off.abs() > 3.0 * deviation.max(LEAST_DEVIATION)
+    /// Arm `at` paid `reward`.
+    pub(super) fn learn(&mut self, at: usize, reward: f64) {
+        let off = (reward - self.arms[at].mean).abs();
+        let side = if self.monitors { self.outlier(at, reward) } else { 0 };
+        let arm = &mut self.arms[at];
+        arm.outliers = if arm.outliers * side < 0 { side } else { (arm.outliers + side) * side.abs() };
+        if arm.outliers.abs() >= PATIENCE {
+            self.begin_anew(at);
+        }
+        let counts = side == 0 || self.is_early();
+        // Rewards near 1 are told apart by their exponent.
+        let shaped = libm::exp(4.0 * (reward - 1.0)) / self.probability(at);
+        let step = self.gamma() * shaped / self.number as f64;
+        let arm = &mut self.arms[at];
+        arm.weight += step;
+        arm.count += 1;
+        arm.mean += (reward - arm.mean) / arm.count as f64;
+        match arm.deviation {
+            0.0 => arm.deviation = off,
+            deviation if counts => arm.deviation = deviation + (off - deviation) * GAIN,
+            _ => {}
+        }
+    }
+
+    /// Forgets what the arms paid; how far they vary stays. `at` is the arm that has changed.
+    fn begin_anew(&mut self, at: usize) {
+        for arm in &mut self.arms {
+            (arm.count, arm.mean, arm.weight) = (0, 0.0, 0.0);
+        }
+        self.arms[at].outliers = 0;
+        self.resets += 1;
+    }
+
+    /// On which side of arm `at`'s mean `reward` lies far off, where that would change the ranking: 1 above, −1 below.
+    fn outlier(&self, at: usize, reward: f64) -> i32 {
+        let Arm { mean, deviation, .. } = self.arms[at];
+        let far = 3.0 * deviation.max(LEAST_DEVIATION);
+        let is_best = self.known().iter().all(|arm| mean >= arm.mean);
+        let is_worst = self.known().iter().all(|arm| mean <= arm.mean);
+        match deviation {
+            0.0 => 0,
+            _ if reward > mean + far && !is_best => 1,
+            _ if reward < (mean - far).max(0.0) && !is_worst => -1,
+            _ => 0,
+        }
     }
 
     /// The means, in one line.
@@ -222,12 +238,13 @@ mod tests {
     }
 
     #[test]
-    fn a_deviation_begins_at_half_the_first_reward_and_moves_by_an_eighth() {
-        // 0.8: mean 0.8, deviation 0.4. 0.6: off by 0.2; mean 0.7, deviation 0.4 − 0.2/8. 0.1: off by 0.6, mean 0.5.
-        let mut arm = Arm::default();
-        for (reward, mean, deviation) in [(0.8, 0.8, 0.4), (0.6, 0.7, 0.375), (0.1, 0.5, 0.375 + 0.225 / 8.0)] {
-            arm.note(reward);
-            assert!((arm.mean - mean).abs() < 1e-12 && (arm.deviation - deviation).abs() < 1e-12);
+    fn a_deviation_begins_at_the_first_reward_and_moves_by_an_eighth() {
+        // 0.8: mean 0.8, off by 0.8 from nothing. 0.6: off by 0.2; mean 0.7, deviation 0.8 − 0.6/8. 0.1: off by 0.6.
+        let mut arms = Arms::new(1, Bandit::Ucb1, true);
+        for (reward, mean, deviation) in [(0.8, 0.8, 0.8), (0.6, 0.7, 0.725), (0.1, 0.5, 0.725 - 0.125 / 8.0)] {
+            arms.learn(0, reward);
+            let arm = arms.arms[0];
+            assert!((arm.mean - mean).abs() < 1e-12 && (arm.deviation - deviation).abs() < 1e-12, "{reward}");
         }
     }
 
@@ -248,26 +265,52 @@ mod tests {
         }
     }
 
+    fn known(count: u64, mean: f64, deviation: f64) -> Arm {
+        Arm { count, mean, deviation, ..Arm::default() }
+    }
+
     #[test]
-    fn an_outlier_is_far_off_in_the_direction_that_would_change_the_ranking() {
+    fn an_outlier_is_far_off_in_a_direction_that_would_change_the_ranking() {
         let mut arms = Arms::new(3, Bandit::Ucb1, true);
-        let known = |mean: f64, deviation: f64| Arm { count: 5, mean, deviation, ..Arm::default() };
-        (arms.arms[0], arms.arms[1]) = (known(0.5, 0.125), known(0.25, 0.001));
-        // The best falls by more than 3·0.125; another rises by more than 3·0.005. One never tried is no rival.
-        for (at, reward, is) in
-            [(0, 0.125, false), (0, 0.124, true), (0, 1.0, false), (1, 0.264, false), (1, 0.266, true), (1, 0.0, false)]
-        {
-            assert_eq!(arms.is_outlier(at, reward), is, "{reward} of {at}");
+        arms.arms[..3].copy_from_slice(&[known(5, 0.75, 0.125), known(5, 0.5, 0.001), known(5, 0.25, 0.125)]);
+        // The best cannot rise and the worst cannot fall; the one between can do both, by more than 3·0.005.
+        for (at, reward, side) in [
+            (0, 0.375, 0),
+            (0, 0.374, -1),
+            (0, 1.25, 0),
+            (1, 0.514, 0),
+            (1, 0.516, 1),
+            (1, 0.484, -1),
+            (2, 0.625, 0),
+            (2, 0.626, 1),
+            (2, 0.0, 0),
+        ] {
+            assert_eq!(arms.outlier(at, reward), side, "{reward} of {at}");
         }
         // Two of the best: each counts as best, so that a rise is none.
-        arms.arms[1] = known(0.5, 0.125);
-        assert!(!arms.is_outlier(0, 1.0) && arms.is_outlier(1, 0.1));
-        // Nothing is known of the third.
-        assert!(!arms.is_outlier(2, 1.0));
+        arms.arms[1] = known(5, 0.75, 0.125);
+        assert_eq!([1.25, 0.25].map(|reward| arms.outlier(0, reward)), [0, -1]);
         // The first reward of all is no outlier, whatever it is.
         let mut first = Arms::new(1, Bandit::Ucb1, true);
         first.learn(0, 1.0);
         assert_eq!((first.arms[0].count, first.arms[0].outliers), (1, 0));
         assert_eq!(first.explain(), "means 1.0000");
+    }
+
+    #[test]
+    fn four_outliers_on_one_side_begin_anew_with_the_last() {
+        let mut arms = Arms::new(2, Bandit::Ucb1, true);
+        arms.arms[..2].copy_from_slice(&[known(100, 0.75, 0.01), known(100, 0.25, 0.01)]);
+        // Three below, one as usual, three below, and the fourth. Outliers count in the mean, and not in the deviation now.
+        for reward in [0.5, 0.5, 0.5, 0.75, 0.5, 0.5, 0.5] {
+            arms.learn(0, reward);
+        }
+        assert_eq!((arms.resets, arms.arms[0].outliers, arms.arms[0].count), (0, -3, 107));
+        let deviation = arms.arms[0].deviation;
+        assert!(deviation < 0.01, "{deviation}");
+        arms.learn(0, 0.5);
+        assert_eq!((arms.resets, arms.arms[0].outliers), (1, 0));
+        assert_eq!(arms.explain(), "means 0.5000, none");
+        assert_eq!(arms.arms[1].deviation, 0.01);
     }
 }
