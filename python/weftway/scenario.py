@@ -33,7 +33,11 @@ def load(scenario: Scenario | str | os.PathLike[str], sets: Iterable[str] | Mapp
     """The scenario in a file, or one of ours by its name, with some of its keys set."""
     if isinstance(scenario, Scenario):
         return _with(scenario, settings(sets))
-    return Scenario.load(locate(os.fspath(scenario)), settings(sets))
+    file = Path(locate(os.fspath(scenario)))
+    if file.is_file():
+        return Scenario.load(str(file), settings(sets))
+    # A pipe may stay silent: Ctrl-C ends what waits in Python.
+    return Scenario.parse(reading.text(file), str(file), str(file.parent), settings(sets))
 
 
 def _with(scenario: Scenario, sets: list[str]) -> Scenario:

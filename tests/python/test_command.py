@@ -271,7 +271,38 @@ def test_a_scenario_of_ours_is_guessed(weft: Weft) -> None:
     assert "did you mean `wifi-lte`?" in done.stderr
 
 
-@pytest.mark.parametrize("words", [("--events", "nowhere/x"), ("--qlog", "small.toml")])
+EMPTY = {
+    "run ''": "SCENARIO: the value is empty. A scenario file",
+    "run small.toml --events ''": "--events FILE: the value is empty.",
+    "run small.toml --qlog=": "--qlog DIR: the value is empty.",
+    "run small.toml --perfetto ' '": "--perfetto FILE: the value is empty.",
+    "run small.toml --scheduler ''": "--scheduler: the value is empty. A name",
+    "run small.toml --set ''": "--set KEY=VALUE: the value is empty.",
+    "compare small.toml --out ''": "--out DIR: the value is empty.",
+    "compare small.toml --jobs ''": "--jobs N: the value is empty.",
+    "compare small.toml --figures '' --out x": "--figures svg,pdf,csv,tex: the value is empty.",
+    "compare small.toml --figures , --out x": "--figures ,: it names none; there is svg",
+    "compare small.toml --seeds 0..1 --against ''": "--against DIR: the value is empty.",
+    "emulate small.toml --log '' -- true": "--log FILE: the value is empty.",
+    "service proxy --to ''": "--to HOST[:PORT]: the value is empty.",
+    "train dqn --out ''": "--out: the value is empty",
+}
+
+
+@pytest.mark.parametrize("words", EMPTY)
+def test_an_empty_value_is_refused_with_its_option(weft_here: Weft, small: Path, words: str) -> None:
+    done = weft_here(*shlex.split(words))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert EMPTY[words] in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--events", "--perfetto", "--qlog"])
+def test_a_log_goes_into_a_folder_that_is_made(weft: Weft, small: Path, tmp_path: Path, option: str) -> None:
+    assert weft("run", small, option, tmp_path / "made/here/log").returncode == 0
+    assert (tmp_path / "made/here/log").exists()
+
+
+@pytest.mark.parametrize("words", [("--events", "small.toml/x"), ("--qlog", "small.toml")])
 def test_a_log_that_cannot_be_written_is_told(weft_here: Weft, small: Path, words: tuple[str, str]) -> None:
     done = weft_here("run", small, *words)
     assert (done.returncode, done.stdout) == (2, "")
