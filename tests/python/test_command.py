@@ -166,7 +166,9 @@ def test_bad_input_is_one_message_and_status_2(weft_here: Weft, small: Path, wor
 
 BAD_LAB = {
     "a quote left open": (["--server", "'a"], "--server 'a: No closing quotation"),
-    "a server of no words": (["--server", " "], "--server needs a command"),
+    "a server of no words": (["--server", " "], "--server CMD: the value is empty."),
+    "a server that is no program": (["--server", "nowhere"], "`nowhere` cannot be started: there is no such program"),
+    "a client that is no program": (["--", "/etc/passwd"], "`/etc/passwd` cannot be started"),
     "a seed below 0": (["--seed", "-1"], "--seed"),
     "a seed of 65 bits": (["--seed", str(2**64)], "--seed"),
 }
@@ -176,7 +178,7 @@ BAD_LAB = {
 def test_bad_input_of_emulate_is_one_message_and_status_2(
     weft_here: Weft, small: Path, words: list[str], hint: str
 ) -> None:
-    done = weft_here("emulate", small, *words, "--no-log", "--", "true")
+    done = weft_here("emulate", small, *words, "--no-log", *([] if "--" in words else ["--", "true"]))
     assert (done.returncode, done.stdout) == (2, "")
     assert hint in done.stderr
     assert "Traceback" not in done.stderr
