@@ -55,8 +55,8 @@ SILENT = {
 def test_a_wait_for_the_other_end_of_a_pipe_is_interrupted(small: Path, words: list[str]) -> None:
     os.mkfifo(small.parent / "pipe")
     command = [sys.executable, "-m", "weftway", *words]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, cwd=small.parent, text=True, **pipes) as process:
+    pipe, folder = subprocess.PIPE, small.parent
+    with subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe, text=True) as process:
         wait_until(lambda: waits_to_open(process.pid))
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=PATIENCE_S)
