@@ -103,7 +103,10 @@ def _run() -> None:
     try:
         app()
     except ScenarioError as error:
-        fail(str(error), BAD_INPUT)
+        from weftway.transfer import printable
+
+        # Names and lines of files may be in it, on several lines.
+        fail("".join(one if one in "\n\t" else printable(one) for one in str(error)), BAD_INPUT)
     except TransferError as error:
         from weftway.transfer import printable
 

@@ -147,7 +147,7 @@ BAD = {
     "a mistyped backend": (["--backend", "kernal"], "did you mean `kernel`?"),
     "seeds of nothing": (["--seeds", "3..3"], "no seed in it"),
     "no scheduler": (["--scheduler", ","], "no scheduler is named"),
-    "no controller": (["--cc", ""], "no controller is named"),
+    "no controller": (["--cc", ","], "no controller is named"),
     "an unknown key": (["--set", "path.lte.lozz=2%"], "loss"),
     "a wrong unit": (["--set", "path.lte.rate=5 apples"], "5 apples"),
     "figures of no kind": (["--figures", "bmp", "--out", "out"], "svg, pdf, csv"),
