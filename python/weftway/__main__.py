@@ -1,5 +1,31 @@
-"""`python -m weftway` is the command `weft`."""
+"""The command `weft`, also as `python -m weftway`. Ctrl-C during its imports, which take longest, says nothing."""
 
-from weftway.cli import main
+import os
+import signal
+import sys
 
-main()
+from weftway.exit_status import INTERRUPTED
+
+
+def main() -> None:
+    """Loads what the command needs, and runs it."""
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _end)
+    from weftway import cli
+
+    try:
+        signal.signal(signal.SIGINT, handler)
+        cli.main()
+    except KeyboardInterrupt:
+        # As the first or the last lines are written; the commands answer those that come between.
+        sys.exit(INTERRUPTED)
+
+
+def _end(*_: object) -> None:
+    """Nothing has begun: an exception in the middle of an import would say more than that."""
+    os._exit(INTERRUPTED)
+
+
+if __name__ == "__main__":
+    main()

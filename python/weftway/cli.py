@@ -39,8 +39,9 @@ from weftway.commands import (
     tunnel,
 )
 from weftway.commands import list as list_
+from weftway.commands.options import Verb
 from weftway.commands.output import CLOSED, ClosedPipe, discard_output, fail, out, write_nearest
-from weftway.exit_status import BAD_INPUT, INTERRUPTED, RUN_FAILED
+from weftway.exit_status import BAD_INPUT, RUN_FAILED
 
 app = typer.Typer(
     help="Runs and compares packet schedulers of multipath connections, in simulation and on the kernel.",
@@ -62,31 +63,31 @@ def _weft(version: Annotated[bool, typer.Option("--version", "-V", help="Prints 
         raise typer.Exit
 
 
-app.command("list")(list_.command)
-app.command("run")(run.command)
-app.command("compare")(compare.command)
-app.command("sweep")(sweep.command)
-app.command("train", context_settings=OPTIONS_OF_ITS_OWN, add_help_option=False)(train.command)
-app.command("evaluate")(evaluate.command)
-app.command("rank")(rank.command)
-app.command("advise")(advise.command)
-app.command("reproduce")(reproduce.command)
-app.command("emulate")(emulate.command)
-app.command("fidelity")(fidelity.command)
-app.command("steer")(steer.command)
-app.command("pair")(pair.command)
-app.command("send")(send.command)
-app.command("recv")(recv.command)
-app.command("relay")(relay.command)
-app.command("proxy")(proxy.command)
-app.command("tunnel")(tunnel.command)
-app.command("top")(top.command)
-app.command("service", context_settings=OPTIONS_OF_ITS_OWN)(service.command)
-app.command("record")(record.command)
-app.command("doctor")(doctor.command)
-app.command("schema")(schema.command)
-app.command("bench")(bench.command)
-app.command("new")(new.command)
+app.command("list", cls=Verb)(list_.command)
+app.command("run", cls=Verb)(run.command)
+app.command("compare", cls=Verb)(compare.command)
+app.command("sweep", cls=Verb)(sweep.command)
+app.command("train", cls=Verb, context_settings=OPTIONS_OF_ITS_OWN, add_help_option=False)(train.command)
+app.command("evaluate", cls=Verb)(evaluate.command)
+app.command("rank", cls=Verb)(rank.command)
+app.command("advise", cls=Verb)(advise.command)
+app.command("reproduce", cls=Verb)(reproduce.command)
+app.command("emulate", cls=Verb)(emulate.command)
+app.command("fidelity", cls=Verb)(fidelity.command)
+app.command("steer", cls=Verb)(steer.command)
+app.command("pair", cls=Verb)(pair.command)
+app.command("send", cls=Verb)(send.command)
+app.command("recv", cls=Verb)(recv.command)
+app.command("relay", cls=Verb)(relay.command)
+app.command("proxy", cls=Verb)(proxy.command)
+app.command("tunnel", cls=Verb)(tunnel.command)
+app.command("top", cls=Verb)(top.command)
+app.command("service", cls=Verb, context_settings=OPTIONS_OF_ITS_OWN)(service.command)
+app.command("record", cls=Verb)(record.command)
+app.command("doctor", cls=Verb)(doctor.command)
+app.command("schema", cls=Verb)(schema.command)
+app.command("bench", cls=Verb)(bench.command)
+app.command("new", cls=Verb)(new.command)
 
 
 def main() -> None:
@@ -97,16 +98,16 @@ def main() -> None:
     except ClosedPipe:
         discard_output()
         sys.exit(CLOSED)
-    except KeyboardInterrupt:
-        # As the last lines are written; the commands answer those that come before.
-        sys.exit(INTERRUPTED)
 
 
 def _run() -> None:
     try:
         completion.answer(app)
     except ScenarioError as error:
-        fail(str(error), BAD_INPUT)
+        from weftway.transfer import printable
+
+        # Names and lines of files may be in it, on several lines.
+        fail("".join(one if one in "\n\t" else printable(one) for one in str(error)), BAD_INPUT)
     except TransferError as error:
         from weftway.transfer import printable
 

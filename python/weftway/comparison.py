@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from weftway import backends, bounds, caveats, columns, perfetto, plan, specs
 from weftway._native import Scenario, ScenarioError
 from weftway.backends import BACKENDS, Result, Row, Skipped, failures_last, result, sim
-from weftway.interrupts import put_off
+from weftway.interrupts import break_waits_off, put_off
 from weftway.job import Job
 from weftway.plan import Plan
 from weftway.rows import FrameRows, column
@@ -229,6 +229,10 @@ def record(wanted: Plan, events: Path | None, qlog: Path | None, trace: Path | N
         reason = "logs are written of simulated runs only"
         return Comparison(wanted, [], [Skipped(job, reason)])
     with ExitStack() as stack:
+        if events and events.is_fifo():
+            # Until somebody reads from it: Ctrl-C ends what waits in Python.
+            break_waits_off()
+            stack.enter_context(events.open("wb"))
         # The trace is made from the qlog, which is kept only where it is wanted.
         folder = Path(stack.enter_context(TemporaryDirectory())) if trace and not qlog else qlog
         found = sim.record(job, events, folder)

@@ -1,6 +1,7 @@
 """Ordinary commands at both ends of a scenario's paths, in real time."""
 
 import json
+import shutil
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 from rich.table import Table
 
 from weftway import _native
-from weftway._native import EmulationError, Variant
+from weftway._native import EmulationError, ScenarioError, Variant
 from weftway.listing import plain_table
 
 POLL_S = 0.1
@@ -38,6 +39,9 @@ def run(
     """
     if not hasattr(_native, "Emulation"):
         raise EmulationError(f"links are emulated on Linux only; this is {sys.platform}")
+    for words in filter(None, (client, server)):
+        if shutil.which(words[0]) is None:
+            raise ScenarioError(f"`{words[0]}` cannot be started: there is no such program")
     session = _native.Emulation(
         variant,
         seed,

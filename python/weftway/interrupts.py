@@ -41,3 +41,8 @@ def put_off() -> Iterator[None]:
         signal.signal(signal.SIGINT, handler)
         if came:
             handler(signal.SIGINT, came[0])
+
+
+def break_waits_off() -> None:
+    """From now on Ctrl-C ends what waits for the other end of a pipe: Polars has the system go on waiting."""
+    signal.siginterrupt(signal.SIGINT, True)

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from weftway import interrupts
 from weftway._native import ScenarioError
 
 WIDE = (b"\xff\xfe", b"\xfe\xff")
@@ -13,6 +14,8 @@ MOST = 256_000_000
 
 def text(file: Path) -> str:
     """The text of a file in UTF-8, without the mark that some editors write before it."""
+    if not file.is_file():
+        interrupts.break_waits_off()
     with file.open("rb") as opened:
         read = opened.read(MOST + 1)
     if len(read) > MOST:

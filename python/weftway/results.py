@@ -14,6 +14,7 @@ from weftway.comparison import Comparison
 from weftway.console import PlainConsole
 from weftway.report import printed
 from weftway.report.study import study_of
+from weftway.store import whole
 
 WIDTH = 160
 """Characters of a table in a notebook, which scrolls."""
@@ -80,7 +81,8 @@ class Report:
 
     def write(self, file: str | Path) -> None:
         """Writes the page to a file."""
-        Path(file).write_text(self.page, encoding="utf-8")
+        with whole(Path(file)) as half:
+            half.write_text(self.page, encoding="utf-8")
 
     def _repr_html_(self) -> str:
         text = html.escape(self.page, quote=True)

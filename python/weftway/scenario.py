@@ -35,7 +35,11 @@ def load(scenario: Scenario | str | os.PathLike[str], sets: Iterable[str] | Mapp
         return _with(scenario, settings(sets))
     if not isinstance(scenario, (str, os.PathLike)):
         raise ScenarioError(f"scenario {scenario!r}: expected a file, the name of one of ours, or a `Scenario`")
-    return Scenario.load(locate(os.fspath(scenario)), settings(sets))
+    file = Path(locate(os.fspath(scenario)))
+    if file.is_file():
+        return Scenario.load(str(file), settings(sets))
+    # A pipe may stay silent: Ctrl-C ends what waits in Python.
+    return Scenario.parse(reading.text(file), str(file), str(file.parent), settings(sets))
 
 
 def _with(scenario: Scenario, sets: list[str]) -> Scenario:

@@ -423,9 +423,9 @@ def _gain(report: Report) -> str:
 
 
 def amount(count: int) -> str:
-    """Bytes, as people say them."""
+    """Bytes, as people say them: what rounds to 1000 of a unit is one of the next."""
     for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= size:
+        if round(count / size * 1e3, 1) >= 1e3:
             return f"{count / size:.1f} {unit}"
     return f"{count} B"
 

@@ -42,7 +42,7 @@ def test_a_benefit_over_next_to_nothing_is_not_told(others: float, is_told: bool
     rows = runs("ecf", [318.0, 318.3, 317.7], 300.0, others)
     assert "6.0 % more than the best link alone" in told(rows)
     assert ("of what the other 2 links could add" in told(rows)) is is_told
-    (table,) = printed.comparison(rows, PATHS)
+    (table,) = printed.of(Study(rows, PATHS))
     heads = [str(column.header).split("\n")[0] for column in table.columns]
     shown = [str(text) for text in table.columns[heads.index("benefit")].cells]
     assert any(any(digit.isdigit() for digit in text) for text in shown) is is_told
@@ -68,6 +68,6 @@ def test_a_line_that_the_best_link_beats_is_marked_whatever_the_others_add() -> 
 
 def test_each_controller_has_its_own_links() -> None:
     rows = runs("ecf", [318.0, 318.3], 300.0, 5.0) + runs("ecf", [318.0, 318.3], 300.0, 150.0, "bbr1")
-    little, much = printed.comparison(rows, PATHS)
+    little, much = printed.of(Study(rows, PATHS))
     assert "no benefit is told" in str(little.caption)
     assert "no benefit is told" not in str(much.caption)

@@ -147,7 +147,7 @@ BAD = {
     "a mistyped backend": (["--backend", "kernal"], "did you mean `kernel`?"),
     "seeds of nothing": (["--seeds", "3..3"], "no seed in it"),
     "no scheduler": (["--scheduler", ","], "no scheduler is named"),
-    "no controller": (["--cc", ""], "no controller is named"),
+    "no controller": (["--cc", ","], "no controller is named"),
     "an unknown key": (["--set", "path.lte.lozz=2%"], "loss"),
     "a wrong unit": (["--set", "path.lte.rate=5 apples"], "5 apples"),
     "figures of no kind": (["--figures", "bmp", "--out", "out"], "svg, pdf, csv"),
@@ -166,7 +166,9 @@ def test_bad_input_is_one_message_and_status_2(weft_here: Weft, small: Path, wor
 
 BAD_LAB = {
     "a quote left open": (["--server", "'a"], "--server 'a: No closing quotation"),
-    "a server of no words": (["--server", " "], "--server needs a command"),
+    "a server of no words": (["--server", " "], "--server CMD: the value is empty."),
+    "a server that is no program": (["--server", "nowhere"], "`nowhere` cannot be started: there is no such program"),
+    "a client that is no program": (["--", "/etc/passwd"], "`/etc/passwd` cannot be started"),
     "a seed below 0": (["--seed", "-1"], "--seed"),
     "a seed of 65 bits": (["--seed", str(2**64)], "--seed"),
 }
@@ -176,7 +178,7 @@ BAD_LAB = {
 def test_bad_input_of_emulate_is_one_message_and_status_2(
     weft_here: Weft, small: Path, words: list[str], hint: str
 ) -> None:
-    done = weft_here("emulate", small, *words, "--no-log", "--", "true")
+    done = weft_here("emulate", small, *words, "--no-log", *([] if "--" in words else ["--", "true"]))
     assert (done.returncode, done.stdout) == (2, "")
     assert hint in done.stderr
     assert "Traceback" not in done.stderr
@@ -271,7 +273,38 @@ def test_a_scenario_of_ours_is_guessed(weft: Weft) -> None:
     assert "did you mean `wifi-lte`?" in done.stderr
 
 
-@pytest.mark.parametrize("words", [("--events", "nowhere/x"), ("--qlog", "small.toml")])
+EMPTY = {
+    "run ''": "SCENARIO: the value is empty. A scenario file",
+    "run small.toml --events ''": "--events FILE: the value is empty.",
+    "run small.toml --qlog=": "--qlog DIR: the value is empty.",
+    "run small.toml --perfetto ' '": "--perfetto FILE: the value is empty.",
+    "run small.toml --scheduler ''": "--scheduler: the value is empty. A name",
+    "run small.toml --set ''": "--set KEY=VALUE: the value is empty.",
+    "compare small.toml --out ''": "--out DIR: the value is empty.",
+    "compare small.toml --jobs ''": "--jobs N: the value is empty.",
+    "compare small.toml --figures '' --out x": "--figures svg,pdf,csv,tex: the value is empty.",
+    "compare small.toml --figures , --out x": "--figures ,: it names none; there is svg",
+    "compare small.toml --seeds 0..1 --against ''": "--against DIR: the value is empty.",
+    "emulate small.toml --log '' -- true": "--log FILE: the value is empty.",
+    "service proxy --to ''": "--to HOST[:PORT]: the value is empty.",
+    "train dqn --out ''": "--out: the value is empty",
+}
+
+
+@pytest.mark.parametrize("words", EMPTY)
+def test_an_empty_value_is_refused_with_its_option(weft_here: Weft, small: Path, words: str) -> None:
+    done = weft_here(*shlex.split(words))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert EMPTY[words] in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--events", "--perfetto", "--qlog"])
+def test_a_log_goes_into_a_folder_that_is_made(weft: Weft, small: Path, tmp_path: Path, option: str) -> None:
+    assert weft("run", small, option, tmp_path / "made/here/log").returncode == 0
+    assert (tmp_path / "made/here/log").exists()
+
+
+@pytest.mark.parametrize("words", [("--events", "small.toml/x"), ("--qlog", "small.toml")])
 def test_a_log_that_cannot_be_written_is_told(weft_here: Weft, small: Path, words: tuple[str, str]) -> None:
     done = weft_here("run", small, *words)
     assert (done.returncode, done.stdout) == (2, "")

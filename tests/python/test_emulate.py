@@ -334,16 +334,16 @@ def test_the_exit_status_is_the_commands(weft: Weft, tmp_path: Path, script: str
 def test_a_command_that_does_not_exist_is_one_line(weft: Weft, tmp_path: Path, words: list[str]) -> None:
     (tmp_path / "links.toml").write_text(LINKS)
     done = weft("emulate", "links.toml", *words)
-    line = "weft: `no-such-program` cannot be started: No such file or directory (os error 2)\n"
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", line)
+    line = "weft: `no-such-program` cannot be started: there is no such program\n"
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", line)
 
 
 @machine.emulation
 def test_a_log_that_cannot_be_written_is_one_line(weft: Weft, tmp_path: Path) -> None:
     (tmp_path / "links.toml").write_text(LINKS)
-    done = weft("emulate", "links.toml", "--log", "nowhere/packets.csv", "--", "true")
+    done = weft("emulate", "links.toml", "--log", "links.toml/packets.csv", "--", "true")
     assert done.returncode in (1, 2)
-    assert done.stderr.startswith("weft: writing nowhere/packets.csv: No such file")
+    assert done.stderr.startswith("weft: writing links.toml/packets.csv: ")
     assert len(done.stderr.splitlines()) == 1
 
 
@@ -351,7 +351,7 @@ MISTAKES = {
     "a misspelt key": (["links.toml", "--set", "path.wifi.lozz=1%"], "loss"),
     "a wrong unit": (["links.toml", "--set", "path.wifi.rate=5 apples"], "5 apples"),
     "no such file": (["wifi-lt"], "did you mean `wifi-lte`?"),
-    "no server": (["links.toml", "--server", ""], "--server needs a command"),
+    "no server": (["links.toml", "--server", ""], "--server CMD: the value is empty."),
 }
 
 

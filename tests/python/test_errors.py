@@ -9,7 +9,7 @@ import pytest
 
 import machine
 from conftest import Weft
-from weftway import cli, store
+from weftway import __main__, cli, store
 
 CLASSES = """\
 class First:
@@ -114,7 +114,7 @@ def test_an_interrupt_as_the_last_lines_are_written_is_no_traceback(monkeypatch:
     monkeypatch.setattr(cli, "app", lambda: None)
     monkeypatch.setattr(cli, "_flush_output", interrupted)
     with pytest.raises(SystemExit) as ended:
-        cli.main()
+        __main__.main()
     assert ended.value.code == 130
 
 

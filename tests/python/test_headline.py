@@ -103,7 +103,7 @@ class Printed:
 def printed(rows: Rows) -> list[Printed]:
     """The tables, read from their text alone."""
     found = []
-    for table in tables.comparison(rows, SCENARIO, 0):
+    for table in tables.of(Study(rows, SCENARIO), 0):
         parts = str(table.title).split(", ")
         same = dict(re.findall(r"^= ([\w-]+): (.*)$", str(table.caption or ""), re.MULTILINE))
         names = [str(text) for text in table.columns[0].cells]
@@ -297,4 +297,4 @@ def test_the_page_has_the_sentence_of_the_screen() -> None:
     import polars as pl
 
     page = report.render(pl.DataFrame(rows), {}, SCENARIO)
-    assert unbroken(tables.sentences(rows, SCENARIO)[0]) in page
+    assert unbroken(tables.told(Study(rows, SCENARIO))[0]) in page

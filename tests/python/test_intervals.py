@@ -69,7 +69,7 @@ def test_the_interval_of_a_median_ends_at_values(values: list[int]) -> None:
 ])  # fmt: skip
 def test_a_table_and_its_page_say_what_the_interval_is(backend: str, count: int, told: str) -> None:
     rows = runs(backend, count)
-    (table,) = printed.comparison(rows, {})
+    (table,) = printed.of(Study(rows, {}))
     assert str(table.title).endswith(told)
     page = report.render(pl.DataFrame(rows), {}, {})
     name = told.partition(" ± ")[2].partition(" of ")[0]

@@ -38,7 +38,7 @@ def runs(names: Sequence[str], slowest: str = "", like: str = "") -> list[dict[s
 
 def lines(rows: list[dict[str, Any]], top: int = 10, **about: Any) -> tuple[list[str], str]:
     """The names in the table, and what stands under it."""
-    (table,) = printed.comparison(rows, about, top)
+    (table,) = printed.of(Study(rows, about), top)
     return [str(text) for text in table.columns[0].cells], str(table.caption or "")
 
 

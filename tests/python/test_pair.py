@@ -109,7 +109,7 @@ def test_a_new_identity_ends_the_lines_with_names_too(weft_here: Weft) -> None:
     ("words", "told"),
     [
         (("--name", "lap top"), '"lap top" cannot be a name: a name has 1 to 64 characters'),
-        (("--name", ""), "cannot be a name"),
+        (("--name", ""), "--name NAME: the value is empty."),
         (("--name", "x" * 65), "cannot be a name"),
         (("--revoke", "tv"), "no pairing line has the name tv: the names are laptop, phone"),
         (("--revoke", "tv", "--identity", "none"), "this machine has no identity yet, and so no names (none)"),

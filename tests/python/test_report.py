@@ -29,6 +29,7 @@ from weftway.report.units import unit_for
 from weftway.report.words import remarks, verdict
 from weftway.scenario import document, load
 from weftway.stats import Estimate, estimate, middle, paired, t_quantile
+from weftway.transfer import amount
 
 VOID = {"meta", "br", "img", "input", "link", "hr"}
 SIZE_LIMIT = 3_000_000
@@ -430,6 +431,17 @@ def test_numbers_are_written_for_reading() -> None:
     assert seconds.signed(-0.4) == "0.00\u202fs", "no minus before nothing"
     assert unit_for("count", [12345.0]).value(12345.0) == "12\u202f345"
     assert unit_for("rate", [0.25]).value(0.25) == "250\u202fkbit/s"
+
+
+def test_what_rounds_to_a_thousand_has_the_next_unit() -> None:
+    assert [unit_for("time", [ms]).symbol for ms in (999.4, 999.5)] == ["ms", "s"]
+    assert [amount(count) for count in (999, 999_949, 999_950, 999_949_999, 999_950_000)] == [
+        "999 B",
+        "999.9 kB",
+        "1.0 MB",
+        "999.9 MB",
+        "1.0 GB",
+    ]
 
 
 def test_axes_start_at_zero_when_values_spread() -> None:

@@ -200,12 +200,12 @@ def test_what_cannot_be_read_or_written_is_told_in_one_line(weft_here: Weft, tmp
     missing = weft_here("send", "missing", "--listen", "127.0.0.1:0", "--identity", "me")
     taken = weft_here("recv", "file", "--listen", "127.0.0.1:0", "--identity", "me")
     device = weft_here("send", "file", "--listen", "127.0.0.1:0", "--identity", "me", "--path", "no-such-link")
-    for found, why in (
-        (missing, "missing: No such file"),
-        (taken, "file: this is there, and is no folder"),
-        (device, "path no-such-link"),
+    for found, status, why in (
+        (missing, 2, "missing: No such file"),
+        (taken, 2, "file: this is there, and is no folder"),
+        (device, 1, "path no-such-link"),
     ):
-        assert (found.returncode, found.stdout) == (1, "")
+        assert (found.returncode, found.stdout) == (status, "")
         assert why in found.stderr and found.stderr.count("\n") == 1, found.stderr
 
 
@@ -355,7 +355,7 @@ def test_names_do_not_command_the_terminal() -> None:
 def test_an_error_does_not_command_the_terminal(weft_here: Weft, tmp_path: Path) -> None:
     identity.pair(tmp_path / "me")
     found = weft_here("send", "\x1b]0;owned\x07", "--listen", "127.0.0.1:0", "--identity", "me")
-    assert (found.returncode, found.stdout) == (1, "")
+    assert (found.returncode, found.stdout) == (2, "")
     assert found.stderr.startswith(r"weft: \x1b]0;owned\x07: No such file"), found.stderr
 
 

@@ -39,7 +39,7 @@ def column(table: Table, place: int = 0) -> list[str]:
 
 def printed(rows: Rows, width: int = 120, top: int = 10) -> str:
     console = Console(width=width, record=True, file=io.StringIO())
-    for table in tables.comparison(rows, {}, top):
+    for table in tables.of(Study(rows, {}), top):
         console.print(tables.fitted(table, console))
     return console.export_text().replace("\u00a0", " ").replace("\u202f", " ")
 
@@ -48,7 +48,7 @@ def test_each_controller_has_its_own_order() -> None:
     # Under cubic a is first; under bbr1 it is last, and the means over both would put it last everywhere.
     rows = runs("cubic", a=[5000.0, 5100.0], b=[6000.0, 6100.0], min_rtt=[7000.0, 7100.0])
     rows += runs("bbr1", a=[90e3, 91e3], b=[60e3, 61e3], min_rtt=[50e3, 51e3])
-    cubic, bbr1 = tables.comparison(rows, {})
+    cubic, bbr1 = tables.of(Study(rows, {}))
     assert column(cubic) == ["a", "b", "min-rtt"]
     assert column(bbr1) == ["min-rtt", "b", "a"]
     assert column(cubic, 3) == ["best", "", ""]
@@ -57,7 +57,7 @@ def test_each_controller_has_its_own_order() -> None:
 def test_an_outlier_takes_no_digits_from_the_others() -> None:
     # Means 10.1 and 10.2 s: differences ±0.1 over two seeds, so half an interval is t(1) · 0.1 = 1.27 s.
     rows = runs("cubic", a=[10e3, 10.2e3], b=[10.1e3, 10.3e3], c=[10.2e3, 10.4e3], stuck=[152e3, 152e3])
-    (table,) = tables.comparison(rows, {})
+    (table,) = tables.of(Study(rows, {}))
     assert column(table, 1) == ["10.1 ± 1.3", "10.2 ± 1.3", "10.3 ± 1.3", "152.0 ± 0"]
 
 
@@ -89,31 +89,31 @@ def test_digits_fit_the_group_the_number_and_its_interval() -> None:
 
 def test_equal_rows_share_a_line_under_the_reference() -> None:
     rows = runs("cubic", copy=[7000.0, 7100.0], min_rtt=[7000.0, 7100.0], near=[7000.0, 7100.1], a=[6e3, 6e3])
-    (table,) = tables.comparison(rows, {})
+    (table,) = tables.of(Study(rows, {}))
     assert column(table) == ["a", "min-rtt (= 1 more)", "near"]
     assert "= min-rtt: copy" in str(table.caption)
     # Under another controller they may differ: the group is the controller's.
     rows += runs("bbr1", copy=[9000.0, 7100.0], min_rtt=[7000.0, 7100.0])
-    assert sorted(column(tables.comparison(rows, {})[1])) == ["copy", "min-rtt"]
+    assert sorted(column(tables.of(Study(rows, {}))[1])) == ["copy", "min-rtt"]
 
 
 def test_who_did_not_finish_every_run_is_not_first() -> None:
     rows = runs("cubic", quick=[1000.0, None], a=[6000.0, 6100.0], min_rtt=[7000.0, 7100.0])
-    (table,) = tables.comparison(rows, {})
+    (table,) = tables.of(Study(rows, {}))
     assert column(table) == ["a", "min-rtt", "quick (1 unfinished)"]
-    assert tables.sentences(rows, {})[0].startswith("a finished first under cubic")
+    assert tables.told(Study(rows, {}))[0].startswith("a finished first under cubic")
 
 
 def test_the_first_ten_are_listed_and_the_reference() -> None:
     names = {f"s{at:02}": [1000.0 + at, 1001.0 + at] for at in range(20)}
     rows = runs("cubic", **names, min_rtt=[9000.0, 9001.0])
-    (table,) = tables.comparison(rows, {})
+    (table,) = tables.of(Study(rows, {}))
     assert column(table) == [*(f"s{at:02}" for at in range(10)), "min-rtt"]
     assert "10 more schedulers: --top 0 shows all" in str(table.caption)
-    assert len(column(tables.comparison(rows, {}, 0)[0])) == 21
+    assert len(column(tables.of(Study(rows, {}), 0)[0])) == 21
     # Two more than ten are listed: the line that says so would take their place.
     few = runs("cubic", **dict(list(names.items())[:11]), min_rtt=[9000.0, 9001.0])
-    assert len(column(tables.comparison(few, {})[0])) == 12
+    assert len(column(tables.of(Study(few, {}))[0])) == 12
 
 
 def test_columns_that_do_not_fit_are_announced() -> None:
@@ -127,7 +127,7 @@ def test_columns_that_do_not_fit_are_announced() -> None:
 def test_a_difference_is_paired_by_seed() -> None:
     # 5 of 10 s and 10 of 20 s: −7.5 s of a mean of 15 s, whatever the seeds have in common.
     rows = runs("cubic", a=[5000.0, 10e3], min_rtt=[10e3, 20e3])
-    (table,) = tables.comparison(rows, {})
+    (table,) = tables.of(Study(rows, {}))
     assert column(table, 2)[0].startswith("−50.0 ± ")
 
 

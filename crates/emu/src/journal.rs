@@ -146,7 +146,8 @@ impl Journal {
 
 fn begin(file: &Path, provenance: &[String]) -> Result<BufWriter<File>, EmuError> {
     let step = || format!("writing {}", file.display());
-    let mut log = BufWriter::new(File::create(file).map_err(EmuError::system(step()))?);
+    let folder = file.parent().map_or(Ok(()), fs::create_dir_all);
+    let mut log = BufWriter::new(folder.and_then(|()| File::create(file)).map_err(EmuError::system(step()))?);
     let mut head = || {
         provenance.iter().try_for_each(|line| writeln!(log, "# {line}"))?;
         writeln!(log, "packet,link,bytes,entered_ns,fate,due_ns,left_ns")
@@ -257,14 +258,15 @@ mod tests {
 
     #[test]
     fn the_log_has_a_line_per_packet_in_the_order_of_entering() {
-        let file = std::env::temp_dir().join(format!("weftway-journal-{}", std::process::id()));
+        let folder = std::env::temp_dir().join(format!("weftway-journal-{}", std::process::id()));
+        let file = folder.join("made/log");
         let provenance = vec!["seed 7".to_owned()];
         let record = Record { subjects: vec![subject()], log: Some(file.clone()), provenance, pcap: None };
         let mut journal = Journal::new(record).unwrap();
         journal.read(&chunk()).unwrap();
         journal.finish().unwrap();
         let text = fs::read_to_string(&file).unwrap();
-        fs::remove_file(&file).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
         assert_eq!(
             text,
             "# seed 7\n\

@@ -127,7 +127,11 @@ impl<L: Ends + 'static> Log<L> {
             let name = place.file_name().unwrap_or_default().to_string_lossy();
             (place.with_file_name(format!(".{name}.{}", std::process::id())), place)
         });
-        let file = File::create(half.as_ref().map_or(place, |(half, _)| half))?;
+        let file = half.as_ref().map_or(place, |(half, _)| half);
+        if let Some(folder) = file.parent() {
+            fs::create_dir_all(folder)?;
+        }
+        let file = File::create(file)?;
         Ok(Self { listener: Arc::new(Mutex::new(make(file))), half })
     }
 
@@ -155,9 +159,6 @@ fn events_file(place: &Path, details: &Details) -> io::Result<Log<GoldenTrace<Fi
 }
 
 fn qlog_file(place: &Path, job: &Job, details: &Details) -> io::Result<Log<Qlog<File>>> {
-    if let Some(folder) = place.parent() {
-        fs::create_dir_all(folder)?;
-    }
     let details = details.iter().map(|(key, value)| (key, value));
     Log::new(place, |file| Qlog::new(file, job.config(), &job.title(), details))
 }

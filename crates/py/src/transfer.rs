@@ -10,6 +10,7 @@ use weftway_quic::udp::Local;
 use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
 use weftway_relay::{Classes, DEADLINE, Dscp, FIRST_BYTES, Policy, Target, Transport};
 use weftway_transfer::manifest::ManifestError;
+use weftway_transfer::store::StoreError;
 use weftway_transfer::{
     ClientRules, Failure, Link, LinkTerms, Options, OtherEnd, Progress, Report, State, doctor, live, proxy, receive,
     relay, send,
@@ -329,7 +330,8 @@ impl From<Failure> for Error {
         match failure {
             Failure::Spec(_)
             | Failure::Identity(IdentityError::Read(_) | IdentityError::Name(_) | IdentityError::UnknownName { .. })
-            | Failure::Manifest(ManifestError::Kind(..)) => Self::Input(text),
+            | Failure::Manifest(ManifestError::Kind(..) | ManifestError::Read(..))
+            | Failure::Store(StoreError::Taken(..)) => Self::Input(text),
             _ => Self::Transfer(text),
         }
     }

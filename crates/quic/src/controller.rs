@@ -89,7 +89,6 @@ pub trait Hook: Send + Sync + fmt::Debug + 'static {
 pub struct Controllers {
     entry: &'static Entry,
     given: Vec<(String, String)>,
-    seed: u64,
     hook: Option<Arc<dyn Hook>>,
     connection: Arc<Connection>,
 }
@@ -118,15 +117,9 @@ impl Controllers {
     /// The controllers that `spec` names, for example `cubic:slow_start=hystart++`.
     pub fn new(spec: &str) -> Result<Self, SpecError> {
         let (entry, spec) = weftway_cc::parse(spec)?;
-        entry.make(&spec.given, &setup(PathId::new(0), 1200, 0, Instant::ZERO))?;
+        entry.make(&spec.given, &setup(PathId::new(0), 1200, Instant::ZERO))?;
         let connection = Arc::default();
-        Ok(Self { entry, given: spec.given, seed: 0, hook: None, connection })
-    }
-
-    /// The seed for those that draw.
-    #[must_use]
-    pub fn with_seed(self, seed: u64) -> Self {
-        Self { seed, ..self }
+        Ok(Self { entry, given: spec.given, hook: None, connection })
     }
 
     /// Who looks and steers.
@@ -160,14 +153,14 @@ fn initial_window(mtu: u64) -> u64 {
     (10 * mtu).min(14_720.max(2 * mtu))
 }
 
-fn setup(path: PathId, mtu: u16, seed: u64, now: Instant) -> Setup {
+fn setup(path: PathId, mtu: u16, now: Instant) -> Setup {
     let mtu = u64::from(mtu.max(1));
     Setup {
         path,
         mss: Bytes::new(mtu),
         initial_window: Bytes::new(initial_window(mtu)),
         flavour: Flavour::Quic,
-        seed: seed.wrapping_add(u64::from(path.get())),
+        seed: u64::from(path.get()),
         now,
         rtt: None,
     }
@@ -178,7 +171,7 @@ impl ControllerFactory for Controllers {
         let now = self.connection.at(now);
         // A path beyond the most that a connection has is controlled all the same; nobody sees it.
         let number = self.number();
-        let setup = setup(number.unwrap_or_default(), current_mtu, self.seed, now);
+        let setup = setup(number.unwrap_or_default(), current_mtu, now);
         let Ok(cc) = self.entry.make(&self.given, &setup) else {
             unreachable!("the same switches made a controller in `new`")
         };

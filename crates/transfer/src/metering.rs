@@ -97,7 +97,7 @@ impl Metering {
         let (mut notes, now) = (Vec::new(), net.now());
         for link in self.links.iter_mut().filter(|link| !link.terms.caps.is_empty()) {
             let Some(usage) = &self.usage else { continue };
-            link.take_more(now, usage).map_err(Failure::Socket)?;
+            link.take_more(now, SystemTime::now(), usage).map_err(Failure::Socket)?;
             net.set_limit(&link.local, link.limit());
             link.tell(link.limit() == 0, &mut notes);
         }
@@ -138,7 +138,7 @@ impl Metering {
         for link in &mut self.links {
             link.used = net.carried(&link.local);
             let Some(usage) = self.usage.as_ref().filter(|_| !link.terms.caps.is_empty()) else { continue };
-            link.take_more(now, usage).map_err(Failure::Socket)?;
+            link.take_more(now, SystemTime::now(), usage).map_err(Failure::Socket)?;
             net.set_limit(&link.local, link.limit());
             let Some(id) = link.credit.path else { continue };
             link.credit.number = sender.connection.number(id);
@@ -190,7 +190,7 @@ impl Metering {
         for link in &mut self.links {
             if let (Some(usage), Some(last)) = (&self.usage, link.last.take()) {
                 // A file that cannot be written counts too much.
-                let _ = usage.settle(&link.local.to_string(), &last.on, link.taken, net.carried(&link.local));
+                let _ = usage.settle(&link.local.to_string(), &last.of, link.taken, net.carried(&link.local));
             }
         }
     }
@@ -221,18 +221,24 @@ impl Metered {
         left.min().unwrap_or(0)
     }
 
-    /// Takes more of the caps when half of a part is left; at first also what its socket keeps, without which it is closed.
-    fn take_more(&mut self, now: Instant, usage: &Usage) -> std::io::Result<()> {
+    /// Takes more of the caps when half of a part is left; at first also what its socket keeps, without which it is closed. On a
+    /// new day what has not travelled is taken out of that day's.
+    fn take_more(&mut self, now: Instant, clock: SystemTime, usage: &Usage) -> std::io::Result<()> {
         let spoken_for = self.used + self.credit.outstanding() + self.reserve();
         let (part, left) = (self.at_once(), self.taken.saturating_sub(spoken_for));
-        if self.last.is_some() && left * 2 >= part || self.ask_at > now {
+        let is_enough = self.last.is_some() && left * 2 >= part;
+        let turned = self.last.as_ref().filter(|last| last.until <= clock);
+        if turned.is_none() && (is_enough || self.ask_at > now) {
             return Ok(());
         }
-        let (caps, today) = (&self.terms.caps, super::usage::Today::of(SystemTime::now()));
-        let more = 2 * part + (2 * self.reserve()).saturating_sub(self.taken);
-        let taken = usage.take(&self.local.to_string(), caps, today, |_| more)?;
+        let (link, today) = (self.local.to_string(), super::usage::Today::of(clock));
+        if let Some(last) = turned {
+            usage.go_on(&link, &last.of, self.taken.saturating_sub(self.used), &today)?;
+        }
+        let more = if is_enough { 0 } else { 2 * part + (2 * self.reserve()).saturating_sub(self.taken) };
+        let taken = usage.take(&link, &self.terms.caps, today, |_| more)?;
         self.taken += taken.bytes;
-        self.ask_at = if taken.bytes == 0 { now + ASK_AGAIN } else { now };
+        self.ask_at = if taken.bytes < more.min(1) { now + ASK_AGAIN } else { now };
         self.last = Some(taken);
         Ok(())
     }
@@ -271,10 +277,12 @@ impl Metered {
 
 /// A number of bytes, as people say it.
 fn amount(bytes: Bytes) -> String {
+    let rounded = |size: f64| (bytes.get() as f64 / size * 100.0).round() / 100.0;
     let units = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3)];
-    let fits = units.into_iter().find(|(_, size)| bytes.get() as f64 >= *size);
+    // What rounds to 1000 of a unit is one of the next.
+    let fits = units.into_iter().find(|(_, size)| rounded(size / 1e3) >= 1e3);
     let (unit, size) = fits.unwrap_or(("B", 1.0));
-    format!("{} {unit}", (bytes.get() as f64 / size * 100.0).round() / 100.0)
+    format!("{} {unit}", rounded(size))
 }
 
 /// Whether path `id` begins at `local`.
@@ -285,4 +293,47 @@ fn is_at(net: &Net, connection: &QuicConnection, id: PathId, local: &Local) -> b
 /// Whether a link is opened at all.
 pub(super) fn is_opened(terms: &LinkTerms) -> bool {
     terms.tier != Tier::Never
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::links::{Cap, Period};
+    use super::*;
+
+    /// Of 1600 a day, 1000 were taken on the first, with what is kept, and 500 have travelled at midnight.
+    #[test]
+    fn what_is_left_at_midnight_is_taken_out_of_the_new_day_at_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let usage = Usage::at(folder.path().join("usage.json"));
+        let caps = vec![Cap { bytes: Bytes::new(1600), period: Period::Day }];
+        let mut link = Metered {
+            local: Local::Device("wwan0".to_owned()),
+            terms: LinkTerms { caps: caps.clone(), ..LinkTerms::default() },
+            taken: 0,
+            last: None,
+            used: 0,
+            ask_at: Instant::ZERO,
+            told: vec![0],
+            credit: Credit::default(),
+        };
+        let midnight = SystemTime::UNIX_EPOCH + Duration::from_secs(86_400);
+        let mut look = |used: u64, clock: SystemTime| {
+            link.used = used;
+            link.take_more(Instant::ZERO, clock, &usage).unwrap();
+            let today = crate::usage::Today::of(clock);
+            (link.taken, usage.take("wwan0", &caps, today, |_| 0).unwrap().used[0])
+        };
+        assert_eq!(look(0, midnight - Duration::from_secs(2)), (1000, 1000));
+        assert_eq!(look(500, midnight - Duration::from_secs(1)), (1000, 1000));
+        assert_eq!(look(500, midnight), (1000, 500));
+        assert_eq!(look(510, midnight + Duration::from_secs(1)), (1000, 500));
+    }
+
+    #[test]
+    fn an_amount_that_rounds_to_a_thousand_has_the_next_unit() {
+        let amounts = [999, 999_994, 999_995, 999_994_999, 999_995_000, 1_500_000_000].map(|n| amount(Bytes::new(n)));
+        assert_eq!(amounts, ["999 B", "999.99 kB", "1 MB", "999.99 MB", "1 GB", "1.5 GB"]);
+    }
 }

@@ -82,7 +82,7 @@ impl PeerPolicy {
         let left = said.credit.map(|credit| left + Bytes::new(credit.saturating_sub(before)));
         policy.set_terms(id, Terms { tier: said.tier.into(), left });
         let mut reported = known.map_or(0, |kept| kept.reported);
-        let spent = said.credit.zip(left).map_or(0, |(credit, left)| credit.saturating_sub(left.get() + under_way));
+        let spent = said.credit.zip(left).map_or(0, |(credit, left)| spent(credit, left.get(), under_way));
         let given = said.credit.unwrap_or(0);
         let is_due = spent - reported.min(spent) >= LEAST_REPORT.max(given.saturating_sub(reported) / 4);
         if is_due {
@@ -93,7 +93,23 @@ impl PeerPolicy {
     }
 }
 
+/// What was sent of `credit` and is not under way any more. The other end may say any number.
+fn spent(credit: u64, left: u64, under_way: u64) -> u64 {
+    credit.saturating_sub(left.saturating_add(under_way))
+}
+
 /// What so many bytes in records take with their packets' heads.
 fn on_the_wire(bytes: Bytes) -> u64 {
     bytes.get() + bytes.get().div_ceil(RECORD) * PACKET_OVERHEAD
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_credit_may_be_any_number() {
+        assert_eq!(spent(1000, 300, 200), 500);
+        assert_eq!((spent(u64::MAX, u64::MAX - 500, 200), spent(u64::MAX, u64::MAX - 100, 200)), (300, 0));
+    }
 }

@@ -36,7 +36,8 @@ impl Log {
         let title = root.display().to_string();
         let head = Head { title: &title, description: DESCRIPTION, is_client, schema: None };
         let names = options.paths.iter().map(ToString::to_string).collect();
-        let made = File::create(file).map(|made| Qlog::new(made, &head, names));
+        let folder = file.parent().map_or(Ok(()), std::fs::create_dir_all);
+        let made = folder.and_then(|()| File::create(file)).map(|made| Qlog::new(made, &head, names));
         let file = made.map_err(|error| Failure::File(format!("{}: {error}", file.display())))?;
         Ok(Self(Arc::new(Mutex::new(Lines { file, overhead }))))
     }

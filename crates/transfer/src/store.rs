@@ -14,12 +14,13 @@
 //! Nothing is reached but through a handle of the target directory (`cap_std`): neither `..` nor a symbolic link, old or
 //! planted meanwhile, leads out of it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, FileTimes, Permissions};
 use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cap_std::ambient_authority;
@@ -56,6 +57,8 @@ pub struct Store {
     small: AtomicU64,
     /// The file system keeps times in so many nanoseconds.
     time_unit: i64,
+    /// What each file of the transfer is on the disk, where the file system may take two names for one.
+    names: Option<Mutex<Names>>,
     /// Its lock is released when it is closed.
     lock: File,
 }
@@ -73,6 +76,34 @@ impl FileIdentity {
         let meta = file.metadata()?;
         Ok(Self { device: meta.dev(), number: meta.ino(), size: meta.len() })
     }
+}
+
+/// The files of a transfer that have their names, by device and number.
+#[derive(Default)]
+struct Names(HashMap<(u64, u64), String>);
+
+impl Names {
+    /// Whether the file `there` may be replaced by what gets the name `path`: not if it has another one. A hard link may have.
+    fn check(&self, path: &str, there: &Metadata) -> Result<(), StoreError> {
+        match self.0.get(&(there.dev(), there.ino())) {
+            Some(other) if other != path && there.nlink() == 1 => Err(StoreError::Taken(
+                path.to_owned(),
+                "the target's file system does not tell this name from another one's, which differs in case",
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// The file `there` has the name `path`.
+    fn keep(&mut self, path: &str, there: &Metadata) {
+        self.0.insert((there.dev(), there.ino()), path.to_owned());
+    }
+}
+
+/// What came of giving permissions. Some file systems have none, as FAT, and refuse them: that costs no file.
+fn if_it_has_any(given: io::Result<()>) -> io::Result<()> {
+    let is_refused = |error: &io::Error| [ErrorKind::PermissionDenied, ErrorKind::Unsupported].contains(&error.kind());
+    given.or_else(|error| if is_refused(&error) { Ok(()) } else { Err(error) })
 }
 
 /// The name of the partial file of `entry`.
@@ -113,13 +144,29 @@ impl Store {
                 parts => parts.map_err(disk(&hidden))?,
             };
             // One of an earlier version may be readable, or its user took away the right to write.
-            let mode = parts.dir_metadata().map_err(disk(&hidden))?.mode() & 0o777;
-            if mode != PRIVATE_DIR {
-                dir.set_permissions(HIDDEN, permissions(PRIVATE_DIR)).map_err(disk(&hidden))?;
+            let found = parts.dir_metadata().map_err(disk(&hidden))?;
+            if found.mode() & 0o777 != PRIVATE_DIR {
+                let given = dir.set_permissions(HIDDEN, permissions(PRIVATE_DIR));
+                let user = rustix::process::geteuid();
+                // Another user's is refused for that.
+                let is_own = user.is_root() || found.uid() == user.as_raw();
+                if is_own { if_it_has_any(given) } else { given }.map_err(disk(&hidden))?;
             }
+            let folds_case = dir
+                .symlink_metadata(HIDDEN.to_uppercase())
+                .is_ok_and(|other| (other.dev(), other.ino()) == (found.dev(), found.ino()));
             if let Some(lock) = lock::lock(&dir, &parts, &name)? {
                 let time_unit = time_unit(&lock);
-                return Ok(Self { dir, parts, name, syncs: true, small: AtomicU64::new(0), time_unit, lock });
+                return Ok(Self {
+                    dir,
+                    parts,
+                    name,
+                    syncs: true,
+                    small: AtomicU64::new(0),
+                    time_unit,
+                    names: folds_case.then(Mutex::default),
+                    lock,
+                });
             }
         }
     }
@@ -167,7 +214,7 @@ impl Store {
             }
             Ok(there) if there.mode() & PRIVATE_DIR != PRIVATE_DIR => {
                 let mode = there.mode() & 0o777 | PRIVATE_DIR;
-                self.dir.set_permissions(&entry.path, permissions(mode)).map_err(disk(&entry.path))
+                if_it_has_any(self.dir.set_permissions(&entry.path, permissions(mode))).map_err(disk(&entry.path))
             }
             Ok(_) => Ok(()),
             Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -182,7 +229,13 @@ impl Store {
             Ok(there) if there.is_dir() => {
                 return Err(StoreError::Taken(entry.path.clone(), "the target has a directory of this name"));
             }
-            Ok(there) if self.is_whole(&there, entry) && self.is_same(entry, stop) => return Ok(entry.size),
+            Ok(there) if self.is_whole(&there, entry) && self.is_same(entry, stop) => {
+                if let Some(mut names) = self.names() {
+                    names.check(&entry.path, &there)?;
+                    names.keep(&entry.path, &there);
+                }
+                return Ok(entry.size);
+            }
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(disk(&entry.path)(error)),
             _ => {}
         }
@@ -190,6 +243,11 @@ impl Store {
         let part = part.filter(|part| part.is_file() && part.len() <= entry.size).map_or(0, |part| part.len());
         // Even of a complete one the last byte is sent again: then its hash is compared, too.
         Ok(part.min(entry.size.saturating_sub(1)))
+    }
+
+    /// The names of this transfer, if the file system may take two for one.
+    fn names(&self) -> Option<MutexGuard<'_, Names>> {
+        Some(self.names.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Whether a file has the right size, and the right time unless contents are compared.
@@ -299,12 +357,21 @@ impl Store {
         if self.syncs && entry.size > 0 && is_due() {
             file.sync_data().map_err(disk(&entry.path))?;
         }
+        if let Some(names) = self.names()
+            && let Ok(there) = self.dir.symlink_metadata(&entry.path)
+        {
+            names.check(&entry.path, &there)?;
+        }
         give_attributes(&file, entry).map_err(disk(&entry.path))?;
         self.parts.rename(&name, &self.dir, &entry.path).map_err(|error| {
             // It stays a partial file.
             let _ = file.set_permissions(Permissions::from_mode(PRIVATE_FILE));
             disk(&entry.path)(error)
-        })
+        })?;
+        if let Some(mut names) = self.names() {
+            names.keep(&entry.path, &self.dir.symlink_metadata(&entry.path).map_err(disk(&entry.path))?);
+        }
+        Ok(())
     }
 
     /// Gives a folder its permissions and its time: nothing is written into it any more.
@@ -316,7 +383,8 @@ impl Store {
         };
         let times = Timestamps { last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT }, last_modification: at };
         utimensat(&dir, ".", &times, AtFlags::empty()).map_err(|error| disk(&entry.path)(error.into()))?;
-        self.dir.set_permissions(&entry.path, permissions(entry.mode & 0o777)).map_err(disk(&entry.path))
+        let given = self.dir.set_permissions(&entry.path, permissions(entry.mode & 0o777));
+        if_it_has_any(given).map_err(disk(&entry.path))
     }
 
     /// Writes what is not there yet to the disk itself: names, and the bytes of small files.
@@ -386,7 +454,7 @@ pub(super) fn read_into(hasher: &mut blake3::Hasher, file: &mut File, bytes: u64
 /// Its time and its permissions.
 fn give_attributes(file: &File, entry: &Entry) -> io::Result<()> {
     file.set_times(FileTimes::new().set_modified(time(entry.mtime)))?;
-    file.set_permissions(Permissions::from_mode(entry.mode & 0o777))
+    if_it_has_any(file.set_permissions(Permissions::from_mode(entry.mode & 0o777)))
 }
 
 fn time(nanos: i64) -> SystemTime {

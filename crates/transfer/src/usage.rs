@@ -1,6 +1,7 @@
 //! How much each link has carried on this day and in this month, of UTC: a small file that outlives programs.
 //!
 //! A program takes bytes out of the file before they travel, some at a time, and at its end puts what has travelled in their place.
+//! What it has at midnight and has not sent travels on the next day, and is taken out of that one, too.
 //! So several programs keep one cap together, and a program that is killed has counted too much, never too little. The file
 //! is replaced as a whole, under a lock.
 //!
@@ -43,10 +44,19 @@ struct Count {
 pub(super) struct Taken {
     /// How many.
     pub bytes: u64,
-    /// When.
-    pub on: Today,
+    /// The periods that they are counted in.
+    pub of: Counted,
+    /// When the day ends, by the clock.
+    pub until: SystemTime,
     /// What was taken in the period of each cap, these included.
     pub used: Vec<u64>,
+}
+
+/// A day and its month.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Counted {
+    day: String,
+    month: String,
 }
 
 /// A day of UTC, as the clock says, with the next one.
@@ -55,6 +65,7 @@ pub(super) struct Today {
     day: String,
     month: String,
     next: [String; 2],
+    end: SystemTime,
 }
 
 impl Today {
@@ -62,7 +73,8 @@ impl Today {
     pub fn of(now: SystemTime) -> Self {
         let date = OffsetDateTime::from(now).date();
         let [day, month] = names(date);
-        Self { day, month, next: names(date.next_day().unwrap_or(date)) }
+        let next = date.next_day().unwrap_or(date);
+        Self { day, month, next: names(next), end: next.midnight().assume_utc().into() }
     }
 }
 
@@ -114,22 +126,41 @@ impl Usage {
             let left = caps.iter().map(|cap| cap.bytes.get().saturating_sub(count.of(cap.period))).min();
             let left = left.unwrap_or(u64::MAX);
             let bytes = want(left).min(left);
-            count.day_bytes += bytes;
-            count.month_bytes += bytes;
-            Taken { bytes, used: caps.iter().map(|cap| count.of(cap.period)).collect(), on: today }
+            count.day_bytes = count.day_bytes.saturating_add(bytes);
+            count.month_bytes = count.month_bytes.saturating_add(bytes);
+            Taken {
+                bytes,
+                used: caps.iter().map(|cap| count.of(cap.period)).collect(),
+                of: Counted { day: count.day.clone(), month: count.month.clone() },
+                until: today.end,
+            }
         })
     }
 
-    /// Of `taken` bytes of `link`, the last on `day`, `carried` have travelled: less, as a rule, but the other end may have sent
+    /// A day has passed since bytes of `link` were counted in `of`, and `left` of them have not travelled: they count again.
+    pub fn go_on(&self, link: &str, of: &Counted, left: u64, today: &Today) -> io::Result<()> {
+        self.change(|counts| {
+            let count = counts.entry(link.to_owned()).or_default();
+            count.turn_to(today);
+            if count.day > of.day {
+                count.day_bytes = count.day_bytes.saturating_add(left);
+            }
+            if count.month > of.month {
+                count.month_bytes = count.month_bytes.saturating_add(left);
+            }
+        })
+    }
+
+    /// Of `taken` bytes of `link`, the last in `of`, `carried` have travelled: less, as a rule, but the other end may have sent
     /// more than this end could know.
-    pub fn settle(&self, link: &str, day: &Today, taken: u64, carried: u64) -> io::Result<()> {
+    pub fn settle(&self, link: &str, of: &Counted, taken: u64, carried: u64) -> io::Result<()> {
         self.change(|counts| {
             let Some(count) = counts.get_mut(link) else { return };
-            if count.day == day.day {
-                count.day_bytes = (count.day_bytes + carried).saturating_sub(taken);
+            if count.day == of.day {
+                count.day_bytes = count.day_bytes.saturating_add(carried).saturating_sub(taken);
             }
-            if count.month == day.month {
-                count.month_bytes = (count.month_bytes + carried).saturating_sub(taken);
+            if count.month == of.month {
+                count.month_bytes = count.month_bytes.saturating_add(carried).saturating_sub(taken);
             }
         })
     }
@@ -232,19 +263,51 @@ mod tests {
         let usage = Usage::at(folder.path().join("usage.json"));
         let taken = usage.take("wwan0", &caps(), day(0), |left| left).unwrap();
         assert_eq!((taken.bytes, taken.used), (100, vec![100, 100]));
-        usage.settle("wwan0", &day(0), 100, 60).unwrap();
+        usage.settle("wwan0", &taken.of, 100, 60).unwrap();
         assert_eq!(usage.take("wwan0", &caps(), day(0), |left| left).unwrap().bytes, 40);
         usage.take("wwan0", &caps(), day(1), |_| 10).unwrap();
-        usage.settle("wwan0", &day(0), 40, 0).unwrap();
+        usage.settle("wwan0", &taken.of, 40, 0).unwrap();
         assert_eq!(usage.take("wwan0", &caps(), day(1), |_| 0).unwrap().used, [10, 70]);
+    }
+
+    /// Two programs have 40 and 30 bytes at midnight that have not travelled: 30 of 100 are left for the next day, and all but the
+    /// 50 that travel on it when both have ended.
+    #[test]
+    fn what_has_not_travelled_at_midnight_counts_for_the_next_day() {
+        let folder = tempfile::tempdir().unwrap();
+        let usage = Usage::at(folder.path().join("usage.json"));
+        let take = |at, want| usage.take("wwan0", &caps(), day(at), |_| want).unwrap();
+        let (first, second) = (take(27, 60), take(27, 40));
+        assert_eq!(first.until, SystemTime::UNIX_EPOCH + Duration::from_secs(28 * 86_400));
+        usage.go_on("wwan0", &first.of, 40, &day(28)).unwrap();
+        usage.go_on("wwan0", &second.of, 30, &day(28)).unwrap();
+        let again = take(28, 1000);
+        assert_eq!((again.bytes, again.used), (30, vec![100, 130]));
+        usage.go_on("wwan0", &again.of, 40, &day(28)).unwrap();
+        assert_eq!(take(28, 0).used, [100, 130], "it is the same day");
+        usage.settle("wwan0", &again.of, 60 + 30, 20 + 30).unwrap();
+        usage.settle("wwan0", &again.of, 40, 10 + 20).unwrap();
+        assert_eq!(take(28, 0).used, [50, 80]);
+    }
+
+    /// The clock is set back over midnight and goes on to it: nothing counts twice.
+    #[test]
+    fn what_was_counted_for_the_next_day_does_not_count_again_on_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let usage = Usage::at(folder.path().join("usage.json"));
+        let take = |at| usage.take("wwan0", &caps(), day(at), |_| 20).unwrap();
+        take(31);
+        let set_back = take(30);
+        usage.go_on("wwan0", &set_back.of, 20, &day(31)).unwrap();
+        assert_eq!(take(31).used, [60, 60]);
     }
 
     #[test]
     fn what_travelled_beyond_what_was_taken_counts() {
         let folder = tempfile::tempdir().unwrap();
         let usage = Usage::at(folder.path().join("usage.json"));
-        usage.take("wwan0", &caps(), day(0), |_| 50).unwrap();
-        usage.settle("wwan0", &day(0), 50, 70).unwrap();
+        let taken = usage.take("wwan0", &caps(), day(0), |_| 50).unwrap();
+        usage.settle("wwan0", &taken.of, 50, 70).unwrap();
         assert_eq!(usage.take("wwan0", &caps(), day(0), |left| left).unwrap().bytes, 30);
     }
 

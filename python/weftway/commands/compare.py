@@ -94,6 +94,8 @@ def figure_formats(figures: str | None, folder: Path | None, width: str | None =
     formats = plan.names(figures or "")
     if formats and folder is None:
         raise ScenarioError("--figures needs --out DIR, the folder to write them to")
+    if figures is not None and not formats:
+        raise ScenarioError(f"--figures {figures}: it names none; there is {', '.join(report.FORMATS)}")
     for name in formats:
         if name not in report.FORMATS:
             raise ScenarioError(f"--figures {name}: there is {', '.join(report.FORMATS)}")

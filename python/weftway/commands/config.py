@@ -12,6 +12,8 @@ import typer
 
 from weftway._native import ScenarioError
 
+from .options import is_empty
+
 TABLES = ("proxy", "relay", "tunnel", "recv")
 """The commands that take a file; each has its table."""
 
@@ -88,4 +90,6 @@ def _value(where: str, option: Any, value: Any) -> Any:
     if not all(isinstance(text, str | int) and not isinstance(text, bool) for text in texts):
         many = ', or several: ["…", "…"]' if option.multiple else ""
         raise ScenarioError(f'{where}: it is a text, "…"{many}')
+    if any(map(is_empty, texts)):
+        raise ScenarioError(f"{where}: the value is empty. {option.help or ''}".rstrip())
     return list(map(str, texts)) if option.multiple else str(value)

@@ -21,7 +21,9 @@ def command(
         typer.Argument(metavar="LINKS", help="A scenario file, or the name of one of ours.", autocompletion=scenarios),
     ],
     command: Annotated[list[str], typer.Argument(metavar="-- CMD…", help="The client's command.")],
-    server: Annotated[str | None, typer.Option(metavar="CMD", help="Command at the other end; starts first.")] = None,
+    server: Annotated[
+        str | None, typer.Option(metavar="CMD", help="Command at the other end, as 'iperf3 -s -1'; starts first.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, max=2**64 - 1, metavar="N", help="Seed of losses and jitter.")] = 0,
     sets: SETS = None,
     log: Annotated[Path, typer.Option(metavar="FILE", help="The packet log: a line per packet.")] = Path("packets.csv"),
@@ -90,6 +92,4 @@ def server_words(server: str | None) -> list[str] | None:
         words = shlex.split(server)
     except ValueError as error:
         raise ScenarioError(f"--server {server}: {error}") from None
-    if not words:
-        raise ScenarioError("--server needs a command, for example --server 'iperf3 -s -1'")
     return words

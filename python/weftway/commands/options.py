@@ -1,10 +1,36 @@
 """Arguments and options that several verbs have."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from weftway import backends
+from weftway._native import ScenarioError
+
+
+class Verb(TyperCommand):
+    """A command whose options and arguments are never empty: `--out "$UNSET"` is a slip, and no path or name."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        given, _, _ = self.make_parser(ctx).parse_args(list(args))
+        params: list[Any] = self.params
+        for one in params:
+            if not ctx.resilient_parsing and is_empty(given.get(one.name)):
+                raise ScenarioError(f"{_usage(one, ctx)}: the value is empty. {one.help or ''}".rstrip())
+        return super().parse_args(ctx, args)
+
+
+def is_empty(value: object) -> bool:
+    """Whether a text, or one of several, has nothing in it."""
+    return not value.strip() if isinstance(value, str) else isinstance(value, list) and any(map(is_empty, value))
+
+
+def _usage(one: Any, context: Any) -> str:
+    """`--out DIR`, `SCENARIO`, or `--cc` where what it takes has no name."""
+    words = [one.opts[0]] if one.param_type_name == "option" else []
+    metavar = one.make_metavar(context)
+    return " ".join(words if metavar.startswith("<") else [*words, metavar])
 
 
 def _completed(kind: str, typed: str) -> list[str]:

@@ -135,7 +135,7 @@ def receive_on(
     from weftway import transfer
     from weftway._native import TransferError
 
-    whole = 0
+    whole, begun = 0, False
     display = transfer.Display(err)
     try:
         while True:
@@ -143,10 +143,15 @@ def receive_on(
                 report = receive(other, display)
                 whole += not report["failed"]
                 tell(report, show)
+            except ScenarioError as error:
+                if begun:  # it was right at the start
+                    raise TransferError(str(error)) from None
+                raise
             except TransferError as error:
                 if display.listening is None:
                     raise
                 err.print(f"weft: {transfer.printable(str(error))}")
+            begun = True
             # A port that was free stays the same one.
             other = replace(other, address=display.listening or other.address)
             display = transfer.Display(err, ready="listening for the next transfer at")

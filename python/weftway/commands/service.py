@@ -9,6 +9,7 @@ import typer
 from weftway._native import ScenarioError
 
 from . import proxy, relay, tunnel
+from .options import Verb
 from .output import err, write
 
 PROGRAMS: dict[str, Callable[..., None]] = {
@@ -53,7 +54,7 @@ def command(
 def _check(program: str, options: list[str]) -> None:
     """Refuses options that the program would refuse, and those that make no sense in a unit."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
-    app.command(context_settings={"help_option_names": []})(PROGRAMS[program])
+    app.command(cls=Verb, context_settings={"help_option_names": []})(PROGRAMS[program])
     given = typer.main.get_command(app).make_context(f"weft {program}", list(options)).params
     pair = given.get("pair")
     if program == "proxy" and given.get("check") is not None:

@@ -45,11 +45,13 @@ def command(
 
 def _write_page(file: Path, as_json: bool) -> None:
     from weftway.status import hour_page, top
+    from weftway.store import whole
 
     if as_json:
         raise ScenarioError("either --json or --page FILE: a page is no JSON")
     snapshots = top.once(with_hour=True)
     if not snapshots:
         fail(top.NOTHING_RUNS, RUN_FAILED)
-    file.write_text(hour_page.page(snapshots), encoding="utf-8")
+    with whole(file) as half:
+        half.write_text(hour_page.page(snapshots), encoding="utf-8")
     err.print(f"written: {file}")

@@ -182,7 +182,7 @@ def _numbered(part: str) -> tuple[int, str]:
 
 
 def _of_file(file: str, sets: Sequence[str]) -> Iterator[Cell]:
-    loaded = Scenario.load(file, list(sets))
+    loaded = scenario.load(file, sets)
     plain = distribution.flat(tomllib.loads(loaded.text))
     for variant in scenario.variants(loaded):
         for cc in loaded.controllers:

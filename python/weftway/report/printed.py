@@ -1,15 +1,12 @@
 """The tables that the command prints."""
 
-from collections.abc import Sequence
 from copy import copy
 from dataclasses import replace
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from weftway.backends import Row
 from weftway.listing import NOTHING, plain_table
 
 from .earlier import Earlier, summary
@@ -66,30 +63,20 @@ def _needs(table: Table, console: Console) -> int:
     return console.measure(bare, options=console.options.update(width=WIDE)).maximum
 
 
-def comparison(rows: Sequence[Row], scenario: dict[str, Any], top: int = TOP) -> list[Table]:
+def of(study: Study, top: int = TOP) -> list[Table]:
     """One table per setting and controller: a line per scheduler, best first, the best in green.
 
     Where the scenario has published numbers, they follow beside ours. Of more than `top` schedulers the rest is
     left to the report; 0 shows all.
     """
-    return of(Study(rows, scenario), top)
-
-
-def of(study: Study, top: int = TOP) -> list[Table]:
-    """The same of a comparison's study."""
     found = [claim for claim in claims(study) if claim.measure]
     groups = [(setting, cc) for setting in study.settings for cc in study.controllers if study.cells(setting, cc)]
     drawn = [_group(study, setting, cc, top) for setting, cc in groups]
     return [*drawn, *([_published(study, found)] if found else [])]
 
 
-def sentences(rows: Sequence[Row], scenario: dict[str, Any], before: Earlier | None = None) -> list[str]:
-    """What came of the comparison, and what changed since an earlier one, each in the sentence of the report."""
-    return told(Study(rows, scenario), before)
-
-
 def told(study: Study, before: Earlier | None = None) -> list[str]:
-    """The same of a comparison's study."""
+    """What came of the comparison, and what changed since an earlier one, each in the sentence of the report."""
     return [verdict(study), *([summary(study, before)] if before else [])]
 
 

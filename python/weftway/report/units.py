@@ -172,7 +172,8 @@ def unit_for(kind: str, values: Iterable[float]) -> Unit:
     """The unit in which the middle one of `values` has three significant digits: an outlier takes none away."""
     sizes = [abs(value) for value in values if value]
     typical = median_high(sizes) if sizes else 0.0
-    factor, symbol = next((f, s) for least, f, s in SCALES[kind] if typical >= least)
+    # What rounds to 1000 of a unit is one of the next.
+    factor, symbol = next((f, s) for least, f, s in SCALES[kind] if typical >= least * 0.9995)
     if kind == "ratio":
         return Unit(factor, symbol, 2, kind)
     if kind == "count":

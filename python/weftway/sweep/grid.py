@@ -62,7 +62,7 @@ def read(name: str, seeds: str | None = None) -> Grid:
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(f"{file}: {error}") from error
     if any(key in top for key in SCENARIOS_OWN):
-        loaded = Scenario.load(str(file), [])
+        loaded = scenario.load(file)
         return Grid(loaded.title, [Run(loaded.name, plan.plan(loaded, seed=seeds))], True)
     _known(file, "at the top of the grid", top, TOP)
     tables = top.get("run")
@@ -118,7 +118,7 @@ def _scenario(file: Path, asked: str, top: dict[str, Any], own: dict[str, Any]) 
     path = _beside(file, asked)
     sets = [*_names(top.get("set"), "set"), *_names(own.get("set"), "set")]
     vary = {**_vary(top), **_vary(own)}
-    plain = Scenario.load(path if Path(path).exists() else scenario.locate(asked), [] if vary else sets)
+    plain = scenario.load(path if Path(path).exists() else asked, [] if vary else sets)
     if not vary:
         return plain
     folder = str(Path(plain.path).parent)

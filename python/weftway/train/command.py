@@ -100,6 +100,8 @@ def parser(program: str, args: type, fixed: Container[str] = ()) -> argparse.Arg
 
 def _read(kind: type, text: str) -> Any:
     """The value; what cannot be one stays text, of which `limits.check` says what was expected."""
+    if kind is Path and not text.strip():
+        raise argparse.ArgumentTypeError("the value is empty")
     try:
         return kind(text)
     except ValueError:

@@ -129,11 +129,6 @@ impl SubflowFlags {
         self.0 & (1 << 2 | 1 << 3) != 0
     }
 
-    /// The handshake of MPTCP is over.
-    pub fn fully_established(self) -> bool {
-        self.0 & 1 << 6 != 0
-    }
-
     /// The bits, as the kernel has them.
     pub fn bits(self) -> u32 {
         self.0

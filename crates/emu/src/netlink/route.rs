@@ -90,13 +90,6 @@ impl Route {
         done.map_err(|refusal| refusal.of(format_args!("adding {address} to {device}")))
     }
 
-    /// Takes an address from a device.
-    pub fn remove_address(&self, device: &str, address: Prefix) -> Result<(), EmuError> {
-        let message = address_message(self.device_index(device)?, address);
-        let done = self.socket.request(Rtm::Deladdr.into(), NlmF::empty(), message);
-        done.map_err(|refusal| refusal.of(format_args!("removing {address} from {device}")))
-    }
-
     /// Adds a route of a table to what a device reaches directly; `source` is the address that senders without one
     /// of their own take.
     pub fn add_route(

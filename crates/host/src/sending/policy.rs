@@ -170,7 +170,7 @@ impl Policy {
     /// Path `id` gave back a packet with so much payload, which was not sent.
     pub fn refund(&mut self, id: PathId, payload: Bytes) {
         if let Some(left) = &mut self.paths[id.index()].left {
-            *left += payload.get() + self.overhead;
+            *left = left.saturating_add(payload.get() + self.overhead);
         }
     }
 
@@ -367,6 +367,9 @@ mod tests {
         assert_eq!(open(&mut policy, at(0), true, &views), [1]);
         policy.refund(first, mss);
         assert!(policy.may_carry(first));
+        policy.set_left(first, Some(Bytes::new(u64::MAX)));
+        policy.refund(first, mss);
+        assert_eq!(policy.left(first), Some(Bytes::new(u64::MAX)));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use weftway_path::{Bytes, Instant, Span};
 
 use super::Link;
 use crate::wire::Wire;
-use crate::{Loss, Rate, Set};
+use crate::{Rate, Set};
 
 /// The rest of a packet that was in transmission when the rate changed.
 #[derive(Clone, Copy, Debug)]
@@ -30,21 +30,6 @@ impl<T: Copy> Link<T> {
     /// Brings the link back, empty.
     pub fn heal(&mut self, now: Instant) {
         self.set(now, &Set::Up);
-    }
-
-    /// Changes the rate.
-    pub fn set_rate(&mut self, now: Instant, rate: &Rate) {
-        self.set(now, &Set::Rate(rate.clone()));
-    }
-
-    /// Changes the delay of packets that depart later.
-    pub fn set_delay(&mut self, now: Instant, delay: Span) {
-        self.set(now, &Set::Delay(delay));
-    }
-
-    /// Changes the loss of packets that come later.
-    pub fn set_loss(&mut self, now: Instant, loss: &Loss) {
-        self.set(now, &Set::Loss(loss.clone()));
     }
 
     /// Changes anything.

@@ -100,8 +100,10 @@ pub struct QuicConnection {
     numbers: Vec<Option<noq_proto::PathId>>,
     /// noq's paths that were met. One is met once: noq lists it for a while after another one took its place.
     met: Vec<noq_proto::PathId>,
-    /// Which of our paths each observer watches.
-    watched: Vec<Option<PathId>>,
+    /// The observer that watches each of our paths.
+    observers: Vec<Option<u32>>,
+    /// The observers before this one are known: each watches a path, or did.
+    next_observer: u32,
     /// The path that the connection was opened on.
     first: PathId,
     connected: bool,
@@ -145,6 +147,8 @@ impl QuicConnection {
     ) -> Self {
         let mut numbers = vec![None; routes.len()];
         numbers[first.index()] = Some(noq_proto::PathId::ZERO);
+        let mut observers = vec![None; routes.len()];
+        observers[first.index()] = Some(0);
         observer_state.set_in_use(1);
         Self {
             first,
@@ -163,7 +167,8 @@ impl QuicConnection {
             observer_state,
             numbers,
             met: vec![noq_proto::PathId::ZERO],
-            watched: vec![Some(first)],
+            observers,
+            next_observer: 1,
             routes: routes.into_iter().map(Some).collect(),
             control: None,
             over: None,
@@ -180,6 +185,7 @@ impl QuicConnection {
         let count = self.routes.len() + spare;
         self.routes.resize(count, None);
         self.numbers.resize(count, None);
+        self.observers.resize(count, None);
         self.open_at.resize(count, Instant::ZERO);
         self.validations.resize(count, Validation::default());
         self
@@ -248,7 +254,8 @@ impl QuicConnection {
     /// Which of our paths an observer watches.
     #[inline]
     pub fn watched(&self, observer: u32) -> Option<PathId> {
-        self.watched.get(observer as usize).copied().flatten()
+        let at = self.observers.iter().position(|&watching| watching == Some(observer))?;
+        Some(PathId::new(at as u8))
     }
 
     /// The smoothed round-trip time of a path.
@@ -333,6 +340,9 @@ impl QuicConnection {
 
     /// noq's path `number` is our `path` from now on.
     fn meet(&mut self, number: noq_proto::PathId, path: PathId) {
+        // A number is used once: one that noq does not list any more never comes again.
+        let listed = self.inner.paths();
+        self.met.retain(|known| listed.contains(known));
         self.met.push(number);
         self.numbers[path.index()] = Some(number);
         self.validations[path.index()] = Validation::Open;
@@ -342,15 +352,16 @@ impl QuicConnection {
     /// The observer that noq's path `number` has now watches `path`.
     fn watch(&mut self, number: noq_proto::PathId, path: PathId) {
         let Some(observer) = self.inner.congestion_state(number).and_then(observer_number) else { return };
-        let observer = observer as usize;
-        if self.watched.get(observer) == Some(&Some(path)) {
+        if self.observers[path.index()] == Some(observer) {
             return;
         }
+        if let Some(before) = self.watched(observer) {
+            self.observers[before.index()] = None;
+        }
         // What an earlier path over the same addresses still tells is of no use.
-        self.watched.iter_mut().filter(|watched| **watched == Some(path)).for_each(|watched| *watched = None);
-        self.watched.resize(self.watched.len().max(observer + 1), None);
-        self.watched[observer] = Some(path);
-        let taken = (0..self.watched.len()).filter(|&observer| self.watched[observer].is_some());
+        self.observers[path.index()] = Some(observer);
+        self.next_observer = self.next_observer.max(observer + 1);
+        let taken = self.observers.iter().flatten();
         self.observer_state.set_in_use(taken.fold(0, |bits, observer| bits | 1 << (observer & 63)));
     }
 
@@ -362,7 +373,7 @@ impl QuicConnection {
                 self.inner.handle_event(answer);
             }
         }
-        if self.watched.len() < self.observer_state.observers() as usize {
+        if self.next_observer < self.observer_state.observers() {
             self.meet_new_paths();
         }
         while let Some(event) = self.inner.poll() {

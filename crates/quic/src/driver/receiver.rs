@@ -7,6 +7,10 @@
 use weftway_host::sending::RangeSet;
 use weftway_path::{Bytes, Instant, Offset, PathId, Span};
 
+/// What arrived has no more gaps than this. A sender whose records are of 1 KiB or more leaves a quarter of them in a window of 32 MiB
+/// at most; one that leaves more means harm, and what it sends beyond a gap more is dropped.
+const MOST_GAPS: usize = 1 << 16;
+
 /// What arrived of the data.
 #[derive(Clone, Debug)]
 pub struct Receiver {
@@ -37,7 +41,7 @@ pub struct Tally {
     pub out_of_order: u64,
     /// Those that brought nothing new.
     pub duplicates: u64,
-    /// Those that reached beyond the limit, and were dropped.
+    /// Those that reached beyond the limit, or were a gap too many, and were dropped.
     pub beyond: u64,
     /// The most bytes that were held out of order.
     pub held_max: u64,
@@ -80,7 +84,7 @@ impl Receiver {
     pub fn arrive(&mut self, now: Instant, path: PathId, offset: Offset, bytes: usize) -> bool {
         let (lo, hi) = (offset.get(), offset.get().saturating_add(bytes as u64));
         self.tally.arrived += 1;
-        if hi > self.edge {
+        if hi > self.edge || lo > self.next && self.held.iter().len() >= MOST_GAPS {
             self.tally.beyond += 1;
             return false;
         }
@@ -198,6 +202,25 @@ mod tests {
         assert_eq!(receiver.edge(), Offset::new(1050));
         assert!(receiver.took(Offset::new(2000)), "no more than has arrived");
         assert_eq!(receiver.edge(), Offset::new(2000));
+    }
+
+    /// Every second byte, and then what is missing at the beginning.
+    #[test]
+    fn gaps_have_an_end() {
+        let most = MOST_GAPS as u64;
+        let mut receiver = Receiver::new(Bytes::new(4 * most), Bytes::new(100), 1);
+        for at in 1..=most + 10 {
+            receiver.arrive(Instant::ZERO, P, Offset::new(2 * at), 1);
+        }
+        assert_eq!((receiver.held.iter().len() as u64, receiver.tally.beyond), (most, 10));
+        receiver.arrive(Instant::ZERO, P, Offset::ZERO, 2);
+        assert_eq!(receiver.next(), Offset::new(3));
+        receiver.arrive(Instant::ZERO, P, Offset::new(2 * most + 2), 1);
+        assert_eq!(
+            (receiver.held.iter().len() as u64, receiver.tally.beyond),
+            (most, 10),
+            "there is room for one again"
+        );
     }
 
     #[test]

@@ -431,3 +431,31 @@ fn what_is_no_folder_is_said_to_be_none() {
         assert!(told.contains(name), "{told}");
     }
 }
+
+/// FAT answers EPERM to a mode that it cannot keep, and other systems that they know of none.
+#[test]
+fn a_file_system_without_permissions_costs_no_file() {
+    let answer = |number| if_it_has_any(Err(std::io::Error::from_raw_os_error(number))).is_ok();
+    let errors =
+        [rustix::io::Errno::PERM, rustix::io::Errno::OPNOTSUPP, rustix::io::Errno::NOSYS, rustix::io::Errno::IO];
+    assert_eq!(errors.map(|error| answer(error.raw_os_error())), [true, true, true, false]);
+}
+
+/// As where `A` and `a` are one file: the second name is refused, and the first may come again.
+#[test]
+fn names_that_the_file_system_takes_for_one_do_not_replace_each_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path()).unwrap();
+    assert!(store.names.is_none(), "they are told apart here");
+    store.names = Some(Mutex::default());
+    std::fs::write(dir.path().join("a"), "").unwrap();
+    let there = store.dir.symlink_metadata("a").unwrap();
+    store.names().unwrap().keep("a", &there);
+    let mut names = store.names().unwrap();
+    let answers = ["a", "A"].map(|path| names.check(path, &there).is_ok());
+    assert_eq!(answers, [true, false]);
+    std::fs::hard_link(dir.path().join("a"), dir.path().join("b")).unwrap();
+    assert!(names.check("b", &store.dir.symlink_metadata("b").unwrap()).is_ok());
+    names.keep("b", &there);
+    drop(names);
+}

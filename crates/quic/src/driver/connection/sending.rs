@@ -54,7 +54,7 @@ impl QuicConnection {
 
     /// Which of the connection's paths this is, in the order of their creation: another one each time it is opened.
     pub fn generation(&self, path: PathId) -> Option<usize> {
-        self.watched.iter().position(|&watched| watched == Some(path))
+        self.observers.get(path.index()).copied().flatten().map(|observer| observer as usize)
     }
 
     /// Sends a record with `payload` bytes of the data on `path`, at once. The path that it took and its packet number; `None`
