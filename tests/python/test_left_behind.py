@@ -114,6 +114,6 @@ def test_when_the_second_command_cannot_be_started(tmp_path: Path) -> None:
     server = shlex.join(["sh", "-c", TREE.replace("MARK", mark) + shlex.join([sys.executable, "-c", LISTENS])])
     command = [*machine.WEFT, "emulate", "links.toml", "--server", server, "--", "no-such-program"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "`no-such-program` cannot be started" in done.stderr
     assert not machine.processes(mark)

@@ -12,12 +12,13 @@
 //! ranks by the newest sample.
 
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{Context, Decision, Event, Path, Span};
+use weftway_path::{Bytes, Context, Decision, Event, Instant, Path, Span};
 
 use crate::Scheduler;
 use crate::entry::{Entry, Input, Needs, Provenance, TransportRules};
 use crate::shared::choose;
-use crate::shared::probes::Probes;
+use crate::shared::copies::Copies;
+use crate::shared::per_path::PerPath;
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "rtt-probs",
@@ -59,7 +60,8 @@ fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
         interval: Span::from_millis(params.within("interval_ms", 1..=60_000)?),
         with_data: params.choice("probe", &[("copy", false), ("data", true)])?,
         by_latest: params.choice("rank", &[("srtt", false), ("latest", true)])?,
-        probes: Probes::default(),
+        sampled: PerPath::default(),
+        copies: Copies::default(),
     }))
 }
 
@@ -68,7 +70,9 @@ struct RttProbs {
     interval: Span,
     with_data: bool,
     by_latest: bool,
-    probes: Probes,
+    /// When the newest sample came. A path that was there at first has its handshake's, from time 0.
+    sampled: PerPath<Instant>,
+    copies: Copies,
 }
 
 impl RttProbs {
@@ -77,7 +81,8 @@ impl RttProbs {
     }
 
     fn is_due(&self, cx: &Context<'_>, path: &Path) -> bool {
-        self.probes.idle_for(cx.now, path).is_some_and(|age| age >= self.interval)
+        let sampled = self.sampled.get(path.id).copied().unwrap_or_default();
+        path.unacked() == Bytes::ZERO && cx.now.since(sampled) >= self.interval
     }
 
     /// A probe on a path other than `chosen`, if one is due and there is something to carry.
@@ -87,7 +92,7 @@ impl RttProbs {
                 continue;
             }
             let data = || cx.packet.map(|_| Decision::Send(path.id));
-            let probe = if self.with_data { data() } else { cx.flow.and_then(|flow| self.probes.copy(path, flow)) };
+            let probe = if self.with_data { data() } else { cx.flow.and_then(|flow| self.copies.repeat(path, flow)) };
             if probe.is_some() {
                 return probe;
             }
@@ -108,7 +113,12 @@ impl Scheduler for RttProbs {
     }
 
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {
-        self.probes.observe(cx, event);
+        self.copies.observe(event);
+        match *event {
+            Event::Acked(receipt) => *self.sampled.at(receipt.path) = cx.now,
+            Event::PathUp(path) => *self.sampled.at(path) = cx.now,
+            _ => {}
+        }
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {

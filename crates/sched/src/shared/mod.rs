@@ -4,7 +4,7 @@
 //! - `forecast`: how much the faster paths deliver until a packet on a slow one arrives; `sent_ahead`: what was sent ahead;
 //! - `in_flight`: the packets in flight, with what was predicted for them; `once`: those that have not gone twice;
 //! - `delivery_clock`: when a path will have delivered what it was given;
-//! - `copies`, `probes`: paths that repeat data, or copy them to measure;
+//! - `copies`: paths that repeat data;
 //! - `free_window`, `urgent`: what the switches of two rules each mean;
 //! - `per_path`: what is remembered of each path; `rng`: draws from a seed;
 //! - `interval`: one choice per interval; `epochs`, `quality`, `norm`: the intervals of a rule's own, what is measured of
@@ -25,7 +25,6 @@ pub(crate) mod norm;
 pub(crate) mod once;
 pub(crate) mod per_path;
 pub(crate) mod present;
-pub(crate) mod probes;
 pub(crate) mod quality;
 pub(crate) mod rng;
 pub(crate) mod sent_ahead;
