@@ -16,6 +16,7 @@ from weftway.train import FOR_COMPLETION, command, completion, imitation
 from weftway.train.export import read_policy, write_policy
 from weftway.train.imitation import Rows, Weights
 from weftway.train.limits import SettingError
+from weftway.train.session import Trained
 
 TOY = """\
 title       = "A thin path thirty times as long, and a receiver that holds little"
@@ -42,14 +43,19 @@ bytes = "3 MB"
 """
 
 
-@pytest.fixture
-def tiny(tmp_path: Path) -> completion.Args:
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> completion.Args:
     """A training of seconds: every scenario is the toy, but for one of the paper's own."""
-    file = tmp_path / "toy.toml"
+    file = tmp_path_factory.mktemp("toy") / "toy.toml"
     file.write_text(TOY)
     return completion.Args(
         scheduler="dqn", on=str(file), pool=4, trials=2, steps=2, rounds=1, candidates=4, scenarios=3, teachers="ecf"
     )
+
+
+@pytest.fixture(scope="module")
+def trained(tiny: completion.Args, tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    return completion.train(replace(tiny, out=tmp_path_factory.mktemp("trained"), threads=1))
 
 
 @pytest.mark.parametrize("scheduler", FOR_COMPLETION)
@@ -72,8 +78,7 @@ def test_before_anything_is_learned_every_decision_is_min_rtts(scheduler: str, s
     assert all(paired.is_alike(*pair) for pair in zip(ours, theirs, strict=True))
 
 
-def test_a_policy_is_read_as_it_was_written(tiny: completion.Args, tmp_path: Path) -> None:
-    trained = completion.train(replace(tiny, out=tmp_path / "out"))
+def test_a_policy_is_read_as_it_was_written(trained: Trained) -> None:
     assert trained.file is not None
     read = read_policy(trained.file)
     assert {name: value.tolist() for name, value in read.tensors.items()} == {
@@ -84,16 +89,15 @@ def test_a_policy_is_read_as_it_was_written(tiny: completion.Args, tmp_path: Pat
 
 
 def test_a_short_training_gains_on_a_toy_and_the_same_seed_gives_the_same_bytes(
-    tiny: completion.Args, tmp_path: Path
+    tiny: completion.Args, trained: Trained, tmp_path: Path
 ) -> None:
+    scores = trained.held_out["score"]
+    assert scores["policy"] > scores["as min-RTT"] + 0.05, scores
+    assert trained.held_out["gain"]["mean"] > 0.05
     files = []
-    for name, threads in (("one", 1), ("two", 2)):
-        trained = completion.train(replace(tiny, out=tmp_path / name, threads=threads))
-        assert trained.file is not None
-        files.append(trained.file.read_bytes())
-        scores = trained.held_out["score"]
-        assert scores["policy"] > scores["as min-RTT"] + 0.05, scores
-        assert trained.held_out["gain"]["mean"] > 0.05
+    for one in (trained, completion.train(replace(tiny, out=tmp_path / "two", threads=2))):
+        assert one.file is not None
+        files.append(one.file.read_bytes())
     assert files[0] == files[1]
     other = completion.train(replace(tiny, seed=2, out=tmp_path / "other")).file
     assert other is not None and other.read_bytes() != files[0]

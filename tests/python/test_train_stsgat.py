@@ -21,7 +21,7 @@ from weftway.train.graph.fit import Run
 from weftway.train.labels import Labels
 from weftway.train.limits import SettingError
 
-TINY = stsgat.Args(steps=128, epochs=2, rounds=1, pool=8, held_out=2, seed=3)
+TINY = stsgat.Args(steps=32, epochs=2, rounds=1, pool=6, held_out=1, seed=3)
 
 HAS_ENTRY = any(entry["name"] == "stsgat" for entry in _native.schedulers())
 
@@ -134,7 +134,7 @@ def test_a_tiny_training_goes_on_to_the_same_bytes_and_its_policy_loads(tmp_path
         stsgat.train(replace(TINY, out=tmp_path / "a", resume=True, batch=32))
     card = read_policy(once.file).card
     assert (card["algorithm"], card["head"], card["fallback"]) == ("stsgat", "greedy", "min-rtt")
-    assert card["command"].startswith("weft train stsgat --steps 128 ")
+    assert card["command"].startswith("weft train stsgat --steps 32 ")
     native = _native.Policy(once.file)
     out = np.empty((2, native.outputs), np.float32)
     native.forward(np.zeros((2, len(card["inputs"].split(","))), np.float32), out)

@@ -6,7 +6,6 @@ use std::time::Duration;
 use crate::net::{Link, Net, clock, read_all, transport};
 use noq_proto::{Dir, StreamId};
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 use weftway_host::testing::Duties;
 use weftway_path::{Context, Decision, Event, Span};
 use weftway_quic::gate::{Gate, OFFERS};
@@ -311,13 +310,6 @@ fn history() -> impl Strategy<Value = History> {
     rest.prop_map(|(lines, scheduler, cc, bytes)| History { lines, scheduler, cc, bytes })
 }
 
-/// Histories: the same 60 each time, or with `WEFTWAY_TESTS=full` 3000 others each time.
-fn histories() -> ProptestConfig {
-    let full = std::env::var_os("WEFTWAY_TESTS").is_some_and(|value| value == "full");
-    let (cases, rng_seed) = if full { (3_000, RngSeed::Random) } else { (60, RngSeed::Fixed(1)) };
-    ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
-}
-
 impl History {
     /// Sends there and back: both transfers end.
     fn check(&self) -> Result<(), TestCaseError> {
@@ -347,7 +339,7 @@ impl History {
 }
 
 proptest! {
-    #![proptest_config(histories())]
+    #![proptest_config(crate::histories(60))]
 
     /// Losses and links that die and return: what is sent arrives, whatever the scheduler and the controller.
     #[test]

@@ -13,3 +13,17 @@ mod stalls;
 mod starved;
 mod virtual_time;
 mod voice;
+
+use proptest::prelude::ProptestConfig;
+use proptest::test_runner::RngSeed;
+
+/// Whether this is one of the runs at night, which look at more cases.
+fn is_full() -> bool {
+    std::env::var_os("WEFTWAY_TESTS").is_some_and(|value| value == "full")
+}
+
+/// Histories: so many, the same each time, or at night fifty times as many others each time.
+fn histories(count: u32) -> ProptestConfig {
+    let (cases, rng_seed) = if is_full() { (50 * count, RngSeed::Random) } else { (count, RngSeed::Fixed(1)) };
+    ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
+}

@@ -1,7 +1,6 @@
 //! Runs in virtual time: what is sent arrives, the same each time, whatever the scheduler.
 
 use proptest::prelude::*;
-use proptest::test_runner::RngSeed;
 use weftway_host::{Host, mismatch};
 use weftway_link::{Change, Distribution, Jitter, Limit, LinkConfig, Loss, Queue, Rate, Set};
 use weftway_path::{BitRate, Bytes, Context, Decision, Event, Instant, PathId, Span};
@@ -432,13 +431,6 @@ fn line() -> impl Strategy<Value = Line> {
     })
 }
 
-/// Histories: the same 200 each time, or with `WEFTWAY_TESTS=full` 10 000 others each time.
-fn histories() -> ProptestConfig {
-    let full = std::env::var_os("WEFTWAY_TESTS").is_some_and(|value| value == "full");
-    let (cases, rng_seed) = if full { (10_000, RngSeed::Random) } else { (200, RngSeed::Fixed(1)) };
-    ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
-}
-
 /// A transfer, and what happens to its paths.
 #[derive(Clone, Debug)]
 struct History {
@@ -598,7 +590,7 @@ fn what_the_network_copies_is_delivered_once() {
 }
 
 proptest! {
-    #![proptest_config(histories())]
+    #![proptest_config(crate::histories(200))]
 
     /// Losses, reordering, copies, failures, removals: every byte arrives once and in order, and is what was sent.
     #[test]
