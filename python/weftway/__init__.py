@@ -54,14 +54,20 @@ Wait = None
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Loads what is named at its first use: the command, which is in this package, begins at once."""
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        from weftway import _native, calls, comparison
+        """Loads what is named at its first use, a module as well: the command, which is in this package, begins at once."""
+        from importlib import import_module
 
-        value = next(vars(module)[name] for module in (_native, calls, comparison) if name in vars(module))
-        globals()[name] = value
-        return value
+        if name not in __all__:
+            module = f"{__name__}.{name}"
+            try:
+                return import_module(module)
+            except ModuleNotFoundError as error:
+                if error.name != module:
+                    raise
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        modules = (import_module(f"{__name__}.{one}") for one in ("_native", "calls", "comparison"))
+        globals()[name] = next(vars(module)[name] for module in modules if name in vars(module))
+        return globals()[name]
 
 
 def __dir__() -> list[str]:

@@ -81,3 +81,18 @@ def test_every_file_of_a_test_program_is_run(main: Path) -> None:
     # Some files are programs of their own.
     named.update(re.findall(r'^\[\[test\]\]\nname = "(\w+)"$', manifest, re.MULTILINE))
     assert {file.stem for file in main.parent.glob("*.rs")} - {"main"} <= named
+
+
+def test_what_is_named_is_loaded() -> None:
+    """The package loads nothing by itself, so that the command begins at once."""
+    code = """
+import sys
+import weftway
+assert "weftway.calls" not in sys.modules
+weftway.metrics.summary, weftway.report.figures, weftway.Scenario, weftway.Wait
+assert not hasattr(weftway, "nonesuch")
+from weftway import *
+assert compare is weftway.compare
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
