@@ -54,7 +54,7 @@ Wait = None
 if not TYPE_CHECKING:
 
     def __getattr__(name: str) -> object:
-        """Loads what is named at its first use, a module as well: the command, which is in this package, begins at once."""
+        """Loads what is named, be it a module, at its first use: the command, which is in here, begins at once."""
         from importlib import import_module
 
         if name not in __all__:
