@@ -21,9 +21,10 @@ def tree(name: str) -> Path:
         raise ScenarioError(f"--at {name}: git knows no such commit in {root}")
     place = root / TREES / found[:12]
     if not (place / "weft").is_file():
-        # Half a tree is left if git was killed. Of one that was deleted, git believes that it is still there: --force.
+        # Half a tree is left if git was killed, and locked. Of one that was deleted, git believes that it is there.
         shutil.rmtree(place, ignore_errors=True)
-        if git(root, "worktree", "add", "--force", "--detach", "--quiet", str(place), found) is None:
+        force = ("--force", "--force")  # once for one that is away, twice for one that is locked, too
+        if git(root, "worktree", "add", *force, "--detach", "--quiet", str(place), found) is None:
             raise ScenarioError(f"--at {name}: git cannot check it out in {place}")
         if not (place / "weft").is_file():
             raise ScenarioError(f"--at {name}: that commit has no command `weft`")

@@ -68,6 +68,7 @@ def test_a_tree_that_was_deleted_or_is_half_there_is_made_again(home: Path) -> N
     shutil.rmtree(place)
     assert (revision.tree("works") / "weft").is_file()
     (place / "weft").rename(place / "half")
+    git(home, "worktree", "lock", str(place))
     assert (revision.tree("works") / "weft").is_file()
 
 
