@@ -1,6 +1,7 @@
 """Sweeps: grids of scenarios, on this machine and on a Ray cluster of two nodes."""
 
 import json
+import os
 import random
 import shutil
 import signal
@@ -84,6 +85,14 @@ def test_a_scenario_is_a_grid_of_one_run(weft: Weft, small: Path, tmp_path: Path
     rows = [(tmp_path / folder / "rows.parquet").read_bytes() for folder in ("swept", "compared")]
     assert rows[0] == rows[1]
     assert (tmp_path / "swept/report.html").exists()
+
+
+def test_a_scenario_may_come_from_a_pipe(small: Path) -> None:
+    reader, writer = os.pipe()
+    os.write(writer, small.read_bytes())
+    os.close(writer)
+    assert sweep.grid.read(f"/dev/fd/{reader}").runs[0].plan.jobs
+    os.close(reader)
 
 
 def test_a_sweep_goes_on_where_it_was(weft: Weft, grid: Path, tmp_path: Path) -> None:

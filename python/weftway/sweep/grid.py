@@ -56,13 +56,14 @@ def read(name: str, seeds: str | None = None) -> Grid:
     """The grid in a file, or in one of ours; a scenario is a grid of one run. `seeds` replace all that it names."""
     file = locate(name)
     try:
-        top = tomllib.loads(reading.text(file))
+        text = reading.text(file)
+        top = tomllib.loads(text)
     except OSError as error:
         raise ScenarioError(f"{file}: the grid cannot be read: {error.strerror}") from error
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(f"{file}: {error}") from error
     if any(key in top for key in SCENARIOS_OWN):
-        loaded = scenario.load(file)
+        loaded = Scenario.parse(text, str(file), str(file.parent))  # a pipe is read once
         return Grid(loaded.title, [Run(loaded.name, plan.plan(loaded, seed=seeds))], True)
     _known(file, "at the top of the grid", top, TOP)
     tables = top.get("run")
