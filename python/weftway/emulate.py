@@ -41,7 +41,8 @@ def run(
         raise EmulationError(f"links are emulated on Linux only; this is {sys.platform}")
     for words in filter(None, (client, server)):
         if shutil.which(words[0]) is None:
-            raise ScenarioError(f"`{words[0]}` cannot be started: there is no such program")
+            why = "it is not executable" if Path(words[0]).is_file() and "/" in words[0] else "there is no such program"
+            raise ScenarioError(f"`{words[0]}` cannot be started: {why}")
     session = _native.Emulation(
         variant,
         seed,

@@ -339,6 +339,13 @@ def test_a_command_that_does_not_exist_is_one_line(weft: Weft, tmp_path: Path, w
 
 
 @machine.emulation
+def test_a_program_that_is_there_and_cannot_be_started_is_told_apart(weft: Weft, tmp_path: Path) -> None:
+    (tmp_path / "links.toml").write_text(LINKS)
+    done = weft("emulate", "links.toml", "--", "./links.toml")
+    assert done.stderr == "weft: `./links.toml` cannot be started: it is not executable\n"
+
+
+@machine.emulation
 def test_a_log_that_cannot_be_written_is_one_line(weft: Weft, tmp_path: Path) -> None:
     (tmp_path / "links.toml").write_text(LINKS)
     done = weft("emulate", "links.toml", "--log", "links.toml/packets.csv", "--", "true")
