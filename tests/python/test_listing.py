@@ -72,6 +72,7 @@ COMPLETED = {
     # What bash has already, up to the last `:` or `=`, is not answered again.
     ("compare", "--scheduler", "ecf:form="): ["kernel", "paper"],
     ("compare", "--scheduler", "min-rtt,ecf:form=paper:be"): ["beta=0.25"],
+    ("compare", "--scheduler", "ecf:beta=0.5:be"): [],
     ("compare", "--scheduler", "ecf:beta=0.5,min-r"): ["0.5,min-rtt"],
     ("compare", "--set", "path.wifi.loss=2", "--scheduler=ecf:be"): ["beta=0.25"],
 }

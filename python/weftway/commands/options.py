@@ -42,7 +42,9 @@ def _completed(kind: str, typed: str) -> list[str]:
     every = catalogue.matching(kind)
     if colon:
         named = [entry for entry in every if head.partition(":")[0] in catalogue.names(entry)]
-        found = [f"{head}:{switch}" for entry in named for switch in catalogue.switches(entry)]
+        given = {switch.partition("=")[0] for switch in head.split(":")[1:]}
+        offered = [switch for entry in named for switch in catalogue.switches(entry)]
+        found = [f"{head}:{switch}" for switch in offered if switch.partition("=")[0] not in given]
     else:
         found = [catalogue.short(entry) for entry in every]
     return [f"{before}{comma}{one}" for one in found if one.startswith(last)]
