@@ -7,8 +7,9 @@
 use weftway_host::sending::RangeSet;
 use weftway_path::{Bytes, Instant, Offset, PathId, Span};
 
-/// What arrived has no more gaps than this. A sender whose records are of 1 KiB or more leaves a quarter of them in a window of 32 MiB
-/// at most; one that leaves more means harm, and what it sends beyond a gap more is dropped.
+/// What arrived may have so many gaps, or as many as full packets fit into the window if those are more. A sender whose records
+/// are of 1 KiB or more leaves a quarter of them in a window of 32 MiB at most; one that leaves more means harm, and what would
+/// be another gap is dropped.
 const MOST_GAPS: usize = 1 << 16;
 
 /// What arrived of the data.
@@ -22,6 +23,7 @@ pub struct Receiver {
     window: u64,
     /// The largest payload of a record.
     packet: u64,
+    most_gaps: usize,
     held_ns: u128,
     held_since: Instant,
     /// When the data grew in order last.
@@ -53,7 +55,9 @@ impl Receiver {
     /// A receiver with room for `window`, over so many paths.
     pub fn new(window: Bytes, packet: Bytes, paths: usize) -> Self {
         let (packet, window) = (packet.get(), window.get().max(packet.get()));
+        let most_gaps = MOST_GAPS.max((window / packet.max(1)) as usize);
         Self {
+            most_gaps,
             next: 0,
             taken: None,
             held: RangeSet::default(),
@@ -84,7 +88,7 @@ impl Receiver {
     pub fn arrive(&mut self, now: Instant, path: PathId, offset: Offset, bytes: usize) -> bool {
         let (lo, hi) = (offset.get(), offset.get().saturating_add(bytes as u64));
         self.tally.arrived += 1;
-        if hi > self.edge || lo > self.next && self.held.iter().len() >= MOST_GAPS {
+        if hi > self.edge || lo > self.next && self.held.iter().len() >= self.most_gaps {
             self.tally.beyond += 1;
             return false;
         }

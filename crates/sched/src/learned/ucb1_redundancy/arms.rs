@@ -131,7 +131,7 @@ impl Arms {
         }
     }
 
-    /// Forgets what the arms paid; how far they vary stays. `at` is the arm that has changed.
+    /// Forgets what the arms paid. How far they vary stays, and so do the outliers of all but `at`, the arm that has changed.
     fn begin_anew(&mut self, at: usize) {
         for arm in &mut self.arms {
             (arm.count, arm.mean, arm.weight) = (0, 0.0, 0.0);
