@@ -6,6 +6,7 @@ happened: 0 it worked, 1 a run failed, 2 bad input, 130 interrupted, 141 nobody 
 
 import errno
 import sys
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -63,31 +64,32 @@ def _weft(version: Annotated[bool, typer.Option("--version", "-V", help="Prints 
         raise typer.Exit
 
 
-app.command("list", cls=Verb)(list_.command)
-app.command("run", cls=Verb)(run.command)
-app.command("compare", cls=Verb)(compare.command)
-app.command("sweep", cls=Verb)(sweep.command)
-app.command("train", cls=Verb, context_settings=OPTIONS_OF_ITS_OWN, add_help_option=False)(train.command)
-app.command("evaluate", cls=Verb)(evaluate.command)
-app.command("rank", cls=Verb)(rank.command)
-app.command("advise", cls=Verb)(advise.command)
-app.command("reproduce", cls=Verb)(reproduce.command)
-app.command("emulate", cls=Verb)(emulate.command)
-app.command("fidelity", cls=Verb)(fidelity.command)
-app.command("steer", cls=Verb)(steer.command)
-app.command("pair", cls=Verb)(pair.command)
-app.command("send", cls=Verb)(send.command)
-app.command("recv", cls=Verb)(recv.command)
-app.command("relay", cls=Verb)(relay.command)
-app.command("proxy", cls=Verb)(proxy.command)
-app.command("tunnel", cls=Verb)(tunnel.command)
-app.command("top", cls=Verb)(top.command)
-app.command("service", cls=Verb, context_settings=OPTIONS_OF_ITS_OWN)(service.command)
-app.command("record", cls=Verb)(record.command)
-app.command("doctor", cls=Verb)(doctor.command)
-app.command("schema", cls=Verb)(schema.command)
-app.command("bench", cls=Verb)(bench.command)
-app.command("new", cls=Verb)(new.command)
+verb = partial(app.command, cls=Verb)
+verb("list")(list_.command)
+verb("run")(run.command)
+verb("compare")(compare.command)
+verb("sweep")(sweep.command)
+verb("train", context_settings=OPTIONS_OF_ITS_OWN, add_help_option=False)(train.command)
+verb("evaluate")(evaluate.command)
+verb("rank")(rank.command)
+verb("advise")(advise.command)
+verb("reproduce")(reproduce.command)
+verb("emulate")(emulate.command)
+verb("fidelity")(fidelity.command)
+verb("steer")(steer.command)
+verb("pair")(pair.command)
+verb("send")(send.command)
+verb("recv")(recv.command)
+verb("relay")(relay.command)
+verb("proxy")(proxy.command)
+verb("tunnel")(tunnel.command)
+verb("top")(top.command)
+verb("service", context_settings=OPTIONS_OF_ITS_OWN)(service.command)
+verb("record")(record.command)
+verb("doctor")(doctor.command)
+verb("schema")(schema.command)
+verb("bench")(bench.command)
+verb("new")(new.command)
 
 
 def main() -> None:
@@ -107,7 +109,7 @@ def _run() -> None:
         from weftway.transfer import printable
 
         # Names and lines of files may be in it, on several lines.
-        fail("".join(one if one in "\n\t" else printable(one) for one in str(error)), BAD_INPUT)
+        fail(printable(str(error), kept="\n\t"), BAD_INPUT)
     except TransferError as error:
         from weftway.transfer import printable
 

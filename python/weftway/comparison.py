@@ -1,6 +1,5 @@
 """Runs a comparison: all its jobs, on all cores, into one table."""
 
-import operator
 import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
@@ -8,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, SupportsIndex
+from typing import TYPE_CHECKING, Any
 
 from weftway import backends, bounds, caveats, columns, perfetto, plan, specs
 from weftway._native import Scenario, ScenarioError
@@ -109,8 +108,8 @@ def execute(
 ) -> Comparison:
     """Runs what is not kept in `out` already, on `jobs` threads. With `bound`, rows of simulated runs also say what
     their links allow at best. Of up to `watched_runs` runs their timelines come with the rows."""
-    if jobs is not None and (not isinstance(jobs, SupportsIndex) or operator.index(jobs) < 1):
-        raise ScenarioError(f"jobs `{jobs}`: expected a number of threads from 1 on, or None for all cores")
+    if jobs is not None:
+        plan.check_whole("jobs", jobs, otherwise=", the threads, or None for all cores")
     store = Store(out) if out else None
     if store and not bound and (nothing_new := _kept_whole(store, wanted)):
         if progress:

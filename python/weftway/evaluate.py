@@ -6,14 +6,13 @@
 `distribution` draws the instances, `comparison` runs and keeps them, `paired` counts.
 """
 
-import operator
 import os
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import product
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import Any
 
 import polars as pl
 
@@ -144,8 +143,7 @@ def planned(request: Request, out: Path | None = None) -> tuple[Plan, dict[str, 
         ("seeds", request.seeds, 1),
         ("seed", request.seed, 0),
     ):
-        if not isinstance(number, SupportsIndex) or operator.index(number) < least:
-            raise ScenarioError(f"{what} {number!r}: expected a whole number from {least} on")
+        plan.check_whole(what, number, least)
     there = distribution.load(request.on)
     policies = specs.parse(request.policy)
     names = {one.name for one in policies}

@@ -1,8 +1,9 @@
 """A comparison as a list of jobs: scheduler x controller x variant x seed, each of them pure."""
 
+import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, SupportsIndex
 
 from weftway import _native, backends, seeds, specs
 from weftway._native import Scenario, ScenarioError, Variant
@@ -84,6 +85,12 @@ def quoted(text: str) -> str:
     """`text` as one word of a shell command."""
     plain = all(c.isalnum() or c in "-_./:=@%+," for c in text)
     return text if plain and text else "'" + text.replace("'", "'\\''") + "'"
+
+
+def check_whole(what: str, number: object, least: int = 1, otherwise: str = "") -> None:
+    """Refuses what is no whole number from `least` on; numpy has such numbers, too."""
+    if not isinstance(number, SupportsIndex) or operator.index(number) < least:
+        raise ScenarioError(f"{what} {number!r}: expected a whole number from {least} on{otherwise}")
 
 
 def names(wanted: str | Iterable[str]) -> list[str]:

@@ -412,9 +412,11 @@ def complaints(report: Report) -> list[str]:
     return lines + [f"weft: {printable(one['path'])}: {printable(one['reason'])}" for one in report["failed"]]
 
 
-def printable(text: str) -> str:
-    """A text of the other end or a file's name, without characters that a terminal would obey."""
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
+def printable(text: str, kept: str = "") -> str:
+    """A text of the other end or a file's name, without characters that a terminal would obey, but those `kept`."""
+    return "".join(
+        char if char.isprintable() or char in kept else char.encode("unicode_escape").decode() for char in text
+    )
 
 
 def _gain(report: Report) -> str:

@@ -367,5 +367,5 @@ def test_a_value_that_is_given_twice_is_run_once(weft: Weft, small: Path, tmp_pa
 
 @pytest.mark.parametrize("jobs", [0, -1, "2", 1.5])
 def test_a_call_needs_a_number_of_threads(small: Path, jobs: Any) -> None:
-    with pytest.raises(ScenarioError, match=r"jobs `.*`: expected a number of threads from 1 on"):
+    with pytest.raises(ScenarioError, match=r"jobs .*: expected a whole number from 1 on"):
         weftway.compare(small, jobs=jobs)

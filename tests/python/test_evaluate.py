@@ -334,7 +334,7 @@ def test_arguments_are_those_of_a_comparison(tiny: Path) -> None:
     keys = {"decision.interval": "100ms", "decision.mode": "exclusive"}
     rows = evaluate.evaluate("ecf", tiny, against="ecf", cc="cubic", instances=1, set=keys)
     assert rows["mode"].to_list() == ["exclusive 100ms"] * 2
-    with pytest.raises(ScenarioError, match="jobs `0`: expected a number of threads"):
+    with pytest.raises(ScenarioError, match="jobs 0: expected a whole number from 1 on"):
         evaluate.evaluate("ecf", tiny, instances=1, jobs=0)
 
 

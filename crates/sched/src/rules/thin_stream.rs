@@ -13,7 +13,7 @@
 //! does both (`owd=srtt`: as those that probe). Their kernel estimates the way out; hosts here measure round trips, so that
 //! a one-way delay is half of one and unequal directions stay unseen. Their code adds five round trips to a time in
 //! milliseconds without converting them: here they are five round trips. Of the application's writes nothing is known here:
-//! a burst ends when nothing is unsent.
+//! a burst ends when nothing is unsent. Their subflows must not be LOSSY; here the host says which paths may send.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Context, Decision, Event, Instant, Offset, Path, PathId, SendKind, Span};
