@@ -160,6 +160,9 @@ impl<S: Source> Sender<S> {
             (view.pto_count, view.health) = (0, Health::Good);
             path.last_progress = now;
         }
+        // The probe timer may fire before the next turn. A path that answered would be silent for good if it had nothing in
+        // flight then: it takes no new data until something is heard of it.
+        path.arm(now, view, self.setting.transport.ack_delay);
         if matches!(path.stage, Stage::Down { .. }) && outcome.heard && path.outages.is_over() {
             return self.path_up(id);
         }

@@ -34,12 +34,15 @@ impl Running {
     /// The first state of which `is` is true.
     pub fn until(&self, what: &str, is: impl Fn(&Progress) -> bool) -> Progress {
         let deadline = Instant::now() + PATIENCE;
+        let mut last = None;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let progress = self.told.recv_timeout(left).unwrap_or_else(|_| panic!("waited for {what}"));
+            let progress = self.told.recv_timeout(left).ok().filter(|_| !left.is_zero());
+            let progress = progress.unwrap_or_else(|| panic!("waited for {what}; the last state was {last:?}"));
             if is(&progress) {
                 return progress;
             }
+            last = Some(progress);
         }
     }
 
