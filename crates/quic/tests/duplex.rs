@@ -66,12 +66,12 @@ pub struct Applications {
 }
 
 impl Applications {
-    fn new(scripts: Vec<Script>) -> Self {
+    pub fn new(scripts: Vec<Script>) -> Self {
         let halves = [vec![Half::default(); scripts.len()], vec![Half::default(); scripts.len()]];
         Self { scripts, halves, by_id: Default::default(), opened: [false; 2] }
     }
 
-    fn drive(&mut self, pair: &mut Pair, end: usize) {
+    pub fn drive(&mut self, pair: &mut Pair, end: usize) {
         let now = pair.now();
         if pair.mux(SIDES[end]).is_none() {
             return;
@@ -151,7 +151,7 @@ impl Applications {
         }
     }
 
-    fn is_done(&self) -> bool {
+    pub fn is_done(&self) -> bool {
         self.halves.iter().flatten().all(|half| half.done.is_some())
     }
 

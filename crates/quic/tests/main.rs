@@ -2,6 +2,7 @@
 //! file. `many.rs`, which runs on sockets, has a program of its own.
 
 mod addresses;
+mod busy;
 mod download;
 mod duplex;
 mod duties;

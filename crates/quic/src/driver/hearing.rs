@@ -159,9 +159,11 @@ impl<S: Source> Sender<S> {
         if outcome.heard {
             (view.pto_count, view.health) = (0, Health::Good);
             path.last_progress = now;
+        } else if view.bytes_in_flight == Bytes::ZERO {
+            // The last packet that was awaited is lost. A silent path takes no new data, and without any it would never be heard.
+            view.health = Health::Good;
         }
-        // The probe timer may fire before the next turn. A path that answered would be silent for good if it had nothing in
-        // flight then: it takes no new data until something is heard of it.
+        // The timer may be looked at before the next turn: it must not find a path that answered silent.
         path.arm(now, view, self.setting.transport.ack_delay);
         if matches!(path.stage, Stage::Down { .. }) && outcome.heard && path.outages.is_over() {
             return self.path_up(id);

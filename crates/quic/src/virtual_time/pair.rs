@@ -1,12 +1,14 @@
 //! Two ends that both send, over the links of a scenario: a [`Duplex`] each, and whatever their applications do.
 //!
 //! The scenario gives paths, transport and time limit; its workload does not count. Its paths are there all the time, though
-//! their links may be down. The addresses of the end that connects may change ([`Pair::come_from`], [`Pair::lead`]). The
-//! caller is both applications: it takes a step ([`Pair::step`]), looks at the streams of each end ([`Pair::mux`]), and has
+//! their links may be down. The addresses of the end that connects may change ([`Pair::come_from`], [`Pair::lead`]), and an
+//! end may be busy with something else for a while ([`Pair::keep_busy`]). The caller is both applications: it takes a step ([`Pair::step`]), looks at the streams of each end ([`Pair::mux`]), and has
 //! them sent ([`Pair::turn`]).
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 
+use bytes::BytesMut;
 use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, FourTuple};
 use weftway_host::Host;
 use weftway_mux::{Limits, Mux};
@@ -41,7 +43,25 @@ struct End {
     scheduler: Box<dyn Scheduler>,
     host: Host,
     next: Instant,
+    /// Its process does something else until then.
+    busy_until: Option<Instant>,
+    /// What its sockets hold meanwhile.
+    held: VecDeque<Arrived>,
 }
+
+/// A datagram in a socket.
+struct Arrived {
+    bytes: BytesMut,
+    route: FourTuple,
+    ecn: Option<EcnCodepoint>,
+    path: PathId,
+}
+
+/// A front end over sockets reads so many datagrams before it looks at its timers, and its turn comes.
+const BATCH: usize = 32;
+
+/// So many datagrams find room in the sockets of an end: Linux gives one 208 KiB, and counts more than the bytes.
+const SOCKET_ROOM: usize = 128;
 
 /// Both ends, and the network between them.
 pub struct Pair {
@@ -101,7 +121,15 @@ impl Pair {
         weftway_cc::parse(cc)?;
         let end = |side, (scheduler, host)| {
             let endpoint = setup::endpoint(side, &config.transport, seed);
-            End { endpoint, duplex: None, scheduler, host, next: Instant::NEVER }
+            End {
+                endpoint,
+                duplex: None,
+                scheduler,
+                host,
+                next: Instant::NEVER,
+                busy_until: None,
+                held: VecDeque::new(),
+            }
         };
         let [connects, listens] = schedulers;
         let ends = [end(Side::Client, connects), end(Side::Server, listens)];
@@ -182,6 +210,17 @@ impl Pair {
         self.nats.set_end(address, path);
     }
 
+    /// The process of one end does something else until then, or stands still: its sockets hold what comes, and its timers
+    /// wait. It then reads a part of that, looks at its timers, has its turn, and goes on so.
+    pub fn keep_busy(&mut self, side: weftway_mux::Side, until: Instant) {
+        self.ends[at(side)].busy_until = Some(until);
+    }
+
+    /// Whether it does.
+    pub fn is_busy(&self, side: weftway_mux::Side) -> bool {
+        self.ends[at(side)].busy_until.is_some_and(|until| until > self.now)
+    }
+
     /// The time.
     pub fn now(&self) -> Instant {
         self.now
@@ -197,8 +236,11 @@ impl Pair {
         self.ends[at(side)].duplex.as_mut().filter(|duplex| duplex.sender().is_established())
     }
 
-    /// Lets one end send what was written.
+    /// Lets one end send what was written, unless it is busy.
     pub fn turn(&mut self, side: weftway_mux::Side) {
+        if self.is_busy(side) {
+            return;
+        }
         let end = &mut self.ends[at(side)];
         let Some(duplex) = &mut end.duplex else { return };
         duplex.turn(self.now, end.scheduler.as_mut());
@@ -224,7 +266,8 @@ impl Pair {
         }
         let links = self.network.links.iter().map(weftway_link::Link::next_event).enumerate();
         let link = links.map(|(at, due)| (due, at)).min().unwrap_or((Instant::NEVER, 0));
-        let timer = (0..2).map(|at| (self.ends[at].next, at)).min().unwrap_or((Instant::NEVER, 0));
+        let due = |end: &End| end.busy_until.map_or(end.next, |until| until.max(self.now));
+        let timer = (0..2).map(|at| (due(&self.ends[at]), at)).min().unwrap_or((Instant::NEVER, 0));
         let due = link.0.min(timer.0);
         if due > until || due.is_never() {
             self.now = self.now.max(until);
@@ -236,14 +279,28 @@ impl Pair {
                 self.deliver(link.1, delivery.item, delivery.ce)?;
             }
         } else {
+            self.catch_up(timer.1)?;
             let End { endpoint, duplex, next, .. } = &mut self.ends[timer.1];
             *next = Instant::NEVER;
             if let Some(duplex) = duplex {
-                duplex.on_timer(self.now, endpoint);
+                if duplex.next_event() <= self.now {
+                    duplex.on_timer(self.now, endpoint);
+                }
                 *next = self.now;
             }
         }
         Ok(true)
+    }
+
+    /// An end that was busy reads a part of what its sockets hold; of the rest in its next turn.
+    fn catch_up(&mut self, at: usize) -> Result<(), RunError> {
+        self.ends[at].busy_until = None;
+        for _ in 0..BATCH {
+            let Some(arrived) = self.ends[at].held.pop_front() else { return Ok(()) };
+            self.take(at, arrived)?;
+        }
+        self.ends[at].busy_until = Some(self.now).filter(|_| !self.ends[at].held.is_empty());
+        Ok(())
     }
 
     fn deliver(&mut self, link: usize, number: u32, marked: bool) -> Result<(), RunError> {
@@ -252,22 +309,33 @@ impl Pair {
         let ecn =
             (self.config.transport.ecn && ecn).then_some(if marked { EcnCodepoint::Ce } else { EcnCodepoint::Ect0 });
         let side = if forward { Side::Server } else { Side::Client };
-        let endpoint = &mut self.ends[side as usize].endpoint;
-        self.buffer.clear();
         let route = if forward { listening_route(self.nats.source(path)) } else { own_route(path.index()) };
-        let event = endpoint.handle(self.clock.theirs(self.now), route, ecn, bytes, &mut self.buffer);
-        match event {
+        let (arrived, end) = (Arrived { bytes, route, ecn, path }, &mut self.ends[side as usize]);
+        if end.busy_until.is_none() {
+            return self.take(side as usize, arrived);
+        }
+        if end.held.len() < SOCKET_ROOM {
+            end.held.push_back(arrived);
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, at: usize, arrived: Arrived) -> Result<(), RunError> {
+        let Arrived { bytes, route, ecn, path } = arrived;
+        self.buffer.clear();
+        let endpoint = &mut self.ends[at].endpoint;
+        match endpoint.handle(self.clock.theirs(self.now), route, ecn, bytes, &mut self.buffer) {
             Some(DatagramEvent::NewConnection(incoming)) => self.accept(incoming, path),
             Some(DatagramEvent::ConnectionEvent(whose, event)) => {
-                self.hear(side, whose, event, route);
+                self.hear(at, whose, event, route);
                 Ok(())
             }
             Some(DatagramEvent::Response(_)) | None => Ok(()),
         }
     }
 
-    fn hear(&mut self, side: Side, whose: ConnectionHandle, event: ConnectionEvent, route: FourTuple) {
-        let End { endpoint, duplex, next, .. } = &mut self.ends[side as usize];
+    fn hear(&mut self, at: usize, whose: ConnectionHandle, event: ConnectionEvent, route: FourTuple) {
+        let End { endpoint, duplex, next, .. } = &mut self.ends[at];
         let Some(duplex) = duplex.as_mut() else { return };
         if duplex.connection().handle() == whose {
             duplex.handle(self.now, endpoint, event, route);
