@@ -12,9 +12,10 @@
 //! MobiCom 2017, from its description elsewhere.
 //! State: how far s has come in two chunks; what each path has copied; per path, the mean of its
 //! rate and of the rate's error (1/8 and 1/4 of the news per acknowledgement).
-//! Departs from print: the paper's text was not at hand. δ, its limit, the length of a chunk in a
-//! long message and the pair among more than two paths are ours: whichever path of the rest
-//! has room goes on from the back.
+//! Departs from print: the paper's text was not at hand. Its abstract names the parts: chunks with known ends, paths that
+//! are decoupled, completion at the receiver at the same time, a small amount of redundant data. δ,
+//! its limit, the length of a chunk in a long message and the pair among more than two paths are ours: whichever path of
+//! the rest has room goes on from the back.
 
 mod known;
 

@@ -9,8 +9,10 @@
 //! Reference: Dong et al.: Reducing Transport Latency for Short Flows with Multipath TCP, JNCA 2018.
 //! State: the set, for which paths it was chosen, and until when: once per smallest srtt, or when
 //! paths come, go or fail.
-//! Departs from print: a concrete rule for what descriptions say: a prediction of the completion
-//! time by TCP's rounds. What is in flight counts for nothing, and `k` ends at the send buffer.
+//! Departs from print: the paper's text was not at hand. By its abstract a model of TCP gives the latency of the path that
+//! is looked at and what the other paths send meanwhile, and the set is decided periodically, for short completion of
+//! short flows. The rounds, the order in which paths join, the period and the best path alone are a concrete rule for
+//! that. What is in flight counts for nothing, and `k` ends at the send buffer.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Context, Decision, Instant, Path, PathSet, Span};

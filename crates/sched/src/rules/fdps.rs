@@ -8,7 +8,8 @@
 //! Reference: Le, Bui: Forward Delay-based Packet Scheduling Algorithm for Multipath TCP, MONET 2018, from a short
 //! description.
 //! State: none.
-//! Departs from print: the paper's text was not at hand. There the receiver's timestamps give the
+//! Departs from print: the paper's text was not at hand. By its abstract (arXiv 1501.03196, of 2015) packets go by
+//! estimated forward delays and differences of throughput, as here. There the receiver's timestamps give the
 //! differences of forward delays; here half a round trip stands for the way there. The rate is
 //! the delivery rate, before its first sample the window over the round-trip time. The sum over
 //! several faster paths, and what happens at the tail, are ours.

@@ -8,9 +8,9 @@
 //! Reference: Wei et al.: shared bottleneck-based congestion control and packet scheduling, IEEE/ACM ToN 2020, from its
 //! description elsewhere.
 //! State: none.
-//! Departs from print: the paper's text was not at hand. The product and what stays fixed in it are
-//! ours. The paper's congestion control detects the groups by ECN marks; here the host names them
-//! ([`Path::bottleneck`]).
+//! Departs from print: the paper's text was not at hand. By its abstract data are distributed by the window changes of
+//! each subflow, with shared bottlenecks in view. The product and what stays fixed in it are ours. The paper's congestion
+//! control detects the groups by ECN marks; here the host names them ([`Path::bottleneck`]).
 
 use weftway_path::{Bytes, Context, Decision, Path};
 
