@@ -163,8 +163,8 @@ FOUND = """(() => {
 
 @needs_browser
 def test_the_search_finds_what_newcomers_looked_for(site: Path) -> None:
-    for question, wanted in QUESTIONS.items():
-        with Browser() as tab:
+    with Browser() as tab:
+        for question, wanted in QUESTIONS.items():
             tab.open(site / "how-to/noq.html")
             tab.until("document.querySelector('.md-search__button')")
             tab.run("document.querySelector('.md-search__button').click()")

@@ -5,42 +5,49 @@ use std::net::{Ipv4Addr, SocketAddr};
 use weftway_mux::{Limits, Read, Ready, Side, StreamId};
 use weftway_path::{Instant, PathId, Span};
 use weftway_quic::virtual_time::Pair;
+use weftway_scenario::config::SimConfig;
 
 use crate::duplex::{SIDES, config, path};
 
-const SECOND: PathId = PathId::new(1);
+pub const SECOND: PathId = PathId::new(1);
 
 const JUNK: &[u8] = &[7; 64 << 10];
 
 /// An address of another host than all before.
-fn address(host: u8) -> SocketAddr {
+pub fn address(host: u8) -> SocketAddr {
     SocketAddr::new(Ipv4Addr::new(192, 0, 2, host).into(), 4000)
 }
 
 /// Both ends write all that they may.
-struct Busy {
-    pair: Pair,
+pub struct Bulk {
+    pub pair: Pair,
     /// The stream of each end.
     streams: [Option<StreamId>; 2],
 }
 
-impl Busy {
+impl Bulk {
     fn new() -> Self {
-        let paths = vec![path("wifi", 8, 10, 0.0), path("lte", 8, 30, 0.0)];
-        let pair = Pair::new(&config(paths), ("round-robin", "cubic"), 1, Limits::default()).unwrap();
-        let mut busy = Self { pair, streams: [None; 2] };
-        busy.run(Span::from_secs(1));
-        busy
+        Self::over(&config(vec![path("wifi", 8, 10, 0.0), path("lte", 8, 30, 0.0)]), 1)
     }
 
-    fn run(&mut self, span: Span) {
+    pub fn over(config: &SimConfig, seed: u64) -> Self {
+        let pair = Pair::new(config, ("round-robin", "cubic"), seed, Limits::default()).unwrap();
+        let mut bulk = Self { pair, streams: [None; 2] };
+        bulk.run(Span::from_secs(1));
+        bulk
+    }
+
+    pub fn run(&mut self, span: Span) {
         let end = self.pair.now() + span;
         while self.pair.now() < end {
             self.pair.step(end).unwrap();
             let now = self.pair.now();
             for (at, side) in SIDES.into_iter().enumerate() {
+                if self.pair.is_busy(side) {
+                    continue;
+                }
                 let Some(mux) = self.pair.mux(side) else { continue };
-                let stream = *self.streams[at].get_or_insert_with(|| mux.open(now, 3, b"busy", None).unwrap());
+                let stream = *self.streams[at].get_or_insert_with(|| mux.open(now, 3, b"bulk", None).unwrap());
                 while mux.write(now, stream, JUNK.into()).unwrap() == JUNK.len() {}
                 self.read(side, now);
                 self.pair.turn(side);
@@ -66,38 +73,41 @@ impl Busy {
     }
 
     /// The second path's datagrams come from `address`, and those to it arrive, if `leads`.
-    fn move_to(&mut self, address: SocketAddr, leads: bool) {
+    pub fn move_to(&mut self, address: SocketAddr, leads: bool) {
         self.pair.lead(self.pair.source(SECOND), None);
         self.pair.come_from(SECOND, address);
         self.pair.lead(address, leads.then_some(SECOND));
     }
 
-    /// What each end has had acknowledged on the second path.
-    fn acked(&mut self) -> [u64; 2] {
-        SIDES.map(|side| self.pair.duplex(side).unwrap().sender().view(SECOND).acked.packets)
+    /// What each end has had acknowledged on each path.
+    fn acked(&mut self) -> [[u64; 2]; 2] {
+        SIDES.map(|side| {
+            let sender = self.pair.duplex(side).unwrap().sender();
+            [0, 1].map(|at| sender.view(PathId::new(at)).acked.packets)
+        })
     }
 
-    /// The path carries data both ways after so many seconds: 2 s of 8 Mbit/s are some 1600 packets.
-    fn check_alive(&mut self, seconds: u64, what: &str) {
+    /// Both paths carry data both ways after so many seconds: 2 s of 8 Mbit/s are some 1600 packets.
+    pub fn check_alive(&mut self, seconds: u64, what: &str) {
         self.run(Span::from_secs(seconds));
         let before = self.acked();
         self.run(Span::from_secs(2));
         let after = self.acked();
-        for end in 0..2 {
-            let count = after[end].saturating_sub(before[end]);
-            assert!(count > 800, "{what}: end {end} has had {count} packets acknowledged on the second path");
+        for (end, path) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+            let count = after[end][path].saturating_sub(before[end][path]);
+            assert!(count > 800, "{what}: end {end} has had {count} packets acknowledged on path {path}");
         }
     }
 }
 
 #[test]
 fn an_address_may_change_at_any_time() {
-    let mut busy = Busy::new();
-    busy.check_alive(3, "before");
-    busy.move_to(address(1), true);
-    busy.check_alive(3, "another host");
-    busy.move_to(SocketAddr::new(address(1).ip(), 4001), true);
-    busy.check_alive(3, "another port of the same host");
+    let mut bulk = Bulk::new();
+    bulk.check_alive(3, "before");
+    bulk.move_to(address(1), true);
+    bulk.check_alive(3, "another host");
+    bulk.move_to(SocketAddr::new(address(1).ip(), 4001), true);
+    bulk.check_alive(3, "another port of the same host");
 }
 
 /// The second change comes before the first address is validated. So it is where an interface has no address for a moment: the
@@ -105,13 +115,13 @@ fn an_address_may_change_at_any_time() {
 #[test]
 fn an_address_may_change_again_before_anybody_has_answered_there() {
     for (ms, leads) in [(1, true), (30, true), (30, false), (100, false), (300, false), (2_000, false)] {
-        let mut busy = Busy::new();
-        let number = busy.pair.duplex(Side::Connecting).unwrap().connection().number(SECOND);
-        busy.move_to(address(1), leads);
-        busy.run(Span::from_millis(ms));
-        busy.move_to(address(2), true);
-        busy.check_alive(3, &format!("{ms} ms, {leads}"));
-        let later = busy.pair.duplex(Side::Connecting).unwrap().connection().number(SECOND);
+        let mut bulk = Bulk::new();
+        let number = bulk.pair.duplex(Side::Connecting).unwrap().connection().number(SECOND);
+        bulk.move_to(address(1), leads);
+        bulk.run(Span::from_millis(ms));
+        bulk.move_to(address(2), true);
+        bulk.check_alive(3, &format!("{ms} ms, {leads}"));
+        let later = bulk.pair.duplex(Side::Connecting).unwrap().connection().number(SECOND);
         assert_eq!(later, number, "{ms} ms, {leads}: it is opened anew");
     }
 }
@@ -119,12 +129,12 @@ fn an_address_may_change_again_before_anybody_has_answered_there() {
 #[test]
 fn an_address_may_come_back() {
     for ms in [1, 30, 100, 300, 2_000] {
-        let mut busy = Busy::new();
-        let first = busy.pair.source(SECOND);
-        busy.move_to(address(1), false);
-        busy.run(Span::from_millis(ms));
-        busy.move_to(first, true);
-        busy.check_alive(3, &format!("{ms} ms"));
+        let mut bulk = Bulk::new();
+        let first = bulk.pair.source(SECOND);
+        bulk.move_to(address(1), false);
+        bulk.run(Span::from_millis(ms));
+        bulk.move_to(first, true);
+        bulk.check_alive(3, &format!("{ms} ms"));
     }
 }
 
@@ -133,15 +143,15 @@ fn an_address_may_come_back() {
 fn an_address_may_lead_nowhere_at_first() {
     for ms in [30, 100, 300, 1_000, 3_000, 10_000] {
         for twice in [false, true] {
-            let mut busy = Busy::new();
+            let mut bulk = Bulk::new();
             if twice {
-                busy.move_to(address(2), false);
-                busy.run(Span::from_millis(30));
+                bulk.move_to(address(2), false);
+                bulk.run(Span::from_millis(30));
             }
-            busy.move_to(address(1), false);
-            busy.run(Span::from_millis(ms));
-            busy.pair.lead(address(1), Some(SECOND));
-            busy.check_alive(8, &format!("{ms} ms, {twice}"));
+            bulk.move_to(address(1), false);
+            bulk.run(Span::from_millis(ms));
+            bulk.pair.lead(address(1), Some(SECOND));
+            bulk.check_alive(8, &format!("{ms} ms, {twice}"));
         }
     }
 }
@@ -149,9 +159,9 @@ fn an_address_may_lead_nowhere_at_first() {
 /// A NAT takes the second path's address for that of the first path.
 #[test]
 fn what_arrives_at_the_wrong_socket_does_not_move_a_path_there() {
-    let mut busy = Busy::new();
-    busy.pair.lead(busy.pair.source(SECOND), Some(PathId::new(0)));
-    busy.run(Span::from_millis(500));
-    busy.pair.lead(busy.pair.source(SECOND), Some(SECOND));
-    busy.check_alive(3, "500 ms");
+    let mut bulk = Bulk::new();
+    bulk.pair.lead(bulk.pair.source(SECOND), Some(PathId::new(0)));
+    bulk.run(Span::from_millis(500));
+    bulk.pair.lead(bulk.pair.source(SECOND), Some(SECOND));
+    bulk.check_alive(3, "500 ms");
 }

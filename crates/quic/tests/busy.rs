@@ -12,7 +12,7 @@ use weftway_scenario::config::{SimConfig, Transport};
 use crate::duplex::{Applications, SIDES, Script, path};
 
 /// As over sockets, with this loss.
-fn config(loss: f64) -> SimConfig {
+pub fn config(loss: f64) -> SimConfig {
     let transport = Transport {
         path_timeout: Span::from_millis(500),
         probe_interval: Span::from_millis(250),

@@ -3,6 +3,7 @@
 
 mod addresses;
 mod busy;
+mod disturbed;
 mod download;
 mod duplex;
 mod duties;
