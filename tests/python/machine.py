@@ -20,6 +20,9 @@ kernel = pytest.mark.skipif(
     catalogue.lacking("kernel") is not None, reason=f"no runs of the kernel here: {catalogue.lacking('kernel')}"
 )
 
+NIGHTLY = os.environ.get("WEFTWAY_TESTS") == "full"
+"""Whether this is one of the runs at night, which look at more."""
+
 TRIES = 3
 """A run that was late is repeated twice; then the machine is too busy, and the test is skipped."""
 

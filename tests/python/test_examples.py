@@ -1,7 +1,6 @@
 """The examples run as their comments say."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -10,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import machine
 import tree
 import weftway
 from conftest import Weft
@@ -47,7 +47,7 @@ def test_a_crate_of_ones_own_is_a_scheduler(weft: Weft, tmp_path: Path) -> None:
 @pytest.mark.skipif(CARGO is None, reason="cargo is not installed")
 def test_that_crate_stands_outside_the_tree(weft: Weft) -> None:
     manifest = f"--manifest-path={OUTSIDE / 'Cargo.toml'}"
-    if os.environ.get("WEFTWAY_TESTS") == "full":
+    if machine.NIGHTLY:
         words = ["run", "--quiet", "--locked", "--target-dir=target/outside", manifest]
         done = subprocess.run([str(CARGO), *words], cwd=HOME, capture_output=True, text=True, timeout=900)
         assert done.returncode == 0, done.stderr

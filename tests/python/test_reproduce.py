@@ -1,7 +1,6 @@
 """The files of published experiments, and the command that runs them."""
 
 import json
-import os
 import re
 import tomllib
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+import machine
 from conftest import Weft
 from weftway import reproduce
 from weftway._native import Scenario, ScenarioError
@@ -108,11 +108,10 @@ def test_claims_name_schedulers_that_run(one: experiments.Experiment) -> None:
 
 def test_every_number_and_claim_of_the_papers_gets_its_verdict() -> None:
     """As `weft reproduce --quick --json` does: at night with as many runs, otherwise with a third of them."""
-    nightly = os.environ.get("WEFTWAY_TESTS") == "full"
-    effort = reproduce.QUICK if nightly else Effort("0..2", 2, "0..1")
+    effort = reproduce.QUICK if machine.NIGHTLY else Effort("0..2", 2, "0..1")
     planned = reproduce.planned(EVERY, effort, "sim")
     reproduce.execute(planned, None, None, lambda done, total: None)
-    found = reproduce.evaluate(EVERY, planned, mechanism=nightly)
+    found = reproduce.evaluate(EVERY, planned, mechanism=machine.NIGHTLY)
     stated = [one for one in found if not one.experiment.reading and one.printed]
     assert {(one.experiment.name, one.record["place"]) for one in stated} == {
         (name, place) for name, places in INDEX.items() for place in places

@@ -10,6 +10,7 @@ import pytest
 pytest.importorskip("jax", reason="training needs weftway[train]")
 
 import weftway
+from machine import NIGHTLY
 from weftway import ScenarioError, _native, paired
 from weftway.rank.cells import Cell
 from weftway.train import FOR_COMPLETION, command, completion, imitation
@@ -99,8 +100,9 @@ def test_a_short_training_gains_on_a_toy_and_the_same_seed_gives_the_same_bytes(
         assert one.file is not None
         files.append(one.file.read_bytes())
     assert files[0] == files[1]
-    other = completion.train(replace(tiny, seed=2, out=tmp_path / "other")).file
-    assert other is not None and other.read_bytes() != files[0]
+    if NIGHTLY:
+        other = completion.train(replace(tiny, seed=2, out=tmp_path / "other")).file
+        assert other is not None and other.read_bytes() != files[0]
 
 
 def test_no_scenario_is_under_the_controller_that_is_left_out(tiny: completion.Args) -> None:

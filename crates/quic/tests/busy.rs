@@ -5,22 +5,16 @@ use std::cell::Cell;
 
 use proptest::prelude::*;
 use weftway_mux::Limits;
-use weftway_path::{Health, Instant, Span};
+use weftway_path::{Bytes, Health, Instant, Span};
 use weftway_quic::virtual_time::Pair;
-use weftway_scenario::config::{SimConfig, Transport};
+use weftway_scenario::config::SimConfig;
 
-use crate::duplex::{Applications, SIDES, Script, path};
+use crate::duplex::{Applications, SIDES, Script, over_sockets, path};
 
-/// As over sockets, with this loss.
-pub fn config(loss: f64) -> SimConfig {
-    let transport = Transport {
-        path_timeout: Span::from_millis(500),
-        probe_interval: Span::from_millis(250),
-        reinject_at_pto: true,
-        standing_queue: Some(Span::from_millis(500)),
-        ..Transport::mpquic()
-    };
-    SimConfig { transport, ..crate::duplex::config(vec![path("wifi", 30, 10, loss), path("lte", 15, 35, loss)]) }
+/// Two paths with this loss.
+fn config(loss: f64) -> SimConfig {
+    let paths = vec![path("wifi", 30, 10, loss), path("lte", 15, 35, loss)];
+    SimConfig::new(over_sockets(), paths, Bytes::new(1))
 }
 
 /// An end is busy: which one, how long after it or the other one was busy last, and for how long, in milliseconds.

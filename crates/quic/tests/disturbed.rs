@@ -3,11 +3,11 @@
 
 use proptest::prelude::*;
 use weftway_link::{Change, Set};
-use weftway_path::{Instant, Span};
-use weftway_scenario::config::{SimConfig, Transport};
+use weftway_path::{Bytes, Instant, Span};
+use weftway_scenario::config::SimConfig;
 
 use crate::addresses::{Bulk, SECOND, address};
-use crate::duplex::{SIDES, path};
+use crate::duplex::{SIDES, over_sockets, path};
 
 #[derive(Clone, Copy, Debug)]
 enum Disturbance {
@@ -33,15 +33,8 @@ fn disturbance() -> impl Strategy<Value = Disturbance> {
     ]
 }
 
-/// As over sockets. The first disturbance comes after a second and its gap; a path that is down is not cut once more.
+/// The first disturbance comes after a second and its gap. A path that is down is not cut once more.
 fn config(all: &[(u64, Disturbance)]) -> SimConfig {
-    let transport = Transport {
-        path_timeout: Span::from_millis(500),
-        probe_interval: Span::from_millis(250),
-        reinject_at_pto: true,
-        standing_queue: Some(Span::from_millis(500)),
-        ..Transport::mpquic()
-    };
     let mut paths = vec![path("wifi", 8, 10, 0.0), path("lte", 8, 30, 0.0)];
     let (mut at, mut up) = (1000, [0, 0]);
     for &(gap, disturbance) in all {
@@ -58,7 +51,7 @@ fn config(all: &[(u64, Disturbance)]) -> SimConfig {
             }
         }
     }
-    SimConfig { transport, ..crate::duplex::config(paths) }
+    SimConfig::new(over_sockets(), paths, Bytes::new(1))
 }
 
 fn check(all: &[(u64, Disturbance)], seed: u64) {

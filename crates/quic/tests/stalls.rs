@@ -7,6 +7,8 @@ use weftway_quic::virtual_time::Job;
 use weftway_scenario::Verdict;
 use weftway_scenario::config::{Buffer, Direction, PathConfig, SimConfig, Transport};
 
+use crate::duplex::over_sockets;
+
 /// A path with a rate in Mbit/s, a delay each way in milliseconds and a queue in packets, whose links go down and up again
 /// at these times in seconds.
 fn path(name: &str, (mbps, ms, queue): (u64, u64, u64), cuts: &[(u64, u64)]) -> PathConfig {
@@ -22,16 +24,9 @@ fn path(name: &str, (mbps, ms, queue): (u64, u64, u64), cuts: &[(u64, u64)]) -> 
     PathConfig { name: name.to_owned(), role, data: link, acks, via: None, presence: Vec::new() }
 }
 
-/// An upload as over sockets: a path is given up after half a second of silence, and no window builds a longer queue.
+/// An upload as over sockets, or without what is done for a silent path there.
 fn upload(paths: Vec<PathConfig>, megabytes: u64, reinject_at_pto: bool) -> SimConfig {
-    let transport = Transport {
-        direction: Direction::Upload,
-        path_timeout: Span::from_millis(500),
-        probe_interval: Span::from_millis(250),
-        reinject_at_pto,
-        standing_queue: Some(Span::from_millis(500)),
-        ..Transport::mpquic()
-    };
+    let transport = Transport { direction: Direction::Upload, reinject_at_pto, ..over_sockets() };
     SimConfig::new(transport, paths, Bytes::new(1_000_000 * megabytes))
 }
 

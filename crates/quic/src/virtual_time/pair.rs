@@ -2,8 +2,8 @@
 //!
 //! The scenario gives paths, transport and time limit; its workload does not count. Its paths are there all the time, though
 //! their links may be down. The addresses of the end that connects may change ([`Pair::come_from`], [`Pair::lead`]), and an
-//! end may be busy with something else for a while ([`Pair::keep_busy`]). The caller is both applications: it takes a step ([`Pair::step`]), looks at the streams of each end ([`Pair::mux`]), and has
-//! them sent ([`Pair::turn`]).
+//! end may be busy with something else for a while ([`Pair::keep_busy`]). The caller is both applications: it takes a step
+//! ([`Pair::step`]), looks at the streams of each end ([`Pair::mux`]), and has them sent ([`Pair::turn`]).
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
