@@ -141,8 +141,8 @@ fn an_address_may_come_back() {
 /// At first nothing of what the other end sends there arrives.
 #[test]
 fn an_address_may_lead_nowhere_at_first() {
-    let longs = [30, 100, 300, 1_000, 3_000, 10_000];
-    for ms in longs.into_iter().step_by(if crate::is_full() { 1 } else { 2 }) {
+    let times = [30, 100, 300, 1_000, 3_000, 10_000];
+    for ms in times.into_iter().step_by(if crate::is_full() { 1 } else { 2 }) {
         for twice in [false, true] {
             let mut bulk = Bulk::new();
             if twice {

@@ -33,13 +33,12 @@ pub fn config(paths: Vec<PathConfig>) -> SimConfig {
     SimConfig::new(transport, paths, Bytes::new(1))
 }
 
-/// The transport as front ends over sockets set it: a path is given up after half a second of silence, what is on a silent one
-/// goes on the others, and no window builds a longer queue.
+/// The transport as front ends over sockets set it: a path is given up after half a second of silence, and no window builds a
+/// longer queue.
 pub fn over_sockets() -> Transport {
     Transport {
         path_timeout: Span::from_millis(500),
         probe_interval: Span::from_millis(250),
-        reinject_at_pto: true,
         standing_queue: Some(Span::from_millis(500)),
         ..Transport::mpquic()
     }

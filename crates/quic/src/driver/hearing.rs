@@ -163,7 +163,7 @@ impl<S: Source> Sender<S> {
             // The last packet that was awaited is lost. A silent path takes no new data, and without any it would never be heard.
             view.health = Health::Good;
         }
-        // The timer may be looked at before the next turn: it must not find a path that answered silent.
+        // At once (RFC 9002 §A.7, §A.10), and not in the next turn: timers may be looked at before.
         path.arm(now, view, self.setting.transport.ack_delay);
         if matches!(path.stage, Stage::Down { .. }) && outcome.heard && path.outages.is_over() {
             return self.path_up(id);

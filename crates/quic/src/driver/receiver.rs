@@ -225,6 +225,12 @@ mod tests {
             (most, 10),
             "there is room for one again"
         );
+        // Where the window is of more packets, each of them may be one.
+        let mut wide = Receiver::new(Bytes::new(4 * most), Bytes::new(1), 1);
+        for at in 1..=most + 10 {
+            wide.arrive(Instant::ZERO, P, Offset::new(2 * at), 1);
+        }
+        assert_eq!((wide.held.iter().len() as u64, wide.tally.beyond), (most + 10, 0));
     }
 
     #[test]

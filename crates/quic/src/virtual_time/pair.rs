@@ -57,10 +57,11 @@ struct Arrived {
     path: PathId,
 }
 
-/// A front end over sockets reads so many datagrams before it looks at its timers, and its turn comes.
+/// A front end over sockets reads so many datagrams from each before it looks at its timers (noq-udp's `BATCH_SIZE` on Linux).
 const BATCH: usize = 32;
 
-/// So many datagrams find room in the sockets of an end: Linux gives one 208 KiB, and counts more than the bytes.
+/// So many datagrams find room in the sockets of an end. Linux gives a socket 208 KiB where it may have no more, and counts more
+/// than the bytes.
 const SOCKET_ROOM: usize = 128;
 
 /// Both ends, and the network between them.
@@ -211,7 +212,7 @@ impl Pair {
     }
 
     /// The process of one end does something else until then, or stands still: its sockets hold what comes, and its timers
-    /// wait. It then reads a part of that, looks at its timers, has its turn, and goes on so.
+    /// wait. Then it reads some of the datagrams, looks at its timers and has its turn, again and again until none is left.
     pub fn keep_busy(&mut self, side: weftway_mux::Side, until: Instant) {
         self.ends[at(side)].busy_until = Some(until);
     }
@@ -292,7 +293,7 @@ impl Pair {
         Ok(true)
     }
 
-    /// An end that was busy reads a part of what its sockets hold; of the rest in its next turn.
+    /// An end that was busy reads some of what its sockets hold. For the rest it is due again at once.
     fn catch_up(&mut self, at: usize) -> Result<(), RunError> {
         self.ends[at].busy_until = None;
         for _ in 0..BATCH {

@@ -37,8 +37,8 @@ impl Running {
         let mut last = None;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let progress = self.told.recv_timeout(left).ok().filter(|_| !left.is_zero());
-            let progress = progress.unwrap_or_else(|| panic!("waited for {what}; the last state was {last:?}"));
+            let progress = self.told.recv_timeout(left);
+            let progress = progress.unwrap_or_else(|_| panic!("waited for {what}; the last state was {last:?}"));
             if is(&progress) {
                 return progress;
             }
