@@ -7,10 +7,11 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// The crates on which a row depends, each as a whole: a list of files would miss one that is moved. The policies that come
-/// with `sched` count too, and the manifest of `quic`, which names the release of noq.
-const CRATES: [&str; 8] = ["path", "sched", "host", "cc", "link", "scenario", "net", "sim"];
-const QUIC_CRATES: [&str; 8] = ["path", "sched", "host", "cc", "link", "scenario", "net", "quic"];
+/// The crates that run a scenario. A row depends on each of them and on every crate of ours below it, as their
+/// manifests say, each as a whole: a list of crates or files would miss one. The policies that come with `sched` count
+/// too, and the manifest of `quic`, which names the release of noq.
+const SIMULATOR: &str = "sim";
+const QUIC: &str = "quic";
 /// What a run of the kernel depends on: links, how they are driven, and what is asked of the kernel. Of `scenario`, which
 /// holds the model's settings too, only how links and traffic are read from a file, what is written and how it is measured:
 /// a change of the model costs no kernel rows.
@@ -35,18 +36,47 @@ const DATA: [&str; 4] = ["experiments", "scenarios", "sweeps", "traces"];
 
 fn main() -> io::Result<()> {
     let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();
-    let folders = |crates: &[&str], more: &[&str]| {
+    let tell = |name: &str, crates: &[String], more: &[&str]| {
         let sources = crates.iter().map(|name| format!("../{name}/src"));
-        sources.chain(more.iter().map(|&path| path.to_owned())).collect::<Vec<_>>()
+        let sources: Vec<_> = sources.chain(more.iter().map(|&path| path.to_owned())).collect();
+        println!("cargo::rustc-env={name}={version}+{:016x}", hash(&sources)?);
+        io::Result::Ok(())
     };
-    println!("cargo::rustc-env=WEFTWAY_CODE={version}+{:016x}", hash(&folders(&CRATES, &[POLICIES]))?);
-    let quic = folders(&QUIC_CRATES, &[POLICIES, "../quic/Cargo.toml"]);
-    println!("cargo::rustc-env=WEFTWAY_QUIC_CODE={version}+{:016x}", hash(&quic)?);
-    println!(
-        "cargo::rustc-env=WEFTWAY_KERNEL_CODE={version}+{:016x}",
-        hash(&folders(&KERNEL_CRATES, &KERNEL_SOURCES))?
-    );
+    tell("WEFTWAY_CODE", &with_those_below(SIMULATOR)?, &[POLICIES])?;
+    tell("WEFTWAY_QUIC_CODE", &with_those_below(QUIC)?, &[POLICIES, "../quic/Cargo.toml"])?;
+    tell("WEFTWAY_KERNEL_CODE", &KERNEL_CRATES.map(str::to_owned), &KERNEL_SOURCES)?;
     copy_data(Path::new(&env::var_os("OUT_DIR").unwrap_or_default()))
+}
+
+/// The crate `name` and every crate of ours that it is built with.
+fn with_those_below(name: &str) -> io::Result<Vec<String>> {
+    let mut found = vec![name.to_owned()];
+    let mut at = 0;
+    while let Some(name) = found.get(at) {
+        let manifest = format!("../{name}/Cargo.toml");
+        println!("cargo::rerun-if-changed={manifest}");
+        for other in dependencies(&fs::read_to_string(manifest)?) {
+            if !found.contains(&other) {
+                found.push(other);
+            }
+        }
+        at += 1;
+    }
+    Ok(found)
+}
+
+/// The crates of ours that a manifest names, on whichever system, but not for its tests alone.
+fn dependencies(manifest: &str) -> Vec<String> {
+    let mut counts = false;
+    let mut found = Vec::new();
+    for line in manifest.lines().map(str::trim) {
+        if line.starts_with('[') {
+            counts = line == "[dependencies]" || (line.starts_with("[target.") && line.ends_with(".dependencies]"));
+        } else if let Some(rest) = line.strip_prefix("weftway-").filter(|_| counts) {
+            found.push(rest.split(['.', ' ', '=']).next().unwrap_or(rest).to_owned());
+        }
+    }
+    found
 }
 
 /// Copies the data folders to `out`/data, and leaves nothing there that they no longer have.

@@ -363,6 +363,7 @@ def transfer(
     checksum: bool = False,
     sync: bool = True,
     usage: str | None = None,
+    name: tuple[str, int] | None = None,
 ) -> tuple[str | None, bool]: ...
 def relay_connections(
     addresses: Sequence[str],
@@ -378,6 +379,9 @@ def relay_connections(
     classes: str | None = None,
     clients: Sequence[str] = (),
     names: str | None = None,
+    name: tuple[str, int] | None = None,
+    deny: Sequence[str] = (),
+    passwords: str | None = None,
 ) -> None:
     """Carries connections of programs at `ports` to a relay, or, with an `identity`, is it, until it is stopped.
 
@@ -415,10 +419,14 @@ def check_relaying(
     paths: Sequence[str],
     ports: Sequence[str],
     allow: Sequence[str],
+    deny: Sequence[str],
     clients: Sequence[str],
     names: str | None,
 ) -> None:
     """Refuses what `relay_connections` would refuse of these."""
+
+def check_passwords(passwords: str) -> None:
+    """Refuses the text of a file of passwords that makes no sense."""
 
 def check_classes(rules: str) -> None:
     """Refuses the text of a file of rules that makes no sense."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weftway import comparison, plan, seeds
-from weftway._native import Scenario, SimulationError
+from weftway._native import Scenario, ScenarioError, SimulationError
 from weftway.backends import Row
 from weftway.comparison import Progress
 from weftway.scenario import load
@@ -39,13 +39,18 @@ def compare(
     with a method `select(self, cx)`, or a list of these. What is not given is the scenario's own.
     The rows are the same, byte for byte, whatever `jobs` is. With `out`, rows are kept there as
     they finish, and a later call goes on from them. The folder keeps all that it ever got; what is returned are the
-    rows that were asked for.
+    rows that were asked for. Of a run that fails there is a warning and no row; if all fail, the first failure is
+    raised.
     """
     from weftway.results import Results
 
+    if out is not None and not isinstance(out, str | os.PathLike):
+        raise ScenarioError(f"out={out!r}: `out` is a folder, a text or a path")
     loaded = load(scenario, set)
     wanted = plan.plan(loaded, scheduler, cc, seeds, backend)
     found = comparison.execute(wanted, jobs, None if out is None else Path(out), progress)
+    if not found.rows:
+        found.complete()
     for reason in dict.fromkeys(f"skipped {one.job.scheduler.name}: {one.reason}" for one in found.skipped):
         warnings.warn(reason, stacklevel=2)
     for line in found.warnings:
@@ -66,7 +71,7 @@ def run(
     found = comparison.execute(comparison.single(load(scenario, set), scheduler, cc, seed, backend), 1)
     if found.skipped:
         raise SimulationError(found.skipped[0].reason)
-    return found.rows[0]
+    return found.complete().rows[0]
 
 
 def export(

@@ -3,11 +3,49 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from weftway.backends import Row
+from weftway.backends import Failed, Row
 from weftway.rows import Columns
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from weftway.job import Job
+
+FINISHED = "finished"
+"""The verdict of a run that came to its end."""
+
+MOST_FAILURES = 10
+"""Settings with failed runs that are told one by one; the rest is counted."""
+
+
+def failures(failed: "Sequence[Failed[Job]]") -> list[str]:
+    """A line for each scheduler in each setting in which runs of it failed: their seeds, and why the first did."""
+    settings: dict[tuple[str, ...], list[Failed[Job]]] = {}
+    for one in failed:
+        job = one.job
+        values = (f"{name}={value}" for name, value in job.variant.values.items())
+        settings.setdefault(
+            (job.scheduler.name, job.variant.scenario.name, *values, job.cc[0], job.backend), []
+        ).append(one)
+    lines = []
+    for (name, *where), some in list(settings.items())[:MOST_FAILURES]:
+        seeds = list(dict.fromkeys(str(one.job.seed) for one in some))
+        of = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {', '.join(seeds[:5])}{', …' if len(seeds) > 5 else ''}"
+        lines.append(
+            f"{name} failed in {', '.join(where)}, {of}: {some[0].reason}; repeat it with: {some[0].job.command}. "
+            "Where schedulers are compared seed by seed, these are left out"
+        )
+    if more := list(settings.values())[MOST_FAILURES:]:
+        lines.append(f"{sum(map(len, more))} more runs failed, in {len(more)} other settings")
+    return lines
+
+
+def unfinished(rows: "pl.DataFrame | Sequence[Row]") -> list[str]:
+    """A line, if there are runs and none of them finished."""
+    verdicts = set(Columns(rows)["verdict"]) - {None}
+    if not verdicts or FINISHED in verdicts:
+        return []
+    return ["no run finished: raise `time_limit`, or look at the rates, delays and failures of the paths"]
 
 
 def faults(rows: "pl.DataFrame | Sequence[Row]") -> list[str]:

@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from weftway import _native
+from weftway import _native, reading
 from weftway._native import ScenarioError
-from weftway.identity import check_available, read_text
+from weftway.identity import check_available
 
 MEANING = {
     "realtime": "goes before all others; while others wait it has half of the connection's rate at most",
@@ -23,7 +23,7 @@ def read(file: Path | None) -> str | None:
     if file is None:
         return None
     check_available()
-    text = read_text(file)
+    text = reading.text(file)
     try:
         _native.check_classes(text)
     except ScenarioError as error:

@@ -40,9 +40,11 @@ from weftway.commands import (
     tunnel,
 )
 from weftway.commands import list as list_
+from weftway.commands.lasting import Lasting
 from weftway.commands.options import Verb
 from weftway.commands.output import CLOSED, ClosedPipe, discard_output, fail, out, write_nearest
 from weftway.exit_status import BAD_INPUT, RUN_FAILED
+from weftway.queued_output import finish_output
 
 app = typer.Typer(
     help="Runs and compares packet schedulers of multipath connections, in simulation and on the kernel.",
@@ -65,6 +67,7 @@ def _weft(version: Annotated[bool, typer.Option("--version", "-V", help="Prints 
 
 
 verb = partial(app.command, cls=Verb)
+lasting = partial(app.command, cls=Lasting)
 verb("list")(list_.command)
 verb("run")(run.command)
 verb("compare")(compare.command)
@@ -79,12 +82,12 @@ verb("fidelity")(fidelity.command)
 verb("steer")(steer.command)
 verb("pair")(pair.command)
 verb("send")(send.command)
-verb("recv")(recv.command)
-verb("relay")(relay.command)
-verb("proxy")(proxy.command)
-verb("tunnel")(tunnel.command)
+lasting("recv")(recv.command)
+lasting("relay")(relay.command)
+lasting("proxy")(proxy.command)
+lasting("tunnel")(tunnel.command)
 verb("top")(top.command)
-verb("service", context_settings=OPTIONS_OF_ITS_OWN)(service.command)
+app.command("service", cls=service.Service, context_settings=OPTIONS_OF_ITS_OWN)(service.command)
 verb("record")(record.command)
 verb("doctor")(doctor.command)
 verb("schema")(schema.command)
@@ -140,6 +143,7 @@ SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 def _flush_output() -> None:
     """Writes out what is left; a full disk behind standard output would otherwise be told when nobody listens."""
     try:
+        finish_output()
         sys.stdout.flush()
     except BrokenPipeError as error:
         discard_output()

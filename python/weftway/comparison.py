@@ -1,7 +1,7 @@
 """Runs a comparison: all its jobs, on all cores, into one table."""
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from weftway import backends, bounds, caveats, columns, perfetto, plan, specs
 from weftway._native import Scenario, ScenarioError
-from weftway.backends import BACKENDS, Result, Row, Skipped, failures_last, result, sim
+from weftway.backends import BACKENDS, Failed, Result, Row, Skipped, result, sim
 from weftway.interrupts import break_waits_off, put_off
 from weftway.job import Job
 from weftway.plan import Plan
@@ -39,6 +39,8 @@ class Comparison:
     plan: Plan
     rows: Sequence[Row]
     skipped: list[Skipped[Job]] = field(default_factory=list)
+    failed: list[Failed[Job]] = field(default_factory=list)
+    """Runs that failed. The others are as good as without them."""
     watched: dict[str, str] = field(default_factory=dict)
     """Timelines, by key, as JSON: of runs that cannot be had again, and of those that were wanted with their rows."""
     kept: Finished = field(default_factory=Finished)
@@ -46,8 +48,15 @@ class Comparison:
 
     @property
     def warnings(self) -> list[str]:
-        """What a reader must know before the numbers: a line per scheduler whose decisions broke a rule."""
-        return caveats.faults(self.rows)
+        """Lines that a reader needs before the numbers: failed runs, that none came to its end, and schedulers whose
+        decisions broke a rule."""
+        return [*caveats.failures(self.failed), *caveats.unfinished(self.rows), *caveats.faults(self.rows)]
+
+    def complete(self) -> "Comparison":
+        """The comparison, where no run failed; otherwise the first failure is raised. What finished is kept."""
+        if self.failed:
+            raise self.failed[0].error
+        return self
 
     @property
     def frame(self) -> "pl.DataFrame":
@@ -115,9 +124,12 @@ def execute(
         if progress:
             progress(len(wanted.jobs), len(wanted.jobs))
         return nothing_new
+    if store:
+        store.make()
     kept = store.recall() if store else {}
     rows = {job.key: _renewed(job, kept[job.key]) for job in wanted.jobs if is_kept(job, kept)}
     skipped: list[Skipped[Job]] = []
+    failed: list[Failed[Job]] = []
     todo = [job for job in wanted.jobs if job.key not in rows]
     timelines = _recalled(store, [job for job in wanted.jobs if job.key in rows])
     tell = progress or (lambda done, total: None)
@@ -131,13 +143,15 @@ def execute(
             with put_off():
                 if isinstance(found, Skipped):
                     skipped.append(found)
+                elif isinstance(found, Failed):
+                    failed.append(found)
                 else:
                     rows[job.key] = found
                     if heard:
                         heard(job, found)
                     if store:
                         store.keep(job.key, found, None if _repeats(job) else timelines.get(job.key))
-                tell(len(rows) + len(skipped), len(wanted.jobs))
+                tell(len(rows) + len(skipped) + len(failed), len(wanted.jobs))
         bounded = [job for job in wanted.jobs if bound and job.backend == sim.Sim.name]
         limits = bounds.of(bounded, jobs or os.cpu_count() or 1)
     except KeyboardInterrupt:
@@ -147,7 +161,13 @@ def execute(
             store.flush()
     ordered = [{**rows[job.key], **limits.get(job.key, {})} for job in wanted.jobs if job.key in rows]
     finished = store.finish(ordered) if store and ordered else Finished(ordered)
-    return Comparison(wanted, finished.rows, skipped, timelines, finished)
+    return Comparison(wanted, finished.rows, skipped, in_order(failed, wanted.jobs), timelines, finished)
+
+
+def in_order(failed: Iterable[Failed[Job]], jobs: Iterable[Job]) -> list[Failed[Job]]:
+    """Failures in the order of their jobs, not in that in which they ended: the first is the same each time."""
+    places = {job.key: at for at, job in enumerate(jobs)}
+    return sorted(failed, key=lambda one: places[one.job.key])
 
 
 def _kept_whole(store: Store, wanted: Plan) -> Comparison | None:
@@ -168,7 +188,7 @@ def _kept_whole(store: Store, wanted: Plan) -> Comparison | None:
     own = {"key", *jobs[0].head, *(name for one in variants for name in (*one.values, *one.columns))}
     told = [name for name in found.frame.columns if name in own or found.frame[name].null_count() < len(jobs)]
     rows = FrameRows(found.frame.select(told), row)
-    return Comparison(wanted, rows, [], _recalled(store, jobs), Finished(rows, found.others, found.older))
+    return Comparison(wanted, rows, watched=_recalled(store, jobs), kept=Finished(rows, found.others, found.older))
 
 
 def worth_watching(todo: Sequence[Job], most: int) -> set[str]:
@@ -200,7 +220,7 @@ def results(
     singles: bool = True,
     watch: Collection[str] = (),
 ) -> Iterator[tuple[Job, Result]]:
-    """Each job with its row, as they finish, one backend after the other. A failure stops the rest and is raised.
+    """Each job with its row, as they finish, one backend after the other. A run that fails costs no other one.
 
     What runs looked like that cannot be had again is put into `timelines`, by key, and that of the runs with a key in
     `watch` where their backend can tell it. Without `singles`, columns that need runs over single paths may be null.
@@ -214,7 +234,7 @@ def results(
         try:
             with watched(job.scheduler for job in jobs):
                 while batch.remaining:
-                    for at, kind, text, timeline in failures_last(batch.wait(POLL_S)):
+                    for at, kind, text, timeline in batch.wait(POLL_S):
                         if timeline is not None and timelines is not None:
                             timelines[jobs[at].key] = timeline
                         yield jobs[at], result(jobs[at], kind, text)

@@ -408,7 +408,7 @@ def _found(trace: str, folder: Path) -> Path:
 @cache
 def _mean_rate(file: Path) -> Decimal:
     try:
-        lines = [int(line) for line in file.read_text(encoding="utf-8").split()]
+        lines = [int(line) for line in reading.text(file).split()]
     except ValueError:
         raise ScenarioError(f"trace `{file}`: each line is a whole number of milliseconds") from None
     if not lines or lines[-1] <= 0:

@@ -78,6 +78,14 @@ def links(outcome: Outcome) -> Table:
     return found
 
 
+def server(outcome: Outcome) -> list[str]:
+    """A line, if the server's command ended by itself and with an error."""
+    status = outcome.get("server")
+    if not status or outcome["server_was_asked"]:
+        return []
+    return [f"warning: the server ended by itself with status {status}: what CMD measured may be of no server"]
+
+
 def punctuality(outcome: Outcome) -> list[str]:
     """How late packets were handed over, as lines; the last says so if the run is not fit for use."""
     told = outcome["emulator"]

@@ -5,8 +5,10 @@ seen and earned is computed by the code that a deployed policy runs (`crates/sch
 simulator here, only other names for what `weftway.vector.VectorEnv` brings.
 """
 
+import difflib
+import inspect
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypedDict, runtime_checkable
 
 try:
@@ -100,7 +102,9 @@ class WeftwayEnv(gym.Env[Any, Any]):
         observation_space: gym.spaces.Box | None = None,
         reward: Reward | None = None,
         render_mode: str | None = None,
+        **unknown: Any,
     ) -> None:
+        _refuse(type(self), unknown)
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise ValueError(f"render_mode {render_mode!r}: one of {', '.join(self.metadata['render_modes'])}")
         self.render_mode = render_mode
@@ -296,7 +300,9 @@ class WeftwayVectorEnv(gym.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray
         observe: Observe | None = None,
         observation_space: gym.spaces.Box | None = None,
         reward: Reward | None = None,
+        **unknown: Any,
     ) -> None:
+        _refuse(WeftwayVectorEnv, unknown)
         own = (observe, observation_space, reward)
         self.vector = _vector(scenario, cc, task, seed, instances, num_envs, threads, own)
         self.num_envs = num_envs
@@ -395,6 +401,15 @@ def _bounds(space: gym.Space[Any] | None) -> tuple[Floats, Floats] | None:
     if not isinstance(space, gym.spaces.Box):
         raise ValueError(f"observation_space {space}: an observation of one's own is a gymnasium.spaces.Box")
     return space.low, space.high
+
+
+def _refuse(env: type, unknown: Iterable[str]) -> None:
+    """Refuses names that are no parameters of an environment, with the nearest that is one."""
+    known = [name for name in inspect.signature(env).parameters if name != "unknown"]
+    for name in unknown:
+        near = difflib.get_close_matches(name, known, n=1)
+        hint = f"did you mean `{near[0]}`?" if near else f"it takes {', '.join(known)}"
+        raise TypeError(f"{env.__name__} takes no `{name}`; {hint}")
 
 
 def register_envs() -> None:

@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from weftway import _native, comparison, distribution, plan, specs
+from weftway import _native, caveats, comparison, distribution, plan, specs
 from weftway._native import ScenarioError, SimulationError
 from weftway.baselines import AGAINST, REFERENCE
 from weftway.comparison import Progress
@@ -84,25 +84,38 @@ def evaluate(
     there, and a later call goes on from them.
     """
     request = Request(policy, on, against, cc, instances, seed, seeds, settings(set))
-    frame, skipped, _ = run(request, jobs, None if out is None else Path(out), progress)
-    for line in skipped:
-        warnings.warn(f"skipped {line}", stacklevel=2)
-    return frame
+    ran = run(request, jobs, None if out is None else Path(out), progress)
+    for line in [*(f"skipped {line}" for line in ran.skipped), *ran.failures]:
+        warnings.warn(line, stacklevel=2)
+    return ran.frame
 
 
-def run(
-    request: Request, jobs: int | None, out: Path | None, progress: Progress | None = None
-) -> tuple[pl.DataFrame, list[str], str]:
-    """Carries out a request; also says which schedulers could not run, and why, and what else the folder holds."""
+@dataclass(frozen=True)
+class Ran:
+    """Results of a request."""
+
+    frame: pl.DataFrame
+    """A row per run."""
+    skipped: list[str]
+    """The schedulers that could not run, and why."""
+    failures: list[str]
+    """The runs that failed, and why."""
+    others: str
+    """Sentence about what else the folder holds."""
+
+
+def run(request: Request, jobs: int | None, out: Path | None, progress: Progress | None = None) -> Ran:
+    """Carries out a request."""
     wanted, about = planned(request, out)
     found = comparison.execute(wanted, jobs, out, progress)
     skipped = list(dict.fromkeys(f"{one.job.scheduler.name}: {one.reason}" for one in found.skipped))
     if not any(row["scheduler"] == REFERENCE for row in found.rows):
+        found.complete()
         raise SimulationError("; ".join(skipped) or f"{REFERENCE} did not run")
     frame = table({**row, **about[row["key"]]} for row in found.rows)
     if out:
         Store(out).finish(frame.to_dicts())
-    return frame, skipped, found.kept.sentence
+    return Ran(frame, skipped, caveats.failures(found.failed), found.kept.sentence)
 
 
 def held(request: Request, frame: pl.DataFrame, others: str = "") -> held_out.Held:

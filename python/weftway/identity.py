@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from weftway import _native
+from weftway import _native, reading
 from weftway._native import ScenarioError, TransferError
 
 EVERY_S = 1.0
@@ -25,7 +25,7 @@ def pair(file: Path, name: str | None = None, *, new: bool = False) -> str:
     """The line that the other end needs, or the client of this `name`. Makes what is missing, or a new identity."""
     check_available()
     if not new and file.exists():
-        text = read_private(file)
+        text = read_identity(file)
         if name is None or name in _native.pairing_names(text):
             return _native.pairing_line(text, name)
 
@@ -39,7 +39,7 @@ def pair(file: Path, name: str | None = None, *, new: bool = False) -> str:
 def names(file: Path) -> list[str]:
     """The names of the clients that have lines of their own."""
     check_available()
-    return _native.pairing_names(read_private(file)) if file.exists() else []
+    return _native.pairing_names(read_identity(file)) if file.exists() else []
 
 
 def names_if_readable(file: Path) -> list[str]:
@@ -66,24 +66,37 @@ def check_available() -> None:
         raise TransferError(f"files are sent on Unix only; this is {sys.platform}")
 
 
-def read_private(file: Path) -> str:
+def read_private(file: Path, what: str = "identity", renewed: str = "`weft pair --new`") -> str:
     """Reads what nobody else may read, and refuses it if somebody else may."""
     if file.is_dir():
-        raise ScenarioError(f"{file}: an identity is a file, and this is a directory")
+        article = "an" if what[0] in "aeiou" else "a"
+        raise ScenarioError(f"{file}: {article} {what} is a file, and this is a directory")
     mode = file.stat().st_mode & 0o777
-    if mode & 0o077:
+    if mode & 0o077 and not _is_credential(file):
         raise ScenarioError(
-            f"{file}: other users of this machine may read or change this identity (mode {mode:04o}): "
-            f"run `chmod 600 {shlex.quote(str(file))}`, and `weft pair --new` if somebody may have read it"
+            f"{file}: other users of this machine may read or change this {what} (mode {mode:04o}): "
+            f"run `chmod 600 {shlex.quote(str(file))}`, and {renewed} if somebody may have read it"
         )
-    return read_text(file)
+    return reading.text(file)
 
 
-def read_text(file: Path) -> str:
+def read_identity(file: Path) -> str:
+    """Reads an identity, and refuses what is none: a disk that was full or lost its power may have left half of it."""
+    text = read_private(file)
     try:
-        return file.read_text()
-    except UnicodeDecodeError:
-        raise ScenarioError(f"{file}: this is no text") from None
+        _native.pairing_names(text)
+    except ScenarioError as error:
+        raise ScenarioError(
+            f"{file}: {error}: put a copy of it back, or make a new one with `weft pair --new` and copy its line to "
+            "the other machines again"
+        ) from None
+    return text
+
+
+def _is_credential(file: Path) -> bool:
+    """Tells if systemd gives the file to this program alone, by an access list, which shows as rights of a group."""
+    folder = os.environ.get("CREDENTIALS_DIRECTORY")
+    return folder is not None and file.parent == Path(folder)
 
 
 class Changes:
@@ -119,18 +132,16 @@ class Changes:
 
     def _read(self) -> str:
         try:
-            text = read_private(self._file)
+            return read_identity(self._file)
         except OSError as error:
             raise ScenarioError(f"{self._file}: {error.strerror}") from None
-        _native.pairing_line(text)
-        return text
 
 
 def _change(file: Path, change: Callable[[str | None], str], *, read: bool = True) -> str:
     """Replaces the text of `file` by what `change` makes of it, while nobody else does the same: the new text."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _alone(file.parent):
-        before = read_private(file) if read and file.exists() else None
+        before = read_identity(file) if read and file.exists() else None
         text = change(before)
         if text != before:
             _write_private(file, text)
@@ -155,6 +166,9 @@ def _write_private(file: Path, text: str) -> None:
     try:
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
             out.write(text)
+            out.flush()
+            # The name must not be there before the bytes, whenever the power fails.
+            os.fsync(out.fileno())
         draft.replace(file)
     except OSError as error:
         draft.unlink(missing_ok=True)

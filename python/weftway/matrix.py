@@ -458,7 +458,7 @@ def main(arguments: list[str] | None = None) -> None:
     every = [entry["name"] for entry in _native.controllers()] if given.cc == "all" else plan.names(given.cc)
     wanted = Plan(places[0].scenario(), jobs(places, given.scheduler, [_native.controller(cc) for cc in every], seeds))
     with Bar(PlainConsole(stderr=True)) as bar:
-        result = comparison.execute(wanted, given.jobs, given.out, bar.tell)
+        result = comparison.execute(wanted, given.jobs, given.out, bar.tell).complete()
     found = cells(places, result.rows)
     head = PAGE.read_text(encoding="utf-8").split(MARK)[0] if PAGE.exists() else "# The matrix\n\n"
     with whole(PAGE) as half:

@@ -16,7 +16,7 @@ from weftway.measured import Range, Reading
 from weftway.measured.mahimahi import direction
 from weftway.new_scenario_links import Ask, Link, link_name, links_of
 
-FOR_LOSS, FOR_DELAY = ("ping", "iperf3", "capture"), ("ping", "capture")
+FOR_LOSS, FOR_DELAY = ("ping", "iperf3", "capture"), ("ping", "capture", "speedtest")
 """Kinds of measurements, best first: `ping` measures without load."""
 
 DELAY = "20 ms"

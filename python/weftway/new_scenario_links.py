@@ -10,7 +10,19 @@ from weftway import measured
 from weftway._native import ScenarioError
 from weftway.measured import Reading, Undecided
 
-KIND_WORDS = {"ping", "iperf", "iperf3", "pcap", "capture", "trace", "mahimahi", "down", "downlink", "download"}
+KIND_WORDS = {
+    "ping",
+    "iperf",
+    "iperf3",
+    "speedtest",
+    "pcap",
+    "capture",
+    "trace",
+    "mahimahi",
+    "down",
+    "downlink",
+    "download",
+}
 KIND_WORDS |= {"up", "uplink", "upload", "tcp", "udp"}
 """What a file's name says of its kind, not of its link."""
 
@@ -51,7 +63,8 @@ def links_of(arguments: Iterable[str], ask: Ask | None) -> list[Link]:
             continue
         if said and not Path(argument).exists():
             keys = ", ".join((*KEYS, LOCAL))
-            raise ScenarioError(f"`{argument}`: the keys of a link are {keys}, as in {said[1]}.delay=20ms")
+            other = f"; others are written into the file that this makes, as `{said[2]}` under [path.{said[1]}]"
+            raise ScenarioError(f"`{argument}`: the keys of a link here are {keys}, as in {said[1]}.delay=20ms{other}")
         named = re.fullmatch(r"([\w-]+)=(.+)", argument, re.DOTALL)
         file = Path(named[2] if named and not Path(argument).exists() else argument)
         name = link_name(named[1]) if named and file != Path(argument) else _name_of(file)

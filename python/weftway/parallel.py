@@ -45,8 +45,8 @@ class Pool(Protocol):
     def map_unordered(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[tuple[int, R]]:
         """Each item's number with its result, as they come. Items are taken when there is room for them.
 
-        The first exception of a call is raised. Whoever stops listening cancels what has not begun; on Ray it goes on
-        until the connection ends.
+        A call that raises costs no other one: the first exception is raised when all others have finished. Whoever
+        stops listening cancels what has not begun; on Ray it goes on until the connection ends.
         """
         ...
 
@@ -94,17 +94,26 @@ class _Calls(ABC):
     def map_unordered(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[tuple[int, R]]:
         waiting = enumerate(items)
         out: dict[Any, int] = {}
+        failed: Exception | None = None
         try:
             while True:
                 for index, item in islice(waiting, max(self._room() - len(out), 0)):
                     out[self._start(function, item)] = index
                 if not out:
-                    return
+                    break
                 for handle in self._finished(list(out)):
-                    yield out.pop(handle), self._result(handle)
+                    index = out.pop(handle)
+                    try:
+                        result = self._result(handle)
+                    except Exception as error:
+                        failed = error if failed is None else failed
+                    else:
+                        yield index, result
         finally:
             for handle in out:
                 self._cancel(handle)
+        if failed:
+            raise failed
 
     def __enter__(self) -> Self:
         return self

@@ -118,14 +118,14 @@ class Plan:
 
     def addresses(self) -> Iterator[str]:
         """What the device is given, and that it is up."""
-        for family in families():
+        for family in families(self.device):
             nodad = " nodad" if family == 6 else ""
             yield f"-{family} address add {ADDRESS[family]}/{32 if family == 4 else 128} dev {self.device}{nodad}"
         yield f"link set dev {self.device} mtu {self.mtu} up"
 
     def routes(self) -> Iterator[str]:
         """The routes and rules."""
-        for family in families():
+        for family in families(self.device):
             yield f"-{family} route add default dev {self.device} table {TABLE}"
             # The last one is there first: rules before it may go there.
             yield f"-{family} rule add pref {LAST_RULE} nop"
@@ -136,7 +136,7 @@ class Plan:
         for address, port in self.relays:
             if ipaddress.ip_address(address).version == family:
                 yield f"to {address} ipproto udp dport {port} goto {LAST_RULE}"
-        for selector in self._selectors(family):
+        for selector in self.selectors(family):
             if selector == "" and not self.kill_switch:
                 yield "lookup main suppress_prefixlength 0"
             yield f"{selector} lookup {TABLE}".strip()
@@ -158,7 +158,7 @@ class Plan:
         # In one step: it is never not there.
         return f"table {FILTER} {{}}\ndelete table {FILTER}\ntable {FILTER} {{\n{chains}}}\n"
 
-    def _selectors(self, family: int) -> Iterator[str]:
+    def selectors(self, family: int) -> Iterator[str]:
         """What goes through the tunnel, as rules say it."""
         if self.names:
             yield "ipproto udp dport 53"
@@ -178,10 +178,19 @@ def undo() -> list[str]:
     return lines
 
 
-def families() -> list[int]:
-    """The families of addresses that this machine has switched on."""
-    file = Path("/proc/sys/net/ipv6/conf/all/disable_ipv6")
-    return [4, 6] if file.exists() and file.read_text().strip() == "0" else [4]
+def families(device: str) -> list[int]:
+    """The families of addresses that this machine has switched on, on any device but this one."""
+    settings = Path("/proc/sys/net/ipv6/conf").glob("*/disable_ipv6")
+    # What is set for all holds for those that were there then; each may be set anew.
+    others = [file for file in settings if file.parent.name not in ("default", device)]
+    return [4, 6] if any(_read_setting(file) == "0" for file in others) else [4]
+
+
+def _read_setting(file: Path) -> str:
+    """A setting of the kernel; nothing, of a device that has gone."""
+    with suppress(OSError):
+        return file.read_text().strip()
+    return ""
 
 
 def run(lines: Sequence[str], *, force: bool = False) -> str:
@@ -207,6 +216,16 @@ def nft(text: str) -> str:
     return done.stderr.strip() if done.returncode else ""
 
 
+LOOSE = "2"
+"""A filter of sources that lets through what comes from an address to which the machine has any route (rp_filter)."""
+
+
+def _listed_filter() -> str:
+    """The kill switch as `nft` lists it, or nothing."""
+    done = subprocess.run(["nft", "list", "table", *FILTER.split()], capture_output=True, text=True, check=False)
+    return done.stdout if done.returncode == 0 else ""
+
+
 def strict_filters() -> dict[str, str]:
     """The settings of the kernel that would drop what comes from the relay, and what they are now.
 
@@ -215,11 +234,10 @@ def strict_filters() -> dict[str, str]:
     devices the larger one counts, so that the latter is enough, also for devices that come later.
     """
     folder = Path("/proc/sys/net/ipv4/conf")
-    with suppress(OSError):
-        is_strict = any(file.read_text().strip() == "1" for file in folder.glob("*/rp_filter"))
-        of_all = folder / "all/rp_filter"
-        return {str(of_all): of_all.read_text().strip()} if is_strict else {}
-    return {}
+    of_all = folder / "all/rp_filter"
+    is_strict = any(_read_setting(file) == "1" for file in folder.glob("*/rp_filter"))
+    now = _read_setting(of_all)
+    return {str(of_all): now} if is_strict and now != LOOSE else {}
 
 
 def check_free(device: str) -> None:
@@ -241,6 +259,8 @@ class Routes:
             raise ScenarioError("weft tunnel needs the command `ip` (package iproute2)")
         self._file = state_file()
         self._state = self._open()
+        self._closed = ""
+        """The kill switch as `nft` listed it when it was set."""
 
     def _open(self) -> IO[str]:
         try:
@@ -257,40 +277,69 @@ class Routes:
         except OSError as error:
             raise ScenarioError(f"weft tunnel needs root: {self._file}: {error.strerror}") from None
 
-    def begin(self, plan: Plan) -> bool:
-        """Takes back what an earlier tunnel has left, if it has. With a kill switch nothing goes beside it any more."""
+    def begin(self, plan: Plan) -> str:
+        """Takes back what an earlier tunnel has left, if it has. With a kill switch nothing goes beside it any more.
+
+        Returns what could not be taken back, for the user.
+        """
         if plan.kill_switch and shutil.which("nft") is None:
             raise ScenarioError("--kill-switch needs the command `nft` (package nftables)")
         before = self._read()
-        settings = {**strict_filters(), **before.get("settings", {})}
         closed = plan.kill_switch or bool(before.get("closed"))
-        self._write({"settings": settings, "closed": closed})
+        self._write({"settings": before.get("settings", {}), "closed": closed})
         if plan.kill_switch:
-            self._check(nft(plan.filter()), "nft")
+            self._check(self.close_off(plan), "nft")
+        left = ""
         if before:
+            left = end_connections()
             run(undo(), force=True)
             if closed and not plan.kill_switch:
                 nft(f"delete table {FILTER}\n")
-        return bool(before)
+        return left
 
     def prepare(self, plan: Plan) -> None:
         """Gives the device what it needs. Nothing goes there yet."""
-        if 6 in families():
-            # New devices may have none where others do.
-            with suppress(OSError):
-                Path(f"/proc/sys/net/ipv6/conf/{plan.device}/disable_ipv6").write_text("0\n")
-        self._check(run(list(plan.addresses())))
+        self._check(self.make(plan, list(plan.addresses())))
 
     def apply(self, plan: Plan) -> None:
         """Leads packets to the tunnel."""
-        for file in self._read().get("settings", {}):
+        self.loosen()
+        self._check(self.make(plan, list(plan.routes())))
+
+    def make(self, plan: Plan, lines: Sequence[str], *, force: bool = False) -> str:
+        """Makes these of the plan's addresses, routes and rules; returns what `ip` complained of."""
+        if any(line.startswith("-6 address") for line in lines):
+            # New devices may have none where others do.
             with suppress(OSError):
-                Path(file).write_text("2\n")
-        self._check(run(list(plan.routes())))
+                Path(f"/proc/sys/net/ipv6/conf/{plan.device}/disable_ipv6").write_text("0\n")
+        return run(lines, force=force)
+
+    def loosen(self) -> None:
+        """Has strict filters of sources let through what comes from the relay."""
+        strict = strict_filters()
+        if strict:
+            state = self._read()
+            # Of a setting that another program has set again, the first value counts.
+            self._write({**state, "settings": {**strict, **state.get("settings", {})}})
+        for file in strict:
+            with suppress(OSError):
+                Path(file).write_text(f"{LOOSE}\n")
+
+    def close_off(self, plan: Plan) -> str:
+        """Sets the kill switch; returns what `nft` complained of."""
+        complaint = nft(plan.filter())
+        self._closed = _listed_filter()
+        return complaint
+
+    def is_closed_off(self) -> bool:
+        """Returns true if the kill switch is there as it was set."""
+        return self._closed != "" and self._closed == _listed_filter()
 
     def restore(self) -> bool:
         """Takes everything back: whether there was anything."""
         state = self._read()
+        if state:
+            end_connections()
         for file, value in state.get("settings", {}).items():
             with suppress(OSError):
                 Path(file).write_text(f"{value}\n")
@@ -324,11 +373,33 @@ class Routes:
             raise TransferError(f"{command}: {complaint.splitlines()[0]}")
 
 
-def resolve_through(device: str) -> None:
+def end_connections() -> str:
+    """Ends the TCP connections of programs that an earlier tunnel has carried; says which could not be ended, and why.
+
+    They have its address. A program that only receives would wait for ever: it sends nothing that could be answered
+    with a reset.
+    """
+    own = ["(", "src", ADDRESS[4], "or", "src", f"[{ADDRESS[6]}]", ")"]
+    listed = ["ss", "--no-header", "--numeric", "--tcp", "state", "connected", "exclude", "time-wait", *own]
+    if shutil.which("ss") is None:
+        return "connections of an earlier tunnel are not ended: that needs the command `ss` (package iproute2)"
+    for command in (["ss", "--kill", *listed[1:]], listed):
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    count = len(done.stdout.splitlines())
+    if count == 0:
+        return ""
+    # It says nothing of those that it could not end.
+    return f"{count} connections of an earlier tunnel are not ended: that needs a kernel with CONFIG_INET_DIAG_DESTROY"
+
+
+def resolve_through(plan: Plan) -> None:
     """Has systemd-resolved, where it runs, ask the tunnel: it binds its questions to devices, past all rules.
 
     It forgets that with the device.
     """
+    if not plan.names or plan.only:
+        return
+    device = plan.device
     if shutil.which("resolvectl") is None or not Path("/run/systemd/resolve/resolv.conf").exists():
         return
     for words in (["dns", device, RESOLVER], ["domain", device, "~."], ["default-route", device, "yes"]):

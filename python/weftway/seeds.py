@@ -28,8 +28,8 @@ def parse(seeds: str | int | Iterable[int]) -> list[int]:
         found = _whole(seeds)
     if not found:
         raise ScenarioError(f"seeds `{seeds}`: no seed in it; `a..b` leaves b out")
-    if min(found) < 0 or max(found) >= 2**64:
-        raise ScenarioError(f"seeds `{seeds}`: a seed is a number from 0 to 2^64 - 1")
+    if wrong := next((one for one in found if not 0 <= one < 2**64), None):
+        raise ScenarioError(f"seed {wrong}: a seed is a number from 0 to 2^64 - 1")
     return list(dict.fromkeys(found))
 
 

@@ -63,6 +63,9 @@ def parse(wanted: Any) -> list[SchedulerSpec]:
     elif isinstance(wanted, Iterable):
         found = [one for item in wanted for one in parse(item)]
     else:
+        if callable(getattr(wanted, "select", None)):
+            name = type(wanted).__name__
+            raise ScenarioError(f"scheduler {wanted!r}: this is an instance; pass the class, `scheduler={name}`")
         raise ScenarioError(
             f"scheduler {wanted!r}: expected a name, a class with a method `select(self, cx)`, or several of them"
         )
@@ -144,6 +147,8 @@ def _joined(digests: Sequence[str]) -> str:
 def _from_file(file: Path, name: str) -> SchedulerSpec:
     try:
         source = _digest(file)
+    except FileNotFoundError:
+        raise ScenarioError(f"scheduler `{file}:{name}`: there is no such file in {Path.cwd()}") from None
     except OSError as error:
         raise ScenarioError(f"scheduler `{file}:{name}`: {error.strerror}") from error
     module = _load(file)

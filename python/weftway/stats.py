@@ -153,6 +153,41 @@ def paired(ours: Mapping[object, float], reference: Mapping[object, float]) -> E
     return estimate(value - reference[seed] for seed, value in ours.items() if seed in reference)
 
 
+LEVEL_WITHIN = 0.02
+"""Two are level where the interval of their ratio lies within so much of 1: an equivalence test (Schuirmann, 1987) at
+2.5 % a side. An interval that merely includes 1 says that they are not told apart, and the wider, the less it says."""
+
+
+def ratio(ours: Mapping[object, float], reference: Mapping[object, float]) -> Estimate | None:
+    """Estimate of ours ÷ reference, less one, over the seeds both have: the geometric mean, and Student's interval of
+    the logarithms' mean.
+
+    Where a value is zero or below, and so has no logarithm, it is the mean difference as a share of the reference's
+    mean. `None` without a seed in common, or where one of the two is zero throughout and the other is not.
+
+    >>> found = ratio({0: 2.0, 1: 8.0}, {0: 1.0, 1: 2.0})
+    >>> round(found.mean + 1, 3), found.n  # the square root of 2 · 4
+    (2.828, 2)
+    """
+    pairs = [(value, reference[seed]) for seed, value in ours.items() if seed in reference]
+    if all(mine == theirs or min(mine, theirs) > 0 for mine, theirs in pairs):
+        logs = estimate(0.0 if mine == theirs else math.log(mine / theirs) for mine, theirs in pairs)
+        if logs is None or logs.half is None:
+            return logs and Estimate(math.expm1(logs.mean), None, logs.n)
+        low, high = math.expm1(logs.low), math.expm1(logs.high)
+        return Estimate(math.expm1(logs.mean), (high - low) / 2, logs.n, (low, high))
+    scale = abs(math.fsum(theirs for _, theirs in pairs) / len(pairs))
+    gap = estimate(mine - theirs for mine, theirs in pairs)
+    if gap is None or not scale or not any(mine for mine, _ in pairs):
+        return None
+    return Estimate(gap.mean / scale, None if gap.half is None else gap.half / scale, gap.n)
+
+
+def is_level(found: Estimate) -> bool:
+    """Tells if a ratio, less one, is sure to lie within `LEVEL_WITHIN` of zero."""
+    return found.half is not None and found.low >= -LEVEL_WITHIN and found.high <= LEVEL_WITHIN
+
+
 class Interval(NamedTuple):
     """Where a value lies with 95 % confidence."""
 
@@ -176,6 +211,19 @@ def quantile(values: Sequence[float], share: float) -> float:
     below = math.floor(at)
     above = min(below + 1, len(ordered) - 1)
     return ordered[below] + (at - below) * (ordered[above] - ordered[below])
+
+
+ROUNDING = 1e-9
+"""Error that the product of a share and a count may have."""
+
+
+def covering(values: Sequence[float], share: float) -> float:
+    """Least of the values that this share of them does not exceed.
+
+    >>> covering([1.0, 2.0, 3.0, 4.0], 0.75), covering([1.0, 2.0, 3.0, 4.0], 0.95)
+    (3.0, 4.0)
+    """
+    return sorted(values)[math.ceil(share * len(values) - ROUNDING) - 1]
 
 
 def bootstrap(

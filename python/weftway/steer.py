@@ -13,7 +13,7 @@ from rich.table import Table
 
 from weftway import _native, plan, seeds, specs
 from weftway._native import EmulationError, Scenario, ScenarioError, Variant
-from weftway.backends import KERNEL, SIM, Row, Skipped, result
+from weftway.backends import KERNEL, SIM, Failed, Row, Skipped, result
 from weftway.backends.kernel import OWN_SCHEDULER
 from weftway.listing import NOTHING, plain_table
 from weftway.scenario import told
@@ -189,7 +189,10 @@ def _finished(wanted: list[Transfer], labs: int) -> Iterator[tuple[int, Outcome]
             for at, told in [(at, run.told()) for at, run in running.items()]:
                 if told is not None:
                     del running[at]
-                    yield at, result(wanted[at], *told)
+                    outcome = result(wanted[at], *told)
+                    if isinstance(outcome, Failed):
+                        raise outcome.error
+                    yield at, outcome
     finally:
         for run in running.values():
             run.cancel()

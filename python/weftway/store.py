@@ -171,6 +171,12 @@ class Store:
         self._waiting: dict[str, Row] = {}
         self._flushed = time.monotonic()
 
+    def make(self) -> None:
+        """Makes the folder, if it is not there, and refuses one that cannot be written: its runs would be lost."""
+        with self._alone():
+            if not os.access(self._folder, os.W_OK | os.X_OK):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self._folder))
+
     def recall(self) -> dict[str, Row]:
         """Every row that was kept, by key. A row of the table has all of the table's columns."""
         if not self._folder.exists():

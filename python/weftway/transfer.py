@@ -1,8 +1,10 @@
 """Files over several links: addresses, identities, and what is told of a transfer while it runs and at its end."""
 
+import errno
 import ipaddress
 import json
 import os
+import re
 import resource
 import select
 import socket
@@ -17,10 +19,11 @@ from typing import IO, TYPE_CHECKING, Any
 from rich.console import Console
 from rich.table import Table
 
-from weftway import _native
-from weftway._native import ScenarioError
-from weftway.identity import Changes, check_available, read_private, read_text
+from weftway import _native, reading
+from weftway._native import ScenarioError, TransferError
+from weftway.identity import Changes, check_available, read_identity, read_private
 from weftway.listing import plain_table
+from weftway.queued_output import QueuedOutput
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -28,11 +31,23 @@ if TYPE_CHECKING:
 PORT = 4433
 """Where the end listens that was told no port."""
 
+UNIX = "unix:"
+"""Beginning of the name of a socket in the file system."""
+
 PAIR_VARIABLE = "WEFT_PAIR"
 """Where the pairing line may be that is not to stand on a command line, which other users of the machine can read."""
 
+LONGEST_NAME = 254
+"""The characters of the longest name, with the dot at its end (RFC 1035)."""
+
+REFRESH_S = 0.25
+"""Time between two views on a terminal."""
+
 SHOWN = 5
 """So many of the things that are never sent are named."""
+
+CARRYING = ("relaying", "bypassed", "blocked")
+"""States of a program that carries connections. Packets go beside a tunnel: bypassed; or its kill switch stops them."""
 
 Report = dict[str, Any]
 Progress = dict[str, Any]
@@ -59,6 +74,8 @@ class OtherEnd:
     identity: str | None = None
     others: tuple[str, ...] = ()
     """More addresses of the same end: its name has several."""
+    name: tuple[str, int] | None = None
+    """Its name and port, if it was given by one: it may move."""
     file: Path | None = None
     """Where `identity` was read."""
 
@@ -75,21 +92,33 @@ def pairing(given: str | None) -> str | None:
         if line := _first_line(sys.stdin):
             return line
         raise ScenarioError("--pair -: nothing came on standard input; give it the line that `weft pair` printed")
-    return text if text.startswith("weft1-") else read_text(Path(text))
+    return text if text.startswith("weft1-") else reading.text(Path(text))
 
 
 def connect(host: str, line: str) -> OtherEnd:
     """The end at `host`, which may name a port, and its pairing line."""
-    first, *others = resolve(*split(host), passive=False)
-    return OtherEnd(first, pairing=line.strip(), others=tuple(others))
+    name, port = split(host)
+    first, *others = resolve(name, port, passive=False)
+    named = None if name is None or _is_address(name) else (name, port)
+    return OtherEnd(first, pairing=line.strip(), others=tuple(others), name=named)
 
 
 def listen(address: str, file: Path) -> OtherEnd:
     """Waits at `address`, which may be a port alone, with the identity in `file`."""
     if not file.exists():
-        raise ScenarioError(f"this machine has no identity yet: run `weft pair` here, and copy its line ({file})")
+        why = "this machine has no identity yet: run `weft pair` here, and copy its line"
+        raise FileNotFoundError(errno.ENOENT, why, str(file))
     host, port = split_listening(address)
-    return OtherEnd(resolve(host or "0.0.0.0", port, passive=True)[0], identity=read_private(file), file=file)
+    return OtherEnd(resolve(host or all_addresses(), port, passive=True)[0], identity=read_identity(file), file=file)
+
+
+def all_addresses() -> str:
+    """The address for a socket that takes what comes over IPv6 and over IPv4, or over IPv4 where there is no IPv6."""
+    if socket.has_dualstack_ipv6():
+        with suppress(OSError), socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as tried:
+            tried.bind(("::", 0))
+            return "::"
+    return "0.0.0.0"
 
 
 def run(
@@ -135,6 +164,7 @@ def run(
         checksum,
         sync,
         str(usage_file()),
+        other.name,
     )
     if told is None:
         raise InterruptedInMidstError
@@ -148,7 +178,9 @@ def relay_connections(
     other: OtherEnd,
     *,
     ports: Sequence[str] = (),
+    passwords: str | None = None,
     allow: Sequence[str] = (),
+    deny: Sequence[str] = (),
     classes: str | None = None,
     clients: Sequence[str] = (),
     names: str | None = None,
@@ -168,8 +200,11 @@ def relay_connections(
 
     `watch` is told ten times a second what is going on; then `switch` may name schedulers that take over.
 
-    A relay connects to public addresses, and to those in the networks `allow`. It ends when it is interrupted. When the
-    file of its identity changes, names that are new and those that were revoked count at once.
+    `passwords` is the text of a file of lines USER:PASSWORD, one of which programs have to show at `ports`.
+
+    A relay connects to public addresses, and to those in the networks `allow`, but to none in the networks `deny`. It
+    ends when it is interrupted. When the file of its identity changes, names that are new and those that were revoked
+    count at once.
     """
     check_available()
     _allow_descriptors()
@@ -199,13 +234,16 @@ def relay_connections(
         classes,
         list(clients),
         names,
+        other.name,
+        list(deny),
+        passwords,
     )
 
 
 def _allow_descriptors() -> None:
     """Each connection of a program needs a file descriptor: as many as the system allows this user, and not 1024."""
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(OSError, ValueError):  # it is a wish: where it is refused, further connections wait
+        _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
@@ -213,6 +251,11 @@ def usage_file() -> Path:
     """Where it is counted what links with a cap carry."""
     home = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(home) / "weftway" / "usage.json"
+
+
+NUMBER_LAST = re.compile(r"(?:^|\.)(?:[\d-]+|0[xX][\da-fA-F]*)\.?$")
+"""A host whose last label is a number: an address, or none. The system would take 192.168.1 for 192.168.0.1
+(`inet_aton`), and no top-level domain is a number (RFC 1123 §2.1)."""
 
 
 def split(text: str, default: int = PORT) -> tuple[str | None, int]:
@@ -226,7 +269,18 @@ def split(text: str, default: int = PORT) -> tuple[str | None, int]:
         number = -1
     if not 0 <= number < 1 << 16:
         raise ScenarioError(f"{text}: a port is a number up to 65535, for example 192.0.2.1:{default}")
-    return host.strip("[]") or None, number
+    name = host.strip("[]")
+    if NUMBER_LAST.search(name) and not _is_address(name):
+        raise ScenarioError(f"{text}: {name} is no whole address, and no name ends in a number")
+    return name or None, number
+
+
+def _is_address(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def split_listening(text: str, default: int = PORT) -> tuple[str | None, int]:
@@ -245,24 +299,60 @@ def name_server(text: str) -> str:
 
 
 def local_port(text: str) -> str:
-    """[ADDR:]PORT for programs of this machine; ADDR is 127.0.0.1 where it is not named."""
+    """[ADDR:]PORT for programs of this machine, where ADDR is 127.0.0.1 if it is not named; or unix:PATH."""
+    if text.startswith(UNIX):
+        path = text.removeprefix(UNIX)
+        if not path:
+            raise ScenarioError(f"--listen {text}: name the socket's file, as in unix:/run/user/1000/weft.sock")
+        return UNIX + str(Path(path).absolute())
     host, port = split_listening(text, default=1080)
     return resolve(host or "127.0.0.1", port, passive=True)[0]
 
 
+def read_passwords(file: Path | None) -> str | None:
+    """The text of a file of passwords, which nobody else may read, if there is one."""
+    if file is None:
+        return None
+    text = read_private(file, "file of passwords", "take other passwords")
+    try:
+        _native.check_passwords(text)
+    except ScenarioError as error:
+        raise ScenarioError(f"--passwords {file}: {error}") from None
+    return text
+
+
+def is_open_to_others(port: str) -> bool:
+    """Returns true if programs of other machines reach a port of `local_port`."""
+    return not port.startswith(UNIX) and not ipaddress.ip_address(split(port)[0] or "").is_loopback
+
+
 def resolve(host: str | None, port: int, *, passive: bool) -> list[str]:
-    """All addresses of a name, in the order in which they are best tried."""
+    """All addresses of a name, in the order in which they are best tried.
+
+    What can be no name is bad input. A name that is not found now may be later: the network may not be up yet.
+    """
+    if host is not None and not _is_address(host) and not _is_name(host):
+        raise ScenarioError(f"{host}: this is neither an address nor a name of a machine")
     flags = socket.AI_PASSIVE if passive else 0
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_DGRAM, flags=flags)
     except OSError as error:
-        raise ScenarioError(f"{host}: {error.strerror or error}") from None
+        raise TransferError(f"{host}: {error.strerror or error}") from None
     addresses = [
         _v6(*address) if family == socket.AF_INET6 else f"{address[0]}:{port}"
         for family, *_, address in found
         if family in (socket.AF_INET, socket.AF_INET6)
     ]
     return list(dict.fromkeys(addresses))
+
+
+def _is_name(text: str) -> bool:
+    """Returns true if the text can be the name of a machine (RFC 1123), in any script (RFC 5890)."""
+    try:
+        plain = text.encode("idna").decode("ascii")
+    except UnicodeError:
+        return False
+    return re.fullmatch(r"[\w-]+(\.[\w-]+)*\.?", plain, re.ASCII) is not None and len(plain) <= LONGEST_NAME
 
 
 def _v6(address: str, port: int, _: int, scope: int) -> str:
@@ -276,7 +366,7 @@ def _first_line(stream: IO[str]) -> str:
     line = b""
     while (byte := os.read(stream.fileno(), 1)) not in (b"", b"\n"):
         line += byte
-    return line.decode(errors="replace")
+    return line.decode("utf-8-sig", errors="replace")
 
 
 class Lines:
@@ -312,6 +402,7 @@ class Display:
         self._before: Progress | None = None
         self._at = 0.0
         self._rates: list[float] = []
+        self._shown = 0.0
 
     def tell(self, progress: Progress) -> None:
         """Called ten times a second."""
@@ -320,23 +411,42 @@ class Display:
             self._console.print(f"{self._ready} {self.listening}")
         if progress["ports"] and not self.ports:
             self.ports = progress["ports"]
-            self._console.print(f"programs connect to {', '.join(self.ports)} (SOCKS5 or HTTP CONNECT)")
+            self._console.print(f"programs connect to {', '.join(map(printable, self.ports))} (SOCKS5 or HTTP CONNECT)")
         if progress["note"]:
             self._console.print(printable(progress["note"]))
+        self._tell_dropped()
         if self._console.is_terminal:
             self._show(progress)
 
+    def _tell_dropped(self) -> None:
+        """Says how many lines were dropped, as soon as the output is taken again."""
+        stream = self._console.file
+        if not isinstance(stream, QueuedOutput) or stream.error or not stream.is_free:
+            return
+        if count := stream.newly_dropped():
+            self._console.print(f"{number_of(count, 'line')} dropped before this one: nobody took what was printed")
+
     def _show(self, progress: Progress) -> None:
         now = time.monotonic()
+        if self._live is not None and now < self._shown + REFRESH_S:
+            return
+        stream = self._console.file
+        if isinstance(stream, QueuedOutput) and not stream.is_free:
+            # A view that nobody sees is not made; the next one is newer.
+            return
+        self._shown = now
         if self._before is None or now - self._at >= 0.5:
             self._rates = rates(self._before, progress, now - self._at)
             self._before, self._at = progress, now
         if self._live is None:
             from rich.live import Live
 
-            self._live = Live(console=self._console, transient=True, refresh_per_second=4)
+            # It has no thread of its own, which would wait for the terminal with a lock that all others need.
+            # Nor does it take lines of JSON over, which are for standard output.
+            own = {"auto_refresh": False, "redirect_stdout": False, "redirect_stderr": False}
+            self._live = Live(console=self._console, transient=True, **own)  # type: ignore[arg-type]
             self._live.start()
-        self._live.update(self._table(progress))
+        self._live.update(self._table(progress), refresh=True)
 
     def _table(self, progress: Progress) -> Table:
         table = _columns("path", "Mbit/s", "data", "round trip", "")
@@ -357,7 +467,7 @@ class Display:
 
 def _caption(progress: Progress) -> str:
     state = str(progress["state"])
-    if state == "relaying":
+    if state in CARRYING:
         clients = f"{number_of(progress['clients'], 'client')}, " if progress["listening"] else ""
         return f"{state}  {clients}{number_of(progress['flows'], 'connection')}"
     whole, there = progress["bytes"], progress["had"] + progress["done"]

@@ -13,6 +13,7 @@ from weftway._native import ScenarioError
 from weftway.identity import check_available
 from weftway.interrupts import ENDS, ended_by_signals
 from weftway.routing import Plan, Routes
+from weftway.routing_watch import Watcher
 from weftway.transfer import OtherEnd, Progress, name_server, split, usage_file
 
 MTU = 1500
@@ -83,41 +84,47 @@ def run(
     watch: Callable[[Progress], None] = lambda _: None,
     switch: Callable[[], list[str]] = list,
 ) -> None:
-    """Carries packets until it is interrupted. Then all routes are as they were.
+    """Carries packets until it is interrupted. Then all routes are as they were, and so they are when it fails, unless
+    there is a kill switch: what programs send leads nowhere then, until it is restored.
+
+    Routes that other programs take away meanwhile are set again.
 
     `watch` is told ten times a second what is going on; then `switch` may name schedulers that take over.
-
-    So they are when it fails, unless there is a kill switch: what programs send leads nowhere then, until it is
-    restored.
     """
     other, plan = setting.other, setting.plan
     assert other.pairing is not None, "a tunnel connects to a relay"
     with ended_by_signals():
         routes = Routes()
         routing.check_free(plan.device)
-        leads_here, stays_closed = False, False
+        watcher: Watcher | None = None
+        notes: list[str] = []
+        stays_closed = False
 
         def lead_here() -> None:
-            nonlocal leads_here
-            if not leads_here:
+            nonlocal watcher
+            if watcher is None:
                 routes.apply(plan)
-                leads_here = True
+                watcher = Watcher(plan, routes)
 
         def tell(text: str) -> list[str]:
             progress = json.loads(text)
             if progress["state"] == "relaying":
                 lead_here()
+            if watcher is not None:
+                notes.extend(watcher.notes())
+                progress["state"] = watcher.state(progress["state"])
+            progress["note"] = "; ".join(filter(None, [progress["note"], *notes])) or None
+            notes.clear()
             watch(progress)
             return switch()
 
         try:
-            routes.begin(plan)
+            notes += filter(None, [routes.begin(plan)])
             device = _native.Tun(plan.device)
             routes.prepare(plan)
             if plan.kill_switch:
                 lead_here()
-            if plan.names and not plan.only:
-                routing.resolve_through(plan.device)
+            routing.resolve_through(plan)
             _native.carry_packets(
                 device,
                 plan.mtu,
@@ -135,8 +142,10 @@ def run(
             stays_closed = plan.kill_switch
             raise
         finally:
-            if not stays_closed:
-                with _undisturbed():
+            with _undisturbed():
+                if watcher is not None:
+                    watcher.close()
+                if not stays_closed:
                     routes.restore()
 
 

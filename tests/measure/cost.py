@@ -1,6 +1,6 @@
 """CPU seconds a GB of the proxy and the relay, beside `ssh -D` and a SOCKS server over the kernel's MPTCP.
 
-    python tests/measure/cost.py                 # the table of docs/how-to/proxy.md; needs root; takes some minutes
+    python tests/measure/cost.py    # table of the page "How fast the proxy is"; root; some minutes
     python tests/measure/cost.py --flows 1000    # so many connections at once: how soon they are open, and memory
 
 Two namespaces, two links without a limit between them. CPU seconds hold on a busy machine, too; rates do not.

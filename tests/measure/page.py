@@ -1,6 +1,6 @@
 """How long a web page of 100 objects (3.0 MB) takes in headless Chromium: through the proxy, and over each link alone.
 
-    python tests/measure/page.py                  # the figures of docs/how-to/proxy.md; needs root; some two minutes
+    python tests/measure/page.py    # figures of the page "How fast the proxy is"; root; some two minutes
 
 Each load has a browser with nothing kept, and a proxy that has just been connected.
 """

@@ -1,6 +1,6 @@
 """Rates of one and of 16 connections: the proxy over both links and over the better one, MPTCP of the kernel, direct.
 
-python tests/measure/rates.py                # the table of docs/how-to/proxy.md; needs root; some four minutes
+python tests/measure/rates.py    # table of the page "How fast the proxy is"; root; some four minutes
 python tests/measure/rates.py --only mptcp
 """
 

@@ -1,6 +1,6 @@
 """Voice beside downloads: how long datagrams take, one way, 50 a second.
 
-python tests/measure/voice.py                 # the table of docs/how-to/proxy.md; needs root; some four minutes
+python tests/measure/voice.py    # table of the page "How fast the proxy is"; root; some four minutes
 python tests/measure/voice.py --through tunnel --downloads 4
 """
 

@@ -129,10 +129,13 @@ def weft_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(sys, "argv", command)
         capsys.readouterr()
-        with pytest.raises(SystemExit) as end:
+        status = 0
+        try:
             main()
+        except SystemExit as end:
+            status = int(end.code or 0)
         told = capsys.readouterr()
-        return subprocess.CompletedProcess(command, int(end.value.code or 0), told.out, told.err)
+        return subprocess.CompletedProcess(command, status, told.out, told.err)
 
     return run
 

@@ -92,7 +92,7 @@ RANGE = interval_of(len(CELLS), "cells")
 
 def test_what_is_not_advised_is_told_with_both_halves() -> None:
     lines = told(trial("lucky", 90, [101, 100, 100]))
-    assert lines["set"].startswith("nothing: no change is sure to gain 2 % over default Linux")
+    assert lines["set"].startswith("nothing: the most promising change is not sure to gain 2 % over default Linux")
     assert lines["gain"] == (
         "the best other (lucky) takes 10.0 % less over all cells on the half of the seeds that picks; "
         f"on the half that judges it takes 0.3 % more ({RANGE}: 0 to 1 %)"
@@ -125,10 +125,15 @@ def test_what_bonding_gains_over_a_link_alone_is_told_with_its_interval() -> Non
         "best link alone, wifi, the others as backup: 100 ms; "
         f"what is advised takes 9.0 % less ({RANGE}: 8 to 10 %) over all cells"
     )
-    assert lines["risk"] == "never slower (3 cells)"
+    assert lines["risk"] == "slower in none of 3 cells (one seed each)"
+
+
+def test_runs_of_the_kernel_that_failed_are_not_said_to_need_a_steering_program() -> None:
+    record = {"candidate": "bbr", "is_advised": False, "cost_ms": 9.0, "late_runs": 0, "unfinished": 0, "runs": 3}
+    assert words.checked([record])[1].endswith("has no run here: it needs `weft steer`, or its runs failed")
 
 
 def test_a_cell_that_is_a_little_slower_is_not_called_never_slower() -> None:
     found = told(GOOD)
-    assert found["risk"] == "never slower (3 cells)"
-    assert words.slower(dict.fromkeys(CELLS, 1.01)) == "never 2 % slower (3 cells)"
+    assert found["risk"] == "slower in none of 3 cells (one seed each)"
+    assert words.slower(dict.fromkeys(CELLS, 1.01), 4) == "more than 2 % slower in none of 3 cells (means of 4 seeds)"

@@ -162,6 +162,45 @@ def test_the_script_follows_links_that_reconnect(poor: advise.Advice, tmp_path: 
         assert rules(lab) == {"10.9.1.1": "7100"} and ip("route", "show", "table", "all").count("7101") == 0
 
 
+@namespaces.tunnels
+def test_two_links_with_one_address_are_told_and_the_first_is_kept(poor: advise.Advice, tmp_path: Path) -> None:
+    """Two modems with the same firmware give the same address. MPTCP tells subflows apart by it."""
+    setup.write(poor, tmp_path / "files")
+    script = filled_in(tmp_path / "files", "near1", "near2")
+    with namespaces.lab(tmp_path) as lab:
+        if lab.run(lab.near, "ip", "mptcp", "endpoint").returncode != 0:
+            pytest.skip("this kernel has no MPTCP")
+        for device, own in (("near1", "10.9.1.1/24"), ("near2", "10.9.2.1/24")):
+            lab.run(lab.near, "ip", "address", "delete", own, "dev", device)
+            assert lab.run(lab.near, "ip", "address", "add", "192.168.8.100/24", "dev", device).returncode == 0
+        first, again = (lab.run(lab.near, "sh", script) for _ in range(2))
+        for done in (first, again):
+            assert done.returncode == 0 and done.stderr.count("near2 is left out") == 1, done.stderr
+            assert "another link has its address, 192.168.8.100" in done.stderr
+        shown = lab.run(lab.near, "ip", "mptcp", "endpoint", "show").stdout
+        assert len(shown.splitlines()) == 1 and "dev near1" in shown and " id 1 " in shown, "it stays the same one"
+        assert rules(lab) == {"192.168.8.100": "7100"}
+
+
+def test_of_nine_links_linux_sets_up_eight(tmp_path: Path) -> None:
+    text = LINKS.format(rate=10, delay=20)
+    more = "".join(f'[path.m{n}]\nrate = "5 Mbit/s"\ndelay = "{20 + n} ms"\n' for n in range(7))
+    file = tmp_path / "links.toml"
+    file.write_text(text.replace("[workload]", f"{more}[workload]"))
+    found = advise.advise(advise.Request(str(file), cells=1, seeds="0..2"), 2)
+    [line] = setup.told(found)
+    [name] = setup.left_out(found)
+    assert line == f"Linux sets up 8 links for MPTCP at most: {name} is left out"
+    backups = found.chosen.candidate.backups
+    assert name in backups if backups else name == "m6"
+    setup.write(found, tmp_path / "files")
+    script = (tmp_path / "files/here" / setup.SCRIPT).read_text()
+    assert script.count("\nlink ") == 8 and f'"{name}"' not in script
+    assert "ip mptcp limits set subflow 8 add_addr_accepted 8\n" in script
+    assert "ip mptcp limits set subflow 8 add_addr" in (tmp_path / "files/server" / setup.SCRIPT).read_text()
+    assert line in (tmp_path / "files/README").read_text()
+
+
 @pytest.mark.parametrize(
     ("words", "variables", "is_ours"),
     [

@@ -9,6 +9,7 @@ import typer
 from conftest import Weft
 from ends import Start, port
 from test_proxy import BODY, get, until_told, website
+from weftway import ScenarioError, transfer
 from weftway.commands.config import TABLES
 from weftway.commands.service import PROGRAMS
 
@@ -56,7 +57,10 @@ classes = "rules.toml"
         ('[proxy]\npaht = "a"', "weft.toml: [proxy] paht: weft proxy has no such option; did you mean path?"),
         ('[proxy]\nlocal = "a"', "[proxy] local: weft proxy has no such option"),
         ('[proxy]\nconfig = "a"', "[proxy] config: weft proxy has no such option"),
-        ("[proxy]\nzzz = 1", "its keys are cc, check, classes, json, listen, metrics, pair, path, scheduler, to"),
+        (
+            "[proxy]\nzzz = 1",
+            "its keys are cc, check, classes, json, listen, metrics, pair, passwords, path, scheduler, to",
+        ),
         ("[prxy]", "weft.toml: [prxy]: the tables are [proxy], [relay], [tunnel], [recv]"),
         ("[relay]", "weft.toml has no table [proxy]"),
         ("proxy = 1", "as in [proxy]"),
@@ -77,7 +81,7 @@ def test_what_makes_no_sense_is_told_with_its_place(weft_here: Weft, tmp_path: P
 
 def test_a_file_that_is_not_there_is_named(weft_here: Weft) -> None:
     told = weft_here("relay", "--config", "missing.toml")
-    assert told.returncode == 2 and "missing.toml: No such file" in told.stderr
+    assert told.returncode == 1 and "missing.toml: No such file" in told.stderr
 
 
 @pytest.mark.parametrize("program", TABLES)
@@ -118,3 +122,32 @@ listen = {local}
     start("relay", "--config", "weft.toml")
     until_told(start("proxy", "--config", "weft.toml"), "connected to the relay")
     assert get(local, "127.0.0.1", website) == (200, BODY)
+
+
+MARK = "\ufeff"
+
+
+def test_a_mark_of_utf_8_is_no_fault_of_a_file(tmp_path: Path, weft: Weft) -> None:
+    """Notepad and PowerShell write one, and ends of lines of their own."""
+    (tmp_path / "weft.toml").write_bytes(f'{MARK}[proxy]\r\nto = "127.0.0.1:9"\r\n'.encode())
+    (tmp_path / "rules.toml").write_bytes(f'{MARK}[[rule]]\r\nport = 443\r\nclass = "realtime"\r\n'.encode())
+    told = weft("proxy", "--config", "weft.toml", "--classes", "rules.toml", "--check", "example.org:443")
+    assert (told.returncode, "number 1" in told.stdout) == (0, True), told.stderr
+    (tmp_path / "line").write_bytes(f"{MARK}weft1-anything\r\n".encode())
+    line = transfer.pairing(str(tmp_path / "line"))
+    assert line is not None and line.strip() == "weft1-anything"
+    (tmp_path / "wide").write_bytes("weft1-anything".encode("utf-16"))
+    with pytest.raises(ScenarioError, match="save it as UTF-8"):
+        transfer.pairing(str(tmp_path / "wide"))
+
+
+@pytest.mark.parametrize("host", ["192.168.1", "2130706433", "0x7f.1", "192.0.2.1-9", "192.0.2.256", "192.0.2.1."])
+def test_a_host_that_no_program_can_name_is_refused(host: str) -> None:
+    """The system's resolver takes half an address for another one."""
+    for text in (f"{host}:4433", f"[{host}]:4433"):
+        with pytest.raises(ScenarioError, match="is no whole address, and no name ends in a number"):
+            transfer.split(text)
+    assert transfer.split("192.0.2.1:4433") == ("192.0.2.1", 4433)
+    assert transfer.split("[::1]:4433") == ("::1", 4433)
+    assert transfer.split("relay-7.example") == ("relay-7.example", transfer.PORT)
+    assert transfer.split_listening("4433") == (None, 4433)

@@ -322,6 +322,36 @@ def test_each_end_knows_the_other_and_the_client_waits_for_a_listener(weft: Weft
         assert words in done.stderr
 
 
+# The client waits for a server that listens. When it is asked to end it does, with a status if one is given.
+LASTS = """\
+import signal, socket, sys
+if sys.argv[1:]:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(int(sys.argv[1])))
+server = socket.create_server(("0.0.0.0", 9000))
+signal.pause()
+"""
+
+
+@machine.emulation
+@pytest.mark.parametrize(
+    ("server", "line"),
+    [
+        (["false"], "warning: the server ended by itself with status 1: what CMD measured may be of no server"),
+        (["true"], None),
+        (python(LASTS), None),
+        ([*python(LASTS), "3"], None),
+    ],
+    ids=("fails", "ends", "is ended", "fails when it is ended"),
+)
+def test_a_server_that_fails_is_told(weft: Weft, tmp_path: Path, server: list[str], line: str | None) -> None:
+    (tmp_path / "links.toml").write_text(LINKS)
+    words = ("emulate", "links.toml", "--no-log", "--no-view", "--server", shlex.join(server), "--", "true")
+    done = weft(*words)
+    assert done.returncode == 0, done.stderr
+    found = [one for one in done.stderr.splitlines() if one.startswith("warning: ")]
+    assert found == ([line] if line else [])
+
+
 @machine.emulation
 @pytest.mark.parametrize(("script", "status"), [("true", 0), ("exit 7", 7), ("kill -TERM $$", 128 + 15)])
 def test_the_exit_status_is_the_commands(weft: Weft, tmp_path: Path, script: str, status: int) -> None:

@@ -413,3 +413,15 @@ def test_sb3s_dqn_learns(easy: Scenario) -> None:
     # The reward adds up logarithms: a path left idle costs ln(1/125) = -4.8 an interval. The wide path alone is
     # therefore no match for the two in turn, with data still queued on the other: chance is not the worst opponent.
     assert greedy > random + 0.2 * abs(random)
+
+
+@pytest.mark.parametrize("vectorised", [False, True])
+def test_a_parameter_that_is_none_is_told_with_the_nearest(vectorised: bool) -> None:
+    make = gym.make_vec if vectorised else gym.make
+    with pytest.raises(TypeError, match=r"takes no `scenari`; did you mean `scenario`\?"):
+        make("weftway/Packet-v0", scenari="wifi-lte")
+    with pytest.raises(TypeError, match=r"takes no `schedler`; it takes .*scenario, cc, task"):
+        make("weftway/Packet-v0", schedler="ecf")
+    if not vectorised:
+        with pytest.raises(TypeError, match="IntervalEnv takes no `seeds`"):
+            gym.make("weftway/Interval-v0", seeds=1)

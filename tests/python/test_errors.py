@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 import machine
+import weftway
 from conftest import Weft
-from weftway import __main__, cli, store
+from weftway import ScenarioError, SimulationError, __main__, cli, store
 
 CLASSES = """\
 class First:
@@ -48,6 +49,20 @@ WRONG_FILES = {
     "a class that is not there": (["compare", "small.toml", "--scheduler", "r.py:Third"], "it has First, Second"),
     "a rule in no file": (["compare", "small.toml", "--scheduler", "none.py"], "there is no such file"),
     "a file for --out": (["compare", "small.toml", "--out", "r.py"], "r.py is a file"),
+    "a class in no file": (["compare", "small.toml", "--scheduler", "none.py:X"], "there is no such file in /"),
+    "a folder that cannot be made": (["compare", "small.toml", "--out", "/proc/x"], "/proc/x: "),
+    "a ranking's folder that cannot be made": (["rank", "--on", "small.toml", "--out", "/proc/x"], "/proc/x: "),
+    "two scenarios": (["compare", "small.toml", "other.toml"], "takes one scenario, and `other.toml` is one more"),
+    "a seed below zero": (["run", "small.toml", "--seed", "-1"], "seed -1: a seed is a number from 0 to 2^64 - 1"),
+    "an algorithm of one's own": (["train", "ppo"], "one of your own is trained as examples/ppo.py does it"),
+    "a program that is none": (["service", "proxi"], "not proxi; did you mean `proxy`?"),
+    "a price of a link": (["new", "scenario", "x", "lte.price=4 /GB"], "as `price` under [path.lte]"),
+    "no bytes": (["run", "small.toml", "--set", "workload.bytes=0 MB"], "`bytes` must be more than zero"),
+    "a key of a path": (["run", "small.toml", "--set", "loss=2%"], "did you mean `path.wifi.loss` or `path.lte.loss`?"),
+    "a buffer of a byte": (
+        ["run", "small.toml", "--set", "options.receive_buffer=1 B"],
+        "the payload of a packet, 1428 B, does not fit into a `receive_buffer` of 1 B",
+    ),
     "an unknown thing to list": (["list", "eccf"], "did you mean `ecf`?"),
     "an unknown part to measure": (["bench", "--only", "moon"], "there is simulator, decisions, learned"),
 }
@@ -158,3 +173,37 @@ def test_a_full_disk_behind_standard_output_is_told(small: Path, unbuffered: str
             command = [sys.executable, "-m", "weftway", *words]
             done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=120, env=environment)
         assert (done.returncode, done.stderr) == (1, "weft: standard output: No space left on device\n")
+
+
+SPELT = """\
+class Mine:
+    def select(self, cx):
+        return cx.flow.send_window
+"""
+
+
+def test_an_attribute_that_a_view_has_not_is_told_with_those_that_it_has(small: Path, tmp_path: Path) -> None:
+    (tmp_path / "rule.py").write_text(SPELT)
+    with pytest.raises(SimulationError, match=r"'send_window'; it has .*\bwindow\b"):
+        weftway.run(small, scheduler=f"{tmp_path}/rule.py:Mine")
+
+
+def test_a_call_with_something_else_says_what_would_be_right(small: Path) -> None:
+    class Mine:
+        def select(self, cx: object) -> None:
+            return None
+
+    with pytest.raises(ScenarioError, match=r"this is an instance; pass the class, `scheduler=Mine`"):
+        weftway.compare(small, scheduler=Mine())
+    with pytest.raises(ScenarioError, match=r"out=3: `out` is a folder"):
+        weftway.compare(small, out=3)  # type: ignore[arg-type]
+
+
+def test_both_spellings_of_the_option_are_taken(weft_here: Weft, small: Path) -> None:
+    done = weft_here("compare", "small.toml", "--schedulers", "ecf", "--seeds", "0..1", "--json")
+    assert done.returncode == 0 and '"scheduler": "ecf"' in done.stdout, done.stderr
+
+
+def test_where_no_run_finishes_that_is_told(weft_here: Weft, small: Path) -> None:
+    done = weft_here("compare", "small.toml", "--set", "path.wifi.delay=1000 s", "--set", "path.lte.delay=1000 s")
+    assert "warning: no run finished: raise `time_limit`" in done.stderr, done.stderr

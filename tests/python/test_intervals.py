@@ -33,6 +33,15 @@ def runs(backend: str, count: int) -> list[dict[str, Any]]:
     ]
 
 
+def test_what_is_zero_throughout_has_no_ratio() -> None:
+    """It is 100 % less than anything, and the spread of the other side says nothing of that."""
+    zero: dict[object, float] = dict.fromkeys(range(3), 0.0)
+    seldom: dict[object, float] = {**zero, 2: 1.0}
+    assert stats.ratio(zero, seldom) is None and stats.ratio(seldom, zero) is None
+    same = stats.ratio(zero, zero)
+    assert same is not None and (same.mean, same.half) == (0, 0)
+
+
 @pytest.mark.parametrize("n", range(2, 13))
 def test_the_coverage_of_a_median_is_counted(n: int) -> None:
     """Each of n values lies below what they are drawn from's median or above it, all 2ⁿ ways equally often."""

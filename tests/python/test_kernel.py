@@ -36,7 +36,7 @@ bytes = "{BYTES} B"
 """
 """A transfer of a second."""
 
-OF_THE_KERNEL = {"late", "late_mean_us", "late_over_1ms", "fallback"}
+OF_THE_KERNEL = {"late", "late_mean_us", "late_over_1ms"}
 """Columns that only its rows have."""
 
 CONTROLLERS = ("newreno", "cubic", "lia")

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -75,18 +73,39 @@ COMPLETED = {
     ("compare", "--scheduler", "ecf:beta=0.5:be"): [],
     ("compare", "--scheduler", "ecf:beta=0.5,min-r"): ["0.5,min-rtt"],
     ("compare", "--set", "path.wifi.loss=2", "--scheduler=ecf:be"): ["beta=0.25"],
+    # Names of ours and files of mine alike; of a folder that is alone, what is in it.
+    ("compare", "work"): ["work-video.toml", "work.toml"],
+    ("rank", "--on", "work"): ["work-video.toml", "work.toml"],
+    ("rank", "--on", "mine"): ["mine/a.toml", "mine/b.toml"],
+    ("sweep", "work.t"): ["work.toml"],
+    ("compare", "my"): ["my\\", "links.toml"],
+    ("compare", "noth"): ["nothing\\", "here/"],
+    ("compare", "--scheduler", "ru"): ["rules.py"],
+    ("compare", "--scheduler", "ecf,rules.py:"): ["Mine", "Other"],
+    ("service", ""): ["proxy", "relay", "tunnel"],
+    ("service", "re"): ["relay"],
+    ("service", "proxy", "--sched"): ["--scheduler"],
+    ("service", "proxy", "--scheduler", "earliest"): ["earliest-delivery"],
+    ("service", "relay", "--al"): ["--allow"],
+    ("service", "--wr"): ["--write"],
 }
 """What is typed, the last word in part, and what bash offers for it."""
 
 
 @pytest.mark.parametrize("words", COMPLETED, ids=" ".join)
-def test_names_are_completed(words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_names_are_completed(
+    words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, weft_here: Weft
+) -> None:
     monkeypatch.setenv("_WEFT_COMPLETE", "complete_bash")
-    broken = [part for word in words for part in re.findall("[:=]+|[^:=]+", word)]
+    for name in ("mine", "nothing here"):
+        (tmp_path / name).mkdir()
+    for name in ("work.toml", "work-video.toml", "my links.toml", "mine/a.toml", "mine/b.toml"):
+        (tmp_path / name).touch()
+    (tmp_path / "rules.py").write_text("class Mine:\n    pass\n\nclass Other(Mine):\n    pass\n")
+    broken = [part for word in words for part in re.findall("[:=]+|[^:=]+", word) or [""]]
     monkeypatch.setenv("COMP_WORDS", "\n".join(("weft", *broken)))
     monkeypatch.setenv("COMP_CWORD", str(len(broken)))
-    code = "import sys; sys.argv = ['weft']; from weftway.cli import main; main()"
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    done = weft_here()
     assert done.stdout.split() == COMPLETED[words], done.stderr
 
 

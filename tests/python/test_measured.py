@@ -107,7 +107,7 @@ def test_a_trace_has_its_direction_in_its_name(tmp_path: Path) -> None:
         ("hello\n", "unknown kind of file; expected the output of `ping`"),
         (b"\x00\xff\xfe\x01", "a binary file, but not a capture"),
         ('{"start": ', "no JSON at line 1"),
-        ("{}", "`start` is missing"),
+        ("{}", "JSON of another program than iperf3; expected the output of `iperf3 --json`"),
         ('{"error": "unable to connect"}', "iperf3 failed: unable to connect; measure again"),
         (iperf([0.0, 0.0]), "nothing was transferred"),
         ("3 packets transmitted, 0 received, 100% packet loss", "no ping was answered"),
@@ -184,7 +184,7 @@ def test_nothing_is_overwritten_and_nothing_half_written(weft_here: Weft, tmp_pa
         ),
         (
             ["wifi-ping.txt", "lte.down", "wifi.rat=3"],
-            "`wifi.rat=3`: the keys of a link are rate, rate.down, rate.up, delay, loss",
+            "`wifi.rat=3`: the keys of a link here are rate, rate.down, rate.up, delay, loss, queue, local",
         ),
         (["wifi=none.txt", "lte.down"], "none.txt: No such file or directory"),
         (["ping.txt", "lte.down"], "ping.txt: its name does not name a link; write wifi=ping.txt"),

@@ -211,7 +211,7 @@ HALF = {
         "unable to connect to server: refused",
     ),
     "an error": ({**tcp([40], 40, 40), "error": "interrupt - the client has terminated"}, "the client has terminated"),
-    "two runs": (json.dumps(tcp([40], 40, 40)) * 2, "several runs of iperf3 in one file"),
+    "two runs": (json.dumps(tcp([40], 40, 40)) + json.dumps(tcp([41], 41, 41)), "several runs of iperf3 in one file"),
     "SCTP": (report([], {}, "SCTP"), "measure over TCP or UDP"),
     "twice, without directions": (twice(both_ways(flagged=False)), "3.11 or later"),
     "one way of two": (tcp([40, 40], 40, 40, bidir=1), "`sum` is missing"),
@@ -225,7 +225,7 @@ HALF = {
         "`lost_packets` is missing",
     ),
     "cut off": (json.dumps(tcp([40], 40, 40))[:-20], "save the whole output"),
-    "no number": (json.dumps(tcp([float("nan")], 40, 40)), "no JSON of iperf3"),
+    "no number": (json.dumps(tcp([float("nan")], 0, 0)), "nothing was transferred"),
     "nothing": (tcp([0, 0], 0, 0), "nothing was transferred"),
     "losses that the server was not told": (
         report([{"sum": one} for one in sums([9, 9], True)], {"sum": {"lost_packets": 0, "packets": 0}}, "UDP"),
@@ -317,3 +317,42 @@ def test_a_rate_that_was_asked_for_is_the_least_that_the_link_carries(tmp_path: 
     earlier = tcp([40, 40], 40, 40)
     earlier["start"]["target_bitrate"] = 40_000_000
     assert "at least: -b limits it" in read(tmp_path, earlier).rates["up"].why
+
+
+GOODBYE = "unable to send control message: Broken pipe"
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_a_whole_report_is_read_with_the_error_after_it(tmp_path: Path, as_text: bool) -> None:
+    """iperf3 could not say goodbye (esnet/iperf#1143): the figures are whole."""
+    whole = tcp([20, 20, 20], 20, 20)
+    error = f"\niperf3: error - {GOODBYE}\n"
+    found = read(tmp_path, json.dumps(whole) + error if as_text else {**whole, "error": GOODBYE})
+    assert found.rates["up"].value == pytest.approx(20 * TCP)
+    assert found.rates["up"].why.endswith(f"; iperf3 ended with an error after it: {GOODBYE}")
+    cut = {**whole, "end": {}}
+    with pytest.raises(ScenarioError, match=f"iperf3 failed: {GOODBYE}"):
+        read(tmp_path, {**cut, "error": GOODBYE})
+
+
+def test_the_same_report_twice_is_one_run(tmp_path: Path) -> None:
+    """iperf3 3.16 and 3.17 print it twice (esnet/iperf#1688)."""
+    text = json.dumps(tcp([20, 20, 20], 20, 20))
+    assert read(tmp_path, f"{text}\n{text}\n").rates["up"].value == pytest.approx(20 * TCP)
+    other = json.dumps(tcp([20, 20, 21], 20, 20))
+    with pytest.raises(ScenarioError, match="several runs of iperf3 in one file"):
+        read(tmp_path, f"{text}\n{other}\n")
+
+
+@pytest.mark.parametrize("word", ["-nan", "nan", "NaN", "inf", "-Infinity", "-nan(ind)"])
+def test_what_iperf3_writes_in_place_of_a_number_costs_its_interval_alone(tmp_path: Path, word: str) -> None:
+    """It divides by zero where an interval has no packets (esnet/iperf#613)."""
+    intervals = [{"sum": {**one, **lost(0, 863)}} for one in sums([10, 10, 10, 10], sender=False)]
+    text = json.dumps(report(intervals, {"sum": lost(0, 3452)}, "UDP", reverse=1))
+    empty = text.replace('"lost_percent": 0.0', f'"lost_percent": {word}', 1)
+    assert empty != text
+    assert read(tmp_path, empty).rates["down"].value == pytest.approx(10 * UDP)
+    needed = text.replace('"lost_packets": 0, "packets": 3452', f'"lost_packets": 0, "packets": {word}', 1)
+    assert needed != text
+    with pytest.raises(ScenarioError, match="iperf3 wrote `nan` in place of a number that is needed"):
+        read(tmp_path, needed)

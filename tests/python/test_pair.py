@@ -228,3 +228,16 @@ def test_a_line_that_does_not_come_on_standard_input_is_missed(tmp_path: Path, e
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("weft: --pair -: nothing came on standard input; give it the line that `weft pair`")
     assert done.stderr.count("\n") == 1
+
+
+def test_an_identity_that_was_cut_off_is_named_with_what_to_do(weft_here: Weft, line: str, tmp_path: Path) -> None:
+    whole = (tmp_path / "me").read_text()
+    for text in ("", whole[: len(whole) // 2]):
+        (tmp_path / "me").write_text(text)
+        for words in ("pair --identity me", "pair --identity me --name phone", "relay --listen 0 --identity me"):
+            found = weft_here(*words.split())
+            assert (found.returncode, found.stdout) == (2, ""), words
+            said = found.stderr
+            assert said.startswith("weft: me: this file holds no identity") or f"{tmp_path}/me: " in said, said
+            assert "put a copy of it back, or make a new one with `weft pair --new`" in said and said.count("\n") == 1
+    assert weft_here("pair", "--identity", "me", "--new").returncode == 0

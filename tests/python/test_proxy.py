@@ -17,6 +17,7 @@ import machine
 from conftest import Weft
 from ends import BOTH, PATIENCE_S, Start, ended, port, wait_until
 from weftway import transfer
+from weftway._native import ScenarioError, TransferError
 from weftway.scenario import HOME
 
 BODY = bytes(range(256)) * 4000
@@ -162,6 +163,41 @@ def test_a_mistake_is_one_line(weft: Weft, line: str, words: tuple[str, ...], to
     assert told in said
 
 
+@pytest.mark.parametrize(
+    ("words", "status", "told"),
+    [
+        # Nobody has such a name (RFC 6761); a network that is not up yet knows none.
+        (("proxy", "--to", "relay.invalid", "--pair", "LINE"), 1, "relay.invalid: "),
+        (("relay", "--listen", "relay.invalid:4433", "--identity", "me"), 1, "relay.invalid: "),
+        # Disks that are not there yet.
+        (("relay", "--listen", "127.0.0.1:0", "--identity", "nowhere/me"), 1, "nowhere/me: this machine has no"),
+        (("proxy", "--to", "127.0.0.1", "--pair", "nowhere/line"), 1, "nowhere/line: No such file"),
+        (("proxy", "--to", "127.0.0.1", "--pair", "LINE", "--classes", "nowhere/x"), 1, "nowhere/x: No such file"),
+        (("recv", "/proc/nowhere", "--listen", "127.0.0.1:0", "--identity", "me"), 1, "/proc/nowhere: "),
+        # A link that is not there yet.
+        (("proxy", "--to", "127.0.0.1", "--pair", "LINE", "--path", "no-such-link"), 1, "path no-such-link"),
+        # What no waiting makes right.
+        (("proxy", "--to", "re lay", "--pair", "LINE"), 2, "re lay: this is neither an address nor a name"),
+        (("proxy", "--to", "a..b", "--pair", "LINE"), 2, "a..b: this is neither"),
+        (("proxy", "--to", f"{'a' * 64}.example", "--pair", "LINE"), 2, "this is neither"),
+        (("proxy", "--to", "127.0.0.1", "--pair", "weft1-x"), 2, "this is no line of `weft pair`"),
+    ],
+)
+def test_what_may_pass_has_the_status_after_which_a_service_is_started_again(
+    weft_here: Weft, line: str, words: tuple[str, ...], status: int, told: str
+) -> None:
+    refused = weft_here(*(line if word == "LINE" else word for word in words))
+    (said,) = machine.told(refused.stderr)
+    assert (refused.returncode, refused.stdout) == (status, "")
+    assert told in said
+
+
+def test_a_name_is_kept_and_looked_up_again() -> None:
+    assert transfer.connect("localhost:9", "weft1-x").name == ("localhost", 9)
+    assert transfer.connect("127.0.0.1:9", "weft1-x").name is None
+    assert transfer.connect("[::1]:9", "weft1-x").name is None
+
+
 def test_a_port_that_is_taken_is_told(weft: Weft, line: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
@@ -246,3 +282,71 @@ def test_a_connection_that_nobody_uses_is_kept_by_few_packets(start: Start, line
         wait_until(lambda: snapshot()["flows"] == 1)
         assert longest_silence(10) <= 4
     wait_until(lambda: longest_silence(6) >= 6)
+
+
+@pytest.mark.skipif(transfer.all_addresses() != "::", reason="this machine has no IPv6")
+def test_a_relay_that_was_told_a_port_alone_is_reached_over_both_families(
+    start: Start, line: str, website: int
+) -> None:
+    number, local = port(), port()
+    relay = start("relay", "--listen", str(number), "--identity", "me", "--allow", "127.0.0.0/8")
+    assert until_told(relay, "listening at") == f"listening at [::]:{number}\n"
+    for to in (f"127.0.0.1:{number}", f"[::1]:{number}"):
+        proxy = start("proxy", "--to", to, "--pair", line, "--listen", str(local))
+        until_told(proxy, f"connected to the relay at {to}")
+        came = until_told(relay, "is here")
+        assert came.startswith(to.rpartition(":")[0]), "an address of IPv4 is told as such"
+        assert get(local, "127.0.0.1", website) == (200, BODY)
+        proxy.send_signal(signal.SIGINT)
+        assert ended(proxy)[0] == 130
+
+
+def test_a_port_with_a_password_and_a_socket_that_is_private(
+    start: Start, line: str, website: int, tmp_path: Path
+) -> None:
+    at, local = f"127.0.0.1:{port()}", port()
+    relay = start("relay", "--listen", at, "--identity", "me", "--allow", "127.0.0.0/8")
+    until_told(relay, "listening at")
+    (tmp_path / "passwords").touch(0o600)
+    (tmp_path / "passwords").write_text("ada:secret\n")
+    words = ["--listen", str(local), "--listen", "unix:socket", "--passwords", "passwords"]
+    proxy = start("proxy", "--to", at, "--pair", line, *words)
+    assert f"unix:{tmp_path}/socket" in until_told(proxy, "programs connect to")
+    until_told(proxy, "connected to the relay")
+    for place in (("127.0.0.1", local), str(tmp_path / "socket")):
+        for said, status in [("", b"407"), ("Proxy-Authorization: Basic YWRhOnNlY3JldA==\r\n", b"200")]:
+            family = socket.AF_UNIX if isinstance(place, str) else socket.AF_INET
+            with socket.socket(family, socket.SOCK_STREAM) as program:
+                program.settimeout(PATIENCE_S)
+                program.connect(place)
+                program.sendall(f"CONNECT 127.0.0.1:{website} HTTP/1.1\r\n{said}\r\n".encode())
+                assert program.recv(12) == b"HTTP/1.1 " + status
+    proxy.send_signal(signal.SIGINT)
+    assert ended(proxy)[0] == 130
+    assert not (tmp_path / "socket").exists()
+
+
+def test_a_port_that_other_machines_reach_is_told_where_it_has_no_password(
+    weft_here: Weft, line: str, tmp_path: Path
+) -> None:
+    (tmp_path / "open").write_text("ada:secret\n")
+    (tmp_path / "open").chmod(0o644)
+    (tmp_path / "empty").touch(0o600)
+    words = ["proxy", "--to", "192.0.2.1", "--pair", line, "--path", "no-such-link"]
+    told = "programs of other machines may use 0.0.0.0:1080 too, without a password: see --passwords\n"
+    for more, said in [
+        (["--listen", "0.0.0.0:1080"], told),
+        (["--listen", "1080"], ""),
+        (["--listen", "unix:socket"], ""),
+        (["--listen", "0.0.0.0:1080", "--passwords", "open"], "may read or change this file of passwords (mode 0644)"),
+        (["--passwords", "empty"], "--passwords empty: it has no line USER:PASSWORD"),
+    ]:
+        found = weft_here(*words, *more)
+        assert said in found.stderr and (said == told) == (told in found.stderr), (more, found.stderr)
+
+
+@pytest.mark.parametrize("text", ["unix:", "1080x"])
+def test_a_place_where_nobody_can_listen_is_refused(text: str) -> None:
+    # The second may be the name of a machine, which may be found later.
+    with pytest.raises((ScenarioError, TransferError)):
+        transfer.local_port(text)

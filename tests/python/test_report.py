@@ -174,11 +174,20 @@ def test_verdict_says_who_won_and_by_how_much() -> None:
 
 
 def test_a_tie_is_called_a_tie() -> None:
-    # Differences +200, −200, +60: their interval is far wider than their mean of 20.
+    # Differences of at most 20 in 6000, to both sides: the interval of their ratio is within 1 %.
+    rows = simple({"ecf": [6000.0, 6400.0, 6000.0], "blest": [6020.0, 6390.0, 6006.0]})
+    study = Study(rows, {})
+    assert verdict(study).startswith("ecf and blest are level within 2 % at the front under cubic")
+    assert remarks(study, Cell("", "cubic", "blest")) == ["level within 2 %"]
+
+
+def test_what_the_seeds_do_not_tell_is_no_tie() -> None:
+    # Differences +200, −200, +60: their interval is far wider than their mean of 20, and than 2 %.
     rows = simple({"ecf": [6000.0, 6400.0, 6000.0], "blest": [6200.0, 6200.0, 6060.0]})
     study = Study(rows, {})
-    assert verdict(study).startswith("ecf and blest are level at the front under cubic")
-    assert remarks(study, Cell("", "cubic", "blest")) == ["level with best"]
+    assert verdict(study).startswith("ecf has the best mean under cubic")
+    assert remarks(study, Cell("", "cubic", "ecf")) == ["best so far"]
+    assert remarks(study, Cell("", "cubic", "blest")) == ["not told apart from the best (worse in 2 of 3)"]
 
 
 def test_worse_than_the_best_link_is_said_in_words() -> None:

@@ -359,7 +359,7 @@ def test_two_schedulers_of_one_name_are_not_mistaken_for_each_other(tmp_path: Pa
         rule = type(name, (first,), {})
         with pytest.raises(weftway.ScenarioError, match="two have this name"):
             weftway.compare(scenario(), scheduler=[last, "ecf", rule], seeds=range(1))
-    with pytest.raises(weftway.ScenarioError, match="expected a name, a class with a method"):
+    with pytest.raises(weftway.ScenarioError, match="this is an instance; pass the class"):
         weftway.compare(scenario(), scheduler=first(), seeds=range(1))
 
 

@@ -29,7 +29,7 @@ def test_a_folder_arrives_and_both_ends_say_how(weft: Weft, start: Start, line: 
     assert (sent.returncode, status, complaints) == (0, 0, f"listening at {at}\n"), sent.stderr
     assert same(folder, folder.parent / "inbox" / "photos")
     (mine,), theirs = json.loads(sent.stdout), json.loads(told)
-    assert (mine["role"], mine["scheduler"], mine["cc"]) == ("send", "min-rtt", "cubic")
+    assert (mine["role"], mine["scheduler"], mine["cc"]) == ("send", "min-rtt", "cubic:random_loss=2")
     assert mine["files"] == theirs["files"] == 3
     assert (mine["bytes"], mine["had_bytes"]) == (theirs["bytes"], theirs["had_bytes"]) == (3_000_005, 0)
     assert mine["sent_bytes"] == theirs["sent_bytes"] == 3_000_005 == sum(path["bytes"] for path in theirs["paths"])
@@ -219,6 +219,29 @@ def small(tmp_path: Path) -> Iterator[Path]:
         pytest.skip(f"no small file system here: {mounted.stderr.strip()}")
     yield folder
     subprocess.run(["umount", "--lazy", folder], check=True)
+
+
+def test_a_folder_of_the_inbox_may_be_a_mount_point(
+    weft: Weft, start: Start, line: str, tmp_path: Path, small: Path
+) -> None:
+    (tmp_path / "photos/small").mkdir(parents=True)
+    for name, size in (("photos/a", 3), ("photos/small/b", 1_500_000), ("photos/small/empty", 0)):
+        (tmp_path / name).write_bytes(random.Random(name).randbytes(size))
+    at = f"127.0.0.1:{port()}"
+    (tmp_path / "inbox/photos").mkdir(parents=True)
+    inner = tmp_path / "inbox/photos/small"
+    inner.mkdir()
+    subprocess.run(["mount", "--bind", small, inner], check=True)
+    try:
+        receiver = start("recv", "inbox", "--once", "--listen", at, "--identity", "me")
+        sent = weft("send", "photos", "--to", at, "--pair", line)
+        status, _, complaints = ended(receiver)
+        assert (sent.returncode, status) == (0, 0), (sent.stderr, complaints)
+        for name in ("photos/a", "photos/small/b", "photos/small/empty"):
+            assert (tmp_path / "inbox" / name).read_bytes() == (tmp_path / name).read_bytes()
+        assert sorted(file.name for file in small.iterdir()) == ["b", "empty"]
+    finally:
+        subprocess.run(["umount", "--lazy", inner], check=True)
 
 
 def test_files_that_do_not_fit_are_refused_before_data_flow(

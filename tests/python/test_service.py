@@ -49,8 +49,13 @@ def test_a_unit_has_the_options_and_is_hardened(weft_here: Weft, tmp_path: Path)
     assert told.returncode == 0, told.stderr
     lines = told.stdout.splitlines()
     [command] = [line for line in lines if line.startswith("ExecStart=")]
-    assert command.endswith(" -m weftway relay --listen 4433 --client rate=50Mbit/s"), command
+    assert " -m weftway relay --listen 4433 --client rate=50Mbit/s" in command, command
     expected = {
+        "MemoryMax=75%",
+        "LimitNOFILE=65536",
+        "PrivateUsers=yes",
+        "ProcSubset=pid",
+        "SystemCallFilter=~@privileged @resources",
         "Type=notify",
         "WatchdogSec=30",
         "NoNewPrivileges=yes",
@@ -58,6 +63,43 @@ def test_a_unit_has_the_options_and_is_hardened(weft_here: Weft, tmp_path: Path)
         "StateDirectory=weftway",
     }
     assert expected <= set(lines)
+
+
+def test_a_unit_of_the_system_has_a_user_of_its_own_and_its_files_from_systemd(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service, "folder_closed_to_others", lambda *_: None)
+    files = {"pair": tmp_path / "a 100% line", "passwords": Path("/etc/weft/passwords")}
+    options = ["--pair", "line", "--to", "192.0.2.1", "--passwords=mine", "--path", "wlan0"]
+    lines = service.unit("proxy", options, of_user=False, files=files).splitlines()
+    [command] = [line for line in lines if line.startswith("ExecStart=")]
+    assert command.endswith(" proxy --to 192.0.2.1 --path wlan0 --pair %d/pair --passwords %d/passwords"), command
+    credentials = [line for line in lines if line.startswith("LoadCredential=")]
+    assert credentials == [
+        f"LoadCredential=pair:{tmp_path}/a 100%% line",
+        "LoadCredential=passwords:/etc/weft/passwords",
+    ]
+    assert "DynamicUser=yes" in lines and "WorkingDirectory=/" in lines
+    assert not any(line.startswith("User=") for line in lines)
+    tunnel = service.unit("tunnel", options, of_user=False, files=files).splitlines()
+    assert {"User=root", "MemoryMax=75%"} <= set(tunnel) and "DynamicUser=yes" not in tunnel
+    assert not {"PrivateUsers=yes", "SystemCallFilter=~@privileged @resources"} & set(tunnel), "it changes routes"
+
+
+def test_where_the_program_is_closed_to_others_the_unit_is_of_who_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    (home / "bin").mkdir(parents=True)
+    home.chmod(0o700)
+    assert service.folder_closed_to_others(home / "bin" / "python") is not None
+    assert service.folder_closed_to_others(Path("/usr/bin/env")) is None
+    monkeypatch.setattr(service, "folder_closed_to_others", lambda *_: home)
+    files = {"identity": home / "identity.json"}
+    lines = service.unit("relay", ["--identity", "mine"], of_user=False, files=files).splitlines()
+    assert any(line.startswith("User=") for line in lines) and "DynamicUser=yes" not in lines
+    assert any(line.startswith("# As you: ") and str(home) in line for line in lines)
+    assert any(line.endswith(" relay --identity mine") for line in lines)
 
 
 def test_a_unit_is_written_for_the_user(weft_here: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,10 +22,12 @@ from conftest import Weft
 from ends import BOTH, Start, port, wait_until
 from test_proxy import BODY, get, until_told, website
 from weftway._native import ScenarioError
+from weftway.queued_output import QueuedOutput
 from weftway.status import local_socket, metrics, top
 from weftway.status.local_socket import LocalSocket, Reader
 from weftway.status.service_manager import ServiceManager
 from weftway.status.snapshot import Snapshots
+from weftway.transfer import Display
 
 __all__ = ["website"]
 
@@ -281,6 +283,30 @@ def drawn(snapshot: dict[str, Any]) -> list[str]:
     return [line.rstrip() for line in console.export_text().splitlines() if line.strip()]
 
 
+def test_output_that_nobody_takes_is_told_by_top_and_on_the_terminal_once_somebody_does(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for dropped, said in [(2, ["nobody reads what it prints: 2 lines dropped"]), (0, [])]:
+        snapshot = Snapshots("relay", [dropped].pop)(progress())
+        assert snapshot and [line for line in drawn(snapshot) if line.startswith("nobody reads")] == said
+
+    read, written = os.pipe()
+    stream = QueuedOutput(os.fdopen(written, "w"))
+    stream.write_if_free("first\n")
+    monkeypatch.setattr(QueuedOutput, "is_free", property(lambda _: False))
+    display = Display(Console(file=stream))  # type: ignore[arg-type]
+    stream.write_if_free("dropped\n")
+    display.tell(progress(note=None))
+    monkeypatch.undo()
+    for _ in range(2):
+        wait_until(lambda: stream.is_free)
+        display.tell(progress(note=None, ports=[]))
+    stream.below.close()
+    lines = os.read(read, 999).decode().splitlines()
+    assert lines[0] == "first" and lines[-1] == "1 line dropped before this one: nobody took what was printed"
+    assert sum("dropped" in line for line in lines) == 1
+
+
 def test_the_view_has_links_and_connections(clock: Callable[[float], None]) -> None:
     snapshot = Snapshots("proxy")(progress())
     assert snapshot
@@ -320,6 +346,47 @@ def test_the_view_has_links_and_connections(clock: Callable[[float], None]) -> N
     assert " ".join(flow.split()) == "example.org:443 bulk 10 B 2.0 MB wlan0 75 %, wwan0 25 %"
     assert refused == "refused: not_allowed 4"
     assert dropped == "dropped: malformed 1, too_long 2"
+
+
+@pytest.mark.parametrize("state", ["bypassed", "blocked"])
+def test_a_tunnel_to_which_packets_do_not_come_is_seen_with_its_connections(state: str) -> None:
+    snapshot = Snapshots("tunnel")(progress(state=state, scheduler="min-rtt"))
+    assert snapshot
+    assert f"{state}, scheduler min-rtt, 3 connections" in drawn(snapshot)[0]
+
+
+UNREAD: dict[str, Any] = {
+    "memory": 536_870_912,
+    "promised": 90_000_000,
+    "connections": 2,
+    "bytes": 3_500_000,
+    "most": [{"target": "example.org:443", "bytes": 2_000_000}, {"target": "example.net:80", "bytes": 1_500_000}],
+}
+
+
+def test_the_view_says_who_holds_memory_without_reading(clock: Callable[[float], None]) -> None:
+    snapshot = Snapshots("proxy")(progress(unread=UNREAD))
+    assert snapshot
+    told = (
+        "not read: 2 connections with 3.5 MB (example.org:443 2.0 MB, example.net:80 1.5 MB), 90.0 MB of 536.9 MB of "
+        "memory are promised"
+    )
+    assert told in " ".join(drawn(snapshot))
+    everybody_reads = Snapshots("proxy")(progress(unread={**UNREAD, "connections": 0, "bytes": 0, "most": []}))
+    assert everybody_reads and "not read" not in " ".join(drawn(everybody_reads))
+
+
+def test_metrics_say_how_much_is_not_read_and_not_of_whom(clock: Callable[[float], None]) -> None:
+    snapshot = Snapshots("proxy")(progress(unread=UNREAD))
+    assert snapshot
+    served = metrics.Metrics("127.0.0.1", 0)
+    served.tell(snapshot)
+    told = {sample.name: sample.value for family in served.collect() for sample in family.samples}
+    served.close()
+    assert (told["weft_unread_connections"], told["weft_unread_bytes"]) == (2, 3_500_000)
+    memory = (told["weft_receive_memory_promised_bytes"], told["weft_receive_memory_bytes"])
+    assert memory == (90_000_000, 536_870_912)
+    assert "example" not in str(told)
 
 
 def test_the_view_says_where_a_packet_went_and_why(clock: Callable[[float], None]) -> None:
@@ -436,4 +503,4 @@ def test_a_port_for_metrics_that_is_taken_is_told(weft: Weft, runtime: Path, lin
         told: subprocess.CompletedProcess[str] = weft(
             "proxy", "--to", "127.0.0.1:9", "--pair", line, "--metrics", str(number)
         )
-    assert told.returncode == 2 and f"--metrics 127.0.0.1:{number}" in told.stderr, told.stderr
+    assert told.returncode == 1 and f"--metrics 127.0.0.1:{number}" in told.stderr, told.stderr

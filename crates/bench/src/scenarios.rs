@@ -70,16 +70,18 @@ impl Scenario {
     /// only where the model changes, so that another run is measured. Beside it the aim, where that is not reached.
     pub fn most_instructions(self) -> f64 {
         match self {
-            Self::A => 1_600.0,         // aim: 1 200
-            Self::B => 1_495.0,         // aim: 1 200
-            Self::QuicCubic => 1_803.0, // 1 705 until its window paced
-            Self::QuicBbr => 2_285.0,
-            Self::LinuxBbr => 2_337.0,  // 2 245 until bursts followed the round trip
-            Self::LinuxLia => 2_100.0,  // aim: 1 800
-            Self::ManyPaths => 2_102.0, // aim: 1.4 times B
-            Self::Lossy => 1_795.0,
-            Self::Reordering => 5_000.0,
-            Self::ReorderingBbr => 5_727.0,
+            // Some 16 more each since Linux's receiver knows the round trip by echoed timestamps, and its windows follow each other.
+            Self::A => 1_613.0,         // aim: 1 200
+            Self::B => 1_511.0,         // aim: 1 200
+            Self::QuicCubic => 1_820.0, // 1 705 until its window paced
+            Self::QuicBbr => 2_296.0,
+            // Some 100 more since each push looks at the timers of the subflows before it sends.
+            Self::LinuxBbr => 2_434.0,  // 2 245 until bursts followed the round trip
+            Self::LinuxLia => 2_213.0,  // aim: 1 800
+            Self::ManyPaths => 2_111.0, // aim: 1.4 times B
+            Self::Lossy => 1_807.0,
+            Self::Reordering => 5_027.0,
+            Self::ReorderingBbr => 5_747.0,
         }
     }
 
@@ -180,9 +182,9 @@ fn path(at: usize, rate: BitRate, ms: u64) -> PathConfig {
 /// The schedulers that are counted in scenario B beside min-RTT, with the most instructions that a delivered packet may take
 /// under each: a little above what was measured last.
 pub const RULES: [(&str, f64); 4] = [
-    ("round-robin", 2_067.0),
-    ("ecf", 1_765.0),
-    ("blest", 2_049.0),
+    ("round-robin", 2_086.0),
+    ("ecf", 1_784.0),
+    ("blest", 2_070.0),
     ("earliest-delivery", 4_508.0), // aim: 3 000; 9 063 until forecasts were kept
 ];
 

@@ -14,11 +14,13 @@
 //! average.
 //!
 //! Flavour Linux (`cubic/kernel.rs`) is `tcp_cubic.c` in its fixed point; flavour QUIC
-//! (`cubic/rfc.rs`) is RFC 9438 in floats.
+//! (`cubic/rfc.rs`) is RFC 9438 in floats. With the switch `random_loss` few losses without a queue
+//! hardly count (`cubic/random_loss.rs`).
 //! State: the shared window, the curve, the slow-start rule, the smallest RTT.
 //! Departures: those of the three files named here, and of `window.rs`.
 
 mod kernel;
+mod random_loss;
 mod rfc;
 
 use weftway_path::spec::{Param, Params, SpecError};
@@ -28,6 +30,7 @@ use crate::registry::Entry;
 use crate::slow_start::{CSS_DIVISOR, Exit, HyStart, Pace, PlusPlus};
 use crate::window::{Window, is_timeout, window_methods};
 use crate::{Acked, Congestion, Controller, Flavour, Sent, Setup, Share, Siblings};
+use random_loss::RandomLoss;
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "cubic",
@@ -59,6 +62,12 @@ pub(crate) const ENTRY: Entry = Entry {
             values: "true | false",
             doc: "whether a flow that lost below its last maximum aims lower, to leave room for others",
         },
+        Param {
+            name: "random_loss",
+            default: "0",
+            values: "number, 0 to 10",
+            doc: "up to this loss rate, in percent, a loss leaves a window that fills the path without a queue",
+        },
     ],
     build: |params, setup| Ok(Box::new(Cubic::new(params, setup)?)),
 };
@@ -87,6 +96,7 @@ struct Cubic {
     /// The smallest RTT since the last timeout.
     delay_min: Option<Span>,
     last_sent: Option<Instant>,
+    random_loss: Option<RandomLoss>,
 }
 
 impl Cubic {
@@ -100,8 +110,10 @@ impl Cubic {
             Flavour::Linux => Curve::Kernel(kernel::Kernel::new(shape)),
             Flavour::Quic => Curve::Rfc(rfc::Rfc::new(shape)),
         };
-        let exit = slow_start(params, setup)?;
-        Ok(Self { window: Window::new(setup), curve, prior: None, exit, delay_min: None, last_sent: None })
+        let (exit, window) = (slow_start(params, setup)?, Window::new(setup));
+        let percent: f64 = params.within("random_loss", 0.0..=10.0)?;
+        let random_loss = (percent > 0.0).then(|| RandomLoss::new(percent, window.mss()));
+        Ok(Self { window, curve, prior: None, exit, delay_min: None, last_sent: None, random_loss })
     }
 
     /// Learns from the ACK's round-trip sample, as `cubictcp_acked` does before any growth.
@@ -161,6 +173,9 @@ impl Controller for Cubic {
     }
 
     fn on_acked(&mut self, acked: &Acked, _: Siblings<'_>) {
+        if let Some(random) = &mut self.random_loss {
+            random.on_acked(acked);
+        }
         let pace = acked.rtt.map_or(Pace::Full, |rtt| self.sample(acked, rtt));
         if let Curve::Rfc(curve) = &mut self.curve {
             curve.note_use(acked);
@@ -175,9 +190,19 @@ impl Controller for Cubic {
         }
     }
 
+    fn ignores(&self, congestion: &Congestion) -> bool {
+        // The engine of Linux brings the window to the threshold, which every loss sets.
+        let is_quic = matches!(self.curve, Curve::Rfc(_));
+        let random = self.random_loss.as_ref().zip(self.delay_min);
+        is_quic && random.is_some_and(|(random, min_rtt)| random.explains(congestion, min_rtt))
+    }
+
     fn on_congestion(&mut self, congestion: &Congestion, _: Siblings<'_>) {
         let timeout = is_timeout(congestion.signal);
         if self.window.is_new(congestion) {
+            let random = self.random_loss.as_ref().zip(self.delay_min);
+            let least =
+                random.map_or(0, |(random, min_rtt)| random.least_window(congestion, min_rtt, self.window.cwnd()));
             let target = match &mut self.curve {
                 Curve::Kernel(curve) => curve.on_loss(self.window.packets()) * self.window.mss(),
                 Curve::Rfc(curve) => {
@@ -185,7 +210,7 @@ impl Controller for Cubic {
                     curve.on_loss(&self.window)
                 }
             };
-            self.window.reduce(congestion, target);
+            self.window.reduce(congestion, target.max(least));
         }
         if timeout {
             match &mut self.curve {

@@ -211,6 +211,13 @@ pub trait Controller: Send + dyn_clone::DynClone {
     /// An acknowledgement was processed.
     fn on_acked(&mut self, acked: &Acked, siblings: Siblings<'_>);
 
+    /// Returns true if these losses show no congestion: the path itself loses so many packets. They begin no episode,
+    /// so [`Controller::on_congestion`] is not called for them.
+    fn ignores(&self, congestion: &Congestion) -> bool {
+        let _ = congestion;
+        false
+    }
+
     /// A congestion episode starts.
     fn on_congestion(&mut self, congestion: &Congestion, siblings: Siblings<'_>);
 

@@ -49,6 +49,8 @@ pub struct Finished {
     pub client: Exit,
     /// How the server's did: by itself, or because it was asked to.
     pub server: Option<Exit>,
+    /// The server's program was asked to end: it would have served for ever.
+    pub server_was_asked: bool,
     /// The emulator's report.
     pub report: EmulatorReport,
     /// What went over each link: up and down of the first path, and so on.
@@ -98,12 +100,14 @@ impl Session {
     pub fn finish(mut self) -> Result<Finished, EmuError> {
         let client = self.client.terminate(GRACE);
         // A server that ends by itself after its last client is let.
+        let mut server_was_asked = false;
         let server = self.server.as_mut().map(|server| {
             let ended = server.wait(Duration::from_millis(500));
+            server_was_asked = ended.is_none();
             ended.unwrap_or_else(|| server.terminate(GRACE))
         });
         let (_, report) = self.emulator.finish()?;
-        Ok(Finished { client, server, report, traffic: self.recording.finish()? })
+        Ok(Finished { client, server, server_was_asked, report, traffic: self.recording.finish()? })
     }
 }
 

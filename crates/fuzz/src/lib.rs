@@ -39,10 +39,14 @@ pub const TARGETS: &[Target] = &[
     Target { name: "link", run: link, accepted: links },
     Target { name: "handshake", run: weftway_relay::fuzzing::handshake, accepted: handshakes },
     Target { name: "datagrams", run: weftway_relay::fuzzing::datagrams, accepted: datagrams },
+    Target { name: "names", run: weftway_relay::fuzzing::names, accepted: name_answers },
+    Target { name: "name files", run: weftway_relay::fuzzing::name_files, accepted: name_files },
     #[cfg(target_os = "linux")]
     Target { name: "packets", run: packets::run, accepted: packets::accepted },
     Target { name: "classes", run: classes, accepted: class_files },
     Target { name: "networks", run: networks, accepted: network_lists },
+    Target { name: "passwords", run: passwords, accepted: password_files },
+    Target { name: "ports", run: ports, accepted: port_addresses },
     Target { name: "trace", run: trace, accepted: traces },
     Target { name: "drives", run: drives, accepted: drive_files },
     Target { name: "scheduler", run: scheduler, accepted: schedulers },
@@ -105,20 +109,20 @@ fn frames() -> Vec<Vec<u8>> {
 }
 
 fn pairing(bytes: &[u8]) {
-    text(bytes, |text| drop(weftway_quic::udp::tls::Pairing::parse(text)));
+    text(bytes, |text| drop(weftway_udp::tls::Pairing::parse(text)));
 }
 
 fn pairings() -> Vec<Vec<u8>> {
-    let identity = weftway_quic::udp::tls::Identity::generate();
+    let identity = weftway_udp::tls::Identity::generate();
     identity.map(|identity| identity.pairing().line().into_bytes()).into_iter().collect()
 }
 
 fn identity(bytes: &[u8]) {
-    text(bytes, |text| drop(weftway_quic::udp::tls::Identity::load(text)));
+    text(bytes, |text| drop(weftway_udp::tls::Identity::load(text)));
 }
 
 fn identities() -> Vec<Vec<u8>> {
-    weftway_quic::udp::tls::Identity::generate().map(|identity| identity.store().into_bytes()).into_iter().collect()
+    weftway_udp::tls::Identity::generate().map(|identity| identity.store().into_bytes()).into_iter().collect()
 }
 
 fn message(bytes: &[u8]) {
@@ -166,6 +170,19 @@ fn datagrams() -> Vec<Vec<u8>> {
     vec![whole, pieces]
 }
 
+/// An alias and an address of `a.example` (RFC 1035, section 4), to the question that the parser has in mind.
+fn name_answers() -> Vec<Vec<u8>> {
+    let header = [0, 0, 0x81, 0x80, 0, 1, 0, 2, 0, 0, 0, 0];
+    let question = b"\x01a\x07example\0\0\x01\0\x01";
+    let alias = b"\xc0\x0c\0\x05\0\x01\0\0\0\x3c\0\x04\x01b\xc0\x0e";
+    let address = b"\xc0\x27\0\x01\0\x01\0\0\0\x3c\0\x04\xc0\0\x02\x01";
+    vec![[&header[..], question, alias, address].concat()]
+}
+
+fn name_files() -> Vec<Vec<u8>> {
+    owned(&["nameserver fe80::1%1\nsearch a.example\noptions ndots:2\n", "192.0.2.1 a.example a # b\n"])
+}
+
 fn classes(bytes: &[u8]) {
     text(bytes, |text| drop(weftway_relay::Classes::parse(text)));
 }
@@ -174,8 +191,27 @@ fn class_files() -> Vec<Vec<u8>> {
     owned(&["[[rule]]\nname = \"calls\"\ntransport = \"udp\"\nport = [3478, \"5000-5010\"]\nclass = \"realtime\"\n"])
 }
 
+fn passwords(bytes: &[u8]) {
+    text(bytes, |text| drop(weftway_relay::Accounts::parse(text)));
+}
+
+fn password_files() -> Vec<Vec<u8>> {
+    owned(&["ada:secret\n\nbob:a:b\n"])
+}
+
+fn ports(bytes: &[u8]) {
+    text(bytes, |text| drop(text.parse::<weftway_relay::PortAddress>()));
+}
+
+fn port_addresses() -> Vec<Vec<u8>> {
+    owned(&["127.0.0.1:1080", "[::1]:1080", "unix:/run/weft.sock"])
+}
+
 fn networks(bytes: &[u8]) {
-    text(bytes, |text| drop(weftway_relay::Policy::parse(&text.split(' ').collect::<Vec<_>>())));
+    text(bytes, |text| {
+        let networks: Vec<_> = text.split(' ').collect();
+        drop(weftway_relay::Policy::parse(&networks, &networks));
+    });
 }
 
 fn network_lists() -> Vec<Vec<u8>> {

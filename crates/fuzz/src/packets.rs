@@ -27,8 +27,8 @@ impl Device for Shown<'_> {
         Some(next.len())
     }
 
-    fn is_gone(&self) -> bool {
-        false
+    fn failure(&self) -> Option<&str> {
+        None
     }
 
     fn send(&mut self, _: &[u8], _: Option<u16>) {}
@@ -71,7 +71,25 @@ fn packet(protocol: u8, payload: &[u8], is_v6: bool) -> Vec<u8> {
     [&(bytes.len() as u16).to_be_bytes()[..], &bytes].concat()
 }
 
-/// What programs send: a connection that begins and is reset, a question for a name, a ping; by IPv4 and by IPv6.
+/// A packet in two fragments: one of the first eight bytes of `payload`, and one of the rest.
+fn fragments(protocol: u8, payload: &[u8], is_v6: bool) -> Vec<u8> {
+    let part = |data: &[u8], offset: u8, more: bool| {
+        if is_v6 {
+            let head = [protocol, 0, 0, offset | u8::from(more), 0, 0, 0, 5];
+            return packet(44, &[&head[..], data].concat(), true);
+        }
+        let mut bytes = packet(protocol, data, false);
+        // Behind the length of two bytes.
+        bytes[2 + 6] = if more { 0x20 } else { 0 };
+        bytes[2 + 7] = offset / 8;
+        bytes
+    };
+    let (first, rest) = payload.split_at(8);
+    [part(first, 0, true), part(rest, 8, false)].concat()
+}
+
+/// Packets as programs send them: a connection that begins and is reset, a question for a name, whole and in fragments,
+/// a ping; by IPv4 and by IPv6.
 pub fn accepted() -> Vec<Vec<u8>> {
     let tcp =
         |flags: u8| [0x9c, 0x40, 0, 80, 0, 0, 0, 1, 0, 0, 0, 0, 0x60, flags, 0xff, 0xff, 0, 0, 0, 0, 2, 4, 5, 0xb4];
@@ -79,7 +97,8 @@ pub fn accepted() -> Vec<Vec<u8>> {
     let of = |is_v6: bool| {
         let ping = [if is_v6 { 128 } else { 8 }, 0, 0, 0, 0, 9, 0, 1, 7, 7];
         let connection = [packet(6, &tcp(2), is_v6), packet(6, &tcp(4), is_v6)].concat();
-        [connection, packet(17, &udp, is_v6), packet(if is_v6 { 58 } else { 1 }, &ping, is_v6)]
+        let (question, cut) = (packet(17, &udp, is_v6), fragments(17, &udp, is_v6));
+        [connection, question, cut, packet(if is_v6 { 58 } else { 1 }, &ping, is_v6)]
     };
     [of(false), of(true)].concat()
 }

@@ -254,7 +254,8 @@ impl<T: Copy> Link<T> {
         };
         link.noise.look(&config.loss);
         link.settle(Instant::ZERO);
-        let loses = config.loss != Loss::None;
+        // A change at time zero has been made by now; what a plain link draws are losses.
+        let loses = link.noise.is_on;
         (link.plain.is_on, link.plain.loses) = (link.is_plain() && !loses, link.is_plain() && loses);
         link
     }

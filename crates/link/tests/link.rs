@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weftway_link::{Counts, Discipline, Ecn, Limit, Link, LinkConfig, Loss, Queue, Rate, Redraw, Trace};
+use weftway_link::{Change, Counts, Discipline, Ecn, Limit, Link, LinkConfig, Loss, Queue, Rate, Redraw, Set, Trace};
 use weftway_path::{BitRate, Bytes, Instant, Span};
 
 fn ten_mbps() -> LinkConfig {
@@ -52,6 +52,14 @@ fn when_a_packet_would_arrive_is_when_it_does() {
     }
     let silent = LinkConfig { rate: BitRate::ZERO.into(), ..ten_mbps() };
     assert!(loaded(&silent, 0).arrival_of(Instant::ZERO, Bytes::new(1250)).is_never());
+}
+
+/// What a change at time zero loses is lost from the first packet on.
+#[test]
+fn a_loss_that_starts_at_time_zero_is_there() {
+    let change = Change { at: Instant::ZERO, set: Set::Loss(Loss::Bernoulli(1.0)) };
+    let link = loaded(&LinkConfig { changes: vec![change], ..ten_mbps() }, 3);
+    assert_eq!((link.counts().lost, link.next_event()), (3, Instant::NEVER));
 }
 
 #[test]

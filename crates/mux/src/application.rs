@@ -222,6 +222,11 @@ impl Mux {
         Some(ready)
     }
 
+    /// Returns true if [`Mux::poll_ready`] has anything to tell.
+    pub fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// Asks the peer for a limit, which also says what has arrived. For an end that hears nothing on the paths that carry its
     /// data.
     pub fn ask(&mut self) {

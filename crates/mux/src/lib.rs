@@ -20,15 +20,15 @@
 //!
 //! | what | bound |
 //! |---|---|
-//! | what has arrived and is not taken | [`Limits::receive`], by promises: each stream its first credit, and more as its reader is faster |
+//! | what has arrived and is not taken | [`Limits::receive`], by promises: each stream its first credit, and more as its reader is faster; large promises leave a part to small ones |
 //! | what is written and not acknowledged | [`Limits::send`]; the less urgent a class, the less of it |
 //! | streams that the peer has open | [`Limits::streams`] |
 //! | frames outstanding, and gaps in what has arrived | [`limits::MOST_FRAMES`] |
 //! | datagrams that have arrived | [`limits::MOST_DATAGRAMS_WAITING`] |
 //! | what a class cuts before less urgent ones that wait | 32 KiB more than these; then as much as they |
 //!
-//! A reader that stops holds up its own stream. A peer that does not keep to a bound, or sends what is no record, gets one
-//! [`ProtocolError`].
+//! A reader that stops holds up its own stream; the memory that it was promised stays its own. A peer that does not keep
+//! to a bound, or sends what is no record, gets one [`ProtocolError`].
 //!
 //! ```
 //! use bytes::Bytes;

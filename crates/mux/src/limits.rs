@@ -47,8 +47,9 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 64 MiB to receive, of which the first credit of all streams takes less than a half, and 32 MiB to send; 1536 streams,
-    /// 12 KiB of first credit each, about what TCP sends in its first round trip.
+    /// 64 MiB to receive, of which the slots of all streams take nearly a half, and 32 MiB to send; 1536 streams, 12
+    /// KiB of first credit each, about what TCP sends in its first round trip. A machine that has more should give more
+    /// to receive: beside ten fast readers that stop there are 256 KiB a round trip left for the next.
     fn default() -> Self {
         Self {
             receive: Bytes::new(64 << 20),

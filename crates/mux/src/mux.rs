@@ -11,6 +11,7 @@ use crate::budget::Budget;
 use crate::cutter::{Cutter, Party};
 use crate::datagrams::{Inbox, Outbox};
 use crate::id::{Side, StreamId};
+use crate::incoming::Incoming;
 use crate::limits::{ARRIVED_EVERY, CLASSES, FIRST_RTT, LARGEST_RECORD, Limits, LimitsError, slot};
 use crate::outgoing::Outgoing;
 use crate::records::Records;
@@ -184,6 +185,13 @@ impl Mux {
     /// The memory for what has arrived on streams and is not taken, in bytes; at most [`Limits::receive`].
     pub fn receive_memory(&self) -> usize {
         self.streams.values().map(|stream| stream.incoming.memory()).sum()
+    }
+
+    /// Bytes that have arrived on stream `id` and are left there by a reader that has taken nothing for a second. 0 if
+    /// the reader reads, or waits for more.
+    pub fn left_unread(&self, now: Instant, id: StreamId) -> u64 {
+        let incoming = self.streams.get(&id).map(|stream| &stream.incoming);
+        incoming.filter(|incoming| incoming.has_stopped(now)).map_or(0, Incoming::unread)
     }
 
     /// The memory to receive that is promised to no stream, in bytes.

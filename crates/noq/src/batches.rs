@@ -1,7 +1,7 @@
 //! Datagrams that wait to be sent, a batch for each path.
 
 use noq::udp::Transmit;
-use weftway_quic::udp::Batch;
+use weftway_udp::Batch;
 
 /// How many paths may have a batch at a time.
 pub(crate) const PATHS: usize = 16;

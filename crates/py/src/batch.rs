@@ -12,6 +12,7 @@ use std::time::Duration;
 use pyo3::prelude::*;
 use weftway_sim::Listener;
 
+use crate::errors::SimulationError;
 use crate::job::{Alone, Finished, Job};
 use crate::log::Watch;
 
@@ -74,15 +75,17 @@ impl Batch {
         self.remaining.load(Ordering::Relaxed)
     }
 
-    /// The jobs that finished since the last time. Where a class in Python is left to be asked, it runs one such job on this
-    /// thread, and raises what the class raises; otherwise it waits at most so long for the first.
+    /// The jobs that finished since the last time. Where a class in Python is left to be asked, it runs one such job on
+    /// this thread; otherwise it waits at most so long for the first. A job that fails is told as one. An interrupt is
+    /// raised, and so is a class that cannot be asked at all.
     fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<Vec<Told>> {
         let mut told = Vec::new();
         if let Some(index) = self.queue.in_python.take() {
             self.remaining.fetch_sub(1, Ordering::Relaxed);
             let watch = self.queue.watch(index);
-            let row = self.queue.jobs[index].run_here(py, listeners(watch.as_ref()), &self.queue.alone)?;
-            told.push((index, Finished::Row(row), watch.as_ref().and_then(Watch::told)));
+            let finished = self.run_here(py, index, watch.as_ref())?;
+            let timeline = matches!(finished, Finished::Row(_)).then(|| watch.as_ref().and_then(Watch::told)).flatten();
+            told.push((index, finished, timeline));
         }
         let patience = Duration::try_from_secs_f64(seconds).unwrap_or_default();
         let finished = py.detach(|| self.receive(if told.is_empty() { patience } else { Duration::ZERO }));
@@ -102,6 +105,19 @@ impl Batch {
 }
 
 impl Batch {
+    /// Runs a job that asks a class in Python. Its failure is its own.
+    fn run_here(&self, py: Python<'_>, index: usize, watch: Option<&Watch>) -> PyResult<Finished> {
+        let run = || self.queue.jobs[index].run_here(py, listeners(watch), &self.queue.alone);
+        match catch_unwind(AssertUnwindSafe(run)) {
+            Ok(Ok(row)) => Ok(Finished::Row(row)),
+            Ok(Err(error)) if error.is_instance_of::<SimulationError>(py) => {
+                Ok(Finished::Failed(error.value(py).to_string()))
+            }
+            Ok(Err(error)) => Err(error),
+            Err(panic) => Ok(Finished::broken(panic.as_ref())),
+        }
+    }
+
     fn receive(&self, patience: Duration) -> Vec<Ended> {
         let receiver = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
         match receiver.recv_timeout(patience) {
@@ -135,7 +151,8 @@ impl Queue {
                     matches!(finished, Finished::Row(_)).then(|| watch.as_ref().and_then(Watch::told)).flatten();
                 (index, finished, timeline)
             };
-            let ended = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|_| (index, Finished::broken(), None));
+            let ended = catch_unwind(AssertUnwindSafe(run))
+                .unwrap_or_else(|panic| (index, Finished::broken(panic.as_ref()), None));
             if sender.send(ended).is_err() {
                 return;
             }

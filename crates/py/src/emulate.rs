@@ -109,6 +109,7 @@ fn told(finished: &Finished) -> Value {
     json!({
         "client": finished.client.code(),
         "server": finished.server.map(Exit::code),
+        "server_was_asked": finished.server_was_asked,
         "links": finished.traffic.iter().map(traffic).collect::<Vec<_>>(),
         "emulator": report(&finished.report),
     })

@@ -1,5 +1,6 @@
 //! One run, as Python asks for it and gets it back.
 
+use std::any::Any;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -100,9 +101,11 @@ impl Finished {
         }
     }
 
-    /// An invariant of the simulator did not hold.
-    pub fn broken() -> Self {
-        Self::Failed("the simulator failed; this is a defect of Weftway, not of the scenario".to_owned())
+    /// An invariant of the simulator did not hold: what it panicked with says which. The panic's hook has told where.
+    pub fn broken(panic: &(dyn Any + Send)) -> Self {
+        let said = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+        let which = said.map_or_else(String::new, |said| format!(": {said}"));
+        Self::Failed(format!("the simulator failed{which}; this is a defect of Weftway, not of the scenario"))
     }
 }
 

@@ -64,8 +64,8 @@ mod _native {
     #[cfg(unix)]
     #[pymodule_export]
     use super::transfer::{
-        check_classes, check_relaying, decide_class, links, live_bytes, live_row, new_identity, pairing_line,
-        pairing_names, relay_connections, transfer, with_name, without_name,
+        check_classes, check_passwords, check_relaying, decide_class, links, live_bytes, live_row, new_identity,
+        pairing_line, pairing_names, relay_connections, transfer, with_name, without_name,
     };
     #[cfg(target_os = "linux")]
     #[pymodule_export]

@@ -10,7 +10,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use pyo3::exceptions::{PyKeyboardInterrupt, PySystemExit};
+use pyo3::exceptions::{PyAttributeError, PyKeyboardInterrupt, PySystemExit};
 use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyString, PyTraceback};
@@ -324,7 +324,7 @@ fn described(py: Python<'_>, error: PyErr, name: &str, when: &str, home: &Option
     let what = if error.is_instance_of::<SimulationError>(py) {
         error.value(py).to_string()
     } else {
-        format!("{kind}: {}", error.value(py))
+        format!("{kind}: {}{}", error.value(py), attributes(py, &error).unwrap_or_default())
     };
     let place = error.traceback(py).and_then(|traceback| innermost(&traceback).ok()).or_else(|| home.clone());
     let place = place.map_or_else(String::new, |(file, line)| format!("{file}:{line}: "));
@@ -332,6 +332,21 @@ fn described(py: Python<'_>, error: PyErr, name: &str, when: &str, home: &Option
     let described = SimulationError::new_err(format!("{place}scheduler `{name}` {failed} {when}: {what}"));
     described.set_cause(py, Some(error));
     described
+}
+
+/// Attributes of one of our views, after an error about one that it has not.
+fn attributes(py: Python<'_>, error: &PyErr) -> Option<String> {
+    if !error.is_instance_of::<PyAttributeError>(py) {
+        return None;
+    }
+    let asked = error.value(py).getattr("obj").ok()?;
+    let class = asked.get_type();
+    if class.module().ok()? != "weftway" {
+        return None;
+    }
+    let names: Vec<String> = asked.dir().ok()?.extract().ok()?;
+    let names: Vec<_> = names.into_iter().filter(|name| !name.starts_with('_')).collect();
+    Some(format!("; it has {}", names.join(", ")))
 }
 
 /// File and line where an exception was raised.

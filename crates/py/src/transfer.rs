@@ -1,19 +1,20 @@
 //! Files over several links, for Python.
 
-use std::net::SocketAddr;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::{Sender, channel};
 
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
-use weftway_quic::udp::Local;
-use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
-use weftway_relay::{Classes, DEADLINE, Dscp, FIRST_BYTES, Policy, Target, Transport};
+use weftway_udp::Local;
+use weftway_udp::tls::{Identity, IdentityError, Pairing};
+use weftway_relay::{Accounts, Classes, DEADLINE, Dscp, FIRST_BYTES, Policy, PortAddress, Target, Transport};
 use weftway_transfer::manifest::ManifestError;
 use weftway_transfer::store::StoreError;
 use weftway_transfer::{
-    ClientRules, Failure, Link, LinkTerms, Options, OtherEnd, Progress, Report, State, doctor, live, proxy, receive,
-    relay, send,
+    ClientRules, Failure, Link, LinkTerms, Lookup, Options, OtherEnd, Progress, Report, State, doctor, live, proxy,
+    receive, relay, send,
 };
 
 use crate::errors::Error;
@@ -56,14 +57,16 @@ pub fn without_name(identity: &str, name: &str) -> Result<String, Error> {
     Ok(identity.store())
 }
 
-/// Sends `path`, or receives into it: what came of it, as JSON, and whether there was an interrupt. It came when all was there, or
-/// the ends had met and nothing has come of it; one that came before is raised. `pairing` is the line of the end at one of `addresses`, or `identity` the file of this one, which listens at the first of them. `watch` is called
-/// with JSON ten times a second; the names that it returns are those of schedulers that take over. In the file `usage` it is
-/// counted what links with a cap carry.
+/// Sends `path`, or receives into it: what came of it, as JSON, and whether there was an interrupt. It came when all
+/// was there, or the ends had met and nothing has come of it; one that came before is raised. `pairing` is the line of
+/// the end at one of `addresses`, or `identity` the file of this one, which listens at the first of them. `watch` is
+/// called with JSON ten times a second; the names that it returns are those of schedulers that take over. In the file
+/// `usage` it is counted what links with a cap carry. `name` is the host name and the port of the other end, if it was
+/// given by name: it is looked up again for each connection.
 #[pyfunction]
 #[pyo3(signature = (
     role, path, addresses, pairing, identity, paths, scheduler, cc, watch, qlog = None, checksum = false, sync = true,
-    usage = None
+    usage = None, name = None
 ))]
 #[expect(clippy::too_many_arguments, reason = "keywords on the Python side")]
 pub fn transfer(
@@ -81,12 +84,15 @@ pub fn transfer(
     checksum: bool,
     sync: bool,
     usage: Option<PathBuf>,
+    name: Option<(String, u16)>,
 ) -> PyResult<(Option<String>, bool)> {
     let other = other_end(addresses, pairing, identity)?;
     let (paths, terms) = read_links(&paths)?;
     let (chosen, switches) = channel();
     let switch = Some(switches);
-    let options = Options { paths, terms, usage, scheduler, cc, switch, qlog, checksum, sync, ..Options::new(other) };
+    let lookup = name.map(lookup);
+    let options =
+        Options { lookup, paths, terms, usage, scheduler, cc, switch, qlog, checksum, sync, ..Options::new(other) };
     let (mut stopped, mut begun) = (Ok(()), false);
     let result = py.detach(|| {
         let mut tell = |progress: &Progress| {
@@ -107,16 +113,18 @@ pub fn transfer(
     }
 }
 
-/// Carries the connections of local programs to a relay at one of `addresses`, until it is stopped: `ports` are where they
-/// connect to. Or relays, with the identity of `identity`: `allow` are networks that clients may reach though they are
-/// private. `watch` is called with JSON ten times a second. Where it returns a text, the identity has become that; the names beside
-/// it are those of schedulers that take over.
-/// In the file `usage` it is counted what links with a cap carry. `classes` is the text of a file of rules. `clients` say how
-/// much each client may have. Tunnels that ask the relay for names ask the server at `names`, or that of the system.
+/// Carries the connections of local programs to a relay at one of `addresses`, until it is stopped: `ports` are where
+/// they connect to. Or relays, with the identity of `identity`: `allow` are networks that clients may reach though they
+/// are private, `deny` those that they may not reach though they are public. `watch` is called with JSON ten times a
+/// second. Where it returns a text, the identity has become that; the names beside it are those of schedulers that take
+/// over. In the file `usage` it is counted what links with a cap carry. `classes` is the text of a file of rules.
+/// `clients` say how much each client may have. Tunnels that ask the relay for names ask the server at `names`, or that
+/// of the system. `name` is the host name and the port of the relay, if it was given by name: it is looked up again for
+/// each connection. `passwords` is the text of a file of passwords, one of which programs need.
 #[pyfunction]
 #[pyo3(signature = (
     addresses, pairing, identity, paths, scheduler, cc, watch, ports = vec![], allow = vec![], usage = None,
-    classes = None, clients = vec![], names = None
+    classes = None, clients = vec![], names = None, name = None, deny = vec![], passwords = None
 ))]
 #[expect(clippy::too_many_arguments, reason = "keywords on the Python side")]
 pub fn relay_connections(
@@ -134,21 +142,26 @@ pub fn relay_connections(
     classes: Option<&str>,
     clients: Vec<String>,
     names: Option<&str>,
+    name: Option<(String, u16)>,
+    deny: Vec<String>,
+    passwords: Option<&str>,
 ) -> PyResult<()> {
     let other = other_end(addresses, pairing, identity)?;
-    let (ports, names) = (socket_addresses(&ports)?, names.map(socket_address).transpose()?);
-    let (policy, rules) = read_limits(&allow, &clients)?;
+    let (ports, names) = (port_addresses(&ports)?, names.map(socket_address).transpose()?);
+    let accounts = passwords.map(Accounts::parse).transpose().map_err(Error::input)?.unwrap_or_default();
+    let (policy, rules) = read_limits(&allow, &deny, &clients)?;
     let classes = read_classes(classes)?;
     let connects = matches!(other, OtherEnd::Connect { .. });
     let (paths, terms) = read_links(&paths)?;
     let ((became, identities), (chosen, switches)) = (channel(), channel());
     let (identities, switch) = (Some(identities), Some(switches));
-    let options = Options { paths, terms, usage, scheduler, cc, identities, switch, ..Options::new(other) };
+    let lookup = name.map(lookup);
+    let options = Options { lookup, paths, terms, usage, scheduler, cc, identities, switch, ..Options::new(other) };
     let mut stopped = Ok(());
     let result = py.detach(|| {
         let mut tell = |progress: &Progress| go_on(&mut stopped, |py| relaying(py, &watch, progress, &became, &chosen));
         if connects {
-            proxy(&ports, classes, options, &mut tell)
+            proxy(&ports, classes, accounts, options, &mut tell)
         } else {
             relay(policy, rules, names, options, &mut tell)
         }
@@ -162,18 +175,19 @@ pub fn check_relaying(
     paths: Vec<String>,
     ports: Vec<String>,
     allow: Vec<String>,
+    deny: Vec<String>,
     clients: Vec<String>,
     names: Option<&str>,
 ) -> Result<(), Error> {
     read_links(&paths)?;
-    socket_addresses(&ports)?;
-    read_limits(&allow, &clients)?;
+    port_addresses(&ports)?;
+    read_limits(&allow, &deny, &clients)?;
     names.map(socket_address).transpose().map(drop)
 }
 
 /// Which networks clients may reach, and how much each of them may have.
-fn read_limits(allow: &[String], clients: &[String]) -> Result<(Policy, ClientRules), Error> {
-    let policy = Policy::parse(allow).map_err(Error::input)?;
+fn read_limits(allow: &[String], deny: &[String], clients: &[String]) -> Result<(Policy, ClientRules), Error> {
+    let policy = Policy::parse(allow, deny).map_err(Error::input)?;
     Ok((policy, ClientRules::parse(clients).map_err(Error::input)?))
 }
 
@@ -229,6 +243,11 @@ pub fn other_end(addresses: Vec<String>, pairing: Option<&str>, identity: Option
     }
 }
 
+/// Looks a name up as the system does.
+fn lookup((name, port): (String, u16)) -> Lookup {
+    Arc::new(move || Ok((name.as_str(), port).to_socket_addrs()?.collect()))
+}
+
 /// The paths, and what each with terms is for.
 pub type Links = (Vec<Local>, Vec<(Local, LinkTerms)>);
 
@@ -238,6 +257,16 @@ pub fn read_links(texts: &[String]) -> Result<Links, Error> {
     let links = links.map_err(Error::input)?;
     let terms = links.iter().filter_map(|link| Some((link.local.clone(), link.terms.clone()?))).collect();
     Ok((links.into_iter().map(|link| link.local).collect(), terms))
+}
+
+fn port_addresses(texts: &[String]) -> Result<Vec<PortAddress>, Error> {
+    texts.iter().map(|text| text.parse()).collect::<Result<_, _>>().map_err(Error::input)
+}
+
+/// Refuses the text of a file of passwords that makes no sense.
+#[pyfunction]
+pub fn check_passwords(passwords: &str) -> Result<(), Error> {
+    Accounts::parse(passwords).map(drop).map_err(Error::input)
 }
 
 fn socket_addresses(texts: &[String]) -> Result<Vec<SocketAddr>, Error> {

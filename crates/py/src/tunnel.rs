@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use weftway_transfer::{Options, Progress, tunnel};
-use weftway_tunnel::Names;
+use weftway_tunnel::{Names, TunDevice};
 
 use crate::errors::Error;
 use crate::transfer::{go_on, other_end, read_classes, read_links, socket_address, told};
@@ -26,7 +26,8 @@ impl Tun {
     }
 }
 
-/// Carries what the packets of `device` hold to a relay at one of `addresses`, until it is stopped; each has `mtu` bytes at most.
+/// Carries what the packets of `device` hold to a relay at one of `addresses`, until it is stopped; each has `mtu` bytes
+/// at most. If another program deletes the device, it is made again, without addresses.
 /// `names` says who answers questions to servers of names that no relay asks: nobody, the server that the `relay` asks, or the one
 /// at this address and port. What `watch` returns are the names of schedulers that take over. The other arguments are those of a proxy.
 #[pyfunction]
@@ -58,10 +59,13 @@ pub fn carry_packets(
     let options = Options { paths, terms, usage, scheduler, cc, switch, ..Options::new(other) };
     let device = device.get().device.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(device) = device else { return Err(Error::input("the device is carried already").into()) };
+    let name = device.name().to_owned();
+    let make = move || Ok(weftway_emu::Tun::offloading(&name).map_err(std::io::Error::other)?.into_fd());
+    let device = TunDevice::new(device.into_fd(), make)?;
     let mut stopped = Ok(());
     let result = py.detach(|| {
         let mut tell = |progress: &Progress| go_on(&mut stopped, |py| told(py, &watch, progress, &chosen));
-        tunnel(device.into_fd(), mtu, names, classes, options, &mut tell)
+        tunnel(device, mtu, names, classes, options, &mut tell)
     });
     stopped.and(result.map_err(|failure| Error::from(failure).into()))
 }

@@ -623,19 +623,19 @@ impl NoqController for Adapter {
         let lost = if is_ecn { Bytes::ZERO } else { Bytes::new(lost_bytes) };
         let before = self.path.bytes_in_flight + self.batch.episode;
         self.batch.episode = Bytes::ZERO;
+        let signal = match (is_persistent_congestion, is_ecn) {
+            (true, _) => Signal::Persistent,
+            (false, true) => Signal::Ecn,
+            (false, false) => Signal::Loss,
+        };
+        let srtt = self.path.srtt;
+        let congestion = Congestion { now, signal, bytes_in_flight: before, lost, lost_sent, srtt };
         // Once a round trip (RFC 9002 §7.3.2).
         let known = self.recovery_start.is_some_and(|start| lost_sent <= start);
-        let reduced = !known || is_persistent_congestion;
+        let reduced = (!known || is_persistent_congestion) && !self.cc().ignores(&congestion);
         if reduced {
             self.recovery_start = Some(now);
             self.path.recovery = Recovery::Recovery;
-            let signal = match (is_persistent_congestion, is_ecn) {
-                (true, _) => Signal::Persistent,
-                (false, true) => Signal::Ecn,
-                (false, false) => Signal::Loss,
-            };
-            let srtt = self.path.srtt;
-            let congestion = Congestion { now, signal, bytes_in_flight: before, lost, lost_sent, srtt };
             self.with_siblings(|cc, siblings| cc.on_congestion(&congestion, siblings));
         }
         self.settle();

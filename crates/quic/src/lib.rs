@@ -12,7 +12,6 @@
 //! | [`driver::connection`] | which of noq's paths is which of ours; on which path a datagram and an acknowledgement leave |
 //! | [`driver::receiver`] | the limit that the sender is told, from what arrived and what was taken |
 //! | [`virtual_time`] | what happens next, and when: it runs a scenario with the driver over simulated links |
-//! | `udp` | where datagrams go on this machine (sockets, the clock on the wall), and who the peer is (certificate, token) |
 //! | [`controller`] | the window and the pacing rate: `weftway-cc`'s controllers behind noq's interface |
 //! | [`gate`] | nothing but which path may send: a scheduler in an application that owns its noq connection itself |
 //! | [`null_crypto`] | nothing: a session without encryption, for virtual time |
@@ -26,6 +25,4 @@ pub mod controller;
 pub mod driver;
 pub mod gate;
 pub mod null_crypto;
-#[cfg(unix)]
-pub mod udp;
 pub mod virtual_time;

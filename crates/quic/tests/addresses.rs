@@ -2,12 +2,12 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use weftway_mux::{Limits, Read, Ready, Side, StreamId};
-use weftway_path::{Instant, PathId, Span};
+use weftway_mux::{Limits, Side, StreamId};
+use weftway_path::{PathId, Span};
 use weftway_quic::virtual_time::Pair;
 use weftway_scenario::config::SimConfig;
 
-use crate::duplex::{SIDES, config, path};
+use crate::duplex::{SIDES, config, path, read_all};
 
 pub const SECOND: PathId = PathId::new(1);
 
@@ -49,25 +49,8 @@ impl Bulk {
                 let Some(mux) = self.pair.mux(side) else { continue };
                 let stream = *self.streams[at].get_or_insert_with(|| mux.open(now, 3, b"bulk", None).unwrap());
                 while mux.write(now, stream, JUNK.into()).unwrap() == JUNK.len() {}
-                self.read(side, now);
+                read_all(mux, now);
                 self.pair.turn(side);
-            }
-        }
-    }
-
-    fn read(&mut self, side: Side, now: Instant) {
-        let mux = self.pair.mux(side).unwrap();
-        while let Some(ready) = mux.poll_ready() {
-            let accepted = std::iter::from_fn(|| if ready == Ready::Accept { mux.accept() } else { None });
-            let mut reads: Vec<StreamId> = accepted.map(|accepted| accepted.id).collect();
-            if let Ready::Read(id) = ready {
-                reads.push(id);
-            }
-            for id in reads {
-                while let Read::Bytes(bytes) = mux.read(id).unwrap() {
-                    let count = bytes.len();
-                    mux.took(now, id, count).unwrap();
-                }
             }
         }
     }

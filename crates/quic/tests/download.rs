@@ -1,11 +1,11 @@
 //! Streams over two paths with long queues, in virtual time: what their readers get, second by second.
 
-use weftway_mux::{Limits, Read, Ready};
+use weftway_mux::Limits;
 use weftway_path::{Instant, Span};
 use weftway_quic::virtual_time::Pair;
 use weftway_scenario::config::PathConfig;
 
-use crate::duplex::SIDES;
+use crate::duplex::{SIDES, read_all};
 use crate::is_full;
 use crate::voice::{best, config, other};
 
@@ -34,24 +34,11 @@ fn rates(paths: Vec<PathConfig>, rules: (&str, &str), seed: u64, seconds: u64, b
                     next_voice[at] += Span::from_millis(20);
                 }
             }
-            while let Some(ready) = mux.poll_ready() {
-                let mut ids = Vec::new();
-                match ready {
-                    Ready::Accept => ids.extend(std::iter::from_fn(|| mux.accept()).map(|accepted| accepted.id)),
-                    Ready::Read(id) => ids.push(id),
-                    Ready::Datagram => while mux.next_datagram().is_some() {},
-                    _ => {}
-                }
-                for id in ids {
-                    while let Ok(Read::Bytes(bytes)) = mux.read(id) {
-                        let count = bytes.len();
-                        if let Some(sum) = read[at].get_mut(second) {
-                            *sum += count as f64 * 8e-6;
-                        }
-                        mux.took(now, id, count).unwrap();
-                    }
-                }
+            let bytes = read_all(mux, now);
+            if let Some(sum) = read[at].get_mut(second) {
+                *sum += bytes as f64 * 8e-6;
             }
+            while mux.next_datagram().is_some() {}
             pair.turn(side);
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use weftway_link::{Change, Limit, LinkConfig, Loss, Queue, Rate, Set};
-use weftway_mux::{Limits, Read, Ready, Side, StreamId};
+use weftway_mux::{Limits, Mux, Read, Ready, Side, StreamId};
 use weftway_path::{BitRate, Bytes, Instant, PathId, Role, Span};
 use weftway_quic::driver::OFFERS;
 use weftway_quic::virtual_time::Pair;
@@ -33,6 +33,27 @@ pub fn config(paths: Vec<PathConfig>) -> SimConfig {
     SimConfig::new(transport, paths, Bytes::new(1))
 }
 
+/// Takes all that has arrived on streams: how many bytes.
+pub fn read_all(mux: &mut Mux, now: Instant) -> u64 {
+    let mut read = 0;
+    while let Some(ready) = mux.poll_ready() {
+        let mut ids = Vec::new();
+        match ready {
+            Ready::Accept => ids.extend(std::iter::from_fn(|| mux.accept()).map(|accepted| accepted.id)),
+            Ready::Read(id) => ids.push(id),
+            _ => {}
+        }
+        for id in ids {
+            while let Ok(Read::Bytes(bytes)) = mux.read(id) {
+                let count = bytes.len();
+                mux.took(now, id, count).unwrap();
+                read += count as u64;
+            }
+        }
+    }
+    read
+}
+
 /// The transport as front ends over sockets set it: a path is given up after half a second of silence, and no window builds a
 /// longer queue.
 pub fn over_sockets() -> Transport {
@@ -40,6 +61,7 @@ pub fn over_sockets() -> Transport {
         path_timeout: Span::from_millis(500),
         probe_interval: Span::from_millis(250),
         standing_queue: Some(Span::from_millis(500)),
+        adapts_to_reordering: true,
         ..Transport::mpquic()
     }
 }
@@ -277,7 +299,7 @@ fn the_paths_of_a_stream_are_counted_at_both_ends() {
             // A record of 1154 B has some heads of frames.
             assert!(sent <= carried && sent > carried / 100 * 98, "end {end}, path {at}: {sent} of {carried}");
             let arrived = counts[1 - end].received[at];
-            assert!(arrived > 500_000 && arrived < sent, "end {end}, path {at}: {arrived} of {sent}");
+            assert!(arrived > 300_000 && arrived < sent, "end {end}, path {at}: {arrived} of {sent}");
         }
         assert_eq!(counts[end].sent[2..], [0; 6]);
     }

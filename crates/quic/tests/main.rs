@@ -9,6 +9,7 @@ mod duplex;
 mod duties;
 mod flows;
 mod gate;
+mod lossy;
 mod net;
 mod policy;
 mod stalls;

@@ -1,12 +1,12 @@
 //! A voice beside downloads, in virtual time: how long its datagrams are under way.
 
 use weftway_link::{Change, Limit, LinkConfig, Queue, Rate, Set};
-use weftway_mux::{Limits, Read, Ready};
+use weftway_mux::Limits;
 use weftway_path::{BitRate, Bytes, Instant, Role, Span};
 use weftway_quic::virtual_time::Pair;
 use weftway_scenario::config::{PathConfig, SimConfig, Transport};
 
-use crate::duplex::SIDES;
+use crate::duplex::{SIDES, read_all};
 
 /// A fiftieth of a second of a voice, with its header.
 const DATAGRAM: usize = 172;
@@ -94,27 +94,11 @@ fn voice(config: &SimConfig, rules: (&str, &str), downloads: usize, until_s: u64
                     next += EVERY;
                 }
             }
-            while let Some(ready) = mux.poll_ready() {
-                let mut reads = Vec::new();
-                if ready == Ready::Accept {
-                    reads.extend(std::iter::from_fn(|| mux.accept()).map(|accepted| accepted.id));
-                }
-                if ready == Ready::Datagram {
-                    while let Some((_, bytes)) = mux.next_datagram() {
-                        let sent = u64::from_be_bytes(bytes[..8].try_into().unwrap());
-                        heard.delays.push(now.since(Instant::ZERO + Span::from_nanos(sent)));
-                    }
-                }
-                if let Ready::Read(id) = ready {
-                    reads.push(id);
-                }
-                for id in reads {
-                    while let Ok(Read::Bytes(bytes)) = mux.read(id) {
-                        let count = bytes.len();
-                        heard.bulk += if now >= begin && now < end { count as u64 } else { 0 };
-                        mux.took(now, id, count).unwrap();
-                    }
-                }
+            let bytes = read_all(mux, now);
+            heard.bulk += if now >= begin && now < end { bytes } else { 0 };
+            while let Some((_, bytes)) = mux.next_datagram() {
+                let sent = u64::from_be_bytes(bytes[..8].try_into().unwrap());
+                heard.delays.push(now.since(Instant::ZERO + Span::from_nanos(sent)));
             }
             pair.turn(side);
         }

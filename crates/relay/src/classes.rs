@@ -11,6 +11,7 @@ use ipnet::IpNet;
 use weftway_mux::{Mux, StreamError, StreamId};
 
 use crate::dscp::Dscp;
+use crate::policy::network;
 use crate::target::{Host, Purpose, Target};
 
 /// So many bytes of a flow of bulk, in each direction, go as interactive: a page, the answer to a question.
@@ -98,8 +99,7 @@ pub enum Hosts {
 impl Hosts {
     /// Reads `example.org`, `*.example.org`, `192.0.2.1` or `192.0.2.0/24`; none if it is none of these.
     pub fn parse(text: &str) -> Option<Self> {
-        let network = text.parse().ok().or_else(|| Some(IpNet::from(text.parse::<std::net::IpAddr>().ok()?)));
-        if let Some(network) = network {
+        if let Some(network) = network(text) {
             return Some(Self::Network(network));
         }
         let name = text.strip_prefix("*.").unwrap_or(text);

@@ -13,7 +13,7 @@
 use std::fmt;
 use std::ops::RangeInclusive;
 
-use serde::de::{self, Error as _, SeqAccess, Visitor};
+use serde::de::{self, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use weftway_path::spec::nearest;
 
@@ -28,8 +28,33 @@ pub struct BadRules(String);
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "rules")]
     rule: Vec<Table>,
+}
+
+/// The tables `[[rule]]`.
+fn rules<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Table>, D::Error> {
+    struct Reader;
+    impl<'de> Visitor<'de> for Reader {
+        type Value = Vec<Table>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("rules, each of them under a line `[[rule]]`")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<Table>, A::Error> {
+            let mut tables = Vec::new();
+            while let Some(table) = items.next_element()? {
+                tables.push(table);
+            }
+            Ok(tables)
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, _: A) -> Result<Vec<Table>, A::Error> {
+            Err(A::Error::custom("a rule begins with `[[rule]]`, with two brackets on each side: `[rule]` is no list"))
+        }
+    }
+    from.deserialize_any(Reader)
 }
 
 #[derive(Deserialize)]
@@ -91,7 +116,8 @@ impl<'de> Deserialize<'de> for Transport {
 impl<'de> Deserialize<'de> for Hosts {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
-        let why = "is no host: a name, *.example.org for all names below one, an address, or a network as 192.0.2.0/24";
+        let why = "is no host: a name, *.example.org for all names below one, an address, or a network as 192.0.2.0/24; a \
+                   range of addresses is written as networks, and no name ends in a number";
         Self::parse(&text).ok_or_else(|| D::Error::custom(format!("`{text}` {why}")))
     }
 }
@@ -254,11 +280,22 @@ mod tests {
             ("class = \"bulk\"\nport = [22, \"9-2\"]", "a port from 1 to 65535"),
             ("class = \"bulk\"\nport = []", "leave the key out"),
             ("class = \"bulk\"\nhost = \"a b\"", "`a b` is no host"),
+            ("class = \"bulk\"\nhost = \"192.0.2.1-192.0.2.9\"", "a range of addresses is written as networks"),
+            ("class = \"bulk\"\nhost = [\"a.example\", \"192.168.1\"]", "no name ends in a number"),
+            ("class = \"bulk\"\nhost = \"*.7\"", "no name ends in a number"),
             ("class = \"bulk\"\ntransport = \"sctp\"", "`transport` is one of tcp, udp, not `sctp`"),
             ("class = ", "line 2"),
         ] {
             let error = Classes::parse(&format!("[[rule]]\n{line}\n")).unwrap_err().to_string();
             assert!(error.contains(words) && error.contains("line ") && error.contains('^'), "{error}");
         }
+    }
+
+    #[test]
+    fn a_rule_that_is_no_list_is_told_as_that() {
+        let error = Classes::parse("[rule]\nport = 443\nclass = \"bulk\"\n").unwrap_err().to_string();
+        assert!(error.contains("line 1") && error.contains("begins with `[[rule]]`"), "{error}");
+        let error = Classes::parse("rule = 3\n").unwrap_err().to_string();
+        assert!(error.contains("each of them under a line `[[rule]]`"), "{error}");
     }
 }

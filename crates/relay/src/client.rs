@@ -15,27 +15,42 @@ use crate::wakes::RunQueue;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClientId(pub u64);
 
+/// The limits that some clients have together, as those of one name, and what they use of them.
+#[derive(Debug, Default)]
+pub struct Share {
+    /// The number of clients that have it.
+    pub clients: usize,
+    /// The limits.
+    pub limits: ClientLimits,
+    /// The rate of each direction.
+    pub pace: Pace,
+    /// The number of their streams.
+    pub streams: usize,
+}
+
+impl Share {
+    /// Sets other limits.
+    pub fn set_limits(&mut self, limits: ClientLimits) {
+        self.limits = limits;
+        self.pace = Pace::new(limits.rate);
+    }
+}
+
 /// The streams of a client.
 #[derive(Debug, Default)]
 pub struct Client {
+    /// The key of its share.
+    pub share: usize,
     /// All of them.
     pub by_stream: BTreeMap<StreamId, usize>,
     /// Those that have something to do.
     pub run: RunQueue,
-    /// How many are not connected yet.
-    pub dials: usize,
     /// How many are for datagrams.
     pub associations: usize,
     /// Whether its mux may have datagrams.
     pub has_datagrams: bool,
     /// Those whose names wait to be looked up, the longest first.
     pub names: VecDeque<usize>,
-    /// How many names are looked up.
-    pub lookups: usize,
-    /// What it may do.
-    pub limits: ClientLimits,
-    /// How fast it may do that.
-    pub pace: Pace,
     /// Those that wait until it may do more.
     pub paced: RunQueue,
     /// What it was refused, how often.
@@ -47,21 +62,20 @@ pub struct Client {
 }
 
 impl Client {
-    /// It may do so much from now on.
-    pub fn set_limits(&mut self, limits: ClientLimits) {
-        self.limits = limits;
-        self.pace = Pace::new(limits.rate);
+    /// Returns true if there is something to do now.
+    pub fn is_busy(&self) -> bool {
+        !self.run.is_empty() || self.has_datagrams
     }
 
-    /// When those go on that wait for its pace.
-    pub fn next_event(&self) -> Instant {
-        if !self.paced.is_empty() { self.pace.next() } else { Instant::NEVER }
+    /// The time at which its streams go on that wait for the pace of its share.
+    pub fn next_event(&self, share: &Share) -> Instant {
+        if !self.paced.is_empty() { share.pace.next() } else { Instant::NEVER }
     }
 
     /// It is `now`: those go on that waited.
-    pub fn set_now(&mut self, now: Instant) {
-        self.pace.set_now(now);
-        if self.next_event() <= now {
+    pub fn set_now(&mut self, now: Instant, share: &mut Share) {
+        share.pace.set_now(now);
+        if self.next_event(share) <= now {
             while let Some(key) = self.paced.pop() {
                 self.run.push(key);
             }
@@ -73,10 +87,8 @@ impl Client {
         *self.refusals.entry(refusal).or_default() += 1;
     }
 
-    /// A name was looked up: the next may be, if any waits.
-    pub fn end_lookup(&mut self) {
-        // What a client asked for that is gone counts for nobody.
-        self.lookups = self.lookups.saturating_sub(1);
+    /// Has the name that waits longest, if one does, asked for again: there may be room for it now.
+    pub fn run_next_name(&mut self) {
         if let Some(&next) = self.names.front() {
             self.run.push(next);
         }

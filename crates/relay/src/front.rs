@@ -1,7 +1,6 @@
 //! What the owner of a client's end calls, wherever local programs come from.
 
 use std::collections::BTreeMap;
-use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
 use weftway_mux::{Mux, Ready, StreamId};
@@ -33,7 +32,7 @@ pub fn next_ready(mux: &mut Mux, may_open: &mut bool, has_datagrams: &mut bool) 
 /// The client's end: takes what local programs send, and has it carried.
 pub trait Front {
     /// Where programs connect to, if there is such a place.
-    fn addresses(&self) -> Vec<SocketAddr>;
+    fn addresses(&self) -> Vec<String>;
 
     /// Becomes readable when there is something to do, for [`Front::turn`].
     fn fd(&self) -> BorrowedFd<'_>;

@@ -2,16 +2,20 @@
 
 use bytes::Bytes;
 
+use crate::accounts::Accounts;
 use crate::datagram::{read, read_marked};
 use crate::handshake::Handshake;
+use crate::names::{NameConfig, fuzz};
 use crate::pieces::Pieces;
 use crate::step::Step;
 
-/// What a local program says, in one piece.
+/// The bytes of a local program, in one piece, for a port that wants a password and for one that does not.
 pub fn handshake(bytes: &[u8]) {
-    let (mut handshake, mut rest) = (Handshake::default(), bytes);
-    while let Step::Answer(count, _) = handshake.step(rest) {
-        rest = &rest[count..];
+    for accounts in [Accounts::default(), Accounts::parse("ada:secret").unwrap_or_default()] {
+        let (mut handshake, mut rest) = (Handshake::default(), bytes);
+        while let Step::Answer(count, _) = handshake.step(rest, &accounts) {
+            rest = &rest[count..];
+        }
     }
 }
 
@@ -24,4 +28,14 @@ pub fn datagrams(bytes: &[u8]) {
         let _ = pieces.take(Bytes::copy_from_slice(one)).map(|whole| read(&whole).is_some());
         rest = behind;
     }
+}
+
+/// The answer of a server of names.
+pub fn names(bytes: &[u8]) {
+    fuzz(bytes);
+}
+
+/// The files resolv.conf(5) and hosts(5), alike.
+pub fn name_files(bytes: &[u8]) {
+    NameConfig::parse(bytes, &String::from_utf8_lossy(bytes));
 }

@@ -1,5 +1,6 @@
 //! What a local program says before its bytes are carried: SOCKS5 or HTTP, told apart by the first byte.
 
+use crate::accounts::Accounts;
 use crate::http;
 use crate::refusal::{Failure, Refusal};
 use crate::socks;
@@ -7,7 +8,10 @@ use crate::step::Step;
 use crate::target::Purpose;
 
 /// The most bytes that a program may send before it has said where it wants to.
-pub const MOST_BYTES: usize = 8 << 10;
+/// The head of a request holds what is not looked at: cookies, the tickets of a company's proxy.
+pub const MOST_BYTES: usize = 64 << 10;
+/// A head that is longer is looked at when its end has come, and not with each of its bytes.
+const LONG: usize = 8 << 10;
 
 /// What a program speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +53,10 @@ impl Protocol {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Handshake {
     protocol: Option<Protocol>,
-    greeted: bool,
+    /// The number of SOCKS messages that are answered.
+    answered: usize,
+    /// The number of bytes in which no end of a head was found.
+    searched: usize,
 }
 
 impl Handshake {
@@ -58,15 +65,20 @@ impl Handshake {
         self.protocol
     }
 
-    /// What follows from `bytes`: all that came, without what earlier steps have understood.
-    pub fn step(&mut self, bytes: &[u8]) -> Step {
+    /// Reads `bytes`: all that came, without what earlier steps have understood. Where `accounts` has any, the program has to
+    /// show one of them.
+    pub fn step(&mut self, bytes: &[u8], accounts: &Accounts) -> Step {
         let Some(&first) = bytes.first() else { return Step::More };
         let Some(protocol) = self.protocol.or_else(|| Protocol::of(first)) else { return Step::Refuse(Vec::new()) };
         self.protocol = Some(protocol);
         let step = match protocol {
-            Protocol::Http => http::request(bytes),
-            Protocol::Socks if self.greeted => socks::request(bytes),
-            Protocol::Socks => socks::greeting(bytes),
+            Protocol::Http if bytes.len() > LONG && !self.has_end(bytes) => Step::More,
+            Protocol::Http => http::request(bytes, accounts),
+            Protocol::Socks => match self.answered {
+                0 => socks::greeting(bytes, !accounts.is_open()),
+                1 if !accounts.is_open() => socks::password(bytes, accounts),
+                _ => socks::request(bytes),
+            },
         };
         match step {
             Step::More if bytes.len() >= MOST_BYTES => Step::Refuse(match protocol {
@@ -74,11 +86,19 @@ impl Handshake {
                 Protocol::Socks => socks::refused(Refusal::General),
             }),
             Step::Answer(..) => {
-                self.greeted = true;
+                self.answered += 1;
                 step
             }
             step => step,
         }
+    }
+
+    /// Returns true if an empty line has come, which ends a head.
+    fn has_end(&mut self, bytes: &[u8]) -> bool {
+        let from = self.searched.saturating_sub(2);
+        self.searched = bytes.len();
+        let ends = |at: usize| bytes[at + 1..].starts_with(b"\n") || bytes[at + 1..].starts_with(b"\r\n");
+        (from..bytes.len()).any(|at| bytes[at] == b'\n' && ends(at))
     }
 }
 
@@ -102,7 +122,7 @@ mod tests {
                 None => input.extend_from_slice(part),
             }
             while connect.is_none() && !refused {
-                match handshake.step(&input) {
+                match handshake.step(&input, &Accounts::default()) {
                     Step::More => break,
                     Step::Answer(count, answer) => {
                         drop(input.drain(..count));
@@ -129,7 +149,9 @@ mod tests {
     }
 
     fn host() -> impl Strategy<Value = String> {
-        prop_oneof!["[a-z0-9_-]{1,20}(\\.[a-z]{1,9}){0,3}", any::<std::net::Ipv4Addr>().prop_map(|ip| ip.to_string())]
+        let address = any::<std::net::Ipv4Addr>().prop_map(|ip| ip.to_string());
+        // No name ends in a number.
+        prop_oneof!["[a-z]{1,20}", "[a-z0-9_-]{1,20}(\\.[a-z]{1,9}){1,3}", address]
     }
 
     proptest! {
@@ -165,7 +187,7 @@ mod tests {
             let bytes = [vec![first], rest].concat();
             let mut handshake = Handshake::default();
             let mut left = &bytes[..];
-            while let Step::Answer(count, _) | Step::Connect(count, _) = handshake.step(left) {
+            while let Step::Answer(count, _) | Step::Connect(count, _) = handshake.step(left, &Accounts::default()) {
                 prop_assert!(count > 0 && count <= left.len());
                 left = &left[count..];
             }
@@ -190,14 +212,43 @@ mod tests {
     fn what_speaks_neither_is_closed_without_a_word() {
         // SOCKS4, TLS, a small letter.
         for first in [4, 0x16, b'g', 0, 255] {
-            assert_eq!(Handshake::default().step(&[first]), Step::Refuse(Vec::new()));
+            assert_eq!(Handshake::default().step(&[first], &Accounts::default()), Step::Refuse(Vec::new()));
         }
     }
 
     #[test]
     fn a_head_without_end_is_refused() {
         let bytes = [&b"CONNECT a:1 HTTP/1.1\r\nA: "[..], &[b'a'; MOST_BYTES]].concat();
-        assert_eq!(Handshake::default().step(&bytes[..MOST_BYTES - 1]), Step::More);
-        assert_eq!(Handshake::default().step(&bytes[..MOST_BYTES]), Step::Refuse(http::too_large()));
+        let open = Accounts::default();
+        assert_eq!(Handshake::default().step(&bytes[..MOST_BYTES - 1], &open), Step::More);
+        assert_eq!(Handshake::default().step(&bytes[..MOST_BYTES], &open), Step::Refuse(http::too_large()));
+    }
+
+    #[test]
+    fn a_long_head_is_taken_whatever_its_parts_are() {
+        for end in ["\r\n\r\n", "\n\n", "\r\n\n"] {
+            let head = format!("CONNECT a:1 HTTP/1.1\r\nProxy-Authorization: Negotiate {}{end}", "A".repeat(18_000));
+            let (mut handshake, bytes) = (Handshake::default(), [head.as_bytes(), b"\x16\x03"].concat());
+            // Up to each byte of the end there is more to come.
+            for length in (1..head.len()).filter(|at| at % 1000 == 0 || at + 6 > head.len()) {
+                assert_eq!(handshake.step(&bytes[..length], &Accounts::default()), Step::More, "{end:?}, {length}");
+            }
+            let step = handshake.step(&bytes, &Accounts::default());
+            assert_eq!(step, Step::Connect(head.len(), "a:1".parse().unwrap()), "{end:?}");
+        }
+    }
+
+    #[test]
+    fn a_program_shows_its_password_between_greeting_and_request() {
+        let accounts = Accounts::parse("ada:secret").unwrap();
+        let mut handshake = Handshake::default();
+        assert_eq!(handshake.step(&[5, 2, 0, 2], &accounts), Step::Answer(4, &[5, 2]));
+        assert_eq!(handshake.step(b"\x01\x03ada\x06secret", &accounts), Step::Answer(12, &[1, 0]));
+        let request = [5, 1, 0, 1, 192, 0, 2, 1, 0, 80];
+        assert_eq!(handshake.step(&request, &accounts), Step::Connect(10, "192.0.2.1:80".parse().unwrap()));
+        // It cannot be left out.
+        let mut handshake = Handshake::default();
+        let _ = handshake.step(&[5, 1, 2], &accounts);
+        assert_eq!(handshake.step(&request, &accounts), Step::Refuse(vec![1, 1]));
     }
 }

@@ -37,10 +37,10 @@
 //! | what | bound |
 //! |---|---|
 //! | bytes in memory between a socket and a stream | one read of 64 KiB, taken only while the stream takes them |
-//! | what a program sends before it is connected | 8 KiB; the rest waits in the kernel |
+//! | what a program sends before it is connected | 64 KiB; the rest waits in the kernel |
 //! | what a connection carries before others have their turn | 256 KiB each way |
 //! | local connections, and those that have not said where they want to | [`ProxyLimits`] |
-//! | streams that are being connected, names that are looked up, for each client | [`RelayLimits`] |
+//! | sockets that are being connected, names that are looked up, for all clients | [`RelayLimits`] |
 //! | streams and rate of each client | [`ClientLimits`] |
 //! | programs with datagrams at the relay, for each client | [`RelayLimits`] |
 //! | datagrams that a socket brings before others have their turn | 64 |
@@ -57,21 +57,24 @@
 //! | module | what it decides |
 //! |---|---|
 //! | `front` | nothing: what an owner of a front end calls |
-//! | `proxy`, `ports`, `local`, `stage` | which connections are accepted; how far each has come |
+//! | `proxy`, `ports`, `local`, `stage`, `accounts` | which connections are accepted; how far each has come |
 //! | `handshake`, `step`, `socks`, `http` | where a program wants to, from its bytes alone |
 //! | `relay`, `client`, `remote` | which streams are accepted; how far each has come |
-//! | `policy` | which addresses may be dialled |
-//! | `resolver`, `dial` | which addresses a name has, and which of them is used |
+//! | `policy`, `boundary` | which addresses may be dialled |
+//! | `names`, `dial` | which addresses a name has, and which of them is used |
+//! | `places` | who may dial when many do |
 //! | `datagram`, `pieces` | what a datagram says, and in how many records it travels |
 //! | `target` | what a target is |
 //! | `classes`, `classes_file` | how urgent a flow is |
 //! | `refusal` | what the relay's word means, and what a program is told |
-//! | `socket`, `udp`, `wakes` | nothing: which sockets are ready, and who is to have its turn |
+//! | `socket`, `stream`, `udp`, `wakes` | nothing: which sockets are ready, and who is to have its turn |
 //! | `limits`, `pace`, `recent` | how much at once, how fast, and how long |
 //! | `view` | nothing: what is told of a connection |
 
 #![cfg(unix)]
 
+mod accounts;
+mod boundary;
 mod classes;
 mod classes_file;
 mod client;
@@ -87,8 +90,10 @@ mod http;
 mod limits;
 mod local;
 mod local_udp;
+mod names;
 mod pace;
 mod pieces;
+mod places;
 mod policy;
 mod ports;
 mod proxy;
@@ -97,16 +102,17 @@ mod refusal;
 mod relay;
 mod remote;
 mod remote_udp;
-mod resolver;
 mod socket;
 mod socks;
 mod stage;
 mod step;
+mod stream;
 mod target;
 mod udp;
 mod view;
 mod wakes;
 
+pub use accounts::{Accounts, BadAccount, BadAccounts};
 pub use classes::{CLASSES, Class, Classes, FIRST_BYTES, Hosts, Rule, Transport};
 pub use classes_file::BadRules;
 pub use client::ClientId;
@@ -114,11 +120,12 @@ pub use datagram::{DEADLINE, DatagramCounts, Drops};
 pub use dscp::Dscp;
 pub use front::Front;
 pub use limits::{ClientLimits, ProxyLimits, RelayLimits};
+pub use names::{NameConfig, NameSource};
 pub use policy::{NoNetwork, Policy};
+pub use ports::{NoPortAddress, PortAddress};
 pub use proxy::Proxy;
 pub use refusal::{Failure, Refusal};
 pub use relay::Relay;
-pub use resolver::Lookup;
 pub use target::{Host, Purpose, Target, TargetError};
 pub use view::FlowView;
 

@@ -13,8 +13,8 @@ pub const DIAL: Span = Span::from_secs(10);
 pub const WAIT_FOR_ANSWER: Span = Span::from_secs(30);
 /// How long after an attempt to connect the next address is tried beside it (RFC 8305, section 8).
 pub const ATTEMPT: Span = Span::from_millis(250);
-/// How many addresses of a name are tried.
-pub const MOST_ADDRESSES: usize = 8;
+/// The most addresses of each family that a name may have. Further ones are left out.
+pub const MOST_ADDRESSES: usize = 32;
 /// How long a program that was refused has to read why.
 pub const LINGER: Span = Span::from_secs(2);
 /// How long after the process had no file descriptor left another connection is accepted.
@@ -29,8 +29,13 @@ pub const MOST_DESTINATIONS: usize = 1024;
 pub const MOST_NAMES: usize = 64;
 /// How many datagrams of a program wait for their names.
 pub const MOST_WAITING: usize = 32;
-/// How long after a name was not found it is looked up again.
+/// The time after which a name of a program's datagrams that was found is looked up again. The resolver may know it still.
+pub const FOUND: Span = Span::from_secs(60);
+/// The time after which one that was not found is looked up again.
 pub const NOT_FOUND: Span = Span::from_secs(5);
+/// The time after which it is judged again whether datagrams may lead to a destination: this machine may have its address by
+/// then. The judgement takes three system calls.
+pub const JUDGED: Span = Span::from_secs(1);
 /// What a record holds, as `weft` sends them.
 const RECORD: usize = 1154;
 
@@ -39,7 +44,7 @@ const RECORD: usize = 1154;
 pub struct ProxyLimits {
     /// How many local connections there are at once. Further ones wait in the kernel's queue.
     pub connections: usize,
-    /// How many of them have not said where they want to.
+    /// The most of them that have not said where they want to. Where there are more the oldest goes.
     pub handshakes: usize,
     /// The bytes of a full record of the connection to the relay: a datagram has to fit into one.
     pub record: usize,
@@ -52,10 +57,10 @@ impl Default for ProxyLimits {
     }
 }
 
-/// How much one client may have of a relay.
+/// The limits of one client of a relay, or of several that share them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClientLimits {
-    /// How many streams it has at once. Further ones are refused.
+    /// The most streams at once. Further ones are refused.
     pub connections: usize,
     /// How fast it may be in each direction.
     pub rate: Option<BitRate>,
@@ -68,17 +73,17 @@ impl Default for ClientLimits {
     }
 }
 
-/// How much a relay does for one client at once. How many streams it may open is the mux's matter.
+/// The limits of what a relay does at once. The number of its streams is the mux's matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RelayLimits {
-    /// How many streams are being connected. Further ones wait to be accepted.
+    /// The most sockets that are being connected, for all clients; half of the descriptors that the process may have at most.
+    /// Hosts that are silent make way for further ones.
     pub dials: usize,
-    /// How many of these have their names looked up. Further ones wait.
+    /// The most names that are looked up, for all clients; an eighth of the descriptors that the process may have at most. One
+    /// client has a quarter of these. Further ones wait.
     pub names: usize,
-    /// How many threads look up names, for all clients.
-    pub resolvers: usize,
-    /// For how many connections of programs datagrams are carried. Further ones are refused. Some programs ask for each
-    /// destination anew.
+    /// The most connections of programs of one client whose datagrams are carried. Further ones are refused. Some programs ask
+    /// for each destination anew.
     pub associations: usize,
     /// The bytes of a full record of the connection to a client: a datagram has to fit into one.
     pub record: usize,
@@ -86,6 +91,6 @@ pub struct RelayLimits {
 
 impl Default for RelayLimits {
     fn default() -> Self {
-        Self { dials: 64, names: 8, resolvers: 8, associations: 256, record: RECORD }
+        Self { dials: 2048, names: 1024, associations: 256, record: RECORD }
     }
 }

@@ -8,6 +8,7 @@ use mio::event::Event;
 use weftway_mux::{Mux, Read, StreamError, StreamId};
 use weftway_path::Instant;
 
+use crate::accounts::Accounts;
 use crate::classes::Classes;
 use crate::flow::{Flow, TcpEnd, Turn};
 use crate::handshake::{Handshake, MOST_BYTES, Protocol};
@@ -21,6 +22,9 @@ use crate::stage::{Request, Stage};
 use crate::step::Step;
 use crate::target::Purpose;
 
+/// The room for a program's bytes at first.
+const FIRST_ROOM: usize = 1 << 10;
+
 /// A connection of a local program.
 pub struct Local {
     socket: Socket,
@@ -33,16 +37,22 @@ pub struct Local {
     /// How long a record is.
     record: usize,
     classes: Arc<Classes>,
+    accounts: Arc<Accounts>,
     /// Why it was refused, until that is counted.
     refused: Option<Failure>,
 }
 
 impl Local {
     /// One that has just been accepted.
-    pub fn new(now: Instant, socket: Socket, record: usize, classes: Arc<Classes>) -> Self {
+    pub fn new(
+        now: Instant,
+        socket: Socket,
+        record: usize,
+        (classes, accounts): (Arc<Classes>, Arc<Accounts>),
+    ) -> Self {
         let stage = Stage::Hello(Handshake::default());
-        let input = Vec::with_capacity(MOST_BYTES);
-        Self { socket, input, output: Vec::new(), stage, deadline: now + HANDSHAKE, record, classes, refused: None }
+        let (input, output, deadline, refused) = (Vec::new(), Vec::new(), now + HANDSHAKE, None);
+        Self { socket, input, output, stage, deadline, record, classes, accounts, refused }
     }
 
     /// Takes note of what its socket `number` tells.
@@ -192,12 +202,15 @@ impl Local {
     /// Takes in what the program says.
     fn hear(&mut self, now: Instant) -> Turn {
         while let Stage::Hello(handshake) = &mut self.stage {
-            match handshake.step(&self.input) {
-                Step::More => match self.socket.read(&mut self.input) {
-                    Ok(None) => return Turn::Idle,
-                    Ok(Some(0)) | Err(_) => return Turn::Over,
-                    Ok(Some(_)) => {}
-                },
+            match handshake.step(&self.input, &self.accounts) {
+                Step::More => {
+                    make_room(&mut self.input);
+                    match self.socket.read(&mut self.input) {
+                        Ok(None) => return Turn::Idle,
+                        Ok(Some(0)) | Err(_) => return Turn::Over,
+                        Ok(Some(_)) => {}
+                    }
+                }
                 Step::Answer(count, answer) => {
                     self.input.drain(..count);
                     self.output.extend_from_slice(answer);
@@ -206,6 +219,8 @@ impl Local {
                     }
                 }
                 Step::Connect(count, target) => self.ask(now, count, Purpose::Connection(target)),
+                // Their sender could not be told from other users of this machine.
+                Step::Associate(_) if !self.socket.is_tcp() => self.close(now, socks::refused(Refusal::Command)),
                 Step::Associate(count) => self.ask(now, count, Purpose::Datagrams),
                 Step::Refuse(words) if words.is_empty() => return Turn::Over,
                 Step::Refuse(words) => {
@@ -284,5 +299,13 @@ impl Local {
             Ok(Some(0)) | Err(_) => Turn::Over,
             Ok(Some(_)) => Turn::More,
         }
+    }
+}
+
+/// Makes room for more of what a program says before it is carried: it is a few bytes mostly, and [`MOST_BYTES`] at most.
+fn make_room(input: &mut Vec<u8>) {
+    if input.len() == input.capacity() {
+        let more = input.len().max(FIRST_ROOM).min(MOST_BYTES - input.len());
+        input.reserve_exact(more);
     }
 }

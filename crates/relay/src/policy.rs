@@ -4,7 +4,7 @@
 //! What is judged is the address that is dialled, after a name was resolved. An address of IPv6 that stands for one of IPv4 is
 //! judged by that.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{IpNet, Ipv4Net, Ipv6Net};
 
@@ -16,12 +16,15 @@ const fn v6(a: u16, b: u16, length: u8) -> Ipv6Net {
     Ipv6Net::new_assert(Ipv6Addr::new(a, b, 0, 0, 0, 0, 0, 0), length)
 }
 
-/// Addresses of IPv4 that are not public (IANA's registry of special-purpose addresses; multicast: RFC 5771).
-const NOT_PUBLIC_V4: [Ipv4Net; 16] = [
+/// Addresses of IPv4 that are not public (IANA's registry of special-purpose addresses; multicast: RFC 5771), or are public and
+/// lead each virtual machine of a cloud to what it trusts. The metadata services of other clouds are in here too: 169.254.0.0/16
+/// of nearly all, 100.100.100.200 of Alibaba, 192.0.0.192 of Oracle; those of IPv6 are unique local or link-local.
+const NOT_PUBLIC_V4: [Ipv4Net; 17] = [
     v4(0, 0, 0, 0, 8),          // this network; 0.0.0.0 reaches this machine
     v4(10, 0, 0, 0, 8),         // private
     v4(100, 64, 0, 0, 10),      // shared, of providers
     v4(127, 0, 0, 0, 8),        // loopback
+    v4(168, 63, 129, 16, 32),   // WireServer of Azure: names, goal state, certificates of extensions
     v4(169, 254, 0, 0, 16),     // link-local; metadata of clouds
     v4(172, 16, 0, 0, 12),      // private
     v4(192, 0, 0, 0, 24),       // protocols
@@ -62,6 +65,7 @@ const LAST_BYTES: [Ipv6Net; 4] = [
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     allowed: Vec<IpNet>,
+    denied: Vec<IpNet>,
 }
 
 /// A text is no network.
@@ -69,43 +73,26 @@ pub struct Policy {
 #[error("{0} is no network: 192.168.1.0/24 is one, and fd00::/8, and a single address")]
 pub struct NoNetwork(String);
 
-/// Whether this machine has `address`: the kernel would answer from it. Nothing is sent.
-fn is_own(address: IpAddr) -> bool {
-    // It answers from one of these for all.
-    if address.is_loopback() {
-        return true;
-    }
-    let any: IpAddr = if address.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    // A port that is never reached: UDP only looks for a route.
-    let route = UdpSocket::bind((any, 0)).and_then(|socket| {
-        socket.connect((address, 9))?;
-        socket.local_addr()
-    });
-    route.is_ok_and(|local| local.ip() == address)
-}
-
 impl Policy {
-    /// To public addresses, and to those in `allowed`.
-    pub fn new(allowed: Vec<IpNet>) -> Self {
-        Self { allowed }
+    /// A policy that allows public addresses and those in `allowed`, but none in `denied`.
+    pub fn new(allowed: Vec<IpNet>, denied: Vec<IpNet>) -> Self {
+        Self { allowed, denied }
     }
 
     /// The same, from texts: networks such as 192.168.1.0/24, or single addresses.
-    pub fn parse<T: AsRef<str>>(allowed: &[T]) -> Result<Self, NoNetwork> {
-        let parse = |text: &T| {
-            let text = text.as_ref();
-            let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
-            network.map_err(|_| NoNetwork(text.to_owned()))
-        };
-        allowed.iter().map(parse).collect::<Result<_, _>>().map(Self::new)
+    pub fn parse(allowed: &[impl AsRef<str>], denied: &[impl AsRef<str>]) -> Result<Self, NoNetwork> {
+        Ok(Self::new(networks(allowed)?, networks(denied)?))
     }
 
     /// Whether it connects to `address`.
     pub fn allows(&self, address: IpAddr) -> bool {
-        let v4 =
-            |address: Ipv4Addr| self.exempts(address.into()) || !NOT_PUBLIC_V4.iter().any(|net| net.contains(&address));
+        let v4 = |address: Ipv4Addr| {
+            let is_public = || !NOT_PUBLIC_V4.iter().any(|net| net.contains(&address));
+            !self.denies(address.into()) && (self.exempts(address.into()) || is_public())
+        };
         match address {
             IpAddr::V4(address) => v4(address),
+            IpAddr::V6(_) if self.denies(address) => false,
             IpAddr::V6(address) if address.is_unspecified() || address.is_loopback() => self.exempts(address.into()),
             IpAddr::V6(address) => match embedded(address) {
                 Some(stands_for) => stands_for.into_iter().all(v4),
@@ -114,15 +101,28 @@ impl Policy {
         }
     }
 
-    /// The same, and `address` is none of this machine's own, or is named: what listens here behind a firewall is not for
-    /// clients either.
-    pub fn may_dial(&self, address: IpAddr) -> bool {
-        self.allows(address) && (self.exempts(address) || !is_own(address))
-    }
-
-    fn exempts(&self, address: IpAddr) -> bool {
+    /// Returns true if `address` is allowed by name.
+    pub fn exempts(&self, address: IpAddr) -> bool {
         self.allowed.iter().any(|net| net.contains(&address))
     }
+
+    fn denies(&self, address: IpAddr) -> bool {
+        self.denied.iter().any(|net| net.contains(&address))
+    }
+}
+
+fn networks(texts: &[impl AsRef<str>]) -> Result<Vec<IpNet>, NoNetwork> {
+    let texts = texts.iter().map(AsRef::as_ref);
+    texts.map(|text| network(text).ok_or_else(|| NoNetwork(text.to_owned()))).collect()
+}
+
+/// Reads a network, or a single address as one. One of IPv4 that is written as one of IPv6 (`::ffff:192.0.2.0/120`) becomes one
+/// of IPv4, as do the addresses that it is compared with.
+pub fn network(text: &str) -> Option<IpNet> {
+    let network = text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))?;
+    let IpNet::V6(mapped) = network else { return Some(network) };
+    let inner = mapped.addr().to_ipv4_mapped().zip(mapped.prefix_len().checked_sub(96));
+    Some(inner.and_then(|(address, length)| Ipv4Net::new(address, length).ok()).map_or(network, IpNet::V4))
 }
 
 fn is_public(address: Ipv6Addr) -> bool {
@@ -146,19 +146,10 @@ fn embedded(address: Ipv6Addr) -> Option<[Ipv4Addr; 2]> {
 mod tests {
     use super::*;
 
+    const NONE: &[&str] = &[];
+
     fn allows(policy: &Policy, address: &str) -> bool {
         policy.allows(address.parse().unwrap())
-    }
-
-    #[test]
-    fn this_machine_s_own_addresses_are_known() {
-        for own in ["127.0.0.1", "127.1.2.3", "::1"] {
-            assert!(is_own(own.parse().unwrap()), "{own}");
-        }
-        for other in ["192.0.2.1", "8.8.8.8"] {
-            assert!(!is_own(other.parse().unwrap()), "{other}");
-        }
-        assert!(Policy::parse(&["127.0.0.0/8"]).unwrap().may_dial("127.0.0.1".parse().unwrap()), "named");
     }
 
     #[test]
@@ -182,6 +173,7 @@ mod tests {
             "100.64.0.1",
             "127.0.0.1",
             "127.255.255.255",
+            "168.63.129.16",
             "169.254.169.254",
             "172.31.255.255",
             "192.0.0.1",
@@ -234,7 +226,7 @@ mod tests {
 
     #[test]
     fn what_is_exempted_is_allowed_and_nothing_beside_it() {
-        let policy = Policy::new(vec!["192.168.1.0/24".parse().unwrap(), "fd00::/16".parse().unwrap()]);
+        let policy = Policy::parse(&["192.168.1.0/24", "fd00::/16"], NONE).unwrap();
         for address in ["192.168.1.0", "192.168.1.255", "::ffff:192.168.1.7", "fd00::1", "1.1.1.1"] {
             assert!(allows(&policy, address), "{address}");
         }
@@ -242,8 +234,24 @@ mod tests {
             assert!(!allows(&policy, address), "{address}");
         }
         // An address that stands for another one is judged by that alone.
-        let policy = Policy::new(vec!["::/0".parse().unwrap()]);
+        let policy = Policy::parse(&["::/0"], NONE).unwrap();
         assert!(allows(&policy, "::1") && allows(&policy, "fe80::1"));
         assert!(!allows(&policy, "::ffff:127.0.0.1") && !allows(&policy, "2002:7f00:1::1"));
+    }
+
+    #[test]
+    fn what_is_denied_is_refused_whatever_it_is_written_as_and_whatever_is_allowed() {
+        let denied = ["198.0.0.0/24", "2606:4700::/64", "10.1.0.0/16", "::ffff:8.8.8.0/120"];
+        let policy = Policy::parse(&["10.0.0.0/8"], &denied).unwrap();
+        for address in
+            ["198.0.0.7", "::ffff:198.0.0.7", "64:ff9b::c600:7", "2002:c600:7::1", "2606:4700::1", "10.1.2.3"]
+        {
+            assert!(!allows(&policy, address), "{address}");
+        }
+        assert!(!allows(&policy, "8.8.8.8"), "a network of IPv4 that is written as one of IPv6");
+        for address in ["198.0.1.7", "64:ff9b::c600:107", "2606:4700:0:1::1", "10.2.0.1"] {
+            assert!(allows(&policy, address), "{address}");
+        }
+        assert_eq!(Policy::parse(NONE, &["198.0.0.0/33"]), Err(NoNetwork("198.0.0.0/33".to_owned())));
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use slab::Slab;
 use weftway_mux::{Mux, OpenError, StreamId};
 use weftway_path::Instant;
 
+use crate::accounts::Accounts;
 use crate::classes::Classes;
 use crate::datagram::{DatagramCounts, Drops};
 use crate::dscp::Dscp;
@@ -17,8 +17,9 @@ use crate::flow::{READ, Turn};
 use crate::front::{Front, next_ready};
 use crate::limits::{MOST_DATAGRAMS, ProxyLimits};
 use crate::local::Local;
-use crate::ports::Ports;
+use crate::ports::{PortAddress, Ports};
 use crate::socket::{Poller, Socket, parts, token};
+use crate::stream::Stream;
 use crate::view::FlowView;
 use crate::wakes::{RunQueue, Timers};
 
@@ -28,7 +29,9 @@ pub struct Proxy {
     ports: Ports,
     limits: ProxyLimits,
     classes: Arc<Classes>,
-    locals: Slab<Local>,
+    accounts: Arc<Accounts>,
+    /// Each with its number.
+    locals: Slab<(u64, Local)>,
     by_stream: BTreeMap<StreamId, usize>,
     /// Those that wait for a stream, the longest first.
     waiting: VecDeque<usize>,
@@ -36,8 +39,10 @@ pub struct Proxy {
     may_open: bool,
     /// Whether the mux may have datagrams.
     has_datagrams: bool,
-    /// How many have not said where they want to.
-    handshakes: usize,
+    /// The connections that have not said where they want to, by the order in which they came.
+    hellos: BTreeMap<u64, usize>,
+    /// The number of the next connection.
+    next_number: u64,
     /// What programs were refused, by its name.
     refusals: BTreeMap<&'static str, u64>,
     /// Of those that have ended.
@@ -48,8 +53,13 @@ pub struct Proxy {
 }
 
 impl Proxy {
-    /// Listens at `addresses`; a port of 0 is one that is free.
-    pub fn listen(addresses: &[SocketAddr], limits: ProxyLimits, classes: Classes) -> io::Result<Self> {
+    /// Listens at `addresses`, for those who have one of `accounts`; a port of 0 is one that is free.
+    pub fn listen(
+        addresses: &[PortAddress],
+        limits: ProxyLimits,
+        classes: Classes,
+        accounts: Accounts,
+    ) -> io::Result<Self> {
         let poller = Poller::new()?;
         let ports = Ports::listen(addresses, poller.registry())?;
         Ok(Self {
@@ -57,12 +67,14 @@ impl Proxy {
             ports,
             limits,
             classes: Arc::new(classes),
+            accounts: Arc::new(accounts),
             locals: Slab::new(),
             by_stream: BTreeMap::new(),
             waiting: VecDeque::new(),
             may_open: true,
             has_datagrams: false,
-            handshakes: 0,
+            hellos: BTreeMap::new(),
+            next_number: 0,
             refusals: BTreeMap::new(),
             datagrams: DatagramCounts::default(),
             run: RunQueue::default(),
@@ -72,7 +84,7 @@ impl Proxy {
     }
 
     /// Where it listens.
-    pub fn addresses(&self) -> impl Iterator<Item = SocketAddr> {
+    pub fn addresses(&self) -> impl Iterator<Item = &PortAddress> {
         self.ports.addresses()
     }
 
@@ -92,7 +104,7 @@ impl Proxy {
 
     /// The connections that are carried.
     pub fn flows(&self) -> impl Iterator<Item = FlowView<'_>> {
-        self.by_stream.values().filter_map(|&key| self.locals.get(key)?.stage().flow(&self.classes))
+        self.by_stream.values().filter_map(|&key| self.locals.get(key)?.1.stage().flow(&self.classes))
     }
 
     /// What programs were refused, by its name, and how often.
@@ -106,7 +118,7 @@ impl Proxy {
         self.by_stream
             .values()
             .filter_map(|&key| self.locals.get(key))
-            .for_each(|local| counts += local.stage().datagrams());
+            .for_each(|(_, local)| counts += local.stage().datagrams());
         counts.drops()
     }
 
@@ -153,7 +165,7 @@ impl Proxy {
     pub fn lost(&mut self, now: Instant) {
         (self.may_open, self.has_datagrams) = (true, false);
         while let Some((_, key)) = self.by_stream.pop_first() {
-            if self.locals.get_mut(key).is_some_and(|local| local.lose(now)) {
+            if self.locals.get_mut(key).is_some_and(|(_, local)| local.lose(now)) {
                 self.run.push(key);
             } else if let Some(local) = self.remove(key) {
                 local.reset();
@@ -169,7 +181,7 @@ impl Proxy {
                 return;
             }
             let (key, number) = parts(event.token());
-            if let Some(local) = locals.get_mut(key) {
+            if let Some((_, local)) = locals.get_mut(key) {
                 local.note(number, event);
                 run.push(key);
             }
@@ -180,7 +192,7 @@ impl Proxy {
     fn take_ready(&mut self, mux: &mut Mux) {
         while let Some((id, is_read)) = next_ready(mux, &mut self.may_open, &mut self.has_datagrams) {
             if let Some(&key) = self.by_stream.get(&id)
-                && let Some(local) = self.locals.get_mut(key)
+                && let Some((_, local)) = self.locals.get_mut(key)
             {
                 if is_read {
                     local.note_readable()
@@ -202,7 +214,7 @@ impl Proxy {
                 None => self.has_datagrams = false,
                 Some((id, bytes)) => {
                     let key = self.by_stream.get(&id);
-                    if let Some(local) = key.and_then(|&key| self.locals.get_mut(key)) {
+                    if let Some((_, local)) = key.and_then(|&key| self.locals.get_mut(key)) {
                         local.take_datagram(bytes);
                     }
                 }
@@ -211,38 +223,53 @@ impl Proxy {
     }
 
     fn has_room(&self) -> bool {
-        self.locals.len() < self.limits.connections && self.handshakes < self.limits.handshakes
+        self.locals.len() < self.limits.connections
     }
 
+    /// Accepts connections that wait, in one turn no more than may be silent: each has a turn of its own before another takes
+    /// its place.
     fn accept(&mut self, now: Instant) {
-        while self.has_room()
-            && let Some(stream) = self.ports.accept(now)
-        {
+        for _ in 0..self.limits.handshakes {
+            if !self.has_room() {
+                return;
+            }
+            let Some(stream) = self.ports.accept(now) else { return };
             self.add(now, stream);
         }
     }
 
-    fn add(&mut self, now: Instant, stream: mio::net::TcpStream) {
+    /// Takes a connection. If too many have not said where they want to, the oldest of these goes: whoever opens many and says
+    /// nothing keeps nobody out.
+    fn add(&mut self, now: Instant, stream: Stream) {
+        if self.hellos.len() >= self.limits.handshakes
+            && let Some((_, &oldest)) = self.hellos.first_key_value()
+        {
+            self.remove(oldest);
+        }
         let entry = self.locals.vacant_entry();
         let key = entry.key();
         // One that cannot be watched is closed.
         if let Ok(socket) = Socket::connected(stream, self.poller.registry(), token(key, 0)) {
-            entry.insert(Local::new(now, socket, self.limits.record, self.classes.clone()));
-            self.handshakes += 1;
+            let shared = (self.classes.clone(), self.accounts.clone());
+            entry.insert((self.next_number, Local::new(now, socket, self.limits.record, shared)));
+            self.hellos.insert(self.next_number, key);
+            self.next_number += 1;
             self.run.push(key);
         }
     }
 
     /// Has `key` do what it can.
     fn step(&mut self, now: Instant, key: usize, mux: Option<&mut Mux>) {
-        let Some(local) = self.locals.get_mut(key) else { return };
+        let Some((number, local)) = self.locals.get_mut(key) else { return };
         let (was_new, wanted, stream) =
             (local.stage().is_new(), local.stage().wants().is_some(), local.stage().stream());
         let turn = local.turn(now, key, self.poller.registry(), mux, &mut self.buffer);
         if let Some(id) = stream.filter(|_| local.stage().stream() != stream) {
             self.by_stream.remove(&id);
         }
-        self.handshakes -= usize::from(was_new && !local.stage().is_new());
+        if was_new && !local.stage().is_new() {
+            self.hellos.remove(number);
+        }
         match (wanted, local.stage().wants().is_some()) {
             (false, true) => self.waiting.push_back(key),
             (true, false) => self.waiting.retain(|&other| other != key),
@@ -265,9 +292,9 @@ impl Proxy {
     }
 
     fn remove(&mut self, key: usize) -> Option<Local> {
-        let local = self.locals.try_remove(key)?;
+        let (number, local) = self.locals.try_remove(key)?;
         self.datagrams += local.stage().datagrams();
-        self.handshakes -= usize::from(local.stage().is_new());
+        self.hellos.remove(&number);
         if local.stage().wants().is_some() {
             self.waiting.retain(|&other| other != key);
         }
@@ -284,7 +311,7 @@ impl Proxy {
         while self.may_open
             && let Some(&key) = self.waiting.front()
         {
-            let Some(local) = self.locals.get_mut(key) else { return };
+            let Some((_, local)) = self.locals.get_mut(key) else { return };
             let Some(purpose) = local.stage().wants() else { return };
             let class = self.classes.of(purpose, Dscp::NONE);
             match mux.open(now, class.number(), purpose.to_string().as_bytes(), None) {
@@ -306,8 +333,8 @@ impl Proxy {
 }
 
 impl Front for Proxy {
-    fn addresses(&self) -> Vec<SocketAddr> {
-        self.addresses().collect()
+    fn addresses(&self) -> Vec<String> {
+        self.addresses().map(ToString::to_string).collect()
     }
 
     fn fd(&self) -> BorrowedFd<'_> {

@@ -3,52 +3,59 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
-use mio::{Registry, Token, Waker};
+use mio::unix::SourceFd;
+use mio::{Interest, Token};
+use rustix::process::{Resource, getrlimit};
 use slab::Slab;
-use weftway_mux::{Accepted, Mux, Ready};
+use weftway_mux::{Accepted, Mux, Ready, StreamId};
 use weftway_path::Instant;
 
+use crate::boundary::Boundary;
 use crate::classes::Class;
-use crate::client::{Client, ClientId};
+use crate::client::{Client, ClientId, Share};
 use crate::datagram::DatagramCounts;
 use crate::flow::{READ, Turn};
 use crate::limits::{ClientLimits, MOST_DATAGRAMS, RelayLimits};
+use crate::names::{Answer, NameSource, Resolver, server_of_system};
 use crate::pace::Way;
+use crate::places::Places;
 use crate::policy::Policy;
 use crate::refusal::Refusal;
 use crate::remote::Remote;
 use crate::remote_udp::{Kind, Outside};
-use crate::resolver::{Lookup, Resolver, server_of_system, system};
 use crate::socket::{Poller, parts};
 use crate::target::Purpose;
 use crate::udp::Udp;
 use crate::view::FlowView;
 use crate::wakes::Timers;
 
-/// The token of the resolver's waker: that of no socket, for there are never so many entries.
+/// The token of the resolver: that of no socket, for there are never so many entries.
 const ANSWERS: Token = Token(usize::MAX);
 /// The token of a socket that is closed at once.
 const NO_ENTRY: Token = Token(usize::MAX - 1);
 
-/// Whose name was looked up. Keys are used again, numbers are not.
+/// A question for a name: of which entry, and the name as the entry has it. Keys are used again, numbers are not.
+#[derive(Clone)]
 struct Asked {
-    client: ClientId,
     key: usize,
     number: u64,
+    name: String,
 }
 
 /// The streams of all clients, and their sockets.
 pub struct Relay {
     poller: Poller,
     resolver: Resolver<Asked>,
-    policy: Policy,
+    places: Places,
+    boundary: Boundary,
     limits: RelayLimits,
     /// Each with its number.
     remotes: Slab<(u64, Remote)>,
     next_number: u64,
     clients: BTreeMap<ClientId, Client>,
+    shares: Slab<Share>,
     timers: Timers,
     buffer: Vec<u8>,
     /// Where clients' questions for names go: without it, where the system's go.
@@ -56,39 +63,49 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Connects where `policy` allows it, with the system's resolver.
+    /// Connects where `policy` allows it, and looks names up as this machine's files say.
     pub fn new(policy: Policy, limits: RelayLimits) -> io::Result<Self> {
-        Self::with_lookup(policy, limits, &system())
+        Self::with_names(policy, limits, NameSource::system())
     }
 
-    /// The same with another resolver.
-    pub fn with_lookup(policy: Policy, limits: RelayLimits, lookup: &Lookup) -> io::Result<Self> {
+    /// Connects where `policy` allows it, and looks names up as `names` says.
+    pub fn with_names(policy: Policy, limits: RelayLimits, names: NameSource) -> io::Result<Self> {
         let poller = Poller::new()?;
-        let waker = Waker::new(poller.registry(), ANSWERS)?;
+        let descriptors = getrlimit(Resource::Nofile).current.and_then(|most| usize::try_from(most).ok());
+        let descriptors = descriptors.unwrap_or(usize::MAX);
+        let resolver = Resolver::new(names, limits.names.min(descriptors / 8))?;
+        poller.registry().register(&mut SourceFd(&resolver.fd().as_raw_fd()), ANSWERS, Interest::READABLE)?;
         Ok(Self {
             poller,
-            resolver: Resolver::new(limits.resolvers.max(1), lookup, waker)?,
-            policy,
+            resolver,
+            places: Places::new(limits.dials.min(descriptors / 2)),
+            boundary: Boundary::new(policy)?,
             limits,
             remotes: Slab::new(),
             next_number: 0,
             clients: BTreeMap::new(),
+            shares: Slab::new(),
             timers: Timers::default(),
             buffer: Vec::with_capacity(READ),
             name_server: None,
         })
     }
 
-    /// Becomes readable when a socket of any client has something to do, or a name was looked up: for [`Relay::turn`].
+    /// Becomes readable when a socket of any client has something to do, or a name was looked up: for [`Relay::collect`].
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.poller.registry().as_fd()
     }
 
     /// When the next turn of some client is due, whatever the sockets do: the past, if it is due now.
     pub fn next_event(&self) -> Instant {
-        let is_due = self.clients.values().any(|client| !client.run.is_empty() || client.has_datagrams);
-        let paced = self.clients.values().map(Client::next_event).min().unwrap_or(Instant::NEVER);
-        if is_due { Instant::ZERO } else { self.timers.next().min(paced) }
+        let paced = self.clients.values().map(|client| self.next_turn(client)).min().unwrap_or(Instant::NEVER);
+        let due = self.timers.next().min(paced).min(self.resolver.next_event()).min(self.places.next_event());
+        if self.clients.values().any(Client::is_busy) { Instant::ZERO } else { due }
+    }
+
+    /// The time at which the streams of a client go on that wait for the pace of its share.
+    fn next_turn(&self, client: &Client) -> Instant {
+        self.shares.get(client.share).map_or(Instant::NEVER, |share| client.next_event(share))
     }
 
     /// Clients that ask the relay's own server of names ask this one.
@@ -96,9 +113,40 @@ impl Relay {
         self.name_server = Some(server);
     }
 
-    /// A client may do so much from now on.
+    /// Sets what a client, and those that share with it, may do from now on.
     pub fn limit(&mut self, client: ClientId, limits: ClientLimits) {
-        self.clients.entry(client).or_default().set_limits(limits);
+        let share = self.enter(client);
+        if let Some(share) = self.shares.get_mut(share) {
+            share.set_limits(limits);
+        }
+    }
+
+    /// Has a client that has no stream yet share the limits of `other`. What is free goes to the one that has its turn first:
+    /// their owner is to give turns in changing order.
+    pub fn share(&mut self, client: ClientId, other: ClientId) {
+        let (share, before) = (self.enter(other), self.enter(client));
+        if let Some(client) = self.clients.get_mut(&client).filter(|_| share != before) {
+            client.share = share;
+            self.shares[share].clients += 1;
+            self.leave(before);
+        }
+    }
+
+    /// The share of a client, which has one of its own if it is new.
+    fn enter(&mut self, client: ClientId) -> usize {
+        let shares = &mut self.shares;
+        let own = || Client { share: shares.insert(Share { clients: 1, ..Share::default() }), ..Client::default() };
+        self.clients.entry(client).or_insert_with(own).share
+    }
+
+    /// Takes note that one client fewer has this share.
+    fn leave(&mut self, share: usize) {
+        if let Some(left) = self.shares.get_mut(share) {
+            left.clients -= 1;
+            if left.clients == 0 {
+                self.shares.remove(share);
+            }
+        }
     }
 
     /// What a client was refused, and how often.
@@ -134,13 +182,47 @@ impl Relay {
         counts
     }
 
-    /// Does what can be done for a client without waiting. For all clients it is due when [`Relay::fd`] is readable or
-    /// [`Relay::next_event`] has come; for one, also when its mux has taken in anything: records, or what became of records.
-    pub fn turn(&mut self, now: Instant, client: ClientId, mux: &mut Mux) {
-        self.clients.entry(client).or_default().set_now(now);
-        self.collect(now);
+    /// Takes note of what sockets of all clients have to do, of names that were looked up, and of the time: once before the turns
+    /// of clients, when [`Relay::fd`] is readable or [`Relay::next_event`] has come.
+    pub fn collect(&mut self, now: Instant) {
+        let Self { poller, remotes, clients, .. } = self;
+        let mut are_answered = self.resolver.next_event() <= now;
+        poller.collect(|event| {
+            are_answered |= event.token() == ANSWERS;
+            let (key, number) = parts(event.token());
+            if let Some((_, remote)) = remotes.get_mut(key)
+                && let Some(client) = clients.get_mut(&remote.client())
+            {
+                remote.note(number, event);
+                client.run.push(key);
+            }
+        });
+        if are_answered {
+            self.resolver.turn(now);
+            self.take_answers(now);
+            // A lookup has ended or is silent by now: there may be room for names that wait, of any client.
+            for client in self.clients.values_mut() {
+                client.run_next_name();
+            }
+        }
+        self.places.turn(now);
+        self.tell_places();
         while let Some(key) = self.timers.pop(now) {
             self.wake(key);
+        }
+    }
+
+    /// Returns true if a client's turn is due: what [`Relay::collect`] brought has something for it, or its time has come. It is
+    /// also due when its mux has taken in anything: records, or what became of records.
+    pub fn is_due(&self, now: Instant, client: ClientId) -> bool {
+        self.clients.get(&client).is_some_and(|client| client.is_busy() || self.next_turn(client) <= now)
+    }
+
+    /// Does what can be done for a client without waiting. [`Relay::is_due`] says when.
+    pub fn turn(&mut self, now: Instant, client: ClientId, mux: &mut Mux) {
+        let share = self.enter(client);
+        if let (Some(client), Some(share)) = (self.clients.get_mut(&client), self.shares.get_mut(share)) {
+            client.set_now(now, share);
         }
         self.take_ready(client, mux);
         for _ in 0..self.clients.get(&client).map_or(0, |client| client.run.len()) {
@@ -160,7 +242,9 @@ impl Relay {
         for remote in keys.into_iter().filter_map(|key| self.remove(key)) {
             remote.reset();
         }
-        self.clients.remove(&client);
+        if let Some(client) = self.clients.remove(&client) {
+            self.leave(client.share);
+        }
     }
 
     fn wake(&mut self, key: usize) {
@@ -171,26 +255,22 @@ impl Relay {
         }
     }
 
-    /// Takes note of what sockets have to do, and of names that were looked up.
-    fn collect(&mut self, now: Instant) {
-        let Self { poller, remotes, clients, .. } = self;
-        poller.collect(|event| {
-            let (key, number) = parts(event.token());
-            if let Some((_, remote)) = remotes.get_mut(key)
-                && let Some(client) = clients.get_mut(&remote.client())
-            {
-                remote.note(number, event);
-                client.run.push(key);
-            }
-        });
-        while let Some(answer) = self.resolver.next_answer() {
-            let Asked { client, key, number } = answer.tag;
-            if let Some(client) = self.clients.get_mut(&client) {
-                client.end_lookup();
-            }
+    /// Takes note of names that were looked up.
+    fn take_answers(&mut self, now: Instant) {
+        while let Some(Answer { tag: Asked { key, number, name }, found }) = self.resolver.next_answer() {
             if let Some((_, remote)) = self.remotes.get_mut(key).filter(|(other, _)| *other == number) {
-                let outside = Outside { policy: &self.policy, registry: self.poller.registry(), key };
-                remote.found(now, &answer.name, answer.addresses, outside);
+                let outside = Outside { boundary: &self.boundary, registry: self.poller.registry(), key };
+                remote.found(now, &name, found, outside);
+                self.wake(key);
+            }
+        }
+    }
+
+    /// Tells dials who has a place.
+    fn tell_places(&mut self) {
+        while let Some((key, notice)) = self.places.next_told() {
+            if let Some((_, remote)) = self.remotes.get_mut(key) {
+                remote.note_place(notice);
                 self.wake(key);
             }
         }
@@ -203,7 +283,9 @@ impl Relay {
                 Ready::Read(id) => (id, Remote::note_readable),
                 Ready::Write(id) => (id, Remote::note_writable),
                 Ready::Datagram => {
-                    self.clients.entry(client).or_default().has_datagrams = true;
+                    if let Some(client) = self.clients.get_mut(&client) {
+                        client.has_datagrams = true;
+                    }
                     continue;
                 }
                 // Accepting is tried in each turn, and a relay opens nothing.
@@ -223,11 +305,15 @@ impl Relay {
     fn step(&mut self, now: Instant, key: usize, mux: &mut Mux) {
         let Some((_, remote)) = self.remotes.get_mut(key) else { return };
         let Some(client) = self.clients.get_mut(&remote.client()) else { return };
+        let Some(share) = self.shares.get_mut(client.share) else { return };
         let was_joined = remote.is_joined();
-        let turn = remote.turn(now, (key, self.poller.registry()), mux, &mut self.buffer, &mut client.pace);
+        let outside = (key, self.poller.registry(), &mut self.places);
+        let turn = remote.turn(now, outside, mux, &mut self.buffer, &mut share.pace);
         self.timers.set(key, remote.deadline());
-        client.dials -= usize::from(!was_joined && remote.is_joined());
-        if client.pace.take_refused() {
+        if !was_joined && remote.is_joined() {
+            self.places.leave(key);
+        }
+        if share.pace.take_refused() {
             client.paced.push(key);
         }
         if turn == Turn::Over
@@ -245,80 +331,94 @@ impl Relay {
                 }
             }
         }
+        self.tell_places();
     }
 
     fn remove(&mut self, key: usize) -> Option<Remote> {
         let (_, remote) = self.remotes.try_remove(key)?;
         self.timers.set(key, Instant::NEVER);
+        self.places.leave(key);
         if let Some(client) = self.clients.get_mut(&remote.client()) {
             client.by_stream.remove(&remote.id());
+            if let Some(share) = self.shares.get_mut(client.share) {
+                share.streams -= 1;
+            }
             if let Some(flow) = remote.flow() {
                 client.carried = added(client.carried, &flow);
             }
             client.run.remove(key);
             client.paced.remove(key);
             client.names.retain(|&other| other != key);
-            client.dials -= usize::from(!remote.is_joined());
             client.associations -= usize::from(remote.counts().is_some());
             client.datagrams += remote.counts().unwrap_or_default();
         }
         Some(remote)
     }
 
-    /// Takes as many streams as may be dialled at once. The others wait in the mux.
+    /// Takes all streams that have come.
     fn accept(&mut self, now: Instant, client: ClientId, mux: &mut Mux) {
-        while self.clients.get(&client).is_some_and(|client| client.dials < self.limits.dials)
-            && let Some(Accepted { id, class, target }) = mux.accept()
-        {
+        while let Some(Accepted { id, class, target }) = mux.accept() {
             let class = Class::of_number(class);
             // It may be over already.
             let _ = class.begin(mux, id);
             let purpose = str::from_utf8(&target).ok().and_then(|text| text.parse::<Purpose>().ok());
+            let remote = self.admit(now, client, (id, class), purpose);
             let Some(current) = self.clients.get_mut(&client) else { return };
-            let has_room = current.by_stream.len() < current.limits.connections;
-            let remote = match purpose {
-                Some(Purpose::Connection(target)) if has_room => {
-                    Remote::new(now, client, (id, class), target, &self.policy)
-                }
-                Some(Purpose::NamesByTcp) if has_room => match self.name_server.or_else(server_of_system) {
-                    Some(server) => Remote::to_name_server(now, client, (id, class), server),
-                    None => {
-                        let _ = mux.reset(id, Refusal::HostUnreachable.code().into());
-                        current.refuse(Refusal::HostUnreachable);
-                        continue;
-                    }
-                },
-                Some(purpose) if has_room && current.associations < self.limits.associations => {
-                    match kind(&purpose, self.name_server, self.poller.registry()) {
-                        Ok(kind) => Remote::for_datagrams(client, id, kind, self.limits.record),
-                        Err(refusal) => {
-                            let _ = mux.reset(id, refusal.code().into());
-                            current.refuse(refusal);
-                            continue;
-                        }
-                    }
-                }
-                other => {
-                    let refusal = if other.is_some() { Refusal::TooMany } else { Refusal::General };
+            let Some(share) = self.shares.get_mut(current.share) else { return };
+            let remote = match remote {
+                Ok(remote) => remote,
+                Err(refusal) => {
                     let _ = mux.reset(id, refusal.code().into());
                     current.refuse(refusal);
                     continue;
                 }
             };
-            current.dials += usize::from(!remote.is_joined());
             current.associations += usize::from(remote.counts().is_some());
             let wants_name = remote.wants_name();
             let key = self.remotes.insert((self.next_number, remote));
             self.next_number += 1;
             current.by_stream.insert(id, key);
+            share.streams += 1;
             current.names.extend(wants_name.then_some(key));
             self.step(now, key, mux);
         }
     }
 
+    /// Begins a stream of a client that was just accepted, or says why it is refused. A target that makes no sense has no
+    /// purpose.
+    fn admit(
+        &self,
+        now: Instant,
+        client: ClientId,
+        (id, class): (StreamId, Class),
+        purpose: Option<Purpose>,
+    ) -> Result<Remote, Refusal> {
+        let purpose = purpose.ok_or(Refusal::General)?;
+        let current = self.clients.get(&client).ok_or(Refusal::General)?;
+        let share = self.shares.get(current.share).ok_or(Refusal::General)?;
+        if share.streams >= share.limits.connections {
+            return Err(Refusal::TooMany);
+        }
+        let name_server = || self.name_server.or_else(server_of_system).ok_or(Refusal::HostUnreachable);
+        let kind = match purpose {
+            Purpose::Connection(target) => return Ok(Remote::new(now, client, (id, class), target, &self.boundary)),
+            Purpose::NamesByTcp => return Ok(Remote::to_name_server(now, client, (id, class), name_server()?)),
+            _ if current.associations >= self.limits.associations => return Err(Refusal::TooMany),
+            Purpose::Datagrams => Kind::Plain,
+            Purpose::Names => Kind::Names(name_server()?),
+            Purpose::Echo => {
+                // The kernel may give such sockets to nobody, and the client should know.
+                Udp::for_pings(true, self.poller.registry(), NO_ENTRY).map_err(|_| Refusal::Command)?;
+                Kind::Echo
+            }
+        };
+        Ok(Remote::for_datagrams(client, id, kind, self.limits.record))
+    }
+
     /// Passes datagrams of a client on. One of a stream that is over is for nobody.
     fn take_datagrams(&mut self, now: Instant, client: ClientId, mux: &mut Mux) {
         let Some(client) = self.clients.get_mut(&client) else { return };
+        let Some(share) = self.shares.get_mut(client.share) else { return };
         for _ in 0..MOST_DATAGRAMS {
             if !client.has_datagrams {
                 return;
@@ -328,9 +428,9 @@ impl Relay {
                 return;
             };
             let Some(&key) = client.by_stream.get(&id) else { continue };
-            let outside = Outside { policy: &self.policy, registry: self.poller.registry(), key };
+            let outside = Outside { boundary: &self.boundary, registry: self.poller.registry(), key };
             let Some(udp) = self.remotes.get_mut(key).and_then(|(_, remote)| remote.datagrams()) else { continue };
-            if !client.pace.may_send(Way::FromClient, bytes.len()) {
+            if !share.pace.may_send(Way::FromClient, bytes.len()) {
                 udp.drop_one();
             } else if udp.up(now, bytes, outside) {
                 client.names.push_back(key);
@@ -338,39 +438,22 @@ impl Relay {
         }
     }
 
-    /// Has names looked up, as many at once as a client may.
+    /// Has names looked up, as far as there is room.
     fn look_up(&mut self, now: Instant, client: ClientId) {
         let Some(client) = self.clients.get_mut(&client) else { return };
-        while client.lookups < self.limits.names
-            && let Some(key) = client.names.pop_front()
-        {
-            let Some((number, remote)) = self.remotes.get_mut(key) else { continue };
-            let Some((name, port)) = remote.next_name() else { continue };
-            let tag = Asked { client: remote.client(), key, number: *number };
-            if self.resolver.ask(tag, &name, port) {
-                client.lookups += 1;
-            } else if let Some(udp) = remote.datagrams() {
-                let outside = Outside { policy: &self.policy, registry: self.poller.registry(), key };
-                udp.found(now, &name, Ok(vec![]), outside);
-            } else {
-                remote.refuse(Refusal::General);
-                client.run.push(key);
+        while let Some(&key) = client.names.front() {
+            if let Some((number, remote)) = self.remotes.get_mut(key)
+                && let Some(name) = remote.wanted_name()
+            {
+                let tag = Asked { key, number: *number, name: name.to_owned() };
+                if !self.resolver.ask(now, remote.client(), &tag, name) {
+                    break;
+                }
+                remote.took_name();
             }
+            client.names.pop_front();
         }
-    }
-}
-
-/// Of which kind the datagrams of a stream are, or why there are none.
-fn kind(purpose: &Purpose, name_server: Option<SocketAddr>, registry: &Registry) -> Result<Kind, Refusal> {
-    match purpose {
-        Purpose::Datagrams => Ok(Kind::Plain),
-        Purpose::Names => name_server.or_else(server_of_system).map(Kind::Names).ok_or(Refusal::HostUnreachable),
-        // The kernel may give such sockets to nobody, and the client should know.
-        Purpose::Echo => match Udp::for_pings(true, registry, NO_ENTRY) {
-            Ok(_) => Ok(Kind::Echo),
-            Err(_) => Err(Refusal::Command),
-        },
-        Purpose::Connection(_) | Purpose::NamesByTcp => Err(Refusal::TooMany),
+        self.take_answers(now);
     }
 }
 

@@ -1,7 +1,6 @@
 //! A stream of a client at the relay: its host is looked up and dialled, and then its bytes are carried.
 
-use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use mio::Registry;
@@ -9,14 +8,16 @@ use mio::event::Event;
 use weftway_mux::{Mux, StreamId};
 use weftway_path::Instant;
 
+use crate::boundary::Boundary;
 use crate::classes::Class;
 use crate::client::ClientId;
 use crate::datagram::DatagramCounts;
 use crate::dial::{Dial, Dialled};
 use crate::flow::{Flow, Turn};
 use crate::limits::DIAL;
+use crate::names::Found;
 use crate::pace::Pace;
-use crate::policy::Policy;
+use crate::places::{Notice, Places};
 use crate::refusal::{CONNECTED, Refusal};
 use crate::remote_udp::{Kind, Outside, RemoteUdp};
 use crate::socket::Socket;
@@ -56,19 +57,19 @@ impl Remote {
         client: ClientId,
         (id, class): (StreamId, Class),
         target: Target,
-        policy: &Policy,
+        boundary: &Boundary,
     ) -> Self {
         let port = target.port;
         let stage = match &target.host {
             Host::Name(name) => Stage::Name(name.clone()),
-            Host::Address(address) => to(vec![SocketAddr::new(*address, port)], policy),
+            Host::Address(address) => to(client, (vec![*address], port), false, boundary),
         };
         Self { client, id, purpose: Purpose::Connection(target), class, port, stage, by: now + DIAL }
     }
 
     /// The same to the relay's own server of names, whatever the policy says.
     pub fn to_name_server(now: Instant, client: ClientId, (id, class): (StreamId, Class), server: SocketAddr) -> Self {
-        let (port, stage) = (server.port(), Stage::Dial(Dial::new(vec![server])));
+        let (port, stage) = (server.port(), Stage::Dial(Dial::new(client, [server], false)));
         Self { client, id, purpose: Purpose::NamesByTcp, class, port, stage, by: now + DIAL }
     }
 
@@ -109,12 +110,19 @@ impl Remote {
         self.id
     }
 
-    /// The name and port that are to be looked up next.
-    pub fn next_name(&mut self) -> Option<(String, u16)> {
-        match &mut self.stage {
-            Stage::Name(name) => Some((name.clone(), self.port)),
-            Stage::Associated(udp) => Some((udp.next_name()?, self.port)),
+    /// The name that is to be looked up next.
+    pub fn wanted_name(&self) -> Option<&str> {
+        match &self.stage {
+            Stage::Name(name) => Some(name),
+            Stage::Associated(udp) => udp.wanted_name(),
             _ => None,
+        }
+    }
+
+    /// Takes note that [`Remote::wanted_name`] is looked up now.
+    pub fn took_name(&mut self) {
+        if let Stage::Associated(udp) = &mut self.stage {
+            udp.took_name();
         }
     }
 
@@ -153,21 +161,32 @@ impl Remote {
         }
     }
 
-    /// A name of its was looked up. Whatever the name is, it is the addresses that the policy judges, and these are dialled.
-    pub fn found(&mut self, now: Instant, name: &str, addresses: io::Result<Vec<SocketAddr>>, outside: Outside<'_>) {
-        match &mut self.stage {
-            Stage::Associated(udp) => udp.found(now, name, addresses, outside),
-            Stage::Name(_) => {
-                let to = |addresses| to(addresses, outside.policy);
-                self.stage = addresses.map_or(Stage::Refused(Refusal::HostUnreachable), to);
+    /// Takes in the result for a name. The policy judges the addresses, whatever the name is, and these are dialled.
+    pub fn found(&mut self, now: Instant, name: &str, found: Found, outside: Outside<'_>) {
+        let (port, boundary) = (self.port, outside.boundary);
+        match (&mut self.stage, found) {
+            (Stage::Associated(udp), found) => udp.found(now, name, found, outside),
+            (Stage::Name(_), Found::Addresses { addresses, more }) => {
+                self.stage = to(self.client, (addresses, port), more, boundary);
             }
-            Stage::Dial(_) | Stage::Refused(_) | Stage::Joined(..) => {}
+            (Stage::Name(_), Found::Nothing) => self.stage = Stage::Refused(Refusal::HostUnreachable),
+            (Stage::Name(_), Found::Silence) => self.stage = Stage::Refused(Refusal::TimedOut),
+            (Stage::Dial(dial), Found::Addresses { addresses, more: false }) => {
+                dial.add(allowed(addresses, port, boundary))
+            }
+            (Stage::Dial(dial), Found::Nothing | Found::Silence) => dial.add([]),
+            (Stage::Dial(_), Found::Addresses { .. }) | (Stage::Refused(_) | Stage::Joined(..), _) => {}
         }
     }
 
-    /// It leads nowhere.
-    pub fn refuse(&mut self, refusal: Refusal) {
-        self.stage = Stage::Refused(refusal);
+    /// Tells its dial about its place.
+    pub fn note_place(&mut self, notice: Notice) {
+        if let Stage::Dial(dial) = &mut self.stage {
+            match notice {
+                Notice::Taken => dial.step_back(),
+                Notice::Granted => dial.go_on(),
+            }
+        }
     }
 
     /// Why it leads nowhere, if that is so.
@@ -213,7 +232,7 @@ impl Remote {
     pub fn turn(
         &mut self,
         now: Instant,
-        (key, registry): (usize, &Registry),
+        (key, registry, places): (usize, &Registry, &mut Places),
         mux: &mut Mux,
         buffer: &mut Vec<u8>,
         pace: &mut Pace,
@@ -232,7 +251,7 @@ impl Remote {
             Stage::Refused(refusal) => *refusal,
             Stage::Name(_) | Stage::Dial(_) if now >= self.by => Refusal::TimedOut,
             Stage::Name(_) | Stage::Joined(..) | Stage::Associated(_) => return Turn::Idle,
-            Stage::Dial(dial) => match dial.turn(now, registry, key) {
+            Stage::Dial(dial) => match dial.turn(now, registry, key, places) {
                 Dialled::Pending => return Turn::Idle,
                 Dialled::Failed(refusal) => refusal,
                 Dialled::Connected(socket) => {
@@ -249,16 +268,20 @@ impl Remote {
     }
 }
 
-/// To those of `addresses` that the policy allows.
-fn to(addresses: Vec<SocketAddr>, policy: &Policy) -> Stage {
+/// The stage in which those of `addresses` are dialled that may be. There may be `more`.
+fn to(client: ClientId, (addresses, port): (Vec<IpAddr>, u16), more: bool, boundary: &Boundary) -> Stage {
     if addresses.is_empty() {
         return Stage::Refused(Refusal::HostUnreachable);
     }
-    // One that is only written as an address of IPv6 is dialled as what it is.
-    let canonical = addresses.into_iter().map(|address| match address.ip().to_canonical() {
-        ip if ip == address.ip() => address,
-        ip => SocketAddr::new(ip, address.port()),
-    });
-    let allowed: Vec<SocketAddr> = canonical.filter(|address| policy.may_dial(address.ip())).collect();
-    if allowed.is_empty() { Stage::Refused(Refusal::NotAllowed) } else { Stage::Dial(Dial::new(allowed)) }
+    let allowed = allowed(addresses, port, boundary);
+    if allowed.is_empty() && !more {
+        return Stage::Refused(Refusal::NotAllowed);
+    }
+    Stage::Dial(Dial::new(client, allowed, more))
+}
+
+/// The addresses of these that may be dialled. One that is only written as an address of IPv6 is dialled as what it is.
+fn allowed(addresses: Vec<IpAddr>, port: u16, boundary: &Boundary) -> Vec<SocketAddr> {
+    let canonical = addresses.iter().map(IpAddr::to_canonical);
+    canonical.filter(|ip| boundary.may_dial(*ip)).map(|ip| SocketAddr::new(ip, port)).collect()
 }

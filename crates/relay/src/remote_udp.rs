@@ -2,7 +2,6 @@
 //! that the program has sent to goes back to it, and nothing else does.
 
 use std::collections::VecDeque;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use bytes::Bytes;
@@ -10,13 +9,14 @@ use mio::Registry;
 use weftway_mux::{Mux, Read, StreamId};
 use weftway_path::Instant;
 
+use crate::boundary::Boundary;
 use crate::classes::Class;
 use crate::datagram::{DatagramCounts, Sent, read_marked};
 use crate::flow::Turn;
-use crate::limits::{BURST, MOST_ADDRESSES, MOST_DESTINATIONS, MOST_NAMES, MOST_WAITING, NOT_FOUND};
+use crate::limits::{BURST, FOUND, JUDGED, MOST_DESTINATIONS, MOST_NAMES, MOST_WAITING, NOT_FOUND};
+use crate::names::Found;
 use crate::pace::{Pace, Way};
 use crate::pieces::Pieces;
-use crate::policy::Policy;
 use crate::recent::Recent;
 use crate::refusal::{ABORTED, CONNECTED};
 use crate::socket::token;
@@ -40,10 +40,19 @@ pub enum Kind {
 enum Name {
     /// It is looked up, or waits for that.
     Asked,
-    /// Those of its addresses that are tried.
-    Known(Vec<IpAddr>),
+    /// These are its addresses, until then: it is looked up again.
+    Known(Vec<IpAddr>, Instant),
     /// It was not found, and is not looked up until then.
     NotFound(Instant),
+}
+
+/// A destination of the program's datagrams.
+#[derive(Clone, Copy, Debug)]
+struct Destination {
+    /// The class of what was sent there last. What comes from there is of it, too.
+    class: Class,
+    /// The time until which datagrams may lead there, without another look.
+    judged_until: Instant,
 }
 
 /// A datagram whose name is not known yet.
@@ -59,7 +68,7 @@ struct Waiting {
 #[derive(Clone, Copy)]
 pub struct Outside<'a> {
     /// Where they may lead.
-    pub policy: &'a Policy,
+    pub boundary: &'a Boundary,
     /// Where sockets are registered.
     pub registry: &'a Registry,
     /// The entry.
@@ -75,9 +84,8 @@ pub struct RemoteUdp {
     is_told: bool,
     /// Of IPv4 and of IPv6, once something leads there.
     sockets: [Option<Udp>; 2],
-    /// Where the program has sent to, and may: the policy judges each when it comes in here. What comes from there is of the
-    /// class of what was sent there last.
-    destinations: Recent<SocketAddr, Class>,
+    /// The destinations that the program has sent to.
+    destinations: Recent<SocketAddr, Destination>,
     names: Recent<String, Name>,
     /// Those that are to be looked up, the longest first.
     wanted: VecDeque<String>,
@@ -135,8 +143,13 @@ impl RemoteUdp {
     }
 
     /// The next name that is to be looked up.
-    pub fn next_name(&mut self) -> Option<String> {
-        self.wanted.pop_front()
+    pub fn wanted_name(&self) -> Option<&str> {
+        self.wanted.front().map(String::as_str)
+    }
+
+    /// Takes note that [`RemoteUdp::wanted_name`] is looked up now.
+    pub fn took_name(&mut self) {
+        self.wanted.pop_front();
     }
 
     /// The client has sent a datagram. Whether one more name is to be looked up.
@@ -148,19 +161,19 @@ impl RemoteUdp {
         };
         self.class = class;
         if let Kind::Names(server) = self.kind {
-            self.send_to(server, (class, data), outside);
+            self.send_to(server, Destination { class, judged_until: now }, data, outside);
             return false;
         }
         let name = match host {
             Host::Address(ip) => {
-                self.send(&[ip], port, (class, data), outside);
+                self.send(now, (&[ip], port), (class, data), outside);
                 return false;
             }
             Host::Name(name) => name,
         };
         let is_asked = match self.names.get(&name).cloned() {
-            Some(Name::Known(addresses)) => {
-                self.send(&addresses, port, (class, data), outside);
+            Some(Name::Known(addresses, until)) if now < until => {
+                self.send(now, (&addresses, port), (class, data), outside);
                 return false;
             }
             Some(Name::NotFound(until)) if now < until => {
@@ -168,7 +181,7 @@ impl RemoteUdp {
                 return false;
             }
             Some(Name::Asked) => true,
-            Some(Name::NotFound(_)) | None => false,
+            Some(Name::Known(..) | Name::NotFound(_)) | None => false,
         };
         if self.waiting.len() >= MOST_WAITING || !is_asked && self.wanted.len() >= MOST_NAMES {
             self.counts.dropped += 1;
@@ -183,43 +196,56 @@ impl RemoteUdp {
     }
 
     /// A name was looked up: those that waited for it go.
-    pub fn found(&mut self, now: Instant, name: &str, found: io::Result<Vec<SocketAddr>>, outside: Outside<'_>) {
-        let addresses: Vec<IpAddr> =
-            found.unwrap_or_default().iter().map(SocketAddr::ip).take(MOST_ADDRESSES).collect();
+    pub fn found(&mut self, now: Instant, name: &str, found: Found, outside: Outside<'_>) {
+        let addresses = match found {
+            Found::Addresses { addresses, .. } => addresses,
+            Found::Nothing | Found::Silence => vec![],
+        };
         let mut left = VecDeque::new();
         for waiting in std::mem::take(&mut self.waiting) {
             if waiting.name == name {
-                self.send(&addresses, waiting.port, (waiting.class, &waiting.data), outside);
+                self.send(now, (&addresses, waiting.port), (waiting.class, &waiting.data), outside);
             } else {
                 left.push_back(waiting);
             }
         }
         self.waiting = left;
-        let known = if addresses.is_empty() { Name::NotFound(now + NOT_FOUND) } else { Name::Known(addresses) };
+        let known =
+            if addresses.is_empty() { Name::NotFound(now + NOT_FOUND) } else { Name::Known(addresses, now + FOUND) };
         self.names.insert(name.to_owned(), known);
     }
 
     /// Sends a datagram to the first of `addresses` that may be, and that there is a route to.
-    fn send(&mut self, addresses: &[IpAddr], port: u16, (class, data): (Class, &[u8]), outside: Outside<'_>) {
+    fn send(
+        &mut self,
+        now: Instant,
+        (addresses, port): (&[IpAddr], u16),
+        (class, data): (Class, &[u8]),
+        outside: Outside<'_>,
+    ) {
         for ip in addresses.iter().map(IpAddr::to_canonical) {
             let to = SocketAddr::new(ip, if self.kind == Kind::Echo { ECHO_PORT } else { port });
-            let may = self.destinations.get(&to).is_some() || outside.policy.may_dial(ip);
-            if may && self.send_to(to, (class, data), outside) {
+            let judged_until = match self.destinations.peek(&to) {
+                Some(known) if now < known.judged_until => known.judged_until,
+                _ if outside.boundary.may_dial(ip) => now + JUDGED,
+                _ => continue,
+            };
+            if self.send_to(to, Destination { class, judged_until }, data, outside) {
                 return;
             }
         }
         self.counts.dropped += 1;
     }
 
-    /// Sends a datagram, whatever the policy says: whether the kernel took it.
-    fn send_to(&mut self, to: SocketAddr, (class, data): (Class, &[u8]), outside: Outside<'_>) -> bool {
+    /// Sends a datagram, whatever the policy says. True if the kernel took it.
+    fn send_to(&mut self, to: SocketAddr, destination: Destination, data: &[u8], outside: Outside<'_>) -> bool {
         let kind = self.kind;
         let sent = self.socket(to.ip(), outside).is_some_and(|udp| match kind {
             Kind::Plain | Kind::Names(_) => udp.send(data, to),
             Kind::Echo => udp.send(&echo_request(to.ip(), data), SocketAddr::new(to.ip(), 0)),
         });
         if sent {
-            self.destinations.insert(to, class);
+            self.destinations.insert(to, destination);
             self.counts.up += 1;
             self.carried[0] += data.len() as u64;
         }
@@ -280,7 +306,7 @@ impl RemoteUdp {
                 return true;
             }
         }
-        let Some(&class) = self.destinations.peek(&source) else {
+        let Some(&Destination { class, .. }) = self.destinations.peek(&source) else {
             self.counts.dropped += 1;
             return true;
         };
@@ -321,7 +347,11 @@ fn take_reply(message: &mut Vec<u8>, from: IpAddr) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use weftway_mux::Side;
+
     use super::*;
+    use crate::policy::Policy;
+    use crate::socket::Poller;
 
     #[test]
     fn an_echo_request_and_its_reply_have_a_sequence_number_and_data() {
@@ -343,6 +373,22 @@ mod tests {
             (&[], v6),
         ] {
             assert_eq!(taken(message, from), None);
+        }
+    }
+
+    #[test]
+    fn a_destination_is_judged_again_after_a_second() {
+        let allow = |allowed: &[&str]| Boundary::new(Policy::parse(allowed, &[""; 0]).unwrap()).unwrap();
+        let (open, closed) = (allow(&["127.0.0.0/8"]), allow(&[]));
+        let (server, poller) = (std::net::UdpSocket::bind("127.0.0.1:0").unwrap(), Poller::new().unwrap());
+        let mut datagram = vec![];
+        put_address(&mut datagram, server.local_addr().unwrap());
+        let mut udp = RemoteUdp::new(StreamId::new(Side::Connecting, 0), Kind::Plain, 1154);
+        // Each time but the last the policy is another one than before: it counts once a second has passed.
+        for (ms, boundary, up) in [(0, &open, 1), (999, &closed, 2), (1000, &closed, 2), (1001, &open, 3)] {
+            let outside = Outside { boundary, registry: poller.registry(), key: 0 };
+            udp.up(Instant::from_millis(ms), Bytes::copy_from_slice(&datagram), outside);
+            assert_eq!(udp.counts().up, up, "{ms}");
         }
     }
 }

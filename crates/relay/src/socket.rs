@@ -1,17 +1,19 @@
-//! A TCP socket that never waits, and whether it is ready: `mio` tells each change once, so it is remembered here until the
-//! kernel says otherwise.
+//! A socket of a connection that never waits, and whether it is ready: `mio` tells each change once, so it is remembered here
+//! until the kernel says otherwise.
 
-use std::io::{self, IoSlice, Write};
-use std::net::{Shutdown, SocketAddr};
+use std::io::{self, IoSlice};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use mio::event::Event;
 use mio::net::TcpStream;
 use mio::{Events, Interest, Poll, Registry, Token};
 use rustix::buffer::spare_capacity;
+use rustix::io::Errno;
 use rustix::net::sockopt::{set_socket_keepalive, set_socket_linger};
 
 use crate::flow::TcpEnd;
+use crate::stream::Stream;
 
 /// How many events one call brings.
 const EVENTS: usize = 256;
@@ -26,6 +28,12 @@ pub fn token(key: usize, number: usize) -> Token {
 /// The entry and the number of the socket that a token tells.
 pub fn parts(token: Token) -> (usize, usize) {
     (token.0 / SOCKETS, token.0 % SOCKETS)
+}
+
+/// Returns true if the process, or the system, has no descriptor left.
+pub fn is_scarce(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    [Errno::MFILE, Errno::NFILE].iter().any(|scarce| code == Some(scarce.raw_os_error()))
 }
 
 /// What tells of sockets.
@@ -60,10 +68,10 @@ impl Poller {
     }
 }
 
-/// A TCP socket.
+/// The socket of a connection.
 #[derive(Debug)]
 pub struct Socket {
-    stream: TcpStream,
+    stream: Stream,
     readable: bool,
     writable: bool,
     /// An error waits, which ends both directions.
@@ -72,21 +80,26 @@ pub struct Socket {
 
 impl Socket {
     /// One that is connected.
-    pub fn connected(mut stream: TcpStream, registry: &Registry, token: Token) -> io::Result<Self> {
+    pub fn connected(mut stream: Stream, registry: &Registry, token: Token) -> io::Result<Self> {
         registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
         let mut socket = Self { stream, readable: false, writable: false, failed: false };
         socket.begin();
         Ok(socket)
     }
 
-    /// Where it is, and where its other end is.
+    /// The addresses of its two ends, its own first. One that is not of TCP has none.
     pub fn ends(&self) -> io::Result<(SocketAddr, SocketAddr)> {
-        Ok((self.stream.local_addr()?, self.stream.peer_addr()?))
+        self.stream.ends()
+    }
+
+    /// Returns true if it is of TCP.
+    pub fn is_tcp(&self) -> bool {
+        self.stream.is_tcp()
     }
 
     /// Begins to connect to `address`.
     pub fn connect(address: SocketAddr, registry: &Registry, token: Token) -> io::Result<Self> {
-        let mut stream = TcpStream::connect(address)?;
+        let mut stream = Stream::Tcp(TcpStream::connect(address)?);
         registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
         Ok(Self { stream, readable: false, writable: false, failed: false })
     }
@@ -99,7 +112,7 @@ impl Socket {
         if let Some(error) = self.stream.take_error()? {
             return Err(error);
         }
-        match self.stream.peer_addr() {
+        match self.stream.ends() {
             Ok(_) => {
                 self.begin();
                 Ok(true)
@@ -116,7 +129,7 @@ impl Socket {
     fn begin(&mut self) {
         (self.readable, self.writable, self.failed) = (true, true, false);
         // What cannot be set makes the connection slower, no more.
-        let _ = self.stream.set_nodelay(true);
+        let _ = self.stream.set_nodelay();
         let _ = set_socket_keepalive(&self.stream, true);
     }
 
@@ -157,7 +170,7 @@ impl TcpEnd for Socket {
 
     fn write_parts(&mut self, parts: &[IoSlice<'_>]) -> io::Result<Option<usize>> {
         while self.writable {
-            match (&self.stream).write_vectored(parts) {
+            match self.stream.write_vectored(parts) {
                 Ok(count) => return Ok(Some(count)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.writable = false,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
@@ -169,6 +182,6 @@ impl TcpEnd for Socket {
 
     fn finish(&mut self) {
         // It fails if the other end has closed the connection, which reading tells.
-        let _ = self.stream.shutdown(Shutdown::Write);
+        let _ = self.stream.finish();
     }
 }

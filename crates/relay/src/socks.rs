@@ -1,8 +1,9 @@
-//! SOCKS5 (RFC 1928), as far as a program needs it that connects or sends datagrams: no authentication, CONNECT, UDP ASSOCIATE. A
-//! reader without sockets.
+//! SOCKS5 (RFC 1928), as far as a program needs it that connects or sends datagrams: CONNECT, UDP ASSOCIATE, a user and a password
+//! (RFC 1929) where the port wants one. A reader without sockets.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
+use crate::accounts::Accounts;
 use crate::refusal::Refusal;
 use crate::step::Step;
 use crate::target::{Host, Target};
@@ -10,6 +11,11 @@ use crate::target::{Host, Target};
 /// The first byte of everything.
 pub const VERSION: u8 = 5;
 const NO_AUTHENTICATION: u8 = 0;
+const USER_AND_PASSWORD: u8 = 2;
+/// The first byte of a user with its password, and the answers.
+const PASSWORD_VERSION: u8 = 1;
+const RIGHT: u8 = 0;
+const WRONG: u8 = 1;
 const NO_METHOD: u8 = 0xff;
 const CONNECT: u8 = 1;
 const BIND: u8 = 2;
@@ -20,15 +26,43 @@ const NAME: u8 = 3;
 const IPV6: u8 = 4;
 const NOWHERE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
 
-/// The first message: which ways of authentication the program knows.
-pub fn greeting(bytes: &[u8]) -> Step {
+/// The first message: which ways of authentication the program knows. It may take the one that the port wants, or none.
+pub fn greeting(bytes: &[u8], wants_password: bool) -> Step {
     let Some(&count) = bytes.get(1) else { return Step::More };
     let end = 2 + usize::from(count);
     match bytes.get(2..end) {
         None => Step::More,
-        Some(methods) if methods.contains(&NO_AUTHENTICATION) => Step::Answer(end, &[VERSION, NO_AUTHENTICATION]),
+        Some(methods) if wants_password && methods.contains(&USER_AND_PASSWORD) => {
+            Step::Answer(end, &[VERSION, USER_AND_PASSWORD])
+        }
+        Some(methods) if !wants_password && methods.contains(&NO_AUTHENTICATION) => {
+            Step::Answer(end, &[VERSION, NO_AUTHENTICATION])
+        }
         Some(_) => Step::Refuse(vec![VERSION, NO_METHOD]),
     }
+}
+
+/// The message in between, where the port wants a password: a user, and the password.
+pub fn password(bytes: &[u8], accounts: &Accounts) -> Step {
+    match bytes {
+        [PASSWORD_VERSION, rest @ ..] => {
+            let Some((user, rest)) = counted(rest) else { return Step::More };
+            let Some((password, rest)) = counted(rest) else { return Step::More };
+            if accounts.has(user, password) {
+                Step::Answer(bytes.len() - rest.len(), &[PASSWORD_VERSION, RIGHT])
+            } else {
+                Step::Refuse(vec![PASSWORD_VERSION, WRONG])
+            }
+        }
+        [] => Step::More,
+        _ => Step::Refuse(vec![PASSWORD_VERSION, WRONG]),
+    }
+}
+
+/// The bytes that the first one counts, and what follows them.
+fn counted(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (&count, rest) = bytes.split_first()?;
+    rest.split_at_checked(count.into())
 }
 
 /// A host, as a message names it.
@@ -49,7 +83,15 @@ impl HostBytes<'_> {
         match self {
             Self::V4(ip) => address(IpAddr::from(ip)),
             Self::V6(ip) => address(IpAddr::from(ip)),
-            Self::Name(name) => Target::new(str::from_utf8(name).ok()?, port).ok(),
+            Self::Name(name) => {
+                let name = str::from_utf8(name).ok()?;
+                // Some programs name an address of IPv6 as URLs do (curl before 7.82).
+                let inner = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+                match inner.and_then(|inner| inner.parse().ok()) {
+                    Some(ip) => address(IpAddr::V6(ip)),
+                    None => Target::new(name, port).ok(),
+                }
+            }
         }
     }
 }
@@ -168,10 +210,26 @@ mod tests {
 
     #[test]
     fn the_ways_of_authentication_are_looked_through() {
-        assert_eq!(greeting(&[5, 3, 2, 1, 0, 9]), Step::Answer(5, &[5, 0]));
-        assert_eq!(greeting(&[5, 1, 2]), Step::Refuse(vec![5, 0xff]));
-        assert_eq!(greeting(&[5, 0]), Step::Refuse(vec![5, 0xff]));
-        assert_eq!(greeting(&[5, 2, 0]), Step::More);
+        assert_eq!(greeting(&[5, 3, 2, 1, 0, 9], false), Step::Answer(5, &[5, 0]));
+        assert_eq!(greeting(&[5, 1, 2], false), Step::Refuse(vec![5, 0xff]));
+        assert_eq!(greeting(&[5, 0], false), Step::Refuse(vec![5, 0xff]));
+        assert_eq!(greeting(&[5, 2, 0], false), Step::More);
+        // A port with a password takes no program without one.
+        assert_eq!(greeting(&[5, 3, 0, 1, 2, 9], true), Step::Answer(5, &[5, 2]));
+        assert_eq!(greeting(&[5, 1, 0], true), Step::Refuse(vec![5, 0xff]));
+    }
+
+    #[test]
+    fn a_password_is_taken_when_all_of_it_is_there() {
+        let accounts = Accounts::parse("ada:secret").unwrap();
+        let right = b"\x01\x03ada\x06secret";
+        assert_eq!(password(&[&right[..], &[5, 1]].concat(), &accounts), Step::Answer(12, &[1, 0]));
+        for length in 0..right.len() {
+            assert_eq!(password(&right[..length], &accounts), Step::More, "{length}");
+        }
+        for wrong in [&b"\x01\x03ada\x06Secret"[..], b"\x01\x00\x00", b"\x05\x01\x00"] {
+            assert_eq!(password(wrong, &accounts), Step::Refuse(vec![1, 1]), "{wrong:?}");
+        }
     }
 
     #[test]
@@ -182,6 +240,8 @@ mod tests {
             (IPV6, &[0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1], "[2001:db8::1]:258"),
             (NAME, b"\x0bexample.org", "example.org:258"),
             (NAME, b"\x09192.0.2.1", "192.0.2.1:258"),
+            (NAME, b"\x0b2001:db8::1", "[2001:db8::1]:258"),
+            (NAME, b"\x0d[2001:db8::1]", "[2001:db8::1]:258"),
         ];
         for (kind, host, expected) in cases {
             let bytes = asks(1, kind, host, 0x102);
@@ -214,7 +274,9 @@ mod tests {
         assert_eq!(code(&asks(1, 2, &address, 80)), 8);
         assert_eq!(code(&asks(1, IPV4, &address, 0)), 1);
         assert_eq!(code(&asks(1, NAME, b"\0", 80)), 1);
-        assert_eq!(code(&asks(1, NAME, b"\x03a b", 80)), 1);
+        for name in [&b"\x03a b"[..], b"\x0b[192.0.2.1]", b"\x03[a]", b"\x04[::1", b"\x02[]"] {
+            assert_eq!(code(&asks(1, NAME, name, 80)), 1, "{name:?}");
+        }
         assert_eq!(code(&[4, 1, 0, 1]), 1);
     }
 }

@@ -44,7 +44,10 @@ pub enum TargetError {
     #[error("a port is a number from 1 to 65535")]
     Port,
     /// The host is none.
-    #[error("a host is an address, or a name of letters, digits, '-', '_' and '.', {LONGEST_NAME} at most")]
+    #[error(
+        "a host is an address, or a name of letters, digits, '-', '_' and '.', {LONGEST_NAME} at most; no name ends in a \
+         number, as half an address or a range would"
+    )]
     Host,
 }
 
@@ -60,11 +63,21 @@ impl Target {
         let labels = host.strip_suffix('.').unwrap_or(host);
         let is_known = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
         let is_label = |label: &str| (1..=LONGEST_LABEL).contains(&label.len()) && label.bytes().all(is_known);
-        if labels.len() > LONGEST_NAME || !labels.split('.').all(is_label) {
+        if labels.len() > LONGEST_NAME || !labels.split('.').all(is_label) || ends_in_number(labels) {
             return Err(TargetError::Host);
         }
         Ok(Self { host: Host::Name(host.to_owned()), port })
     }
+}
+
+/// Returns true if the last label is a number, decimal or hexadecimal. No top-level domain is one (RFC 1123 §2.1), and what
+/// reads addresses would take such a name for one: 192.168.1 for 192.168.0.1 (`inet_aton`; WHATWG URL, "ends in a number").
+fn ends_in_number(name: &str) -> bool {
+    let last = name.rsplit('.').next().unwrap_or(name);
+    let hex = last.strip_prefix("0x").or_else(|| last.strip_prefix("0X"));
+    // Two numbers are a range of addresses: 192.0.2.1-9.
+    last.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-')
+        || hex.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_hexdigit()))
 }
 
 impl FromStr for Target {
@@ -143,9 +156,15 @@ mod tests {
 
     #[test]
     fn names_and_addresses_come_back_as_they_were_written() {
-        for text in
-            ["example.org:443", "a-b_c.example.:1", "192.0.2.1:65535", "[2001:db8::1]:22", "[::ffff:1.2.3.4]:53"]
-        {
+        for text in [
+            "example.org:443",
+            "a-b_c.example.:1",
+            "1.2.3.4.in-addr.arpa:53",
+            "b0x1:80",
+            "192.0.2.1:65535",
+            "[2001:db8::1]:22",
+            "[::ffff:1.2.3.4]:53",
+        ] {
             assert_eq!(text.parse::<Target>().unwrap().to_string(), text);
         }
         let long = format!("{}:80", ["a".repeat(63), "b".repeat(63), "c".repeat(63), "d".repeat(61)].join("."));
@@ -171,6 +190,14 @@ mod tests {
             ("[fe80::1%lo]:80", Host),
             ("[127.0.0.1]:80", Host),
             ("bücher.example:80", Host),
+            // Half an address, a range, an address in one number, and with a dot behind it.
+            ("192.168.1:80", Host),
+            ("192.0.2.1-192.0.2.9:80", Host),
+            ("192.0.2.1-9:80", Host),
+            ("2130706433:80", Host),
+            ("0x7f.0x1:80", Host),
+            ("127.0.0.1.:80", Host),
+            ("192.168.1.256:80", Host),
         ] {
             assert_eq!(text.parse::<Target>(), Err(error), "{text}");
         }

@@ -148,6 +148,9 @@ pub struct Transport {
     /// QUIC over several paths: a window does not grow while its packets wait longer than this in the queue that it fills. Only
     /// the driver does it, and scenarios cannot set it: so the simulator and QUIC in virtual time stay the same.
     pub standing_queue: Option<Span>,
+    /// QUIC: where packets of a path arrive after they were declared lost, its packets are waited for longer from then
+    /// on. Only the driver does it, and scenarios cannot set it.
+    pub adapts_to_reordering: bool,
     /// QUIC: packets that may overtake before a packet counts as lost (kPacketThreshold).
     pub packet_threshold: u64,
     /// QUIC: the time threshold, as eighths of a round trip (9 for 9/8).
@@ -222,6 +225,11 @@ impl Transport {
         }
     }
 
+    /// Returns true if it is MPTCP: its segments carry a data sequence signal (RFC 8684 §3.3), those of TCP do not.
+    pub fn is_mptcp(&self) -> bool {
+        self.dss_option > Bytes::ZERO
+    }
+
     /// Whether the connection begins on whichever path answers first.
     pub fn races(&self) -> bool {
         self.open == Opening::Race
@@ -275,6 +283,7 @@ impl Transport {
             credit_late_acks: true,
             reinject_at_pto: false,
             standing_queue: None,
+            adapts_to_reordering: false,
             pace_window: false,
             packet_threshold: 3,
             time_threshold_eighths: 9,
@@ -306,6 +315,26 @@ impl Transport {
             subflow_windows: false,
             ack_packet: Bytes::new(52),
             ..Self::mptcp_linux_v1()
+        }
+    }
+
+    /// Repetitions of the first handshake that ask for MPTCP before the connection opens as plain TCP, if it ever does.
+    pub fn repeats_before_tcp(&self) -> Option<u32> {
+        self.rules.repeats_before_tcp.filter(|_| self.is_mptcp())
+    }
+
+    /// The transport as plain TCP, without MPTCP's options: what a host falls back to.
+    #[must_use]
+    pub fn as_tcp(&self) -> Self {
+        let tcp = Self::tcp();
+        let options = Self::mptcp_linux_v1().ack_packet - tcp.ack_packet;
+        Self {
+            mss: self.mss + self.dss_option,
+            dss_option: tcp.dss_option,
+            app_limited: tcp.app_limited,
+            subflow_windows: tcp.subflow_windows,
+            ack_packet: self.ack_packet.saturating_sub(options),
+            ..self.clone()
         }
     }
 

@@ -142,11 +142,6 @@ impl Drive {
         (0..self.samples.len()).map(|link| self.mean(link)).collect()
     }
 
-    /// Whether a link carries anything at all.
-    pub(super) fn carries(&self, link: usize) -> bool {
-        self.samples[link].iter().any(|sample| sample.rate > BitRate::ZERO)
-    }
-
     fn mean(&self, link: usize) -> BitRate {
         let ends = self.at.iter().skip(1).copied().chain([self.lasts]);
         let sum = self.samples[link].iter().zip(self.at.iter().zip(ends)).fold(0u128, |sum, (sample, (from, to))| {

@@ -60,6 +60,8 @@ pub struct Measurement {
     pub paths: Vec<PathFigures>,
     /// How punctual the emulated links were; `None` in virtual time.
     pub real_time: Option<RealTime>,
+    /// MPTCP was asked for and became TCP; `None` where that cannot be.
+    pub became_tcp: Option<bool>,
 }
 
 /// The goodput of one path at a time, in Mbit/s, under the same controller and seed; empty where it was not measured.
@@ -164,8 +166,6 @@ pub struct RealTime {
     pub mean: Span,
     /// Packets that were more than 1 ms late.
     pub over_1ms: u64,
-    /// MPTCP was asked for and became TCP.
-    pub became_tcp: bool,
 }
 
 /// The names of all figures that a run of `config` in virtual time can have.
@@ -201,7 +201,7 @@ pub fn schema() -> Vec<(String, ColumnType)> {
     let policy = Policy { paths: vec![PathPolicy::default()], thresholds: Thresholds::default() };
     let config = SimConfig::new(Transport::mptcp_linux_v1(), vec![path], bytes);
     let config = SimConfig { workload, policy: Some(policy), ..config };
-    let punctual = RealTime { late: false, mean: Span::ZERO, over_1ms: 0, became_tcp: false };
+    let punctual = RealTime { late: false, mean: Span::ZERO, over_1ms: 0 };
     let everything = Measurement { back: Some(Messages::default()), real_time: Some(punctual), ..nothing(&config) };
     let mut row = everything.columns(&config);
     everything.messages.flows(&mut row);
@@ -223,6 +223,7 @@ fn nothing(config: &SimConfig) -> Measurement {
         back: config.is_call().then(Messages::default),
         paths: vec![PathFigures::default(); config.paths.len()],
         real_time: None,
+        became_tcp: config.transport.repeats_before_tcp().map(|_| false),
     }
 }
 
@@ -248,6 +249,9 @@ impl Measurement {
         }
         self.balance(&mut row, config);
         self.paths(&mut row, config);
+        if let Some(became_tcp) = self.became_tcp {
+            row.put("fallback", became_tcp);
+        }
         if let Some(real_time) = self.real_time {
             real_time.columns(&mut row);
         }
@@ -449,7 +453,6 @@ impl RealTime {
         row.put("late", self.late);
         row.put("late_mean_us", self.mean.as_nanos() as f64 / 1e3);
         row.put("late_over_1ms", self.over_1ms);
-        row.put("fallback", self.became_tcp);
     }
 }
 

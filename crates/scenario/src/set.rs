@@ -1,9 +1,12 @@
 //! `--set path.lte.loss=2%`: one value changed from the command line.
 
+use serde::Deserialize as _;
+
 use super::error::{Fault, Mistake};
-use super::source::Sources;
+use super::schema::File;
+use super::source::{Site, Sources};
 use super::tree::{Node, Value};
-use super::vary::{exists, release};
+use super::vary::{NAMED, exists, release};
 
 /// Changes `root` as all `texts` say, in their order.
 ///
@@ -39,7 +42,29 @@ fn apply(root: &mut Node, text: &str, sources: &mut Sources) -> Result<(), Fault
     exists(root, &keys).map_err(|fault| fault.site(&site))?;
     release(root, &keys.join("."));
     let node = read(value, start + path.len() + 1)?;
+    if let Some(places) = elsewhere(root, &keys, &node, &site) {
+        let fault = Fault::new(Mistake::Key, format!("unknown key `{}`", keys[0]));
+        return Err(fault.help(format!("did you mean {places}?")).site(&site));
+    }
     root.set(&keys, node, &site)
+}
+
+/// The full keys under which the scenario takes `value`, if it does not take it under `keys`: `loss` is a key of a
+/// path.
+fn elsewhere(root: &Node, keys: &[&str], value: &Node, site: &Site) -> Option<String> {
+    let fits = |path: &[&str]| {
+        let mut changed = root.clone();
+        changed.set(path, value.clone(), site).is_ok() && File::deserialize(&changed).is_ok()
+    };
+    if root.get(&keys[..1]).is_some() || fits(keys) {
+        return None;
+    }
+    let sections = root.entries().iter().map(|entry| vec![entry.key.as_str()]);
+    let named = root.entries().iter().filter(|entry| NAMED.contains(&entry.key.as_str()));
+    let tables = named.flat_map(|entry| entry.node.entries().iter().map(|own| vec![entry.key.as_str(), &own.key]));
+    let places = sections.chain(tables).map(|place| [&place, keys].concat()).filter(|path| fits(path));
+    let places: Vec<_> = places.map(|path| format!("`{}`", path.join("."))).collect();
+    (!places.is_empty()).then(|| places.join(" or "))
 }
 
 /// A value as TOML, or else as a text without quotes.

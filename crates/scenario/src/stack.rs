@@ -86,6 +86,10 @@ pub struct StackRules {
     /// How many handshakes wait for a second each before the wait doubles (`net.ipv4.tcp_syn_linear_timeouts` since
     /// Linux 6.5).
     pub even_handshakes: u32,
+    /// Repetitions of the first path's handshake before the connection opens as plain TCP
+    /// (`net.mptcp.syn_retrans_before_tcp_fallback` since Linux 6.14); none: it asks for several paths as long as it
+    /// takes.
+    pub repeats_before_tcp: Option<u32>,
     /// Handshakes and path validation fill datagrams of 1200 B (RFC 9000 §14.1, §8.2), and the first path's has a third
     /// and a fourth message: the client's last, and what the server sends after it, connection IDs for other paths
     /// among them (RFC 9000 §19.15, draft-ietf-quic-multipath §3.1).
@@ -110,6 +114,7 @@ const LINUX_V1: StackRules = StackRules {
     grows_by_longest_rtt: true,
     joins: true,
     even_handshakes: 4,
+    repeats_before_tcp: Some(2),
     pads_handshakes: false,
 };
 
@@ -126,6 +131,7 @@ const V09X: StackRules = StackRules {
     tells_of_reading: false,
     grows_by_longest_rtt: false,
     even_handshakes: 0,
+    repeats_before_tcp: None,
     ..LINUX_V1
 };
 
@@ -143,6 +149,7 @@ const MPQUIC: StackRules = StackRules {
     grows_by_longest_rtt: false,
     joins: false,
     even_handshakes: 0,
+    repeats_before_tcp: None,
     pads_handshakes: true,
     ..LINUX_V1
 };

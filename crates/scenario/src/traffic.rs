@@ -77,12 +77,12 @@ impl WorkloadTable {
 
     fn zeros(&self) -> Result<(), Fault> {
         let zeros: &[(&str, bool)] = match self {
-            Self::Bulk { write, .. } => &[("write", write.is_some_and(Size::is_zero))],
+            Self::Bulk { bytes, write } => &[("bytes", bytes.is_zero()), ("write", write.is_some_and(Size::is_zero))],
             Self::Duration { duration, write } => {
                 &[("duration", duration.is_zero()), ("write", write.is_some_and(Size::is_zero))]
             }
             Self::Messages { period, count, .. } => &[("period", period.is_zero()), ("count", count.0 == 0)],
-            Self::Limited { rate, .. } => &[("rate", rate.is_zero())],
+            Self::Limited { rate, bytes } => &[("rate", rate.is_zero()), ("bytes", bytes.is_zero())],
             Self::Stream { rate, period, key_ratio, duration, .. } => &[
                 ("rate", rate.is_zero()),
                 ("period", period.is_zero()),

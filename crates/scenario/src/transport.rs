@@ -140,6 +140,13 @@ fn fits(transport: &Transport) -> Result<(), Fault> {
         let reason = format!("a payload of {mss} does not fit into a packet of {packet}; set `mss` and `packet`");
         return Err(Fault::new(Mistake::Value, reason).key(&["options"]));
     }
+    for (key, buffer) in [("send_buffer", &transport.send_buffer), ("receive_buffer", &transport.receive_buffer)] {
+        let (Buffer::Fixed(room) | Buffer::Auto { max: room }) = *buffer;
+        if room < mss {
+            let reason = format!("the payload of a packet, {mss}, does not fit into a `{key}` of {room}");
+            return Err(Fault::value(reason).key(&["options", key]));
+        }
+    }
     let most = Bytes::new(65_535);
     if packet > most {
         return Err(Fault::value(format!("an IP packet has at most {most}")).key(&["options", "packet"]));

@@ -40,12 +40,34 @@ pub(super) struct Entry {
     pub node: Node,
 }
 
+/// Says which table or key the line at `at` begins for the second time, and in which line it was first.
+fn named_before(text: &str, at: usize) -> Option<String> {
+    let number = text.get(..at)?.matches('\n').count();
+    let lines: Vec<&str> = text.lines().map(|line| line.split('#').next().unwrap_or(line).trim()).collect();
+    let line = *lines.get(number)?;
+    let earlier = || lines[..number].iter().enumerate().rev();
+    let header = |line: &str| Some(line.strip_prefix('[')?.strip_suffix(']')?.trim().to_owned());
+    let key = |line: &str| Some(line.split_once('=')?.0.trim().to_owned());
+    let (name, first) = match header(line) {
+        Some(name) => (name.clone(), earlier().find(|(_, line)| header(line).as_ref() == Some(&name))),
+        None => {
+            let name = key(line)?;
+            let mut table = earlier().take_while(|(_, line)| header(line).is_none());
+            (name.clone(), table.find(|(_, line)| key(line).as_ref() == Some(&name)))
+        }
+    };
+    Some(format!("`{name}` is there already, in line {}", first?.0 + 1))
+}
+
 impl Node {
     /// Reads a whole TOML text whose first character has the position `start`.
     pub fn parse(text: &str, start: usize) -> Result<Self, Fault> {
         let table = DeTable::parse(text).map_err(|error| {
             let site = error.span().unwrap_or(0..0);
-            Fault::new(Mistake::Syntax, error.message().to_owned()).site(&(site.start + start..site.end + start))
+            let twice = || named_before(text, site.start);
+            let reason = if error.message() == "duplicate key" { twice() } else { None };
+            let reason = reason.unwrap_or_else(|| error.message().to_owned());
+            Fault::new(Mistake::Syntax, reason).site(&(site.start + start..site.end + start))
         })?;
         Ok(Self { value: Value::Table(entries(table.into_inner(), start)?), site: NOWHERE })
     }

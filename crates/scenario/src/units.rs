@@ -74,9 +74,6 @@ const TYPED: &[(&str, &str)] = &[
     ("kb/s", "kbit/s"),
     ("mb/s", "Mbit/s"),
     ("gb/s", "Gbit/s"),
-    ("kibit/s", "kbit/s"),
-    ("mibit/s", "Mbit/s"),
-    ("gibit/s", "Gbit/s"),
     ("kBps", "kB/s"),
     ("MBps", "MB/s"),
     ("msec", "ms"),
@@ -170,6 +167,8 @@ impl<D: Dimension> Quantity<D> {
     /// Reads a number and its unit.
     pub fn read(text: &str) -> Result<Self, String> {
         let (number, unit) = split(text);
+        // The Greek letter mu looks like the sign for micro.
+        let unit = &unit.replace('\u{3bc}', "\u{b5}");
         let Some(&(_, scale)) = D::UNITS.iter().find(|(name, _)| *name == unit) else {
             return Err(wrong_unit::<D>(text, number, unit));
         };
@@ -197,19 +196,51 @@ fn wrong_unit<D: Dimension>(text: &str, number: &str, unit: &str) -> String {
     if unit.is_empty() {
         return format!("\"{text}\" has no unit; {} is written like \"{}\"", D::WHAT, D::EXAMPLE);
     }
+    if let Some(rest) = unit.strip_prefix(',') {
+        return without_comma::<D>(text, number, rest);
+    }
+    // Where all units are the same amount, as for packets, any of them may be meant.
+    let is_alike = D::UNITS.iter().all(|(_, scale)| *scale == D::UNITS[0].1);
     let typed = TYPED.iter().find(|(typed, _)| is_typed(typed, unit)).map(|(_, unit)| *unit);
     let near = names().find(|name| Some(*name) == typed).or_else(|| names().find(|name| is_typed(name, unit)));
-    let hint = match near.map(str::to_owned).or_else(|| nearest(unit, names())) {
+    let near =
+        near.map(str::to_owned).or_else(|| nearest(unit, names()).filter(|near| is_alike || is_slip(near, unit)));
+    let hint = match near {
         Some(near) => format!("did you mean \"{number} {near}\"?"),
         None => format!("one of {}, as in \"{}\"", names().collect::<Vec<_>>().join(", "), D::EXAMPLE),
     };
     format!("`{unit}` is no unit of {}; {hint}", D::WHAT)
 }
 
-/// Whether a unit is this one, large letters or small; but bits are no bytes.
+/// Message about a number with a comma, which stands for thousands in some countries and for the point in others.
+fn without_comma<D: Dimension>(text: &str, number: &str, rest: &str) -> String {
+    let (part, unit) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len()));
+    let hint = match (part.len(), unit.trim_start()) {
+        (_, unit) if unit.starts_with([',', '.']) => "leave the comma out of whole numbers".to_owned(),
+        (0, _) => "leave the comma out".to_owned(),
+        (_, "") => format!("{} is written like \"{}\"", D::WHAT, D::EXAMPLE),
+        (3, unit) => format!("write \"{number}{part} {unit}\" or \"{number}.{part} {unit}\""),
+        (_, unit) => format!("did you mean \"{number}.{part} {unit}\"?"),
+    };
+    format!("\"{text}\" has a comma, and the decimal mark is a point; {hint}")
+}
+
+/// Returns true if a unit is this one, large letters or small; but bits are no bytes, and `Mb` is megabits.
 fn is_typed(name: &str, unit: &str) -> bool {
     let is_rate = name.ends_with("ps") || name.ends_with("/s");
-    name.eq_ignore_ascii_case(unit) && (!is_rate || name.contains('B') == unit.contains('B'))
+    let is_bits = unit.ends_with('b') && unit.starts_with(|c: char| c.is_ascii_uppercase());
+    name.eq_ignore_ascii_case(unit) && if is_rate { name.contains('B') == unit.contains('B') } else { !is_bits }
+}
+
+/// Returns true if a unit is this one but for a slip, and no other amount: a TB is no B, a MiB no MB, a Mb no MB; `m`
+/// may be minutes or milliseconds.
+fn is_slip(name: &str, unit: &str) -> bool {
+    let lower = |text: &str| text.to_ascii_lowercase();
+    let begins = |text: &str| lower(text).chars().next();
+    let is_binary = |text: &str| lower(text).contains("ib");
+    let has_bits = lower(unit).contains("bit");
+    let same_bytes = name.contains('B') == (unit.contains('B') && !has_bits);
+    unit.chars().count() > 1 && begins(name) == begins(unit) && is_binary(name) == is_binary(unit) && same_bytes
 }
 
 /// `number`, a decimal, times `scale`, to the nearest whole.
@@ -252,7 +283,7 @@ impl<D: Dimension> JsonSchema for Quantity<D> {
         let units: Vec<_> = D::UNITS.iter().map(|(name, _)| *name).collect();
         json_schema!({
             "type": "string",
-            "pattern": format!("^\\s*\\+?[0-9][0-9_]*(\\.[0-9]+)?\\s*({})\\s*$", units.join("|")),
+            "pattern": format!("^\\s*\\+?[0-9][0-9_]*(\\.[0-9]+)?\\s*({})\\s*$", units.join("|").replace('µ', "[µ\u{3bc}]")),
             "examples": [D::EXAMPLE],
         })
     }
@@ -310,6 +341,9 @@ mod tests {
         assert_eq!(time("10 ms"), Ok(Span::from_millis(10)));
         assert_eq!(time("0.1us"), Ok(Span::from_nanos(100)));
         assert_eq!(time("1_000 s"), Ok(Span::from_secs(1000)));
+        // The sign for micro, and the Greek letter.
+        assert_eq!(time("10 \u{b5}s"), Ok(Span::from_micros(10)));
+        assert_eq!(time("10 \u{3bc}s"), Ok(Span::from_micros(10)));
         // A third of a nanosecond is nothing; half of one is rounded up.
         assert_eq!(time("0.3 ns"), Ok(Span::ZERO));
         assert_eq!(time("0.5 ns"), Ok(Span::from_nanos(1)));
@@ -334,13 +368,36 @@ mod tests {
         assert_eq!(reason("99999999999999 h"), "\"99999999999999 h\": too large");
         assert_eq!(Share::read("100.1 %").unwrap_err(), "\"100.1 %\" is more than 100 %");
         assert_eq!(Rate::read("30 Mbps").unwrap_err(), "`Mbps` is no unit of a rate; did you mean \"30 Mbit/s\"?");
+        // No other amount is proposed: neither of another unit, nor of a number that is cut at its comma.
+        let units = "one of B, kB, MB, GB, KiB, MiB, GiB, as in \"64 KiB\"";
+        for unit in ["TB", "PB", "TiB", "Mb", "Kbit", "bits"] {
+            let told = Size::read(&format!("20 {unit}")).unwrap_err();
+            assert_eq!(told, format!("`{unit}` is no unit of a size; {units}"));
+        }
+        assert!(Rate::read("20 Tbit/s").unwrap_err().contains("; one of bit/s, kbit/s"));
+        assert!(Rate::read("20 Mibit/s").unwrap_err().contains("; one of bit/s, kbit/s"));
+        assert!(Rate::read("20 MiB/s").unwrap_err().contains("; one of bit/s, kbit/s"));
+        assert!(reason("10 m").contains("; one of ns, us"));
+        assert!(Rate::read("20 Mbits/s").unwrap_err().ends_with("did you mean \"20 Mbit/s\"?"));
+        let comma = "has a comma, and the decimal mark is a point";
+        let rate = |text| Rate::read(text).unwrap_err();
+        assert_eq!(rate("1,5 Mbit/s"), format!("\"1,5 Mbit/s\" {comma}; did you mean \"1.5 Mbit/s\"?"));
+        assert_eq!(rate("1,5Mbit/s"), format!("\"1,5Mbit/s\" {comma}; did you mean \"1.5 Mbit/s\"?"));
+        assert_eq!(
+            rate("1,500 kbit/s"),
+            format!("\"1,500 kbit/s\" {comma}; write \"1500 kbit/s\" or \"1.500 kbit/s\"")
+        );
+        assert_eq!(
+            rate("1,500,000 bit/s"),
+            format!("\"1,500,000 bit/s\" {comma}; leave the comma out of whole numbers")
+        );
+        assert_eq!(rate("1,5"), format!("\"1,5\" {comma}; a rate is written like \"30 Mbit/s\""));
         let bits_and_bytes = [
             ("b/s", "bit/s"),
             ("kb/s", "kbit/s"),
             ("Mb/s", "Mbit/s"),
             ("mb/s", "Mbit/s"),
             ("Gb/s", "Gbit/s"),
-            ("Mibit/s", "Mbit/s"),
             ("mbit/s", "Mbit/s"),
             ("KB/s", "kB/s"),
             ("MBps", "MB/s"),

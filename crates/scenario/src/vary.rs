@@ -22,7 +22,7 @@ const VARIABLE: &[&str] = &[
     "time_limit",
 ];
 /// Sections whose keys are names that the file gives.
-const NAMED: &[&str] = &["path", "link", "cross"];
+pub(super) const NAMED: &[&str] = &["path", "link", "cross"];
 /// More combinations than this are a slip of the pen.
 const MOST: usize = 10_000;
 

@@ -3,7 +3,7 @@
 use weftway_host::sending::may_offer;
 use weftway_path::{Bytes, Instant, Offset, PathId, Span};
 use weftway_scenario::config::{AckPath, Direction};
-use weftway_scenario::stack::LossRecovery;
+use weftway_scenario::stack::{LossRecovery, MetaTimer};
 
 use crate::connection::Connection;
 use crate::listeners::Note;
@@ -11,7 +11,7 @@ use crate::net::Net;
 use crate::path_manager::Stage;
 use crate::receiver::{Arrival, Receiver, Released};
 use crate::sender::{Repair, Timer};
-use crate::wire::{Ack, Data, Datagram, Load};
+use crate::wire::{Ack, Data, Datagram, Load, stamp};
 
 /// An acknowledgement without blocks.
 const NO_SLOT: u32 = u32::MAX;
@@ -142,13 +142,13 @@ impl Connection {
     }
 
     /// The round trip over which the receiver measures what is read: of the path of the data, or where MPTCP of today
-    /// has several, the longest (`mptcp_rcv_space_adjust`).
+    /// has several, the longest of its own estimates (`mptcp_rcv_space_adjust`).
     #[inline]
     fn widest_rtt(&self, id: PathId) -> Span {
         if !self.transport.rules.grows_by_longest_rtt {
             return self.dispatch.views.get(id).srtt;
         }
-        self.dispatch.views.usable().iter().map(|path| path.srtt).fold(Span::ZERO, Span::max)
+        self.receive.receiver.paths.iter().map(|path| path.rtt.get()).fold(Span::ZERO, Span::max)
     }
 
     /// What path `id` had put aside has shown what it brings.
@@ -212,7 +212,7 @@ impl Connection {
                 marked: report.marked,
                 own,
                 echo: report.echo,
-                delay_ns: u32::try_from(report.delay.as_nanos()).unwrap_or(u32::MAX),
+                clock: if quic { u32::try_from(report.delay.as_nanos()).unwrap_or(u32::MAX) } else { stamp(now) },
                 una,
                 edge,
             });
@@ -283,23 +283,27 @@ impl Connection {
         if progress {
             self.dispatch.outbox.acknowledge_below(ack.una);
         }
+        let pushes = self.transport.rules.meta_timer == MetaTimer::PendingTimers;
         let (sender, mut ctx) = self.send_context(net, now, id);
         // What left before a path went down belongs to the past.
         if epoch != sender.epoch {
             if progress {
-                self.meta_progress(now);
+                self.meta_progress(net, now);
             }
             return self.wake();
         }
-        sender.heard(now, ctx.view);
+        sender.heard(now, ctx.view, ack.clock);
         let repair = if !quic && blocks.is_empty() && sender.is_plain(ctx.view, ack) {
             sender.plain_acked(&mut ctx, ack.cum);
             Repair::Nothing
         } else {
             self.settle(net, now, id, ack, blocks)
         };
+        if pushes {
+            self.check_push(now);
+        }
         if progress {
-            self.meta_progress(now);
+            self.meta_progress(net, now);
         }
         if self.send.groups.is_due(now) {
             self.send.groups.look(now, &mut self.dispatch.views);

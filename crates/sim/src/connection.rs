@@ -8,7 +8,6 @@ use weftway_net::{Flows, Route, device_queue};
 use weftway_path::{Bytes, Instant, Offset, PathId, PathSet, Span};
 use weftway_scenario::App;
 use weftway_scenario::config::{PathConfig, Transport};
-use weftway_scenario::stack::MetaTimer;
 
 use crate::ends::{self, ReceiveEnd, SendEnd};
 use crate::listeners::Listeners;
@@ -168,13 +167,11 @@ impl Connection {
         (&mut senders[id.index()], ctx)
     }
 
-    /// A message has joined the queue of path `id`: with it, what waits for Nagle's rule may fill a packet.
+    /// Data have joined the queue of path `id`: with them, what waits for Nagle's rule may fill a packet.
     #[cold]
     pub(crate) fn fill_packet(&mut self, net: &mut Net, now: Instant, id: PathId) {
         let (sender, mut ctx) = self.send_context(net, now, id);
-        if sender.coalesces_messages() {
-            sender.flush(&mut ctx);
-        }
+        sender.flush(&mut ctx);
     }
 
     /// Sends what path `id` owes: losses first, then what waits in its queue.
@@ -300,11 +297,6 @@ impl Connection {
     /// The turn is over: nothing more is sent until something happens.
     #[inline(always)]
     pub(crate) fn end_turn(&mut self, net: &mut Net, now: Instant) {
-        if self.transport.rules.meta_timer == MetaTimer::PendingTimers
-            && self.send.writer.pushed.is_some_and(|(_, at)| at == now)
-        {
-            self.look_at_pending_timers(now);
-        }
         let mut changed = core::mem::take(&mut self.dispatch.question.changed);
         self.send.head_of_line.changed = self.send.head_of_line.changed.or(changed);
         let untouched = self.dispatch.question.open.minus(changed);

@@ -209,7 +209,7 @@ mod tests {
         let (transport, id) = (Transport::mpquic(), PathId::new(0));
         let mut end = ReceiveEnd::new(&transport, 1);
         let mut arrive = |index: u64| {
-            let data = Data { index, settled: 0, offset: Offset::ZERO, bytes: 1, sent_at: Instant::ZERO };
+            let data = Data { index, settled: 0, offset: Offset::ZERO, bytes: 1, echo: 0, sent_at: Instant::ZERO };
             end.receiver.paths[0].arrive(Instant::ZERO, &data, false, &transport);
             (index > 0).then(|| (end.describe_gaps(id, true), end.receiver.paths[0].highest()))
         };

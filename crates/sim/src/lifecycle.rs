@@ -9,9 +9,11 @@
 //! other paths need, and the client opens these. A few packets without data follow on the first path, as noq has them.
 //!
 //! A connection opens on its first path and on no other, however long that does not answer (`connect` of Linux, noq).
-//! In a race all paths shake hands from the start. With the first answer its path is what the first path is otherwise;
-//! the other handshakes are dropped, since no peer knows yet that they are of the same connection, and begin anew when
-//! the others are opened.
+//! Linux v1 repeats the first handshake twice with MPTCP's option; the next goes without, and the connection is plain
+//! TCP on that path alone (`mptcp_active_detect_blackhole`). Later connections of Linux are plain TCP from the start,
+//! for an hour (`net.mptcp.blackhole_timeout`); that is not modelled. In a race all paths shake hands from the start.
+//! With the first answer its path is what the first path is otherwise; the other handshakes are dropped, since no peer
+//! knows yet that they are of the same connection, and begin anew when the others are opened.
 
 use weftway_cc::Setup;
 use weftway_host::sending::{Dispatch, RangeSet};
@@ -20,6 +22,7 @@ use weftway_scenario::config::{Direction, PathManager, Transport};
 use weftway_scenario::stack::LossRecovery;
 
 use crate::connection::Connection;
+use crate::ends::ReceiveEnd;
 use crate::listeners::Note;
 use crate::net::Net;
 use crate::path_manager::Stage;
@@ -89,7 +92,7 @@ impl Connection {
         }
         self.paths.join();
         for id in self.ids() {
-            if self.paths.stage(id) == Stage::Absent && self.is_present(id, now) {
+            if self.paths.stage(id) == Stage::Absent && self.paths.may_use(id) && self.is_present(id, now) {
                 self.open_path(net, now, id);
             }
         }
@@ -99,6 +102,7 @@ impl Connection {
         self.send.senders[id.index()].epoch = self.send.senders[id.index()].epoch.wrapping_add(1);
         let retry_at = self.ticks.expires(now, now + HANDSHAKE_TIMEOUT);
         self.paths.set_stage(id, Stage::Handshaking { retry_at, tries: 1 });
+        self.send.writer.join(&mut self.send.senders[id.index()], &self.transport);
         self.send_shake(net, now, id, 0, now);
     }
 
@@ -323,7 +327,8 @@ impl Connection {
 
     /// Opens the first path that exists and is not open.
     fn open_next(&mut self, net: &mut Net, now: Instant) {
-        let next = self.ids().find(|&id| self.paths.stage(id) == Stage::Absent && self.is_present(id, now));
+        let opens = |id| self.paths.stage(id) == Stage::Absent && self.paths.may_use(id) && self.is_present(id, now);
+        let next = self.ids().find(|&id| opens(id));
         if let Some(id) = next {
             self.open_path(net, now, id);
         }
@@ -363,7 +368,7 @@ impl Connection {
         for id in self.ids() {
             let present = self.is_present(id, now);
             match self.paths.stage(id) {
-                Stage::Absent if present && self.paths.opens() => self.open_path(net, now, id),
+                Stage::Absent if present && self.paths.opens(id) => self.open_path(net, now, id),
                 Stage::Up | Stage::Down { .. } | Stage::Handshaking { .. } if !present => {
                     self.path_down(net, now, id, Stage::Absent);
                 }
@@ -371,6 +376,9 @@ impl Connection {
                     let doublings = tries.saturating_sub(self.transport.rules.even_handshakes).min(5);
                     let retry_at = self.ticks.expires(now, now + HANDSHAKE_TIMEOUT * (1 << doublings));
                     self.paths.set_stage(id, Stage::Handshaking { retry_at, tries: tries + 1 });
+                    if self.gives_up_mptcp(tries) {
+                        self.become_tcp(id);
+                    }
                     self.send_shake(net, now, id, 0, now);
                 }
                 Stage::Down { retry_at } if retry_at <= now => {
@@ -380,6 +388,22 @@ impl Connection {
                 _ => {}
             }
         }
+    }
+
+    /// Returns true if the first handshake goes on without MPTCP, after so many `tries` with it.
+    fn gives_up_mptcp(&self, tries: u32) -> bool {
+        let begins = self.paths.established.is_none() && !self.paths.racing();
+        begins && self.transport.repeats_before_tcp().is_some_and(|repeats| tries > repeats)
+    }
+
+    /// The connection becomes plain TCP on path `id`. Nothing has been sent yet, and the path's sender and view are
+    /// made anew when it comes up.
+    fn become_tcp(&mut self, id: PathId) {
+        self.paths.become_tcp(id);
+        self.transport = self.transport.as_tcp();
+        self.receive = ReceiveEnd::new(&self.transport, self.configs.len());
+        self.dispatch.set_mss(self.transport.mss);
+        self.dispatch.flow.edge = self.receive.receiver.data.edge();
     }
 
     /// The receiver meets a packet of another time. Whether it is of a path that has come up anew, and no straggler from

@@ -17,6 +17,8 @@ pub struct PathManager {
     pub answered: bool,
     /// Whether all paths may shake hands, and no peer has answered yet.
     racing: bool,
+    /// The only path of a connection that has become plain TCP.
+    only: Option<PathId>,
 }
 
 impl PathManager {
@@ -30,6 +32,7 @@ impl PathManager {
             joined: false,
             answered: false,
             racing,
+            only: None,
         }
     }
 
@@ -68,10 +71,26 @@ impl PathManager {
         self.changed = true;
     }
 
-    /// Whether a path that comes into existence is to be opened at once: when the others are open, in a race, or while
-    /// there is none.
-    pub fn opens(&self) -> bool {
-        self.joined || self.racing || self.stages.iter().all(|stage| *stage == Stage::Absent)
+    /// The connection becomes plain TCP on path `id`: no other may be opened any more.
+    pub fn become_tcp(&mut self, id: PathId) {
+        self.only = Some(id);
+    }
+
+    /// Returns true if the connection asked for several paths and has become plain TCP.
+    pub fn is_tcp(&self) -> bool {
+        self.only.is_some()
+    }
+
+    /// Returns true if path `id` may be opened at all.
+    pub fn may_use(&self, id: PathId) -> bool {
+        self.only.is_none_or(|only| only == id)
+    }
+
+    /// Returns true if path `id`, which comes into existence, is to be opened at once: when the others are open, in a
+    /// race, or while there is none.
+    pub fn opens(&self, id: PathId) -> bool {
+        let begins = self.joined || self.racing || self.stages.iter().all(|stage| *stage == Stage::Absent);
+        begins && self.may_use(id)
     }
 
     /// Whether the stages are to be looked at: something has changed, or is due.

@@ -118,8 +118,15 @@ impl Carrier for Port<'_> {
     fn place(&mut self, id: PathId, assigned: Assigned) {
         let (conn, now) = (&mut *self.conn, self.now);
         let Assigned { offset, bytes, .. } = assigned;
-        if conn.transport.subflow_windows && u64::from(bytes) < conn.transport.mss.get() {
-            conn.send.writer.note_small(id, offset, bytes);
+        if conn.transport.rules.pushes_fragments {
+            if conn.transport.subflow_windows && u64::from(bytes) < conn.transport.mss.get() {
+                conn.send.writer.note_small(id, offset, bytes);
+            }
+            if conn.send.writer.pushed != Some((id, now)) {
+                conn.look_at_pending_timers(now);
+            } else if conn.transport.holds_small {
+                conn.send.senders[id.index()].join_last(now, offset);
+            }
         }
         if conn.send.meta.at.is_never() && conn.transport.rules.meta_timer != MetaTimer::None {
             conn.arm_meta(self.net, now);

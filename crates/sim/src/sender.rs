@@ -143,6 +143,8 @@ pub struct PathSender {
     pub last_progress: Instant,
     /// When it last heard anything (`rcv_tstamp`).
     pub heard_at: Instant,
+    /// TCP: the timestamp of the newest acknowledgement ([`crate::wire::Ack::clock`]).
+    echo: u32,
     /// Linux v1: for how long it has heard nothing.
     pub silence: Silence,
     /// How much of the window is used.
@@ -159,6 +161,8 @@ pub struct PathSender {
     buffer: (Instant, u64),
     /// The number after that of the last packet that was not full (`snd_sml`).
     small: u64,
+    /// When that packet left, where its data end, and `small` before it: what follows at once joins it.
+    open: (Instant, Offset, u64),
     /// Messages that wait for Nagle's rule share a packet, as the bytes that they are: how much room is left in the one
     /// that goes now. None where nothing waits so.
     coalescing: Option<u64>,
@@ -223,6 +227,7 @@ impl PathSender {
             last_sent: now,
             last_progress: now,
             heard_at: now,
+            echo: 0,
             silence: Silence::default(),
             usage: WindowUsage { max_out: 0, round: 0, limited: false, used: 0, stamp: now },
             tcp: Tcp::default(),
@@ -231,14 +236,16 @@ impl PathSender {
             send_window: Bytes::ZERO,
             buffer: (Instant::ZERO, 0),
             small: 0,
+            open: (Instant::NEVER, Offset::ZERO, 0),
             coalescing: (writes_messages && transport.holds_small).then_some(0),
         }
     }
 
-    /// Something was heard on the path with this `view`.
+    /// An acknowledgement came on the path with this `view`; its `clock` is echoed from now on.
     #[inline]
-    pub fn heard(&mut self, now: Instant, view: &mut Path) {
+    pub fn heard(&mut self, now: Instant, view: &mut Path, clock: u32) {
         self.heard_at = now;
+        self.echo = clock;
         if view.health == Health::Stale {
             view.health = Health::Good;
         }
@@ -306,11 +313,6 @@ impl PathSender {
         }
     }
 
-    /// Whether messages that wait share a packet.
-    pub fn coalesces_messages(&self) -> bool {
-        self.coalescing.is_some()
-    }
-
     /// Whether so many bytes and what waits fill a packet.
     fn fills(&self, mut bytes: u64, mss: u64) -> bool {
         self.queue.iter().any(|packet| {
@@ -323,10 +325,27 @@ impl PathSender {
     #[inline(never)]
     fn note_small(&mut self, index: u64, bytes: u64, mss: u64) {
         match self.coalescing {
+            None => {
+                let Some(packet) = self.flight.get_mut(index) else { return };
+                let (now, end) = (packet.sent_at, packet.offset + Bytes::new(bytes));
+                if self.queue.front().is_none_or(|next| next.offset != end) {
+                    self.open = (now, end, core::mem::replace(&mut self.small, index + 1));
+                }
+            }
             Some(room) if bytes <= room => self.coalescing = Some(room - bytes),
             Some(_) if self.fills(bytes, mss) => self.coalescing = Some(mss - bytes),
             Some(_) if !self.queue.is_empty() => {}
             _ => self.small = index + 1,
+        }
+    }
+
+    /// Linux v1: data at `offset` follow in the push that sent the last packet. If that one was not full, they are in one
+    /// buffer with it, and its end is no small packet (`mptcp_skb_can_collapse_to`).
+    #[inline(never)]
+    pub fn join_last(&mut self, now: Instant, offset: Offset) {
+        let (at, end, before) = self.open;
+        if at == now && end == offset && self.small == self.flight.next() {
+            self.small = before;
         }
     }
 
@@ -391,7 +410,8 @@ impl PathSender {
     }
 
     /// Whether Linux would keep back what waits, so as to send a third of the window at once: it leaves the window open
-    /// then (`tcp_tso_should_defer`). What waits here is sent all the same.
+    /// then (`tcp_tso_should_defer`). Room for the largest burst of the pace is used at once. What waits here is sent all the
+    /// same.
     #[inline]
     pub fn gathers(&self, now: Instant, view: &Path, transport: &Transport) -> bool {
         let free = view.cwnd.saturating_sub(view.bytes_in_flight).get();
@@ -400,6 +420,20 @@ impl PathSender {
             && free * DEFER_DIVISOR < view.cwnd.get()
             && view.recovery < weftway_path::Recovery::Recovery
             && now.since(self.last_sent) < DEFER_AFTER
+            && Self::is_less_than_a_buffer(view, free)
+    }
+
+    // In line it costs the paths that never ask.
+    #[inline(never)]
+    fn is_less_than_a_buffer(view: &Path, free: u64) -> bool {
+        free < Self::largest_buffer(view).get()
+    }
+
+    /// The most that Linux puts into one buffer: what the pace brings in about a millisecond, two packets at least
+    /// (`tcp_tso_autosize`).
+    #[inline]
+    fn largest_buffer(view: &Path) -> Bytes {
+        weftway_cc::lengthened_quantum(view.pacing_rate, view.mss, 2, view.min_rtt)
     }
 
     /// Whether the window has room for a packet.
@@ -464,8 +498,7 @@ impl PathSender {
         }
     }
 
-    /// Whether a packet begins a new buffer: packets that go at once share one, up to what the pace brings in about a
-    /// millisecond, two at least (`tcp_tso_autosize`).
+    /// Whether a packet begins a new buffer: packets that go at once share one.
     #[inline]
     fn starts_buffer(&mut self, now: Instant, view: &Path) -> bool {
         let (at, left) = &mut self.buffer;
@@ -473,8 +506,7 @@ impl PathSender {
             *left -= 1;
             return false;
         }
-        let most = weftway_cc::lengthened_quantum(view.pacing_rate, view.mss, 2, view.min_rtt);
-        self.buffer = (now, (most.get() / view.mss.get()).max(1) - 1);
+        self.buffer = (now, (Self::largest_buffer(view).get() / view.mss.get()).max(1) - 1);
         true
     }
 
@@ -487,8 +519,9 @@ impl PathSender {
             self.pace(ctx.now, ctx.view, ctx.transport, payload);
         }
         let (now, conn, path, epoch, settled) = (ctx.now, ctx.conn, self.id, self.epoch, self.flight.base());
+        let echo = self.echo;
         let verdict = ctx.net.send_inline(now, self.data_link, wire, || {
-            let load = Load::Data(Data { index, settled, offset, bytes, sent_at: now });
+            let load = Load::Data(Data { index, settled, offset, bytes, echo, sent_at: now });
             Datagram { conn, path, epoch, marked: false, load }
         });
         ctx.tally().on_wire(wire, verdict);
@@ -729,17 +762,22 @@ impl PathSender {
 
     /// Tells the controller that a congestion episode starts.
     pub fn congestion(&mut self, ctx: &mut SendContext<'_>, signal: Signal, prior: Bytes, lost: (Bytes, Instant)) {
-        let congestion = Congestion {
+        let congestion = Self::congested(ctx, signal, prior, lost);
+        self.cc.on_congestion(&congestion, ctx.shares);
+        ctx.events.push(Event::Congestion(self.id));
+        ctx.listeners.note(ctx.now, ctx.conn, || Note::Congestion { path: self.id, signal });
+    }
+
+    /// The start of a congestion episode, as the controller is told.
+    fn congested(ctx: &SendContext<'_>, signal: Signal, prior: Bytes, lost: (Bytes, Instant)) -> Congestion {
+        Congestion {
             now: ctx.now,
             signal,
             bytes_in_flight: prior,
             lost: lost.0,
             lost_sent: lost.1,
             srtt: ctx.view.srtt,
-        };
-        self.cc.on_congestion(&congestion, ctx.shares);
-        ctx.events.push(Event::Congestion(self.id));
-        ctx.listeners.note(ctx.now, ctx.conn, || Note::Congestion { path: self.id, signal });
+        }
     }
 
     /// Sets the timer.

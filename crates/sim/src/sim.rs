@@ -660,4 +660,42 @@ mod tests {
         assert_eq!(penalised(true), [10, 5, 10]);
         assert_eq!(penalised(false), [10, 5, 5]);
     }
+
+    /// The meta timer's time if it was `before`, and a DATA_ACK at 1.009 s lets it run for `runs` from then on.
+    fn meta_timer_at(before: Instant, runs: Span) -> Instant {
+        let link = LinkConfig { delay: Span::from_millis(10), ..LinkConfig::default() };
+        let path = |name: &str| PathConfig {
+            name: name.into(),
+            role: Role::Active,
+            acks: link.clone(),
+            data: link.clone(),
+            via: None,
+            presence: vec![],
+        };
+        let config = SimConfig::new(Transport::mptcp_linux_v1(), ["a", "b"].map(path).to_vec(), Bytes::new(1_000_000));
+        let mut sim = Sim::new(&config, "cubic", 1).unwrap();
+        sim.host(0, Host::of("linux-v1").unwrap());
+        let mut scheduler = weftway_sched::build("linux-v1").unwrap();
+        while !sim.conns[0].dispatch.outbox.has_sent() {
+            let Pause::Decide(_) = sim.advance() else { panic!("data are to be sent") };
+            sim.ask(0, scheduler.as_mut());
+        }
+        let Sim { conns, net, .. } = &mut sim;
+        let conn = &mut conns[0];
+        // Nothing waits to be pushed: the last push has said how long it runs.
+        conn.dispatch.flow.unsent = Bytes::ZERO;
+        (conn.send.meta.at, conn.send.meta.interval) = (before, runs);
+        net.calendar.set(conn.source, before);
+        conn.meta_progress(net, Instant::from_millis(1_009));
+        conn.send.meta.at
+    }
+
+    /// A timer for 1.1744 s that is due at 1.1355 s now is brought forward. One that is due later is looked at when it
+    /// fires.
+    #[test]
+    fn a_shorter_run_brings_the_meta_timer_forward() {
+        let before = Instant::from_micros(1_174_400);
+        assert_eq!(meta_timer_at(before, Span::from_micros(126_500)), Instant::from_micros(1_135_500));
+        assert_eq!(meta_timer_at(before, Span::from_millis(200)), before);
+    }
 }

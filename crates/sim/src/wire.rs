@@ -46,6 +46,8 @@ pub struct Data {
     pub offset: Offset,
     /// Its payload.
     pub bytes: u32,
+    /// TCP: the timestamp of the newest acknowledgement that its sender had, in ms ([`stamp`]).
+    pub echo: u32,
     /// When it was sent: the timestamp option, and for logs.
     pub sent_at: Instant,
 }
@@ -70,8 +72,8 @@ pub struct Ack {
     pub own: bool,
     /// The timestamp that it echoes: of the packet that set it off.
     pub echo: Instant,
-    /// How long the newest packet waited for it.
-    pub delay_ns: u32,
+    /// Its time: TCP, its own timestamp in ms ([`stamp`]); QUIC, how many ns the newest packet waited for it.
+    pub clock: u32,
     /// DATA_ACK: everything before it has arrived in order.
     pub una: Offset,
     /// The right edge of the receive window.
@@ -85,4 +87,30 @@ pub struct Handshake {
     pub leg: u8,
     /// When the data sender last sent one.
     pub echo: Instant,
+}
+
+/// The clock of TCP's timestamp option: it ticks in milliseconds.
+#[inline]
+pub fn stamp(at: Instant) -> u32 {
+    (at.as_nanos() / 1_000_000) as u32
+}
+
+/// Returns true if timestamp `a` is older than `b`: the clock starts again after 49.7 days (`before` of Linux).
+#[inline]
+pub fn is_before(a: u32, b: u32) -> bool {
+    a.wrapping_sub(b) > u32::MAX / 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2^32 ms are 49.7 days.
+    #[test]
+    fn timestamps_are_compared_across_the_end_of_their_clock() {
+        let at = |millis: u64| stamp(Instant::from_millis(millis));
+        let end = 1 << 32;
+        assert!(is_before(at(end - 1), at(end + 1)) && !is_before(at(end + 1), at(end - 1)));
+        assert!(is_before(at(1), at(2)) && !is_before(at(2), at(2)));
+    }
 }

@@ -6,7 +6,7 @@
 
 use weftway_host::sending::Views;
 use weftway_path::{Bytes, Flow, Instant, Offset, PathId};
-use weftway_scenario::config::{Buffer, Transport};
+use weftway_scenario::config::{Buffer, Direction, Transport};
 use weftway_sched::FRAGMENT;
 
 use crate::sender::PathSender;
@@ -15,6 +15,9 @@ use crate::sender::PathSender;
 /// bookkeeping in the next power of two, 2048 bytes, and 256 for the buffer's descriptor. A kernel that leaves room
 /// for the headers of wireless devices or tunnels needs 4096 + 256.
 const SEND_MEMORY_PER_PACKET: u64 = 2304;
+
+/// Send memory of a socket before it is connected (`tcp_wmem[1]`).
+const UNCONNECTED_SEND_MEMORY: u64 = 16_384;
 
 /// Beside its subflows' send memory, the connection has the least of a socket (`tcp_wmem[0]`).
 const LEAST_SEND_MEMORY: u64 = 4096;
@@ -173,6 +176,15 @@ impl Writer {
     #[inline]
     pub fn is_within_fragment(&self, now: Instant, id: PathId, next: Offset) -> bool {
         self.pushed == Some((id, now)) && next.get() < self.fragment
+    }
+
+    /// Linux v1: the client's socket for the subflow of `sender` begins its handshake. Its memory counts when the connection's
+    /// is summed up the next time (`__mptcp_sync_sndbuf`).
+    pub fn join(&self, sender: &mut PathSender, transport: &Transport) {
+        let is_client = transport.direction == Direction::Upload;
+        if transport.rules.pushes_fragments && is_client && matches!(transport.send_buffer, Buffer::Auto { .. }) {
+            sender.memory.most = Bytes::new(UNCONNECTED_SEND_MEMORY);
+        }
     }
 
     /// Linux grows a subflow's send memory with its window and never shrinks it; the connection has the sum. Path `id` has

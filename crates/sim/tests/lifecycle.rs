@@ -7,6 +7,7 @@ use weftway_path::{BitRate, Bytes, Instant, Span};
 use weftway_scenario::config::{
     Buffer, Direction, MessageSize, Opening, PathConfig, PathManager, SimConfig, Transport, Workload,
 };
+use weftway_scenario::measurement::Singles;
 use weftway_scenario::single;
 use weftway_sim::run::Job;
 use weftway_sim::{Note, Pause, Sim, Verdict};
@@ -163,6 +164,28 @@ fn handshakes_are_repeated_each_second_and_then_less_often() {
         let up = run.up(0).unwrap();
         assert!(up >= ms(at) && up < ms(at + 1), "{what}: {up}");
     }
+}
+
+/// The first path answers from 1.5 or from 2.5 s on. Linux asks for MPTCP at 0, 1 and 2 s; the next handshake, at 3 s,
+/// goes without (`net.mptcp.syn_retrans_before_tcp_fallback` = 2). Then the connection is plain TCP on that path, and 4
+/// MB in packets of 1448 bytes take 1.66 s of its 20 Mbit/s: 4.829 ± 0.009 s on Linux 6.18 (seven runs).
+#[test]
+fn a_connection_whose_option_is_not_answered_becomes_plain_tcp() {
+    let transport = Transport { direction: Direction::Upload, ..Transport::mptcp_linux_v1() };
+    let after = |dead: u64| {
+        let paths = vec![down(path("first", 20_000, 10), 0, Some(dead)), path("second", 12_000, 20)];
+        let config = bulk(&transport, paths, 4_000_000);
+        let row = Job { config: &config, cc: "cubic", seed: 1, timing: None };
+        let row = row.row(&row.run_named("linux-v1").unwrap(), &Singles::default());
+        (run(&config, "linux-v1", "cubic"), row["fallback"].as_bool())
+    };
+    let (mptcp, fallback) = after(1_500);
+    assert_eq!((mptcp.up(1).is_some(), fallback), (true, Some(false)));
+    let (tcp, fallback) = after(2_500);
+    assert_eq!((tcp.up(1), fallback), (None, Some(true)));
+    assert!(tcp.sent().iter().all(|(.., bytes)| *bytes == 1448 || *bytes == 4_000_000 % 1448));
+    finishes(&tcp, 4_000_000, "plain TCP");
+    assert!(tcp.end_ms() > 4_680.0 && tcp.end_ms() < 5_000.0, "{}", tcp.end_ms());
 }
 
 /// The first path vanishes during its handshake. Another that exists takes its place at once: 30 ms

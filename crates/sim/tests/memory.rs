@@ -2,10 +2,10 @@
 //! how far the receiver's window opens.
 
 use crate::setup;
-use weftway_path::{Bytes, Context, Offset};
-use weftway_scenario::config::{Buffer, SimConfig, Transport};
+use weftway_path::{Bytes, Context, Decision, Offset, PathId};
+use weftway_scenario::config::{Buffer, Direction, SimConfig, Transport};
 use weftway_sched::Scheduler;
-use weftway_sim::{Host, Pause, Sim, Verdict};
+use weftway_sim::{Host, Note, Pause, Sim, Verdict};
 
 /// Runs to the end with `linux-v1` over `cc`; `look` sees every question.
 fn watch(config: &SimConfig, cc: &str, look: impl FnMut(&Context<'_>)) -> Verdict {
@@ -63,6 +63,40 @@ fn a_subflow_begins_with_memory_for_ten_packets() {
         });
         assert_eq!(first, Some(Bytes::new(room)), "{cc}");
     }
+}
+
+/// A subflow of 15 Mbit/s and 81 ms has 65 456 bytes, which is more than its memory of 46 080, and fills its window with each
+/// acknowledgement while that grows from 10 packets to 20. So its memory stays (`tcp_should_expand_sndbuf`), and the second
+/// subflow carries what comes next, as on Linux 6.18: room for two packets, the largest buffer at its pace of 1.4 Mbit/s, is
+/// used at once (`tcp_tso_should_defer`).
+#[test]
+fn a_full_window_grants_no_memory() {
+    let receive_buffer = Buffer::Auto { max: Bytes::new(353 << 10) };
+    let transport = Transport { direction: Direction::Upload, receive_buffer, ..Transport::mptcp_linux_v1() };
+    let paths = vec![setup::path("slow", 15_000, 81), setup::path("fast", 41_000, 2)];
+    let run = setup::run(&setup::bulk(&transport, paths, 1_000_000), "linux-v1", "newreno");
+    let next = run.notes.iter().find_map(|(_, note)| match note {
+        Note::Decided(decided) if decided.offset == Some(Offset::new(2 * 32_728)) => Some(decided.decision),
+        _ => None,
+    });
+    assert_eq!(next, Some(Decision::Send(PathId::new(1))));
+}
+
+/// Three subflows shake hands while the first sends: the socket of each has 16 384 bytes of send memory, which the connection
+/// may fill. When the quickest of them is up, eight fragments are written, as on Linux 6.18 (BBR, four paths).
+#[test]
+fn a_subflow_that_joins_has_memory_before_it_is_up() {
+    let receive_buffer = Buffer::Fixed(Bytes::new(798 << 10));
+    let transport = Transport { direction: Direction::Upload, receive_buffer, ..Transport::mptcp_linux_v1() };
+    let links = [("a", 63_000, 92), ("b", 9_000, 19), ("c", 2_100, 37), ("d", 8_800, 6)];
+    let paths = links.map(|(name, kbps, delay)| setup::path(name, kbps, delay)).to_vec();
+    let mut written = None;
+    watch(&setup::bulk(&transport, paths, 1_000_000), "bbr1", |cx| {
+        if cx.paths.len() == 2 {
+            written.get_or_insert(cx.flow.unwrap().end);
+        }
+    });
+    assert_eq!(written, Some(Offset::new(8 * 32_728)));
 }
 
 /// Of a receive buffer of at most 256 KiB, 158 of 256 parts become window: 161 792 bytes.

@@ -75,6 +75,8 @@ impl Arrived {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::LazyLock;
+
     use proptest::prelude::*;
 
     use super::*;
@@ -116,12 +118,14 @@ mod tests {
         }
     }
 
+    const RECORD: usize = 50_021;
+
     proptest! {
         /// Records come in any order within a window, some of them twice, and what is in order is taken at any time.
         #[test]
         fn what_is_taken_is_the_stream(steps in prop::collection::vec((0usize..40, any::<bool>(), any::<bool>()), 1..120)) {
-            const RECORD: usize = 50_021;
-            let data = stream(40 * RECORD);
+            static DATA: LazyLock<Vec<u8>> = LazyLock::new(|| stream(40 * RECORD));
+            let data = &*DATA;
             let (mut arrived, mut written, mut there) = (Arrived::default(), Vec::new(), [false; 40]);
             let all = (0..40).map(|at| (at, true, true));
             for (at, takes, waits) in steps.into_iter().chain(all) {
@@ -134,7 +138,7 @@ mod tests {
                     arrived.recycle(piece);
                 }
             }
-            prop_assert!(written == data);
+            prop_assert!(written == *data);
         }
     }
 }

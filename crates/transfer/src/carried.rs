@@ -8,15 +8,15 @@ use weftway_path::{Instant, PathId, Role as PathRole, Span};
 use weftway_quic::driver::Setting;
 use weftway_quic::driver::connection::QuicConnection;
 use weftway_quic::driver::duplex::Duplex;
-use weftway_quic::udp::Net;
-use weftway_quic::udp::settings::KEEP_ALIVE;
+use weftway_udp::Net;
+use weftway_udp::settings::KEEP_ALIVE;
 
 use super::control_stream::AcceptedConnection;
 use super::explaining::Explained;
 use super::mux_control::MuxControl;
 use super::options::Failure;
 use super::policy_exchange::PolicyExchange;
-use super::seen::{FlowPath, LastPacket, PathProgress};
+use super::seen::{FlowPath, LastPacket, PathProgress, Unread};
 use super::session::{Session, ended};
 use super::setting::{build, transport};
 
@@ -92,6 +92,11 @@ impl Carried {
         self.duplex.mux()
     }
 
+    /// Returns true if the streams have something for this end's sockets.
+    pub fn has_ready(&self) -> bool {
+        self.duplex.streams().mux().has_ready()
+    }
+
     /// Takes what has arrived on the session's sockets.
     pub fn receive(&mut self, session: &mut Session<'_>) {
         let whose = self.handle();
@@ -113,6 +118,13 @@ impl Carried {
     /// When something is due.
     pub fn next_event(&self) -> Instant {
         self.duplex.next_event()
+    }
+
+    /// Shortest round trip, for [`Net::moderate`]: what arrives may wait for a part of it. Zero beside realtime data;
+    /// none where no path is in use.
+    pub fn trip(&self, now: Instant) -> Option<Span> {
+        let sender = self.duplex.sender();
+        if sender.has_realtime(now) { Some(Span::ZERO) } else { sender.shortest_trip() }
     }
 
     /// Sends what may be sent. An error is the end of the connection.
@@ -164,6 +176,18 @@ impl Carried {
             Some(FlowPath { path, sent, received })
         };
         connection.paths().filter_map(told).collect()
+    }
+
+    /// Bytes on stream `id` that its reader leaves there, for the user.
+    pub fn left_unread(&self, now: Instant, id: StreamId) -> u64 {
+        self.duplex.streams().mux().left_unread(now, id)
+    }
+
+    /// Adds the memory for what arrives, for the user.
+    pub fn add_memory(&self, to: &mut Unread) {
+        let mux = self.duplex.streams().mux();
+        to.memory += mux.limits().0.receive.get();
+        to.promised += mux.limits().0.receive.get() - mux.free_memory();
     }
 
     /// Where one of the last packets went, and why, for the user.

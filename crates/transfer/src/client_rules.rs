@@ -1,18 +1,24 @@
 //! How much each client of a relay may have, as a user says it: `rate=50Mbit/s,connections=200`, or for one of them
-//! `laptop,rate=10Mbit/s,memory=64MB`.
+//! `laptop,rate=10Mbit/s,memory=64MB`. It is for all connections of a name together.
 
 use std::collections::BTreeMap;
 
 use weftway_mux::Limits;
 use weftway_path::spec::nearest;
 use weftway_path::{BitRate, Bytes};
-use weftway_quic::udp::token::check_name;
+use weftway_udp::token::check_name;
 use weftway_relay::ClientLimits;
 use weftway_scenario::policy::{read_rate, read_size};
 
-const KEYS: [&str; 3] = ["rate", "connections", "memory"];
+const KEYS: [&str; 4] = ["rate", "connections", "memory", "places"];
+/// Connections to the relay that a name with limited memory has at once, unless its rule says otherwise: a few machines
+/// share a pairing line, or one comes again before the relay knows that it was gone.
+const PLACES: usize = 4;
 /// What the streams that a client may open are promised takes 30 MiB to receive, which has half of this.
 const LEAST_MEMORY: Bytes = Bytes::new(64_000_000);
+
+/// Clients that a relay has at once. Each may fill the memory of its [`Limits`].
+pub(super) const MOST_CLIENTS: usize = 64;
 
 /// A client has no more, whatever is said. The mux has some more streams: on these the relay says that there are too many.
 const MOST_CONNECTIONS: usize = 1500;
@@ -23,6 +29,7 @@ struct Said {
     rate: Option<BitRate>,
     connections: Option<usize>,
     memory: Option<Bytes>,
+    places: Option<usize>,
 }
 
 /// How much clients may have.
@@ -66,6 +73,7 @@ impl ClientRules {
             rate: own.rate.or(self.all.rate),
             connections: own.connections.or(self.all.connections),
             memory: own.memory.or(self.all.memory),
+            places: own.places.or(self.all.places),
         }
     }
 
@@ -75,10 +83,18 @@ impl ClientRules {
         ClientLimits { connections: said.connections.unwrap_or(MOST_CONNECTIONS), rate: said.rate }
     }
 
-    /// What it may have of this end's memory: one half for what comes from it, and one for what goes to it.
-    pub(super) fn memory(&self, name: Option<&str>) -> Limits {
-        let half = self.of(name).memory.map(|memory| memory.mul_div(1, 2));
-        let default = Limits::default();
+    /// Connections to the relay that it may have at once. With limited memory each has at least [`LEAST_MEMORY`].
+    pub(super) fn places(&self, name: Option<&str>) -> usize {
+        let said = self.of(name);
+        let Some(memory) = said.memory else { return said.places.unwrap_or(MOST_CLIENTS) };
+        said.places.unwrap_or(PLACES).min((memory.get() / LEAST_MEMORY.get()) as usize)
+    }
+
+    /// Memory at this end for each of its connections to the relay, an equal part of what the name may have: one half
+    /// for what comes from it, and one for what goes to it. Without a rule it is `default`.
+    pub(super) fn memory(&self, name: Option<&str>, default: Limits) -> Limits {
+        let parts = 2 * self.places(name) as u64;
+        let half = self.of(name).memory.map(|memory| memory.mul_div(1, parts));
         Limits { receive: half.unwrap_or(default.receive), send: half.unwrap_or(default.send), ..default }
     }
 }
@@ -110,6 +126,13 @@ impl Said {
                 }
                 self.memory.replace(memory).is_some()
             }
+            "places" => {
+                let count = value.parse().ok().filter(|count| (1..=MOST_CLIENTS).contains(count));
+                let count = count.ok_or_else(|| {
+                    format!("places={value}: a number from 1 to {MOST_CLIENTS}, as in places={PLACES}")
+                })?;
+                self.places.replace(count).is_some()
+            }
             _ => {
                 let near = nearest(key, KEYS.into_iter()).map(|near| format!("; did you mean `{near}`?"));
                 let near = near.unwrap_or_default();
@@ -132,8 +155,10 @@ mod tests {
         assert_eq!(rules.limits(Some("laptop")), limits(3, 10));
         assert_eq!(rules.limits(Some("phone")), limits(200, 50));
         assert_eq!(rules.limits(None), limits(200, 50));
-        assert_eq!(rules.memory(Some("laptop")).send, Bytes::new(32_000_000));
-        assert_eq!(rules.memory(None), Limits::default());
+        assert_eq!(rules.memory(Some("laptop"), Limits::default()).send, Bytes::new(32_000_000));
+        assert_eq!(rules.places(Some("laptop")), 1, "64 MB are the least that a connection has");
+        let machine = Limits { receive: Bytes::new(512 << 20), ..Limits::default() };
+        assert_eq!(rules.memory(None, machine), machine);
         let most = ClientRules::default().limits(Some("laptop")).connections as u64;
         assert!(most + 32 <= Limits::default().streams, "the relay says that there are no more");
     }
@@ -141,8 +166,20 @@ mod tests {
     #[test]
     fn the_least_memory_is_enough_for_a_mux() {
         let rules = ClientRules::parse(&["memory=64MB"]).unwrap();
-        let made = weftway_mux::Mux::new(weftway_mux::Side::Listening, rules.memory(None), Limits::default());
+        let limits = rules.memory(None, Limits::default());
+        let made = weftway_mux::Mux::new(weftway_mux::Side::Listening, limits, Limits::default());
         assert!(made.is_ok(), "{:?}", made.err());
+    }
+
+    #[test]
+    fn the_connections_of_a_name_share_its_memory() {
+        let rules = ClientRules::parse(&["phone,memory=200MB", "tv,memory=600MB", "pc,memory=200MB,places=2"]).unwrap();
+        let each = |name| (rules.places(Some(name)), rules.memory(Some(name), Limits::default()).receive);
+        // Half of 200 MB / 3, of 600 MB / 4 and of 200 MB / 2.
+        assert_eq!(each("phone"), (3, Bytes::new(33_333_333)));
+        assert_eq!(each("tv"), (4, Bytes::new(75_000_000)));
+        assert_eq!(each("pc"), (2, Bytes::new(50_000_000)));
+        assert_eq!((rules.places(None), rules.memory(None, Limits::default())), (MOST_CLIENTS, Limits::default()));
     }
 
     #[test]
@@ -158,6 +195,8 @@ mod tests {
             ("connections=1501", "a number from 1 to 1500"),
             ("connections=many", "a number from 1 to 1500"),
             ("memory=1MB", "at least 64 MB"),
+            ("places=0", "a number from 1 to 64"),
+            ("places=65", "a number from 1 to 64"),
             ("rate=1Mbit/s,rate=2Mbit/s", "`rate` is given twice"),
             ("laptop,phone", "`phone` is no limit"),
         ] {

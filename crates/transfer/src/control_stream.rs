@@ -1,7 +1,7 @@
 //! The control stream, and a connection whose ends have found each other on it.
 
 use weftway_quic::driver::connection::QuicConnection;
-use weftway_quic::udp::token::KnownToken;
+use weftway_udp::token::KnownToken;
 
 use super::wire::{LENGTH, MAX_MESSAGE, Message, SessionState, TransferId, VERSION, WireError, decode, encode};
 

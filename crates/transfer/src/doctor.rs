@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr};
 use nix::ifaddrs::getifaddrs;
 use nix::net::if_::InterfaceFlags;
 use serde::Serialize;
-use weftway_quic::udp::socket::{Local, Socket, Sockets};
+use weftway_udp::socket::{Local, Socket, Sockets};
 
 /// An interface.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -15,7 +15,7 @@
 //!
 //! # Who may
 //!
-//! The end that listens shows a certificate, the end that connects a token ([`weftway_quic::udp::tls`]). Nothing is told to
+//! The end that listens shows a certificate, the end that connects a token ([`weftway_udp::tls`]). Nothing is told to
 //! an end that has not shown the token. The end that connects may be the sender or the receiver.
 //!
 //! # Where to begin
@@ -59,6 +59,7 @@ mod links;
 mod listener;
 pub mod live;
 pub mod manifest;
+mod memory;
 mod metering;
 mod mux_control;
 mod opening;
@@ -82,6 +83,7 @@ mod switching;
 #[cfg(target_os = "linux")]
 mod tunnelling;
 mod usage;
+mod whereabouts;
 pub mod wire;
 mod writer;
 
@@ -94,8 +96,9 @@ pub use options::{Failure, Options, OtherEnd, Progress, Report, State, Watch};
 pub use proxying::proxy;
 pub use receiving::receive;
 pub use relaying::relay;
-pub use seen::{ByClass, ClientProgress, FlowPath, FlowProgress, LastPacket, PathProgress, Seen};
+pub use seen::{ByClass, ClientProgress, FlowPath, FlowProgress, LastPacket, PathProgress, Seen, Unread, UnreadFlow};
 pub use sending::send;
 pub use setting::OFFERS;
 #[cfg(target_os = "linux")]
 pub use tunnelling::tunnel;
+pub use whereabouts::Lookup;

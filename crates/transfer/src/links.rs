@@ -4,7 +4,7 @@
 use serde::{Deserialize, Serialize};
 use weftway_path::spec::nearest;
 use weftway_path::{Bytes, Tier};
-use weftway_quic::udp::Local;
+use weftway_udp::Local;
 use weftway_scenario::policy::{read_price, read_size};
 
 use super::wire::TierName;

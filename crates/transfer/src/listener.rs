@@ -6,22 +6,23 @@ use std::sync::Arc;
 use weftway_path::{Instant, PathId, Span};
 use weftway_quic::driver::connection::QuicConnection;
 use weftway_quic::driver::observer::ObserverState;
-use weftway_quic::udp::Net;
-use weftway_quic::udp::settings::{ETHERNET_PAYLOAD, MAX_PATHS};
-use weftway_quic::udp::tls::{Identity, IdentityError, Server};
-use weftway_quic::udp::token::{KnownToken, Token, Tokens};
+use weftway_udp::Net;
+use weftway_udp::settings::{ETHERNET_PAYLOAD, MAX_PATHS};
+use weftway_udp::tls::{Identity, IdentityError, Server};
+use weftway_udp::token::{KnownToken, Token, Tokens};
 
 use super::control_stream::{AcceptedConnection, ControlStream};
 use super::options::code;
 use super::wire::{MAX_HELLO, Message, Role, SessionState, TransferId, VERSION};
 
 /// Connections that may be pending at a time: an end that connects opens one over each of its paths.
-const MAX_PENDING: usize = 4 * MAX_PATHS;
+const MAX_PENDING: usize = 16 * MAX_PATHS;
 /// So many of them may come from addresses that may be forged. Any other must first answer from its address (Retry, RFC 9000
 /// §8.1.2), and has no place here until it does.
 const MAX_UNCONFIRMED: usize = 8;
-/// So many of them may come from one network whose address is confirmed, and have not shown the token.
-const MAX_PER_NETWORK: usize = MAX_PATHS;
+/// Pending connections that may come from one network whose address is confirmed: those of a few machines that start at
+/// once behind one address.
+const MAX_PER_NETWORK: usize = 4 * MAX_PATHS;
 /// How long one may take to show its token.
 const PATIENCE: Span = Span::from_secs(10);
 

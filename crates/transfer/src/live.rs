@@ -74,6 +74,7 @@ pub fn row(config: &SimConfig, links: &[String], report: &Report, alone: &[f64])
         back: None,
         paths: links.iter().map(figures).collect(),
         real_time: None,
+        became_tcp: None,
     };
     measured.row(config)
 }

@@ -12,7 +12,7 @@ use weftway_path::{Bytes, Instant, PathId, Span, Thresholds, Tier};
 use weftway_quic::driver::connection::QuicConnection;
 use weftway_quic::driver::record::OVERHEAD;
 use weftway_quic::driver::{Sender, Source};
-use weftway_quic::udp::{Local, Net};
+use weftway_udp::{Local, Net};
 
 use super::links::{LinkProgress, LinkTerms};
 use super::options::Failure;

@@ -12,8 +12,8 @@ use noq_proto::{Endpoint, FourTuple};
 use weftway_path::{Instant, PathId, PathSet, Span};
 use weftway_quic::driver::connection::QuicConnection;
 use weftway_quic::driver::observer::ObserverState;
-use weftway_quic::udp::tls::{self, Pairing};
-use weftway_quic::udp::token::KnownToken;
+use weftway_udp::tls::{self, Pairing};
+use weftway_udp::token::KnownToken;
 
 use super::control_stream::{AcceptedConnection, ControlStream};
 use super::options::{Failure, code};
@@ -86,6 +86,17 @@ impl Plan {
         Self { untried: next.len(), next }
     }
 
+    /// Adds those of `addresses` that are not planned yet, from now on: before others that are due at the same time.
+    fn add(&mut self, now: Instant, addresses: &[SocketAddr]) {
+        let is_new = |address: &&SocketAddr| self.next.iter().all(|(_, known)| known != *address);
+        let new: Vec<SocketAddr> = addresses.iter().filter(is_new).copied().collect();
+        let mut added = Self::new(now, &new);
+        self.untried += added.untried;
+        added.next.append(&mut self.next);
+        self.next = added.next;
+        self.next.make_contiguous().sort_by_key(|(at, _)| *at);
+    }
+
     /// The address that is due, if one is; its turn comes again.
     fn take_due(&mut self, now: Instant) -> Option<SocketAddr> {
         let (_, address) = *self.next.front().filter(|(at, _)| *at <= now)?;
@@ -118,7 +129,7 @@ impl Plan {
 
 /// The handshakes of one attempt to connect.
 struct Race<'a> {
-    target: &'a Target,
+    target: &'a mut Target,
     plan: Plan,
     attempts: Vec<Attempt>,
     /// Here somebody else answers.
@@ -146,11 +157,13 @@ impl Race<'_> {
         }
     }
 
-    /// Why no handshake will be done, if it is so: one path may lead to a host that refuses; it is over when all do.
+    /// The failure, if no handshake can succeed any more: one path may lead to a host that refuses; the race is over
+    /// when all do and the other end's name is not being looked up.
     fn is_over(&mut self, now: Instant, deadline: Instant) -> Option<Failure> {
         let is_late = now >= deadline;
         let has_failed = self.failed.is_some() || self.stranger.is_some();
-        let waits = !self.attempts.is_empty() || self.full || !has_failed;
+        let may_find = self.target.whereabouts.is_asked();
+        let waits = !self.attempts.is_empty() || self.full || may_find || !has_failed;
         if !is_late && (waits || self.plan.hurry(now)) {
             return None;
         }
@@ -160,7 +173,8 @@ impl Race<'_> {
         if self.full {
             return Some(Failure::Full);
         }
-        let addresses: Vec<String> = self.target.addresses.iter().map(ToString::to_string).collect();
+        let mut addresses: Vec<String> = self.plan.next.iter().map(|(_, address)| address.to_string()).collect();
+        addresses.sort_unstable();
         let failed = self.failed.take().filter(|_| self.attempts.is_empty());
         Some(failed.unwrap_or_else(|| Failure::NoAnswer(addresses.join(", "))))
     }
@@ -170,11 +184,12 @@ impl Session<'_> {
     /// Connects to the other end. Where it has no room, it is asked again until the time is over.
     pub fn connect(
         &mut self,
-        target: &Target,
+        target: &mut Target,
         role: Role,
         meanwhile: &mut dyn Meanwhile,
     ) -> Result<Box<AcceptedConnection>, Failure> {
         let deadline = self.net.now() + self.give_up_after;
+        target.whereabouts.begin();
         self.open_links()?;
         loop {
             let connection = self.race(target, deadline, meanwhile)?;
@@ -252,11 +267,11 @@ impl Session<'_> {
     /// Shakes hands over all paths; the connection whose handshake was done first.
     fn race(
         &mut self,
-        target: &Target,
+        target: &mut Target,
         deadline: Instant,
         meanwhile: &mut dyn Meanwhile,
     ) -> Result<QuicConnection, Failure> {
-        let plan = Plan::new(self.net.now(), &target.addresses);
+        let plan = Plan::new(self.net.now(), target.whereabouts.addresses());
         let mut race = Race { target, plan, attempts: Vec::new(), stranger: None, full: false, failed: None };
         let outcome = loop {
             match self.step(&mut race, deadline, meanwhile) {
@@ -269,6 +284,25 @@ impl Session<'_> {
         outcome
     }
 
+    /// Tries the other end where its name leads now, too: it may have moved.
+    fn follow(&mut self, now: Instant, race: &mut Race<'_>) -> Result<(), Failure> {
+        let Some(found) = race.target.whereabouts.turn(now) else { return Ok(()) };
+        let named: Vec<String> = found.iter().map(ToString::to_string).collect();
+        let named = named.join(", ");
+        let mut reachable = found;
+        reachable.retain(|address| !self.net.routes(*address).is_empty());
+        if reachable.is_empty() {
+            self.say(format!(
+                "the other end's name leads to {named} now, and no path of this end does: start it again"
+            ));
+        } else {
+            self.say(format!("the other end's name leads to {named} now"));
+            race.plan.add(now, &reachable);
+            race.target.whereabouts.set(reachable);
+        }
+        self.tell()
+    }
+
     /// One round: the number of a handshake that is done.
     fn step(
         &mut self,
@@ -277,6 +311,7 @@ impl Session<'_> {
         meanwhile: &mut dyn Meanwhile,
     ) -> Result<Option<usize>, Failure> {
         let now = self.net.now();
+        self.follow(now, race)?;
         while let Some(address) = race.plan.take_due(now) {
             self.begin_handshakes(address, &race.target.pairing, &mut race.attempts)?;
         }

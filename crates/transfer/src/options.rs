@@ -6,15 +6,16 @@ use std::sync::mpsc::Receiver;
 
 use serde::{Deserialize, Serialize};
 use weftway_path::Span;
-use weftway_quic::udp::Local;
-use weftway_quic::udp::settings::IDLE;
-use weftway_quic::udp::tls::{Identity, IdentityError, Pairing};
+use weftway_udp::Local;
+use weftway_udp::settings::IDLE;
+use weftway_udp::tls::{Identity, IdentityError, Pairing};
 
 use super::files::{FailedFile, Skipped};
 use super::links::LinkTerms;
 use super::manifest::ManifestError;
 use super::seen::{LastPacket, PathProgress, Seen};
 use super::store::StoreError;
+use super::whereabouts::Lookup;
 use super::wire::{Role, WireError};
 
 /// Who opens the connection.
@@ -39,6 +40,8 @@ pub enum OtherEnd {
 pub struct Options {
     /// Who opens the connection.
     pub other: OtherEnd,
+    /// Looks the addresses of the other end up again, if it was given by a name.
+    pub lookup: Option<Lookup>,
     /// Where paths begin on this machine. None: the kernel decides, and there is one.
     pub paths: Vec<Local>,
     /// What some of them are for: of use to an end that connects and sends.
@@ -75,11 +78,13 @@ impl Options {
     pub fn new(other: OtherEnd) -> Self {
         Self {
             other,
+            lookup: None,
             paths: Vec::new(),
             terms: Vec::new(),
             usage: None,
             scheduler: "earliest-delivery".to_owned(),
-            cc: "cubic".to_owned(),
+            // Radio links lose packets that no queue dropped.
+            cc: "cubic:random_loss=2".to_owned(),
             switch: None,
             identities: None,
             checksum: false,
@@ -139,7 +144,7 @@ pub struct Progress {
     /// Where one of the last packets went, and why: of a proxy or a tunnel.
     pub last_packet: Option<LastPacket>,
     /// Where a proxy listens for local programs.
-    pub ports: Vec<SocketAddr>,
+    pub ports: Vec<String>,
     /// Clients of a relay.
     pub clients: u64,
     /// Connections of programs that a proxy or a relay carries.
@@ -240,6 +245,9 @@ pub enum Failure {
     /// The connection broke.
     #[error("the connection was lost ({0}); what has arrived is kept: run the same command again to go on")]
     Lost(String),
+    /// A connection that carries other programs' connections has ended: nothing of it is kept.
+    #[error("{0}")]
+    Relaying(String),
     /// The connection is alive, and data do not come on.
     #[error(
         "the connection was alive and brought nothing; what has arrived is kept: run the same command again to go on"

@@ -2,6 +2,7 @@
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
 
 use weftway_path::{Instant, Span};
 use weftway_quic::driver::connection::QuicConnection;
@@ -55,7 +56,8 @@ impl FailedEntries {
 /// The address of the other end.
 pub(super) fn peer(connection: &QuicConnection) -> String {
     let route = connection.paths().find_map(|path| connection.route(path));
-    route.map(|route| route.remote().to_string()).unwrap_or_default()
+    let shown = |remote: SocketAddr| SocketAddr::new(remote.ip().to_canonical(), remote.port()).to_string();
+    route.map(|route| shown(route.remote())).unwrap_or_default()
 }
 
 /// What both ends know of a transfer at its end.

@@ -1,15 +1,15 @@
 //! `weft proxy` and `weft tunnel`: what local programs send over several links, to an end that relays it.
 
-use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::mpsc::Receiver;
 
-use weftway_mux::{Limits, Side};
+use weftway_mux::Side;
 use weftway_path::{Instant, Span};
-use weftway_relay::{Classes, Front, Proxy, ProxyLimits};
+use weftway_relay::{Accounts, Classes, Front, PortAddress, Proxy, ProxyLimits};
 
 use super::carried::{Carried, Kept};
 use super::control_stream::AcceptedConnection;
+use super::memory::limits;
 use super::opening::Meanwhile;
 use super::options::{Failure, Options, State, Watch};
 use super::outcome::peer;
@@ -21,15 +21,24 @@ use super::wire::{Role, SessionState};
 
 /// The streams of a connection that was lost are kept for so long, at both ends.
 pub(super) const KEPT_FOR: Span = Span::from_secs(60);
+/// The bytes that have arrived and wait for programs may have this part of the machine's memory: an eighth.
+const MEMORY_PARTS: u64 = 8;
 /// After a connection that failed the next one is tried so much later: sooner where streams wait for it.
 const PAUSE: Span = Span::from_secs(1);
 const SHORT_PAUSE: Span = Span::from_millis(50);
 
 /// Listens at `ports` for local programs, and has their connections relayed, until the user stops it. `classes` say how
 /// urgent each is. A connection to the relay that is lost is made again, for ever; the first one has to succeed.
-pub fn proxy(ports: &[SocketAddr], classes: Classes, options: Options, watch: Watch<'_>) -> Result<(), Failure> {
+/// `accounts` say who may use the ports.
+pub fn proxy(
+    ports: &[PortAddress],
+    classes: Classes,
+    accounts: Accounts,
+    options: Options,
+    watch: Watch<'_>,
+) -> Result<(), Failure> {
     let limits = ProxyLimits { record: RECORD as usize, ..ProxyLimits::default() };
-    carry(|| Proxy::listen(ports, limits, classes).map_err(Failure::Socket), options, watch)
+    carry(|| Proxy::listen(ports, limits, classes, accounts).map_err(Failure::Socket), options, watch)
 }
 
 /// Has what local programs send to a front end relayed.
@@ -106,20 +115,21 @@ impl<F: Front> Proxying<F> {
                 received: Some(waiting.kept.mux.received().into()),
             });
             let mut serving = Serving { front: &mut self.front, kept: &mut self.kept };
-            let accepted = session.connect(&self.target, Role::Proxy, &mut serving);
+            let accepted = session.connect(&mut self.target, Role::Proxy, &mut serving);
             let outcome = accepted.and_then(|accepted| self.serve(session, accepted));
             if self.kept.is_none() {
                 self.front.lost(session.net.now());
             }
             session.progress.flows = self.front.flows().count() as u64;
             self.see(session, None);
-            match outcome {
-                Ok(()) => {}
-                Err(failure) if !self.met || !may_pass(&failure) => return Err(failure),
-                Err(failure) => {
-                    session.say(format!("{}; connecting again", why(&failure)));
-                    self.pause(session)?;
+            if let Err(failure) = outcome {
+                let is_over = !self.met || !may_pass(&failure);
+                let failure = of_relaying(failure);
+                if is_over {
+                    return Err(failure);
                 }
+                session.say(format!("{failure}; connecting again"));
+                self.pause(session)?;
             }
         }
     }
@@ -156,7 +166,7 @@ impl<F: Front> Proxying<F> {
     /// The streams of the next connection: those that wait, if the relay has kept them, too.
     fn go_on(&mut self, now: Instant, theirs: Option<&SessionState>) -> Result<Kept, Failure> {
         let Some(Waiting { id, mut kept, .. }) = self.kept.take() else {
-            return Kept::new(Side::Connecting, Limits::default());
+            return Kept::new(Side::Connecting, limits(MEMORY_PARTS));
         };
         match theirs.filter(|theirs| theirs.id == id).and_then(|theirs| theirs.received.clone()) {
             Some(received) => {
@@ -165,7 +175,7 @@ impl<F: Front> Proxying<F> {
             }
             None => {
                 self.front.lost(now);
-                Kept::new(Side::Connecting, Limits::default())
+                Kept::new(Side::Connecting, limits(MEMORY_PARTS))
             }
         }
     }
@@ -189,6 +199,7 @@ impl<F: Front> Proxying<F> {
                 session.progress.last_packet = carried.last_packet(session);
                 session.tick(now)?;
             }
+            session.net.moderate(carried.trip(now).unwrap_or(Span::ZERO));
             session.wait(carried.next_event().min(self.front.next_event()), Some(self.front.fd()));
         }
     }
@@ -209,7 +220,12 @@ impl<F: Front> Proxying<F> {
         }
         let refusals = self.front.refusals().clone();
         let paths = |_: &(), id| carried.map_or_else(Vec::new, |carried| carried.flow_paths(session, id));
-        let seen = Seen::of(self.front.flows().map(|flow| ((), flow)), paths);
+        let now = session.net.now();
+        let unread = |_: &(), id| carried.map_or(0, |carried| carried.left_unread(now, id));
+        let mut seen = Seen::of(self.front.flows().map(|flow| ((), flow)), paths, unread);
+        if let Some(carried) = carried {
+            carried.add_memory(&mut seen.unread);
+        }
         session.progress.seen = Seen { refusals, drops, ..seen };
     }
 
@@ -243,13 +259,14 @@ fn check(front: &impl Front) -> Result<(), Failure> {
     front.failure().map_or(Ok(()), |why| Err(Failure::Socket(std::io::Error::other(why))))
 }
 
-/// What is told of a connection that failed. Nothing of a transfer is kept here.
-fn why(failure: &Failure) -> String {
-    match failure {
+/// The failure as the user is told it: that of a transfer says what is kept of it, and nothing is kept here.
+fn of_relaying(failure: Failure) -> Failure {
+    Failure::Relaying(match failure {
         Failure::Lost(why) => format!("the connection was lost ({why})"),
         Failure::OtherInterrupted => "the relay was stopped".to_owned(),
-        other => other.to_string(),
-    }
+        Failure::Stalled => "the connection was alive and brought nothing".to_owned(),
+        other => return other,
+    })
 }
 
 /// Whether the streams go on when there is another connection. What the other end has closed is over.

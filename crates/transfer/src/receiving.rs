@@ -9,7 +9,7 @@ use weftway_quic::driver::answers::Answers;
 use weftway_quic::driver::connection::{QuicConnection, QuicEvent};
 use weftway_quic::driver::receiver::Receiver;
 use weftway_quic::driver::record::Record;
-use weftway_quic::udp::settings::MAX_PATHS;
+use weftway_udp::settings::MAX_PATHS;
 
 use super::arrived::{Arrived, PIECE};
 use super::control_stream::{AcceptedConnection, ControlStream};
@@ -39,7 +39,7 @@ pub fn receive(target: &Path, options: Options, watch: Watch<'_>) -> Result<Repo
     let store = Store::open(target)?;
     let store = Arc::new(if options.sync { store } else { store.without_sync() });
     let (mut session, other) = Session::open(options, Role::Receive, target, watch)?;
-    session.transfer(other.as_ref(), Role::Receive, |session, accepted| take(session, &store, accepted))
+    session.transfer(other, Role::Receive, |session, accepted| take(session, &store, accepted))
 }
 
 /// Receives from an end that was let in. What has arrived in order is on the disk when this returns.
@@ -101,6 +101,8 @@ struct Receiving {
     hashed: HashSet<u32>,
     packets: [u64; MAX_PATHS],
     moved: (Instant, u64),
+    /// The shortest smoothed round trip so far.
+    shortest_trip: Option<Span>,
 }
 
 impl Receiving {
@@ -129,6 +131,7 @@ impl Receiving {
             hashed: HashSet::new(),
             packets: [0; MAX_PATHS],
             moved: (Instant::ZERO, 0),
+            shortest_trip: None,
         }
     }
 
@@ -167,6 +170,9 @@ impl Receiving {
                 self.note(session);
                 session.tick(now)?;
             }
+            let trips = self.connection.paths().filter_map(|path| self.connection.srtt(path));
+            self.shortest_trip = trips.chain(self.shortest_trip).min();
+            session.net.moderate(self.shortest_trip.unwrap_or(Span::ZERO));
             let waker = self.disk.as_ref().map(Disk::waker);
             let until = self.ended.map_or(Instant::NEVER, |ended| ended + self.close_timeout());
             session.wait(self.connection.timeout().min(until), waker);

@@ -6,14 +6,15 @@ use std::sync::mpsc::Receiver;
 
 use noq_proto::ConnectionHandle;
 use weftway_mux::Side;
-use weftway_path::Instant;
-use weftway_quic::udp::tls::Identity;
-use weftway_quic::udp::token::{KnownToken, Token};
+use weftway_path::{Instant, Span};
+use weftway_udp::tls::Identity;
+use weftway_udp::token::{KnownToken, Token};
 use weftway_relay::{ClientId, DatagramCounts, Policy, Refusal, Relay, RelayLimits};
 
 use super::carried::{Carried, Kept};
-use super::client_rules::ClientRules;
+use super::client_rules::{ClientRules, MOST_CLIENTS};
 use super::control_stream::AcceptedConnection;
+use super::memory::limits;
 use super::options::{Failure, Options, State, Watch};
 use super::outcome::peer;
 use super::proxying::{KEPT_FOR, is_loss};
@@ -49,8 +50,9 @@ pub fn relay(
     outcome
 }
 
-/// How many clients there are at once. Each may fill the memory of [`weftway_mux::Limits`].
-const MOST_CLIENTS: usize = 64;
+/// The bytes from each client that wait to be passed on may have this part of the machine's memory, unless a rule says
+/// how much: as many clients as there may be have half of it together.
+const MEMORY_PARTS: u64 = 128;
 
 /// Of so many clients the streams are kept whose connections were lost.
 const MOST_WAITING: usize = 64;
@@ -61,8 +63,17 @@ struct Client {
     carried: Carried,
     who: Who,
     session: Token,
+    /// Something came from it since its last turn, or was changed.
+    is_new: bool,
     /// Whether the user knows that it has as many connections as it may.
     told_full: bool,
+}
+
+impl Client {
+    /// Returns true if it has something to do.
+    fn is_due(&self, now: Instant, relay: &Relay) -> bool {
+        self.is_new || self.carried.has_ready() || self.carried.next_event() <= now || relay.is_due(now, self.id)
+    }
 }
 
 /// A client whose connection was lost.
@@ -133,6 +144,39 @@ impl Left {
     }
 }
 
+/// Room for one more client.
+#[derive(Debug, PartialEq, Eq)]
+enum Room<H> {
+    /// There is a free place.
+    Free,
+    /// This client gives its place up.
+    Of(H),
+    /// There is none: why.
+    None(String),
+}
+
+impl<H: Copy> Room<H> {
+    /// Room for a client called `name`, which may have `most` of the relay's `all` places, beside the clients that are
+    /// `here`. Where all places are taken, the name with the most clients gives up the place of its newest, unless it
+    /// would then have fewer than `name`: so one pairing line cannot fill a relay, and two names do not take a place
+    /// from each other in turns.
+    fn of(here: &[(Option<&str>, ClientId, H)], name: Option<&str>, most: usize, all: usize) -> Self {
+        let count = |name: Option<&str>| here.iter().filter(|(other, ..)| *other == name).count();
+        let own = count(name);
+        if own >= most {
+            return Self::None(format!("its pairing line has the {most} that it may have"));
+        }
+        if here.len() < all {
+            return Self::Free;
+        }
+        let most_of = here.iter().max_by_key(|(other, id, _)| (count(*other), *id));
+        match most_of.filter(|(other, ..)| count(*other) >= own + 2) {
+            Some(&(_, _, handle)) => Self::Of(handle),
+            None => Self::None(format!("{all} clients are here")),
+        }
+    }
+}
+
 struct Relaying {
     relay: Relay,
     rules: ClientRules,
@@ -145,6 +189,8 @@ struct Relaying {
     how: (String, String),
     /// The number of the next client.
     next: u64,
+    /// Rounds in which the clients had their turns.
+    rounds: usize,
     /// What becomes of the identity.
     identities: Option<Receiver<Identity>>,
     /// Schedulers that take over.
@@ -154,7 +200,7 @@ struct Relaying {
 impl Relaying {
     fn new(relay: Relay, rules: ClientRules, how: (String, String), identities: Option<Receiver<Identity>>) -> Self {
         let (clients, waiting, left) = Default::default();
-        Self { relay, rules, clients, waiting, left, how, next: 0, identities, switch: None }
+        Self { relay, rules, clients, waiting, left, how, next: 0, rounds: 0, identities, switch: None }
     }
 
     fn run(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
@@ -178,6 +224,8 @@ impl Relaying {
                 session.tick(now)?;
                 self.revoke(session);
             }
+            let trips = self.clients.values().filter_map(|client| client.carried.trip(now));
+            session.net.moderate(trips.min().unwrap_or(Span::ZERO));
             let due = self.clients.values().map(|client| client.carried.next_event());
             let due = due.min().unwrap_or(Instant::NEVER).min(self.relay.next_event());
             session.wait(due, Some(self.relay.fd()));
@@ -193,10 +241,24 @@ impl Relaying {
     ) -> Result<(), Failure> {
         let who = Who::of(&accepted);
         let known = accepted.session.take().and_then(|wanted| Some((self.find(&wanted.id, &who)?, wanted.received?)));
-        if self.clients.len() >= MOST_CLIENTS && !matches!(known, Some((Place::Here(_), _))) {
-            session.say(who.tell(&format!("has no place: {MOST_CLIENTS} clients are here")));
-            session.drop_because_of(accepted.connection, &Failure::Full);
-            return Ok(());
+        let replaced = match known {
+            Some((Place::Here(handle), _)) => Some(handle),
+            _ => None,
+        };
+        match self.room(who.shown.name.as_deref(), replaced) {
+            Room::Free => {}
+            Room::Of(handle) => {
+                if let Some(Client { id, carried, who, .. }) = self.clients.remove(&handle) {
+                    self.left.add(&mut self.relay, &who, id);
+                    session.say(who.tell("gives its place to a client of another name"));
+                    session.drop_because_of(carried.into_parts().0, &Failure::Full);
+                }
+            }
+            Room::None(why) => {
+                session.say(who.tell(&format!("has no place: {why}")));
+                session.drop_because_of(accepted.connection, &Failure::Full);
+                return Ok(());
+            }
         }
         let mut received = None;
         let (id, token, kept) = match known.and_then(|(place, theirs)| Some((self.take(session, place)?, theirs))) {
@@ -215,16 +277,38 @@ impl Relaying {
                 let id = ClientId(self.next);
                 self.next += 1;
                 let name = who.shown.name.as_deref();
-                self.relay.limit(id, self.rules.limits(name));
-                (id, Token::generate().ok_or_else(no_random)?, Kept::new(Side::Listening, self.rules.memory(name))?)
+                match self.of_name(name) {
+                    Some(other) => self.relay.share(id, other),
+                    None => self.relay.limit(id, self.rules.limits(name)),
+                }
+                (
+                    id,
+                    Token::generate().ok_or_else(no_random)?,
+                    Kept::new(Side::Listening, self.rules.memory(name, limits(MEMORY_PARTS)))?,
+                )
             }
         };
         session.say(who.tell(if received.is_some() { "is here again; what was open goes on" } else { "is here" }));
         // If it cannot be told, the connection is over, as its first turn finds.
         let _ = accepted.welcome(SessionState { id: token.text(), received });
         let carried = Carried::new(now, accepted, kept, &self.how)?;
-        self.clients.insert(carried.handle(), Client { id, carried, who, session: token, told_full: false });
+        self.clients
+            .insert(carried.handle(), Client { id, carried, who, session: token, is_new: true, told_full: false });
         Ok(())
+    }
+
+    /// A client of this name, here or waiting.
+    fn of_name(&self, name: Option<&str>) -> Option<ClientId> {
+        let here = self.clients.values().map(|client| (client.id, &client.who));
+        let mut all = here.chain(self.waiting.iter().map(|waiting| (waiting.id, &waiting.who)));
+        all.find(|(_, who)| who.shown.name.as_deref() == name).map(|(id, _)| id)
+    }
+
+    /// Room for a client of this name. The connection `replaced` gives its own place up.
+    fn room(&self, name: Option<&str>, replaced: Option<ConnectionHandle>) -> Room<ConnectionHandle> {
+        let others = self.clients.iter().filter(|(handle, _)| Some(**handle) != replaced);
+        let here = others.map(|(&handle, client)| (client.who.shown.name.as_deref(), client.id, handle));
+        Room::of(&here.collect::<Vec<_>>(), name, self.rules.places(name), MOST_CLIENTS)
     }
 
     /// Where the session `wanted` is, if it is that of a client with the same token. Its connection may be here: the client
@@ -269,9 +353,9 @@ impl Relaying {
         let (relay, left) = (&mut self.relay, &mut self.left);
         self.waiting.retain_mut(|waiting| {
             let stays = now < waiting.until;
-            if stays {
+            if stays && (relay.is_due(now, waiting.id) || waiting.kept.mux.has_ready()) {
                 relay.turn(now, waiting.id, &mut waiting.kept.mux);
-            } else {
+            } else if !stays {
                 left.add(relay, &waiting.who, waiting.id);
             }
             stays
@@ -285,16 +369,28 @@ impl Relaying {
             |handle| handles.binary_search(&handle).is_ok(),
             |now, net, handle, event, route| {
                 if let Some(client) = clients.get_mut(&handle) {
+                    client.is_new = true;
                     client.carried.take(now, net, event, route);
                 }
             },
         );
     }
 
-    /// Each client's turn. One whose connection is over goes.
+    /// The turns of those clients that have something to do. One whose connection is over goes.
     fn serve(&mut self, now: Instant, session: &mut Session<'_>) {
+        self.relay.collect(now);
         let mut over = Vec::new();
-        for (&handle, client) in &mut self.clients {
+        // They take turns at being first: the first may use up what the clients of one name have together.
+        let mut handles: Vec<ConnectionHandle> = self.clients.keys().copied().collect();
+        self.rounds = self.rounds.wrapping_add(1);
+        let first = self.rounds % handles.len().max(1);
+        handles.rotate_left(first);
+        for handle in handles {
+            let Some(client) = self.clients.get_mut(&handle) else { continue };
+            if !client.is_due(now, &self.relay) {
+                continue;
+            }
+            client.is_new = false;
             client.carried.on_timer(now, &mut session.net);
             let kept = client.carried.keep_policy(now, session);
             self.relay.turn(now, client.id, client.carried.mux());
@@ -326,9 +422,13 @@ impl Relaying {
         let waiting = self.waiting.iter().map(|waiting| (waiting.id, &waiting.who, None));
         let all: Vec<_> = here.chain(waiting).collect();
         let flows = all.iter().flat_map(|&(id, _, carried)| self.relay.flows(id).map(move |flow| (carried, flow)));
-        let mut seen = Seen::of(flows, |carried, id| {
-            carried.map_or_else(Vec::new, |carried: &Carried| carried.flow_paths(session, id))
-        });
+        let now = session.net.now();
+        let mut seen = Seen::of(
+            flows,
+            |carried, id| carried.map_or_else(Vec::new, |carried: &Carried| carried.flow_paths(session, id)),
+            |carried, id| carried.map_or(0, |carried: &Carried| carried.left_unread(now, id)),
+        );
+        all.iter().filter_map(|&(_, _, carried)| carried).for_each(|carried| carried.add_memory(&mut seen.unread));
         let mut by_client = self.left.0.clone();
         for (id, who, carried) in all {
             let one = by_client.entry(who.shown.name.clone()).or_default();
@@ -361,7 +461,10 @@ impl Relaying {
         let clients = &mut self.clients;
         take_over(self.switch.as_ref(), &mut self.how.0, session, |name| {
             build(name, None)?;
-            clients.values_mut().try_for_each(|client| client.carried.switch(name))
+            clients.values_mut().try_for_each(|client| {
+                client.is_new = true;
+                client.carried.switch(name)
+            })
         })
     }
 
@@ -401,12 +504,11 @@ impl Relaying {
 #[cfg(test)]
 mod tests {
     use weftway_mux::Limits;
-    use weftway_path::Span;
 
     use super::*;
 
     fn relaying() -> Relaying {
-        let relay = Relay::new(Policy::parse::<&str>(&[]).unwrap(), RelayLimits::default()).unwrap();
+        let relay = Relay::new(Policy::default(), RelayLimits::default()).unwrap();
         let how = ("min-rtt".to_owned(), "cubic".to_owned());
         Relaying::new(relay, ClientRules::default(), how, None)
     }
@@ -415,6 +517,26 @@ mod tests {
         let who = Who { shown: KnownToken { name: None, token: token.clone() }, address: String::new() };
         let (kept, session) = (Kept::new(Side::Listening, Limits::default()).unwrap(), Token::generate().unwrap());
         Waiting { id: ClientId(number), kept, who, session, until }
+    }
+
+    #[test]
+    fn the_name_that_has_most_makes_room_for_one_that_has_less() {
+        let (phone, laptop) = (Some("phone"), Some("laptop"));
+        let room = |names: &[Option<&str>], name, most| {
+            let here: Vec<_> = (0..).zip(names).map(|(number, name)| (*name, ClientId(number), number)).collect();
+            Room::of(&here, name, most, 4)
+        };
+        assert_eq!(room(&[phone; 3], phone, 64), Room::Free);
+        assert!(matches!(room(&[phone; 4], phone, 64), Room::None(_)), "of its own it takes none");
+        assert_eq!(room(&[phone, phone, phone, phone], None, 64), Room::Of(3), "the newest goes");
+        assert_eq!(room(&[phone, phone, phone, None], None, 64), Room::Of(2));
+        assert!(matches!(room(&[phone, phone, None, None], None, 64), Room::None(_)), "they have as many");
+        assert!(
+            matches!(room(&[phone, phone, None, laptop], laptop, 64), Room::None(_)),
+            "it would be one more than phone"
+        );
+        assert_eq!(room(&[phone, phone, None, None], laptop, 64), Room::Of(3));
+        assert!(matches!(room(&[phone], phone, 1), Room::None(why) if why.contains("the 1 that it may have")));
     }
 
     #[test]

@@ -18,13 +18,13 @@ impl Session<'_> {
     /// One connection after another, each given to `serve`, until the transfer is over or nothing helps.
     pub fn transfer(
         &mut self,
-        target: Option<&Target>,
+        mut target: Option<Target>,
         role: Role,
         mut serve: impl FnMut(&mut Self, Box<AcceptedConnection>) -> Result<Ended, Failure>,
     ) -> Result<Report, Failure> {
         let mut next = None;
         loop {
-            let accepted = match (next.take(), target) {
+            let accepted = match (next.take(), &mut target) {
                 (Some(accepted), _) => Ok(accepted),
                 (None, Some(target)) => self.connect(target, role, &mut Nothing),
                 (None, None) => Ok(self.admit()?),

@@ -11,6 +11,8 @@ use super::links::LinkProgress;
 
 /// So many connections are told, those that carried most.
 const MOST_TOLD: usize = 32;
+/// Connections that are not read of which so many are told, those that hold most.
+const MOST_UNREAD: usize = 5;
 
 /// A path, at a moment or at the end.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -108,6 +110,31 @@ pub struct ClientProgress {
     pub paths: Vec<PathProgress>,
 }
 
+/// The memory for what has arrived, and who holds it without reading: programs, or at a relay the servers that they
+/// send to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Unread {
+    /// Bytes of memory, over all clients that are connected.
+    pub memory: u64,
+    /// Bytes of it that are promised to connections.
+    pub promised: u64,
+    /// Connections on which something has waited for its reader for a second.
+    pub connections: u64,
+    /// Bytes that wait on these.
+    pub bytes: u64,
+    /// The connections that hold most.
+    pub most: Vec<UnreadFlow>,
+}
+
+/// A connection that is not read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct UnreadFlow {
+    /// Its target.
+    pub target: String,
+    /// Bytes that wait on it.
+    pub bytes: u64,
+}
+
 /// What programs have open, and what they were refused.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Seen {
@@ -115,6 +142,8 @@ pub struct Seen {
     pub by_class: ByClass,
     /// Those that carried most.
     pub busiest: Vec<FlowProgress>,
+    /// The memory for what has arrived, and who holds it without reading.
+    pub unread: Unread,
     /// What was refused since the program began, by reason.
     pub refusals: BTreeMap<&'static str, u64>,
     /// Packets and datagrams that were dropped since the program began, by reason: of a proxy or a tunnel.
@@ -124,12 +153,16 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// Counts connections, and keeps those that carried most. `paths` says by which paths one of them went, of `W` whose it is.
+    /// Counts connections, and keeps those that carried most. Each comes with `W`, whose it is. `paths` says by which
+    /// paths one went, `unread` how many bytes it holds that are not read.
     pub(super) fn of<'a, W>(
         flows: impl Iterator<Item = (W, FlowView<'a>)>,
         paths: impl Fn(&W, StreamId) -> Vec<FlowPath>,
+        unread: impl Fn(&W, StreamId) -> u64,
     ) -> Self {
         let mut flows: Vec<(W, FlowView<'_>)> = flows.collect();
+        let held = flows.iter().map(|(whose, flow)| (unread(whose, flow.id), flow));
+        let unread = Unread::of(held.filter(|&(bytes, _)| bytes > 0).collect());
         let mut by_class = ByClass::default();
         for (_, flow) in &flows {
             *match flow.class {
@@ -151,7 +184,21 @@ impl Seen {
             down: flow.down,
             paths: paths(whose, flow.id),
         };
-        Self { by_class, busiest: flows.iter().map(told).collect(), ..Self::default() }
+        Self { by_class, busiest: flows.iter().map(told).collect(), unread, ..Self::default() }
+    }
+}
+
+impl Unread {
+    /// Counts connections that are not read; each comes with the bytes that it holds.
+    fn of(mut flows: Vec<(u64, &FlowView<'_>)>) -> Self {
+        flows.sort_by_key(|&(bytes, _)| Reverse(bytes));
+        let told = |&(bytes, flow): &(u64, &FlowView<'_>)| UnreadFlow { target: flow.purpose.to_string(), bytes };
+        Self {
+            connections: flows.len() as u64,
+            bytes: flows.iter().map(|&(bytes, _)| bytes).sum(),
+            most: flows.iter().take(MOST_UNREAD).map(told).collect(),
+            ..Self::default()
+        }
     }
 }
 
@@ -173,7 +220,9 @@ mod tests {
             (at, FlowView::new(id, &purposes[at], class, [at as u64, 1000]))
         };
         let paths = |at: &usize| vec![FlowPath { path: "wlan0".into(), sent: *at as u64, received: 1000 }];
-        let seen = Seen::of((0..40).map(view), |at, _| paths(at));
+        // Nine of them are not read.
+        let unread = |at: &usize| if *at < 10 { 1000 * *at as u64 } else { 0 };
+        let seen = Seen::of((0..40).map(view), |at, _| paths(at), |at, _| unread(at));
         assert_eq!(seen.by_class, ByClass { realtime: 14, interactive: 13, bulk: 13 });
         assert_eq!(seen.busiest.len(), MOST_TOLD);
         assert_eq!(
@@ -181,5 +230,9 @@ mod tests {
             FlowProgress { target: "example.org:40".into(), class: "realtime", up: 39, down: 1000, paths: paths(&39) }
         );
         assert!(seen.busiest.is_sorted_by_key(|flow| Reverse(flow.up)));
+        assert_eq!((seen.unread.connections, seen.unread.bytes), (9, 45_000));
+        let most: Vec<_> = seen.unread.most.iter().map(|flow| (&flow.target[..], flow.bytes)).collect();
+        assert_eq!(most[..2], [("example.org:10", 9000), ("example.org:9", 8000)]);
+        assert_eq!(most.len(), MOST_UNREAD);
     }
 }

@@ -49,7 +49,7 @@ pub fn send(root: &Path, mut options: Options, watch: Watch<'_>) -> Result<Repor
     session.progress.files = manifest.files();
     session.progress.scheduler = Some(scheduler.clone());
     let job = Job { manifest: Arc::new(manifest), files, skipped, unreadable, scheduler, cc, switch, log };
-    session.transfer(target.as_ref(), Role::Send, |session, accepted| job.serve(session, accepted))
+    session.transfer(target, Role::Send, |session, accepted| job.serve(session, accepted))
 }
 
 /// What is to be sent, and how.
@@ -186,6 +186,7 @@ impl<'a> Sending<'a> {
                 self.note(session);
                 session.tick(now)?;
             }
+            session.net.moderate(self.sender.shortest_trip().unwrap_or(Span::ZERO));
             session.wait(self.next_event(now), None);
         }
         Ok(None)

@@ -13,10 +13,10 @@ use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, Endpoint, Endp
 use weftway_path::{Instant, PathId, Span};
 use weftway_quic::driver::connection::{QuicConnection, QuicEvent};
 use weftway_quic::driver::{Sender, Source};
-use weftway_quic::udp::settings::MAX_PATHS;
-use weftway_quic::udp::tls::{Identity, Pairing};
-use weftway_quic::udp::token::Token;
-use weftway_quic::udp::{Local, Net, settings};
+use weftway_udp::settings::MAX_PATHS;
+use weftway_udp::tls::{Identity, Pairing};
+use weftway_udp::token::Token;
+use weftway_udp::{Local, Net, settings};
 
 use super::control_stream::AcceptedConnection;
 use super::listener::{Current, Listener, WRONG_TOKEN};
@@ -24,6 +24,7 @@ use super::metering::{Metering, is_opened};
 use super::options::{Failure, Options, OtherEnd, Progress, State, Watch, code};
 use super::seen::PathProgress;
 use super::usage::Usage;
+use super::whereabouts::Whereabouts;
 use super::wire::{Role, SessionState, TransferId};
 
 /// How long an end waits for the other one to confirm that the connection is closed.
@@ -37,8 +38,7 @@ const TELL_TOKENS: Span = Span::from_secs(60);
 
 /// The other end, where this one connects.
 pub(super) struct Target {
-    /// Those that a path of this machine leads to.
-    pub addresses: Vec<SocketAddr>,
+    pub whereabouts: Whereabouts,
     pub pairing: Pairing,
 }
 
@@ -69,34 +69,48 @@ pub(super) struct Session<'a> {
     pub metering: Option<Metering>,
 }
 
+/// Paths of an end that may be opened: those without terms, and those whose terms allow it.
+fn paths(options: &Options, role: Role) -> Result<Vec<Local>, Failure> {
+    let connects = matches!(options.other, OtherEnd::Connect { .. });
+    let may_have_terms = connects && matches!(role, Role::Send | Role::Proxy);
+    if !options.terms.is_empty() && !may_have_terms {
+        let why = "tiers, caps and prices of paths are for the end that connects: weft send --to, weft proxy";
+        return Err(Failure::Spec(why.to_owned()));
+    }
+    let unused = |local: &Local| options.terms.iter().any(|(at, terms)| at == local && !is_opened(terms));
+    let opened: Vec<Local> = options.paths.iter().filter(|local| !unused(local)).cloned().collect();
+    if opened.is_empty() && !options.paths.is_empty() {
+        return Err(Failure::Spec("every --path has tier=never: there is nothing to send over".to_owned()));
+    }
+    if opened.len() > MAX_PATHS {
+        let count = opened.len();
+        let why = format!("{count} times --path: a connection has {MAX_PATHS} paths at most; leave some out");
+        return Err(Failure::Spec(why));
+    }
+    Ok(opened)
+}
+
+/// Terms of the links at `locals`, where some were given.
+fn metering(options: &mut Options, locals: &[Local], role: Role) -> Result<Option<Metering>, Failure> {
+    if options.terms.is_empty() {
+        return Ok(None);
+    }
+    // The other end is told of all links: one of which nothing is said is primary.
+    let said = |local: &Local| options.terms.iter().find(|(at, _)| at == local).map(|(_, terms)| terms.clone());
+    let links = locals.iter().map(|local| (local.clone(), said(local).unwrap_or_default())).collect();
+    Metering::new(links, options.usage.take().map(Usage::at), role == Role::Proxy).map(Some)
+}
+
 impl<'a> Session<'a> {
     /// Opens the sockets; one that listens begins to. `path` is what is sent, or where it goes.
     pub fn open(
-        options: Options,
+        mut options: Options,
         role: Role,
         path: &Path,
         watch: Watch<'a>,
     ) -> Result<(Self, Option<Target>), Failure> {
-        let mut locals = options.paths;
-        locals.truncate(MAX_PATHS);
-        let connects = matches!(options.other, OtherEnd::Connect { .. });
-        let may_have_terms = connects && matches!(role, Role::Send | Role::Proxy);
-        if !options.terms.is_empty() && !may_have_terms {
-            let why = "tiers, caps and prices of paths are for the end that connects: weft send --to, weft proxy";
-            return Err(Failure::Spec(why.to_owned()));
-        }
-        let unused = |local: &Local| options.terms.iter().any(|(at, terms)| at == local && !is_opened(terms));
-        if !locals.is_empty() && locals.iter().all(unused) {
-            return Err(Failure::Spec("every --path has tier=never: there is nothing to send over".to_owned()));
-        }
-        locals.retain(|local| !unused(local));
-        let mut metering = None;
-        if !options.terms.is_empty() {
-            // The other end is told of all links: one of which nothing is said is primary.
-            let said = |local: &Local| options.terms.iter().find(|(at, _)| at == local).map(|(_, terms)| terms.clone());
-            let links = locals.iter().map(|local| (local.clone(), said(local).unwrap_or_default())).collect();
-            metering = Some(Metering::new(links, options.usage.map(Usage::at), role == Role::Proxy)?);
-        }
+        let mut locals = paths(&options, role)?;
+        let metering = metering(&mut options, &locals, role)?;
         let (net, listener, target, state) = match options.other {
             OtherEnd::Connect { addresses, pairing } => {
                 addresses.iter().try_for_each(check_reachable).map_err(Failure::Socket)?;
@@ -106,8 +120,9 @@ impl<'a> Session<'a> {
                 let config = Arc::new(settings::endpoint(EndpointConfig::default()));
                 let endpoint = Endpoint::new(config, None, true);
                 let net = Net::client(endpoint, &locals, &addresses).map_err(Failure::Socket)?;
-                let reachable = addresses.into_iter().filter(|address| !net.routes(*address).is_empty()).collect();
-                (net, None, Some(Target { addresses: reachable, pairing }), State::Connecting)
+                let is_reachable = |address: &SocketAddr| !net.routes(*address).is_empty();
+                let whereabouts = Whereabouts::new(addresses, is_reachable, options.lookup);
+                (net, None, Some(Target { whereabouts, pairing }), State::Connecting)
             }
             OtherEnd::Listen { address, identity } => {
                 let config = Arc::new(identity.endpoint(address.port()));

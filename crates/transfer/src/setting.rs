@@ -3,7 +3,7 @@
 use weftway_host::{EVERYTHING, Host, mismatch};
 use weftway_path::{Bytes, Span};
 use weftway_quic::driver::record::OVERHEAD;
-use weftway_quic::udp::settings::LARGEST_PAYLOAD;
+use weftway_udp::settings::LARGEST_PAYLOAD;
 use weftway_scenario::config::{Buffer, Transport};
 use weftway_sched::{Needs, Scheduler};
 
@@ -37,6 +37,7 @@ pub(super) fn transport() -> Transport {
         path_timeout: PATH_TIMEOUT,
         probe_interval: PROBE_INTERVAL,
         standing_queue: Some(STANDING_QUEUE),
+        adapts_to_reordering: true,
         ..Transport::mpquic()
     }
 }

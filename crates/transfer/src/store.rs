@@ -16,7 +16,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, FileTimes, Permissions};
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Seek as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -363,7 +363,11 @@ impl Store {
             names.check(&entry.path, &there)?;
         }
         give_attributes(&file, entry).map_err(disk(&entry.path))?;
-        self.parts.rename(&name, &self.dir, &entry.path).map_err(|error| {
+        let renamed = match self.parts.rename(&name, &self.dir, &entry.path) {
+            Err(error) if error.kind() == ErrorKind::CrossesDevices => self.publish_elsewhere(&file, entry),
+            renamed => renamed,
+        };
+        renamed.map_err(|error| {
             // It stays a partial file.
             let _ = file.set_permissions(Permissions::from_mode(PRIVATE_FILE));
             disk(&entry.path)(error)
@@ -372,6 +376,37 @@ impl Store {
             names.keep(&entry.path, &self.dir.symlink_metadata(&entry.path).map_err(disk(&entry.path))?);
         }
         Ok(())
+    }
+
+    /// Gives a complete partial file its name in a folder on another file system, as a mount point below the target is:
+    /// a copy beside its place gets the name, and the partial file goes.
+    fn publish_elsewhere(&self, mut part: &File, entry: &Entry) -> io::Result<()> {
+        let (folder, name) = entry.path.rsplit_once('/').unwrap_or((".", &entry.path));
+        let folder = self.dir.open_dir(folder)?;
+        let beside = format!(".{}", part_name(entry));
+        // A copy may be left of a receiver that was killed.
+        let _ = folder.remove_file(&beside);
+        let mut options = OpenOptions::new();
+        options.create_new(true).write(true).mode(PRIVATE_FILE);
+        let copied = folder.open_with(&beside, &options).and_then(|copy| {
+            let mut copy = copy.into_std();
+            part.rewind()?;
+            if io::copy(&mut part, &mut copy)? != entry.size {
+                return Err(io::Error::other("its partial file changed while it was copied"));
+            }
+            give_attributes(&copy, entry)?;
+            if self.syncs {
+                copy.sync_data()?;
+            }
+            folder.rename(&beside, &folder, name)
+        });
+        if copied.is_err() {
+            let _ = folder.remove_file(&beside);
+        } else {
+            // The file has its name: if the partial file stays, it is removed as an old one.
+            let _ = self.parts.remove_file(part_name(entry));
+        }
+        copied
     }
 
     /// Gives a folder its permissions and its time: nothing is written into it any more.

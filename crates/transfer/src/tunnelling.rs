@@ -1,7 +1,6 @@
 //! `weft tunnel`: IP packets of local programs over several links, to an end that relays what is in them.
 
 use std::hash::{BuildHasher, RandomState};
-use std::os::fd::OwnedFd;
 
 use weftway_relay::{Classes, ProxyLimits};
 use weftway_tunnel::{Names, TunDevice, Tunnel};
@@ -10,11 +9,11 @@ use super::options::{Failure, Options, Watch};
 use super::proxying::carry;
 use super::setting::RECORD;
 
-/// Takes the packets that come on a TUN device with offload (`IFF_VNET_HDR`), which may have `mtu` bytes, and has what they carry
-/// relayed, until the user stops it. `names` says who answers questions to servers of names that no relay asks, `classes` how
-/// urgent each connection is.
+/// Takes the packets that come on a device, which may have `mtu` bytes, and has what they carry relayed, until the user
+/// stops it. `names` says who answers questions to servers of names that no relay asks, `classes` how urgent each
+/// connection is.
 pub fn tunnel(
-    device: OwnedFd,
+    device: TunDevice,
     mtu: usize,
     names: Names,
     classes: Classes,
@@ -24,9 +23,5 @@ pub fn tunnel(
     let limits = ProxyLimits { record: RECORD as usize, ..ProxyLimits::default() };
     // The only random number of the standard library: nobody else knows it.
     let seed = RandomState::new().hash_one(0);
-    let open = || {
-        let device = TunDevice::new(device).map_err(Failure::Socket)?;
-        Ok(Tunnel::new(device, mtu, names, limits, classes, seed))
-    };
-    carry(open, options, watch)
+    carry(|| Ok(Tunnel::new(device, mtu, names, limits, classes, seed)), options, watch)
 }

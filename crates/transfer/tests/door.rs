@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::ends::peer::Peer;
 use crate::ends::{BOTH, assert_same, connect, listening, refusing, tree};
 use weftway_path::Span;
-use weftway_quic::udp::tls::Identity;
+use weftway_udp::tls::Identity;
 use weftway_transfer::{Failure, Progress, send};
 
 #[test]
@@ -71,15 +71,16 @@ fn handshakes_without_a_token_keep_nobody_out() {
 fn a_network_has_a_share_of_the_places() {
     let (_target, pairing, receiver) = listening();
     let mut peer = Peer::at("127.0.0.9", receiver.address);
-    for number in 1..=20 {
+    // There are 32 places.
+    for number in 1..=44 {
         peer.begin(receiver.address, &pairing);
         peer.step_until("a handshake", |peer| peer.connections[number - 1].is_established());
     }
     // One that is over because its time was up was told something else.
     let had_to_go = |peer: &Peer, at: usize| peer.connections[at].close_reason().is_some_and(|close| close.code == 8);
-    peer.step_until("too many", |peer| (0..20).filter(|&at| had_to_go(peer, at)).count() >= 12);
-    let open: Vec<usize> = (0..20).filter(|&at| !had_to_go(&peer, at)).collect();
-    assert_eq!(open, (12..20).collect::<Vec<_>>(), "the oldest ones had to go");
+    peer.step_until("too many", |peer| (0..44).filter(|&at| had_to_go(peer, at)).count() >= 12);
+    let open: Vec<usize> = (0..44).filter(|&at| !had_to_go(&peer, at)).collect();
+    assert_eq!(open, (12..44).collect::<Vec<_>>(), "the oldest ones had to go");
     receiver.stop.store(true, Ordering::Relaxed);
     assert!(matches!(receiver.end(), Err(Failure::Interrupted)));
 }

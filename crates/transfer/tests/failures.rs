@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use crate::ends::{BOTH, Listening, connect, here, listening, noise, options, relay};
 use tempfile::TempDir;
 use weftway_path::Span;
-use weftway_quic::udp::tls::Identity;
+use weftway_udp::tls::Identity;
 use weftway_transfer::{FailedFile, Failure, Options, OtherEnd, receive, send};
 
 /// A folder `things` with files of so many bytes: `0`, `1`, ….

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weftway_path::Span;
-use weftway_quic::udp::tls::Identity;
-use weftway_relay::{Classes, Policy};
+use weftway_udp::tls::Identity;
+use weftway_relay::{Accounts, Classes, Policy, PortAddress};
 use weftway_transfer::{ClientRules, Link, LinkProgress, Options, OtherEnd, Progress, Report, proxy, relay, send};
 
 use crate::ends::running::{PATIENCE, Running};
@@ -125,9 +125,8 @@ fn an_end_that_listens_has_no_policy_of_its_own() {
     let other = OtherEnd::Listen { address: ends::here(), identity: Identity::generate().unwrap() };
     let folder = tempfile::tempdir().unwrap();
     let options = over(other, &["127.0.0.1,tier=backup"], &folder.path().join("usage.json"));
-    let failed = relay(Policy::parse::<&str>(&[]).unwrap(), ClientRules::default(), None, options, &mut |_| true)
-        .unwrap_err()
-        .to_string();
+    let failed =
+        relay(Policy::default(), ClientRules::default(), None, options, &mut |_| true).unwrap_err().to_string();
     assert!(failed.contains("for the end that connects"), "{failed}");
 }
 
@@ -158,13 +157,14 @@ impl Through {
         let listens = OtherEnd::Listen { address: SocketAddr::new(local, 0), identity };
         let options =
             Options { scheduler: "round-robin".to_owned(), tell_every: Span::from_millis(5), ..Options::new(listens) };
-        let allowed = Policy::parse(&["127.0.0.0/8"]).unwrap();
+        let allowed = Policy::parse(&["127.0.0.0/8"], &[""; 0]).unwrap();
         let relay = Running::start(move |watch| relay(allowed, ClientRules::default(), None, options, watch));
         let address = relay.until("the relay", |progress| progress.listening.is_some()).listening.unwrap();
         let options = over(OtherEnd::Connect { addresses: vec![address], pairing }, links, usage);
-        let proxy =
-            Running::start(move |watch| proxy(&[SocketAddr::new(local, 0)], Classes::default(), options, watch));
-        let port = proxy.until("the proxy", |progress| !progress.ports.is_empty()).ports[0];
+        let at = PortAddress::Tcp(SocketAddr::new(local, 0));
+        let open = Accounts::default();
+        let proxy = Running::start(move |watch| proxy(&[at], Classes::default(), open, options, watch));
+        let port = proxy.until("the proxy", |progress| !progress.ports.is_empty()).ports[0].parse().unwrap();
         proxy.until("both paths", |progress| progress.paths.iter().filter(|path| path.up).count() == 2);
         Self { _relay: relay, proxy, port }
     }

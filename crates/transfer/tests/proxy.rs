@@ -3,12 +3,13 @@
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream, UdpSocket};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
 use weftway_path::Span;
-use weftway_quic::udp::tls::Identity;
-use weftway_relay::Classes;
+use weftway_udp::tls::Identity;
+use weftway_relay::{Accounts, Classes, PortAddress};
 use weftway_transfer::{ClientRules, Failure, Options, OtherEnd, State, proxy};
 
 use crate::ends::ports;
@@ -64,6 +65,30 @@ fn a_relay_that_comes_back_is_found_again() {
     there_and_back(port, server, 100_000, 2);
     assert!(matches!(proxy.end(), Err(Failure::Interrupted)));
     assert!(matches!(relay.end(), Err(Failure::Interrupted)));
+}
+
+#[test]
+fn a_relay_that_has_moved_is_found_where_its_name_leads() {
+    let identity = Identity::generate().unwrap();
+    let again = || Identity::load(&identity.store()).unwrap();
+    let (mut relay, before) = start_relay(again());
+    let place = Arc::new(Mutex::new(before));
+    let known = place.clone();
+    let (mut proxy, port) = start_proxy_with(identity.pairing(), before, move |options| {
+        options.lookup = Some(Arc::new(move || Ok(vec![*known.lock().unwrap()])));
+    });
+    let server = echo();
+    there_and_back(port, server, 100_000, 1);
+    // Another one takes its place, elsewhere.
+    assert!(matches!(relay.end(), Err(Failure::Interrupted)));
+    let (mut relay, now) = start_relay(again());
+    assert_ne!(now, before);
+    *place.lock().unwrap() = now;
+    proxy.until_told(&format!("connected to the relay at {now}"));
+    there_and_back(port, server, 100_000, 2);
+    for running in [&mut proxy, &mut relay] {
+        assert!(matches!(running.end(), Err(Failure::Interrupted)));
+    }
 }
 
 /// The relay is away for longer than the test takes, and one attempt to reach it as well.
@@ -147,6 +172,38 @@ fn what_a_client_may_have_goes_by_its_name_and_a_refusal_is_told_once() {
 }
 
 #[test]
+fn a_name_has_its_places_and_what_it_may_have_once_however_many_connections_it_makes() {
+    let mut identity = Identity::generate().unwrap();
+    identity.add("phone").unwrap();
+    let pairing = identity.pairing_of("phone").unwrap();
+    let rules = ClientRules::parse(&["phone,places=2,connections=3"]).unwrap();
+    let (relay, address) = start_relay_for(Identity::load(&identity.store()).unwrap(), None, rules);
+    let (one, one_port) = start_proxy_as(pairing.clone(), address);
+    let (mut other, other_port) = start_proxy_as(pairing.clone(), address);
+    for proxy in [&one, &other] {
+        proxy.until_told("connected to the relay");
+    }
+    let server = echo();
+    let _open = [one_port, one_port, other_port].map(|port| connect(port, server).unwrap());
+    for port in [one_port, other_port] {
+        assert_eq!(connect(port, server).err(), Some(1), "three in all");
+    }
+
+    // The newest is asked to come again, and those that are here stay. Another name has a place.
+    let hurried = |options: &mut Options| options.give_up_after = Span::from_millis(1500);
+    let (mut third, _) = start_proxy_with(pairing.clone(), address, hurried);
+    relay.until_told("phone has no place: its pairing line has the 2 that it may have");
+    assert!(matches!(third.ended(), Err(Failure::Full)));
+    let (_plain, port) = start_proxy(&identity, address);
+    there_and_back(port, server, 1000, 1);
+
+    // A place that is given up is there for the next one.
+    assert!(matches!(other.end(), Err(Failure::Interrupted)));
+    let (again, _) = start_proxy_as(pairing, address);
+    again.until_told("connected to the relay");
+}
+
+#[test]
 fn an_identity_that_is_made_anew_ends_all_lines() {
     let (old, new) = (Identity::generate().unwrap(), Identity::generate().unwrap());
     let (tell, identities) = channel();
@@ -168,8 +225,8 @@ fn who_has_another_pairing_line_gets_no_relay() {
     let (_relay, address) = start_relay(Identity::generate().unwrap());
     let other = Identity::generate().unwrap();
     let end = OtherEnd::Connect { addresses: vec![address], pairing: other.pairing() };
-    let failure =
-        proxy(&[SocketAddr::new(local(1), 0)], Classes::default(), Options::new(end), &mut |_| true).unwrap_err();
+    let (port, open) = (PortAddress::Tcp(SocketAddr::new(local(1), 0)), Accounts::default());
+    let failure = proxy(&[port], Classes::default(), open, Options::new(end), &mut |_| true).unwrap_err();
     assert!(matches!(failure, Failure::OtherIdentity(_)), "{failure}");
 }
 

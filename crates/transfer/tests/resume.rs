@@ -6,7 +6,7 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
 
 use weftway_path::Span;
-use weftway_quic::udp::tls::{Identity, Pairing};
+use weftway_udp::tls::{Identity, Pairing};
 use weftway_transfer::wire::{Message, ReceivedRecords, Role, SessionState, TransferId, VERSION};
 
 use crate::ends::forwarder::Forwarder;

@@ -17,7 +17,7 @@ use crate::ends::{
 };
 use serde_json::Value;
 use weftway_path::Span;
-use weftway_quic::udp::tls::Identity;
+use weftway_udp::tls::Identity;
 use weftway_transfer::{Failure, Options, OtherEnd, Progress, receive, send};
 
 #[test]

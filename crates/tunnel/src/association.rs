@@ -229,7 +229,7 @@ impl Association {
         let (to, data) = match *packet {
             Packet::Udp { ends, data } => (ends.server, data),
             Packet::Echo { server, data, .. } => (SocketAddr::new(server, ECHO_PORT), data),
-            Packet::Tcp { .. } => return,
+            Packet::Tcp { .. } | Packet::Fragment(_) => return,
         };
         let to = match self.whose {
             Whose::Questions(_, Some(server)) => server,
@@ -249,14 +249,14 @@ impl Association {
     }
 
     /// The relay has sent a datagram.
-    pub fn down<D: Device>(&mut self, now: Instant, bytes: Bytes, outside: &mut Outside<'_, D>) {
+    pub fn down<D: Device>(&mut self, now: Instant, bytes: Bytes, outside: &mut Outside<D>) {
         self.last_used = now;
         let Some(bytes) = self.pieces.take(bytes) else { return };
         let Some((Target { host: Host::Address(ip), port }, data)) = read(&bytes) else {
             self.counts.dropped += 1;
             return;
         };
-        let packet = &mut *outside.buffer;
+        let packet = &mut outside.buffer;
         let is_one = match self.whose {
             Whose::Port(program) => reply::datagram(packet, SocketAddr::new(ip, port), program, data),
             Whose::Ident(program, ident) => reply::echo(packet, ip, program, ident, data),
@@ -264,7 +264,7 @@ impl Association {
             Whose::Spare(_) => false,
         };
         if is_one {
-            outside.device.send(outside.buffer, None);
+            outside.send();
             self.counts.down += 1;
             self.carried[1] += data.len() as u64;
         } else {
@@ -286,7 +286,7 @@ impl Association {
         now: Instant,
         mux: Option<&mut Mux>,
         how: How<'_>,
-        outside: &mut Outside<'_, D>,
+        outside: &mut Outside<D>,
     ) -> Turn {
         let is_late = now >= self.next_event();
         let failure = match (&self.stage, mux) {
@@ -335,7 +335,7 @@ impl Association {
     }
 
     /// Tells the program of each packet that waits that it leads nowhere.
-    fn refuse<D: Device>(&mut self, failure: Failure, outside: &mut Outside<'_, D>) {
+    fn refuse<D: Device>(&mut self, failure: Failure, outside: &mut Outside<D>) {
         let why = match failure {
             Failure::Refused(Refusal::Command | Refusal::NotAllowed) => Unreachable::Prohibited,
             Failure::Refused(Refusal::HostUnreachable) => Unreachable::Host,
@@ -348,8 +348,8 @@ impl Association {
                 Ok(Packet::Echo { program, server, .. }) => (server, program),
                 _ => continue,
             };
-            if reply::unreachable(outside.buffer, &bytes, ends, why) {
-                outside.device.send(outside.buffer, None);
+            if reply::unreachable(&mut outside.buffer, &bytes, ends, why) {
+                outside.send();
             }
         }
     }

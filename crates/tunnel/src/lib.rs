@@ -12,6 +12,7 @@
 //! | UDP | a datagram of the stream that its local port has. What comes back goes to that port |
 //! | an echo request of ICMP | the same, for each identifier. The relay sends it, and the reply comes back |
 //! | a question to a server of names that no relay would ask (a private address) | goes to the server that the relay asks, or to another one: see [`Names`] |
+//! | a fragment of IP | waits for the others of its packet; the whole packet is one of the above. What is too long for the device on the way back is cut |
 //! | anything else | dropped and counted |
 //!
 //! # Where to begin
@@ -22,6 +23,7 @@
 //! | `tcp_flow`, `association` | how far a connection, or the datagrams of a port, have come |
 //! | `stack` | nothing: smoltcp for one connection |
 //! | `packet` | what a packet is |
+//! | `fragments` | which fragments are of one packet, and which are dropped |
 //! | `reply` | nothing: packets for programs |
 //! | `device` | nothing: the device, and what its kernel segments and sums up |
 //!
@@ -32,6 +34,7 @@
 mod association;
 mod device;
 mod entry;
+mod fragments;
 mod packet;
 mod reply;
 mod stack;

@@ -3,8 +3,10 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use smoltcp::wire::{IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, UdpPacket};
+use smoltcp::wire::{IpProtocol, Ipv4Packet, Ipv6FragmentHeader, Ipv6Packet, TcpPacket, UdpPacket};
 use weftway_relay::Dscp;
+
+use crate::fragments::{Fragment, Id};
 
 /// The two ends of a connection, or of a datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,6 +47,8 @@ pub enum Packet<'a> {
         /// The sequence number, and what comes back.
         data: &'a [u8],
     },
+    /// A part of a packet that was too long for the device.
+    Fragment(Fragment<'a>),
 }
 
 /// Why a packet is not carried.
@@ -52,8 +56,6 @@ pub enum Packet<'a> {
 pub enum NotCarried {
     /// Its lengths or versions make no sense.
     Malformed,
-    /// It is a part of a packet that was too long for the device.
-    Fragment,
     /// It leads to many, or to nobody.
     NotUnicast,
     /// It is of a protocol that no relay carries.
@@ -67,7 +69,7 @@ pub fn mark(bytes: &[u8]) -> Dscp {
 
 /// What `bytes` are.
 pub fn read(bytes: &[u8]) -> Result<Packet<'_>, NotCarried> {
-    let (program, server, protocol, payload) = match bytes.first().map(|first| first >> 4) {
+    let (program, server, inside) = match bytes.first().map(|first| first >> 4) {
         Some(4) => v4(bytes)?,
         Some(6) => v6(bytes)?,
         _ => return Err(NotCarried::Malformed),
@@ -75,6 +77,10 @@ pub fn read(bytes: &[u8]) -> Result<Packet<'_>, NotCarried> {
     if !is_unicast(program) || !is_unicast(server) {
         return Err(NotCarried::NotUnicast);
     }
+    let (protocol, payload) = match inside {
+        Inside::Whole(protocol, payload) => (protocol, payload),
+        Inside::Fragment(fragment) => return Ok(Packet::Fragment(fragment)),
+    };
     let ends = |from, to| {
         let ends = Ends { program: SocketAddr::new(program, from), server: SocketAddr::new(server, to) };
         if from == 0 || to == 0 { Err(NotCarried::Malformed) } else { Ok(ends) }
@@ -103,27 +109,43 @@ pub fn read(bytes: &[u8]) -> Result<Packet<'_>, NotCarried> {
     }
 }
 
-type Parts<'a> = (IpAddr, IpAddr, IpProtocol, &'a [u8]);
+/// The part of an IP packet after its header.
+enum Inside<'a> {
+    Whole(IpProtocol, &'a [u8]),
+    Fragment(Fragment<'a>),
+}
+
+type Parts<'a> = (IpAddr, IpAddr, Inside<'a>);
 
 fn v4(bytes: &[u8]) -> Result<Parts<'_>, NotCarried> {
     let packet = Ipv4Packet::new_checked(bytes).map_err(|_| NotCarried::Malformed)?;
     if packet.header_len() < 20 {
         return Err(NotCarried::Malformed);
     }
-    if packet.more_frags() || packet.frag_offset() != 0 {
-        return Err(NotCarried::Fragment);
+    let (header, data) = bytes[..packet.total_len().into()].split_at(packet.header_len().into());
+    let (from, to) = (packet.src_addr().into(), packet.dst_addr().into());
+    let (protocol, more, offset) = (packet.next_header(), packet.more_frags(), packet.frag_offset().into());
+    if !more && offset == 0 {
+        return Ok((from, to, Inside::Whole(protocol, data)));
     }
-    let payload = &bytes[packet.header_len().into()..packet.total_len().into()];
-    Ok((packet.src_addr().into(), packet.dst_addr().into(), packet.next_header(), payload))
+    let protocol = protocol.into();
+    let id = Id { ends: (from, to), protocol, number: packet.ident().into() };
+    Ok((from, to, Inside::Fragment(Fragment { id, offset, more, header, protocol, data })))
 }
 
 fn v6(bytes: &[u8]) -> Result<Parts<'_>, NotCarried> {
     let packet = Ipv6Packet::new_checked(bytes).map_err(|_| NotCarried::Malformed)?;
-    if packet.next_header() == IpProtocol::Ipv6Frag {
-        return Err(NotCarried::Fragment);
+    let (header, payload) = bytes[..packet.total_len()].split_at(packet.header_len());
+    let (from, to) = (packet.src_addr().into(), packet.dst_addr().into());
+    if packet.next_header() != IpProtocol::Ipv6Frag {
+        return Ok((from, to, Inside::Whole(packet.next_header(), payload)));
     }
-    let payload = &bytes[packet.header_len()..packet.total_len()];
-    Ok((packet.src_addr().into(), packet.dst_addr().into(), packet.next_header(), payload))
+    let &[protocol, _, ref rest @ ..] = payload else { return Err(NotCarried::Malformed) };
+    let (fragment, data) = rest.split_at_checked(6).ok_or(NotCarried::Malformed)?;
+    let fragment = Ipv6FragmentHeader::new_checked(fragment).map_err(|_| NotCarried::Malformed)?;
+    let id = Id { ends: (from, to), protocol: 0, number: fragment.ident() };
+    let (offset, more) = (8 * usize::from(fragment.frag_offset()), fragment.more_frags());
+    Ok((from, to, Inside::Fragment(Fragment { id, offset, more, header, protocol, data })))
 }
 
 fn is_unicast(address: IpAddr) -> bool {

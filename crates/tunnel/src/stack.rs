@@ -16,7 +16,8 @@ use smoltcp::wire::{HardwareAddress, IpAddress, IpCidr};
 use weftway_path::Instant;
 use weftway_relay::parts::TcpEnd;
 
-use crate::device::Device;
+use crate::device::{Device, LONGEST};
+use crate::fragments;
 use crate::packet::Ends;
 
 /// What a program may send before it is read, and what it may leave unread: the memory of a connection.
@@ -27,14 +28,32 @@ const LONGEST_SEGMENT: NonZeroUsize = NonZeroUsize::new(65_000).expect("not zero
 /// The headers of IPv6 and TCP.
 const HEADERS_V6: usize = 60;
 
-/// Where packets of connections go.
-pub struct Outside<'a, D> {
+/// The device, and what packets need that leave through it.
+pub struct Outside<D> {
     /// The device.
-    pub device: &'a mut D,
+    pub device: D,
     /// The longest packet of the device.
     pub mtu: usize,
     /// For a packet that is being written.
-    pub buffer: &'a mut Vec<u8>,
+    pub buffer: Vec<u8>,
+    /// The number of the last packet that was sent in fragments.
+    number: u32,
+}
+
+impl<D: Device> Outside<D> {
+    /// Through a device whose packets may have `mtu` bytes.
+    pub fn new(device: D, mtu: usize) -> Self {
+        Self { device, mtu, buffer: Vec::with_capacity(LONGEST), number: 0 }
+    }
+
+    /// Hands the packet in the buffer to the kernel, in fragments if it is too long for the device. It is none of TCP.
+    pub fn send(&mut self) {
+        if self.buffer.len() <= self.mtu {
+            return self.device.send(&self.buffer, None);
+        }
+        self.number = self.number.wrapping_add(1);
+        fragments::cut(&self.buffer, self.mtu, self.number, |fragment| self.device.send(fragment, None));
+    }
 }
 
 /// The TCP of one connection.
@@ -50,7 +69,7 @@ pub struct Stack {
 
 impl Stack {
     /// Waits for the first segment of the connection between `ends`. `seed` makes its first sequence number.
-    pub fn new<D: Device>(now: Instant, ends: Ends, seed: u64, outside: &mut Outside<'_, D>) -> Self {
+    pub fn new<D: Device>(now: Instant, ends: Ends, seed: u64, outside: &mut Outside<D>) -> Self {
         let mut interface = interface(now, ends, seed, outside);
         let buffer = || SocketBuffer::new(vec![0; BUFFER]);
         let mut socket = Socket::new(buffer(), buffer());
@@ -65,14 +84,14 @@ impl Stack {
     }
 
     /// Takes a segment of the program.
-    pub fn take<D: Device>(&mut self, now: Instant, packet: &[u8], outside: &mut Outside<'_, D>) {
+    pub fn take<D: Device>(&mut self, now: Instant, packet: &[u8], outside: &mut Outside<D>) {
         let is_v6 = self.is_v6;
         let mut wire = Wire { packet: Some(packet), is_v6, outside };
         self.interface.poll_ingress_single(time(now), &mut wire, &mut self.sockets);
     }
 
     /// Sends the program what may be sent.
-    pub fn send<D: Device>(&mut self, now: Instant, outside: &mut Outside<'_, D>) {
+    pub fn send<D: Device>(&mut self, now: Instant, outside: &mut Outside<D>) {
         if self.is_finished && self.socket().send_queue() == 0 {
             self.socket().close();
         }
@@ -89,7 +108,7 @@ impl Stack {
     }
 
     /// Ends it, and tells the program so.
-    pub fn reset<D: Device>(&mut self, now: Instant, outside: &mut Outside<'_, D>) {
+    pub fn reset<D: Device>(&mut self, now: Instant, outside: &mut Outside<D>) {
         self.socket().abort();
         self.send(now, outside);
     }
@@ -155,14 +174,14 @@ impl TcpEnd for Stack {
 }
 
 /// Answers a segment that is of no connection, as TCP does: with a reset, unless it is one.
-pub fn refuse<D: Device>(now: Instant, ends: Ends, packet: &[u8], outside: &mut Outside<'_, D>) {
+pub fn refuse<D: Device>(now: Instant, ends: Ends, packet: &[u8], outside: &mut Outside<D>) {
     let mut interface = interface(now, ends, 0, outside);
     let mut wire = Wire { packet: Some(packet), is_v6: ends.server.is_ipv6(), outside };
     interface.poll_ingress_single(time(now), &mut wire, &mut SocketSet::new(Vec::new()));
 }
 
 /// One that has the server's address.
-fn interface<D: Device>(now: Instant, ends: Ends, seed: u64, outside: &mut Outside<'_, D>) -> Interface {
+fn interface<D: Device>(now: Instant, ends: Ends, seed: u64, outside: &mut Outside<D>) -> Interface {
     let mut config = Config::new(HardwareAddress::Ip);
     config.random_seed = seed;
     let mut interface =
@@ -179,13 +198,13 @@ fn time(now: Instant) -> Time {
 }
 
 /// What smoltcp takes for a device: one packet to receive, and the device to send to.
-struct Wire<'a, 'b, D> {
+struct Wire<'a, D> {
     packet: Option<&'a [u8]>,
     is_v6: bool,
-    outside: &'a mut Outside<'b, D>,
+    outside: &'a mut Outside<D>,
 }
 
-impl<D: Device> phy::Device for Wire<'_, '_, D> {
+impl<D: Device> phy::Device for Wire<'_, D> {
     type RxToken<'a>
         = Rx<'a>
     where
@@ -238,8 +257,8 @@ struct Tx<'a, D> {
 }
 
 impl<'a, D> Tx<'a, D> {
-    fn new(outside: &'a mut Outside<'_, D>) -> Self {
-        Self { device: &mut *outside.device, buffer: &mut *outside.buffer, mtu: outside.mtu, segment: None }
+    fn new(outside: &'a mut Outside<D>) -> Self {
+        Self { device: &mut outside.device, buffer: &mut outside.buffer, mtu: outside.mtu, segment: None }
     }
 }
 

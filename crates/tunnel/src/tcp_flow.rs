@@ -104,7 +104,7 @@ impl TcpFlow {
     }
 
     /// The program has sent a segment.
-    pub fn take<D: Device>(&mut self, now: Instant, packet: &[u8], resets: bool, outside: &mut Outside<'_, D>) {
+    pub fn take<D: Device>(&mut self, now: Instant, packet: &[u8], resets: bool, outside: &mut Outside<D>) {
         match &mut self.stage {
             Stage::Joined(stack, ..) | Stage::Closing(stack) => stack.take(now, packet, outside),
             // It gives up.
@@ -125,7 +125,7 @@ impl TcpFlow {
     }
 
     /// Its stream is gone with the connection to the relay, if it has one.
-    pub fn lose<D: Device>(&mut self, now: Instant, outside: &mut Outside<'_, D>) {
+    pub fn lose<D: Device>(&mut self, now: Instant, outside: &mut Outside<D>) {
         match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Opening(first, _) => self.refuse(now, &first, Failure::Lost, outside),
             Stage::Joined(mut stack, ..) => stack.reset(now, outside),
@@ -141,7 +141,7 @@ impl TcpFlow {
         seed: u64,
         mux: Option<&mut Mux>,
         buffer: &mut Vec<u8>,
-        outside: &mut Outside<'_, D>,
+        outside: &mut Outside<D>,
     ) -> Turn {
         let turn = match (&mut self.stage, mux) {
             (Stage::Waiting(_) | Stage::Opening(..), mux) => return self.advance(now, seed, mux, outside),
@@ -172,13 +172,7 @@ impl TcpFlow {
     }
 
     /// It has no stream yet, or waits for the relay's word.
-    fn advance<D: Device>(
-        &mut self,
-        now: Instant,
-        seed: u64,
-        mux: Option<&mut Mux>,
-        outside: &mut Outside<'_, D>,
-    ) -> Turn {
+    fn advance<D: Device>(&mut self, now: Instant, seed: u64, mux: Option<&mut Mux>, outside: &mut Outside<D>) -> Turn {
         let (first, opened) = match std::mem::replace(&mut self.stage, Stage::Over) {
             Stage::Waiting(first) => (first, None),
             Stage::Opening(first, id) => (first, Some(id)),
@@ -221,7 +215,7 @@ impl TcpFlow {
     }
 
     /// Tells the program that it leads nowhere, unless it has given up.
-    fn refuse<D: Device>(&mut self, now: Instant, first: &[u8], failure: Failure, outside: &mut Outside<'_, D>) {
+    fn refuse<D: Device>(&mut self, now: Instant, first: &[u8], failure: Failure, outside: &mut Outside<D>) {
         self.refused = Some(failure);
         if first.is_empty() {
             return;
@@ -233,8 +227,8 @@ impl TcpFlow {
             Failure::Refused(Refusal::HostUnreachable | Refusal::TimedOut) | Failure::NoAnswer => Unreachable::Host,
             _ => return refuse(now, self.ends, first, outside),
         };
-        if reply::unreachable(outside.buffer, first, (server.ip(), program.ip()), why) {
-            outside.device.send(outside.buffer, None);
+        if reply::unreachable(&mut outside.buffer, first, (server.ip(), program.ip()), why) {
+            outside.send();
         }
     }
 }

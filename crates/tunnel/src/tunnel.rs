@@ -15,6 +15,7 @@ use weftway_relay::{Classes, DatagramCounts, Drops, FlowView, Front, Host, Polic
 use crate::association::{Association, How, NAMES_PORT, Whose};
 use crate::device::{Device, LONGEST};
 use crate::entry::{Entry, Key};
+use crate::fragments::{Fragments, Malformed};
 use crate::packet::{self, Ends, NotCarried, Packet};
 use crate::stack::{Outside, refuse};
 use crate::tcp_flow::TcpFlow;
@@ -44,7 +45,7 @@ pub enum Names {
 pub struct PacketCounts {
     /// They make no sense.
     pub malformed: u64,
-    /// They are parts of longer ones.
+    /// They are fragments of packets that did not become whole.
     pub fragments: u64,
     /// They lead to many, or are of another protocol.
     pub others: u64,
@@ -52,8 +53,7 @@ pub struct PacketCounts {
 
 /// A device, and the streams of the programs whose packets come on it.
 pub struct Tunnel<D> {
-    device: D,
-    mtu: usize,
+    outside: Outside<D>,
     names: Names,
     limits: ProxyLimits,
     classes: Arc<Classes>,
@@ -79,13 +79,14 @@ pub struct Tunnel<D> {
     has_packets: bool,
     refusals: BTreeMap<&'static str, u64>,
     counts: PacketCounts,
+    /// Packets that miss fragments.
+    fragments: Fragments,
     /// Of ports that have none any more.
     datagrams: DatagramCounts,
     run: RunQueue,
     timers: Timers,
-    /// A packet that came, one that is written, and what is read from a connection.
+    /// A packet that came, and what is read from a connection.
     packet: Box<[u8]>,
-    written: Vec<u8>,
     buffer: Vec<u8>,
 }
 
@@ -93,8 +94,7 @@ impl<D: Device> Tunnel<D> {
     /// Of a device whose packets may have `mtu` bytes. `seed` is a random number.
     pub fn new(device: D, mtu: usize, names: Names, limits: ProxyLimits, classes: Classes, seed: u64) -> Self {
         Self {
-            device,
-            mtu,
+            outside: Outside::new(device, mtu),
             names,
             limits,
             classes: Arc::new(classes),
@@ -112,18 +112,18 @@ impl<D: Device> Tunnel<D> {
             has_packets: false,
             refusals: BTreeMap::new(),
             counts: PacketCounts::default(),
+            fragments: Fragments::default(),
             datagrams: DatagramCounts::default(),
             run: RunQueue::default(),
             timers: Timers::default(),
             packet: vec![0; LONGEST].into(),
-            written: Vec::with_capacity(LONGEST),
             buffer: Vec::with_capacity(READ),
         }
     }
 
     /// What became of packets that are not carried.
     pub fn counts(&self) -> PacketCounts {
-        self.counts
+        PacketCounts { fragments: self.fragments.lost(), ..self.counts }
     }
 
     /// How many connections, and ports with datagrams, there are.
@@ -160,9 +160,8 @@ impl<D: Device> Tunnel<D> {
                 return;
             };
             let Some(&key) = self.by_stream.get(&id) else { continue };
-            let mut outside = Outside { device: &mut self.device, mtu: self.mtu, buffer: &mut self.written };
             if let Some(Entry::Datagrams(association)) = self.entries.get_mut(key) {
-                association.down(now, bytes, &mut outside);
+                association.down(now, bytes, &mut self.outside);
             }
         }
     }
@@ -170,7 +169,7 @@ impl<D: Device> Tunnel<D> {
     /// Takes packets of programs.
     fn take_packets(&mut self, now: Instant, mut mux: Option<&mut Mux>) {
         let mut bytes = std::mem::take(&mut self.packet);
-        self.has_packets = (0..BURST).all(|_| match self.device.receive(&mut bytes) {
+        self.has_packets = (0..BURST).all(|_| match self.outside.device.receive(&mut bytes) {
             Some(length) => {
                 self.take_packet(now, &bytes[..length], mux.as_deref_mut());
                 true
@@ -180,19 +179,35 @@ impl<D: Device> Tunnel<D> {
         self.packet = bytes;
     }
 
-    fn take_packet(&mut self, now: Instant, bytes: &[u8], mut mux: Option<&mut Mux>) {
-        let packet = match packet::read(bytes) {
-            Ok(packet) => packet,
-            Err(why) => {
-                *match why {
-                    NotCarried::Malformed => &mut self.counts.malformed,
-                    NotCarried::Fragment => &mut self.counts.fragments,
-                    NotCarried::NotUnicast | NotCarried::Protocol => &mut self.counts.others,
-                } += 1;
-                return;
-            }
-        };
+    fn take_packet(&mut self, now: Instant, bytes: &[u8], mux: Option<&mut Mux>) {
+        match packet::read(bytes) {
+            Ok(Packet::Fragment(fragment)) => match self.fragments.take(now, &fragment) {
+                Ok(Some(whole)) => match packet::read(&whole) {
+                    // A fragment in fragments.
+                    Ok(Packet::Fragment(_)) => self.count(NotCarried::Malformed),
+                    Ok(packet) => self.take_whole(now, &whole, packet, mux),
+                    Err(why) => self.count(why),
+                },
+                Ok(None) => {}
+                Err(Malformed) => self.count(NotCarried::Malformed),
+            },
+            Ok(packet) => self.take_whole(now, bytes, packet, mux),
+            Err(why) => self.count(why),
+        }
+    }
+
+    /// Counts a packet that is not carried.
+    fn count(&mut self, why: NotCarried) {
+        *match why {
+            NotCarried::Malformed => &mut self.counts.malformed,
+            NotCarried::NotUnicast | NotCarried::Protocol => &mut self.counts.others,
+        } += 1;
+    }
+
+    /// Takes a packet, which was read from `bytes` and is no fragment.
+    fn take_whole(&mut self, now: Instant, bytes: &[u8], packet: Packet<'_>, mut mux: Option<&mut Mux>) {
         let whose = match packet {
+            Packet::Fragment(_) => return,
             Packet::Tcp { ends, begins, resets } => return self.take_segment(now, bytes, (ends, begins, resets)),
             Packet::Echo { program, ident, .. } => Whose::Ident(program, ident),
             Packet::Udp { ends, .. } => match self.names {
@@ -215,16 +230,14 @@ impl<D: Device> Tunnel<D> {
 
     fn take_segment(&mut self, now: Instant, bytes: &[u8], (ends, begins, resets): (Ends, bool, bool)) {
         if let Some(&key) = self.by_key.get(&Key::Tcp(ends)) {
-            let mut outside = Outside { device: &mut self.device, mtu: self.mtu, buffer: &mut self.written };
             if let Some(Entry::Tcp(flow)) = self.entries.get_mut(key) {
-                flow.take(now, bytes, resets, &mut outside);
+                flow.take(now, bytes, resets, &mut self.outside);
                 self.run.push(key);
             }
             return;
         }
         if !begins {
-            let mut outside = Outside { device: &mut self.device, mtu: self.mtu, buffer: &mut self.written };
-            return refuse(now, ends, bytes, &mut outside);
+            return refuse(now, ends, bytes, &mut self.outside);
         }
         // Its kernel tries again later.
         if self.entries.len() >= self.limits.connections {
@@ -335,13 +348,12 @@ impl<D: Device> Tunnel<D> {
         let has_connections = self.entries.len() > self.associations;
         let Some(entry) = self.entries.get_mut(key) else { return };
         let (wanted, stream) = (entry.wants().is_some(), entry.stream());
-        let mut outside = Outside { device: &mut self.device, mtu: self.mtu, buffer: &mut self.written };
         let mut has_grown_long = false;
         let (turn, refused) = match entry {
             Entry::Tcp(flow) => {
                 // The constant of splitmix64: each connection has another seed.
                 self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-                let turn = flow.turn(now, self.seed, mux, &mut self.buffer, &mut outside);
+                let turn = flow.turn(now, self.seed, mux, &mut self.buffer, &mut self.outside);
                 has_grown_long = flow.grows_long();
                 (turn, flow.take_refused())
             }
@@ -350,7 +362,7 @@ impl<D: Device> Tunnel<D> {
                 if has_connections {
                     association.keep_spare(now);
                 }
-                let turn = association.turn(now, mux, how, &mut outside);
+                let turn = association.turn(now, mux, how, &mut self.outside);
                 (turn, association.take_refused())
             }
         };
@@ -409,12 +421,12 @@ impl<D: Device> Tunnel<D> {
 }
 
 impl<D: Device> Front for Tunnel<D> {
-    fn addresses(&self) -> Vec<SocketAddr> {
+    fn addresses(&self) -> Vec<String> {
         Vec::new()
     }
 
     fn fd(&self) -> BorrowedFd<'_> {
-        self.device.fd()
+        self.outside.device.fd()
     }
 
     fn next_event(&self) -> Instant {
@@ -446,10 +458,9 @@ impl<D: Device> Front for Tunnel<D> {
     fn lost(&mut self, now: Instant) {
         (self.may_open, self.has_datagrams) = (true, false);
         while let Some((_, key)) = self.by_stream.pop_first() {
-            let mut outside = Outside { device: &mut self.device, mtu: self.mtu, buffer: &mut self.written };
             let failure = match self.entries.get_mut(key) {
                 Some(Entry::Tcp(flow)) => {
-                    flow.lose(now, &mut outside);
+                    flow.lose(now, &mut self.outside);
                     flow.take_refused()
                 }
                 Some(Entry::Datagrams(_)) | None => None,
@@ -476,7 +487,7 @@ impl<D: Device> Front for Tunnel<D> {
                 datagrams += association.counts();
             }
         }
-        let PacketCounts { malformed, fragments, others } = self.counts;
+        let PacketCounts { malformed, fragments, others } = self.counts();
         let packets = [("malformed", malformed), ("fragment", fragments), ("not_carried", others)];
         let mut drops = datagrams.drops();
         drops.extend(packets.into_iter().filter(|&(_, count)| count > 0));
@@ -484,7 +495,7 @@ impl<D: Device> Front for Tunnel<D> {
     }
 
     fn failure(&self) -> Option<&str> {
-        self.device.is_gone().then_some("the network device is gone")
+        self.outside.device.failure()
     }
 }
 
@@ -509,8 +520,8 @@ mod tests {
             None
         }
 
-        fn is_gone(&self) -> bool {
-            false
+        fn failure(&self) -> Option<&str> {
+            None
         }
 
         fn send(&mut self, _: &[u8], _: Option<u16>) {}

@@ -10,7 +10,7 @@ from typing import Any
 
 from weftway import comparison, distribution, plan, seeds
 from weftway._native import Scenario, ScenarioError, SimulationError
-from weftway.backends import KERNEL, SIM, Row, Skipped
+from weftway.backends import KERNEL, SIM, Failed, Row, Skipped
 from weftway.comparison import Interrupted
 from weftway.job import Job
 from weftway.rank.costs import COLUMN, copies_share, cost
@@ -70,6 +70,8 @@ class Advice:
     rival: Trial | None = None
     """The best that bonds."""
     skipped: list[str] = field(default_factory=list)
+    failed: list[Failed[Job]] = field(default_factory=list)
+    """Runs that failed. A candidate is judged only with all of its simulated runs."""
 
     @property
     def is_upload(self) -> bool:
@@ -101,6 +103,8 @@ def advise(request: Request, jobs: int | None = None, progress: Progress | None 
     first = runner.screened(candidates.first(request.place, runner.keys))
     trials = runner.run(first)
     base = next((one for one in trials if one.candidate == candidates.baseline(request.place, runner.keys)), None)
+    if base is None and runner.failed:
+        raise runner.failed[0].error
     if base is None:
         raise SimulationError("; ".join(runner.skipped) or "Linux without changes cannot be simulated here")
     best = sorted(trials, key=lambda one: runner.picked(one, base))[:ROUNDS]
@@ -126,6 +130,7 @@ def advise(request: Request, jobs: int | None = None, progress: Progress | None 
         single=choice.single,
         rival=choice.rival,
         skipped=list(dict.fromkeys(runner.skipped)),
+        failed=runner.failed,
     )
 
 
@@ -153,11 +158,15 @@ def check(found: Advice, jobs: int | None = None, progress: Progress | None = No
         for job in _jobs(found.request, one.candidate, Cell(0), found.seeds, KERNEL.name):
             planned[job.key] = (one, job)
     rows: dict[str, list[Row]] = {}
+    failed: list[Failed[Job]] = []
     jobs_of = [job for _, job in planned.values()]
     for done, (job, result) in enumerate(comparison.results(jobs_of, jobs or 1), 1):
         tell(done, len(jobs_of))
         if isinstance(result, Skipped):
             raise SimulationError(f"--check: {result.reason}")
+        if isinstance(result, Failed):
+            failed.append(result)
+            continue
         rows.setdefault(planned[job.key][0].candidate.words, []).append(result)
     kind = keys_of(found.scenario)["workload.kind"]
     records: list[Row] = [
@@ -165,7 +174,7 @@ def check(found: Advice, jobs: int | None = None, progress: Progress | None = No
             "kind": "check",
             "candidate": one.candidate.words,
             "is_advised": one is found.chosen,
-            "cost_ms": median([cost(row, kind) for row in rows[one.candidate.words]]),
+            **_spread([cost(row, kind) for row in rows[one.candidate.words]]),
             "late_runs": sum(bool(row["late"]) for row in rows[one.candidate.words]),
             "unfinished": sum(row["verdict"] != "finished" for row in rows[one.candidate.words]),
             "runs": len(rows[one.candidate.words]),
@@ -173,11 +182,20 @@ def check(found: Advice, jobs: int | None = None, progress: Progress | None = No
         for one in wanted
         if one.candidate.words in rows
     ]
+    failed = comparison.in_order(failed, jobs_of)
+    if not records and failed:
+        raise failed[0].error
+    found.failed.extend(failed)
     if all(record["unfinished"] == record["runs"] for record in records):
         runs = sum(record["runs"] for record in records)
         raise SimulationError(f"--check: {_nothing_finished(found.request, runs, len(records))}")
     best = min(record["cost_ms"] for record in records)
     return sorted(({**record, "over_best": record["cost_ms"] / best} for record in records), key=lambda r: r["cost_ms"])
+
+
+def _spread(costs: Sequence[float]) -> dict[str, float]:
+    """Median of some runs' costs, the least and the most."""
+    return {"cost_ms": median(costs), "least_ms": min(costs), "most_ms": max(costs)}
 
 
 def keys_of(scenario: Scenario) -> dict[str, Any]:
@@ -206,6 +224,7 @@ class _Runner:
         self.ranges: dict[str, str] = tomllib.loads(self.scenario.text).get("range", {})
         self.cells = neighbours.cells(self.keys, self.ranges, request.cells)
         self.skipped: list[str] = []
+        self.failed: list[Failed[Job]] = []
         self._done = self._total = 0
 
     def picked(self, one: Trial, base: Trial) -> float:
@@ -232,17 +251,21 @@ class _Runner:
                     planned.setdefault(job.key, []).append((one, cell, job))
         self._total += len(planned)
         rows: dict[str, Row] = {}
+        failed: list[Failed[Job]] = []
+        jobs = [some[0][2] for some in planned.values()]
         try:
-            jobs = [some[0][2] for some in planned.values()]
             for job, result in comparison.results(jobs, self._threads, singles=False):
                 self._done += 1
                 self._tell(self._done, self._total)
                 if isinstance(result, Skipped):
                     self.skipped.append(f"{job.scheduler.name}: {result.reason}")
+                elif isinstance(result, Failed):
+                    failed.append(result)
                 else:
                     rows[job.key] = result
         except KeyboardInterrupt:
             raise Interrupted(self._done, self._total, None) from None
+        self.failed += comparison.in_order(failed, jobs)
         ran: dict[Candidate, dict[tuple[int, int], Row]] = {}
         for key, some in planned.items():
             for one, cell, job in some:

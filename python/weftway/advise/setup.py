@@ -24,6 +24,9 @@ SYSCTL = "90-weftway-mptcp.conf"
 FIRST_TABLE = 7100
 """Routing tables from here on are ours, one for each link."""
 
+MOST_LINKS = 8
+"""Endpoints for which Linux has room, and subflows that a connection may have (`MPTCP_PM_ADDR_MAX`)."""
+
 
 def write(found: Advice, folder: Path) -> list[Path]:
     """Writes the files into a folder that is not there yet; returns them."""
@@ -31,7 +34,7 @@ def write(found: Advice, folder: Path) -> list[Path]:
         raise ScenarioError("--write DIR writes what Linux needs; leave out --deployable")
     if folder.exists():
         raise ScenarioError(f"--write {folder}: it is there already; name a folder that is not")
-    names = paths(keys_of(found.scenario))
+    names = _set_up(found)
     texts = {
         f"{HERE}/{SCRIPT}": _here(found, names),
         f"{HERE}/{UNIT}": _unit(),
@@ -48,6 +51,25 @@ def write(found: Advice, folder: Path) -> list[Path]:
             half.write_text(text, encoding="utf-8")
             half.chmod(0o755 if name.endswith(SCRIPT) else 0o644)
     return [folder / name for name in texts]
+
+
+def left_out(found: Advice) -> list[str]:
+    """The links for which Linux has no room. Backups are left out first."""
+    names = paths(keys_of(found.scenario))
+    return sorted(names, key=lambda name: name in found.chosen.candidate.backups)[MOST_LINKS:]
+
+
+def told(found: Advice) -> list[str]:
+    """A line, if links are left out."""
+    out = left_out(found)
+    rest = f"{', '.join(out)} {'is' if len(out) == 1 else 'are'} left out"
+    return [f"Linux sets up {MOST_LINKS} links for MPTCP at most: {rest}"] if out else []
+
+
+def _set_up(found: Advice) -> list[str]:
+    """The links that are set up, in the scenario's order."""
+    out = left_out(found)
+    return [name for name in paths(keys_of(found.scenario)) if name not in out]
 
 
 def _sysctl(found: Advice, end: str) -> str:
@@ -76,12 +98,19 @@ def _here(found: Advice, names: list[str]) -> str:
         link() { # name, routing table, flags
             eval "device=\\$interface_$1"
             address=$(ip -4 -o address show dev "$device" scope global | awk '{ sub("/.*", "", $4); print $4; exit }')
+            twice=""
+            case "$addresses " in *" ${address:-none} "*)
+                echo "weftway-mptcp: $device is left out: another link has its address, $address. MPTCP tells links" \\
+                    "apart by their addresses; give the modems different networks" >&2
+                twice=yes address="" ;;
+            esac
             router=$(ip -4 route show default dev "$device" | awk '$2 == "via" { print $3; exit }')
             if [ "$(ip -4 rule show table "$2" | awk '{ print $3 }')" != "$address" ]; then
                 while ip -4 rule del table "$2" 2>/dev/null; do :; done
                 ip -4 route flush table "$2" 2>/dev/null || true
                 [ -z "$address" ] || ip -4 rule add from "$address" table "$2"
             fi
+            [ -z "$twice" ] || return 0
             [ -n "$address" ] || { echo "weftway-mptcp: $device has no address" >&2; return 0; }
             ip -4 route show dev "$device" proto kernel scope link | while read -r net _; do
                 ip -4 route replace "$net" dev "$device" table "$2"
@@ -102,6 +131,10 @@ def _here(found: Advice, names: list[str]) -> str:
         }
 
         addresses=""
+        # An endpoint whose address no interface has takes the place of another.
+        ip mptcp endpoint show | while read -r address _; do
+            [ -n "$(ip -o address show to "$address")" ] || remove "$address"
+        done
         """)
     limits = f"ip mptcp limits set subflow {len(names)} add_addr_accepted {len(names)}\n"
     calls = "".join(f"{one}\n" for one in links)
@@ -178,6 +211,7 @@ def _unit() -> str:
 def _readme(found: Advice, names: list[str]) -> str:
     steered = [one for one in found.chosen.candidate.commands if one.startswith("weft steer")]
     more = f"Beside the programs runs: {'; '.join(steered)}\n" if steered else ""
+    more += "".join(f"{line}.\n" for line in told(found))
     return (
         dedent(f"""\
         MPTCP over {", ".join(names)}: {found.chosen.candidate.words}

@@ -78,13 +78,14 @@ def checked(found: list[dict[str, Any]]) -> list[str]:
     advised = next((record for record in found if record["is_advised"]), None)
     late = sum(record["late_runs"] for record in found)
     runs = sum(record["runs"] for record in found)
-    told = [f"kernel    best here: {found[0]['candidate']}, {_time(found[0]['cost_ms'])} (median)"]
+    told = [f"kernel    least median: {found[0]['candidate']}, {_time(found[0]['cost_ms'])}"]
     if advised:
-        told.append(
-            f"kernel    advised: {_time(advised['cost_ms'])}, {(advised['over_best'] - 1) * 100:.1f} % above the best"
-        )
+        above = f"{(advised['over_best'] - 1) * 100:.1f} % above the least"
+        overlap = advised is not found[0] and advised["least_ms"] <= found[0]["most_ms"]
+        unsure = "; their runs overlap, so the two are not told apart" if overlap else ""
+        told.append(f"kernel    advised: {_time(advised['cost_ms'])}, {above}{unsure}")
     else:
-        told.append("kernel    what is advised needs `weft steer` and was not run")
+        told.append("kernel    what is advised has no run here: it needs `weft steer`, or its runs failed")
     cut = sum(record["unfinished"] for record in found)
     unfinished = f"; {cut} did not finish and count with their time limit" if cut else ""
     told.append(f"kernel    {runs} runs of {len(found)} candidates; {late} runs had late packets{unfinished}")
@@ -114,7 +115,7 @@ def _compare(found: Advice, one: Candidate, cc: str, scheduler: str) -> str:
 def _set(found: Advice) -> str:
     chosen = found.chosen.candidate
     if not chosen.commands:
-        return f"nothing: no change is sure to gain {WORTH * 100:.0f} % over {_as_it_comes(found)}"
+        return f"nothing: the most promising change is not sure to gain {WORTH * 100:.0f} % over {_as_it_comes(found)}"
     if found.request.place != LINUX:
         return "; ".join(chosen.commands)
     is_upload = found.is_upload
@@ -201,7 +202,7 @@ def alone(found: Advice) -> str:
 def _risk(found: Advice) -> str:
     if found.chosen is found.baseline:
         return "none: nothing changes" if not found.baseline.unfinished else f"nothing changes: {_unfinished(found)}"
-    told = slower({cell: found.ratio(cell) for cell in found.cells})
+    told = slower({cell: found.ratio(cell) for cell in found.cells}, len(judging(found.seeds)))
     if found.chosen.copies > MUCH_COPIED:
         told += f"; {found.chosen.copies * 100:.0f} % of its packets are duplicates"
     if found.chosen.unfinished or found.baseline.unfinished:
@@ -209,15 +210,16 @@ def _risk(found: Advice) -> str:
     return told
 
 
-def slower(ratios: Mapping[Cell, float]) -> str:
-    """In which cells what is advised costs more than what there is."""
+def slower(ratios: Mapping[Cell, float], seeds: int) -> str:
+    """The cells in which what is advised costs more than the baseline, as the mean of so many seeds."""
     worse = {cell: ratio for cell, ratio in ratios.items() if ratio > 1 + WORTH}
+    means = f"means of {seeds} seeds" if seeds > 1 else "one seed each"
     if worse:
         worst = max(worse, key=lambda cell: worse[cell])
         more = (worse[worst] - 1) * 100
-        return f"slower in {len(worse)} of {len(ratios)} cells, by up to {more:.0f} % ({worst.words})"
-    never = "never slower" if max(ratios.values()) <= 1 else f"never {WORTH * 100:.0f} % slower"
-    return f"{never} ({len(ratios)} cells)"
+        return f"slower in {len(worse)} of {len(ratios)} cells, by up to {more:.0f} % ({worst.words}; {means})"
+    slower = "slower" if max(ratios.values()) <= 1 else f"more than {WORTH * 100:.0f} % slower"
+    return f"{slower} in none of {len(ratios)} cells ({means})"
 
 
 def _unfinished(found: Advice) -> str:

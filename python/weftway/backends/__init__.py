@@ -10,7 +10,7 @@ from weftway import _native
 from weftway._native import ScenarioError
 from weftway.specs import SchedulerSpec
 
-from .base import Backend, Result, Row, Skipped, failures_last, result
+from .base import Backend, Failed, NoRow, Result, Row, Skipped, result
 from .kernel import Kernel
 from .live import Live
 from .quic import Quic
@@ -24,10 +24,11 @@ __all__ = [
     "QUIC",
     "SIM",
     "Backend",
+    "Failed",
+    "NoRow",
     "Result",
     "Row",
     "Skipped",
-    "failures_last",
     "is_of_this_code",
     "is_repeatable",
     "parse",

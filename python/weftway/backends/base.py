@@ -32,14 +32,32 @@ J = TypeVar("J", bound=Ordered)
 
 
 @dataclass(frozen=True)
-class Skipped(Generic[J]):
-    """A job that its backend cannot run, and why. This is no error."""
+class NoRow(Generic[J]):
+    """A job of which there is no row, and why."""
 
     job: J
     reason: str
 
 
-Result = Row | Skipped["Job"]
+@dataclass(frozen=True)
+class Skipped(NoRow[J]):
+    """A job that its backend cannot run. This is no error."""
+
+
+@dataclass(frozen=True)
+class Failed(NoRow[J]):
+    """A job whose run failed; the reason names the place in a file where that is known.
+
+    The other runs go on. Nothing is kept of it, so that the same command tries it again.
+    """
+
+    @property
+    def error(self) -> SimulationError:
+        """Error to raise where nothing goes on without this run."""
+        return SimulationError(f"{self.reason}; repeat it with: {self.job.command}")
+
+
+Result = Row | Skipped["Job"] | Failed["Job"]
 
 
 Told = tuple[int, str, str, str | None]
@@ -99,16 +117,11 @@ class Backend(Protocol):
         ...
 
 
-def result(job: J, kind: str, text: str) -> Row | Skipped[J]:
+def result(job: J, kind: str, text: str) -> Row | Skipped[J] | Failed[J]:
     """What the native side says of a job: `row` and its JSON, or `skipped` or `failed` and why."""
     if kind == "failed":
-        raise SimulationError(f"{text}\nrepeat it with: {job.command}")
+        return Failed(job, text)
     return Skipped(job, text) if kind == "skipped" else {**job.identity, **json.loads(text)}
-
-
-def failures_last(done: Sequence[Told]) -> list[Told]:
-    """With failures at the end: so they cost no finished row."""
-    return sorted(done, key=lambda one: one[1] == "failed")
 
 
 class Generated:

@@ -10,7 +10,7 @@ from weftway.os_error import reason
 from weftway.specs import SchedulerSpec
 from weftway.watch import watched
 
-from .base import Result, result
+from .base import Failed, Row, Skipped, result
 
 if TYPE_CHECKING:
     from weftway.job import Job
@@ -38,13 +38,16 @@ class Sim:
         return _native.timeline(job) if kept is None else kept
 
 
-def record(job: "Job", events: Path | None, qlog: Path | None) -> Result:
-    """Runs a job; writes its events to a file, its qlog into a folder, or both."""
+def record(job: "Job", events: Path | None, qlog: Path | None) -> "Row | Skipped[Job]":
+    """Runs a job; writes its events to a file, its qlog into a folder, or both. A failure is raised."""
     details = [(name, str(value)) for name, value in job.head.items() if value is not None]
     log = qlog and qlog / f"{job.key}.sqlog"
     with watched([job.scheduler]), _writing(events, qlog):
         kind, text = _native.record(job, details, str(events) if events else None, str(log) if log else None)
-    return result(job, kind, text)
+    found = result(job, kind, text)
+    if isinstance(found, Failed):
+        raise found.error
+    return found
 
 
 @contextmanager

@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from weftway.exit_status import RUN_FAILED
+
 from .options import JOBS, JSON, MOST, SCENARIO, SETS
 from .output import err, interruptible, out, print_json
 
@@ -34,7 +36,7 @@ def command(
     as_json: JSON = False,
 ) -> None:
     """Advises settings for your links. Simulates what you can deploy, in this scenario and similar ones."""
-    from weftway import advise
+    from weftway import advise, caveats
     from weftway.advise import setup
     from weftway.progress import Bar
 
@@ -57,3 +59,9 @@ def command(
         print_json(told)
     if written:
         err.print(f"files in {folder}: begin with {folder}/README")
+    for line in setup.told(found):
+        err.print(line)
+    for line in caveats.failures(found.failed):
+        err.print(f"warning: {line}")
+    if found.failed:
+        raise typer.Exit(RUN_FAILED)

@@ -23,7 +23,14 @@ if TYPE_CHECKING:
 def command(
     scenario: SCENARIO,
     scheduler: Annotated[
-        str | None, typer.Option(metavar="S,…|all", help="Names, or my_rules.py:MyRule.", autocompletion=schedulers)
+        str | None,
+        typer.Option(
+            "--scheduler",
+            "--schedulers",
+            metavar="S,…|all",
+            help="Names, or my_rules.py:MyRule.",
+            autocompletion=schedulers,
+        ),
     ] = None,
     cc: Annotated[
         str | None, typer.Option(metavar="C,…|all", help="Congestion controllers.", autocompletion=controllers)
@@ -71,6 +78,8 @@ def command(
     with redirect_stdout(sys.stderr):  # what a scheduler in Python prints is no result
         wanted = plan.plan(loaded, scheduler, cc, seeds, backend)
         found = executed(wanted, jobs, folder, bound, report.MOST_TIMELINES if folder else 0)
+        if not found.rows:
+            found.complete()
         # Files first: whoever reads what is printed may stop at any line.
         page = None
         if folder and found.rows:
@@ -82,8 +91,8 @@ def command(
         print_tables(found, top, before)
     if folder and page:
         err.print(f"rows in {folder / 'rows.parquet'}, report in {page}")
-    if not found.rows:
-        raise typer.Exit(RUN_FAILED)  # all was skipped, and that is told
+    if found.failed or not found.rows:
+        raise typer.Exit(RUN_FAILED)  # why is told
 
 
 def figure_formats(figures: str | None, folder: Path | None, width: str | None = None) -> list[str]:
@@ -159,7 +168,7 @@ def skipped(found: "Comparison") -> list[str]:
 
 
 def warn(found: "Comparison") -> None:
-    """Tells what could not be run, and which rows are not the scheduler's alone."""
+    """Tells what could not be run, which runs failed, and which rows are not the scheduler's alone."""
     for line in skipped(found):
         err.print(f"skipped: {line}")
     for line in found.warnings:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from weftway import reading
 from weftway._native import ScenarioError
 
 from .options import is_empty
@@ -57,8 +58,8 @@ def options(context: typer.Context, file: Path) -> dict[str, Any]:
 
 def _table(file: Path, program: str) -> dict[str, Any]:
     try:
-        tables = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        tables = tomllib.loads(reading.text(file))
+    except tomllib.TOMLDecodeError as error:
         raise ScenarioError(f"{file}: {error}") from None
     for name, table in tables.items():
         if name not in TABLES:

@@ -79,6 +79,8 @@ def command(
         err.print(emulate.links(outcome))
         for line in emulate.punctuality(outcome):
             err.print(line)
+    for line in emulate.server(outcome):
+        err.print(line)
     if kept:
         err.print(f"packet log in {kept}")
     sys.exit(outcome["client"])

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from weftway.baselines import AGAINST
+from weftway.exit_status import RUN_FAILED
 
 from .options import JOBS, JSON, MOST, SETS, controllers, distributions, schedulers
 from .output import err, interruptible, out, print_json
@@ -61,12 +62,12 @@ def command(
     request = evaluate.Request(policy, on, against, cc, instances, seed, seeds, sets or [])
     # What a scheduler in Python prints is no result.
     with interruptible(), redirect_stdout(sys.stderr), Bar(err) as bar:
-        found, missing, others = evaluate.run(request, jobs, folder, bar.tell)
-    shown = evaluate.held(request, found, others)
-    written = evaluate.write_report(shown, found, folder) if folder else None
-    for line in missing:
+        ran = evaluate.run(request, jobs, folder, bar.tell)
+    shown = evaluate.held(request, ran.frame, ran.others)
+    written = evaluate.write_report(shown, ran.frame, folder) if folder else None
+    for line in ran.skipped:
         err.print(f"skipped: {line}")
-    for line in caveats.faults(found):
+    for line in [*ran.failures, *caveats.faults(ran.frame)]:
         err.print(f"warning: {line}")
     if as_json:
         print_json(
@@ -82,3 +83,5 @@ def command(
             out.print(shown.others)
     if folder:
         err.print(f"rows in {folder / 'rows.parquet'}, report in {written}")
+    if ran.failures:
+        raise typer.Exit(RUN_FAILED)

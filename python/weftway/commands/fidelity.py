@@ -34,6 +34,9 @@ def command(
         int | None,
         typer.Option(min=1, max=8, metavar="N", help="Of how many paths all cells are. [one to four, drawn]"),
     ] = None,
+    equal_shares: Annotated[
+        bool, typer.Option("--equal-shares", help="Cells of one, two, three and four paths in turn, in equal shares.")
+    ] = False,
     cells: Annotated[
         int | None,
         typer.Option(min=1, max=MOST, metavar="N", help="Number of cells. [20; 40 with --failures, the most there]"),
@@ -61,6 +64,10 @@ def command(
         raise ScenarioError(f"{option} compares with the kernel: leave out --backend {backend}")
     if paths and (failures or messages or both == QUIC):
         raise ScenarioError(f"--paths {paths} is of the cells of goodput beside the kernel: leave out the other option")
+    if equal_shares and (paths or failures or messages or both == QUIC):
+        raise ScenarioError(
+            "--equal-shares is of cells of one to four paths beside the kernel: leave out the other option"
+        )
     if messages:
         of_messages(cells or CELLS, seed, jobs, folder or Path(f"fidelity-messages-{seed}"), as_json)
     elif failures:
@@ -68,16 +75,20 @@ def command(
     elif both == QUIC:
         with_quic(cells or CELLS, seed, jobs, folder or Path(f"fidelity-quic-{seed}"), as_json)
     else:
-        folder = folder or Path(f"fidelity-{paths}-paths-{seed}" if paths else f"fidelity-{seed}")
-        with_kernel(cells or CELLS, paths, seed, jobs, folder, as_json)
+        named = f"{paths}-paths-{seed}" if paths else f"equal-shares-{seed}" if equal_shares else f"{seed}"
+        folder = folder or Path(f"fidelity-{named}")
+        with_kernel(cells or CELLS, paths, equal_shares, seed, jobs, folder, as_json)
 
 
-def with_kernel(cells: int, paths: int | None, seed: int, jobs: int | None, folder: Path, as_json: bool) -> None:
+def with_kernel(
+    cells: int, paths: int | None, equal_shares: bool, seed: int, jobs: int | None, folder: Path, as_json: bool
+) -> None:
     from weftway import fidelity
     from weftway.progress import Bar
     from weftway.store import Store
 
-    kind = fidelity.of_paths(paths) if paths else fidelity.GOODPUT
+    alike = fidelity.EQUAL_SHARES if equal_shares else fidelity.GOODPUT
+    kind = fidelity.of_paths(paths) if paths else alike
     request = fidelity.Request(cells, seed, folder, jobs, kind)
     with interruptible(), Bar(err) as bar:
         measured = fidelity.measure(request, progress=bar.tell)

@@ -1,5 +1,8 @@
 """Arguments and options that several verbs have."""
 
+import os
+import re
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -8,13 +11,26 @@ from typer.core import TyperCommand
 from weftway import backends
 from weftway._native import ScenarioError
 
+WIRE_CC = "cubic:random_loss=2"
+"""The congestion controller over real links: some lose packets that no queue dropped."""
+
 
 class Verb(TyperCommand):
     """A command whose options and arguments are never empty: `--out "$UNSET"` is a slip, and no path or name."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        given, _, _ = self.make_parser(ctx).parse_args(list(args))
+        given, rest, _ = self.make_parser(ctx).parse_args(list(args))
         params: list[Any] = self.params
+        if (
+            rest
+            and not ctx.resilient_parsing
+            and not ctx.allow_extra_args
+            and any(p.name == "scenario" for p in params)
+        ):
+            raise ScenarioError(
+                f"weft {ctx.info_name} takes one scenario, and `{rest[0]}` is one more: `weft sweep` runs several, "
+                "`weft rank --on` ranks over several"
+            )
         for one in params:
             if not ctx.resilient_parsing and is_empty(given.get(one.name)):
                 raise ScenarioError(f"{_usage(one, ctx)}: the value is empty. {one.help or ''}".rstrip())
@@ -50,9 +66,37 @@ def _completed(kind: str, typed: str) -> list[str]:
     return [f"{before}{comma}{one}" for one in found if one.startswith(last)]
 
 
+def _files(incomplete: str, *endings: str) -> list[str]:
+    """The files with one of these endings that begin as what is typed, and the folders in which there may be some."""
+    folder, slash, begun = incomplete.rpartition("/")
+    named = f"{folder}{slash}"
+    there = sorted(one for one in Path(named or ".").expanduser().glob("*") if one.name.startswith(begun))
+    visible = [one for one in there if begun or not one.name.startswith(".")]
+    folders = [f"{named}{one.name}/" for one in visible if one.is_dir()]
+    files = [f"{named}{one.name}" for one in visible if one.suffix in endings and not one.is_dir()]
+    if len(folders) == 1 and not files and begun:
+        # A shell ends the word after the only answer: what is in the folder is told at once.
+        return _files(folders[0], *endings) or [_as_word(folders[0])]
+    return sorted(map(_as_word, (*folders, *files)))
+
+
+def _as_word(text: str) -> str:
+    """A text as bash takes it for one word. Other shells do that themselves."""
+    in_bash = os.environ.get("_WEFT_COMPLETE") == "complete_bash"
+    return re.sub(r"([\s'\"\\$&;()<>|*?`#!])", r"\\\1", text) if in_bash else text
+
+
 def schedulers(incomplete: str) -> list[str]:
-    """For the shell."""
-    return _completed("scheduler", incomplete)
+    """For the shell: ours, the classes of a file, and policies."""
+    before, comma, last = incomplete.rpartition(",")
+    file, colon, _ = last.partition(".py:")
+    if colon and Path(f"{file}.py").is_file():
+        text = Path(f"{file}.py").read_text(encoding="utf-8", errors="replace")
+        found = [f"{file}.py:{name}" for name in re.findall(r"^class (\w+)", text, re.MULTILINE)]
+        own = [one for one in found if one.startswith(last)]
+    else:
+        own = _files(last, ".py", ".safetensors")
+    return [*_completed("scheduler", incomplete), *(f"{before}{comma}{one}" for one in own)]
 
 
 def controllers(incomplete: str) -> list[str]:
@@ -61,18 +105,18 @@ def controllers(incomplete: str) -> list[str]:
 
 
 def scenarios(incomplete: str) -> list[str]:
-    """For the shell."""
-    return _completed("scenario", incomplete)
+    """For the shell: ours, and files."""
+    return [*_completed("scenario", incomplete), *_files(incomplete, ".toml")]
 
 
 def distributions(incomplete: str) -> list[str]:
-    """For the shell."""
-    return _completed("distribution", incomplete)
+    """For the shell: ours, and files."""
+    return [*_completed("distribution", incomplete), *_files(incomplete, ".toml")]
 
 
 def worlds(incomplete: str) -> list[str]:
     """For the shell: what schedulers are ranked over."""
-    return [*distributions(incomplete), *scenarios(incomplete)]
+    return [*_completed("distribution", incomplete), *scenarios(incomplete)]
 
 
 def grids(incomplete: str) -> list[str]:

@@ -10,12 +10,21 @@ from weftway.exit_status import INTERRUPTED
 from weftway.interrupts import ended_by_signals
 
 from .config import CONFIG
-from .output import fail, out
+from .options import WIRE_CC, controllers, schedulers
+from .output import err, fail, out
 from .recv import LINKS, PAIR, other_end
 from .watching import JSON_LINES, METRICS, watched
 
-SCHEDULER = Annotated[str, typer.Option(metavar="S", help="The scheduler of what this end sends: `weft list`.")]
-CC = Annotated[str, typer.Option(metavar="C", help="The congestion controller of what this end sends: `weft list`.")]
+SCHEDULER = Annotated[
+    str,
+    typer.Option(metavar="S", help="The scheduler of what this end sends: `weft list`.", autocompletion=schedulers),
+]
+CC = Annotated[
+    str,
+    typer.Option(
+        metavar="C", help="The congestion controller of what this end sends: `weft list`.", autocompletion=controllers
+    ),
+]
 
 TO = Annotated[str | None, typer.Option(metavar="HOST[:PORT]", help="Where `weft relay` listens.")]
 
@@ -34,10 +43,21 @@ def command(
     local: LINKS = None,
     listen: Annotated[
         list[str] | None,
-        typer.Option(metavar="[ADDR:]PORT", help=f"Where programs connect to. Default: {PORT}. Repeatable."),
+        typer.Option(
+            metavar="[ADDR:]PORT|unix:PATH",
+            help=f"Where programs connect to: a port, or a socket that only this user may open. Default: {PORT}. "
+            "Repeatable.",
+        ),
+    ] = None,
+    passwords: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Programs need a user and a password: a line USER:PASSWORD of this file, which nobody else may read.",
+        ),
     ] = None,
     scheduler: SCHEDULER = "min-rtt",
-    cc: CC = "cubic",
+    cc: CC = WIRE_CC,
     classes: CLASSES = None,
     check: Annotated[
         str | None,
@@ -66,11 +86,15 @@ def command(
         raise ScenarioError("weft proxy needs --to HOST:PORT, where `weft relay` listens")
     other = other_end(to, None, pair, None, "--to")
     ports = [transfer.local_port(port) for port in listen or [PORT]]
+    secrets = transfer.read_passwords(passwords)
+    if secrets is None and (reached := [port for port in ports if transfer.is_open_to_others(port)]):
+        err.print(f"programs of other machines may use {', '.join(reached)} too, without a password: see --passwords")
     try:
         with ended_by_signals(), watched("proxy", metrics, as_json) as program:
             transfer.relay_connections(
                 other,
                 ports=ports,
+                passwords=secrets,
                 classes=text,
                 paths=local or [],
                 scheduler=scheduler,

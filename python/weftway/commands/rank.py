@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from weftway.exit_status import RUN_FAILED
+
 from .options import JOBS, JSON, MOST, SETS, schedulers, worlds
 from .output import err, interruptible, out, print_json
 
@@ -27,7 +29,14 @@ def command(
     seeds: Annotated[str, typer.Option(metavar="A..B", help="Seeds of every run, without B.")] = "0..10",
     seed: Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the cells: equal seeds draw equal ones.")] = 1,
     schedulers: Annotated[
-        str, typer.Option(metavar="S,…|all", help="Schedulers to rank.", autocompletion=schedulers)
+        str,
+        typer.Option(
+            "--schedulers",
+            "--scheduler",
+            metavar="S,…|all",
+            help="Schedulers to rank.",
+            autocompletion=schedulers,
+        ),
     ] = "all",
     candidate: Annotated[
         str | None,
@@ -51,7 +60,7 @@ def command(
     as_json: JSON = False,
 ) -> None:
     """Ranks schedulers over many cells, against the best other scheduler per scenario."""
-    from weftway import rank
+    from weftway import caveats, rank
     from weftway.progress import Bar
     from weftway.rank import page, ranking
     from weftway.rank.so_far import SoFar
@@ -66,6 +75,8 @@ def command(
     written = page.write(found, shown, folder) if folder else None
     for line in found.skipped:
         err.print(f"skipped: {line}")
+    for line in caveats.failures(found.failed):
+        err.print(f"warning: {line}")
     if as_json:
         print_json(ranking.records(shown))
     else:
@@ -76,3 +87,5 @@ def command(
             out.print(shown.others)
     if folder:
         err.print(f"rows in {folder / 'rows.parquet'}, report in {written}")
+    if found.failed:
+        raise typer.Exit(RUN_FAILED)

@@ -12,6 +12,7 @@ import typer
 
 from weftway._native import ScenarioError
 from weftway.exit_status import INTERRUPTED
+from weftway.queued_output import beside_traffic
 
 from .config import CONFIG
 from .output import err, fail, json_text, out, write
@@ -22,7 +23,10 @@ if TYPE_CHECKING:
 
 LISTEN = Annotated[
     str | None,
-    typer.Option(metavar="[ADDR:]PORT", help="Waits here for the other end, for example at 0.0.0.0:4433."),
+    typer.Option(
+        metavar="[ADDR:]PORT",
+        help="Waits here for the other end, for example at 4433. A port alone is over IPv6 and IPv4.",
+    ),
 ]
 PAIR = Annotated[
     str | None,
@@ -103,7 +107,7 @@ def command(
     show = print_line if as_json else print_summary if target else print_rate
 
     def receive(other: "OtherEnd", display: transfer.Display) -> "Report":
-        with display, inbox(target) as folder:
+        with beside_traffic(), display, inbox(target) as folder:
             return transfer.run("receive", folder, other, paths=local or [], watch=display.tell, sync=sync)
 
     interrupted = RESUMABLE if target else ("interrupted", INTERRUPTED)

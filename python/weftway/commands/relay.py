@@ -8,6 +8,7 @@ from weftway.exit_status import INTERRUPTED
 from weftway.interrupts import ended_by_signals
 
 from .config import CONFIG
+from .options import WIRE_CC
 from .output import fail
 from .pair import IDENTITY
 from .proxy import CC, SCHEDULER
@@ -25,12 +26,21 @@ def command(
             help="A network that clients may reach though it is not public, for example 192.168.1.0/24. Repeatable.",
         ),
     ] = None,
+    deny: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NET",
+            help="A network that clients may not reach though it is public or allowed, for example this machine's "
+            "neighbours. Repeatable.",
+        ),
+    ] = None,
     client: Annotated[
         list[str] | None,
         typer.Option(
             metavar="[NAME,]KEY=VALUE",
-            help="How much each client may have at most, or the one of this name: rate=50Mbit/s (each way), "
-            "connections=200, memory=64MB; as in laptop,rate=10Mbit/s,connections=50. Repeatable.",
+            help="How much the clients of each pairing line may have together, or those of this name: rate=50Mbit/s "
+            "(each way), connections=200, memory=64MB, places=4 (connections to this relay); as in "
+            "laptop,rate=10Mbit/s,connections=50. Repeatable.",
         ),
     ] = None,
     dns: Annotated[
@@ -41,7 +51,7 @@ def command(
         ),
     ] = None,
     scheduler: SCHEDULER = "min-rtt",
-    cc: CC = "cubic",
+    cc: CC = WIRE_CC,
     identity: IDENTITY = None,
     metrics: METRICS = None,
     as_json: JSON_LINES = False,
@@ -59,6 +69,7 @@ def command(
             transfer.relay_connections(
                 other,
                 allow=allow or [],
+                deny=deny or [],
                 clients=client or [],
                 names=transfer.name_server(dns) if dns else None,
                 paths=local or [],

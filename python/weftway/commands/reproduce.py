@@ -10,6 +10,8 @@ from typing import Annotated
 
 import typer
 
+from weftway.exit_status import RUN_FAILED
+
 from .options import BACKENDS, JOBS, JSON, MOST
 from .output import err, interruptible, out, print_json
 
@@ -56,7 +58,7 @@ def command(
     as_json: JSON = False,
 ) -> None:
     """Runs the experiments of papers and checks which of their numbers and claims hold."""
-    from weftway import reproduce
+    from weftway import caveats, reproduce
     from weftway.progress import Bar
     from weftway.report import printed
     from weftway.reproduce import book as books
@@ -83,19 +85,24 @@ def command(
     for place, write in ((book, books.write), (web, sites.write)):
         if place:
             begins.append(write(pages, place))
+    failed = [one for run in (*runs, *measured) for one in run.failed]
+    for line in caveats.failures(failed):
+        err.print(f"warning: {line}")
     for line in stacks.skipped(measured):
         err.print(f"not on a real stack: {line}")
     for place in begins:
         err.print(f"the book begins in {place}")
     if as_json:
         print_json([*(one.record for one in results), *(level.record for level in levels)])
-        return
-    out.print(printed.fitted(page.summary(results), out), "")
-    for table in page.details(results):
-        out.print(table, "")
-    if levels:
-        out.print(printed.fitted(page.levels(levels), out), "")
-    if kept.sentence:
-        out.print(kept.sentence)
-    for line in page.reasons(results):
-        err.print(f"cannot be decided: {line}")
+    else:
+        out.print(printed.fitted(page.summary(results), out), "")
+        for table in page.details(results):
+            out.print(table, "")
+        if levels:
+            out.print(printed.fitted(page.levels(levels), out), "")
+        if kept.sentence:
+            out.print(kept.sentence)
+        for line in page.reasons(results):
+            err.print(f"cannot be decided: {line}")
+    if failed:
+        raise typer.Exit(RUN_FAILED)

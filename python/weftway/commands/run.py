@@ -47,6 +47,7 @@ def command(
             found = executed(wanted, 1, None)
     if found.skipped:
         raise SimulationError(skipped(found)[0])
+    found.complete()
     warn(found)
     if as_json:
         print_json(found.rows)

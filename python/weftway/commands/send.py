@@ -9,7 +9,7 @@ import typer
 from weftway._native import ScenarioError
 from weftway.interrupts import ended_by_signals
 
-from .options import JSON, controllers, schedulers
+from .options import JSON, WIRE_CC, controllers, schedulers
 from .output import fail, print_json
 from .pair import IDENTITY
 from .recv import LINKS, LISTEN, PAIR, RESUMABLE, finish, other_end, print_summary
@@ -27,7 +27,7 @@ def command(
     ] = "earliest-delivery",
     cc: Annotated[
         str, typer.Option(metavar="C", help="The congestion controller: `weft list`.", autocompletion=controllers)
-    ] = "cubic",
+    ] = WIRE_CC,
     switch: Annotated[
         bool, typer.Option("--switch", help="Reads schedulers from standard input; each takes over at once.")
     ] = False,

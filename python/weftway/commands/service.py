@@ -1,5 +1,6 @@
 """`weft service`."""
 
+import difflib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,10 +20,31 @@ PROGRAMS: dict[str, Callable[..., None]] = {
 }
 
 
+class Service(Verb):
+    """A verb whose options are those of the program that it names. A shell that completes is told them as well."""
+
+    def get_params(self, ctx: Any) -> Any:
+        params = super().get_params(ctx)
+        program = ctx.params.get("program")
+        if ctx.resilient_parsing and program in PROGRAMS:
+            params += [one for one in _as_command(program).params if one.param_type_name == "option"]
+        return params
+
+
+def programs(incomplete: str) -> list[str]:
+    """For the shell."""
+    return [name for name in PROGRAMS if name.startswith(incomplete)]
+
+
 def command(
     context: typer.Context,
     program: Annotated[
-        str, typer.Argument(metavar="proxy|relay|tunnel", help="Its options follow, as without `service`.")
+        str,
+        typer.Argument(
+            metavar="proxy|relay|tunnel",
+            help="Its options follow, as without `service`.",
+            autocompletion=programs,
+        ),
     ],
     install: Annotated[
         bool, typer.Option("--write", help="Writes the unit for this user's service manager, and starts nothing.")
@@ -35,15 +57,17 @@ def command(
     from weftway import service
 
     if program not in PROGRAMS:
-        raise ScenarioError(f"weft service runs {', '.join(PROGRAMS)}, not {program}")
+        near = difflib.get_close_matches(program, PROGRAMS, n=1)
+        hint = f"; did you mean `{near[0]}`?" if near else ""
+        raise ScenarioError(f"weft service runs {', '.join(PROGRAMS)}, not {program}{hint}")
     if program == "tunnel" and install:
         raise ScenarioError(
             "weft service tunnel --write: a tunnel needs root, and a user's service manager has no such rights"
         )
     options = list(context.args)
-    _check(program, options)
+    given = _check(program, options)
     if not install:
-        write(service.unit(program, options, of_user=False))
+        write(service.unit(program, options, of_user=False, files=_files(program, given)))
         return
     file = service.install(program, options)
     err.print(f"written: {file}")
@@ -51,11 +75,30 @@ def command(
     err.print("keep it running without a login: loginctl enable-linger")
 
 
-def _check(program: str, options: list[str]) -> None:
-    """Refuses options that the program would refuse, and those that make no sense in a unit."""
+FILES = ("identity", "pair", "passwords", "classes", "config")
+"""The options that name a file which the program reads when it starts."""
+
+
+def _files(program: str, given: dict[str, Any]) -> dict[str, Path]:
+    """The files that the program reads, by their options."""
+    from weftway.identity import identity_file
+
+    found = {name: Path(given[name]).absolute() for name in FILES if given.get(name)}
+    if program == "relay":
+        found.setdefault("identity", identity_file().absolute())
+    return found
+
+
+def _as_command(program: str) -> Any:
+    """The program's own verb."""
     app = typer.Typer(add_completion=False, rich_markup_mode=None)
     app.command(cls=Verb, context_settings={"help_option_names": []})(PROGRAMS[program])
-    given = typer.main.get_command(app).make_context(f"weft {program}", list(options)).params
+    return typer.main.get_command(app)
+
+
+def _check(program: str, options: list[str]) -> dict[str, Any]:
+    """Refuses options that the program would refuse, and those that make no sense in a unit: the values of all."""
+    given: dict[str, Any] = _as_command(program).make_context(f"weft {program}", list(options)).params
     pair = given.get("pair")
     if program == "proxy" and given.get("check") is not None:
         raise ScenarioError("--check starts nothing: it is no service")
@@ -67,10 +110,11 @@ def _check(program: str, options: list[str]) -> None:
         raise ScenarioError(f"weft service {program} needs --pair FILE: nobody types the line of a service")
     if pair is not None and str(pair).startswith("weft1-"):
         raise ScenarioError("a pairing line is a password, and a unit is no secret: put it into a file, --pair FILE")
-    for name in ("pair", "identity"):
+    for name in ("pair", "identity", "passwords"):
         if given.get(name) is not None and not Path(given[name]).exists():
             raise ScenarioError(f"--{name} {given[name]}: there is no such file")
     _check_values(program, given)
+    return given
 
 
 def _check_values(program: str, given: dict[str, Any]) -> None:
@@ -83,12 +127,14 @@ def _check_values(program: str, given: dict[str, Any]) -> None:
     if program == "relay":
         transfer.split_listening(given["listen"] or str(transfer.PORT))
         names = transfer.name_server(given["dns"]) if given["dns"] else None
-        _native.check_relaying(given["local"] or [], [], given["allow"] or [], given["client"] or [], names)
+        allow, deny = given["allow"] or [], given["deny"] or []
+        _native.check_relaying(given["local"] or [], [], allow, deny, given["client"] or [], names)
     else:
         transfer.split(given["to"])
         classes.read(Path(given["classes"]) if given["classes"] else None)
         ports = [transfer.local_port(port) for port in given.get("listen") or []]
-        _native.check_relaying(given["local"] or [], ports, [], [], None)
+        transfer.read_passwords(Path(given["passwords"]) if given.get("passwords") else None)
+        _native.check_relaying(given["local"] or [], ports, [], [], [], None)
     if program == "tunnel":
         tunnel.setting(
             transfer.OtherEnd(given["to"]), only=given["only"] or [], dns=given["dns"], device=given["device"]

@@ -57,6 +57,7 @@ def command(
             if not wanted.is_scenario:
                 out.print("")
         err.print(f"report in {page}")
-    if not runs:
-        raise typer.Exit(RUN_FAILED)  # all was skipped, and that is told
-    err.print(f"rows in {folder / 'rows.parquet'}")
+    if runs:
+        err.print(f"rows in {folder / 'rows.parquet'}")
+    if not runs or any(one.failed for one in found):
+        raise typer.Exit(RUN_FAILED)  # why is told

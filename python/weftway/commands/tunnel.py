@@ -8,6 +8,7 @@ from weftway._native import ScenarioError
 from weftway.exit_status import INTERRUPTED
 
 from .config import CONFIG
+from .options import WIRE_CC
 from .output import err, fail
 from .proxy import CC, CLASSES, SCHEDULER, TO
 from .recv import LINKS, PAIR, other_end
@@ -38,7 +39,7 @@ def command(
     ] = False,
     device: Annotated[str, typer.Option(metavar="NAME", help="The tunnel's network device.")] = "weft0",
     scheduler: SCHEDULER = "min-rtt",
-    cc: CC = "cubic",
+    cc: CC = WIRE_CC,
     classes: CLASSES = None,
     metrics: METRICS = None,
     as_json: JSON_LINES = False,
@@ -53,7 +54,10 @@ def command(
     if restore:
         if to is not None:
             raise ScenarioError("--restore goes alone: it starts no tunnel")
-        restored = routing.Routes().restore()
+        routes = routing.Routes()
+        if left := routing.end_connections():
+            err.print(left)
+        restored = routes.restore()
         err.print("restored" if restored else "there was nothing to restore")
         return
     if to is None:

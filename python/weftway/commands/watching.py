@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from .output import err, write
+from .output import err
 
 if TYPE_CHECKING:
     from weftway.status.watched import Watched
@@ -25,4 +25,4 @@ def watched(program: str, metrics: str | None = None, as_json: bool = False) -> 
     """A running program that its user sees, and whoever else may."""
     from weftway.status.watched import Watched
 
-    return Watched(program, err, write=write if as_json else None, metrics=metrics)
+    return Watched(program, err, as_json=as_json, metrics=metrics)

@@ -13,10 +13,11 @@ from .completion import completion_tables, judge
 from .delays import delay_tables, delays
 from .errors import Difference, differences
 from .page import write_report
-from .runs import FAILURES, GOODPUT, MESSAGES, Kind, Measured, Request, measure, of_paths
+from .runs import EQUAL_SHARES, FAILURES, GOODPUT, MESSAGES, Kind, Measured, Request, measure, of_paths
 from .tables import left_out, tables
 
 __all__ = [
+    "EQUAL_SHARES",
     "FAILURES",
     "GOODPUT",
     "MESSAGES",

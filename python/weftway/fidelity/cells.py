@@ -151,6 +151,11 @@ def cells(seed: int, count: int, paths: int | None = None) -> list[Cell]:
     return [cell(seed, number, paths) for number in range(count)]
 
 
+def equal_shares(seed: int, count: int) -> list[Cell]:
+    """The first `count` cells of a seed: one path, two, three, four, and from one again."""
+    return [cell(seed, number, 1 + number % MOST_PATHS) for number in range(count)]
+
+
 def cell(seed: int, number: int, paths: int | None = None) -> Cell:
     """Cell `number` of a seed. Buffer and writes are drawn last: they move no other draw."""
     random = Random(f"{seed}/{number}")

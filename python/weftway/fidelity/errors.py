@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from weftway.backends import Row
-from weftway.stats import Interval, beyond, bootstrap, interval_of, median, quantile
+from weftway.stats import Interval, beyond, bootstrap, covering, interval_of, median
 
 from .cells import CONTROLLERS, MOST_PATHS, TIME_LIMIT_S
 from .runs import Runs, cut_off, goodputs
@@ -42,6 +42,8 @@ class Difference:
     window_drops: float | None
     """Packets that the kernel's receiver dropped as beyond its window (`NoDSSInWindow`), median."""
     paired_error: float | None
+    plain_error: float
+    """The median of ours over that of the kernel, less one, of the seeds that both ran: not seed by seed."""
     sim_runs: int
     kernel_runs: int
     late_runs: int
@@ -131,6 +133,7 @@ def difference(runs: Runs) -> Difference:
     matching = [row for row in runs.sim if theirs.get(row.get("seed", -1), 0) > 0]
     ours = matching if len(matching) >= FEWEST_PAIRS else runs.sim
     ratios = [row["goodput_mbps"] / theirs[row["seed"]] for row in ours] if ours is matching else []
+    same = [theirs[row["seed"]] for row in ours] if ratios else goodputs(runs.kernel)
     return Difference(
         cell=runs.cell.number,
         scenario=runs.cell.line,
@@ -145,6 +148,7 @@ def difference(runs: Runs) -> Difference:
         kernel_retransmission_rate=column_median(runs.kernel, "retransmission_rate"),
         window_drops=column_median(runs.kernel, "window_drops"),
         paired_error=median(ratios) - 1 if ratios else None,
+        plain_error=median(goodputs(ours)) / median(same) - 1,
         sim_runs=len(runs.sim),
         kernel_runs=len(runs.kernel),
         late_runs=runs.late,
@@ -182,10 +186,13 @@ class Group:
     name: str
     cells: int
     error: float
-    """Median of |error|."""
+    """Median of |error|, seed by seed where enough seeds match."""
+    plain: float
+    """Median of |error| of the medians over the same seeds."""
     signed: float
     """Median of the errors with their signs."""
     beyond_p90: float
+    """Bound that 90 % of the cells keep: their median is at most so far outside of the kernel's interval."""
     beyond_p95: float
     inside: int
     spread: float
@@ -203,9 +210,10 @@ def group(name: str, found: Sequence[Difference]) -> Group:
         name,
         len(found),
         median([abs(one.error) for one in found]),
+        median([abs(one.plain_error) for one in found]),
         median([one.error for one in found]),
-        quantile(outside, 0.90),
-        quantile(outside, 0.95),
+        covering(outside, 0.90),
+        covering(outside, 0.95),
         sum(one.inside for one in found),
         median([one.spread for one in found]),
         middle(values(found, lambda one: one.share_error_points)),

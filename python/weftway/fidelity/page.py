@@ -102,7 +102,8 @@ def all_sections(measured: Measured, found: Sequence[Difference], watched: Watch
 
 SUMMARY_LEDE = (
     "The error of a cell is the simulator's goodput over the kernel's, less one: the median over the seeds that both "
-    "ran, since a seed draws the same losses on both sides. Beyond: how far our median is outside of the interval of "
+    "ran, since a seed draws the same losses on both sides. Plain: the medians of both over these same seeds, one over "
+    "the other. Beyond: how far our median is outside of the interval of "
     "the kernel's median (percentile bootstrap, 95 %; of five runs it is their range, which holds the median in 94 of "
     "100 cases, and of three runs in 75). Kernel ±: half the width of that interval. Errors of shares are "
     "those of the path that differs most; a retransmission rate is per packet."
@@ -127,7 +128,7 @@ CELLS_LEDE = (
 
 def summary(summed: Sequence[Group]) -> str:
     badges = "".join(target_line(target) for target in targets(summed))
-    heads = ["cells", "error, median", "signed", "beyond, p90", "p95", "inside", "kernel ±"]
+    heads = ["cells", "error, median", "plain", "signed", "beyond, p90", "p95", "inside", "kernel ±"]
     heads += ["share, points", "resent, points", "resent, ratio"]
     return f"<ul>{badges}</ul>{html_table(['', *heads], [group_row(one) for one in summed])}"
 
@@ -139,7 +140,7 @@ def target_line(target: Target) -> str:
 
 
 def group_row(one: Group) -> str:
-    percents = [PERCENT.value(one.error), PERCENT.signed(one.signed)]
+    percents = [PERCENT.value(one.error), PERCENT.value(one.plain), PERCENT.signed(one.signed)]
     percents += [PERCENT.value(value) for value in (one.beyond_p90, one.beyond_p95)]
     rest = [known(value, POINTS) for value in (one.share_points, one.retransmission_points, one.retransmission_ratio)]
     return row(one.name, [str(one.cells), *percents, str(one.inside), PERCENT.value(one.spread), *rest])
@@ -227,8 +228,9 @@ def worst_cells(measured: Measured, found: Sequence[Difference], watched: Watche
 
 
 def cell_table(found: Sequence[Difference]) -> str:
-    heads = ("kernel, Mbit/s", "kernel ±", "ours, Mbit/s", "error", "beyond", "share, points", "resent, points")
-    return html_table(["cell", *heads, "ratio", "window drops", "runs", "late"], [cell_row(one) for one in found])
+    heads = ["cell", "kernel, Mbit/s", "kernel ±", "ours, Mbit/s", "error", "plain", "beyond", "share, points"]
+    heads += ["resent, points", "ratio", "window drops", "runs", "late"]
+    return html_table(heads, [cell_row(one) for one in found])
 
 
 def cell_row(one: Difference) -> str:
@@ -237,6 +239,7 @@ def cell_row(one: Difference) -> str:
         PERCENT.value(one.spread),
         f"{one.sim_goodput_mbps:.4g}",
         PERCENT.signed(one.error),
+        PERCENT.signed(one.plain_error),
         PERCENT.value(one.beyond),
         known(one.share_error_points, POINTS),
         known(one.retransmission_error_points, POINTS),

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from weftway import comparison, plan
 from weftway._native import Scenario, ScenarioError, SimulationError
-from weftway.backends import KERNEL, SIM, Row
+from weftway.backends import KERNEL, SIM, NoRow, Row
 from weftway.comparison import Comparison, Interrupted, Progress
 from weftway.job import Job
 from weftway.plan import Plan
@@ -17,7 +17,7 @@ from weftway.stats import bootstrap, median
 from weftway.store import Store, whole
 
 from . import failures, messages
-from .cells import SweepCell, cells
+from .cells import SweepCell, cells, equal_shares
 
 SIM_RUNS = 24
 """A run of ours costs little, and the error of its median would count as one of the model."""
@@ -56,6 +56,7 @@ class Kind:
 
 
 GOODPUT = Kind("", cells, MOST_RUNS)
+EQUAL_SHARES = Kind("--equal-shares", equal_shares, MOST_RUNS)
 FAILURES = Kind("--failures", failures.cells, FIRST_RUNS)
 MESSAGES = Kind("--messages", messages.cells, FIRST_RUNS)
 
@@ -261,9 +262,10 @@ class Sweep:
             folder = self._request.folder
             found = self._runner(batch, self._request.jobs, folder, lambda done, _: self._tell(before + done))
             self._keep(found)
-            for skipped in found.skipped:
+            without: list[NoRow[Job]] = [*found.skipped, *found.failed]
+            for missing in without:
                 for trial in trials:
-                    trial.refuse(skipped.job.key, skipped.reason)
+                    trial.refuse(missing.job.key, missing.reason)
         self._tell(before + len(todo))
         for job in jobs:
             if job.key in self._kept:

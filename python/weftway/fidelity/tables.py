@@ -44,13 +44,13 @@ def verdicts(asked: Sequence[Target]) -> Table:
 
 def group_table(found: Sequence[Group]) -> Table:
     table = plain("medians over the cells; beyond: outside of the kernel's interval")
-    heads = ("cells", "error\n%", "signed\n%", "beyond\np90 %", "p95 %", "inside", "kernel\n± %", "share\npoints")
-    for head in ("", *heads, "resent\nratio"):
+    heads = ("cells", "error\n%", "plain\n%", "signed\n%", "beyond\np95 %", "inside", "kernel\n± %")
+    for head in ("", *heads, "share\npoints", "resent\nratio"):
         table.add_column(head, justify="right" if head else "left", no_wrap=True)
     for one in found:
         parts = (one.share_points, one.retransmission_ratio)
-        percents = [SHARE.number(one.error), SHARE.signed(one.signed)]
-        percents += [SHARE.number(share) for share in (one.beyond_p90, one.beyond_p95)]
+        percents = [SHARE.number(one.error), SHARE.number(one.plain), SHARE.signed(one.signed)]
+        percents.append(SHARE.number(one.beyond_p95))
         rest = [str(one.inside), SHARE.number(one.spread), *(known(part, POINTS) for part in parts)]
         table.add_row(one.name, str(one.cells), *percents, *rest)
     return table

@@ -1,4 +1,4 @@
-"""What users have measured of their links: `ping`, `iperf3 --json`, pcap and Mahimahi traces, told by their content.
+"""Measurements that users have made of their links; the content of a file tells its kind.
 
 `reading` says what a measurement can tell, and each kind of file has a module with `reads(file, content) -> Reading`.
 """
@@ -8,13 +8,15 @@ from pathlib import Path
 
 from weftway._native import ScenarioError
 
-from . import iperf3, mahimahi, pcap, ping
+from . import iperf3, mahimahi, pcap, ping, speedtest
 from .reading import Range, Reading, Undecided
 from .text import decode
 
 __all__ = ["Range", "Reading", "Undecided", "read"]
 
-KINDS = "the output of `ping`, of `iperf3 --json`, a pcap or pcapng file, or a Mahimahi trace"
+KINDS = (
+    "the output of `ping`, of `iperf3 --json`, of `speedtest --format=json`, a pcap or pcapng file, or a Mahimahi trace"
+)
 
 COMPRESSED = {b"\x1f\x8b": "gzip", b"BZ": "bzip2", b"\xfd7": "xz", b"\x28\xb5": "zstd", b"PK": "zip"}
 """How compressed files begin."""
@@ -39,6 +41,8 @@ def read(path: Path, local: Sequence[str] = ()) -> Reading:
         packed = COMPRESSED.get(data[:2])
         what = f"compressed by {packed}; unpack it first" if packed else "a binary file, but not a capture"
         raise ScenarioError(f"{path}: {what}; expected {KINDS}")
+    if speedtest.is_report(text):
+        return speedtest.reads(path, text)
     if iperf3.is_report(text):
         return iperf3.reads(path, text, local)
     if mahimahi.is_trace(text):

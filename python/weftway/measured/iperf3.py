@@ -7,7 +7,7 @@ import json
 import math
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +50,12 @@ WARNING = re.compile(r"^(?:iperf3: )?warning: .*$", re.MULTILINE | re.IGNORECASE
 
 FAILED = re.compile(r"^iperf3?: (?:error|interrupt) - (.*)$", re.MULTILINE)
 
+INTERRUPTED = "interrupt - "
+"""Beginning of the error where somebody ended iperf3: the test is shorter than it was to be."""
+
+NO_NUMBER = re.compile(r"(?<=[:\[,])(\s*)[-+]?(?:nan(?:\([^)]*\))?|inf(?:inity)?)(?=\s*[,}\]])", re.IGNORECASE)
+"""Words that iperf3 writes for a number where it divided by zero (esnet/iperf#613). JSON has no such thing."""
+
 
 class Twice(list[Any]):
     """The values of a key that stands twice in an object, as iperf3 before 3.11 writes `--bidir`."""
@@ -80,17 +86,24 @@ def is_report(text: str) -> bool:
 
 
 def reads(file: Path, text: str, local: Sequence[str] = ()) -> Reading:
-    """What the JSON tells."""
-    if failed := FAILED.search(text):
+    """Reads the JSON of a test. A report that is whole counts, though iperf3 ended with an error after it."""
+    failed = FAILED.search(text)
+    if failed and (INTERRUPTED in failed[0] or '"end"' not in text):
         raise ScenarioError(f"{file}: iperf3 failed: {failed[1]}; measure again, with `iperf3 --json`")
     if TEXT.search(text) and '"test_start"' not in text:
         raise ScenarioError(f"{file}: iperf as text; run `iperf3 --json`, and save its whole output")
-    told = _report(file, list(_values(file, WARNING.sub("", text))))
+    plain, without = NO_NUMBER.subn(r"\1null", FAILED.sub("", WARNING.sub("", text)))
+    told, ended = _report(file, list(_values(file, plain)))
     try:
-        return _read(file, told, local)
+        found = _read(file, told, local)
+        ended = ended or (failed[1] if failed else "")
+        return _with_a_word(found, f"; iperf3 ended with an error after it: {ended}") if ended else found
     except ScenarioError:  # is a ValueError
         raise
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+        if without:
+            wrote = "iperf3 wrote `nan` in place of a number that is needed: that is its own fault"
+            raise ScenarioError(f"{file}: {wrote}; measure again, for longer, or with another version of it") from None
         missing = f"`{error.args[0]}` is missing" if isinstance(error, KeyError) else "a value is of another type"
         raise ScenarioError(f"{file}: {missing}; expected the output of `iperf3 --json`") from None
 
@@ -133,24 +146,41 @@ def _object(pairs: list[tuple[str, Any]]) -> Report:
     return found
 
 
-def _report(file: Path, values: list[Any]) -> Report:
-    """The one report in the file, put together from the events of `--json-stream`."""
+def _with_a_word(found: Reading, word: str) -> Reading:
+    """Adds a word to how each rate was found."""
+    return replace(found, rates={way: replace(rate, why=rate.why + word) for way, rate in found.rates.items()})
+
+
+def _is_whole(report: Report) -> bool:
+    """Tells if a report has figures of the whole test, which iperf3 writes at its end."""
+    end = report.get("end")
+    return isinstance(end, dict) and any(name in end for name in ("sum", "sum_sent", "sum_received"))
+
+
+def _report(file: Path, values: list[Any]) -> tuple[Report, str]:
+    """The one report in the file, put together from the events of `--json-stream`, and the error that follows it."""
     if not all(isinstance(value, dict) for value in values):
         raise ScenarioError(f"{file}: a value is of another type; expected the output of `iperf3 --json`")
-    for value in values:
-        if failed := value.get("error") or (value.get("event") == "error" and value.get("data")):
-            raise ScenarioError(f"{file}: iperf3 failed: {failed}; measure again")
-    whole = [value for value in values if "event" not in value]
+    errors = [one.get("error") or (one.get("event") == "error" and one.get("data")) or "" for one in values]
+    failed = next((str(error) for error in errors if error), "")
+    every = [value for value in values if "event" not in value]
+    # iperf3 3.16 and 3.17 may write the same report twice (esnet/iperf#1688).
+    whole = [value for at, value in enumerate(every) if value not in every[:at]]
     events = [value for value in values if "event" in value]
     named = {kind: [one.get("data") for one in events if one["event"] == kind] for kind in ("start", "interval", "end")}
     if len(whole) > 1 or len(named["start"]) > 1:
         raise ScenarioError(f"{file}: several runs of iperf3 in one file; save each into a file of its own")
+    last = whole[0] if whole else {"end": next(iter(named["end"]), None)}
+    if failed and (INTERRUPTED in failed or not _is_whole(last)):
+        raise ScenarioError(f"{file}: iperf3 failed: {failed}; measure again")
+    if whole and "start" not in whole[0]:
+        raise ScenarioError(f"{file}: JSON of another program than iperf3; expected the output of `iperf3 --json`")
     if whole:
-        return dict(whole[0])
+        return dict(whole[0]), failed
     for kind in ("start", "end"):
         if not named[kind]:
             raise ScenarioError(f"{file}: the event `{kind}` of iperf3 is missing; save its whole output")
-    return {"start": named["start"][0], "intervals": named["interval"], "end": named["end"][0]}
+    return {"start": named["start"][0], "intervals": named["interval"], "end": named["end"][0]}, failed
 
 
 def _read(file: Path, told: Report, local: Sequence[str]) -> Reading:
@@ -270,7 +300,7 @@ def _steady(way: Way) -> list[float]:
     longest = max(map(_length, sums), default=0.0)
     whole = [one for one in sums if _length(one) >= longest / 2]
     steady = [one for one in whole if float(one["start"]) >= WARM_UP_S] or whole
-    return [float(one["bits_per_second"]) for one in steady]
+    return [float(one["bits_per_second"]) for one in steady if one["bits_per_second"] is not None]
 
 
 def _length(one: Report) -> float:
@@ -317,8 +347,9 @@ def _median(bits: list[float], factor: float, what: str) -> Range:
 
 def _lost(file: Path, way: Way) -> tuple[int, int]:
     lost, packets = int(way.whole["lost_packets"]), int(way.whole["packets"])
-    share_told = float(way.whole.get("lost_percent", 100 * lost / max(packets, 1)))
-    if packets <= 0 and any(float(one["bits_per_second"]) > 0 for one in way.intervals):
+    told = way.whole.get("lost_percent")
+    share_told = 100 * lost / max(packets, 1) if told is None else float(told)
+    if packets <= 0 and any(float(one["bits_per_second"] or 0) > 0 for one in way.intervals):
         raise ScenarioError(f"{file}: it does not say how many packets arrived; save what the client of iperf3 writes")
     if packets <= 0:
         raise ScenarioError(f"{file}: nothing was transferred; measure again")

@@ -18,14 +18,15 @@ from weftway.listing import NOTHING, plain_table
 from weftway.report import page
 from weftway.report.axis import axis, most
 from weftway.report.charts import Dot, dots, mark, named, panel, symbols, tagged
+from weftway.report.front import LEVEL, UNTOLD
 from weftway.report.held_out import RATIO
-from weftway.report.numbers import LEAST, percent, unbroken
+from weftway.report.numbers import LEAST, counted, percent, unbroken
 from weftway.report.palette import Look, looks
 from weftway.report.sections import Section
 from weftway.report.study import LEGEND, NAMED, YOURS
 from weftway.report.tables import cell, table
 from weftway.report.units import Unit
-from weftway.stats import FEWEST, Estimate, interval_of
+from weftway.stats import FEWEST, LEVEL_WITHIN, Estimate, interval_of
 
 from .standing import ALL, TOLD, Group, SinglePath, Standing, Worst
 
@@ -44,6 +45,7 @@ BY = {
 """What groups are called."""
 
 OF_BEST = "of best per scenario"
+OTHER = "the best other scheduler per scenario"
 
 HEADS = (
     OF_BEST,
@@ -146,13 +148,20 @@ def findings(ranked: Ranked) -> list[str]:
 
 
 def against_best(one: Standing | SinglePath) -> str:
-    """How it compares with the best other scheduler per scenario, in words."""
+    """Sentence that compares with the best other scheduler per scenario, as far as the cells are sure of it."""
     word = speed(one.ratio)
     joined = f"{word} than" if word.endswith(("faster", "slower")) else f"{word} as"
-    said = f"is {joined} the best other scheduler per scenario"
-    if one.ratio_low is None or one.ratio_high is None or one.ratio_low == one.ratio_high:
-        return said
-    return f"{said} ({speed(one.ratio_low)} to {speed(one.ratio_high)})"
+    low, high = one.ratio_low, one.ratio_high
+    if low is None or high is None or low == high:
+        return f"is {joined} {OTHER} in {counted(one.cells, 'cell')}"
+    span = f"{speed(low)} to {speed(high)}"
+    if one.cells < FEWEST:
+        return f"is {joined} {OTHER} on the mean of {one.cells} cells (range: {span})"
+    if low <= 1 <= high or word == "as fast":
+        is_level = low >= 1 - LEVEL_WITHIN and high <= 1 + LEVEL_WITHIN
+        place = f"{LEVEL} with" if is_level else f"{UNTOLD} from"
+        return f"is {place} {OTHER} ({word}; {span})"
+    return f"is {joined} {OTHER} ({span})"
 
 
 def speed(ratio: float) -> str:

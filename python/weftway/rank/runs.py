@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from weftway import bounds, comparison, plan, seeds, specs
 from weftway._native import ScenarioError, SimulationError
-from weftway.backends import SIM, Skipped
+from weftway.backends import SIM, Failed, Skipped
 from weftway.baselines import REFERENCE
 from weftway.comparison import Interrupted, Progress
 from weftway.interrupts import put_off
@@ -82,6 +82,8 @@ class Ranking:
     rows: list[Row]
     """One per run, with what decides its cost."""
     skipped: list[str] = field(default_factory=list)
+    failed: list[Failed[Job]] = field(default_factory=list)
+    """Runs that failed. The seed of one is left out of its cell for every scheduler."""
     kept: Finished = field(default_factory=Finished)
     """What the folder holds besides the rows."""
 
@@ -134,13 +136,15 @@ def run(
     every = cells.read(request.on, request.cells, request.seed, request.split, request.set, out)
     runner = _Runner(every, named.every, numbers, out, progress or (lambda done, total: None), seers, heard)
     rows = runner.run(jobs or os.cpu_count() or 1)
-    found = _judged(every, named, rows)
+    found = _judged(every, named, rows, numbers)
     kept = Store(out).finish(rows) if out and rows else Finished(rows)
     skipped = list(dict.fromkeys(runner.skipped))
     asked = [named.candidate] if named.candidate else named.every
     if not any(one.name in cell.ratios for cell in found for one in asked):
+        if runner.failed:
+            raise runner.failed[0].error
         raise SimulationError("; ".join(skipped) or f"no run of {', '.join(one.name for one in asked)}")
-    return Ranking(request, named.every, named.candidate, numbers, every, found, rows, skipped, kept)
+    return Ranking(request, named.every, named.candidate, numbers, every, found, rows, skipped, runner.failed, kept)
 
 
 def standings(found: Ranking) -> list[Standing]:
@@ -217,11 +221,14 @@ class _Runner:
         self._cells, self._field, self._numbers, self._out, self._tell = every, field, numbers, out, tell
         (self._single,) = specs.parse(REFERENCE)
         self._store = Store(out) if out else None
+        if self._store:
+            self._store.make()
         self._kept = self._store.recall() if self._store else {}
         each = len(field) + len(seers)
         self._total = sum(each + _singles(cell) for cell in every) * len(numbers)
         self._done = 0
         self.skipped: list[str] = []
+        self.failed: list[Failed[Job]] = []
 
     def run(self, threads: int) -> list[Row]:
         """All rows, in the order of the cells."""
@@ -244,16 +251,20 @@ class _Runner:
                 self._tell_cost(job, about, results[job.key])
         self._finished(len(results))
         todo = {job.key: (job, about) for job, about in planned if job.key not in results}
+        failed: list[Failed[Job]] = []
         for job, result in comparison.results([job for job, _ in todo.values()], threads, singles=False):
             with put_off():
                 if isinstance(result, Skipped):
                     self.skipped.append(f"{job.scheduler.name}: {result.reason}")
+                elif isinstance(result, Failed):
+                    failed.append(result)
                 else:
                     results[job.key] = needed(result)
                     self._tell_cost(*todo[job.key], results[job.key])
                     if self._store:
                         self._store.keep(job.key, _row(*todo[job.key], results[job.key]))
                 self._finished(1)
+        self.failed += comparison.in_order(failed, (job for job, _ in planned))
         rows = [_row(job, about, results[job.key]) for job, about in planned if job.key in results]
         rows += [row for seer in self._seers for cell in some for row in self._seen(cell, seer, results, threads)]
         workloads = {cell.name: cell.workload for cell in some}
@@ -340,11 +351,26 @@ def _row(job: Job, about: Row, result: Row) -> Row:
     }
 
 
-def _judged(every: Sequence[Cell], named: Field, rows: Sequence[Row]) -> list[Judged]:
+def _judged(every: Sequence[Cell], named: Field, rows: Sequence[Row], numbers: Sequence[int]) -> list[Judged]:
     by_cell: dict[str, dict[str, list[Row]]] = {}
     for row in rows:
         by_cell.setdefault(row["cell"], {}).setdefault(row["scheduler"], []).append(row)
-    return [_judge(cell, named, by_cell[cell.name]) for cell in every if cell.name in by_cell]
+    ran = {name: _paired(some, numbers) for name, some in by_cell.items()}
+    return [_judge(cell, named, ran[cell.name]) for cell in every if ran.get(cell.name)]
+
+
+def _paired(ran: dict[str, list[Row]], numbers: Sequence[int]) -> dict[str, list[Row]]:
+    """The runs of one cell, by scheduler, over the seeds that none of them failed in.
+
+    A scheduler that failed so often that too few seeds would be left is out of the cell.
+    """
+    left = {name: {row["seed"]: row for row in some} for name, some in ran.items()}
+    while left:
+        seeds = [number for number in numbers if all(number in some for some in left.values())]
+        if len(seeds) >= LEAST_SEEDS:
+            return {name: [some[number] for number in seeds] for name, some in left.items()}
+        del left[min(left, key=lambda name: len(left[name]))]
+    return {}
 
 
 def _judge(cell: Cell, named: Field, ran: dict[str, list[Row]]) -> Judged:

@@ -108,10 +108,13 @@ def _bind_device(opened: socket.socket, name: str) -> None:
 def listening(text: str) -> socket.socket:
     """A socket at [ADDR:]PORT."""
     host, port = transfer.split_listening(text, PORT)
-    (first, *_) = transfer.resolve(host or "0.0.0.0", port, passive=True)
+    (first, *_) = transfer.resolve(host or transfer.all_addresses(), port, passive=True)
     address = _address(first)
     opened = _opened(_family(address))
     try:
+        if host is None and opened.family == socket.AF_INET6:
+            # Whatever the system's default is, it takes IPv4 as well.
+            opened.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
         opened.bind(address)
     except OSError as error:
         opened.close()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from weftway.stats import Estimate
+from weftway.stats import Estimate, is_level
 
+from .front import UNTOLD
 from .numbers import LEAST, percent
 from .study import Cell, Study
 
@@ -32,6 +33,8 @@ def bonding(study: Study, cell: Cell) -> str:
 def over(gain: Estimate) -> str:
     """How much more than the best link alone, if the seeds are sure of it."""
     where = "in one run, " if gain.half is None else ""
+    if not _is_sure(gain) and not is_level(gain):
+        return f"{UNTOLD} from the best link alone"
     if not _is_sure(gain) or abs(gain.mean) < LEAST:
         return f"{where}about as much as the best link alone"
     if gain.mean < 0:
@@ -58,20 +61,24 @@ def _signed(value: float) -> str:
 
 
 def against_best_link(study: Study, cell: Cell) -> str:
-    """The remark of a line that one link would have beaten: alone, or with the same handshake."""
+    """The remark of a line whose mean one link has beaten: alone, or with the same handshake."""
     if len(study.paths) < 2:
         return ""
     alone = _behind(study.over_best_link(cell) or study.estimate(cell, "aggregation_benefit"))
     fair = _behind(study.estimate(cell, "benefit_fair"))
     if not alone:
-        return f"{fair} than the best link with the same handshake" if fair else ""
-    told = f"{alone} than the best link alone"
-    if study.estimate(cell, "benefit_fair") is None:
+        return f"{_than(fair)} the best link with the same handshake" if fair else ""
+    told = f"{_than(alone)} the best link alone"
+    if study.estimate(cell, "benefit_fair") is None or UNTOLD in (alone, fair):
         return told
     return f"{told}, {'also' if fair else 'but not'} with the same handshake"
+
+
+def _than(place: str) -> str:
+    return f"{place} {'from' if place == UNTOLD else 'than'}"
 
 
 def _behind(gain: Estimate | None) -> str:
     if gain is None or gain.mean >= 0:
         return ""
-    return "worse" if gain.half is None or gain.high < 0 else "no better"
+    return "worse" if gain.half is None or gain.high < 0 else UNTOLD

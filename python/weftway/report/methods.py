@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
+from weftway.stats import LEVEL_WITHIN
+
 from .numbers import listed
 from .provenance import seeds
 from .study import Study
@@ -77,7 +79,9 @@ def _test(study: Study) -> str:
     return (
         f"Differences from {study.reference} are paired by seed. A difference is called significant where the 95 % "
         "interval of its mean (Student's t) excludes zero: a two-sided paired t-test at the 5 % level, without "
-        "correction for the number of comparisons."
+        "correction for the number of comparisons. Two schedulers are called level where the 95 % interval of their "
+        f"ratio (paired by seed, of the logarithms) lies within {100 * LEVEL_WITHIN:.0f} % of 1, and not told apart "
+        "where it is wider and includes 1."
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weftway.stats import Estimate, paired
+from weftway.stats import Estimate, ratio
 
 from .study import Cell, Study
 
@@ -13,14 +13,8 @@ LEAST = 0.0005
 
 
 def relative(study: Study, cell: Cell, other: Cell) -> Estimate | None:
-    """The paired difference as a share of the other's mean over the same seeds."""
-    ours, theirs = (study.values(c, study.primary.column) for c in (cell, other))
-    shared = [theirs[seed] for seed in ours if seed in theirs]
-    gap = paired(ours, theirs)
-    if gap is None or not any(shared):
-        return None
-    scale = abs(sum(shared) / len(shared))
-    return Estimate(gap.mean / scale, None if gap.half is None else gap.half / scale, gap.n)
+    """The primary measure over the other's, less one, paired by seed."""
+    return ratio(*(study.values(c, study.primary.column) for c in (cell, other)))
 
 
 def percent(share: float) -> str:

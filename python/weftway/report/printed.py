@@ -10,7 +10,7 @@ from rich.text import Text
 from weftway.listing import NOTHING, plain_table
 
 from .earlier import Earlier, summary
-from .front import Front, front
+from .front import GOOD, OPEN, UNTOLD, Front, front
 from .numbers import relative
 from .published import Claim, claims, ours
 from .study import BENEFITS, LEGEND, NAMED, SHOWN, YOURS, Cell, Study
@@ -101,7 +101,7 @@ def _group(study: Study, setting: str, cc: str, top: int) -> Table:
         values = [_value(study, cell, measure, units[measure], cell in best[measure]) for measure in units]
         beside: list[str | Text] = [_against(study, cell), _place(at_front, cell)] if several else []
         table.add_row(_name(study, cell), values[0], *beside, *values[1:])
-    table.caption = "\n".join(_below(study, setting, cc, len(cells) - len(listed))) or None
+    table.caption = "\n".join(_below(study, at_front, len(cells) - len(listed))) or None
     return table
 
 
@@ -114,12 +114,15 @@ def _listed(study: Study, cells: list[Cell], top: int) -> list[Cell]:
     return [cell for cell in cells if cell not in folded]
 
 
-def _below(study: Study, setting: str, cc: str, hidden: int) -> list[str]:
+def _below(study: Study, at_front: Front, hidden: int) -> list[str]:
     """What the table leaves out: schedulers that equal one of its lines, and those behind the first ones."""
+    setting, cc = at_front.setting, at_front.cc
     equal = study.equals(setting, cc)
     lines = [f"= {cell.scheduler}: {', '.join(c.scheduler for c in others)}" for cell, others in equal.items()]
     if study.has(BENEFITS[0]) and study.adds_little(setting, cc):
         lines.append("no benefit is told: all links but the best carry less than a tenth of the whole")
+    if at_front.kind == OPEN:
+        lines.append(f"{UNTOLD}, k/n: worse than the best in k of n seeds")
     if any(study.tag(cell.scheduler) == NAMED for cell in study.shown(setting, cc)):
         lines.append(LEGEND)
     return [*lines, *([f"{hidden} more schedulers: --top 0 shows all"] if hidden else [])]
@@ -182,8 +185,11 @@ def _against(study: Study, cell: Cell) -> str:
 
 
 def _place(at_front: Front, cell: Cell) -> Text:
-    """Whether it is the best, or the seeds do not tell it from the best."""
-    return Text(at_front.mark(cell), style="green")
+    """Its place: green at the front, plain where the seeds do not tell it from the best."""
+    mark, untold = at_front.mark(cell), at_front.untold_of(cell)
+    if mark == UNTOLD and untold:
+        return Text(f"{mark}, {untold.worse}/{untold.seeds}")
+    return Text(mark, style="green" if mark in GOOD else "")
 
 
 def _unfinished(study: Study, cell: Cell) -> str:

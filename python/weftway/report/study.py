@@ -317,6 +317,12 @@ class Study:
         cells = [cell for cell in self.cells(setting, cc) if not self.is_repeatable(cell)]
         return interval_of_median(len(self.values(cell, self.primary.column)) for cell in cells)
 
+    @cached_property
+    def summary(self) -> str:
+        """The word for what the runs of a cell are summed up by."""
+        found = {"mean" if self.is_repeatable(cell) else "median" for cell in self._runs}
+        return found.pop() if len(found) == 1 else "mean or median"
+
     def is_repeatable(self, cell: Cell) -> bool:
         """Whether each run would give the same row again."""
         return self._repeatable.get(cell, True)

@@ -10,7 +10,7 @@ from weftway.stats import Estimate
 
 from .charts import named, row_head
 from .frames import LIMITS, completion_measures
-from .front import BEST, PLACES, UNSURE, front
+from .front import BEST, GOOD, UNTOLD, front
 from .numbers import relative
 from .published import claims, ours
 from .study import BENEFITS, Cell, Study
@@ -103,9 +103,9 @@ def head_of(study: Study, name: str, below: str = "") -> str:
 
 
 def badge(remark: str) -> str:
-    if remark in PLACES:
-        return "badge plain" if remark == UNSURE else "badge good"
-    return "badge plain" if remark.startswith("no better") else "badge bad"
+    if remark in GOOD:
+        return "badge good"
+    return "badge plain" if remark.startswith(UNTOLD) else "badge bad"
 
 
 def written(value: Estimate | None, unit: Unit) -> str:

@@ -60,9 +60,10 @@ def rate_lane(t: Timeline, name: str, place: int, axis: Axis) -> str:
     for kind, (css, upper, lower) in MARKS.items():
         drawn += event_marks(t, name, kind, css, (upper, lower))
     losses = sum(e.get("kind") == "loss" and e.get("path") == name for e in t.events)
-    note = f"{losses} lost" if losses else "no loss"
+    # A run in which nobody recorded losses shows none, either.
+    note = f"{unit.symbol} · {losses} lost" if losses else unit.symbol
     title = f'<i class="swatch p{Look(place).path}" aria-hidden="true"></i>{escape(name)}'
-    return lane(title, f"{unit.symbol} · {note}", drawn, axis, unit)
+    return lane(title, note, drawn, axis, unit)
 
 
 def lane(title: str, note: str, drawn: str, axis: Axis, unit: Unit) -> str:

@@ -25,6 +25,12 @@ MINUS = "\u2212"
 ROUNDING = 1e-9
 """An interval that is narrower than this part of its mean comes of sums of equal numbers."""
 
+UNEVEN = 1.25
+"""Ratio of the two sides of an interval above which both ends are written; below it the longer side is."""
+
+WIDE = 10.0
+"""Half a width from which an interval with both ends is told without digits behind the point."""
+
 MOST_DIGITS = 3
 """Behind the point: no scale has a finer number than that to tell."""
 
@@ -145,7 +151,15 @@ class Unit:
             return self.signed(estimate.mean)
         mean = self.number(estimate.mean)
         sign = "+" if estimate.mean > 0 and mean.strip("0.") else ""
-        return f"{sign}{mean}\u00a0±\u00a0{self.number(estimate.half)}{self.suffix}"
+        sides = estimate.mean - estimate.low, estimate.high - estimate.mean
+        half = max(sides)
+        if half > UNEVEN * min(sides) or (half < abs(estimate.mean)) != estimate.excludes_zero:
+            whole = replace(self, digits=0) if half * self.factor >= WIDE else self
+            mean, low, high = (
+                replace(whole, symbol="").signed(value) for value in (estimate.mean, estimate.low, estimate.high)
+            )
+            return f"{mean}\u00a0({low}\u00a0to\u00a0{high}){self.suffix}"
+        return f"{sign}{mean}\u00a0±\u00a0{self.number(half)}{self.suffix}"
 
     def fitting(self, value: float, half: float = 0.0) -> Unit:
         """This unit with as many digits as `value` needs beside larger ones, and its interval beside it.

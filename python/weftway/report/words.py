@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from weftway.stats import Estimate
 
 from .bonding import against_best_link, bonding
-from .front import ALONE, FIRST, LEADS, NOBODY, NOTHING, OPEN, REMAINS, TIED, Front, front
+from .front import ALONE, FIRST, LEADS, LEVEL, NOBODY, NOTHING, OPEN, REMAINS, TIED, UNTOLD, Front, front
 from .numbers import LEAST, listed, percent, relative
 from .study import Cell, Study
 from .units import unit_for
@@ -28,6 +28,10 @@ MOST_CASES = 4
 """So many findings are told one by one."""
 MOST_PLACES = 3
 """So many settings or controllers are named."""
+MOST_UNTOLD = 3
+"""Lines not told apart from the best that are named, each with the seeds in which it is worse."""
+ENOUGH = 30
+"""Seeds that are proposed to a comparison with fewer; one with more needs four times as many to halve an interval."""
 
 NO_RESULT = "No run came to a result: see the remarks in the table."
 
@@ -38,12 +42,24 @@ def verdict(study: Study) -> str:
     if all(one.kind == NOTHING for one in fronts):
         return NO_RESULT
     parts = _single(study, fronts[0]) if len(fronts) == 1 else _several(study, fronts)
-    told = "; ".join(part for part in [*parts, caution(study)] if part)
+    more = more_seeds(study) if any(one.kind == OPEN for one in fronts) else ""
+    told = "; ".join(part for part in [*parts, more, caution(study)] if part)
     return f"{told}."
 
 
 def caution(study: Study) -> str:
     return "one seed only, so no spread is known" if len(study.seeds) == 1 else ""
+
+
+def more_seeds(study: Study) -> str:
+    """The option that would tell more of them apart, where the seeds are whole numbers in a row."""
+    seeds = study.seeds
+    if not all(type(seed) is int for seed in seeds):
+        return ""
+    first, count = min(seeds), len(seeds)
+    if max(seeds) - first + 1 != count:
+        return ""
+    return f"more seeds tell more: --seeds {first}..{first + (ENOUGH if count < ENOUGH else 4 * count)}"
 
 
 def _single(study: Study, one: Front) -> list[str]:
@@ -60,16 +76,27 @@ def _single(study: Study, one: Front) -> list[str]:
     elif one.kind in (FIRST, LEADS, REMAINS):
         parts = [f"{_told(study, one.kind, one.names(study), f'under {one.cc}')}: {shown}", ahead]
     else:
-        of = f"{measured} for {one.best.scheduler}" if one.level or one.unsure else measured
+        of = f"{measured} for {one.best.scheduler}" if one.level else measured
         parts = [f"{_told(study, one.kind, one.names(study), f'under {one.cc}', _is_same(one))}: {of}"]
-        parts = [f"{parts[0]}, {ahead}"] if ahead else parts
+        parts = [f"{parts[0]}, {ahead}" if ahead else parts[0], untold(study, one)]
     gained = bonding(study, one.best)
-    return [*parts, f"with {one.best.scheduler}, {gained}" if gained and (one.level or one.unsure) else gained]
+    return [*parts, f"with {one.best.scheduler}, {gained}" if gained and (one.level or one.untold) else gained]
 
 
 def _is_same(one: Front) -> bool:
     """Whether all at the front have the very same results."""
-    return not one.level and not one.unsure
+    return not one.level
+
+
+def untold(study: Study, one: Front) -> str:
+    """Lines that the seeds do not tell apart from the best one, nearest first."""
+    if one.kind != OPEN or one.best is None:
+        return ""
+    each = [f"{found.cell.scheduler} ({found.count})" for found in one.untold[:MOST_UNTOLD]]
+    rest = len(one.untold) - len(each)
+    told = listed([*each, *([f"{rest} more"] if rest else [])])
+    runs = len(study.values(one.best, study.primary.column))
+    return f"{UNTOLD} from {one.best.scheduler} with {runs} seeds: {told}"
 
 
 def _told(study: Study, kind: str, names: Sequence[str], where: str, is_same: bool = False) -> str:
@@ -79,12 +106,15 @@ def _told(study: Study, kind: str, names: Sequence[str], where: str, is_same: bo
         return f"{who} {PHRASES[study.primary.column][0]} {where}"
     if kind == LEADS:
         return f"{who} {'was' if len(names) == 1 else 'were'} ahead {where} in one run each"
+    if kind == OPEN:
+        have = "has" if len(names) == 1 else "have" if is_same else f"are {LEVEL} and have"
+        same = ", with identical results" if is_same and len(names) > 1 else ""
+        return f"{who} {have} the best {study.summary} {where}{same}"
     if kind == REMAINS:
         return f"only {who} came to a result in every run {where}"
-    if kind == OPEN:
-        return f"the runs are too few to tell {who} apart {where}"
     if kind == TIED:
-        return f"{who} are level at the front {where}{', with identical results' if is_same else ''}"
+        level, same = ("level", ", with identical results") if is_same else (LEVEL, "")
+        return f"{who} are {level} at the front {where}{same}"
     if kind == ALONE:
         return f"one scheduler ran alone {where}"
     return f"no {'scheduler came to a result in every run' if kind == NOBODY else 'run came to a result'} {where}"
@@ -113,12 +143,13 @@ def _several(study: Study, fronts: Sequence[Front]) -> list[str]:
     for one in fronts:
         names = tuple(one.names(study)) if one.kind in (FIRST, LEADS, REMAINS, TIED, OPEN) else ()
         ordered = names if one.kind in (FIRST, REMAINS) else tuple(sorted(names, key=study.schedulers.index))
-        cases.setdefault((one.kind, ordered, one.kind == TIED and _is_same(one)), []).append(one)
+        cases.setdefault((one.kind, ordered, one.kind in (TIED, OPEN) and _is_same(one)), []).append(one)
     ranked = sorted(cases.items(), key=lambda case: (ORDER.index(case[0][0]), -len(case[1])))
     parts: list[str] = []
     for at, ((kind, names, is_same), found) in enumerate(ranked[:MOST_CASES]):
         where = _where(study, found, len(fronts), is_first=at == 0)
-        parts += [_told(study, kind, names, where, is_same), _ahead(study, found) if kind == FIRST else ""]
+        told = _told(study, kind, names, where, is_same)
+        parts += [f"{told}, others {UNTOLD}" if kind == OPEN else told, _ahead(study, found) if kind == FIRST else ""]
     rest = [one for _, found in ranked[MOST_CASES:] for one in found]
     return [*parts, f"the tables tell of the other {len(rest)}" if rest else ""]
 
@@ -176,7 +207,9 @@ def _values(study: Study, cells: Iterable[Cell]) -> list[Estimate]:
 
 def remarks(study: Study, cell: Cell) -> list[str]:
     """What the numbers of a row do not say by themselves."""
-    place = front(study, cell.setting, cell.cc).mark(cell)
+    at_front = front(study, cell.setting, cell.cc)
+    place, unsure = at_front.mark(cell), at_front.untold_of(cell)
+    place = f"{place} from the best ({unsure.count})" if place == UNTOLD and unsure else place
     found = [place] if place else []
     if link := against_best_link(study, cell):
         found.append(link)

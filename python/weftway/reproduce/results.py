@@ -186,8 +186,8 @@ def _experiment(one: Experiment, runs: Sequence[Run], of: Mapping[str, list[Run]
     found = items(one)
     published = dict(one.published)
     stated = next((run for run in runs if run.choice is None), None)
-    if stated and not stated.rows and stated.skipped:
-        published["cannot_run"] = stated.skipped[0]
+    if stated and not stated.rows and (why := [*stated.skipped, *(one.reason for one in stated.failed)]):
+        published["cannot_run"] = why[0]
     if stated and not one.is_exact:
         checked = [item.check(_rows(stated, of), published) for item in found]
     else:

@@ -12,7 +12,7 @@ from typing import Any
 
 from weftway import backends, comparison, plan
 from weftway._native import SimulationError
-from weftway.backends import SIM, Row, Skipped
+from weftway.backends import SIM, Failed, Row, Skipped
 from weftway.comparison import Interrupted, Progress
 from weftway.interrupts import put_off
 from weftway.job import Job
@@ -51,6 +51,8 @@ class Run:
     """Of schedulers that the paper does not have. No verdict looks at them."""
     others: list[Row] = field(default_factory=list)
     """Their rows."""
+    failed: list[Failed[Job]] = field(default_factory=list)
+    """The jobs, those beside them included, whose run failed: no verdict counts these."""
 
 
 def planned(experiments: Sequence[Experiment], effort: Effort, backend: str, beside: Sequence[str] = ()) -> list[Run]:
@@ -78,10 +80,13 @@ def execute(runs: Sequence[Run], threads: int | None, out: Path | None, tell: Pr
     Figures of one paper that show the same runs share them. Returns what the folder holds.
     """
     store = Store(out) if out else None
+    if store:
+        store.make()
     kept = store.recall() if store else {}
     jobs = {run_key(job): job for run in runs for job in [*run.jobs, *run.beside]}
     rows = {key: _whole(job, kept[key]) for key, job in jobs.items() if key in kept}
     skipped: dict[str, str] = {}
+    failed: dict[str, Failed[Job]] = {}
     todo = [job for key, job in jobs.items() if key not in rows]
     tell(len(rows), len(jobs))
     try:
@@ -89,11 +94,13 @@ def execute(runs: Sequence[Run], threads: int | None, out: Path | None, tell: Pr
             with put_off():
                 if isinstance(result, Skipped):
                     skipped[run_key(job)] = result.reason
+                elif isinstance(result, Failed):
+                    failed[run_key(job)] = result
                 else:
                     rows[run_key(job)] = result
                     if store:
                         store.keep(run_key(job), _figures(job, result))
-                tell(len(rows) + len(skipped), len(jobs))
+                tell(len(rows) + len(skipped) + len(failed), len(jobs))
     except KeyboardInterrupt:
         raise Interrupted(len(rows), len(jobs), out) from None
     finally:
@@ -106,6 +113,7 @@ def execute(runs: Sequence[Run], threads: int | None, out: Path | None, tell: Pr
             [_whole(job, rows[run_key(job)]) for job in some if run_key(job) in rows] for some in (run.jobs, run.beside)
         )
         run.skipped = list(dict.fromkeys(skipped[run_key(job)] for job in run.jobs if run_key(job) in skipped))
+        run.failed = [failed[run_key(job)] for job in [*run.jobs, *run.beside] if run_key(job) in failed]
     return finished
 
 

@@ -9,7 +9,7 @@ from prometheus_client import CollectorRegistry, start_http_server
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from weftway._native import ScenarioError, __version__
+from weftway._native import TransferError, __version__
 from weftway.status.snapshot import Snapshot
 
 PORT = 9464
@@ -27,7 +27,7 @@ class Metrics(Collector):
         try:
             self._server, self._thread = start_http_server(port, host, registry)
         except OSError as error:
-            raise ScenarioError(f"--metrics {host}:{port}: {error.strerror or error}") from None
+            raise TransferError(f"--metrics {host}:{port}: {error.strerror or error}") from None
         named = f"[{host}]" if ":" in host else host
         self.address = f"http://{named}:{self._server.server_port}/metrics"
 
@@ -58,6 +58,9 @@ class Metrics(Collector):
         for reason, count in snapshot["drops"].items():
             drops.add_metric([reason], count)
         yield drops
+        if unread := snapshot.get("unread"):
+            for name, text, key in UNREAD:
+                yield _gauge(name, text, unread[key])
         if snapshot["listening"]:
             yield _gauge("weft_clients", "Clients that are here", snapshot["clients"])
             yield from _clients(snapshot["by_client"])
@@ -66,6 +69,14 @@ class Metrics(Collector):
 def _gauge(name: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(name, text, value=float(value))
 
+
+UNREAD = (
+    ("weft_unread_connections", "Connections with something that nobody has read for a second", "connections"),
+    ("weft_unread_bytes", "Bytes that have arrived on these", "bytes"),
+    ("weft_receive_memory_bytes", "Memory for what arrives", "memory"),
+    ("weft_receive_memory_promised_bytes", "How much of it is promised to connections", "promised"),
+)
+"""Name, text, the key in what a snapshot says of memory."""
 
 LINKS: tuple[tuple[str, type[CounterMetricFamily | GaugeMetricFamily], str, tuple[str, ...], float], ...] = (
     ("weft_link_bytes", CounterMetricFamily, "Bytes both ways with IP headers, since the start", ("carried",), 1),

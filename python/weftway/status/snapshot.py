@@ -3,6 +3,7 @@
 import os
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 from weftway.listing import NOTHING
@@ -18,8 +19,10 @@ MINUTE = 60
 class Snapshots:
     """Snapshots of one program."""
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, dropped_lines: Callable[[], int] = int) -> None:
+        """`dropped_lines` tells how many lines that it printed were dropped, as nobody took them."""
         self._program = program
+        self._dropped_lines = dropped_lines
         self._due = 0.0
         self._at = 0.0
         self._before: Progress | None = None
@@ -40,7 +43,8 @@ class Snapshots:
         paths = [self._path(path, mbps) for path, mbps in zip(progress["paths"], carried, strict=True)]
         told = {key: value for key, value in progress.items() if key not in ("note", "paths")}
         head = {"program": self._program, "pid": os.getpid(), "at": round(time.time(), 3)}
-        return {**head, **told, "notes": notes, "paths": paths}
+        dropped = self._dropped_lines()
+        return {**head, **told, "notes": notes, "dropped_lines": dropped, "paths": paths}
 
     def _path(self, path: dict[str, Any], mbps: float) -> dict[str, Any]:
         """What is told of a path, with its rate and those of the last minute."""

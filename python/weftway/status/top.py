@@ -23,7 +23,7 @@ from weftway.status.local_socket import PATIENCE_S, Reader, running
 from weftway.status.programs import Programs
 from weftway.status.prompt import ESCAPE, KEY, Prompt
 from weftway.status.snapshot import MINUTE, Snapshot, path_shares, target_name
-from weftway.transfer import amount, number_of
+from weftway.transfer import CARRYING, amount, number_of
 
 NOTHING_RUNS = "no weft proxy, relay, tunnel or send of this user runs on this machine"
 REFRESH_S = 0.25
@@ -152,10 +152,14 @@ def view(snapshot: Snapshot, flows: int = MOST_FLOWS) -> RenderableType:
         parts.append(_clients(snapshot["by_client"]))
     if busiest := snapshot["busiest"][:flows]:
         parts.append(_flows(busiest))
+    if (unread := snapshot.get("unread")) and unread["connections"]:
+        parts.append(Text(_unread(unread)))
     if snapshot["refusals"]:
         parts.append(Text(f"refused: {_reasons(snapshot['refusals'])}"))
     if snapshot["drops"]:
         parts.append(Text(f"dropped: {_reasons(snapshot['drops'])}"))
+    if lines := snapshot.get("dropped_lines"):
+        parts.append(Text(f"nobody reads what it prints: {number_of(lines, 'line')} dropped"))
     parts += [Text(note, style="italic") for note in snapshot["notes"]]
     return Group(*parts, Text(""))
 
@@ -163,6 +167,13 @@ def view(snapshot: Snapshot, flows: int = MOST_FLOWS) -> RenderableType:
 def _last_packet(last: dict[str, Any]) -> str:
     """Where one of the last packets went, and what the scheduler says of it."""
     return f"a packet went over {last['path']}: {last['scheduler_says'] or 'this scheduler gives no reasons'}"
+
+
+def _unread(unread: dict[str, Any]) -> str:
+    """Line about connections that hold memory without being read."""
+    most = ", ".join(f"{target_name(flow)} {amount(flow['bytes'])}" for flow in unread["most"])
+    held = f"not read: {number_of(unread['connections'], 'connection')} with {amount(unread['bytes'])} ({most})"
+    return f"{held}, {amount(unread['promised'])} of {amount(unread['memory'])} of memory are promised"
 
 
 def _reasons(counts: dict[str, int]) -> str:
@@ -173,7 +184,7 @@ def _title(snapshot: Snapshot) -> str:
     at = snapshot["ports"] or [address for address in [snapshot["listening"]] if address]
     where = f" at {', '.join(at)}" if at else ""
     title = f"weft {snapshot['program']}{where} ({snapshot['pid']}): {snapshot['state']}"
-    if snapshot["state"] != "relaying":
+    if snapshot["state"] not in CARRYING:
         done = snapshot["had"] + snapshot["done"]
         return f"{title}, {amount(done)} of {amount(snapshot['bytes'])}" if snapshot["bytes"] else title
     clients = f", {number_of(snapshot['clients'], 'client')}" if snapshot["listening"] else ""

@@ -2,13 +2,13 @@
 
 import json
 import sys
-from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Protocol
 
 from rich.console import Console
 
 from weftway._native import ScenarioError
+from weftway.queued_output import QueuedOutput, beside_traffic, dropped_lines
 from weftway.status.hour import Hour
 from weftway.status.local_socket import LocalSocket
 from weftway.status.service_manager import ServiceManager
@@ -19,6 +19,10 @@ MOST_SWITCHES = 8
 """So many schedulers take over at most each time that the program looks."""
 
 
+MOST_NOTES = 100
+"""Notes that are kept, the latest, for a reader of JSON that does not read on."""
+
+
 class Listener(Protocol):
     """Somebody who is told of each snapshot."""
 
@@ -27,41 +31,47 @@ class Listener(Protocol):
 
 
 class Lines:
-    """Snapshots as lines of JSON."""
+    """Snapshots as lines of JSON on standard output. Where nobody reads, the last is kept, with the notes of all."""
 
-    def __init__(self, write: Callable[[str], None]) -> None:
-        self._write = write
+    def __init__(self) -> None:
+        self._kept: Snapshot | None = None
 
     def tell(self, snapshot: Snapshot) -> None:
-        self._write(json.dumps(snapshot) + "\n")
-        sys.stdout.flush()
+        if self._kept:
+            snapshot = {**snapshot, "notes": [*self._kept["notes"], *snapshot["notes"]][-MOST_NOTES:]}
+        line = json.dumps(snapshot) + "\n"
+        if isinstance(sys.stdout, QueuedOutput):
+            self._kept = None if sys.stdout.write_if_free(line) else snapshot
+        else:
+            sys.stdout.write(line)
 
     def close(self) -> None:
-        pass
+        if self._kept:
+            sys.stdout.write(json.dumps(self._kept) + "\n")
 
 
 class Watched:
     """A program named `program`: its user sees what is going on, and so do `weft top`, Prometheus and systemd.
 
-    `write` gets lines of JSON, if it is given; `metrics` is where Prometheus may ask: a port, or an address and a port.
+    With `as_json` standard output has its snapshots; `metrics` is where Prometheus may ask: a port, or an address and a
+    port. While this is open, nobody who does not read what is printed holds the program up.
     """
 
-    def __init__(
-        self, program: str, console: Console, *, write: Callable[[str], None] | None = None, metrics: str | None = None
-    ) -> None:
+    def __init__(self, program: str, console: Console, *, as_json: bool = False, metrics: str | None = None) -> None:
         self._display = Display(console)
-        self._snapshots = Snapshots(program)
+        self._snapshots = Snapshots(program, dropped_lines)
         self._manager = ServiceManager()
         hour = Hour()
         self._listeners: list[Listener] = [self._manager, hour]
         self._open = ExitStack()
         with self._open:
+            self._open.enter_context(beside_traffic())
             self._open.callback(self._manager.close)
             self._open.enter_context(self._display)
             if metrics is not None:
                 self._add(_metrics(metrics, console))
-            if write is not None:
-                self._add(Lines(write))
+            if as_json:
+                self._add(Lines())
             self._socket: LocalSocket | None = None
             try:
                 self._socket = LocalSocket(program, hour.told)

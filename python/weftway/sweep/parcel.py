@@ -18,7 +18,7 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from weftway import _native, specs
-from weftway._native import Batch, Scenario, ScenarioError, SimulationError, Variant
+from weftway._native import Batch, Scenario, ScenarioError, Variant
 from weftway.backends import SIM
 from weftway.job import Job
 from weftway.scenario import trace_file
@@ -167,7 +167,7 @@ def carried_out(parcel: Parcel) -> Answer:
 
 
 def _run(jobs: list[Job]) -> list[tuple[str, str]]:
-    """Each job's kind and text. A class in Python that fails costs its own runs."""
+    """Each job's kind and text. A class in Python that cannot be asked at all costs its own runs."""
     batch = Batch(jobs, 1)
     told: dict[int, tuple[str, str]] = {}
     in_python = [at for at, job in enumerate(jobs) if job.scheduler.rule]
@@ -175,7 +175,7 @@ def _run(jobs: list[Job]) -> list[tuple[str, str]]:
         while batch.remaining:
             try:
                 told.update({at: (kind, text) for at, kind, text, _ in batch.wait(1.0)})
-            except (ScenarioError, SimulationError) as error:
+            except ScenarioError as error:
                 # Classes run in the order of the jobs.
                 told[next(at for at in in_python if at not in told)] = ("failed", str(error))
     finally:

@@ -5,14 +5,14 @@ What follows is the same in either case: each scenario's comparison is carried o
 there. So rows, tables and reports do not depend on where the work was done.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
 from weftway import backends, caveats, comparison, report
 from weftway._native import SimulationError
-from weftway.backends import BACKENDS, Row, Skipped
+from weftway.backends import BACKENDS, Failed, Row, Skipped
 from weftway.comparison import Comparison, Interrupted, Progress, is_kept
 from weftway.interrupts import put_off
 from weftway.job import Job
@@ -44,11 +44,10 @@ class Request:
 def execute(grid: Grid, request: Request, progress: Progress | None = None) -> list[Comparison]:
     """Runs what is not kept in `request.out`; a comparison for each run of the grid, in its order."""
     tell = progress or (lambda done, total: None)
-    if request.ray is not None:
-        dispatch(grid, request, request.ray, tell)
+    failed = [] if request.ray is None else dispatch(grid, request, request.ray, tell)
     found: list[Comparison] = []
     for run in grid.runs:
-        found.append(_compared(grid, run, request, _Shift(grid, found, tell)))
+        found.append(_compared(grid, run, request, _Shift(grid, found, tell), failed))
     if not grid.is_scenario and any(one.rows for one in found) and not _stands(found, Store(request.out)):
         Store(request.out).finish(rows(found))
     return found
@@ -70,12 +69,13 @@ def rows(found: list[Comparison]) -> list[Row]:
 
 
 def warnings(found: list[Comparison]) -> list[str]:
-    """What a reader must know before the numbers of a sweep: a line per scheduler whose decisions broke a rule."""
+    """Lines that a reader needs before the numbers of a sweep: failed runs, and schedulers that broke a rule."""
     told: dict[str, tuple[str, int | None, int | None]] = {}
     for table in (Columns(one.rows) for one in found):
         runs = zip(table["scheduler"], table["faults"], table["decisions"], strict=True)
         told.update(zip(table["key"], runs, strict=True))
-    return caveats.counted(told.values())
+    failed = {run.job.key: run for one in found for run in one.failed}
+    return [*caveats.failures(list(failed.values())), *caveats.counted(told.values())]
 
 
 @dataclass(frozen=True)
@@ -91,24 +91,28 @@ class _Shift:
 
     @property
     def done(self) -> int:
-        return sum(len(one.rows) + len(one.skipped) for one in self.before)
+        return sum(len(one.rows) + len(one.skipped) + len(one.failed) for one in self.before)
 
 
 def _jobs(grid: Grid) -> int:
     return sum(len(run.plan.jobs) for run in grid.runs)
 
 
-def _compared(grid: Grid, run: Run, request: Request, progress: _Shift) -> Comparison:
+def _compared(grid: Grid, run: Run, request: Request, progress: _Shift, failed: Sequence[Failed[Job]]) -> Comparison:
+    """The comparison of a run of the grid; `failed` are jobs that failed on the cluster."""
     folder = grid.folder(run, request.out)
     left_out = _left_out(run, folder) if request.ray is not None else []
-    skipped = {one.job.key for one in left_out}
-    wanted = replace(run.plan, jobs=[job for job in run.plan.jobs if job.key not in skipped])
+    own = {job.key for job in run.plan.jobs}
+    there = [one for one in failed if one.job.key in own]
+    settled = {job.key for job in (*(one.job for one in left_out), *(one.job for one in there))}
+    wanted = replace(run.plan, jobs=[job for job in run.plan.jobs if job.key not in settled])
     try:
         share = report.MOST_TIMELINES // len(grid.runs)  # they are all held until the pages are written
         found = comparison.execute(wanted, request.jobs, folder, progress, watched_runs=share)
     except Interrupted as error:
         raise Interrupted(progress.done + error.done, _jobs(grid), request.out) from None
-    return Comparison(run.plan, found.rows, [*found.skipped, *left_out], found.watched, found.kept)
+    skipped, failures = [*found.skipped, *left_out], [*found.failed, *there]
+    return Comparison(run.plan, found.rows, skipped, failures, found.watched, found.kept)
 
 
 def _left_out(run: Run, folder: Path) -> list[Skipped[Job]]:
@@ -123,17 +127,18 @@ def _is_sent(job: Job) -> bool:
     return job.backend in BACKENDS and BACKENDS[job.backend].remote_obstacle is None
 
 
-def dispatch(grid: Grid, request: Request, address: str, tell: Progress) -> None:
-    """Has a Ray cluster run the missing jobs that can be sent to one, and keeps their rows."""
+def dispatch(grid: Grid, request: Request, address: str, tell: Progress) -> list[Failed[Job]]:
+    """Has a Ray cluster run the missing jobs that can be sent to one, and keeps their rows; returns the failures."""
     dispatcher = _Dispatcher(grid, request.out)
     tell(dispatcher.kept, _jobs(grid))
     if not dispatcher.has_work:
-        return
+        return []
     try:
         with RayPool(address, request.jobs) as pool:
             for number, answer in pool.map_unordered(carried_out, dispatcher.parcels()):
                 dispatcher.take(number, answer)
-                tell(dispatcher.kept, _jobs(grid))
+                tell(dispatcher.kept + len(dispatcher.failed), _jobs(grid))
+        return dispatcher.failed
     except KeyboardInterrupt:
         raise Interrupted(dispatcher.kept, _jobs(grid), request.out) from None
     finally:
@@ -148,6 +153,8 @@ class _Dispatcher:
         self._todo: list[tuple[Run, list[Job]]] = []
         self.kept = 0
         """Rows, those from before included."""
+        self.failed: list[Failed[Job]] = []
+        """Jobs that failed on their node."""
         for run in grid.runs:
             recalled = self._stores[run.name].recall()
             self.kept += sum(is_kept(job, recalled) for job in run.plan.jobs)
@@ -173,14 +180,16 @@ class _Dispatcher:
                 yield sender.parcel(jobs)
 
     def take(self, number: int, answer: Answer) -> None:
-        """Keeps the rows of parcel `number`. Those beside a failure are kept, too; then it is raised."""
+        """Keeps the rows of parcel `number`, those beside a failure, too."""
         if answer.refusal is not None:
             raise SimulationError(answer.refusal)
         run, jobs = self._sent[number]
         store = self._stores[run.name]
-        for job, (kind, text) in sorted(zip(jobs, answer.told, strict=True), key=lambda done: done[1][0] == "failed"):
+        for job, (kind, text) in zip(jobs, answer.told, strict=True):
             result = backends.result(job, kind, text)
-            if not isinstance(result, Skipped):
+            if isinstance(result, Failed):
+                self.failed.append(result)
+            elif not isinstance(result, Skipped):
                 with put_off():
                     store.keep(job.key, result)
                     self.kept += 1

@@ -95,7 +95,7 @@ def margin(args: TrainingArgs, card: Mapping[str, str], tensors: Mapping[str, np
         request = Request(
             ",".join(map(str, files)), args.distribution, "min-rtt", args.cc, INSTANCES, args.seed, split="train"
         )
-        frame, *_ = run(request, args.threads, None)
+        frame = run(request, args.threads, None).frame
         lines = summary(frame).unique("scheduler", keep="first", maintain_order=True).to_dicts()
         shares = {line["scheduler"].split("policy=")[-1]: line["lost_share"] for line in lines}
     lost = [shares[str(place)] for place in files]

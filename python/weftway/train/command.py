@@ -55,7 +55,8 @@ def module(algorithm: str, objective: str = "printed") -> Any:
     """
     if algorithm not in ALGORITHMS:
         near = difflib.get_close_matches(algorithm, ALGORITHMS, n=1)
-        hint = f"did you mean `{near[0]}`?" if near else f"there is {', '.join(ALGORITHMS)}"
+        own = "; one of your own is trained as examples/ppo.py does it"
+        hint = f"did you mean `{near[0]}`?" if near else f"there is {', '.join(ALGORITHMS)}{own}"
         raise ScenarioError(f"no algorithm `{algorithm}`; {hint}")
     os.environ.setdefault("XLA_FLAGS", "--xla_cpu_multi_thread_eigen=false")
     try:

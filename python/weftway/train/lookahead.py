@@ -196,7 +196,7 @@ def compare(args: Args, progress: Progress = quiet) -> Any:
         for spec in dict.fromkeys(named):
             jobs.append(plan.simulated(variant, spec, cc, row["seed"]))
             about[jobs[-1].key] = {name: row[name] for name in ("on", "mode", "measure", "instance")}
-    others = comparison.execute(Plan(jobs[0].variant.scenario, jobs), args.threads)
+    others = comparison.execute(Plan(jobs[0].variant.scenario, jobs), args.threads).complete()
     rows = [{**row, "cc": cc[0]} for row in found]
     rows += [{**row, **about[row["key"]], "is_policy": False} for row in others.rows]
     return paired.summary(table(rows))

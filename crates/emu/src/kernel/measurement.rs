@@ -37,8 +37,8 @@ impl Measured {
                 late: !self.is_in_time(),
                 mean: report.lateness.mean(),
                 over_1ms: report.lateness.late(),
-                became_tcp: outcome.fallback,
             }),
+            became_tcp: Some(outcome.fallback),
         }
     }
 }

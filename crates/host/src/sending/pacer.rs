@@ -12,6 +12,10 @@ pub struct Pacer {
     /// When the next packet may leave.
     release: Instant,
     burst: Burst,
+    /// The pacer alone holds packets back.
+    is_awaited: bool,
+    /// The last time at which packets left that had been held back, and how late that was.
+    late: (Instant, Span),
 }
 
 /// What left at one instant, where the pacer is Linux's.
@@ -125,12 +129,23 @@ impl Pacer {
         self.release = now;
     }
 
+    /// Notes whether packets wait for nothing but the pacer. What becomes due while the sender's process is late is
+    /// then no credit that may be lost: it leaves at once.
+    #[inline]
+    pub fn await_release(&mut self, is_awaited: bool) {
+        self.is_awaited = is_awaited;
+    }
+
     /// A packet left that took what the last one did.
     #[inline]
     pub fn on_sent_alike(&mut self, now: Instant) {
         let Paced { time, rest, credit, .. } = self.last;
+        if std::mem::take(&mut self.is_awaited) {
+            self.late = (now, now.since(self.release));
+        }
+        let late = if self.late.0 == now { self.late.1 } else { Span::ZERO };
         // Credit beyond its limit is lost.
-        self.empty_at = self.empty_at.max(now - credit) + time;
+        self.empty_at = self.empty_at.max(now - credit - late) + time;
         self.release = if self.empty_at > now { self.empty_at + rest } else { now };
     }
 }
@@ -289,6 +304,31 @@ mod tests {
         assert_eq!(pacer.release(), at(10_000));
         send(&mut pacer, at(13_000), 4);
         assert_eq!(pacer.release(), at(15_000));
+    }
+
+    /// 1 ms a packet, in quanta of two. The process comes 10 ms after the release that packets waited for: what was due
+    /// since then, ten packets, leaves with the quantum. Where nothing waited it is a quantum.
+    #[test]
+    fn what_was_due_while_the_sender_was_late_leaves_at_once() {
+        let (rate, packet) = (BitRate::from_mbps(12), Bytes::new(1500));
+        for (is_awaited, leaves) in [(true, 12), (false, 2)] {
+            let mut pacer = Pacer::default();
+            let mut send = |now, is_awaited| {
+                let mut count = 0;
+                while pacer.lets_go(now) {
+                    pacer.on_sent(now, packet, Pace::even(rate, packet + packet, packet));
+                    count += 1;
+                }
+                pacer.await_release(is_awaited);
+                (count, pacer.release())
+            };
+            let (first, release) = send(Instant::from_millis(100), is_awaited);
+            assert_eq!((first, release), (2, Instant::from_millis(102)));
+            let late = Instant::from_millis(112);
+            assert_eq!(send(late, is_awaited), (leaves, Instant::from_millis(114)));
+            // Everything is made up for.
+            assert_eq!(send(Instant::from_millis(114), false).0, 2);
+        }
     }
 
     #[test]

@@ -10,3 +10,4 @@ mod load;
 mod memory;
 mod network;
 mod sequence;
+mod stopped;

@@ -7,7 +7,8 @@ use weftway_path::{Bytes, Instant, Span};
 use crate::network::{Network, PathSpec};
 
 const PATH: PathSpec = PathSpec { mbps: 400, delay: Span::from_millis(10), loss: 0.0, jitter: Span::ZERO, mtu: 1200 };
-/// How many fast readers there are before they stop. A window is four round trips of 400 Mbit/s, 4 MB, or half of what is left.
+/// Number of fast readers that stop. A window is five halves of a round trip of 400 Mbit/s, 2.5 MB, or what is left of
+/// its part.
 const FAST: usize = 40;
 
 fn write(mux: &mut Mux, now: Instant, id: StreamId) {

@@ -31,14 +31,21 @@ impl PathSpec {
         self.delay * 2
     }
 
+    /// Bytes that its sender has under way at most.
+    fn window(&self) -> u64 {
+        BitRate::from_mbps(self.mbps).bdp(self.rtt()).get().max(8 * self.mtu as u64)
+    }
+
     fn link(&self, seed: u64) -> Link<Packet> {
+        // A window may be sent at once.
+        let packets = 500.max(self.window() / self.mtu as u64 + 1);
         let config = LinkConfig {
             rate: BitRate::from_mbps(self.mbps).into(),
             delay: self.delay,
             jitter: (!self.jitter.is_zero())
                 .then_some(Jitter { distribution: Distribution::Uniform { half_width: self.jitter }, reorder: true }),
             loss: Loss::Bernoulli(self.loss),
-            queue: Queue { limit: Limit::Packets(500), ..Queue::default() },
+            queue: Queue { limit: Limit::Packets(packets), ..Queue::default() },
             ..LinkConfig::default()
         };
         Link::new(&config, seed)
@@ -97,7 +104,7 @@ impl Network {
             let mut mux = Mux::new(side, limits, limits).unwrap();
             mux.set_rtt(longest);
             let paths = paths.iter().map(|path| Sender {
-                window: (BitRate::from_mbps(path.mbps).bdp(path.rtt()).get()).max(8 * path.mtu as u64),
+                window: path.window(),
                 mtu: path.mtu,
                 patience: path.rtt() * 3,
                 flights: VecDeque::new(),

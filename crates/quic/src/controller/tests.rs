@@ -101,6 +101,18 @@ fn a_loss_is_counted_once_and_reduces_once_a_round_trip() {
 }
 
 #[test]
+fn a_random_loss_begins_no_episode() {
+    let t0 = Clock::now();
+    let mut path = adapter(&Arc::new(Controllers::new("cubic:random_loss=2").unwrap()), t0);
+    send(&mut path, t0, 0..10);
+    ack(&mut path, t0 + RTT, t0, 5..10, 5 * 1200);
+    let before = path.window();
+    path.on_packet_lost(MTU, 0, t0 + RTT);
+    path.on_congestion_event(t0 + RTT, t0, false, false, 1200, 0);
+    assert_eq!((path.window(), path.path().recovery), (before, Recovery::Open));
+}
+
+#[test]
 fn packets_of_the_handshake_may_have_equal_numbers() {
     let t0 = Clock::now();
     let mut path = adapter(&cubic(), t0);

@@ -2,6 +2,7 @@
 
 use noq_proto::{ConnectionEvent, Endpoint, FourTuple};
 use weftway_cc::Signal;
+use weftway_host::sending::{Chunk, SentPacket};
 use weftway_path::{Bytes, Event, Health, Instant, Offset, PathId};
 
 use super::connection::QuicEvent;
@@ -110,28 +111,33 @@ impl<S: Source> Sender<S> {
         self.reports = reports;
     }
 
-    /// What noq told of one path in one go, after a datagram that came on this path (`own`) or on another.
-    fn settle_reports(&mut self, id: PathId, reports: &[Report], own: bool) {
+    /// Settles what noq told of one path in one go, after a datagram that came on this path (`own`) or on another; and
+    /// what counts as lost by now. Without reports only time has passed.
+    pub(super) fn settle_reports(&mut self, id: PathId, reports: &[Report], own: bool) {
         let now = self.now;
-        let (path, view) = (&mut self.paths[id.index()], self.dispatch.views.get_mut(id));
-        let mut outcome = Outcome { prior_in_flight: view.bytes_in_flight, ..Outcome::default() };
+        let finds_losses = self.setting.transport.adapts_to_reordering;
+        let prior_in_flight = self.dispatch.views.get(id).bytes_in_flight;
+        let mut outcome = Outcome { prior_in_flight, ..Outcome::default() };
         for report in reports {
+            let (path, view) = (&mut self.paths[id.index()], self.dispatch.views.get_mut(id));
             match report.what {
                 What::Acked { number, .. } => {
                     outcome.heard = true;
-                    let packet = path.on_acked(now, view, number, &mut outcome);
-                    if let Some(packet) = packet.and_then(|packet| path.parts.acked(number, packet)) {
-                        self.dispatch.outbox.acknowledge(packet.chunk);
-                        self.source.acked(packet.offset);
-                        self.dispatch.host.events.push(Event::Acked(packet.receipt(id)));
+                    if let Some(packet) = path.on_acked(now, view, number, &mut outcome) {
+                        if let Some(packet) = path.parts.acked(number, packet) {
+                            self.dispatch.outbox.acknowledge(packet.chunk);
+                            self.source.acked(packet.offset);
+                            self.dispatch.host.events.push(Event::Acked(packet.receipt(id)));
+                        }
+                    } else if let Some(late) =
+                        path.on_late(now, view, &mut self.shares[id.index()], number, &mut outcome)
+                    {
+                        self.arrived_after_all(&late);
                     }
                 }
                 What::Lost { number, .. } => {
-                    let packet = path.on_lost(view, number, &mut outcome);
-                    if let Some(packet) = packet.and_then(|packet| path.parts.lost(number, packet)) {
-                        path.offered.lose(number, packet.chunk, id, &mut self.dispatch.outbox);
-                        self.dispatch.host.events.push(Event::Lost(packet.receipt(id)));
-                    }
+                    self.lose(id, number, &mut outcome);
+                    self.paths[id.index()].forget(number, &mut outcome);
                 }
                 What::EndOfAcks => {
                     // What came another way shows that way's delay.
@@ -140,22 +146,17 @@ impl<S: Source> Sender<S> {
                         path.on_rtt(view, outcome.rtt, noq_srtt);
                     }
                 }
-                What::Congestion { marked, persistent } => {
-                    let signal = match (marked, persistent) {
-                        (true, _) => Signal::Ecn,
-                        (false, true) => Signal::Persistent,
-                        (false, false) => Signal::Loss,
-                    };
-                    if path.on_congestion(now, view, signal, &outcome, &self.shares) {
-                        self.dispatch.host.events.push(Event::Congestion(id));
-                    }
-                }
-                What::Spurious if self.setting.transport.credit_late_acks => {
+                What::Congestion { marked: true, .. } => self.congestion(id, Signal::Ecn, &outcome),
+                What::Congestion { persistent: true, .. } => self.congestion(id, Signal::Persistent, &outcome),
+                What::Congestion { .. } if !finds_losses => self.congestion(id, Signal::Loss, &outcome),
+                What::Spurious if self.setting.transport.credit_late_acks && !finds_losses => {
                     path.on_spurious(now, view, &mut self.shares[id.index()]);
                 }
-                What::Spurious => {}
+                What::Congestion { .. } | What::Spurious => {}
             }
         }
+        self.find_losses(id, &mut outcome);
+        let (path, view) = (&mut self.paths[id.index()], self.dispatch.views.get_mut(id));
         if outcome.heard {
             (view.pto_count, view.health) = (0, Health::Good);
             path.last_progress = now;
@@ -168,8 +169,50 @@ impl<S: Source> Sender<S> {
         if matches!(path.stage, Stage::Down { .. }) && outcome.heard && path.outages.is_over() {
             return self.path_up(id);
         }
+        self.finish(id, &outcome);
+    }
+
+    /// Finds what is lost now, where noq does not say it.
+    fn find_losses(&mut self, id: PathId, outcome: &mut Outcome) {
+        while let Some(number) = self.paths[id.index()].next_lost(self.now, self.dispatch.views.get(id)) {
+            self.lose(id, number, outcome);
+        }
+        if self.setting.transport.adapts_to_reordering && outcome.lost > Bytes::ZERO {
+            self.congestion(id, Signal::Loss, outcome);
+        }
+    }
+
+    fn lose(&mut self, id: PathId, number: u64, outcome: &mut Outcome) {
+        let (path, view) = (&mut self.paths[id.index()], self.dispatch.views.get_mut(id));
+        let packet = path.on_lost(view, number, outcome);
+        if let Some(packet) = packet.and_then(|packet| path.parts.lost(number, packet)) {
+            path.offered.lose(number, packet.chunk, id, &mut self.dispatch.outbox);
+            self.dispatch.host.events.push(Event::Lost(packet.receipt(id)));
+        }
+    }
+
+    fn congestion(&mut self, id: PathId, signal: Signal, outcome: &Outcome) {
+        let (path, view) = (&mut self.paths[id.index()], self.dispatch.views.get_mut(id));
+        if path.on_congestion(self.now, view, signal, outcome, &self.shares) {
+            self.dispatch.host.events.push(Event::Congestion(id));
+        }
+    }
+
+    /// A packet has arrived that was declared lost: a copy of its data that waits to be sent is not needed.
+    fn arrived_after_all(&mut self, packet: &SentPacket) {
+        // What left in parts is known as a whole alone.
+        let is_whole = |chunk: &Chunk| (chunk.offset, chunk.bytes) == (packet.offset, packet.bytes);
+        if self.dispatch.outbox.get(packet.chunk).is_some_and(is_whole) {
+            self.dispatch.outbox.acknowledge(packet.chunk);
+            self.source.acked(packet.offset);
+        }
+    }
+
+    /// The controller learns of all that one call into noq settled.
+    fn finish(&mut self, id: PathId, outcome: &Outcome) {
+        let (path, view) = (&mut self.paths[id.index()], self.dispatch.views.get_mut(id));
         if path.stage == Stage::Up && (outcome.acked > Bytes::ZERO || outcome.lost > Bytes::ZERO) {
-            path.finish(now, view, &outcome, &self.shares);
+            path.finish(self.now, view, outcome, &self.shares);
             path.publish(view, &mut self.shares[id.index()]);
             self.check_losses(id);
         }

@@ -14,7 +14,9 @@
 //! path that dies would take its stream along until noq discards it.
 //!
 //! What streams would have brought is done here: a lost record is scheduled again, and the receiver's limit travels in
-//! records of its own ([`record`]). Loss detection stays noq's: packet and time thresholds, PTO, acknowledgements.
+//! records of its own ([`record`]). PTO and acknowledgements stay noq's, and so does loss detection in scenarios. Over
+//! sockets noq waits longer, and the driver finds losses by a time threshold that adapts to reordering
+//! (`sending_path/reordering.rs`).
 //!
 //! # How a decision is carried out
 //!
@@ -56,4 +58,5 @@ mod transmit;
 
 pub use sender::{OFFERS, Sender, Setting};
 pub use sending_path::PathTally;
+pub use sending_path::reordering::NOQ_ROUND_TRIPS;
 pub use source::Source;

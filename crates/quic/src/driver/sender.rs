@@ -200,6 +200,16 @@ impl<S: Source> Sender<S> {
         !self.dispatch.views.offered().is_empty()
     }
 
+    /// Smallest round trip of the paths in use, as far as it is known.
+    pub fn shortest_trip(&self) -> Option<Span> {
+        self.usable().iter().map(|path| self.view(path).min_rtt).filter(|trip| !trip.is_zero()).min()
+    }
+
+    /// Returns true if this end has sent realtime data lately.
+    pub fn has_realtime(&self, now: Instant) -> bool {
+        self.realtime.until > now
+    }
+
     /// Whether the handshake is done.
     pub fn is_established(&self) -> bool {
         self.established
@@ -244,6 +254,10 @@ impl<S: Source> Sender<S> {
         self.dispatch.fire_policy(now);
         for at in 0..self.paths.len() {
             let id = PathId::new(at as u8);
+            if self.paths[at].loss_due() <= now {
+                self.settle_reports(id, &[], false);
+                self.refresh(id);
+            }
             if self.paths[at].probe_at <= now {
                 self.probe(id);
             } else if self.offer_at(id) <= now {
@@ -271,7 +285,7 @@ impl<S: Source> Sender<S> {
             next = next.min(match path.stage {
                 Stage::Absent => Instant::NEVER,
                 Stage::Down { ask_at } => ask_at,
-                Stage::Up => path.probe_at.min(self.give_up_at(id)).min(self.offer_at(id)),
+                Stage::Up => path.probe_at.min(self.give_up_at(id)).min(self.offer_at(id)).min(path.loss_due()),
             });
             let release = path.pacer.release();
             if release > self.now && (self.wants_room || !path.queue.is_empty()) {
@@ -309,7 +323,8 @@ impl<S: Source> Sender<S> {
         }
         for (at, path) in self.paths.iter_mut().enumerate() {
             let view = self.dispatch.views.get(PathId::new(at as u8));
-            path.end_turn(view, self.setting.transport.app_limited.is_limited(self.dispatch.flow.unsent, view.mss));
+            let app_limited = self.setting.transport.app_limited.is_limited(self.dispatch.flow.unsent, view.mss);
+            path.end_turn(self.now, view, app_limited, self.wants_room);
         }
     }
 

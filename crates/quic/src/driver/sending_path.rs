@@ -1,7 +1,8 @@
 //! One path at the end that sends the data: what is in flight, its congestion controller, its pacer, its probes.
 //!
-//! noq finds losses (RFC 9002 §6.1) and tells of them; the window is ours. Packets are known by noq's packet numbers. A
-//! probe timeout (RFC 9002 §6.2) repeats the oldest data, a moment before noq would send a PING.
+//! noq finds losses (RFC 9002 §6.1) and reports them, or `sending_path/reordering.rs` finds them; the window is ours.
+//! Packets are known by noq's packet numbers. A probe timeout (RFC 9002 §6.2) repeats the oldest data, a moment before
+//! noq would send a PING.
 
 use std::collections::VecDeque;
 
@@ -13,10 +14,12 @@ use weftway_scenario::config::Transport;
 use super::outage::Outages;
 use parts::Parts;
 pub(super) use queue_bound::QueueBound;
+use reordering::{Latecomer, Reordering};
 use standing_queue::StandingQueue;
 
 mod parts;
 mod queue_bound;
+pub(crate) mod reordering;
 mod silence;
 mod standing_queue;
 #[cfg(test)]
@@ -104,6 +107,8 @@ pub(super) struct SendingPath {
     usage: Usage,
     /// How long a queue its window may build.
     standing_queue: Option<StandingQueue>,
+    /// Loss detection, where it is not left to noq.
+    pub reordering: Option<Reordering>,
 }
 
 /// How much of the window was used in a round.
@@ -121,8 +126,11 @@ pub(super) struct Outcome {
     pub acked: Bytes,
     pub lost: Bytes,
     pub prior_in_flight: Bytes,
-    /// When the newest packet was sent that was declared lost.
+    /// Times at which the oldest and the newest of the packets left that were declared lost.
+    pub oldest_lost: Option<Instant>,
     pub newest_lost: Option<Instant>,
+    /// Time at which the newest packet left that is lost for good: noq declared it lost, here it may have been before.
+    pub newest_forgotten: Option<Instant>,
     /// The round trip of the packet with the highest number, which that is, and what was delivered meanwhile.
     pub rtt: Option<Span>,
     pub newest: (u64, Bytes),
@@ -158,6 +166,7 @@ impl SendingPath {
             noq_srtt: Span::ZERO,
             usage: Usage::default(),
             standing_queue: transport.standing_queue.map(StandingQueue::new),
+            reordering: transport.adapts_to_reordering.then(Reordering::default),
         }
     }
 
@@ -243,12 +252,53 @@ impl SendingPath {
         view.acked.add(payload);
         self.rate.on_delivered(now, &packet, &mut outcome.sample);
         outcome.acked += payload;
+        let is_overtaken = self.largest_acked.is_some_and(|largest| number < largest);
+        if let Some(reordering) = self.reordering.as_mut().filter(|_| is_overtaken) {
+            reordering.on_late(now, view, packet.sent_at);
+        }
         if self.largest_acked.is_none_or(|largest| number > largest) {
             self.largest_acked = Some(number);
             outcome.rtt = Some(now.since(packet.sent_at));
             outcome.newest = (number, self.rate.delivered() - packet.delivered);
         }
         Some(packet)
+    }
+
+    /// Packet `number` was acknowledged: what it was, if it was declared lost before. It counts as delivered, and a
+    /// reduction is taken back as soon as all packets have arrived for which it was made.
+    pub fn on_late(
+        &mut self,
+        now: Instant,
+        view: &mut Path,
+        share: &mut Share,
+        number: u64,
+        outcome: &mut Outcome,
+    ) -> Option<SentPacket> {
+        let Latecomer { packet, is_reduction_spurious } = self.reordering.as_mut()?.on_arrived(now, view, number)?;
+        let payload = Bytes::new(u64::from(packet.bytes));
+        view.acked.add(payload);
+        self.rate.on_delivered(now, &packet, &mut outcome.sample);
+        outcome.acked += payload;
+        if is_reduction_spurious {
+            self.on_spurious(now, view, share);
+        }
+        Some(packet)
+    }
+
+    /// noq declared packet `number` lost, and reports nothing more of it.
+    pub fn forget(&mut self, number: u64, outcome: &mut Outcome) {
+        let sent = self.reordering.as_mut().and_then(|reordering| reordering.forget(number));
+        outcome.newest_forgotten = outcome.newest_forgotten.max(sent);
+    }
+
+    /// The next packet that counts as lost, where noq does not say it.
+    pub fn next_lost(&mut self, now: Instant, view: &Path) -> Option<u64> {
+        self.reordering.as_mut()?.next_lost(now, view, &self.flight, self.largest_acked?)
+    }
+
+    /// Time at which a packet counts as lost, where noq does not say it.
+    pub fn loss_due(&self) -> Instant {
+        self.reordering.as_ref().map_or(Instant::NEVER, Reordering::due)
     }
 
     /// Packet `number` was declared lost: what it was, if it carried data.
@@ -260,8 +310,12 @@ impl SendingPath {
         view.bytes_in_flight -= payload;
         view.lost.add(payload);
         outcome.lost += payload;
+        outcome.oldest_lost.get_or_insert(packet.sent_at);
         outcome.newest_lost = outcome.newest_lost.max(Some(packet.sent_at));
         self.tally.retransmissions += 1;
+        if let Some(reordering) = &mut self.reordering {
+            reordering.lose(number, packet);
+        }
         Some(packet)
     }
 
@@ -275,13 +329,12 @@ impl SendingPath {
         siblings: &[Share],
     ) -> bool {
         let marked = (signal == Signal::Ecn).then_some(outcome.sample.newest_sent).flatten();
-        let Some(sent) = outcome.newest_lost.or(marked) else { return false };
+        let forgotten = (signal == Signal::Persistent).then_some(outcome.newest_forgotten).flatten();
+        let Some(sent) = outcome.newest_lost.or(marked).or(forgotten) else { return false };
         let within = self.recovery_start.is_some_and(|start| sent <= start);
         if within && signal != Signal::Persistent {
             return false;
         }
-        self.recovery_start = Some(now);
-        view.recovery = Recovery::Recovery;
         let congestion = Congestion {
             now,
             signal,
@@ -290,6 +343,15 @@ impl SendingPath {
             lost_sent: sent,
             srtt: view.srtt,
         };
+        if self.cc.ignores(&congestion) {
+            return false;
+        }
+        self.recovery_start = Some(now);
+        view.recovery = Recovery::Recovery;
+        if let Some(reordering) = &mut self.reordering {
+            let may_arrive = |&oldest: &Instant| outcome.newest_forgotten.is_none_or(|forgotten| forgotten < oldest);
+            reordering.on_reduced(outcome.oldest_lost.filter(may_arrive).filter(|_| signal == Signal::Loss));
+        }
         self.cc.on_congestion(&congestion, siblings);
         true
     }
@@ -397,7 +459,7 @@ impl SendingPath {
 
     /// The sender stops for now: notes how well the window was used, and whether the application limits a path that has
     /// room.
-    pub fn end_turn(&mut self, view: &Path, app_limited: bool) {
+    pub fn end_turn(&mut self, now: Instant, view: &Path, app_limited: bool, has_data: bool) {
         let used = self.paced_by.used(view);
         let limited = used + view.mss > view.cwnd && !self.is_bounded(view);
         // A round in which the window was full once stays limited by it (`tcp_cwnd_validate`).
@@ -408,6 +470,12 @@ impl SendingPath {
         if app_limited && view.is_open() && self.queue.is_empty() {
             self.rate.on_app_limited(view.bytes_in_flight);
         }
+        let waits = if self.queue.is_empty() {
+            has_data && self.blocked_reason(now, view) == BlockedReason::Pacing
+        } else {
+            has_window(view, view.bytes_in_flight) && self.pacer.release() > now
+        };
+        self.pacer.await_release(waits);
     }
 
     /// Copies what the controller says to where schedulers and siblings see it.

@@ -87,6 +87,7 @@ fn measurement(config: &SimConfig, world: &World, finished: &Finished, singles: 
         messages: sender.map_or_else(Messages::default, |sender| Messages::from(&sender.source.app)),
         paths: paths().map(|id| figures(world, id)).collect(),
         real_time: None,
+        became_tcp: None,
     }
 }
 

@@ -12,6 +12,7 @@ use weftway_path::{Bytes, PathId};
 use weftway_scenario::config::Transport;
 use weftway_scenario::mix;
 
+use crate::driver::NOQ_ROUND_TRIPS;
 use crate::driver::connection::Clock;
 use crate::driver::observer::{ObserverState, Observers};
 use crate::null_crypto::NullCrypto;
@@ -88,6 +89,12 @@ fn payload(transport: &Transport) -> u16 {
 
 /// How a connection behaves: as the scenario says, and with nothing that this run has no use for.
 pub fn transport_config(transport: &Transport, paths: usize, observers: Arc<ObserverState>) -> Arc<TransportConfig> {
+    let (packets, round_trips) = if transport.adapts_to_reordering {
+        (u32::MAX, f32::from(NOQ_ROUND_TRIPS))
+    } else {
+        let packets = u32::try_from(transport.packet_threshold).unwrap_or(u32::MAX);
+        (packets, transport.time_threshold_eighths as f32 / 8.0)
+    };
     let mut config = TransportConfig::default();
     config
         .congestion_controller_factory(Arc::new(Observers { state: observers, has_window: false }))
@@ -96,8 +103,8 @@ pub fn transport_config(transport: &Transport, paths: usize, observers: Arc<Obse
         .min_mtu(payload(transport))
         .mtu_discovery_config(None)
         .max_idle_timeout(None)
-        .packet_threshold(u32::try_from(transport.packet_threshold).unwrap_or(u32::MAX))
-        .time_threshold(transport.time_threshold_eighths as f32 / 8.0)
+        .packet_threshold(packets)
+        .time_threshold(round_trips)
         .datagram_receive_buffer_size(Some(RECEIVE_BUFFER))
         .datagram_send_buffer_size(2 * usize::from(payload(transport)))
         .enable_segmentation_offload(false)

@@ -65,7 +65,7 @@ fn datagrams_that_came_to_the_relay_at_once_are_all_carried() {
 
 #[test]
 fn what_a_turn_of_the_relay_leaves_is_due_at_once() {
-    let policy = Policy::parse(&["127.0.0.0/8"]).unwrap();
+    let policy = Policy::parse(&["127.0.0.0/8"], &[""; 0]).unwrap();
     let mut relay = Relay::new(policy, RelayLimits::default()).unwrap();
     let (mut wire, now, server) = (Wire::new(Limits::default(), Faults::NONE), Instant::ZERO, socket("127.0.0.1:0"));
     let flow = wire.muxes[0].open(now, 0, b"udp:", None).unwrap();

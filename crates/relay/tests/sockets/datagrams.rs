@@ -1,15 +1,13 @@
 //! Datagrams of programs: those that are carried, and those that are dropped.
 
-use std::io::{self, Read, Write};
+use std::io::{Read, Write};
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Mutex};
 
 use weftway_path::Span;
-use weftway_relay::{Class, DatagramCounts, Lookup, RelayLimits};
+use weftway_relay::{Class, DatagramCounts, NameConfig, RelayLimits};
 
 use crate::associated::{Program, associate, await_next, header, next, socket, udp_echo};
+use crate::name_server::{NameServer, Say};
 use crate::programs::{bytes, exchange, is_reset, through};
 use crate::servers::{echo, reset};
 use crate::wire::Faults;
@@ -27,19 +25,13 @@ pub fn there(world: &World) -> DatagramCounts {
     world.relay.datagrams(CLIENT)
 }
 
-/// Every name is this machine's, and how many were looked up.
-fn counted() -> (Lookup, Arc<AtomicUsize>) {
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = asked.clone();
-    let lookup: Lookup = Arc::new(move |name, port| {
-        count.fetch_add(1, Ordering::Relaxed);
-        match name {
-            "unknown.example" => Err(io::ErrorKind::NotFound.into()),
-            // The first may not be.
-            _ => Ok(vec![([10, 0, 0, 1], port).into(), ([127, 0, 0, 1], port).into()]),
-        }
-    });
-    (lookup, asked)
+/// Every name is this machine's.
+fn names() -> NameServer {
+    NameServer::new(|name, _| match name {
+        "unknown.example" => Say::NoName,
+        // The first may not be.
+        _ => Say::Addresses(&["10.0.0.1", "127.0.0.1"]),
+    })
 }
 
 #[test]
@@ -47,15 +39,16 @@ fn datagrams_come_back_by_address_and_by_name_whatever_becomes_of_records() {
     let server = udp_echo("127.0.0.1:0");
     for seed in 0..3 {
         let faults = Faults { late: Span::from_millis(3), one_in: 5, seed };
-        let (lookup, asked) = counted();
-        let world = Running::new(Setting { faults, lookup: Some(lookup), ..Setting::default() });
+        let known = names();
+        let names = Some(NameConfig::of_servers([known.address]));
+        let world = Running::new(Setting { faults, names, ..Setting::default() });
         let program = Program::new(world.address);
         for number in 0..20 {
-            for host in ["127.0.0.1", "::ffff:127.0.0.1", "some.example"] {
+            for host in ["127.0.0.1", "::ffff:127.0.0.1", "Some.Example"] {
                 program.exchange(host, server, &bytes(number * 50, number as u64));
             }
         }
-        assert_eq!(asked.load(Ordering::Relaxed), 1);
+        assert_eq!(known.asked("some.example"), 1);
         drop(program);
         world.until_nothing_is_left();
     }
@@ -91,8 +84,9 @@ fn flows_tell_what_became_of_datagrams() {
 
 #[test]
 fn a_destination_that_may_not_be_gets_nothing() {
-    let (lookup, _) = counted();
-    let world = Running::new(Setting { allowed: &[], lookup: Some(lookup), ..Setting::default() });
+    let known = names();
+    let names = Some(NameConfig::of_servers([known.address]));
+    let world = Running::new(Setting { allowed: &[], names, ..Setting::default() });
     let (program, server) = (Program::new(world.address), socket("127.0.0.1:0"));
     let port = server.local_addr().unwrap().port();
     let hosts = ["127.0.0.1", "::ffff:127.0.0.1", "::1", "0.0.0.0", "255.255.255.255", "224.0.0.1", "some.example"];
@@ -235,9 +229,9 @@ fn more_programs_with_datagrams_than_may_be_are_refused() {
 
 #[test]
 fn a_name_that_is_not_found_is_looked_up_again_after_a_while() {
-    let (lookup, asked) = counted();
-    let (server, world) =
-        (udp_echo("127.0.0.1:0"), Running::new(Setting { lookup: Some(lookup), ..Setting::default() }));
+    let (known, server) = (names(), udp_echo("127.0.0.1:0"));
+    let names = Some(NameConfig::of_servers([known.address]));
+    let world = Running::new(Setting { names, ..Setting::default() });
     let program = Program::new(world.address);
     for (count, looked_up) in [(1, 1), (2, 1), (3, 2)] {
         if count == 3 {
@@ -245,22 +239,24 @@ fn a_name_that_is_not_found_is_looked_up_again_after_a_while() {
         }
         program.send_to("unknown.example", server.port(), b"hello");
         world.until("it is dropped", |world| there(world).dropped == count);
-        assert_eq!(asked.load(Ordering::Relaxed), looked_up);
+        assert_eq!(known.asked("unknown.example"), looked_up);
     }
     program.exchange("some.example", server, b"hello");
+    assert_eq!(known.asked("some.example"), 1);
+    // One that was found, too, once its servers say that it may be another machine's by now.
+    world.with(|world| world.skip(Span::from_secs(60)));
+    program.exchange("some.example", server, b"hello");
+    assert_eq!(known.asked("some.example"), 2);
 }
 
 #[test]
 fn a_name_that_takes_long_holds_up_no_other_and_what_waits_for_it_is_bounded() {
-    let (release, held) = channel::<()>();
-    let held = Mutex::new(held);
-    let lookup: Lookup = Arc::new(move |name, port| {
-        if name == "held.example" {
-            let _ = held.lock().unwrap().recv();
-        }
-        Ok(vec![([127, 0, 0, 1], port).into()])
+    let known = NameServer::new(|name, _| match name {
+        "held.example" => Say::Nothing,
+        _ => Say::Addresses(&["127.0.0.1"]),
     });
-    let world = Running::new(Setting { lookup: Some(lookup), ..Setting::default() });
+    let names = Some(NameConfig::of_servers([known.address]));
+    let world = Running::new(Setting { names, ..Setting::default() });
     let (program, server, other) = (Program::new(world.address), socket("127.0.0.1:0"), udp_echo("127.0.0.1:0"));
     let port = server.local_addr().unwrap().port();
     program.send_to("held.example", port, &[0]);
@@ -270,7 +266,7 @@ fn a_name_that_takes_long_holds_up_no_other_and_what_waits_for_it_is_bounded() {
     }
     // 32 wait.
     world.until("the others are dropped", |world| there(world).dropped == 8);
-    release.send(()).unwrap();
+    known.release(&["127.0.0.1"]);
     for number in 0..32 {
         assert_eq!(await_next(&server).0, [number]);
     }

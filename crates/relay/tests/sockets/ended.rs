@@ -4,7 +4,9 @@ use std::io::{Read, Write};
 use std::sync::mpsc::channel;
 
 use weftway_path::Span;
+use weftway_relay::NameConfig;
 
+use crate::name_server::{NameServer, Say};
 use crate::programs::{bytes, exchange, is_reset, socks, through};
 use crate::servers::{echo, reset, resetting, serve, silent};
 use crate::world::{PATIENCE, Running, Setting};
@@ -62,20 +64,15 @@ fn a_connection_that_is_lost_resets_what_is_open_and_refuses_what_is_opening() {
 
 #[test]
 fn a_program_that_waits_for_the_relays_word_is_told_that_the_connection_is_lost() {
-    let (release, held) = channel::<()>();
-    let held = std::sync::Mutex::new(held);
-    let lookup: weftway_relay::Lookup = std::sync::Arc::new(move |_, _| {
-        let _ = held.lock().unwrap().recv();
-        Ok(vec![])
-    });
-    let world = Running::new(Setting { lookup: Some(lookup), ..Setting::default() });
+    let silent = NameServer::new(|_, _| Say::Nothing);
+    let names = Some(NameConfig::of_servers([silent.address]));
+    let world = Running::new(Setting { names, ..Setting::default() });
     std::thread::scope(|scope| {
         let program = scope.spawn(|| socks(world.address, "held.example", 80).0);
         world.until("the relay has the stream", |world| world.streams()[2] == 1);
         world.with(|world| world.lose());
         assert_eq!(program.join().unwrap(), 1);
     });
-    drop(release);
     world.until("nothing is left", |world| world.proxy.connections() == 0);
 }
 

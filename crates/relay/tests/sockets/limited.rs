@@ -3,7 +3,7 @@
 use std::time::Instant as StdInstant;
 
 use weftway_path::BitRate;
-use weftway_relay::{ClientLimits, Refusal};
+use weftway_relay::{ClientId, ClientLimits, Refusal};
 
 use crate::associated::{Program, associate, udp_echo};
 use crate::programs::{bytes, exchange, http, socks, through};
@@ -36,6 +36,24 @@ fn one_connection_too_many_is_refused_and_there_is_room_again_when_one_ends() {
     }
     world.until("they have ended", |world| world.relay.streams(CLIENT) == 0);
     assert!(exchange(&through(world.address, server), &sent) == sent);
+}
+
+#[test]
+fn clients_that_share_have_their_connections_together() {
+    let (server, world) = (echo(), limited(ClientLimits { connections: 2, ..ClientLimits::default() }));
+    let other = ClientId(8);
+    world.with(|world| world.relay.share(other, CLIENT));
+    let kept = through(world.address, server);
+    // The connection of this client is lost while it has one of two; the next client has it in its place.
+    world.with(|world| world.relay.share(ClientId(9), other));
+    let second = through(world.address, server);
+    assert_eq!(socks(world.address, "127.0.0.1", server.port()).0, 1, "two are open");
+    drop((kept, second));
+    world.until_nothing_is_left();
+    // A share lives as long as a client has it.
+    world.with(|world| [other, ClientId(9)].into_iter().for_each(|client| world.relay.gone(client)));
+    let _both = [through(world.address, server), through(world.address, server)];
+    assert_eq!(socks(world.address, "127.0.0.1", server.port()).0, 1);
 }
 
 #[test]

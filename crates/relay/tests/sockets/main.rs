@@ -7,8 +7,10 @@ mod associated;
 mod bursts;
 mod carried;
 mod datagrams;
+mod doors;
 mod ended;
 mod limited;
+mod name_server;
 #[path = "../../../transfer/tests/ends/ports.rs"]
 mod ports;
 mod programs;

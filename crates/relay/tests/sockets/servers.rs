@@ -2,9 +2,13 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+#[cfg(target_os = "linux")]
+use std::os::fd::OwnedFd;
 use std::time::Duration;
 
 use rustix::net::sockopt::set_socket_linger;
+#[cfg(target_os = "linux")]
+use rustix::net::{AddressFamily, SocketType, bind, connect, getsockname, listen, socket};
 
 use crate::ports;
 use crate::world::PATIENCE;
@@ -65,6 +69,26 @@ pub fn resetting() -> SocketAddr {
 /// A port where nothing listens.
 pub fn closed() -> SocketAddr {
     ([127, 0, 0, 1], ports::free()).into()
+}
+
+/// A port at which nothing answers: the queue of the socket that listens there is full, so that the kernel drops what else
+/// comes (tcp(7)). It is so for as long as what is returned lives.
+#[cfg(target_os = "linux")]
+pub fn full(address: &str) -> (SocketAddr, Vec<OwnedFd>) {
+    let address: SocketAddr = address.parse().unwrap();
+    let listener = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+    bind(&listener, &address).unwrap();
+    listen(&listener, 0).unwrap();
+    let address = SocketAddr::try_from(getsockname(&listener).unwrap()).unwrap();
+    let mut queue = vec![listener];
+    for _ in 0..3 {
+        let client = socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
+        rustix::io::ioctl_fionbio(&client, true).unwrap();
+        // It is under way.
+        let _ = connect(&client, &address);
+        queue.push(client);
+    }
+    (address, queue)
 }
 
 /// Ends a connection with a reset.

@@ -10,9 +10,13 @@ use std::time::{Duration, Instant as StdInstant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weftway_mux::Limits;
 use weftway_path::{Instant, Span};
-use weftway_relay::{Classes, ClientId, Lookup, Policy, Proxy, ProxyLimits, Relay, RelayLimits};
+use weftway_relay::{
+    Accounts, Classes, ClientId, NameConfig, NameSource, Policy, PortAddress, Proxy, ProxyLimits, Relay, RelayLimits,
+};
 
 use crate::wire::{Faults, Wire};
+
+const NONE: &[&str] = &[];
 
 pub const CLIENT: ClientId = ClientId(7);
 /// How long anything may take in these tests, however busy the machine is.
@@ -25,9 +29,10 @@ pub struct Setting {
     pub proxy: ProxyLimits,
     pub relay: RelayLimits,
     pub classes: Classes,
+    pub accounts: Accounts,
     pub allowed: &'static [&'static str],
-    /// None: that of the system.
-    pub lookup: Option<Lookup>,
+    /// Servers and hosts for names. None: those of this machine.
+    pub names: Option<NameConfig>,
 }
 
 impl Default for Setting {
@@ -38,8 +43,9 @@ impl Default for Setting {
             proxy: ProxyLimits::default(),
             relay: RelayLimits::default(),
             classes: Classes::default(),
+            accounts: Accounts::default(),
             allowed: &["127.0.0.0/8"],
-            lookup: None,
+            names: None,
         }
     }
 }
@@ -58,13 +64,12 @@ pub struct World {
 
 impl World {
     fn new(setting: Setting) -> Self {
-        let policy = Policy::new(setting.allowed.iter().map(|net| net.parse().unwrap()).collect());
-        let relay = match &setting.lookup {
-            Some(lookup) => Relay::with_lookup(policy, setting.relay, lookup),
-            None => Relay::new(policy, setting.relay),
-        };
+        let policy = Policy::parse(setting.allowed, NONE).unwrap();
+        let names = setting.names.map_or_else(NameSource::system, NameSource::Fixed);
+        let relay = Relay::with_names(policy, setting.relay, names);
         Self {
-            proxy: Proxy::listen(&["127.0.0.1:0".parse().unwrap()], setting.proxy, setting.classes).unwrap(),
+            proxy: Proxy::listen(&["127.0.0.1:0".parse().unwrap()], setting.proxy, setting.classes, setting.accounts)
+                .unwrap(),
             relay: relay.unwrap(),
             wire: Some(Wire::new(setting.limits, setting.faults)),
             faults: setting.faults,
@@ -105,6 +110,7 @@ impl World {
             Some(wire) => {
                 let [here, there] = &mut wire.muxes;
                 self.proxy.turn(now, Some(here));
+                self.relay.collect(now);
                 self.relay.turn(now, CLIENT, there);
                 let busy = wire.turn(now);
                 let memory = wire.muxes.iter().map(|mux| mux.receive_memory() as u64 + mux.send_memory()).sum();
@@ -137,7 +143,7 @@ pub struct Running {
 impl Running {
     pub fn new(setting: Setting) -> Self {
         let world = World::new(setting);
-        let address = world.proxy.addresses().next().unwrap();
+        let Some(&PortAddress::Tcp(address)) = world.proxy.addresses().next() else { panic!("no port of TCP") };
         let fds = [world.proxy.fd(), world.relay.fd()].map(|fd| fd.try_clone_to_owned().unwrap());
         let (world, stop) = (Arc::new(Mutex::new(world)), Arc::new(AtomicBool::new(false)));
         let (shared, stopped) = (world.clone(), stop.clone());

@@ -49,6 +49,7 @@ fn measurement() -> Measurement {
         back: None,
         paths: vec![path(700_000, 800, 6, 30), path(200_000, 200, 4, 50)],
         real_time: None,
+        became_tcp: None,
     }
 }
 
@@ -180,10 +181,10 @@ fn what_a_backend_does_not_know_is_null_in_the_same_columns() {
 
 #[test]
 fn a_run_in_real_time_says_how_punctual_it_was() {
-    let real_time = RealTime { late: false, mean: Span::from_nanos(12_345), over_1ms: 6, became_tcp: true };
-    let measurement = Measurement { real_time: Some(real_time), ..measurement() };
+    let real_time = RealTime { late: false, mean: Span::from_nanos(12_345), over_1ms: 6 };
+    let measurement = Measurement { real_time: Some(real_time), became_tcp: Some(true), ..measurement() };
     let row = lines(&measurement.row(&config(for_a_second())));
-    assert!(row.ends_with("late false\nlate_mean_us 12.345\nlate_over_1ms 6\nfallback true\n"), "{row}");
+    assert!(row.ends_with("fallback true\nlate false\nlate_mean_us 12.345\nlate_over_1ms 6\n"), "{row}");
 }
 
 /// Of 1 to 3 ms, half is 2, and 95 % is 3. With a deadline of 2 ms one is late and one never came: 2 of 4.
@@ -284,8 +285,9 @@ fn the_schema_has_every_column_of_every_run_and_the_type_of_its_values() {
     let schema: BTreeMap<String, ColumnType> = schema().into_iter().collect();
     let span = Span::from_millis(20);
     let delayed = || Messages { delays: vec![span; 2], outstanding: 1, classes: vec![1, 2] };
-    let real_time = RealTime { late: false, mean: span, over_1ms: 6, became_tcp: true };
+    let real_time = RealTime { late: false, mean: span, over_1ms: 6 };
     let whole = Measurement { messages: delayed(), back: Some(delayed()), real_time: Some(real_time), ..simulated() };
+    let whole = Measurement { became_tcp: Some(false), ..whole };
     let speech = Workload::Voip { bytes: Bytes::new(160), period: span, deadline: span, span };
     let both = BitRate::from_mbps(1);
     let call = Workload::Call { rate: both, back: both, period: span, deadline: span, span };

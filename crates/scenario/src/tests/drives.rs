@@ -200,9 +200,14 @@ fn mistakes_in_a_drive_file() {
 }
 
 #[test]
-fn a_run_in_which_a_link_carries_nothing_is_refused_and_a_lone_sample_lasts() {
+fn a_run_in_which_a_link_carries_nothing_is_one_and_a_lone_sample_lasts() {
     let silent = FILE.replace("7,10.0,8", "7,10.0,0").replace("13,1", "13,0");
-    assert_eq!(read("silent", SCENARIO, &silent).expect_err("silent").reason, "in this run `lte` carries nothing");
+    let paths = read("silent", SCENARIO, &silent).unwrap();
+    assert_eq!((&paths[0].data.rate, &paths[0].data.changes), (&mbps(0), &Vec::new()));
+    assert_eq!(paths[0].data.queue.limit, Limit::Bytes(Bytes::new(1500)), "1 BDP of nothing has room for a packet");
+    let dead = silent.replace("0,40,5", "0,0,5").replace("0,30,9", "0,0,9");
+    let error = read("dead", SCENARIO, &dead).expect_err("no link carries anything");
+    assert_eq!(error.reason, "in this run no link carries anything");
     let text = SCENARIO.replace("run = 7", "run = 3");
     assert_eq!(read("lone", &text, FILE).unwrap()[0].data.changes, []);
 }

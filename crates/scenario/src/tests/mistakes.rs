@@ -312,7 +312,9 @@ fn text_that_is_not_toml() {
     let told = told(&error("title = \"x\nseeds = 3\n"));
     assert_eq!((told.0, told.1), (Mistake::Syntax, 1));
     let twice = error(&plain("loss =", "rate ="));
-    assert_eq!(twice.mistake, Mistake::Syntax, "{twice}");
+    assert_eq!((twice.mistake, twice.reason.as_str()), (Mistake::Syntax, "`rate` is there already, in line 4"));
+    let table = error(&plain("[path.lte]", "[path.wifi] # again"));
+    assert_eq!((table.mistake, table.reason.as_str()), (Mistake::Syntax, "`path.wifi` is there already, in line 3"));
 }
 
 #[test]
@@ -327,6 +329,11 @@ fn mistakes_in_a_set_name_the_set() {
     let key = told("path.lte.los=2%");
     assert_eq!((key.1, key.3.as_str()), (1, "unknown key `los`"));
     assert_eq!(told("path.tle.loss=2%").3, "unknown path `tle`");
+    let help = |set: &str| with_sets(PLAIN, &[set]).expect_err("this --set is wrong").help.unwrap();
+    assert_eq!(told("loss=2%").3, "unknown key `loss`");
+    assert_eq!(help("loss=2%"), "did you mean `path.wifi.loss` or `path.lte.loss`?");
+    assert_eq!(help("lte.loss=2%"), "did you mean `path.lte.loss`?");
+    assert_eq!(help("bytes=2 MB"), "did you mean `workload.bytes`?");
     assert_eq!(told("path.lte.loss").3, "`--set` takes key=value, for example path.lte.loss=2%");
     assert_eq!(told("title.x=1").3, "`x` is inside a value that has no keys");
     let item = told("scheduler=[\"ecf\", \"blst\"]");

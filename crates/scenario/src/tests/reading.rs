@@ -163,7 +163,7 @@ fn small_packets_and_ticks_are_of_tcp() {
 #[test]
 fn every_workload() {
     let workload = |keys: &str| config(&plain("kind = \"bulk\"\nbytes = \"20 MB\"", keys)).workload;
-    assert_eq!(workload("kind = \"bulk\"\nbytes = \"0 B\""), Workload::Bulk { bytes: Bytes::ZERO });
+    assert_eq!(workload("kind = \"bulk\"\nbytes = \"1 B\""), Workload::Bulk { bytes: Bytes::new(1) });
     assert_eq!(workload("kind = \"bulk\"\nbytes = \"10 GB\""), Workload::Bulk { bytes: Bytes::new(10_000_000_000) });
     assert_eq!(
         workload("kind = \"duration\"\nduration = \"5 min\""),

@@ -22,7 +22,8 @@ use crate::listeners::{Listener, Note};
 /// A listener that writes a run as qlog.
 pub struct Qlog<W: Write> {
     file: qlog::Qlog<W>,
-    mptcp: bool,
+    /// An acknowledgement confirms all segments below a number, as TCP's does.
+    cumulative: bool,
     /// What packets have on the wire beside their payload.
     headers: u64,
     ack_packet: u64,
@@ -39,7 +40,10 @@ impl<W: Write> Qlog<W> {
         let transport = &config.transport;
         let description = match transport.stack {
             Stack::Mpquic => "simulated Multipath QUIC, seen by the sender of the data",
-            _ => "simulated MPTCP, seen by the sender of the data: a packet is a segment, numbered on its subflow",
+            _ if transport.is_mptcp() => {
+                "simulated MPTCP, seen by the sender of the data: a packet is a segment, numbered on its subflow"
+            }
+            _ => "simulated TCP, seen by the sender of the data: a packet is a segment, numbered on its connection",
         };
         let is_client = transport.direction == Direction::Upload;
         let head = Head { title, description, is_client, schema: Some(SIMULATION) };
@@ -50,7 +54,7 @@ impl<W: Write> Qlog<W> {
         file.event(Instant::ZERO, "simulation:scenario", None, json!({ "name": title, "details": details }));
         Self {
             file,
-            mptcp: transport.rules.joins,
+            cumulative: transport.stack != Stack::Mpquic,
             headers: (transport.packet - transport.mss).get(),
             ack_packet: transport.ack_packet.get(),
         }
@@ -75,8 +79,8 @@ impl<W: Write> Qlog<W> {
     /// The acknowledgement itself, then what it changed.
     fn acked(&mut self, now: Instant, path: PathId, cum: u64, una: Offset, metrics: [u64; 3]) {
         let mut frame = json!({ "frame_type": "ack" });
-        // MPTCP: exact. QUIC numbers below may be lost for good, so that no range is claimed.
-        if self.mptcp && cum > 0 {
+        // TCP and MPTCP: exact. QUIC numbers below may be lost for good, so that no range is claimed.
+        if self.cumulative && cum > 0 {
             frame["acked_ranges"] = if cum == 1 { json!([[0]]) } else { json!([[0, cum - 1]]) };
         }
         let data = json!({
@@ -165,8 +169,7 @@ mod tests {
 
     const PATH: PathId = PathId::new(0);
 
-    /// The records that follow from `note`, 1.5 ms into a run of `transport`.
-    fn records(transport: Transport, note: &Note) -> Vec<String> {
+    fn config(transport: Transport) -> SimConfig {
         let path = PathConfig {
             name: "wifi".to_owned(),
             role: Role::Active,
@@ -175,11 +178,31 @@ mod tests {
             via: None,
             presence: Vec::new(),
         };
-        let config = SimConfig::new(transport, vec![path], Bytes::new(1));
+        SimConfig::new(transport, vec![path], Bytes::new(1))
+    }
+
+    /// The records that follow from `note`, 1.5 ms into a run of `transport`.
+    fn records(transport: Transport, note: &Note) -> Vec<String> {
+        let config = config(transport);
         let mut log = Qlog::new(Vec::new(), &config, "one note", [("seed", 1)]);
         log.note(Instant::from_micros(1500), 0, note);
         let text = String::from_utf8(log.finish().unwrap().clone()).unwrap();
         text.split_terminator('\n').skip(2).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_log_says_which_transport_was_simulated() {
+        for (transport, name) in [
+            (Transport::mpquic(), "simulated Multipath QUIC,"),
+            (Transport::mptcp_v09x(), "simulated MPTCP,"),
+            (Transport::mptcp_linux_v1(), "simulated MPTCP,"),
+            (Transport::tcp(), "simulated TCP,"),
+        ] {
+            let config = config(transport);
+            let mut log = Qlog::new(Vec::new(), &config, "no note", [("seed", 1)]);
+            let text = String::from_utf8(log.finish().unwrap().clone()).unwrap();
+            assert!(text.contains(name), "{text}");
+        }
     }
 
     fn acked(cum: u64) -> Note {

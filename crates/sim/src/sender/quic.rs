@@ -145,7 +145,7 @@ impl PathSender {
             self.quic.largest_acked = Some(number);
             if ack.own {
                 let rtt = ctx.now.since(sent_at);
-                let delay = Span::from_nanos(u64::from(ack.delay_ns)).min(ctx.transport.ack_delay);
+                let delay = Span::from_nanos(u64::from(ack.clock)).min(ctx.transport.ack_delay);
                 self.quic.sample(rtt, delay, ctx.transport);
                 publish(ctx.view, rtt, self.quic.rtt.srtt(), self.quic.rtt.rttvar());
                 outcome.rtt = Some(rtt);
@@ -316,7 +316,7 @@ impl PathSender {
     /// A new episode, unless the packet was sent before the current one began.
     fn episode(&mut self, ctx: &mut SendContext<'_>, signal: Signal, prior: Bytes, lost: (Bytes, Instant)) {
         let within = self.quic.recovery_start.is_some_and(|start| lost.1 <= start);
-        if within && signal != Signal::Persistent {
+        if within && signal != Signal::Persistent || self.cc.ignores(&Self::congested(ctx, signal, prior, lost)) {
             return;
         }
         self.quic.recovery_start = Some(ctx.now);

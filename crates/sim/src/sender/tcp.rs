@@ -20,7 +20,7 @@ use weftway_scenario::stack::MetaTimer;
 
 use crate::rtt::{LinuxRtt, MinRtt, publish};
 use crate::sender::{Outcome, PathSender, SendContext, Timer};
-use crate::wire::Ack;
+use crate::wire::{Ack, stamp};
 
 /// Least time to a timer (`TCP_TIMEOUT_MIN_US`).
 const TIMER_MIN: Span = Span::from_millis(2);
@@ -28,11 +28,6 @@ const TIMER_MIN: Span = Span::from_millis(2);
 const DUP_THRESH: u64 = 3;
 /// `tcp_min_rtt_wlen`.
 const MIN_RTT_WINDOW: Span = Span::from_secs(300);
-
-/// The clock of the timestamp option: it ticks in milliseconds.
-fn stamped(at: Instant) -> u64 {
-    at.as_micros() / 1000
-}
 
 /// Which packets to send again after an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -194,6 +189,8 @@ impl PathSender {
 
     /// The handshake's round trip is the first sample.
     pub fn tcp_start(&mut self, ctx: &mut SendContext<'_>, rtt: Span) {
+        // Its last message left about half of that ago.
+        self.echo = stamp(ctx.now - rtt.mul_div(1, 2));
         self.tcp.rtt.sample(rtt, ctx.transport.min_rto, 0, 0);
         self.tcp.back_off(0, ctx.transport);
         self.tcp.min_rtt.update(ctx.now, rtt);
@@ -428,7 +425,7 @@ impl PathSender {
         }
         if sequence.is_none() && seen.una_advanced {
             // By the timestamps alone: in whole milliseconds, at least one (`tcp_rtt_tsopt_us`).
-            let millis = stamped(ctx.now).saturating_sub(stamped(ack.echo)).max(1);
+            let millis = u64::from(stamp(ctx.now).wrapping_sub(stamp(ack.echo))).max(1);
             (sequence, newest) = (Some(Span::from_millis(millis)), Some(Span::from_millis(millis)));
         }
         let (Some(sequence), Some(newest)) = (sequence, newest) else { return };

@@ -1,10 +1,12 @@
 //! What a listening end keeps of those who have not shown the token.
 
 use noq_proto::{DatagramEvent, Endpoint, EndpointConfig};
-use weftway_quic::udp::Local;
-use weftway_quic::udp::settings::IDLE;
-use weftway_quic::udp::tls::client;
+use weftway_udp::Local;
+use weftway_udp::settings::IDLE;
+use weftway_udp::tls::client;
 
+use super::super::options::Failure;
+use super::super::session::lost;
 use super::super::wire::encode;
 use super::*;
 
@@ -159,4 +161,32 @@ fn a_network_is_what_one_host_may_have() {
     assert_eq!(network("192.0.2.77"), "192.0.2.0");
     assert_eq!(network("::ffff:192.0.2.77"), "192.0.2.0");
     assert_eq!(network("2001:db8:1:2ff:3:4:5:6"), "2001:db8:1:200::");
+}
+
+#[test]
+fn one_that_loses_its_place_in_the_midst_of_the_handshake_knows_that_there_was_no_room() {
+    let mut pair = Pair::new();
+    let now = pair.there.now();
+    pair.stranger.flush(now);
+    pair.there.send(&mut pair.stranger);
+    while pair.listener.pending.is_empty() {
+        pair.here.wait(pair.here.now() + Span::from_millis(5), None);
+        pair.here.receive();
+        let now = pair.here.now();
+        while let Some(arrival) = pair.here.next_arrival() {
+            if let Some(DatagramEvent::NewConnection(incoming)) = pair.here.handle(now, arrival) {
+                pair.listener.accept(&mut pair.here, now, incoming);
+            }
+        }
+    }
+    // Its address counts as confirmed by a Retry, so that it is told. QUIC carries no reason of an application before
+    // the handshake is done.
+    pair.listener.pending[0].confirmed = true;
+    let now = pair.here.now();
+    pair.listener.evict(&mut pair.here, now, 0);
+    while !pair.stranger.is_closed() {
+        pair.step();
+    }
+    assert!(!pair.stranger.is_established());
+    assert!(matches!(lost(&mut pair.stranger), Failure::Full));
 }

@@ -91,6 +91,31 @@ fn a_file_has_its_name_when_its_hash_is_right() {
     assert!(!target.path().join("a/b").exists());
 }
 
+/// The folder stands for a mount point. A test has no other file system: the copy is made on the same.
+#[test]
+fn a_file_gets_its_name_on_another_file_system_by_a_copy_beside_it() {
+    let target = tempfile::tempdir().unwrap();
+    let store = Store::open(target.path()).unwrap();
+    let entry = file("a/b", 5);
+    std::fs::create_dir(target.path().join("a")).unwrap();
+    // What a receiver left that was killed.
+    std::fs::write(target.path().join("a").join(format!(".{}", part_name(&entry))), "hel").unwrap();
+    let mut part = store.open_part(&entry).unwrap();
+    part.write_all(b"hello").unwrap();
+    store.publish_elsewhere(&part, &entry).unwrap();
+    assert_eq!(std::fs::read(target.path().join("a/b")).unwrap(), b"hello");
+    assert_eq!(mode(&target.path().join("a/b")), 0o640);
+    assert_eq!(mtime(&store.dir.symlink_metadata("a/b").unwrap()), entry.mtime);
+    assert!(parts(target.path()).is_empty());
+    assert_eq!(std::fs::read_dir(target.path().join("a")).unwrap().count(), 1);
+    // One that is shorter than it should be gets no name, and stays to be gone on with.
+    let longer = file("a/c", 9);
+    let mut part = store.open_part(&longer).unwrap();
+    part.write_all(b"hello").unwrap();
+    assert!(store.publish_elsewhere(&part, &longer).is_err());
+    assert_eq!((parts(target.path()).len(), std::fs::read_dir(target.path().join("a")).unwrap().count()), (1, 1));
+}
+
 #[test]
 fn a_wrong_hash_leaves_nothing() {
     let target = tempfile::tempdir().unwrap();

@@ -6,9 +6,9 @@ use std::sync::mpsc::Receiver;
 use std::thread;
 
 use weftway_path::Span;
-use weftway_quic::udp::Local;
-use weftway_quic::udp::tls::{Identity, Pairing};
-use weftway_relay::{Classes, Policy};
+use weftway_udp::Local;
+use weftway_udp::tls::{Identity, Pairing};
+use weftway_relay::{Accounts, Classes, Policy, PortAddress};
 use weftway_transfer::{ClientRules, Options, OtherEnd, proxy, relay};
 
 use super::ports;
@@ -48,7 +48,7 @@ fn start_relay_at(
     identities: Option<Receiver<Identity>>,
     rules: ClientRules,
 ) -> (Running, SocketAddr) {
-    let policy = Policy::parse(&["127.0.0.0/8"]).unwrap();
+    let policy = Policy::parse(&["127.0.0.0/8"], &[""; 0]).unwrap();
     let other = OtherEnd::Listen { address: SocketAddr::new(local(1), port), identity };
     let options = Options { tell_every: Span::from_millis(20), identities, ..Options::new(other) };
     let running = Running::start(move |watch| relay(policy, rules, None, options, watch));
@@ -75,10 +75,10 @@ pub fn start_proxy_with(
     let paths = vec![Local::Address(local(1)), Local::Address(local(2))];
     let mut options = Options { paths, tell_every: Span::from_millis(20), ..Options::new(other) };
     change(&mut options);
-    let port = SocketAddr::new(local(1), 0);
-    let running = Running::start(move |watch| proxy(&[port], Classes::default(), options, watch));
+    let port = PortAddress::Tcp(SocketAddr::new(local(1), 0));
+    let running = Running::start(move |watch| proxy(&[port], Classes::default(), Accounts::default(), options, watch));
     let progress = running.until("the proxy to listen", |progress| !progress.ports.is_empty());
-    (running, progress.ports[0])
+    (running, progress.ports[0].parse().unwrap())
 }
 
 /// A server that sends back what it gets, until the other end has ended its half.

@@ -52,7 +52,7 @@ pub fn datagram(from: u16, to: &str, data: &[u8]) -> Vec<u8> {
 }
 
 /// What a datagram for a program says: where it comes from, to which port, and its data. Its checksums hold.
-fn told(bytes: &[u8]) -> (SocketAddr, u16, Vec<u8>) {
+pub fn told(bytes: &[u8]) -> (SocketAddr, u16, Vec<u8>) {
     let (from, to, at) = if bytes[0] >> 4 == 4 {
         let ip = Ipv4Packet::new_checked(bytes).unwrap();
         assert!(ip.verify_checksum());

@@ -4,5 +4,6 @@
 
 mod connections;
 mod datagrams;
+mod fragments;
 mod packets;
 mod world;

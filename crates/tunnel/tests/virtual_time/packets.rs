@@ -1,5 +1,7 @@
 //! Packets that make no sense, and all others.
 
+use std::net::SocketAddr;
+
 use proptest::prelude::*;
 use smoltcp::wire::IpProtocol;
 use weftway_path::Span;
@@ -7,6 +9,7 @@ use weftway_relay::{Class, Drops, Front};
 use weftway_tunnel::{Names, PacketCounts};
 
 use crate::datagrams::{datagram, packet};
+use crate::fragments::fragment;
 use crate::world::{Answer, World};
 
 fn segment(flags: u8) -> Vec<u8> {
@@ -20,6 +23,10 @@ fn samples() -> Vec<Vec<u8>> {
     for (to, protocol) in [("203.0.113.9", IpProtocol::Icmp), ("2001:db8::9", IpProtocol::Icmpv6)] {
         let kind = if protocol == IpProtocol::Icmp { 8 } else { 128 };
         all.push(packet(to, protocol, &[kind, 0, 0, 0, 1, 2, 0, 1, 9]));
+        // 21 bytes in two fragments.
+        let server = SocketAddr::new(to.parse().unwrap(), 53).to_string();
+        let whole = datagram(5000, &server, b"hello, hello!");
+        all.extend([((0, 16), true), ((16, 21), false)].map(|(place, more)| fragment(&whole, place, more, 1)));
         // SYN, ACK, FIN, RST, and all of them.
         all.extend([0x02, 0x10, 0x11, 0x04, 0x3f].map(|flags| packet(to, IpProtocol::Tcp, &segment(flags))));
     }
@@ -29,19 +36,24 @@ fn samples() -> Vec<Vec<u8>> {
 #[test]
 fn what_is_not_carried_is_counted() {
     let mut world = World::new(Names::Relay);
-    let mut fragment = datagram(5000, "203.0.113.9:53", b"hello");
-    fragment[6] = 0x20;
+    let first = |data: &[u8; 8]| {
+        let mut bytes = datagram(5000, "203.0.113.9:53", data);
+        bytes[6] = 0x20;
+        bytes
+    };
+    // At the same place, and not the same.
+    let (one, other) = (first(b"fragment"), first(b"together"));
     let mut truncated = datagram(5000, "203.0.113.9:53", b"hello");
     truncated.pop();
     let to_many = datagram(5000, "224.0.0.251:5353", b"hello");
     let nobody = datagram(5000, "[fe80::1]:53", b"hello");
     for bytes in
-        [fragment, truncated, vec![], vec![0x50; 40], to_many, nobody, packet("203.0.113.9", IpProtocol::Igmp, b"")]
+        [one, other, truncated, vec![], vec![0x50; 40], to_many, nobody, packet("203.0.113.9", IpProtocol::Igmp, b"")]
     {
         world.send(bytes);
     }
-    assert_eq!(world.tunnel.counts(), PacketCounts { malformed: 3, fragments: 1, others: 3 });
-    assert_eq!(world.tunnel.drops(), Drops::from([("malformed", 3), ("fragment", 1), ("not_carried", 3)]));
+    assert_eq!(world.tunnel.counts(), PacketCounts { malformed: 3, fragments: 2, others: 3 });
+    assert_eq!(world.tunnel.drops(), Drops::from([("malformed", 3), ("fragment", 2), ("not_carried", 3)]));
     assert!(world.tunnel.is_empty());
 }
 

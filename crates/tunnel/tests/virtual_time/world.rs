@@ -46,8 +46,8 @@ impl Device for Cable {
         Some(next.len())
     }
 
-    fn is_gone(&self) -> bool {
-        false
+    fn failure(&self) -> Option<&str> {
+        None
     }
 
     fn send(&mut self, packet: &[u8], segment: Option<u16>) {

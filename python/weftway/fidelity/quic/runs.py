@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weftway import comparison, plan
-from weftway.backends import QUIC, SIM, Row
+from weftway.backends import QUIC, SIM, NoRow, Row
 from weftway.comparison import Comparison, Progress
 from weftway.job import Job
 from weftway.plan import Plan
@@ -62,7 +62,8 @@ def run(request: Request, wanted: list[Setting], progress: Progress = lambda don
             (one, job) for one, job in every if job.seed < SEEDS or (one.name, one.cc, job.scheduler.name) in unsure
         ]
         found = executed(request, planned, progress)
-    reasons = {skipped.job.key: skipped.reason for skipped in found.skipped}
+    without: list[NoRow[Job]] = [*found.skipped, *found.failed]
+    reasons = {missing.job.key: missing.reason for missing in without}
     refused = {one.name: reasons[job.key] for one, job in planned if job.key in reasons}
     return Measured(request, wanted, found.rows, refused, time.monotonic() - start, found.kept.sentence)
 

@@ -27,9 +27,12 @@ impl CloseReason {
     }
 }
 
-/// Whether the peer has no room for a connection (RFC 9000 §20.1: CONNECTION_REFUSED).
+/// Returns true if the peer has no room for a connection (RFC 9000 §20.1: CONNECTION_REFUSED), or closed it during the
+/// handshake: its reason, whichever it is, is then sent as APPLICATION_ERROR, as the handshake's packets may be read by
+/// others (§10.2.3).
 fn is_refusal(error: &ConnectionError) -> bool {
-    matches!(error, ConnectionError::ConnectionClosed(close) if close.error_code == TransportErrorCode::CONNECTION_REFUSED)
+    let ConnectionError::ConnectionClosed(close) = error else { return false };
+    [TransportErrorCode::CONNECTION_REFUSED, TransportErrorCode::APPLICATION_ERROR].contains(&close.error_code)
 }
 
 /// The control stream is over, or was never opened.

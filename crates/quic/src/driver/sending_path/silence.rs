@@ -6,7 +6,7 @@ use weftway_path::{Bytes, Health, Instant, Path, PathId, Receipt, Span};
 use super::{SendingPath, Stage};
 
 /// kGranularity (RFC 9002 §6.1.2).
-const GRANULARITY: Span = Span::from_millis(1);
+pub(super) const GRANULARITY: Span = Span::from_millis(1);
 
 impl SendingPath {
     /// The probe timeout without its back-off.
@@ -69,6 +69,9 @@ impl SendingPath {
         }
         self.flight.clear();
         self.parts.clear();
+        if let Some(reordering) = &mut self.reordering {
+            reordering.clear();
+        }
         self.probe_at = Instant::NEVER;
         self.tally.given_up += 1;
         view.bytes_in_flight = Bytes::ZERO;

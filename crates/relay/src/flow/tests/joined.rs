@@ -11,6 +11,7 @@ use weftway_path::Instant;
 use crate::flow::{Flow, READ, Turn};
 use crate::pace::Pace;
 use crate::socket::{Poller, Socket, token};
+use crate::stream::Stream;
 
 pub const NOW: Instant = Instant::ZERO;
 /// As much as is written at once.
@@ -36,7 +37,9 @@ impl Joined {
         peer.set_nonblocking(true).unwrap();
         let (stream, _) = listener.accept().unwrap();
         stream.set_nonblocking(true).unwrap();
-        let socket = Socket::connected(mio::net::TcpStream::from_std(stream), poller.registry(), token(0, 0)).unwrap();
+        let socket =
+            Socket::connected(Stream::Tcp(mio::net::TcpStream::from_std(stream)), poller.registry(), token(0, 0))
+                .unwrap();
         let limits = Limits::default();
         let mut mux = Mux::new(Side::Connecting, limits, limits).unwrap();
         let mut far = Mux::new(Side::Listening, limits, limits).unwrap();

@@ -4,8 +4,9 @@
 use weftway_cc::Signal;
 use weftway_path::{Bytes, Recovery};
 
-use super::{Repair, Seen, stamped};
+use super::{Repair, Seen};
 use crate::sender::{PathSender, SendContext};
+use crate::wire::{is_before, stamp};
 
 impl PathSender {
     /// `tcp_fastretrans_alert`: moves the recovery state, and says what to send again.
@@ -138,7 +139,7 @@ impl PathSender {
     }
 
     pub(super) fn delayed(&self, seen: &Seen) -> bool {
-        seen.una_advanced && self.tcp.retrans_stamp.is_some_and(|stamp| stamped(seen.echo) < stamped(stamp))
+        seen.una_advanced && self.tcp.retrans_stamp.is_some_and(|first| is_before(stamp(seen.echo), stamp(first)))
     }
 
     pub(super) fn undo(&mut self, ctx: &mut SendContext<'_>, unmark: bool) {

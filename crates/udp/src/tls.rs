@@ -19,9 +19,9 @@ use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer, ServerName, UnixTime
 use rustls::{DigitallySignedStruct, SignatureScheme};
 use weftway_path::Span;
 
-use super::settings::{IDLE, endpoint, transport};
-use super::token::{BadName, Token, Tokens, check_name};
-use crate::driver::observer::ObserverState;
+use crate::settings::{IDLE, endpoint, transport};
+use crate::token::{BadName, Token, Tokens, check_name};
+use weftway_quic::driver::observer::ObserverState;
 
 /// The protocol's name in TLS (ALPN).
 const ALPN: &[u8] = b"weftway/1";

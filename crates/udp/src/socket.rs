@@ -17,7 +17,7 @@ use rustix::net::sockopt;
 use serde::Serialize;
 use socket2::{Domain, Protocol, Type};
 
-use super::batch::Batch;
+use crate::batch::Batch;
 
 /// What is asked of the kernel for each socket: a window of 100 Mbit/s and 300 ms. It may give less.
 const BUFFER: usize = 4 << 20;
@@ -146,6 +146,10 @@ impl Socket {
         let socket = socket2::Socket::new(Domain::for_address(self.address), Type::DGRAM, Some(Protocol::UDP))?;
         if let Local::Device(name) = &self.local {
             bind_device(&socket, name)?;
+        }
+        if self.address == SocketAddr::new(Ipv6Addr::UNSPECIFIED.into(), self.address.port()) {
+            // Whatever the system's default is, one that is bound to all addresses takes IPv4 as well.
+            socket.set_only_v6(false)?;
         }
         socket.bind(&self.address.into())?;
         let socket = UdpSocket::from(socket);

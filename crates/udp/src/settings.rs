@@ -6,7 +6,8 @@ use std::time::Duration;
 use noq_proto::{EndpointConfig, IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
 use weftway_path::Span;
 
-use crate::driver::observer::{ObserverState, Observers};
+use weftway_quic::driver::NOQ_ROUND_TRIPS;
+use weftway_quic::driver::observer::{ObserverState, Observers};
 
 /// The payload of a UDP datagram in an Ethernet frame of 1500 bytes, after the headers of IPv6: what is taken for possible
 /// where an interface does not say how much it carries.
@@ -45,6 +46,9 @@ pub(super) fn transport(observers: Arc<ObserverState>, largest_payload: u16, idl
         .datagram_receive_buffer_size(Some(RECORDS))
         .datagram_send_buffer_size(2 * usize::from(LARGEST_PAYLOAD))
         .mtu_discovery_config(Some(mtu))
+        // The driver finds losses itself.
+        .packet_threshold(u32::MAX)
+        .time_threshold(f32::from(NOQ_ROUND_TRIPS))
         .enable_segmentation_offload(false);
     Arc::new(config)
 }

@@ -12,9 +12,10 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use weftway_path::{Instant, Span};
 
-use super::settings::ETHERNET_PAYLOAD;
-use super::socket::{Inbox, Local, Received, Socket};
-use crate::driver::connection::{Clock, QuicConnection};
+use crate::moderation::Moderation;
+use crate::settings::ETHERNET_PAYLOAD;
+use crate::socket::{Inbox, Local, Received, Socket};
+use weftway_quic::driver::connection::{Clock, QuicConnection};
 
 /// A datagram, with the addresses by which noq knows its path.
 #[derive(Debug)]
@@ -52,6 +53,11 @@ pub struct Net {
     /// When interfaces that were gone are looked for.
     revive_at: Instant,
     meters: Vec<Meter>,
+    moderation: Moderation,
+    /// Datagrams that were given to sockets since these were looked at.
+    sent: usize,
+    /// Which sockets may have datagrams, as [`Net::wait`] found; empty if it was not asked.
+    readable: Vec<bool>,
 }
 
 /// What a socket has carried, in both directions, with IP and UDP headers.
@@ -131,6 +137,9 @@ impl Net {
             pending: VecDeque::new(),
             response: Vec::new(),
             revive_at: Instant::ZERO,
+            moderation: Moderation::default(),
+            sent: 0,
+            readable: Vec::new(),
         })
     }
 
@@ -206,29 +215,47 @@ impl Net {
         Some(arrival)
     }
 
-    /// Takes in what all sockets have received, one call for each. Whether anything came.
+    /// While much is carried, sockets are looked at once in a while, which is a part of the round trip `trip`, and what
+    /// comes waits until then ([`Moderation`]). Zero: they are looked at as soon as there is something.
+    pub fn moderate(&mut self, trip: Span) {
+        self.moderation.set_trip(trip);
+    }
+
+    /// Takes in what sockets have received: those that have anything as [`Net::wait`] found, with one call for each.
+    /// Datagrams of one path follow each other, so that one packet acknowledges them. Whether anything came.
     pub fn receive(&mut self) -> bool {
         let now = self.now();
         if self.revive_at <= now {
             self.revive_at = now + REVIVE;
             self.sockets.iter_mut().for_each(Socket::revive);
         }
+        let (mut received, mut has_more) = (0, false);
         for (at, socket) in self.sockets.iter().enumerate() {
+            if self.readable.get(at) == Some(&false) {
+                continue;
+            }
             let (pending, origins, named) = (&mut self.pending, &mut self.origins, self.named);
             let meter = &mut self.meters[at];
-            self.inbox.receive(socket, |Received { from, at: own, ecn, stride, bytes }| {
+            has_more |= self.inbox.receive(socket, |Received { from, at: own, ecn, stride, bytes }| {
                 if bytes.is_empty() {
                     return;
                 }
-                meter.carried += bytes.len() as u64 + bytes.len().div_ceil(stride) as u64 * meter.headers;
+                let datagrams = bytes.len().div_ceil(stride);
+                received += datagrams;
+                meter.carried += bytes.len() as u64 + datagrams as u64 * meter.headers;
                 let local = if named { Some(Self::name(at, from)) } else { own };
                 if let Some(local) = local.filter(|local| !named && !origins.contains(&(*local, at))) {
                     origins.push((local, at));
                 }
                 let ecn = ecn.and_then(|mark| EcnCodepoint::from_bits(mark as u8));
-                pending.push_back(Pending { route: FourTuple::new(from, local), ecn, stride, bytes });
+                let route = FourTuple::new(from, local);
+                let last = pending.iter().rposition(|other| other.route == route);
+                let place = last.map_or(pending.len(), |last| last + 1);
+                pending.insert(place, Pending { route, ecn, stride, bytes });
             });
         }
+        self.readable.clear();
+        self.moderation.on_look(now, received.max(std::mem::take(&mut self.sent)), has_more);
         !self.pending.is_empty()
     }
 
@@ -265,6 +292,7 @@ impl Net {
             let bytes = datagram.len() as u64 + meter.headers;
             if meter.carried + bytes <= meter.limit {
                 meter.carried += bytes;
+                self.sent += 1;
                 socket.push(to, from, ecn, datagram);
             }
         }
@@ -302,18 +330,27 @@ impl Net {
 
     /// Waits until a datagram comes, a socket takes more, `waker` is readable, or it is `until`.
     pub fn wait(&mut self, until: Instant, waker: Option<BorrowedFd<'_>>) {
-        let span = Duration::from_nanos(until.since(self.now()).as_nanos()).min(Duration::from_millis(500));
-        if span.is_zero() {
-            return;
+        if !self.sockets.iter().any(Socket::is_blocked) {
+            let pause = until.min(self.moderation.next_look()).since(self.now());
+            if !pause.is_zero() {
+                std::thread::sleep(Duration::from_nanos(pause.as_nanos()));
+            }
         }
+        let span = Duration::from_nanos(until.since(self.now()).as_nanos()).min(Duration::from_millis(500));
         let flags = |socket: &Socket| {
             if socket.is_blocked() { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN }
         };
         let fds = self.sockets.iter().filter_map(|socket| Some(PollFd::from_borrowed_fd(socket.fd()?, flags(socket))));
         let mut fds: Vec<PollFd<'_>> = fds.chain(waker.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))).collect();
         let timeout = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) };
-        // A signal ends the wait early, which does no harm.
-        let _ = poll(&mut fds, Some(&timeout));
+        self.readable.clear();
+        // A signal ends the wait early, which does no harm: then all are asked.
+        if poll(&mut fds, Some(&timeout)).is_ok() {
+            let mut told = fds.iter().map(|fd| !fd.revents().is_empty());
+            // One that is not there yet may be when it is asked.
+            let readable = self.sockets.iter().map(|socket| socket.fd().is_none() || told.next().unwrap_or(true));
+            self.readable.extend(readable);
+        }
     }
 }
 
@@ -353,5 +390,61 @@ impl Opened {
         }
         self.missing.push(explained);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+    use std::sync::Arc;
+
+    use noq_proto::EndpointConfig;
+
+    use super::*;
+
+    fn endpoint() -> Endpoint {
+        Endpoint::new(Arc::new(EndpointConfig::default()), None, true)
+    }
+
+    fn peer() -> UdpSocket {
+        UdpSocket::bind("127.0.0.1:0").unwrap()
+    }
+
+    /// The first bytes of the datagrams that one look brings.
+    fn look(net: &mut Net) -> Vec<u8> {
+        net.receive();
+        std::iter::from_fn(|| net.next_arrival()).map(|arrival| arrival.bytes[0]).collect()
+    }
+
+    fn soon(net: &Net) -> Instant {
+        net.now() + Span::from_secs(60)
+    }
+
+    #[test]
+    fn datagrams_of_one_path_follow_each_other() {
+        let mut net = Net::server(endpoint(), &[], ([127, 0, 0, 1], 0).into()).unwrap();
+        let (to, peers) = (net.sockets()[0].address(), [peer(), peer()]);
+        for byte in 0..6 {
+            peers[usize::from(byte) % 2].send_to(&[byte], to).unwrap();
+        }
+        net.wait(soon(&net), None);
+        assert_eq!(look(&mut net), [0, 2, 4, 1, 3, 5]);
+    }
+
+    #[test]
+    fn sockets_that_have_nothing_are_not_asked() {
+        let local = Local::Address(Ipv4Addr::LOCALHOST.into());
+        let mut net = Net::client(endpoint(), &[local.clone(), local], &[([127, 0, 0, 1], 9).into()]).unwrap();
+        let (peer, [first, second]) = (peer(), [0, 1].map(|at| net.sockets()[at].address()));
+        peer.send_to(&[1], first).unwrap();
+        net.wait(soon(&net), None);
+        // Whoever asks the second one, too, finds this.
+        peer.send_to(&[2], second).unwrap();
+        assert_eq!(look(&mut net), [1]);
+        net.wait(soon(&net), None);
+        assert_eq!(look(&mut net), [2]);
+        // Nobody has waited: all are asked.
+        peer.send_to(&[3], second).unwrap();
+        assert_eq!(look(&mut net), [3]);
     }
 }
