@@ -5,13 +5,14 @@ happened: 0 it worked, 1 a run failed, 2 bad input, 130 interrupted, 141 nobody 
 """
 
 import errno
+import os
 import sys
 from functools import partial
 from typing import Annotated
 
 import typer
 
-from weftway import completion
+from weftway import completion, link_program
 from weftway._native import EmulationError, ScenarioError, SimulationError, TransferError, __version__
 from weftway.commands import (
     advise,
@@ -99,6 +100,8 @@ def main() -> None:
     """Runs the command and turns what went wrong into one message and an exit status."""
     write_nearest()
     try:
+        if sys.argv[1:2] and sys.argv[1] in link_program.VERBS and "_WEFT_COMPLETE" not in os.environ:
+            link_program.hand_over(sys.argv[1:])
         _run()
     except ClosedPipe:
         discard_output()

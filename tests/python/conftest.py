@@ -17,7 +17,7 @@ import pytest
 
 import machine
 from ends import Bottleneck, Narrow, Start
-from weftway import distribution
+from weftway import distribution, link_program
 from weftway.cli import main
 
 # What is started by nohup, or by a shell in the background, ignores signals, and so would every command under test.
@@ -128,6 +128,9 @@ def weft_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         command = ["weft", *map(str, words)]
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(sys, "argv", command)
+        if command[1] in link_program.VERBS:
+            link = link_program.program()
+            return subprocess.run(command, executable=link, capture_output=True, text=True, timeout=120)
         capsys.readouterr()
         status = 0
         try:

@@ -80,7 +80,7 @@ mod setting;
 mod source;
 pub mod store;
 mod switching;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "tunnel"))]
 mod tunnelling;
 mod usage;
 mod whereabouts;
@@ -99,6 +99,6 @@ pub use relaying::relay;
 pub use seen::{ByClass, ClientProgress, FlowPath, FlowProgress, LastPacket, PathProgress, Seen, Unread, UnreadFlow};
 pub use sending::send;
 pub use setting::OFFERS;
-#[cfg(target_os = "linux")]
+#[cfg(all(target_os = "linux", feature = "tunnel"))]
 pub use tunnelling::tunnel;
 pub use whereabouts::Lookup;

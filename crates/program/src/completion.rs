@@ -1,0 +1,1 @@
+//! What a shell completes, and the pages of the manual.

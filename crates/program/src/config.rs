@@ -1,0 +1,1 @@
+//! Options of a command in a file: `--config weft.toml`.

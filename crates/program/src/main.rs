@@ -1,0 +1,50 @@
+//! The program `weft-link`: what carries real traffic over several links, without Python.
+//!
+//! | module | what it has |
+//! |---|---|
+//! | `verbs` | the command line: a verb each, its options in the verb's own module |
+//! | `pair`, `send`, `recv`, `relay`, `proxy`, `tunnel`, `top`, `service`, `record`, `doctor` | a verb each |
+//! | `options`, `config`, `completion` | options that several verbs have; those of a file; what a shell completes |
+//! | `address`, `ends`, `identity`, `classes`, `reading` | addresses, the other end, who this machine is, rules, files of text |
+//! | `watched` | a running program, and all that are told of it: terminal, JSON, `top`, Prometheus, systemd |
+//! | `routing` | routes and rules of a tunnel: set, watched, taken back |
+//! | `output`, `display`, `table`, `text` | what is printed, which never waits for a reader while traffic is carried |
+//! | `failure`, `signals`, `whole_file` | how a command ends; interrupts; files that are there whole or not at all |
+
+mod address;
+mod classes;
+mod completion;
+mod config;
+mod display;
+mod doctor;
+mod ends;
+mod failure;
+mod identity;
+mod options;
+mod output;
+mod pair;
+mod proxy;
+mod reading;
+mod record;
+mod recv;
+mod relay;
+mod routing;
+mod send;
+mod service;
+mod signals;
+mod table;
+mod text;
+mod top;
+#[cfg(all(target_os = "linux", feature = "tunnel"))]
+mod tunnel;
+mod verbs;
+mod watched;
+mod whole_file;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    signals::prepare();
+    let ended = verbs::run(std::env::args_os().collect());
+    failure::exit(ended)
+}

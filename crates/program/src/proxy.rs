@@ -1,0 +1,13 @@
+//! `weft proxy`.
+
+use crate::failure::{Done, Failure};
+
+/// Is not written yet.
+#[derive(clap::Args)]
+pub struct Args {}
+
+/// Runs the verb.
+pub fn run(args: Args) -> Done {
+    let Args {} = args;
+    Err(Failure::run("weft proxy: not written yet"))
+}

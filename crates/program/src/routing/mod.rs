@@ -1,0 +1,1 @@
+//! Routes and rules of a tunnel: set, watched, taken back.

@@ -1,0 +1,13 @@
+//! `weft send`.
+
+use crate::failure::{Done, Failure};
+
+/// Is not written yet.
+#[derive(clap::Args)]
+pub struct Args {}
+
+/// Runs the verb.
+pub fn run(args: Args) -> Done {
+    let Args {} = args;
+    Err(Failure::run("weft send: not written yet"))
+}
