@@ -90,3 +90,27 @@ setup() {
     fi
     mv "$stamp.$$" "$stamp"
 }
+
+# build_link: brings $link, the program weft-link, up to date. Silent when there is nothing to do.
+build_link() {
+    link=$root/target/link/weft-link
+    stamp=$root/.weft/link
+    if [ -x "$link" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$root" ]; then
+        cd "$root"
+        newer=$(find crates Cargo.toml Cargo.lock -newer "$stamp" | head -n 1)
+        cd "$OLDPWD"
+        [ -n "$newer" ] || return 0
+    fi
+    command -v cargo >/dev/null || die "cargo is needed: install Rust 1.91 or newer"
+    mkdir -p "$root/.weft"
+    echo "$root" >"$stamp.$$"
+    if [ -t 2 ]; then
+        say "building weft-link, the program that carries traffic (the first time takes a minute or two)"
+    fi
+    if ! cargo build --quiet --locked --profile link --package weftway-program \
+        --manifest-path "$root/Cargo.toml" --target-dir "$root/target" >"$root/.weft/link-log" 2>&1; then
+        cat "$root/.weft/link-log" >&2
+        die "weft-link could not be built"
+    fi
+    mv "$stamp.$$" "$stamp"
+}
