@@ -27,6 +27,7 @@ mod proxy;
 mod reading;
 mod record;
 mod recv;
+mod reference;
 mod relay;
 mod routing;
 mod send;

@@ -38,6 +38,9 @@ enum Verb {
     Service(service::Args),
     Record(record::Args),
     Doctor(doctor::Args),
+    /// Prints the verbs and their options as a page.
+    #[command(hide = true)]
+    Reference,
 }
 
 /// The command line as clap has it; help names the program as it was called: `weft` or `weft-link`.
@@ -62,6 +65,7 @@ pub fn run(words: Vec<OsString>) -> Done {
         Verb::Service(args) => service::run(args),
         Verb::Record(args) => record::run(args),
         Verb::Doctor(args) => doctor::run(args),
+        Verb::Reference => output::write(&crate::reference::sections(&command(called))),
     }
 }
 
