@@ -1,6 +1,6 @@
 //! `weft pair`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
