@@ -169,7 +169,11 @@ fn path_state(path: &PathProgress) -> String {
 pub fn rates(before: Option<&[PathProgress]>, after: &[PathProgress], seconds: f64) -> Vec<f64> {
     let Some(before) = before.filter(|_| seconds > 0.0) else { return vec![0.0; after.len()] };
     let earlier = before.iter().map(carried).chain(std::iter::repeat(0));
-    after.iter().zip(earlier).map(|(path, earlier)| 8e-6 * carried(path).saturating_sub(earlier) as f64 / seconds).collect()
+    after
+        .iter()
+        .zip(earlier)
+        .map(|(path, earlier)| 8e-6 * carried(path).saturating_sub(earlier) as f64 / seconds)
+        .collect()
 }
 
 /// Bytes that a path carried: both ways where that is known, otherwise the data that this end knows of.
@@ -190,7 +194,13 @@ mod tests {
     fn progress() -> Progress {
         let policy = LinkProgress { tier: "backup".into(), left: Some(7_000_000), ..LinkProgress::default() };
         let closed = PathProgress { policy: Some(policy), ..path(2_000_000) };
-        Progress { paths: vec![path(1000), closed], bytes: 4_000_000, had: 1_000_000, done: 1_000_000, ..Progress::default() }
+        Progress {
+            paths: vec![path(1000), closed],
+            bytes: 4_000_000,
+            had: 1_000_000,
+            done: 1_000_000,
+            ..Progress::default()
+        }
     }
 
     #[test]
@@ -230,7 +240,10 @@ mod tests {
     #[test]
     fn rates_are_of_both_ways_where_these_are_known() {
         let known = |carried| PathProgress { carried: Some(carried), ..path(0) };
-        assert_eq!(rates(Some(&[known(0), path(500_000)]), &[known(250_000), path(0), path(125_000)], 1.0), [2.0, 0.0, 1.0]);
+        assert_eq!(
+            rates(Some(&[known(0), path(500_000)]), &[known(250_000), path(0), path(125_000)], 1.0),
+            [2.0, 0.0, 1.0]
+        );
         assert_eq!(rates(None, &[path(9)], 1.0), [0.0]);
         assert_eq!(rates(Some(&[]), &[path(9)], 0.0), [0.0]);
     }

@@ -40,7 +40,11 @@ fn written(file: &Path, content: &[u8]) -> io::Result<()> {
 /// Waits until a folder is on the disk; some file systems cannot say it of one.
 fn on_disk(folder: &Path) -> io::Result<()> {
     match File::open(folder)?.sync_all() {
-        Err(error) if ![Errno::EINVAL, Errno::ENOTSUP, Errno::EBADF].map(|one| Some(one as i32)).contains(&error.raw_os_error()) => {
+        Err(error)
+            if ![Errno::EINVAL, Errno::ENOTSUP, Errno::EBADF]
+                .map(|one| Some(one as i32))
+                .contains(&error.raw_os_error()) =>
+        {
             Err(error)
         }
         _ => Ok(()),
