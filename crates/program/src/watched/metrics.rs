@@ -150,9 +150,8 @@ const CLIENTS: [OfClient; 4] = [
 
 fn clients(told: &mut Families, clients: &[ClientProgress]) {
     for (family, value) in CLIENTS {
-        let of_client =
-            |client: &'_ ClientProgress| (vec![("client", client.name.as_deref().unwrap_or(""))], value(client) as f64);
-        told.add(family, clients.iter().map(of_client));
+        let named = clients.iter().map(|client| (client.name.as_deref().unwrap_or(""), client));
+        told.add(family, named.map(|(name, client)| (vec![("client", name)], value(client) as f64)));
     }
 }
 
