@@ -63,6 +63,14 @@ impl Failure {
         }
     }
 
+    /// The words of it, if there are some to say.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Input(text) | Self::File(text, _) | Self::Run(text) | Self::Status(text, _) => Some(text),
+            Self::Said(_) | Self::ClosedPipe => None,
+        }
+    }
+
     /// The same of a command that a service runs. A file that is missing may come later, with its disk or its network: it is
     /// no bad input, after which a service is not started again.
     pub fn lasting(self) -> Self {
