@@ -1,12 +1,13 @@
 //! A program as `weft top` shows it.
 
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::fields::{count, counts, list, number, some_text, text};
 use crate::display::CARRYING;
 use crate::table::{Table, wrapped};
 use crate::text::{NOTHING, amount, bars, number_of, printable};
-use crate::watched::{path_shares, queue_ms, target_name};
+use crate::watched::{ToldFlow, queue_ms};
 
 /// So many connections are shown of each program, those that carried most.
 pub const MOST_FLOWS: usize = 10;
@@ -108,7 +109,7 @@ fn last_packet(last: &Value) -> String {
 
 /// Line about connections that hold memory without being read.
 fn unread(unread: &Value) -> String {
-    let one = |flow: &Value| format!("{} {}", target_name(flow), amount(count(flow, "bytes")));
+    let one = |flow: &Value| format!("{} {}", target(&told(flow)), amount(count(flow, "bytes")));
     let most: Vec<String> = list(unread, "most").iter().map(one).collect();
     let [bytes, promised, memory] = ["bytes", "promised", "memory"].map(|name| amount(count(unread, name)));
     let connections = number_of(count(unread, "connections"), "connection");
@@ -135,7 +136,7 @@ fn links_table(paths: &[Value]) -> Table {
     for (path, minute) in paths.iter().zip(sparklines(&minutes)) {
         let policy = &path["policy"];
         let ms = |ms: Option<f64>| ms.map_or_else(nothing, |ms| format!("{ms:.1} ms"));
-        let packets = count(path, "packets");
+        let (packets, rtt) = (count(path, "packets"), number(path, "srtt_ms"));
         let lost = if packets > 0 {
             format!("{:.1} %", 100.0 * count(path, "lost") as f64 / packets as f64)
         } else {
@@ -150,8 +151,8 @@ fn links_table(paths: &[Value]) -> Table {
             text(path, "path"),
             format!("{:.1}", number(path, "mbps").unwrap_or(0.0)),
             minute,
-            ms(number(path, "srtt_ms")),
-            ms(queue_ms(path)),
+            ms(rtt),
+            ms(queue_ms(rtt, number(path, "min_rtt_ms"))),
             lost,
             some_text(policy, "tier").unwrap_or_else(nothing),
             policy["left"].as_u64().map_or_else(nothing, amount),
@@ -187,9 +188,18 @@ fn flows_table(flows: &[Value]) -> Table {
     let mut table = Table::new(["connection", "class", "sent", "received", "links"]).with_last_to_the_left();
     for flow in flows {
         let [up, down] = ["up", "down"].map(|way| amount(count(flow, way)));
-        table.add([target_name(flow), text(flow, "class"), up, down, path_shares(flow)]);
+        let flow = told(flow);
+        table.add([target(&flow), printable(&flow.class, ""), up, down, printable(&flow.shares(), "")]);
     }
     table
+}
+
+fn told(flow: &Value) -> ToldFlow {
+    ToldFlow::deserialize(flow).unwrap_or_default()
+}
+
+fn target(flow: &ToldFlow) -> String {
+    printable(flow.name(), "")
 }
 
 /// The last minute of each link in bars, all of one scale, the latest on the right.
