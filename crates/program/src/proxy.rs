@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 use weftway_relay::{Accounts, PortAddress};
 
 use crate::address;
-use crate::carry::Carrying;
+use crate::connections::Carrying;
 use crate::failure::{Done, Failure};
 use crate::identity::read_private;
 use crate::options::{ClassesFile, Config, Links, Pair, Scheduling, To, Watching};
-use crate::{carry, classes, ends, output};
+use crate::{classes, connections, ends, output};
 
 /// Place where programs connect to, if none is named: the port of SOCKS.
 const PLACE: &str = "127.0.0.1:1080";
@@ -82,7 +82,7 @@ fn proxy(args: Args) -> Done {
         scheduling: args.scheduling,
         watching: args.watching,
     };
-    carry::run(end, carrying, |options, watch| weftway_transfer::proxy(&ports, rules, accounts, options, watch))
+    connections::carry(end, carrying, |options, watch| weftway_transfer::proxy(&ports, rules, accounts, options, watch))
 }
 
 /// Places where programs connect to: those that are named, or the usual one.

@@ -4,10 +4,10 @@ use weftway_relay::Policy;
 use weftway_transfer::ClientRules;
 
 use crate::address::{self, PORT};
-use crate::carry::Carrying;
+use crate::connections::Carrying;
 use crate::failure::{Done, Failure};
 use crate::options::{Config, IdentityFile, Listen, Paths, Scheduling, Watching};
-use crate::{carry, ends};
+use crate::{connections, ends};
 
 /// Connects the programs of `weft proxy` on other machines to where they want to. Run it where the good link is.
 ///
@@ -75,5 +75,5 @@ fn relay(args: Args) -> Done {
         scheduling: args.scheduling,
         watching: args.watching,
     };
-    carry::run(end, carrying, |options, watch| weftway_transfer::relay(policy, rules, names, options, watch))
+    connections::carry(end, carrying, |options, watch| weftway_transfer::relay(policy, rules, names, options, watch))
 }

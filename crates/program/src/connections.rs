@@ -30,7 +30,7 @@ pub struct Carrying<'a> {
 /// Carries connections by `work`, and tells all that watch of it, until it is interrupted.
 ///
 /// When the file of its identity changes, names that are new and those that were revoked count at once.
-pub fn run(
+pub fn carry(
     end: End,
     carrying: Carrying<'_>,
     work: impl FnOnce(Options, Watch<'_>) -> Result<(), weftway_transfer::Failure>,
