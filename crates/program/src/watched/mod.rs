@@ -33,6 +33,7 @@ use snapshot::{Snapshot, Snapshots};
 pub use hour::queue_ms;
 pub use hour_page::page as hour_page;
 pub use local_socket::{check_ours, folder};
+pub use read::ToldFlow;
 
 /// So many schedulers take over at most each time that the program looks.
 const MOST_SWITCHES: usize = 8;
