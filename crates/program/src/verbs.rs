@@ -73,6 +73,13 @@ pub fn run(words: Vec<OsString>) -> Done {
     }
 }
 
+/// The options of a verb, as its own command line would have them.
+pub fn parsed(verb: &str, words: &[String]) -> Done<clap::ArgMatches> {
+    let line = ["weft", verb].into_iter().chain(words.iter().map(String::as_str));
+    let mut matches = command("weft").try_get_matches_from(line).map_err(told)?;
+    Ok(matches.remove_subcommand().map(|(_, options)| options).unwrap_or_default())
+}
+
 /// What clap says: help and version are results, all else is bad input.
 fn told(error: clap::Error) -> Failure {
     if error.use_stderr() {

@@ -126,16 +126,20 @@ impl Run<'_> {
             "SuccessExitStatus=130".to_owned(),
             "Restart=always".to_owned(),
             "RestartSec=5".to_owned(),
-            "# Status 2: an option that makes no sense, which no new start mends. What may pass has another status.".to_owned(),
+            "# Status 2: an option that makes no sense, which no new start mends. What may pass has another status."
+                .to_owned(),
             "RestartPreventExitStatus=2".to_owned(),
             format!("WatchdogSec={WATCHDOG_S}"),
         ];
         lines.extend(self.user(manager));
-        lines.push("# What links with a cap have carried is kept in weftway/usage.json in the folder of states.".to_owned());
+        lines.push(
+            "# What links with a cap have carried is kept in weftway/usage.json in the folder of states.".to_owned(),
+        );
         lines.push("StateDirectory=weftway".to_owned());
         if !is_of_user {
             // The last two: where `weft top` finds it.
-            let more = ["Environment=XDG_STATE_HOME=/var/lib", "RuntimeDirectory=%p", "Environment=XDG_RUNTIME_DIR=/run/%p"];
+            let more =
+                ["Environment=XDG_STATE_HOME=/var/lib", "RuntimeDirectory=%p", "Environment=XDG_RUNTIME_DIR=/run/%p"];
             lines.extend(more.map(str::to_owned));
         }
         if self.verb == "tunnel" {

@@ -84,11 +84,7 @@ fn a_unit_of_a_user_needs_no_rights() {
 
 #[test]
 fn systemd_takes_the_unit() {
-    for (verb, manager) in [
-        ("relay", Manager::OfSystem),
-        ("relay", Manager::OfUser),
-        ("tunnel", Manager::OfSystem),
-    ] {
+    for (verb, manager) in [("relay", Manager::OfSystem), ("relay", Manager::OfUser), ("tunnel", Manager::OfSystem)] {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(format!("weft-{verb}.service"));
         // systemd asks for a program that is there.
