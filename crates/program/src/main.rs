@@ -5,6 +5,7 @@
 //! | `verbs` | the command line: a verb each, its options in the verb's own module |
 //! | `pair`, `send`, `recv`, `relay`, `proxy`, `tunnel`, `top`, `service`, `record`, `doctor` | a verb each |
 //! | `options`, `config`, `completion` | options that several verbs have; those of a file; what a shell completes |
+//! | `carrying`, `outcome` | a transfer that runs until an interrupt comes, and what came of it |
 //! | `address`, `ends`, `identity`, `classes`, `reading` | addresses, the other end, who this machine is, rules, files of text |
 //! | `watched` | a running program, and all that are told of it: terminal, JSON, `top`, Prometheus, systemd |
 //! | `routing` | routes and rules of a tunnel: set, watched, taken back |
@@ -12,6 +13,7 @@
 //! | `failure`, `signals`, `whole_file` | how a command ends; interrupts; files that are there whole or not at all |
 
 mod address;
+mod carrying;
 mod classes;
 mod completion;
 mod config;
@@ -21,6 +23,7 @@ mod ends;
 mod failure;
 mod identity;
 mod options;
+mod outcome;
 mod output;
 mod pair;
 mod proxy;

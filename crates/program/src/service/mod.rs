@@ -3,9 +3,11 @@
 mod given;
 mod unit;
 
+use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use clap::ArgMatches;
 use weftway_path::spec::nearest;
 
 use crate::failure::{BAD_INPUT, Done, Failure};
@@ -50,7 +52,7 @@ pub fn run(args: Args) -> Done {
             "weft service tunnel --write: a tunnel needs root, and a user's service manager has no such rights",
         ));
     }
-    let given = verbs::parsed(&program, &options).and_then(|matches| Given::checked(&program, &matches));
+    let given = parsed(&program, &options).and_then(|matches| Given::checked(&program, &matches));
     // A file that is missing may come later where a service runs, but not here.
     let files = given.map_err(as_input)?;
     let this = std::env::current_exe().map_err(|error| Failure::file(Path::new("/proc/self/exe"), &error))?;
@@ -63,6 +65,13 @@ pub fn run(args: Args) -> Done {
         Some(closed) => output::write(&run.unit(Manager::OfSystemAs { user: &user(), closed: &closed })),
         None => output::write(&run.unit(Manager::OfSystem)),
     }
+}
+
+/// The options of a program, as its own command line would have them.
+fn parsed(program: &str, options: &[String]) -> Done<ArgMatches> {
+    let line = ["weft", program].into_iter().chain(options.iter().map(String::as_str));
+    let mut matches = verbs::parse(line.map(OsString::from).collect())?;
+    Ok(matches.remove_subcommand().map(|(_, options)| options).unwrap_or_default())
 }
 
 fn as_input(failure: Failure) -> Failure {
