@@ -8,6 +8,7 @@ mod hour_page;
 mod local_socket;
 mod metrics;
 mod metrics_server;
+mod moment;
 mod read;
 mod service_manager;
 mod snapshot;
