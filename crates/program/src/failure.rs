@@ -21,6 +21,8 @@ pub const CLOSED: u8 = 141;
 pub enum Failure {
     /// Something that the user gave is wrong: no waiting makes it right.
     Input(String),
+    /// A file that the user named cannot be read or written. A program that lasts may be started again: the file may come later.
+    File(String),
     /// A run failed; another may not.
     Run(String),
     /// A message, and a status of its own.
@@ -52,9 +54,32 @@ impl Failure {
         let text = format!("{}: {}", file.display(), system_text(error));
         match error.raw_os_error().map(Errno::from_raw) {
             Some(
-                Errno::ENOSPC | Errno::EDQUOT | Errno::EFBIG | Errno::EIO | Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM,
+                Errno::ENOSPC
+                | Errno::EDQUOT
+                | Errno::EFBIG
+                | Errno::EIO
+                | Errno::EMFILE
+                | Errno::ENFILE
+                | Errno::ENOMEM,
             ) => Self::Run(text),
-            _ => Self::Input(text),
+            _ => Self::File(text),
+        }
+    }
+
+    /// The words of it, if there are some to say.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Input(text) | Self::File(text) | Self::Run(text) | Self::Status(text, _) => Some(text),
+            Self::Said(_) | Self::ClosedPipe => None,
+        }
+    }
+
+    /// The same for a program that lasts: a file that is missing may come later, with its disk or its network. A service is
+    /// started again after a run that failed, and not after bad input.
+    pub fn of_what_lasts(self) -> Self {
+        match self {
+            Self::File(text) => Self::Run(text),
+            other => other,
         }
     }
 }
@@ -89,7 +114,7 @@ pub fn exit(ended: Done) -> ExitCode {
     let (message, status) = match ended {
         Ok(()) => (None, 0),
         // Names and lines of files may be in it, on several lines.
-        Err(Failure::Input(text)) => (Some(printable(&text, "\n\t")), BAD_INPUT),
+        Err(Failure::Input(text) | Failure::File(text)) => (Some(printable(&text, "\n\t")), BAD_INPUT),
         // The other end's words, and names of files, may be in it.
         Err(Failure::Run(text)) => (Some(printable(&text, "")), RUN_FAILED),
         Err(Failure::Status(text, status)) => (Some(text), status),
