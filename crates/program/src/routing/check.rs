@@ -14,9 +14,8 @@ use super::shown::{Shown, bits, documents};
 use super::{Family, TABLE, commands};
 
 /// An address in each eighth of IPv4 that is not multicast. Nobody has rules or routes for these hosts, as some have for 1.1.1.1.
-const ANYWHERE_4: [&str; 7] = [
-    "1.77.65.66", "33.77.65.66", "65.77.65.66", "97.77.65.66", "129.77.65.66", "161.77.65.66", "193.77.65.66",
-];
+const ANYWHERE_4: [&str; 7] =
+    ["1.77.65.66", "33.77.65.66", "65.77.65.66", "97.77.65.66", "129.77.65.66", "161.77.65.66", "193.77.65.66"];
 /// An address in each half of what is in use of IPv6 (2000::/3).
 const ANYWHERE_6: [&str; 2] = ["2a00::7765:6674", "3000::7765:6674"];
 
@@ -107,9 +106,9 @@ fn probes(plan: &Plan, family: Family) -> Vec<Probe> {
     for selector in plan.selectors(family) {
         let is_general = plan.has_better(&selector);
         // Of several ports the first.
-        let words = selector.ports.map_or_else(String::new, |(protocol, first, _)| {
-            format!(" ipproto {protocol} dport {first}")
-        });
+        let words = selector
+            .ports
+            .map_or_else(String::new, |(protocol, first, _)| format!(" ipproto {protocol} dport {first}"));
         let places = places(&selector, family).into_iter();
         let others = places.filter(|place| plan.relays.iter().all(|relay| relay.ip() != *place));
         probes.extend(others.map(|place| Probe { packet: format!("{place}{words}"), is_general }));
@@ -135,7 +134,8 @@ mod tests {
     // As `ip -json -N` of iproute2 6.1 printed them.
     const DEVICE: &str = r#""ifname":"weft0","flags":["POINTOPOINT","MULTICAST","NOARP","UP","LOWER_UP"],"mtu":1500"#;
     const ADDRESS_4: &str = r#""addr_info":[{"family":"inet","local":"198.18.77.1","prefixlen":32,"label":"weft0"}]"#;
-    const ADDRESS_6: &str = r#""addr_info":[{"family":"inet6","local":"fd77:6566:7477::1","prefixlen":128,"nodad":true}]"#;
+    const ADDRESS_6: &str =
+        r#""addr_info":[{"family":"inet6","local":"fd77:6566:7477::1","prefixlen":128,"nodad":true}]"#;
     const RULES_4: &str = concat!(
         r#"[{"priority":0,"src":"all","table":"255"},"#,
         r#"{"priority":4400,"src":"all","dst":"192.0.2.1","ipproto":"ipproto-17","dport":4433,"goto":4499},"#,
@@ -281,7 +281,8 @@ mod tests {
     #[test]
     fn probes_stand_for_all_that_goes_through_it() {
         let only = ["10.0.0.0/8:80-90", "192.0.2.1", ":443", "10.0.0.0/31"].map(|text| text.parse().unwrap()).to_vec();
-        let packets: Vec<_> = probes(&Plan { only, ..plan() }, Family::V4).into_iter().map(|probe| probe.packet).collect();
+        let packets: Vec<_> =
+            probes(&Plan { only, ..plan() }, Family::V4).into_iter().map(|probe| probe.packet).collect();
         let anywhere = |words: &str| format!("1.77.65.66 ipproto {words}");
         let expected = [
             &anywhere("udp dport 53"),

@@ -25,10 +25,10 @@ pub struct Ended {
 
 /// Returns true if there is a program of this name.
 pub fn is_there(name: &str) -> bool {
-    let is_program = |file: &Path| {
-        file.metadata().is_ok_and(|known| known.is_file() && known.permissions().mode() & 0o111 != 0)
-    };
-    std::env::var_os("PATH").is_some_and(|path| std::env::split_paths(&path).any(|folder| is_program(&folder.join(name))))
+    let is_program =
+        |file: &Path| file.metadata().is_ok_and(|known| known.is_file() && known.permissions().mode() & 0o111 != 0);
+    std::env::var_os("PATH")
+        .is_some_and(|path| std::env::split_paths(&path).any(|folder| is_program(&folder.join(name))))
 }
 
 /// Runs a command, which reads `input`. It is of a group of its own: Ctrl-C at a terminal does not end it half-way.
@@ -43,11 +43,7 @@ pub fn run(name: &str, words: &[&str], input: &str) -> io::Result<Ended> {
         (false, "") => done.status.to_string(),
         (false, said) => said.to_owned(),
     };
-    Ok(Ended {
-        worked: done.status.success(),
-        stdout: String::from_utf8_lossy(&done.stdout).into_owned(),
-        complaint,
-    })
+    Ok(Ended { worked: done.status.success(), stdout: String::from_utf8_lossy(&done.stdout).into_owned(), complaint })
 }
 
 /// Has `ip` make these things; returns its complaints. It stops at the first that it cannot make, unless it is forced.

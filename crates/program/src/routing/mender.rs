@@ -43,8 +43,7 @@ pub struct Mender<M> {
 impl<M: Machine> Mender<M> {
     /// A mender of a machine that has all that it needs. With a kill switch packets that do not come to the tunnel go nowhere.
     pub fn new(machine: M, now: Instant, kill_switch: bool) -> Self {
-        let consequence =
-            if kill_switch { "packets do not reach the tunnel" } else { "packets go beside the tunnel" };
+        let consequence = if kill_switch { "packets do not reach the tunnel" } else { "packets go beside the tunnel" };
         Self { machine, mends: MOST_MENDS, since: now, consequence, told: HashMap::new(), is_astray: false }
     }
 
@@ -239,6 +238,9 @@ mod tests {
         assert_eq!((mender.turn(at(1)), mender.is_astray()), (vec![why.to_owned()], true));
         assert_eq!((mender.turn(at(2)), mender.is_astray()), (vec![], true));
         mender.machine.route = None;
-        assert_eq!((mender.turn(at(3)), mender.is_astray()), (vec!["packets come to the tunnel again".to_owned()], false));
+        assert_eq!(
+            (mender.turn(at(3)), mender.is_astray()),
+            (vec!["packets come to the tunnel again".to_owned()], false)
+        );
     }
 }

@@ -27,11 +27,10 @@ mod shown;
 mod state;
 mod watcher;
 
-pub use commands::{end_connections, resolve_through};
 pub use part::Part;
 pub use plan::Plan;
-pub use routes::{Routes, check_free};
-pub use watcher::Watcher;
+pub use routes::{Routes, check_free, end_connections, resolve_through};
+pub use watcher::{Shared, Watcher, locked};
 
 /// The table of the tunnel's routes: no other program that is known to us has this one.
 const TABLE: u32 = 51877;

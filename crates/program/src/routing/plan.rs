@@ -90,9 +90,11 @@ impl Plan {
             let last = Rule { pref: LAST_RULE, selector: Selector { to: None, ports: None }, action: Action::Nothing };
             needs.push(Need::Rule(family, last));
             let rules = self.rules(family).into_iter().enumerate();
-            needs.extend(rules.map(|(at, (selector, action))| {
-                Need::Rule(family, Rule { pref: FIRST_RULE + at, selector, action })
-            }));
+            needs.extend(
+                rules.map(|(at, (selector, action))| {
+                    Need::Rule(family, Rule { pref: FIRST_RULE + at, selector, action })
+                }),
+            );
         }
         needs
     }
@@ -100,6 +102,11 @@ impl Plan {
     /// Everything that `ip` is asked for.
     pub fn lines(&self, families: &[Family]) -> Vec<Need> {
         [self.addresses(families), self.routes(families)].concat()
+    }
+
+    /// Returns true if it has more rules than there are preferences.
+    pub fn has_too_many_rules(&self) -> bool {
+        Family::ALL.into_iter().any(|family| self.rules(family).len() > LAST_RULE - FIRST_RULE)
     }
 
     fn rules(&self, family: Family) -> Vec<(Selector, Action)> {
@@ -150,9 +157,7 @@ impl Plan {
         if self.names && !self.only.is_empty() {
             lines += "udp dport 53 reject\ntcp dport 53 reject\n";
         }
-        let chain = |hook| {
-            format!("chain {hook} {{\ntype filter hook {hook} priority 0; policy accept;\n{lines}}}\n")
-        };
+        let chain = |hook| format!("chain {hook} {{\ntype filter hook {hook} priority 0; policy accept;\n{lines}}}\n");
         let chains = ["output", "forward"].map(chain).concat();
         // In one step: it is never not there.
         format!("table {FILTER} {{}}\ndelete table {FILTER}\ntable {FILTER} {{\n{chains}}}\n")

@@ -42,7 +42,7 @@ impl Routes {
         if before.is_none() {
             return Ok(None);
         }
-        let left = commands::end_connections().map_err(|error| failed("ss", &error))?;
+        let left = end_connections()?;
         commands::undo().map_err(|error| failed("ip", &error))?;
         if was_closed && !plan.kill_switch {
             commands::open_up().map_err(|error| failed("nft", &error))?;
@@ -115,6 +115,16 @@ impl Routes {
         self.state.remove().map_err(|error| self.state.failure(&error))?;
         Ok(changes.is_some())
     }
+}
+
+/// Ends the TCP connections of programs that an earlier tunnel has carried; says which could not be ended, and why.
+pub fn end_connections() -> Done<Option<String>> {
+    commands::end_connections().map_err(|error| failed("ss", &error))
+}
+
+/// Has systemd-resolved, where it runs, ask the tunnel.
+pub fn resolve_through(plan: &Plan) -> Done {
+    commands::resolve_through(plan).map_err(|error| failed("resolvectl", &error))
 }
 
 /// Refuses the name of a device that is there: it is somebody else's.

@@ -44,9 +44,10 @@ impl Shown {
     /// Returns true if this is there. Of what `ip` does not show nothing is known.
     pub fn has(&self, plan: &Plan, need: &Need) -> bool {
         match need {
-            Need::Address(family) => self.addresses.iter().any(|known| {
-                known["local"] == family.address() && known["prefixlen"] == family.bits()
-            }),
+            Need::Address(family) => self
+                .addresses
+                .iter()
+                .any(|known| known["local"] == family.address() && known["prefixlen"] == family.bits()),
             Need::Device => self.device.as_ref().is_some_and(|device| {
                 let is_up = device["flags"].as_array().is_some_and(|flags| flags.iter().any(|flag| flag == "UP"));
                 is_up && device["mtu"] == plan.mtu

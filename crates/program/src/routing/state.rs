@@ -30,7 +30,8 @@ pub struct StateFile {
 impl StateFile {
     /// Opens the file of this network namespace, unless another tunnel has it.
     pub fn open() -> Done<Self> {
-        let inode = fs::metadata("/proc/self/ns/net").map_err(|error| refused(Path::new("/proc/self/ns/net"), &error))?;
+        let inode =
+            fs::metadata("/proc/self/ns/net").map_err(|error| refused(Path::new("/proc/self/ns/net"), &error))?;
         Self::open_at(Path::new("/run/weftway").join(format!("tunnel-{}.json", inode.ino())))
     }
 
@@ -125,7 +126,9 @@ mod tests {
         let path = folder.path().join("tunnel.json");
         let _first = StateFile::open_at(path.clone()).unwrap();
         let second = StateFile::open_at(path).err();
-        assert!(matches!(second, Some(Failure::Input(text)) if text == "a tunnel runs already: there is one at a time"));
+        assert!(
+            matches!(second, Some(Failure::Input(text)) if text == "a tunnel runs already: there is one at a time")
+        );
     }
 
     #[test]

@@ -201,7 +201,7 @@ impl Machine for TunnelMachine {
 /// Sockets on which the kernel tells of changes. Where it does not, looking every few seconds has to do.
 fn subscribe() -> Vec<OwnedFd> {
     let route = subscription(None, &ROUTE_GROUPS);
-    [route, subscription(netlink::NETFILTER, &NFTABLES_GROUP)].into_iter().flatten().collect()
+    [route, subscription(Some(netlink::NETFILTER), &NFTABLES_GROUP)].into_iter().flatten().collect()
 }
 
 fn subscription(protocol: Option<Protocol>, groups: &[u32]) -> Option<OwnedFd> {
