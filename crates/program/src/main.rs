@@ -5,22 +5,27 @@
 //! | `verbs` | the command line: a verb each, its options in the verb's own module |
 //! | `pair`, `send`, `recv`, `relay`, `proxy`, `tunnel`, `top`, `service`, `record`, `doctor` | a verb each |
 //! | `options`, `config`, `completion` | options that several verbs have; those of a file; what a shell completes |
+//! | `carrying`, `outcome` | a transfer that runs until an interrupt comes, and what came of it |
 //! | `address`, `ends`, `identity`, `classes`, `reading` | addresses, the other end, who this machine is, rules, files of text |
+//! | `connections` | connections that a proxy or a relay carries until it is interrupted |
 //! | `watched` | a running program, and all that are told of it: terminal, JSON, `top`, Prometheus, systemd |
 //! | `routing` | routes and rules of a tunnel: set, watched, taken back |
 //! | `output`, `display`, `table`, `text` | what is printed, which never waits for a reader while traffic is carried |
 //! | `failure`, `signals`, `whole_file` | how a command ends; interrupts; files that are there whole or not at all |
 
 mod address;
+mod carrying;
 mod classes;
 mod completion;
 mod config;
+mod connections;
 mod display;
 mod doctor;
 mod ends;
 mod failure;
 mod identity;
 mod options;
+mod outcome;
 mod output;
 mod pair;
 mod proxy;

@@ -1,11 +1,12 @@
 //! The command line: a verb each.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::failure::{Done, Failure};
-use crate::{doctor, output, pair, proxy, record, recv, relay, send, service, top};
+use crate::{config, doctor, options, output, pair, proxy, record, recv, relay, send, service, top};
 
 /// Carries real traffic over several links at once.
 #[derive(Parser)]
@@ -47,22 +48,50 @@ pub fn command(called: &str) -> clap::Command {
 
 /// Runs what the command line says.
 pub fn run(words: Vec<OsString>) -> Done {
-    let called = words.first().map(std::path::Path::new).and_then(|path| path.file_name());
-    let called = if called.is_some_and(|name| name == "weft") { "weft" } else { "weft-link" };
-    let matches = command(called).try_get_matches_from(words).map_err(told)?;
+    let matches = parse(words)?;
     match Line::from_arg_matches(&matches).map_err(told)?.verb {
         Verb::Pair(args) => pair::run(args),
         Verb::Send(args) => send::run(args),
-        Verb::Recv(args) => recv::run(args),
-        Verb::Relay(args) => relay::run(args),
-        Verb::Proxy(args) => proxy::run(args),
+        Verb::Recv(args) => recv::run(args).map_err(Failure::of_what_lasts),
+        Verb::Relay(args) => relay::run(args).map_err(Failure::of_what_lasts),
+        Verb::Proxy(args) => proxy::run(args).map_err(Failure::of_what_lasts),
         #[cfg(all(target_os = "linux", feature = "tunnel"))]
-        Verb::Tunnel(args) => crate::tunnel::run(args),
+        Verb::Tunnel(args) => crate::tunnel::run(args).map_err(Failure::of_what_lasts),
         Verb::Top(args) => top::run(args),
         Verb::Service(args) => service::run(args),
         Verb::Record(args) => record::run(args),
         Verb::Doctor(args) => doctor::run(args),
     }
+}
+
+/// The values of a command line, whose first word is the program's name. Options that `--config` names a file for are in them.
+pub fn parse(words: Vec<OsString>) -> Done<ArgMatches> {
+    let called = words.first().map(Path::new).and_then(Path::file_name);
+    let mut command = command(if called.is_some_and(|name| name == "weft") { "weft" } else { "weft-link" });
+    // What else is wrong is said below.
+    if let Ok(matches) = as_words(command.clone()).try_get_matches_from(&words) {
+        options::refuse_empty(&command, &matches)?;
+        if let Some((verb, file)) = config_file(&matches) {
+            command = config::with_defaults(command, verb, Path::new(file)).map_err(Failure::of_what_lasts)?;
+        }
+    }
+    command.try_get_matches_from(words).map_err(told)
+}
+
+/// The command line whose values are words, whatever they are to become.
+fn as_words(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|arg| {
+        let takes_values = arg.get_action().takes_values();
+        if takes_values { arg.value_parser(clap::value_parser!(OsString)) } else { arg }
+    });
+    command.mut_subcommands(as_words)
+}
+
+/// The verb that has a file of options, and the file.
+fn config_file(matches: &ArgMatches) -> Option<(&str, &OsStr)> {
+    let (verb, matches) = matches.subcommand()?;
+    let mut values = matches.try_get_raw(config::OPTION).ok()??;
+    config::TABLES.contains(&verb).then(|| values.next())?.map(|file| (verb, file))
 }
 
 /// What clap says: help and version are results, all else is bad input.

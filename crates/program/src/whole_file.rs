@@ -78,6 +78,6 @@ mod tests {
     #[test]
     fn an_error_names_the_file() {
         let Err(failure) = write(Path::new("/dev/null/x"), "") else { panic!("it was written") };
-        assert!(matches!(failure, Failure::File(text, 2) if text == "/dev/null/x: Not a directory"));
+        assert!(matches!(failure, Failure::File(text) if text == "/dev/null/x: Not a directory"));
     }
 }

@@ -104,7 +104,8 @@ fn answer(mut stream: TcpStream, told: &Mutex<Option<Snapshot>>) -> io::Result<(
     let request = read_head(&mut stream)?;
     let method = request.split(|&byte| byte == b' ').next().unwrap_or_default();
     if method != b"GET" && method != b"HEAD" {
-        let refused = "HTTP/1.1 405 Method Not Allowed\r\nAllow: GET, HEAD\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
+        let refused =
+            "HTTP/1.1 405 Method Not Allowed\r\nAllow: GET, HEAD\r\nContent-Length: 0\r\nConnection: close\r\n\r\n";
         return stream.write_all(refused.as_bytes());
     }
     let snapshot = told.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -8,6 +8,7 @@ mod hour_page;
 mod local_socket;
 mod metrics;
 mod metrics_server;
+mod moment;
 mod read;
 mod service_manager;
 mod snapshot;
@@ -32,6 +33,7 @@ use snapshot::{Snapshot, Snapshots};
 pub use hour::queue_ms;
 pub use hour_page::page as hour_page;
 pub use local_socket::{check_ours, folder};
+pub use read::ToldFlow;
 
 /// So many schedulers take over at most each time that the program looks.
 const MOST_SWITCHES: usize = 8;
