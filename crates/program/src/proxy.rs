@@ -58,7 +58,7 @@ pub struct Args {
 
 /// Runs the verb.
 pub fn run(args: Args) -> Done {
-    proxy(args).map_err(Failure::lasting)
+    proxy(args)
 }
 
 fn proxy(args: Args) -> Done {

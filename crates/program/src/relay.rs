@@ -58,7 +58,7 @@ pub struct Args {
 
 /// Runs the verb.
 pub fn run(args: Args) -> Done {
-    relay(args).map_err(Failure::lasting)
+    relay(args)
 }
 
 fn relay(args: Args) -> Done {

@@ -62,7 +62,7 @@ pub struct Args {
 
 /// Runs the verb.
 pub fn run(args: Args) -> Done {
-    tunnel(args).map_err(Failure::lasting)
+    tunnel(args)
 }
 
 fn tunnel(args: Args) -> Done {
