@@ -9,7 +9,7 @@ use weftway_transfer::ClientRules;
 
 use super::FILES;
 use crate::failure::{Done, Failure};
-use crate::{address, identity, options, verbs};
+use crate::{address, classes, identity, options, proxy, verbs, watched};
 
 /// The options that were given, by their long names.
 pub struct Given<'a> {
@@ -88,8 +88,10 @@ impl Given<'_> {
         options::read_links(&self.several("path"))?;
         match program {
             "relay" => self.check_relay(),
-            _ => self.check_near(program),
-        }
+            "tunnel" => self.check_near().and_then(|()| self.check_tunnel()),
+            _ => self.check_near(),
+        }?;
+        self.one("metrics").map_or(Ok(()), |place| watched::check_metrics(&place))
     }
 
     fn check_relay(&self) -> Done {
@@ -105,9 +107,23 @@ impl Given<'_> {
     }
 
     /// Checks the end that is near: a proxy or a tunnel.
-    fn check_near(&self, program: &str) -> Done {
-        let _ = program;
+    fn check_near(&self) -> Done {
         address::split(&self.one("to").unwrap_or_default(), address::PORT)?;
+        classes::read(self.one("classes").as_deref().map(Path::new))?;
+        proxy::local_ports(&self.several("listen"))?;
+        proxy::read_passwords(self.one("passwords").as_deref().map(Path::new))?;
+        Ok(())
+    }
+
+    #[cfg(all(target_os = "linux", feature = "tunnel"))]
+    fn check_tunnel(&self) -> Done {
+        let read = <crate::tunnel::Args as clap::FromArgMatches>::from_arg_matches(self.matches);
+        crate::tunnel::check(&read.map_err(Failure::input)?)
+    }
+
+    /// There is no tunnel in this build: its verb was refused before.
+    #[cfg(not(all(target_os = "linux", feature = "tunnel")))]
+    fn check_tunnel(&self) -> Done {
         Ok(())
     }
 
