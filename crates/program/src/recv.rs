@@ -132,9 +132,10 @@ impl Args {
     ///
     /// A transfer that fails is told, and the next one may come: its sender tries again.
     fn receive_on(&self, end: &End) -> Done<u64> {
-        let (mut whole, mut address, mut ready) = (0, end.address, "listening at");
+        let (mut whole, mut address, mut is_first) = (0, end.address, true);
         loop {
-            let mut display = Display::new(ready);
+            let mut display =
+                Display::new(if is_first { "listening at" } else { "listening for the next transfer at" });
             let ended = self.receive(listening(end, address)?, &mut display);
             // A port that was free stays the same one.
             address = display.listening.unwrap_or(address);
@@ -147,12 +148,12 @@ impl Args {
                 Ok(Ended::Before) => return Ok(whole),
                 Err(Failure::Run(why)) if has_listened => output::say(&format!("weft: {}", printable(&why, ""))),
                 // It was right at the start.
-                Err(Failure::Input(why) | Failure::File(why)) if ready != "listening at" => {
+                Err(Failure::Input(why) | Failure::File(why)) if !is_first => {
                     return Err(Failure::Run(why));
                 }
                 Err(failure) => return Err(failure),
             }
-            ready = "listening for the next transfer at";
+            is_first = false;
         }
     }
 
