@@ -4,6 +4,8 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
+use nix::errno::Errno;
+
 use crate::output;
 use crate::text::printable;
 
@@ -50,19 +52,15 @@ impl Failure {
     /// A file could not be read or written. A full disk and a lack of descriptors or memory are the system's fault, all else
     /// is the user's.
     pub fn file(file: &Path, error: &io::Error) -> Self {
-        use nix::errno::Errno;
         let text = format!("{}: {}", file.display(), system_text(error));
-        match error.raw_os_error().map(Errno::from_raw) {
-            Some(
-                Errno::ENOSPC
-                | Errno::EDQUOT
-                | Errno::EFBIG
-                | Errno::EIO
-                | Errno::EMFILE
-                | Errno::ENFILE
-                | Errno::ENOMEM,
-            ) => Self::Run(text),
-            _ => Self::File(text),
+        if is_the_systems(error) { Self::Run(text) } else { Self::File(text) }
+    }
+
+    /// Standard output could not be written.
+    pub fn standard_output(error: Errno) -> Self {
+        match error {
+            Errno::EPIPE => Self::ClosedPipe,
+            _ => Self::Run(format!("standard output: {}", error.desc())),
         }
     }
 
@@ -74,8 +72,8 @@ impl Failure {
         }
     }
 
-    /// The same for a program that lasts: a file that is missing may come later, with its disk or its network. A service is
-    /// started again after a run that failed, and not after bad input.
+    /// The same of a command that a service runs. A file that is missing may come later, with its disk or its network: it is
+    /// no bad input, after which a service is not started again.
     pub fn of_what_lasts(self) -> Self {
         match self {
             Self::File(text) => Self::Run(text),
@@ -84,10 +82,18 @@ impl Failure {
     }
 }
 
+/// Returns true if the disk is full, or if the system has no more descriptors or memory now.
+fn is_the_systems(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error().map(Errno::from_raw),
+        Some(Errno::ENOSPC | Errno::EDQUOT | Errno::EFBIG | Errno::EIO | Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM)
+    )
+}
+
 /// The system's own words for an error, without its number.
 pub fn system_text(error: &io::Error) -> String {
     match error.raw_os_error() {
-        Some(number) => nix::errno::Errno::from_raw(number).desc().to_owned(),
+        Some(number) => Errno::from_raw(number).desc().to_owned(),
         None => error.to_string(),
     }
 }
@@ -125,4 +131,24 @@ pub fn exit(ended: Done) -> ExitCode {
         output::say(&format!("weft: {message}"));
     }
     ExitCode::from(output::finish(status))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_missing_may_come_later_for_a_service() {
+        let missing = Failure::file(Path::new("me"), &io::Error::from(Errno::ENOENT));
+        assert!(matches!(&missing, Failure::File(text) if text == "me: No such file or directory"));
+        assert!(matches!(missing.of_what_lasts(), Failure::Run(_)));
+        assert!(matches!(Failure::input("wrong").of_what_lasts(), Failure::Input(_)));
+    }
+
+    #[test]
+    fn a_full_disk_is_not_the_users_fault() {
+        let full = Failure::file(Path::new("out"), &io::Error::from(Errno::ENOSPC));
+        assert!(matches!(full, Failure::Run(_)));
+        assert!(matches!(Failure::standard_output(Errno::EPIPE), Failure::ClosedPipe));
+    }
 }

@@ -7,6 +7,7 @@
 //! | `options`, `config`, `completion` | options that several verbs have; those of a file; what a shell completes |
 //! | `carrying`, `outcome` | a transfer that runs until an interrupt comes, and what came of it |
 //! | `address`, `ends`, `identity`, `classes`, `reading` | addresses, the other end, who this machine is, rules, files of text |
+//! | `connections` | connections that a proxy or a relay carries until it is interrupted |
 //! | `watched` | a running program, and all that are told of it: terminal, JSON, `top`, Prometheus, systemd |
 //! | `routing` | routes and rules of a tunnel: set, watched, taken back |
 //! | `output`, `display`, `table`, `text` | what is printed, which never waits for a reader while traffic is carried |
@@ -17,6 +18,7 @@ mod carrying;
 mod classes;
 mod completion;
 mod config;
+mod connections;
 mod display;
 mod doctor;
 mod ends;

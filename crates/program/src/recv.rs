@@ -8,7 +8,7 @@ use weftway_udp::tls::Identity;
 
 use crate::address::PORT;
 use crate::carrying::{self, Ended, Role};
-use crate::display::Display;
+use crate::display::{Display, state_name};
 use crate::ends::{End, other_end};
 use crate::failure::{Done, Failure, INTERRUPTED};
 use crate::options::{self, Config, IdentityFile, Listen, Pair, Paths, ReadLinks};
@@ -124,7 +124,7 @@ impl Args {
         let options = Options { paths, terms, usage, sync: self.sync && !self.no_sync, ..options };
         let _beside = output::beside_traffic();
         let inbox = Inbox::new(self.target.as_deref())?;
-        let mut watch = |progress: &Progress| display.tell(progress, &state(progress));
+        let mut watch = |progress: &Progress| display.tell(progress, state_name(progress.state));
         carrying::run(Role::Receive, inbox.folder(), options, &mut watch)
     }
 
@@ -175,11 +175,6 @@ fn listening(end: &End, address: SocketAddr) -> Done<Options> {
     let text = end.identity.as_ref().map(|(_, text)| text.as_str()).unwrap_or_default();
     let identity = Identity::load(text).map_err(weftway_transfer::Failure::from)?;
     Ok(Options::new(OtherEnd::Listen { address, identity }))
-}
-
-/// What is going on, in a word.
-fn state(progress: &Progress) -> String {
-    serde_json::json!(progress.state).as_str().unwrap_or_default().to_owned()
 }
 
 /// The folder where files go.

@@ -1,13 +1,11 @@
-//! TUN devices: a network device on one side, a descriptor that gives and takes IP packets on the other.
-//!
-//! A device lands in the namespace of the thread that opens it and goes away with its descriptor.
+//! The device: made, read and written.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 
-use crate::EmuError;
+use crate::TunError;
 
 const PATH: &str = "/dev/net/tun";
 
@@ -28,24 +26,24 @@ pub struct Tun {
 impl Tun {
     /// Makes the device `name` (at most 15 bytes) in the calling thread's namespace. One that is there is left alone: that
     /// is an error.
-    pub fn open(name: &str) -> Result<Self, EmuError> {
+    pub fn open(name: &str) -> Result<Self, TunError> {
         Self::with_flags(name, 0)
     }
 
     /// The same, of a device to which the kernel leaves checksums and the cutting of TCP's segments: each packet has a `struct
     /// virtio_net_hdr` before it.
-    pub fn offloading(name: &str) -> Result<Self, EmuError> {
+    pub fn offloading(name: &str) -> Result<Self, TunError> {
         let tun = Self::with_flags(name, libc::IFF_VNET_HDR)?;
         // SAFETY: the descriptor is a TUN's, and TUNSETOFFLOAD takes a number.
         #[allow(unsafe_code)]
         unsafe { tunsetoffload(tun.file.as_raw_fd(), OFFLOAD) }
-            .map_err(|errno| EmuError::missing("offload of a TUN device", errno.into(), "it needs Linux 2.6.27"))?;
+            .map_err(|errno| TunError::new("offload of a TUN device", errno.into(), "it needs Linux 2.6.27"))?;
         Ok(tun)
     }
 
-    fn with_flags(name: &str, more: libc::c_int) -> Result<Self, EmuError> {
+    fn with_flags(name: &str, more: libc::c_int) -> Result<Self, TunError> {
         let missing = |source| {
-            EmuError::missing("a TUN device", source, "it needs /dev/net/tun (module `tun`) and root, or CAP_NET_ADMIN")
+            TunError::new("a TUN device", source, "it needs /dev/net/tun (module `tun`) and root, or CAP_NET_ADMIN")
         };
         let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open(PATH);
         let file = file.map_err(missing)?;
