@@ -58,10 +58,6 @@ pub struct Args {
 
 /// Runs the verb.
 pub fn run(args: Args) -> Done {
-    proxy(args)
-}
-
-fn proxy(args: Args) -> Done {
     let rules = classes::read(args.classes.classes.as_deref())?;
     if let Some(target) = &args.check {
         return classes::explain(&rules, target)?.iter().try_for_each(|line| output::print(line));

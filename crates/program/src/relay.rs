@@ -58,10 +58,6 @@ pub struct Args {
 
 /// Runs the verb.
 pub fn run(args: Args) -> Done {
-    relay(args)
-}
-
-fn relay(args: Args) -> Done {
     let default = PORT.to_string();
     let listen = args.listen.listen.as_deref().unwrap_or(&default);
     let end = ends::other_end(None, Some(listen), None, args.identity.identity.as_deref(), "--to")?;

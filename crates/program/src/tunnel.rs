@@ -93,6 +93,11 @@ fn tunnel(args: Args) -> Done {
     carry(plan, names, classes, options, watched, switches)
 }
 
+/// Refuses options that the verb refuses; starts nothing, and asks for no names.
+pub fn check(args: &Args) -> Done {
+    names(args.dns.as_deref(), &plan(args, Vec::new())?).map(drop)
+}
+
 /// Takes back what a tunnel that was killed has left.
 fn restore() -> Done {
     let mut routes = Routes::open()?;

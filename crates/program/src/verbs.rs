@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::failure::{Done, Failure};
-use crate::{config, doctor, options, output, pair, proxy, record, recv, relay, send, service, top};
+use crate::{completion, config, doctor, options, output, pair, proxy, record, recv, relay, send, service, top};
 
 /// Carries real traffic over several links at once.
 #[derive(Parser)]
@@ -39,6 +39,11 @@ enum Verb {
     Service(service::Args),
     Record(record::Args),
     Doctor(doctor::Args),
+    Completion(completion::Completion),
+    #[command(hide = true)]
+    Complete(completion::Complete),
+    #[command(hide = true)]
+    Manual(completion::Manual),
 }
 
 /// The command line as clap has it; help names the program as it was called: `weft` or `weft-link`.
@@ -61,6 +66,9 @@ pub fn run(words: Vec<OsString>) -> Done {
         Verb::Service(args) => service::run(args),
         Verb::Record(args) => record::run(args),
         Verb::Doctor(args) => doctor::run(args),
+        Verb::Completion(args) => completion::script(args),
+        Verb::Complete(args) => completion::complete(args),
+        Verb::Manual(args) => completion::manual(args),
     }
 }
 

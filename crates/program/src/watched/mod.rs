@@ -23,6 +23,7 @@ use crate::address::{resolve, split_listening};
 use crate::display::Display;
 use crate::failure::{Done, Failure};
 use crate::output::{self, BesideTraffic};
+use crate::text::printable;
 
 use hour::Hour;
 use local_socket::LocalSocket;
@@ -88,9 +89,9 @@ impl Watched {
         let manager = ServiceManager::new();
         let metrics = metrics.map(serve_metrics).transpose()?;
         let socket = LocalSocket::new(program);
-        if let Err(Failure::Input(text) | Failure::Run(text)) = &socket {
+        if let Some(text) = socket.as_ref().err().and_then(Failure::text) {
             // Nobody needs it to carry anything.
-            output::say(&format!("weft top will not show this program: {text}"));
+            output::say(&format!("weft top will not show this program: {}", printable(text, "")));
         }
         Ok(Self {
             metrics,
