@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
 use weftway_relay::Classes;
@@ -14,7 +14,7 @@ use crate::failure::{Done, Failure, INTERRUPTED};
 use crate::options::{ClassesFile, Config, Links, Pair, Scheduling, To, Watching};
 use crate::routing::{self, Plan, Routes, Watcher};
 use crate::watched::Watched;
-use crate::{address, classes, ends, options, output, signals};
+use crate::{address, classes, connections, ends, output, signals};
 
 /// Bytes that packets of programs may have.
 const MTU: usize = 1500;
@@ -77,18 +77,8 @@ fn tunnel(args: Args) -> Done {
     let plan = plan(&args, relays(&other))?;
     let names = names(args.dns.as_deref(), &plan)?;
     let classes = classes::read(args.classes.classes.as_deref())?;
-    let links = options::read_links(&args.links.local)?;
-    let (switches, switch) = channel();
-    let options = Options {
-        paths: links.paths,
-        terms: links.terms,
-        usage: Some(options::usage_file()),
-        scheduler: args.scheduling.scheduler,
-        cc: args.scheduling.cc,
-        switch: Some(switch),
-        // The relay's addresses are part of the routes: it is not looked up again.
-        ..Options::new(other)
-    };
+    // The relay's addresses are part of the routes: it is not looked up again.
+    let (options, switches) = connections::set(Options::new(other), &args.links.local, args.scheduling)?;
     let watched = Watched::new("tunnel", args.watching.metrics.as_deref(), args.watching.json)?;
     carry(plan, names, classes, options, watched, switches)
 }
