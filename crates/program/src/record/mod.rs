@@ -1,5 +1,12 @@
 //! `weft record`.
 
+mod arrivals;
+mod channel;
+mod places;
+mod probes;
+mod window;
+mod wire;
+
 use crate::failure::{Done, Failure};
 
 /// Is not written yet.
