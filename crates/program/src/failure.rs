@@ -4,6 +4,8 @@ use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
+use nix::errno::Errno;
+
 use crate::output;
 use crate::text::printable;
 
@@ -23,6 +25,8 @@ pub enum Failure {
     Input(String),
     /// A run failed; another may not.
     Run(String),
+    /// A file could not be read or written, with the status of that.
+    File(String, u8),
     /// A message, and a status of its own.
     Status(String, u8),
     /// A status; what there is to say was said.
@@ -48,21 +52,50 @@ impl Failure {
     /// A file could not be read or written. A full disk and a lack of descriptors or memory are the system's fault, all else
     /// is the user's.
     pub fn file(file: &Path, error: &io::Error) -> Self {
-        use nix::errno::Errno;
-        let text = format!("{}: {}", file.display(), system_text(error));
-        match error.raw_os_error().map(Errno::from_raw) {
-            Some(
-                Errno::ENOSPC | Errno::EDQUOT | Errno::EFBIG | Errno::EIO | Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM,
-            ) => Self::Run(text),
-            _ => Self::Input(text),
+        Self::File(format!("{}: {}", file.display(), system_text(error)), status(error))
+    }
+
+    /// Standard output could not be written.
+    pub fn standard_output(error: Errno) -> Self {
+        match error {
+            Errno::EPIPE => Self::ClosedPipe,
+            _ => Self::Run(format!("standard output: {}", error.desc())),
         }
+    }
+
+    /// The words of it, if there are some to say.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Self::Input(text) | Self::File(text, _) | Self::Run(text) | Self::Status(text, _) => Some(text),
+            Self::Said(_) | Self::ClosedPipe => None,
+        }
+    }
+
+    /// The same of a command that a service runs. A file that is missing may come later, with its disk or its network: it is
+    /// no bad input, after which a service is not started again.
+    pub fn lasting(self) -> Self {
+        match self {
+            Self::File(text, _) => Self::Run(text),
+            other => other,
+        }
+    }
+}
+
+/// The status of a command that a file's error ended.
+fn status(error: &io::Error) -> u8 {
+    match error.raw_os_error().map(Errno::from_raw) {
+        // The disk is full, or the system has no more of it now.
+        Some(
+            Errno::ENOSPC | Errno::EDQUOT | Errno::EFBIG | Errno::EIO | Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM,
+        ) => RUN_FAILED,
+        _ => BAD_INPUT,
     }
 }
 
 /// The system's own words for an error, without its number.
 pub fn system_text(error: &io::Error) -> String {
     match error.raw_os_error() {
-        Some(number) => nix::errno::Errno::from_raw(number).desc().to_owned(),
+        Some(number) => Errno::from_raw(number).desc().to_owned(),
         None => error.to_string(),
     }
 }
@@ -92,6 +125,7 @@ pub fn exit(ended: Done) -> ExitCode {
         Err(Failure::Input(text)) => (Some(printable(&text, "\n\t")), BAD_INPUT),
         // The other end's words, and names of files, may be in it.
         Err(Failure::Run(text)) => (Some(printable(&text, "")), RUN_FAILED),
+        Err(Failure::File(text, status)) => (Some(printable(&text, "")), status),
         Err(Failure::Status(text, status)) => (Some(text), status),
         Err(Failure::Said(status)) => (None, status),
         Err(Failure::ClosedPipe) => (None, CLOSED),
@@ -100,4 +134,24 @@ pub fn exit(ended: Done) -> ExitCode {
         output::say(&format!("weft: {message}"));
     }
     ExitCode::from(output::finish(status))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_is_missing_may_come_later_for_a_service() {
+        let missing = Failure::file(Path::new("me"), &io::Error::from(Errno::ENOENT));
+        assert!(matches!(&missing, Failure::File(text, BAD_INPUT) if text == "me: No such file or directory"));
+        assert!(matches!(missing.lasting(), Failure::Run(_)));
+        assert!(matches!(Failure::input("wrong").lasting(), Failure::Input(_)));
+    }
+
+    #[test]
+    fn a_full_disk_is_not_the_users_fault() {
+        let full = Failure::file(Path::new("out"), &io::Error::from(Errno::ENOSPC));
+        assert!(matches!(full, Failure::File(_, RUN_FAILED)));
+        assert!(matches!(Failure::standard_output(Errno::EPIPE), Failure::ClosedPipe));
+    }
 }

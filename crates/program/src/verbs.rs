@@ -53,11 +53,11 @@ pub fn run(words: Vec<OsString>) -> Done {
     match Line::from_arg_matches(&matches).map_err(told)?.verb {
         Verb::Pair(args) => pair::run(args),
         Verb::Send(args) => send::run(args),
-        Verb::Recv(args) => recv::run(args),
-        Verb::Relay(args) => relay::run(args),
-        Verb::Proxy(args) => proxy::run(args),
+        Verb::Recv(args) => recv::run(args).map_err(Failure::lasting),
+        Verb::Relay(args) => relay::run(args).map_err(Failure::lasting),
+        Verb::Proxy(args) => proxy::run(args).map_err(Failure::lasting),
         #[cfg(all(target_os = "linux", feature = "tunnel"))]
-        Verb::Tunnel(args) => crate::tunnel::run(args),
+        Verb::Tunnel(args) => crate::tunnel::run(args).map_err(Failure::lasting),
         Verb::Top(args) => top::run(args),
         Verb::Service(args) => service::run(args),
         Verb::Record(args) => record::run(args),

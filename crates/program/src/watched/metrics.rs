@@ -1,0 +1,205 @@
+//! What a running program tells Prometheus: counters and gauges of its last snapshot.
+
+use std::fmt::Write;
+
+use weftway_transfer::{ClientProgress, PathProgress, Unread};
+
+use super::snapshot::{PathNow, Snapshot};
+
+/// The kind of a metric.
+#[derive(Clone, Copy)]
+enum Kind {
+    Counter,
+    Gauge,
+}
+
+/// Metrics in Prometheus' text format.
+#[derive(Default)]
+struct Families(String);
+
+impl Families {
+    /// Adds a metric with these samples, each with its labels. A counter's name ends in `_total`.
+    fn add<'a>(
+        &mut self,
+        (name, kind, text): (&str, Kind, &str),
+        samples: impl Iterator<Item = (Vec<(&'static str, &'a str)>, f64)>,
+    ) {
+        let (suffix, kind) = match kind {
+            Kind::Counter => ("_total", "counter"),
+            Kind::Gauge => ("", "gauge"),
+        };
+        let _ = writeln!(self.0, "# HELP {name}{suffix} {text}\n# TYPE {name}{suffix} {kind}");
+        for (labels, value) in samples {
+            let labels: Vec<_> = labels.iter().map(|(key, text)| format!("{key}=\"{}\"", escaped(text))).collect();
+            let labels = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
+            let _ = writeln!(self.0, "{name}{suffix}{labels} {value:?}");
+        }
+    }
+
+    fn gauge(&mut self, name: &str, text: &str, value: f64) {
+        self.add((name, Kind::Gauge, text), std::iter::once((Vec::new(), value)));
+    }
+}
+
+/// The value of a label as the format has it.
+fn escaped(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('\n', "\\n").replace('"', "\\\"")
+}
+
+/// The metrics of a snapshot. No token, target or name of a host is in it.
+pub fn text(snapshot: &Snapshot) -> String {
+    let mut told = Families::default();
+    let about = vec![("program", &snapshot.program[..]), ("version", env!("CARGO_PKG_VERSION"))];
+    told.add(("weft_info", Kind::Gauge, "The program"), std::iter::once((about, 1.0)));
+    told.gauge("weft_connected", "Whether connections can be carried", number(snapshot.state == "relaying"));
+    links(&mut told, &snapshot.paths);
+    let (progress, seen) = (&snapshot.progress, &snapshot.progress.seen);
+    let open = seen.by_class;
+    let open = [("realtime", open.realtime), ("interactive", open.interactive), ("bulk", open.bulk)];
+    let flows = open.into_iter().map(|(class, count)| (vec![("class", class)], count as f64));
+    told.add(("weft_flows", Kind::Gauge, "Connections of programs that are open"), flows);
+    let refusals = seen.refusals.iter().map(|(reason, &count)| (vec![("reason", *reason)], count as f64));
+    told.add(("weft_refusals", Kind::Counter, "Connections that were refused"), refusals);
+    let drops = seen.drops.iter().map(|(reason, &count)| (vec![("reason", *reason)], count as f64));
+    told.add(("weft_dropped", Kind::Counter, "Packets and datagrams that were dropped"), drops);
+    unread(&mut told, &seen.unread);
+    if progress.listening.is_some() {
+        told.gauge("weft_clients", "Clients that are here", progress.clients as f64);
+        clients(&mut told, &seen.by_client);
+    }
+    told.0
+}
+
+fn number(value: bool) -> f64 {
+    if value { 1.0 } else { 0.0 }
+}
+
+/// A metric of a link: its name, kind and text, and its value, if there is one.
+type OfLink = ((&'static str, Kind, &'static str), fn(&PathNow) -> Option<f64>);
+
+const LINKS: [OfLink; 9] = [
+    (("weft_link_bytes", Kind::Counter, "Bytes both ways with IP headers, since the start"), |now| {
+        now.path.carried.map(|bytes| bytes as f64)
+    }),
+    (("weft_link_sent_bytes", Kind::Counter, "Bytes of data sent on the connection"), |now| {
+        Some(now.path.bytes as f64)
+    }),
+    (("weft_link_packets", Kind::Counter, "Packets with data sent on the connection"), |now| {
+        Some(now.path.packets as f64)
+    }),
+    (("weft_link_lost_packets", Kind::Counter, "Those declared lost"), |now| Some(now.path.lost as f64)),
+    (("weft_link_rate_bits_per_second", Kind::Gauge, "What it carried in the last second"), |now| {
+        Some(now.mbps * 1e6)
+    }),
+    (("weft_link_rtt_seconds", Kind::Gauge, "Smoothed round-trip time"), |now| Some(now.path.srtt_ms? * 1e-3)),
+    (("weft_link_up", Kind::Gauge, "Whether data can take it"), |now| Some(number(now.path.up))),
+    (("weft_link_open", Kind::Gauge, "Whether its policy lets data take it"), |now| {
+        now.path.policy.as_ref().map(|policy| number(policy.open))
+    }),
+    (("weft_link_cap_left_bytes", Kind::Gauge, "What is left of its caps"), |now| {
+        now.path.policy.as_ref().and_then(|policy| policy.left).map(|bytes| bytes as f64)
+    }),
+];
+
+fn links(told: &mut Families, paths: &[PathNow]) {
+    let mut by_link: Vec<&PathNow> = Vec::new();
+    for now in paths {
+        // A name that is there twice would be a metric with two values.
+        match by_link.iter_mut().find(|one| one.path.path == now.path.path) {
+            Some(one) => *one = now,
+            None => by_link.push(now),
+        }
+    }
+    let name = |path: &PathProgress| path.path.clone();
+    let names: Vec<String> = by_link.iter().map(|now| name(&now.path)).collect();
+    let named = || names.iter().map(String::as_str).zip(&by_link);
+    for (family, value) in LINKS {
+        told.add(family, named().filter_map(|(link, now)| Some((vec![("link", link)], value(now)?))));
+    }
+    let tiers = named().filter_map(|(link, now)| {
+        Some((vec![("link", link), ("tier", &now.path.policy.as_ref()?.tier[..])], 1.0))
+    });
+    told.add(("weft_link_tier", Kind::Gauge, "What a link is for"), tiers);
+}
+
+fn unread(told: &mut Families, unread: &Unread) {
+    let values = [
+        (
+            "weft_unread_connections",
+            "Connections with something that nobody has read for a second",
+            unread.connections,
+        ),
+        ("weft_unread_bytes", "Bytes that have arrived on these", unread.bytes),
+        ("weft_receive_memory_bytes", "Memory for what arrives", unread.memory),
+        ("weft_receive_memory_promised_bytes", "How much of it is promised to connections", unread.promised),
+    ];
+    for (name, text, value) in values {
+        told.gauge(name, text, value as f64);
+    }
+}
+
+/// A metric of a client: its name, kind and text, and its value.
+type OfClient = ((&'static str, Kind, &'static str), fn(&ClientProgress) -> u64);
+
+const CLIENTS: [OfClient; 4] = [
+    (("weft_client_connections", Kind::Gauge, "Connections of a client to the relay"), |client| client.connections),
+    (("weft_client_flows", Kind::Gauge, "Connections of its programs that are open"), |client| client.flows),
+    (("weft_client_up_bytes", Kind::Counter, "Bytes of its programs"), |client| client.up),
+    (("weft_client_down_bytes", Kind::Counter, "Bytes to its programs"), |client| client.down),
+];
+
+fn clients(told: &mut Families, clients: &[ClientProgress]) {
+    for (family, value) in CLIENTS {
+        let named = clients.iter().map(|client| (client.name.as_deref().unwrap_or(""), client));
+        told.add(family, named.map(|(name, client)| (vec![("client", name)], value(client) as f64)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weftway_transfer::UnreadFlow;
+
+    use super::super::snapshot::tests::{progress, snapshot};
+    use super::*;
+
+    #[test]
+    fn links_connections_refusals_and_drops_are_told() {
+        let told = text(&snapshot(&progress()));
+        for line in [
+            "# TYPE weft_info gauge",
+            "weft_connected 1.0",
+            "# TYPE weft_link_bytes_total counter",
+            "weft_link_bytes_total{link=\"wlan0\"} 5000000.0",
+            "weft_link_rtt_seconds{link=\"wlan0\"} 0.0125",
+            "weft_link_open{link=\"wlan0\"} 0.0",
+            "weft_link_tier{link=\"wlan0\",tier=\"secondary\"} 1.0",
+            "weft_flows{class=\"bulk\"} 2.0",
+            "weft_refusals_total{reason=\"not_allowed\"} 4.0",
+            "weft_dropped_total{reason=\"malformed\"} 1.0",
+        ] {
+            assert!(told.lines().any(|one| one == line), "{line} is not in\n{told}");
+        }
+        assert!(!told.contains("weft_clients"), "it is no relay");
+    }
+
+    #[test]
+    fn of_what_is_not_read_the_amount_is_told_and_not_the_target() {
+        let mut told = progress();
+        let most = vec![UnreadFlow { target: "example.org:443".into(), bytes: 2_000_000 }];
+        told.seen.unread =
+            Unread { memory: 536_870_912, promised: 90_000_000, connections: 2, bytes: 3_500_000, most };
+        let told = text(&snapshot(&told));
+        assert!(told.contains("\nweft_unread_connections 2.0\n"));
+        assert!(told.contains("\nweft_unread_bytes 3500000.0\n"));
+        assert!(told.contains("\nweft_receive_memory_bytes 536870912.0\n"));
+        assert!(told.contains("\nweft_receive_memory_promised_bytes 90000000.0\n"));
+        assert!(!told.contains("example"));
+    }
+
+    #[test]
+    fn a_label_cannot_end_its_line() {
+        let mut told = progress();
+        told.paths[0].path = "a\"} 1\nb\\".into();
+        assert!(text(&snapshot(&told)).contains("weft_link_up{link=\"a\\\"} 1\\nb\\\\\"} 1.0\n"));
+    }
+}
