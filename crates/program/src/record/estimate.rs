@@ -65,7 +65,14 @@ impl Estimate {
     /// The mean rate: a rate holds until the next one.
     pub fn mean_mbps(&self) -> Option<f64> {
         let mut now = None;
-        let known: Vec<_> = self.steps.iter().filter_map(|step| { now = step.mbps.or(now); now }).collect();
+        let known: Vec<_> = self
+            .steps
+            .iter()
+            .filter_map(|step| {
+                now = step.mbps.or(now);
+                now
+            })
+            .collect();
         (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
     }
 }
@@ -91,7 +98,8 @@ impl Path {
 pub fn paths(recorded: &Recorded) -> Vec<Path> {
     let trips = recorded.lines.iter().filter_map(|line| line.channel.as_ref()).flat_map(|channel| &channel.round_trips);
     let offset_ns = clock_offset_ns(trips);
-    let sides: Vec<_> = recorded.lines.iter().filter_map(|line| Some((line, sides(recorded, line, offset_ns)?))).collect();
+    let sides: Vec<_> =
+        recorded.lines.iter().filter_map(|line| Some((line, sides(recorded, line, offset_ns)?))).collect();
     let ends = sides.iter().filter(|(line, _)| !line.is_complete).map(|(_, (up, _))| known(up));
     let (count, load) = (ends.fold(recorded.steps(), usize::min), recorded.plan.load);
     let path = |(line, (up, down)): &(&Line, (Direction<'_>, Direction<'_>))| Path {

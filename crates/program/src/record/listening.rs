@@ -7,8 +7,8 @@ use std::net::SocketAddr;
 
 use super::channel::Channel;
 use super::wire::{
-    Body, Cookies, Feedback, HELLO_BYTES, Kind, Ns, Packet, Plan, SECOND_NS, Session as Name, other_version, packed, session_of,
-    unpacked,
+    Body, Cookies, Feedback, HELLO_BYTES, Kind, Ns, Packet, Plan, SECOND_NS, Session as Name, other_version, packed,
+    session_of, unpacked,
 };
 use super::{arrivals, places};
 use crate::text::amount;
@@ -130,12 +130,21 @@ impl<'a> Host<'a> {
         }
         (plan.cap > self.cap).then(|| {
             let (asked, granted) = (amount(plan.cap), amount(self.cap));
-            format!("it grants at most {granted} a path and direction, and {asked} are asked for; its --cap allows more")
+            format!(
+                "it grants at most {granted} a path and direction, and {asked} are asked for; its --cap allows more"
+            )
         })
     }
 
     /// Takes in a packet of the recording that is going on, if it comes from where its path is.
-    fn heard(&mut self, now_ns: Ns, arrived_ns: Ns, packet: &Packet<'_>, size: usize, from: SocketAddr) -> Option<Vec<u8>> {
+    fn heard(
+        &mut self,
+        now_ns: Ns,
+        arrived_ns: Ns,
+        packet: &Packet<'_>,
+        size: usize,
+        from: SocketAddr,
+    ) -> Option<Vec<u8>> {
         let session = self.session.as_mut().filter(|session| session.name == packet.session)?;
         let peer = session.peers.get_mut(&packet.path).filter(|peer| peer.address == from)?;
         session.heard_ns = now_ns;

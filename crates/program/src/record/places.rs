@@ -6,7 +6,9 @@ use std::os::fd::AsRawFd;
 
 use nix::errno::Errno;
 use nix::libc;
-use nix::sys::socket::{ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt, sockopt};
+use nix::sys::socket::{
+    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt, sockopt,
+};
 use rustix::time::{ClockId, clock_gettime};
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -73,7 +75,7 @@ pub fn header(peer: SocketAddr) -> usize {
 /// Addresses of HOST[:PORT], best first.
 pub fn addresses(text: &str) -> Done<Vec<SocketAddr>> {
     let (host, port) = address::split(text, PORT)?;
-    address::resolve(host.as_deref().unwrap_or("localhost"), port, false)
+    address::resolve(host.as_deref().unwrap_or("localhost"), port)
 }
 
 /// A socket that sends over `path`, an interface or an address of this machine, and the peer's address for it.
@@ -130,8 +132,7 @@ fn bind_device(_: &Socket, name: &str) -> Done {
 /// A socket at [ADDR:]PORT.
 pub fn listening(text: &str) -> Done<UdpSocket> {
     let (host, port) = address::split_listening(text, PORT)?;
-    let found = address::resolve(host.as_deref().unwrap_or_else(|| address::all_addresses()), port, true)?;
-    let own = *found.first().ok_or_else(|| Failure::input(format!("--listen {text}: it has no address")))?;
+    let own = address::resolve_first(host.as_deref().unwrap_or_else(|| address::all_addresses()), port)?;
     let bound = opened(own).and_then(|opened| {
         if host.is_none() && own.is_ipv6() {
             // Whatever the system's default is, it takes IPv4 as well.
@@ -183,7 +184,12 @@ pub fn received(source: &UdpSocket) -> Vec<Received> {
     found
 }
 
-fn receive_one(source: &UdpSocket, data: &mut [u8], extra: &mut Vec<u8>, behind_ns: Ns) -> nix::Result<Option<Received>> {
+fn receive_one(
+    source: &UdpSocket,
+    data: &mut [u8],
+    extra: &mut Vec<u8>,
+    behind_ns: Ns,
+) -> nix::Result<Option<Received>> {
     let mut room = [IoSliceMut::new(data)];
     let told = recvmsg::<SockaddrStorage>(source.as_raw_fd(), &mut room, Some(extra), MsgFlags::empty())?;
     let (mut arrived_ns, mut back) = (now_ns(), Back::Any);

@@ -245,7 +245,11 @@ impl Recorder {
             line.greet_again(now, number(at), self.session);
             line.send_due(now);
         }
-        let wakes = self.lines.iter().filter(|line| line.waiting.is_empty()).filter_map(|line| Some(line.channel.as_ref()?.wake_ns(now)));
+        let wakes = self
+            .lines
+            .iter()
+            .filter(|line| line.waiting.is_empty())
+            .filter_map(|line| Some(line.channel.as_ref()?.wake_ns(now)));
         let wait_ns = wakes.min().unwrap_or(now + TURN_NS) - places::now_ns();
         let sockets: Vec<_> = self.lines.iter().map(|line| (&line.socket, !line.waiting.is_empty())).collect();
         waiting::wait(&sockets, wait_ns.clamp(0, TURN_NS));
@@ -383,3 +387,7 @@ fn no_answer(silent: &[&str], peer: &str, paths: usize) -> Failure {
     };
     Failure::run(format!("no answer from {peer} over {over} within {} s; {hint}", ANSWER_NS / SECOND_NS))
 }
+
+#[cfg(test)]
+#[path = "recording_tests.rs"]
+mod tests;

@@ -12,8 +12,9 @@ use super::wire::{Ns, SECOND_NS};
 const LOOK_NS: Ns = SECOND_NS / 4;
 
 /// Answers one recording after another until `stop` says so.
-pub fn serve(opened: &UdpSocket, cap: u64, tell: impl FnMut(&str), stop: impl Fn() -> bool) {
-    let mut host = Host::new(cap, &secret(), tell);
+pub fn serve(opened: &UdpSocket, cap: u64, secret: &[u8], tell: impl FnMut(&str), stop: impl Fn() -> bool) {
+    places::hurry();
+    let mut host = Host::new(cap, secret, tell);
     let mut backs: BTreeMap<SocketAddr, Back> = BTreeMap::new();
     let mut waiting_out = Out::new();
     while !stop() {
@@ -41,10 +42,7 @@ pub fn serve(opened: &UdpSocket, cap: u64, tell: impl FnMut(&str), stop: impl Fn
 /// Sends; returns what the socket does not take.
 fn send(opened: &UdpSocket, mut out: Out, backs: &BTreeMap<SocketAddr, Back>) -> Out {
     let back_to = |address| backs.get(address).copied().unwrap_or_default();
-    let taken = out.iter().take_while(|(data, address)| places::send(opened, data, *address, &back_to(address))).count();
+    let taken =
+        out.iter().take_while(|(data, address)| places::send(opened, data, *address, &back_to(address))).count();
     out.split_off(taken)
-}
-
-fn secret() -> [u8; 32] {
-    super::random()
 }

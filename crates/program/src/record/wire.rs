@@ -370,7 +370,9 @@ mod tests {
 
     #[test]
     fn what_is_no_packet_is_none() {
-        for data in [&b""[..], b"weft", b"wefT\0\0\0\0\0\0\0\0\0\0\0", b"weft\x01\xff\0session!", b"weft\x01\0\0session!"] {
+        for data in
+            [&b""[..], b"weft", b"wefT\0\0\0\0\0\0\0\0\0\0\0", b"weft\x01\xff\0session!", b"weft\x01\0\0session!"]
+        {
             assert_eq!((unpacked(data), other_version(data)), (None, None));
         }
     }
