@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::arrivals::{BIN_NS, MOST_QUEUE_US, Record, What};
 use super::channel::RoundTrip;
+use super::line::Line;
 use super::probes::{self, STEP_NS};
-use super::recording::{Line, Recorded};
+use super::recording::Recorded;
 use super::wire::Ns;
 
 /// A share of losses is of so many steps: 80 packets.

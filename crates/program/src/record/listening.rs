@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use super::channel::Channel;
+use super::cookies::Cookies;
 use super::wire::{
-    Body, Cookies, Feedback, HELLO_BYTES, Kind, Ns, Packet, Plan, SECOND_NS, Session as Name, other_version, packed,
-    session_of, unpacked,
+    Body, Feedback, HELLO_BYTES, Kind, Ns, Packet, Plan, SECOND_NS, Session as Name, other_version, packed, session_of,
+    unpacked,
 };
 use super::{arrivals, places};
 use crate::text::amount;

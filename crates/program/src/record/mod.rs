@@ -2,20 +2,22 @@
 //!
 //! | module | what is in it |
 //! |---|---|
-//! | `wire` | the packets that both ends exchange |
+//! | `wire`, `cookies` | the packets that both ends exchange; who has shown its address |
 //! | `probes` | when probes leave, which is all that is sent unless load is asked for |
 //! | `window` | how much load is under way |
 //! | `arrivals` | what came, as short records that the other end can ask for |
 //! | `channel` | one path at one end, without sockets or a clock: packets in, packets out, when to come back |
 //! | `places`, `waiting` | sockets at interfaces and addresses |
-//! | `listening`, `serving`, `recording` | the two ends |
+//! | `listening`, `serving`, `recording`, `line` | the two ends |
 //! | `estimate` | from what was sent and what came to a line for each moment |
 //! | `report`, `scenario`, `bar` | what is told, and the files |
 
 mod arrivals;
 mod bar;
 mod channel;
+mod cookies;
 mod estimate;
+mod line;
 mod listening;
 mod places;
 mod probes;

@@ -1,15 +1,14 @@
 //! The end with the links: greets the other one over each of them, measures, and fetches what the other one got.
 
-use std::net::{SocketAddr, UdpSocket};
-
-use super::arrivals::{self, RECORDS_PER_PACKET, Record};
+use super::arrivals::{self, RECORDS_PER_PACKET};
 use super::channel::{Channel, QUIET_NS};
+use super::line::{AGAIN_NS, Line, SILENT_NS};
 use super::listening::SILENCE_NS;
-use super::places::{self, Back, Received};
+use super::places::{self, Received};
 use super::probes::STEP_NS;
 use super::waiting;
 use super::wire::{
-    Feedback, HELLO_BYTES, Kind, Ns, Packet, Plan, SECOND_NS, Session, other_version, packed, unpacked, versions_differ,
+    Feedback, Kind, Ns, Packet, Plan, SECOND_NS, Session, other_version, packed, unpacked, versions_differ,
 };
 use crate::failure::{Done, Failure, INTERRUPTED};
 use crate::signals;
@@ -17,12 +16,8 @@ use crate::text::printable;
 
 /// The other end is not there, or a link leads nowhere, if nothing comes within this time.
 const ANSWER_NS: Ns = 5 * SECOND_NS;
-/// What is not answered is asked again after this time.
-const AGAIN_NS: Ns = 250_000_000;
 /// The recording begins so long after the probes, or after the load.
 const SETTLE_NS: Ns = SECOND_NS;
-/// A path from which nothing comes for so long is greeted again: its address may be another one.
-const SILENT_NS: Ns = 2 * SECOND_NS;
 /// From one question for records to the next, while the recording goes on.
 const FETCH_NS: Ns = SECOND_NS;
 /// What left at the end of the recording is there after this time, or lost.
@@ -33,27 +28,6 @@ const DRAIN_NS: Ns = 10 * SECOND_NS;
 const HASTY_NS: Ns = 2 * SECOND_NS;
 /// Nothing is awaited for longer without a look around.
 const TURN_NS: Ns = 50_000_000;
-
-/// One path from this end.
-pub struct Line {
-    /// Interface or address, as the option names it.
-    pub name: String,
-    socket: UdpSocket,
-    peer: SocketAddr,
-    greeted_ns: Ns,
-    /// None: it was not answered yet.
-    pub channel: Option<Channel>,
-    /// When the other end began on it, by its own clock.
-    pub other_begin_ns: Ns,
-    heard_ns: Ns,
-    /// What the other end got, as far as it is known here.
-    pub records: Vec<Record>,
-    asked_ns: Ns,
-    /// The other end's records are all here.
-    pub is_complete: bool,
-    /// What the socket did not take.
-    waiting: Vec<Vec<u8>>,
-}
 
 /// What was measured, from `begin_ns` to `end_ns` by this end's clock.
 pub struct Recorded {
@@ -326,51 +300,6 @@ impl Recorder {
         } else if self.is_over {
             line.is_complete = true;
         }
-    }
-}
-
-impl Line {
-    fn new(name: &str, (socket, peer): (UdpSocket, SocketAddr)) -> Self {
-        Self {
-            name: name.to_owned(),
-            socket,
-            peer,
-            greeted_ns: -AGAIN_NS,
-            channel: None,
-            other_begin_ns: 0,
-            heard_ns: 0,
-            records: Vec::new(),
-            asked_ns: 0,
-            is_complete: false,
-            waiting: Vec::new(),
-        }
-    }
-
-    /// Sends; what the socket does not take waits.
-    fn send(&mut self, mut out: Vec<Vec<u8>>) {
-        let taken = out.iter().take_while(|data| places::send(&self.socket, data, self.peer, &Back::Any)).count();
-        self.waiting.extend(out.drain(taken..));
-    }
-
-    fn tell(&mut self, news: &[Feedback]) {
-        if let Some(channel) = &mut self.channel {
-            let told = news.iter().filter_map(|told| channel.told(told)).collect();
-            self.send(told);
-        }
-    }
-
-    fn greet_again(&mut self, now_ns: Ns, path: u8, session: Session) {
-        let is_heard = self.channel.is_some() && now_ns - self.heard_ns < SILENT_NS;
-        if !is_heard && now_ns - self.greeted_ns >= AGAIN_NS {
-            self.greeted_ns = now_ns;
-            self.send(vec![packed(Kind::Hello, path, session, &[], HELLO_BYTES)]);
-        }
-    }
-
-    fn send_due(&mut self, now_ns: Ns) {
-        let Some(channel) = &mut self.channel else { return };
-        let out = if self.waiting.is_empty() { channel.due(now_ns) } else { std::mem::take(&mut self.waiting) };
-        self.send(out);
     }
 }
 

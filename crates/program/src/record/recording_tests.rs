@@ -1,3 +1,4 @@
+use std::net::UdpSocket;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -42,12 +43,13 @@ fn recorder(peer: &str, seconds: u32) -> Recorder {
     recorder
 }
 
-/// Records until something is done to the other end, once three seconds are recorded: the most that was told.
+/// Records until something is done to the other end, once so many seconds are recorded; also the most that was told.
 fn until(recorder: Recorder, seconds: u32, mut end: impl FnMut()) -> (Recorded, u32) {
-    let (mut told, mut is_done) = (0, false);
+    let (mut told, mut is_over) = (0, false);
     let recorded = recorder.run(|done| {
         told = told.max(done);
-        if done >= seconds && !std::mem::replace(&mut is_done, is_done || done >= seconds) {
+        if told >= seconds && !is_over {
+            is_over = true;
             end();
         }
     });

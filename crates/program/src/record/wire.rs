@@ -2,9 +2,6 @@
 //!
 //! The first six bytes, magic number, version and kind, are the same in every version, so that two versions can tell.
 
-use hmac::{Hmac, Mac};
-use sha2::Sha256;
-
 use crate::failure::Failure;
 
 const MAGIC: [u8; 4] = *b"weft";
@@ -289,43 +286,6 @@ pub fn session_of(data: &[u8]) -> Session {
     data.get(HEAD - 8..).and_then(|rest| rest.first_chunk().copied()).unwrap_or_default()
 }
 
-/// Shows that a peer receives what is sent to its address, without keeping anything of those who ask.
-pub struct Cookies {
-    secret: Vec<u8>,
-}
-
-impl Cookies {
-    /// A cookie is valid in the ten seconds in which it was made, and in the ten after.
-    pub const SLOT_NS: Ns = 10 * SECOND_NS;
-
-    /// Cookies that nobody else can make.
-    pub fn new(secret: &[u8]) -> Self {
-        Self { secret: secret.to_vec() }
-    }
-
-    /// The cookie of an address, for a path of a session.
-    pub fn bake(&self, now_ns: Ns, address: &str, session: Session, path: u8) -> Cookie {
-        let whole = self.of(now_ns / Self::SLOT_NS, address, session, path).finalize().into_bytes();
-        whole.first_chunk().copied().unwrap_or_default()
-    }
-
-    /// Returns true if the peer at this address was given it of late.
-    pub fn is_valid(&self, cookie: &Cookie, now_ns: Ns, address: &str, session: Session, path: u8) -> bool {
-        let slot = now_ns / Self::SLOT_NS;
-        let is_of = |slot| self.of(slot, address, session, path).verify_truncated_left(cookie).is_ok();
-        is_of(slot) || is_of(slot - 1)
-    }
-
-    fn of(&self, slot: Ns, address: &str, session: Session, path: u8) -> Hmac<Sha256> {
-        // A key of any length is one.
-        let mut made = <Hmac<Sha256> as Mac>::new_from_slice(&self.secret)
-            .unwrap_or_else(|_| <Hmac<Sha256> as Mac>::new(&Default::default()));
-        made.update(format!("{slot} {address} {path} ").as_bytes());
-        made.update(&session);
-        made
-    }
-}
-
 /// What is said where the two ends do not understand each other.
 pub fn versions_differ(theirs: u8) -> Failure {
     Failure::input(format!(
@@ -381,17 +341,5 @@ mod tests {
     fn another_version_is_told_by_the_first_bytes() {
         let data = b"weft\x02\0\0\0\0\0\0\0\0\0\0";
         assert_eq!((other_version(data), unpacked(data)), (Some(2), None));
-    }
-
-    #[test]
-    fn a_cookie_is_of_one_address_one_path_and_one_time() {
-        let cookies = Cookies::new(b"secret");
-        let baked = cookies.bake(0, "here 1", SESSION, 0);
-        let slot = Cookies::SLOT_NS;
-        assert!(cookies.is_valid(&baked, 2 * slot - 1, "here 1", SESSION, 0));
-        assert!(!cookies.is_valid(&baked, 2 * slot, "here 1", SESSION, 0));
-        assert!(!cookies.is_valid(&baked, 0, "here 2", SESSION, 0));
-        assert!(!cookies.is_valid(&baked, 0, "here 1", SESSION, 1));
-        assert!(!Cookies::new(b"another").is_valid(&baked, 0, "here 1", SESSION, 0));
     }
 }
