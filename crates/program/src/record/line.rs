@@ -16,16 +16,20 @@ pub const SILENT_NS: Ns = 2 * SECOND_NS;
 pub struct Line {
     /// Interface or address, as the option names it.
     pub name: String,
+    /// Its socket.
     pub socket: UdpSocket,
+    /// Address of the other end.
     pub peer: SocketAddr,
-    pub greeted_ns: Ns,
+    greeted_ns: Ns,
     /// None: it was not answered yet.
     pub channel: Option<Channel>,
     /// When the other end began on it, by its own clock.
     pub other_begin_ns: Ns,
+    /// When anything came on it last.
     pub heard_ns: Ns,
     /// What the other end got, as far as it is known here.
     pub records: Vec<Record>,
+    /// When records were asked for last.
     pub asked_ns: Ns,
     /// The other end's records are all here.
     pub is_complete: bool,
@@ -34,6 +38,7 @@ pub struct Line {
 }
 
 impl Line {
+    /// A path over this socket to that address.
     pub fn new(name: &str, (socket, peer): (UdpSocket, SocketAddr)) -> Self {
         Self {
             name: name.to_owned(),
@@ -56,6 +61,7 @@ impl Line {
         self.waiting.extend(out.drain(taken..));
     }
 
+    /// Sends what this end has got of the load, on this path and others.
     pub fn tell(&mut self, news: &[Feedback]) {
         if let Some(channel) = &mut self.channel {
             let told = news.iter().filter_map(|told| channel.told(told)).collect();
@@ -63,6 +69,7 @@ impl Line {
         }
     }
 
+    /// Greets the other end, if it was not heard of late.
     pub fn greet_again(&mut self, now_ns: Ns, path: u8, session: Session) {
         let is_heard = self.channel.is_some() && now_ns - self.heard_ns < SILENT_NS;
         if !is_heard && now_ns - self.greeted_ns >= AGAIN_NS {
@@ -71,6 +78,7 @@ impl Line {
         }
     }
 
+    /// Sends what waits, or what is due.
     pub fn send_due(&mut self, now_ns: Ns) {
         let Some(channel) = &mut self.channel else { return };
         let out = if self.waiting.is_empty() { channel.due(now_ns) } else { std::mem::take(&mut self.waiting) };

@@ -54,8 +54,8 @@ const TIMES: &str = "ns, us, µs, ms, s, min, h";
 
 /// Measures several links at once, both directions, on one clock; writes a drive and a scenario that uses it.
 ///
-/// By default with probes: round trip and loss, and for the rate an upper bound. On the other machine: weft record
-/// --listen 4434.
+/// By default with probes: round trip and loss, and for the rate an upper bound.
+/// On the other machine: weft record --listen 4434.
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {

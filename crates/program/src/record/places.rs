@@ -184,12 +184,7 @@ pub fn received(source: &UdpSocket) -> Vec<Received> {
     found
 }
 
-fn receive_one(
-    source: &UdpSocket,
-    data: &mut [u8],
-    extra: &mut Vec<u8>,
-    behind_ns: Ns,
-) -> nix::Result<Option<Received>> {
+fn receive_one(source: &UdpSocket, data: &mut [u8], extra: &mut [u8], behind_ns: Ns) -> nix::Result<Option<Received>> {
     let mut room = [IoSliceMut::new(data)];
     let told = recvmsg::<SockaddrStorage>(source.as_raw_fd(), &mut room, Some(extra), MsgFlags::empty())?;
     let (mut arrived_ns, mut back) = (now_ns(), Back::Any);

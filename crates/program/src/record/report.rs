@@ -17,8 +17,10 @@ const UPPER: &str = "upper bounds: what a few packets back to back reached; --lo
 const MEASURED: &str = "what arrived of the load";
 const SIDES: [&str; 2] = ["down", "up"];
 
-/// Columns of a link in a drive: the name, the value, and its digits after the point.
-const COLUMNS: [(&str, fn(&Step) -> Option<f64>, usize); 3] = [
+/// A column of a link in a drive: the name, the value, and its digits after the point.
+type Column = (&'static str, fn(&Step) -> Option<f64>, usize);
+
+const COLUMNS: [Column; 3] = [
     ("mbps", |step| step.mbps, 3),
     ("delay_ms", |step| step.delay_ms, 2),
     ("loss_percent", |step| step.loss_percent, 2),
