@@ -62,8 +62,8 @@ pub fn run(args: Args) -> Done {
         return install(&run);
     }
     match folder_closed_to_others(&this) {
-        Some(closed) => output::write(&run.unit(Manager::OfSystemAs { user: &user(), closed: &closed })),
-        None => output::write(&run.unit(Manager::OfSystem)),
+        Some(closed) => output::write(&run.unit(Manager::SystemAs { user: &user(), closed: &closed })),
+        None => output::write(&run.unit(Manager::System)),
     }
 }
 
@@ -88,7 +88,7 @@ fn install(run: &Run<'_>) -> Done {
     let folder = identity::user_folder("XDG_CONFIG_HOME", ".config").join("systemd/user");
     let file = folder.join(format!("{name}.service"));
     std::fs::create_dir_all(&folder).map_err(|error| Failure::file(&folder, &error))?;
-    std::fs::write(&file, run.unit(Manager::OfUser)).map_err(|error| Failure::file(&file, &error))?;
+    std::fs::write(&file, run.unit(Manager::User)).map_err(|error| Failure::file(&file, &error))?;
     output::say(&format!("written: {}", file.display()));
     output::say(&format!("start it now and at each login: systemctl --user enable --now {name}"));
     output::say("keep it running without a login: loginctl enable-linger");
