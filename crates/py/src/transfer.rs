@@ -7,8 +7,6 @@ use std::sync::mpsc::{Sender, channel};
 
 use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
-use weftway_udp::Local;
-use weftway_udp::tls::{Identity, IdentityError, Pairing};
 use weftway_relay::{Accounts, Classes, DEADLINE, Dscp, FIRST_BYTES, Policy, PortAddress, Target, Transport};
 use weftway_transfer::manifest::ManifestError;
 use weftway_transfer::store::StoreError;
@@ -16,6 +14,8 @@ use weftway_transfer::{
     ClientRules, Failure, Link, LinkTerms, Lookup, Options, OtherEnd, Progress, Report, State, doctor, live, proxy,
     receive, relay, send,
 };
+use weftway_udp::Local;
+use weftway_udp::tls::{Identity, IdentityError, Pairing};
 
 use crate::errors::Error;
 use crate::scenario::VariantView;
