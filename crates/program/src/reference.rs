@@ -20,7 +20,8 @@ fn section(verb: &Command) -> String {
 
 /// `--path IFACE|ADDR`, or the name of an argument.
 fn spelled(one: &Arg) -> String {
-    let values = one.get_value_names().unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let values =
+        one.get_value_names().unwrap_or_default().iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     if one.is_positional() {
         return if values.is_empty() { one.get_id().to_string().to_uppercase() } else { values };
     }

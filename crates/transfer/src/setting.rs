@@ -3,9 +3,9 @@
 use weftway_host::{Host, OVER_SOCKETS, mismatch};
 use weftway_path::{Bytes, Span};
 use weftway_quic::driver::record::OVERHEAD;
-use weftway_udp::settings::LARGEST_PAYLOAD;
 use weftway_scenario::config::{Buffer, Transport};
 use weftway_sched::Scheduler;
+use weftway_udp::settings::LARGEST_PAYLOAD;
 
 use super::options::Failure;
 use super::qlog::Log;
