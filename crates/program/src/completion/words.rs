@@ -5,6 +5,9 @@ use weftway_path::spec::Param;
 
 use super::files;
 
+/// The option that every verb has.
+const HELP: &str = "--help";
+
 /// A word that may stand there.
 #[derive(Debug, PartialEq)]
 pub struct Candidate {
@@ -32,19 +35,15 @@ fn all_candidates(command: &Command, words: &[String], incomplete: &str) -> Vec<
     let Some(verb) = command.find_subcommand(name) else { return Vec::new() };
     let line = Line::read(verb, words);
     // A service has the options of what it runs.
-    let run = (name == "service").then(|| line.places.first()).flatten().and_then(|name| command.find_subcommand(name));
-    match run {
-        Some(run) => {
-            let line = Line::read(run, &words[1..]);
-            let more = if line.awaited.is_none() && incomplete.starts_with('-') {
-                options(verb, &line.given)
-            } else {
-                Vec::new()
-            };
-            line.ending(run, incomplete).into_iter().chain(more).collect()
-        }
-        None => line.ending(verb, incomplete),
+    let run = line.places.first().filter(|_| name == "service").and_then(|run| command.find_subcommand(run));
+    let Some(run) = run else { return line.ending(verb, incomplete) };
+    let own: Vec<String> = words.iter().filter(|word| *word != run.get_name()).cloned().collect();
+    let line = Line::read(run, &own);
+    let mut found = line.ending(run, incomplete);
+    if line.awaited.is_none() && incomplete.starts_with('-') {
+        found.extend(options(verb, &line.given).into_iter().filter(|one| one.text != HELP));
     }
+    found
 }
 
 /// The words of a verb so far.
@@ -124,7 +123,7 @@ fn options(verb: &Command, given: &[&str]) -> Vec<Candidate> {
         !one.is_hide_set() && (is_repeated(one) || one.get_long().is_none_or(|long| !given.contains(&long)))
     };
     let told = |one: &Arg| Some(candidate(&format!("--{}", one.get_long()?), first_line(one.get_help())));
-    let help = candidate("--help", Some("Prints help.".to_owned()));
+    let help = candidate(HELP, Some("Prints help.".to_owned()));
     let own = verb.get_arguments().filter(is_free).filter_map(told).filter(|one| one.text != help.text);
     own.collect::<Vec<_>>().into_iter().chain(if given.contains(&"help") { None } else { Some(help) }).collect()
 }
@@ -154,14 +153,7 @@ fn values(arg: &Arg, typed: &str) -> Vec<Candidate> {
 }
 
 fn schedulers(typed: &str) -> Vec<Candidate> {
-    let named = |name: &str| {
-        let has = |entry: &&&weftway_sched::Entry| {
-            entry.name == name
-                || entry.aliases.contains(&name)
-                || entry.presets.iter().any(|preset| preset.name == name)
-        };
-        weftway_sched::all().iter().find(has).map(|entry| entry.params)
-    };
+    let named = |name: &str| weftway_sched::parse(name).ok().map(|(entry, _)| entry.params);
     specs(typed, weftway_sched::all().iter().map(|entry| (entry.name, entry.summary)), named)
 }
 
@@ -282,6 +274,8 @@ mod tests {
             (&["service", "--wr"], &["--write"]),
             (&["service", "relay", "--al"], &["--allow"]),
             (&["service", "relay", "--wr"], &["--write"]),
+            (&["service", "--write", "relay", "--o"], &["--once"]),
+            (&["service", "relay", "--he"], &["--help"]),
             (&["service", "relay", "--cc", "newr"], &["newreno"]),
         ] {
             assert_eq!(found(words), expected, "{words:?}");

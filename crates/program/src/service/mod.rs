@@ -7,11 +7,11 @@ use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use clap::ArgMatches;
+use clap::{ArgMatches, Command};
 use weftway_path::spec::nearest;
 
 use crate::failure::{BAD_INPUT, Done, Failure};
-use crate::{identity, output, verbs};
+use crate::{identity, output};
 use given::Given;
 use unit::{Manager, Run};
 
@@ -35,8 +35,11 @@ pub struct Args {
     options: Vec<String>,
 }
 
-/// Runs the verb.
-pub fn run(args: Args) -> Done {
+/// Reads a command line of the program.
+pub type Parse = fn(Vec<OsString>) -> Done<ArgMatches>;
+
+/// Runs the verb. `command` has all verbs, and `parse` reads the line of one.
+pub fn run(args: Args, command: &Command, parse: Parse) -> Done {
     let Args { program, write, mut options } = args;
     if !PROGRAMS.contains(&program.as_str()) {
         let hint =
@@ -52,7 +55,7 @@ pub fn run(args: Args) -> Done {
             "weft service tunnel --write: a tunnel needs root, and a user's service manager has no such rights",
         ));
     }
-    let given = parsed(&program, &options).and_then(|matches| Given::checked(&program, &matches));
+    let given = parsed(&program, &options, parse).and_then(|matches| Given::checked(command, &program, &matches));
     // A file that is missing may come later where a service runs, but not here.
     let files = given.map_err(as_input)?;
     let this = std::env::current_exe().map_err(|error| Failure::file(Path::new("/proc/self/exe"), &error))?;
@@ -62,15 +65,15 @@ pub fn run(args: Args) -> Done {
         return install(&run);
     }
     match folder_closed_to_others(&this) {
-        Some(closed) => output::write(&run.unit(Manager::OfSystemAs { user: &user(), closed: &closed })),
-        None => output::write(&run.unit(Manager::OfSystem)),
+        Some(closed) => output::write(&run.unit(Manager::SystemAs { user: &user(), closed: &closed })),
+        None => output::write(&run.unit(Manager::System)),
     }
 }
 
 /// The options of a program, as its own command line would have them.
-fn parsed(program: &str, options: &[String]) -> Done<ArgMatches> {
+fn parsed(program: &str, options: &[String], parse: Parse) -> Done<ArgMatches> {
     let line = ["weft", program].into_iter().chain(options.iter().map(String::as_str));
-    let mut matches = verbs::parse(line.map(OsString::from).collect())?;
+    let mut matches = parse(line.map(OsString::from).collect())?;
     Ok(matches.remove_subcommand().map(|(_, options)| options).unwrap_or_default())
 }
 
@@ -88,7 +91,7 @@ fn install(run: &Run<'_>) -> Done {
     let folder = identity::user_folder("XDG_CONFIG_HOME", ".config").join("systemd/user");
     let file = folder.join(format!("{name}.service"));
     std::fs::create_dir_all(&folder).map_err(|error| Failure::file(&folder, &error))?;
-    std::fs::write(&file, run.unit(Manager::OfUser)).map_err(|error| Failure::file(&file, &error))?;
+    std::fs::write(&file, run.unit(Manager::User)).map_err(|error| Failure::file(&file, &error))?;
     output::say(&format!("written: {}", file.display()));
     output::say(&format!("start it now and at each login: systemctl --user enable --now {name}"));
     output::say("keep it running without a login: loginctl enable-linger");

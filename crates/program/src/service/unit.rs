@@ -58,11 +58,11 @@ DeviceAllow=/dev/net/tun rw
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Manager<'a> {
     /// The service manager of a user.
-    OfUser,
+    User,
     /// The system's. The program runs as a user of its own.
-    OfSystem,
+    System,
     /// The system's. The program runs as this user: others cannot enter the folder in which it is.
-    OfSystemAs {
+    SystemAs {
         /// Who asks for the unit.
         user: &'a str,
         /// The folder that is closed to others.
@@ -91,7 +91,7 @@ impl Run<'_> {
     /// One of the system runs as a user of its own, and has the files of its options as credentials of systemd.
     /// A tunnel is root's; and where this program is not for all users, it runs as the one who asks.
     pub fn unit(&self, manager: Manager<'_>) -> String {
-        let is_of_user = manager == Manager::OfUser;
+        let is_of_user = manager == Manager::User;
         let mut lines = vec![
             "[Unit]".to_owned(),
             format!("Description={}", description(self.verb)),
@@ -110,8 +110,8 @@ impl Run<'_> {
     }
 
     fn service(&self, manager: Manager<'_>) -> Vec<String> {
-        let is_of_user = manager == Manager::OfUser;
-        let has_user_of_its_own = manager == Manager::OfSystem && self.verb != "tunnel";
+        let is_of_user = manager == Manager::User;
+        let has_user_of_its_own = manager == Manager::System && self.verb != "tunnel";
         let (command, folder) = if has_user_of_its_own {
             (self.with_credentials(), Path::new("/"))
         } else {
@@ -152,16 +152,16 @@ impl Run<'_> {
     /// Whose the program is.
     fn user(&self, manager: Manager<'_>) -> Vec<String> {
         match manager {
-            Manager::OfUser => Vec::new(),
+            Manager::User => Vec::new(),
             _ if self.verb == "tunnel" => vec!["User=root".to_owned()],
-            Manager::OfSystemAs { user, closed } => vec![
+            Manager::SystemAs { user, closed } => vec![
                 format!(
                     "# As you: {} is closed to others. A program that is for all has a user of its own.",
                     escaped(&closed.display().to_string())
                 ),
                 format!("User={user}"),
             ],
-            Manager::OfSystem => {
+            Manager::System => {
                 let mut lines = vec!["DynamicUser=yes".to_owned()];
                 if !self.files.is_empty() {
                     lines.push("# They are read when it starts: start it again when one has changed.".to_owned());

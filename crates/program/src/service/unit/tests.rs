@@ -36,7 +36,7 @@ fn words_of_a_command_line_are_as_systemd_reads_them() {
 fn a_unit_of_the_system_has_a_user_of_its_own_and_its_files_from_systemd() {
     let files = [("pair", PathBuf::from("/home/me/a 100% line")), ("passwords", PathBuf::from("/etc/weft/passwords"))];
     let options = ["--pair", "line", "--to", "192.0.2.1", "--passwords=mine", "--path", "wlan0"];
-    let lines = unit("proxy", &options, &files, Manager::OfSystem);
+    let lines = unit("proxy", &options, &files, Manager::System);
     for line in [
         "ExecStart=/usr/bin/weft-link proxy --to 192.0.2.1 --path wlan0 --pair %d/pair --passwords %d/passwords",
         "LoadCredential=pair:/home/me/a 100%% line",
@@ -52,7 +52,7 @@ fn a_unit_of_the_system_has_a_user_of_its_own_and_its_files_from_systemd() {
         assert!(has(&lines, line), "{line}\n{lines:#?}");
     }
     assert!(!lines.iter().any(|line| line.starts_with("User=")));
-    let tunnel = unit("tunnel", &options, &files, Manager::OfSystem);
+    let tunnel = unit("tunnel", &options, &files, Manager::System);
     assert!(["User=root", "MemoryMax=75%", "RuntimeDirectoryPreserve=yes"].iter().all(|line| has(&tunnel, line)));
     let refused = ["DynamicUser=yes", "PrivateUsers=yes", "SystemCallFilter=~@privileged @resources"];
     assert!(!refused.iter().any(|line| has(&tunnel, line)), "it changes routes");
@@ -61,7 +61,7 @@ fn a_unit_of_the_system_has_a_user_of_its_own_and_its_files_from_systemd() {
 #[test]
 fn where_the_program_is_closed_to_others_the_unit_is_of_who_asks() {
     let files = [("identity", PathBuf::from("/home/me/identity.json"))];
-    let manager = Manager::OfSystemAs { user: "me", closed: Path::new("/home/me") };
+    let manager = Manager::SystemAs { user: "me", closed: Path::new("/home/me") };
     let lines = unit("relay", &["--identity", "mine"], &files, manager);
     for line in [
         "User=me",
@@ -76,7 +76,7 @@ fn where_the_program_is_closed_to_others_the_unit_is_of_who_asks() {
 
 #[test]
 fn a_unit_of_a_user_needs_no_rights() {
-    let lines = unit("relay", &RELAY, &[], Manager::OfUser);
+    let lines = unit("relay", &RELAY, &[], Manager::User);
     assert!(has(&lines, r#"ExecStart=/usr/bin/weft-link relay --listen 4433 --identity "a file""#));
     assert!(has(&lines, "StateDirectory=weftway") && has(&lines, "WantedBy=default.target"));
     assert!(!lines.iter().any(|line| line.starts_with("User=") || line.starts_with("Protect")));
@@ -84,7 +84,7 @@ fn a_unit_of_a_user_needs_no_rights() {
 
 #[test]
 fn systemd_takes_the_unit() {
-    for (verb, manager) in [("relay", Manager::OfSystem), ("relay", Manager::OfUser), ("tunnel", Manager::OfSystem)] {
+    for (verb, manager) in [("relay", Manager::System), ("relay", Manager::User), ("tunnel", Manager::System)] {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join(format!("weft-{verb}.service"));
         // systemd asks for a program that is there.
@@ -93,7 +93,7 @@ fn systemd_takes_the_unit() {
         let run = Run { program: &program, verb, options: &options, folder: folder.path(), files: &[] };
         std::fs::write(&file, run.unit(manager)).unwrap();
         let mut verify = std::process::Command::new("systemd-analyze");
-        verify.args((manager == Manager::OfUser).then_some("--user")).arg("verify").arg(&file);
+        verify.args((manager == Manager::User).then_some("--user")).arg("verify").arg(&file);
         let Ok(told) = verify.env("XDG_RUNTIME_DIR", folder.path()).output() else {
             return; // systemd-analyze is not here
         };
