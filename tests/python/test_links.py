@@ -7,7 +7,6 @@ import pytest
 
 from conftest import Weft
 from ends import Start, ended, port
-from weftway import identity, transfer
 
 REFUSED = {
     "tier=bakcup": "did you mean `backup`?",
@@ -23,7 +22,7 @@ REFUSED = {
 @pytest.mark.parametrize("verb", ["send", "proxy"])
 def test_what_makes_no_sense_is_refused_in_one_line(weft_here: Weft, tmp_path: Path, verb: str, words: str) -> None:
     (tmp_path / "file").write_text("x")
-    line = identity.pair(tmp_path / "me")
+    line = weft_here("pair", "--identity", "me").stdout.strip()
     verb_and_what = ["send", "file"] if verb == "send" else ["proxy", "--listen", "0"]
     found = weft_here(*verb_and_what, "--to", f"127.0.0.1:{port()}", "--pair", line, "--path", f"127.0.0.1,{words}")
     assert (found.returncode, found.stdout) == (2, "")
@@ -32,7 +31,7 @@ def test_what_makes_no_sense_is_refused_in_one_line(weft_here: Weft, tmp_path: P
 
 
 def test_an_end_that_listens_has_no_policy(weft_here: Weft, tmp_path: Path) -> None:
-    identity.pair(tmp_path / "me")
+    weft_here("pair", "--identity", "me")
     found = weft_here("recv", "inbox", "--identity", "me", "--listen", "127.0.0.1:0", "--path", "127.0.0.1,tier=backup")
     assert found.returncode == 2
     assert "for the end that connects" in found.stderr
@@ -42,7 +41,7 @@ def test_a_cap_is_counted_in_a_file_that_the_next_program_reads(
     weft: Weft, start: Start, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    line = identity.pair(tmp_path / "me")
+    line = weft("pair", "--identity", "me").stdout.strip()
     (tmp_path / "file").write_bytes(bytes(range(256)) * 30_000)
     links = ("--path", "127.0.0.1", "--path", "127.0.0.2,cap=4MB/month,price=4/GB")
 
@@ -62,19 +61,9 @@ def test_a_cap_is_counted_in_a_file_that_the_next_program_reads(
         told, link = send()
         carried += link["carried"]
         assert link["cost"] == pytest.approx(link["carried"] * 4e-9)
-        counted = json.loads(transfer.usage_file().read_text())["127.0.0.2"]
+        counted = json.loads((tmp_path / "state/weftway/usage.json").read_text())["127.0.0.2"]
         assert carried <= counted["month_bytes"] <= 4_000_000
         if "is closed" in told:
             break
     assert "127.0.0.2 is closed: it has used up its 4 MB per month (UTC)" in told
     assert carried > 3_500_000
-
-
-def test_a_link_says_whether_it_is_closed_and_what_is_left() -> None:
-    def state(*, up: bool, **policy: object) -> str:
-        return transfer._state({"up": up, "policy": {"tier": "backup", "left": None, **policy}})
-
-    assert state(up=True, open=True) == ""
-    assert state(up=True, open=False) == "closed (backup)"
-    assert state(up=False, open=False) == "down"
-    assert state(up=True, open=True, left=2_000_000_000) == "2.0 GB left"

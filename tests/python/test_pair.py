@@ -11,8 +11,7 @@ import pytest
 import machine
 from conftest import Weft
 from ends import PARTIAL, Start, ended, port, same, wait_until
-from weftway import identity
-from weftway._native import ScenarioError
+from weftway import link_program
 
 
 def test_an_identity_is_private_and_a_new_one_ends_the_old_lines(weft: Weft, line: str, tmp_path: Path) -> None:
@@ -25,7 +24,7 @@ def test_an_identity_is_private_and_a_new_one_ends_the_old_lines(weft: Weft, lin
 def test_an_identity_that_others_can_read_is_refused(weft_here: Weft, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
-        identity.pair(tmp_path / "config" / "me")
+        weft_here("pair", "--identity", "config/me")
     finally:
         os.umask(before)
     assert (tmp_path / "config").stat().st_mode & 0o777 == 0o700
@@ -49,7 +48,8 @@ def test_a_folder_is_no_identity(weft_here: Weft) -> None:
 
 def test_an_identity_for_which_there_is_no_room_leaves_nothing(tmp_path: Path) -> None:
     """No file may have more than 0 bytes: what a full disk is, without one."""
-    words = ["sh", "-c", 'ulimit -f 0 && exec "$@"', "sh", sys.executable, "-m", "weftway", "pair", "--identity", "me"]
+    command = (str(link_program.program()), "pair", "--identity", "me")
+    words = ["sh", "-c", 'ulimit -f 0 && exec "$@"', "sh", *command]
     told = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
     assert (told.returncode, told.stdout, told.stderr) == (1, "", "weft: me: File too large\n")
     assert not list(tmp_path.glob("me*"))
@@ -140,45 +140,20 @@ def test_an_identity_without_names_is_read(weft_here: Weft, tmp_path: Path) -> N
     assert weft_here("pair", "--identity", "me").stdout == line
 
 
-def test_commands_at_the_same_time_lose_no_name(tmp_path: Path) -> None:
+def test_commands_at_the_same_time_lose_no_name(weft_here: Weft, tmp_path: Path) -> None:
     given = [f"client-{at}" for at in range(8)]
-    code = (
-        "import sys; from pathlib import Path; from weftway import identity; sys.stdin.read();"
-        "[identity.pair(Path('me'), f'{sys.argv[1]}-{at}') for at in range(20)]"
-    )
+    script = 'read -r _; for at in 0 1 2 3 4 5 6 7 8 9; do "$1" pair --identity me --name "$2-$at"; done'
+    words = ("sh", "-c", script, "sh", str(link_program.program()))
     started = [
-        subprocess.Popen([sys.executable, "-c", code, name], cwd=tmp_path, stdin=subprocess.PIPE) for name in given
+        subprocess.Popen([*words, name], cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+        for name in given
     ]
     for process in started:
         assert process.stdin
         process.stdin.close()
     assert [process.wait(timeout=60) for process in started] == [0] * len(given)
-    assert identity.names(tmp_path / "me") == sorted(f"{name}-{at}" for name in given for at in range(20))
-
-
-def test_a_change_of_the_file_is_seen_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(identity, "EVERY_S", 0.0)
-    file = tmp_path / "me"
-    identity.pair(file)
-    changes = identity.Changes(file, file.read_text())
-    assert [changes(), changes()] == [None, None]
-    identity.pair(file, "laptop")
-    assert [changes(), changes()] == [file.read_text(), None]
-    file.chmod(0o644)
-    with pytest.raises(ScenarioError, match="other users of this machine may read"):
-        changes()
-    assert changes() is None, "it was told"
-    file.chmod(0o600)
-    assert changes() is None, "the text is the one before"
-    for text in ("", "{}"):
-        file.write_text(text)
-        with pytest.raises(ScenarioError, match="holds no identity"):
-            changes()
-    file.unlink()
-    with pytest.raises(ScenarioError, match="No such file"):
-        changes()
-    identity.pair(file)
-    assert changes() == file.read_text()
+    listed = json.loads(weft_here("pair", "--identity", "me", "--list", "--json").stdout)
+    assert [one["name"] for one in listed] == sorted(f"{name}-{at}" for name in given for at in range(10))
 
 
 @pytest.mark.parametrize("where", ["environment", "standard input"])

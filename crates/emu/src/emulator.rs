@@ -16,6 +16,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use weftway_link::{Counts, Delivery, Link, LinkConfig, Reason, Verdict};
 use weftway_path::{Bytes, Instant, Span};
+use weftway_tun::Tun;
 
 use crate::clock::Clock;
 use crate::entry::Fate;
@@ -23,7 +24,6 @@ use crate::lateness::Lateness;
 use crate::pool::{self, Pool, Slot};
 use crate::priority::{self, Rests};
 use crate::record::Recorder;
-use crate::tun::Tun;
 use crate::watch::{Moment, Watch};
 use crate::{EmuError, ecn};
 

@@ -43,8 +43,7 @@ impl EmuError {
     /// What a right or a part of the kernel was needed for. Other refusals (too many files, no memory, a name that is
     /// taken) are failed steps.
     pub(crate) fn missing(what: &'static str, source: io::Error, remedy: &'static str) -> Self {
-        const ABSENT: [i32; 5] = [libc::EPERM, libc::EACCES, libc::ENOENT, libc::ENODEV, libc::EINVAL];
-        if source.raw_os_error().is_none_or(|code| ABSENT.contains(&code)) {
+        if weftway_tun::is_absent(&source) {
             return Self::Missing { what, source, remedy };
         }
         Self::System { step: format!("making {what}"), source }
@@ -60,5 +59,11 @@ impl EmuError {
     pub(crate) fn errno(step: impl Into<String>) -> impl FnOnce(nix::Error) -> Self {
         let system = Self::system(step);
         move |errno| system(errno.into())
+    }
+}
+
+impl From<weftway_tun::TunError> for EmuError {
+    fn from(error: weftway_tun::TunError) -> Self {
+        Self::missing(error.what, error.source, error.remedy)
     }
 }

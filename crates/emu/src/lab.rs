@@ -10,12 +10,12 @@ use std::path::Path as FilePath;
 
 use weftway_link::{Change, LinkConfig, Set};
 use weftway_path::Instant;
+use weftway_tun::Tun;
 
 use crate::emulator::{Emulator, Next, Port, ReadyEmulator, Wire};
 use crate::entry::Subject;
 use crate::netlink::{Endpoint, EndpointFlags, PathManager, Prefix, Route};
 use crate::record::Recorder;
-use crate::tun::Tun;
 use crate::{EmuError, Namespace};
 
 /// Of the devices: Ethernet's, which the scenarios' packet sizes presume.

@@ -76,7 +76,6 @@ mod session;
 pub mod steer;
 #[cfg(test)]
 mod testing;
-mod tun;
 mod watch;
 
 pub use clock::Clock;
@@ -94,5 +93,5 @@ pub use namespace::Namespace;
 pub use probe::{Absence, Part, Probe, probe};
 pub use record::{Recorder, Recording, record};
 pub use session::{Finished, Order, Session};
-pub use tun::Tun;
 pub use watch::{LinkState, Moment};
+pub use weftway_tun::Tun;

@@ -149,7 +149,7 @@ fn tun() -> Result<String, Absence> {
     if !drivers.split_whitespace().any(|word| word == "tun") {
         return Ok("has a device node; the kernel loads the driver on first use".to_owned());
     }
-    Tun::open("probe").map(|_| "can be made".to_owned()).map_err(because)
+    Tun::open("probe").map(|_| "can be made".to_owned()).map_err(|error| because(error.into()))
 }
 
 /// MPTCP itself, its statistics and its path manager. Without the first, none of them is asked for.

@@ -173,6 +173,10 @@ mod tests {
     fn an_address_is_its_own() {
         assert_eq!(resolve("127.0.0.1", 7).unwrap(), ["127.0.0.1:7".parse().unwrap()]);
         assert_eq!(resolve("::1", 7).unwrap(), ["[::1]:7".parse().unwrap()]);
+        // The number of an interface is its name's, and Linux has 1 for the loopback one.
+        for link in ["fe80::1%1", "fe80::1%lo"] {
+            assert_eq!(resolve(link, 5).unwrap(), ["[fe80::1%1]:5".parse().unwrap()]);
+        }
         assert_eq!(name_server("9.9.9.9").unwrap(), "9.9.9.9:53".parse().unwrap());
         assert_eq!(name_server("[2620:fe::fe]:5353").unwrap(), "[2620:fe::fe]:5353".parse().unwrap());
         assert!(input(name_server("dns.example")).starts_with("--dns dns.example: it is the address"));

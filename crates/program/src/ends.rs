@@ -8,7 +8,7 @@ use weftway_transfer::{Lookup, Options, OtherEnd};
 use weftway_udp::tls::Pairing;
 
 use crate::address::{self, PORT};
-use crate::failure::{BAD_INPUT, Done, Failure};
+use crate::failure::{Done, Failure};
 use crate::{identity, reading};
 
 /// Where the pairing line may be that is not to stand on a command line, which other users of the machine can read.
@@ -95,7 +95,7 @@ fn lookup(name: String, port: u16) -> Lookup {
 fn at(listen: &str, file: PathBuf) -> Done<End> {
     if !file.exists() {
         let why = "this machine has no identity yet: run `weft pair` here, and copy its line";
-        return Err(Failure::File(format!("{}: {why}", file.display()), BAD_INPUT));
+        return Err(Failure::File(format!("{}: {why}", file.display())));
     }
     let (host, port) = address::split_listening(listen, PORT)?;
     let address = address::resolve_first(host.as_deref().unwrap_or_else(|| address::all_addresses()), port)?;

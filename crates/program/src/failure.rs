@@ -2,12 +2,8 @@
 
 use std::io;
 use std::path::Path;
-use std::process::ExitCode;
 
 use nix::errno::Errno;
-
-use crate::output;
-use crate::text::printable;
 
 /// Status of a command whose run failed.
 pub const RUN_FAILED: u8 = 1;
@@ -23,10 +19,10 @@ pub const CLOSED: u8 = 141;
 pub enum Failure {
     /// Something that the user gave is wrong: no waiting makes it right.
     Input(String),
+    /// A file that the user named cannot be read or written. A program that lasts may be started again: the file may come later.
+    File(String),
     /// A run failed; another may not.
     Run(String),
-    /// A file could not be read or written, with the status of that.
-    File(String, u8),
     /// A message, and a status of its own.
     Status(String, u8),
     /// A status; what there is to say was said.
@@ -52,7 +48,8 @@ impl Failure {
     /// A file could not be read or written. A full disk and a lack of descriptors or memory are the system's fault, all else
     /// is the user's.
     pub fn file(file: &Path, error: &io::Error) -> Self {
-        Self::File(format!("{}: {}", file.display(), system_text(error)), status(error))
+        let text = format!("{}: {}", file.display(), system_text(error));
+        if is_the_systems(error) { Self::Run(text) } else { Self::File(text) }
     }
 
     /// Standard output could not be written.
@@ -66,30 +63,27 @@ impl Failure {
     /// The words of it, if there are some to say.
     pub fn text(&self) -> Option<&str> {
         match self {
-            Self::Input(text) | Self::File(text, _) | Self::Run(text) | Self::Status(text, _) => Some(text),
+            Self::Input(text) | Self::File(text) | Self::Run(text) | Self::Status(text, _) => Some(text),
             Self::Said(_) | Self::ClosedPipe => None,
         }
     }
 
     /// The same of a command that a service runs. A file that is missing may come later, with its disk or its network: it is
     /// no bad input, after which a service is not started again.
-    pub fn lasting(self) -> Self {
+    pub fn of_what_lasts(self) -> Self {
         match self {
-            Self::File(text, _) => Self::Run(text),
+            Self::File(text) => Self::Run(text),
             other => other,
         }
     }
 }
 
-/// The status of a command that a file's error ended.
-fn status(error: &io::Error) -> u8 {
-    match error.raw_os_error().map(Errno::from_raw) {
-        // The disk is full, or the system has no more of it now.
-        Some(
-            Errno::ENOSPC | Errno::EDQUOT | Errno::EFBIG | Errno::EIO | Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM,
-        ) => RUN_FAILED,
-        _ => BAD_INPUT,
-    }
+/// Returns true if the disk is full, or if the system has no more descriptors or memory now.
+fn is_the_systems(error: &io::Error) -> bool {
+    matches!(
+        error.raw_os_error().map(Errno::from_raw),
+        Some(Errno::ENOSPC | Errno::EDQUOT | Errno::EFBIG | Errno::EIO | Errno::EMFILE | Errno::ENFILE | Errno::ENOMEM)
+    )
 }
 
 /// The system's own words for an error, without its number.
@@ -117,25 +111,6 @@ impl From<weftway_transfer::Failure> for Failure {
     }
 }
 
-/// Says why a command ended, and gives its status.
-pub fn exit(ended: Done) -> ExitCode {
-    let (message, status) = match ended {
-        Ok(()) => (None, 0),
-        // Names and lines of files may be in it, on several lines.
-        Err(Failure::Input(text)) => (Some(printable(&text, "\n\t")), BAD_INPUT),
-        // The other end's words, and names of files, may be in it.
-        Err(Failure::Run(text)) => (Some(printable(&text, "")), RUN_FAILED),
-        Err(Failure::File(text, status)) => (Some(printable(&text, "")), status),
-        Err(Failure::Status(text, status)) => (Some(text), status),
-        Err(Failure::Said(status)) => (None, status),
-        Err(Failure::ClosedPipe) => (None, CLOSED),
-    };
-    if let Some(message) = message {
-        output::say(&format!("weft: {message}"));
-    }
-    ExitCode::from(output::finish(status))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,15 +118,15 @@ mod tests {
     #[test]
     fn a_file_that_is_missing_may_come_later_for_a_service() {
         let missing = Failure::file(Path::new("me"), &io::Error::from(Errno::ENOENT));
-        assert!(matches!(&missing, Failure::File(text, BAD_INPUT) if text == "me: No such file or directory"));
-        assert!(matches!(missing.lasting(), Failure::Run(_)));
-        assert!(matches!(Failure::input("wrong").lasting(), Failure::Input(_)));
+        assert!(matches!(&missing, Failure::File(text) if text == "me: No such file or directory"));
+        assert!(matches!(missing.of_what_lasts(), Failure::Run(_)));
+        assert!(matches!(Failure::input("wrong").of_what_lasts(), Failure::Input(_)));
     }
 
     #[test]
     fn a_full_disk_is_not_the_users_fault() {
         let full = Failure::file(Path::new("out"), &io::Error::from(Errno::ENOSPC));
-        assert!(matches!(full, Failure::File(_, RUN_FAILED)));
+        assert!(matches!(full, Failure::Run(_)));
         assert!(matches!(Failure::standard_output(Errno::EPIPE), Failure::ClosedPipe));
     }
 }

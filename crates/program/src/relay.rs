@@ -1,13 +1,75 @@
 //! `weft relay`.
 
-use crate::failure::{Done, Failure};
+use weftway_relay::Policy;
+use weftway_transfer::ClientRules;
 
-/// Is not written yet.
+use crate::address::{self, PORT};
+use crate::connections::Carrying;
+use crate::failure::{Done, Failure};
+use crate::options::{Config, IdentityFile, Listen, Paths, Scheduling, Watching};
+use crate::{connections, ends};
+
+/// Connects the programs of `weft proxy` on other machines to where they want to. Run it where the good link is.
+///
+/// It needs no root. Whoever has this machine's pairing line may use it; by default it reaches public addresses only.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(flatten)]
+    listen: Listen,
+    #[command(flatten)]
+    paths: Paths,
+    #[arg(
+        long,
+        value_name = "NET",
+        help = "A network that clients may reach though it is not public, for example 192.168.1.0/24. Repeatable."
+    )]
+    allow: Vec<String>,
+    #[arg(
+        long,
+        value_name = "NET",
+        help = "A network that clients may not reach though it is public or allowed, for example this machine's neighbours. \
+                Repeatable."
+    )]
+    deny: Vec<String>,
+    #[arg(
+        long,
+        value_name = "[NAME,]KEY=VALUE",
+        help = "How much the clients of each pairing line may have together, or those of this name: rate=50Mbit/s (each way), \
+                connections=200, memory=64MB, places=4 (connections to this relay); as in \
+                laptop,rate=10Mbit/s,connections=50. Repeatable."
+    )]
+    client: Vec<String>,
+    #[arg(
+        long,
+        value_name = "ADDR[:PORT]",
+        help = "The server of names that is asked for clients with `weft tunnel`. Default: that of this machine."
+    )]
+    dns: Option<String>,
+    #[command(flatten)]
+    scheduling: Scheduling,
+    #[command(flatten)]
+    identity: IdentityFile,
+    #[command(flatten)]
+    watching: Watching,
+    #[command(flatten)]
+    config: Config,
+}
 
 /// Runs the verb.
 pub fn run(args: Args) -> Done {
-    let Args {} = args;
-    Err(Failure::run("weft relay: not written yet"))
+    let default = PORT.to_string();
+    let listen = args.listen.listen.as_deref().unwrap_or(&default);
+    let end = ends::other_end(None, Some(listen), None, args.identity.identity.as_deref(), "--to")?;
+    let names = args.dns.as_deref().map(address::name_server).transpose()?;
+    let policy = Policy::parse(&args.allow, &args.deny).map_err(Failure::input)?;
+    let rules = ClientRules::parse(&args.client).map_err(Failure::input)?;
+    let carrying = Carrying {
+        program: "relay",
+        stopped: "stopped relaying",
+        links: &args.paths.local,
+        scheduling: args.scheduling,
+        watching: args.watching,
+    };
+    connections::carry(end, carrying, |options, watch| weftway_transfer::relay(policy, rules, names, options, watch))
 }

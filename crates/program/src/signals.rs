@@ -17,6 +17,9 @@ use crate::failure::INTERRUPTED;
 /// Signals that come together are one: a terminal that closes sends SIGHUP, and so does its shell.
 const TOGETHER: Duration = Duration::from_millis(300);
 
+/// True while nothing may end the program half-way.
+static UNDISTURBED: AtomicBool = AtomicBool::new(false);
+
 static CAME: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// Prepares signals: an interrupt is noted; writing to a closed pipe, or more than a file may have, is an error and not the end.
@@ -43,12 +46,27 @@ pub fn interrupted() -> bool {
     CAME.load(Ordering::SeqCst)
 }
 
+/// While this lives, no further interrupt ends the program.
+pub struct Undisturbed(());
+
+/// Keeps impatient interrupts from ending what must not be left half done.
+pub fn undisturbed() -> Undisturbed {
+    UNDISTURBED.store(true, Ordering::SeqCst);
+    Undisturbed(())
+}
+
+impl Drop for Undisturbed {
+    fn drop(&mut self) {
+        UNDISTURBED.store(false, Ordering::SeqCst);
+    }
+}
+
 /// Each signal is a byte. The program ends with one that is not of the first's company.
 fn end_at_the_second(mut told: UnixStream) {
     let mut first = None;
     while told.read_exact(&mut [0]).is_ok() {
         let first = *first.get_or_insert_with(Instant::now);
-        if first.elapsed() >= TOGETHER {
+        if first.elapsed() >= TOGETHER && !UNDISTURBED.load(Ordering::SeqCst) {
             std::process::exit(INTERRUPTED.into());
         }
     }

@@ -70,7 +70,9 @@ impl Prompt {
                 shorter.pop();
                 self.type_in(shorter);
             }
-            _ if key.chars().count() == 1 && key.chars().all(is_printable) => self.type_in(format!("{}{key}", self.text)),
+            _ if key.chars().count() == 1 && key.chars().all(is_printable) => {
+                self.type_in(format!("{}{key}", self.text))
+            }
             _ => {}
         }
         false

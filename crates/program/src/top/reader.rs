@@ -82,7 +82,8 @@ pub fn running(known: &[&Path]) -> Done<Vec<Reader>> {
         check_ours(&ours)?;
     }
     let mut found = Vec::new();
-    for path in folders(ours).iter().flat_map(|folder| sockets(folder)).filter(|path| !known.contains(&path.as_path())) {
+    for path in folders(ours).iter().flat_map(|folder| sockets(folder)).filter(|path| !known.contains(&path.as_path()))
+    {
         match Reader::connect(&path) {
             Ok(reader) => found.push(reader),
             Err(error) if error.kind() == ErrorKind::ConnectionRefused => _ = fs::remove_file(&path),

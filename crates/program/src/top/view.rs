@@ -78,7 +78,8 @@ pub fn view(snapshot: &Value, flows: usize, columns: usize) -> Vec<Line> {
 }
 
 fn title(snapshot: &Value) -> String {
-    let mut at: Vec<String> = list(snapshot, "ports").iter().filter_map(Value::as_str).map(|at| printable(at, "")).collect();
+    let mut at: Vec<String> =
+        list(snapshot, "ports").iter().filter_map(Value::as_str).map(|at| printable(at, "")).collect();
     if at.is_empty() {
         at.extend(some_text(snapshot, "listening"));
     }
@@ -94,7 +95,8 @@ fn title(snapshot: &Value) -> String {
     }
     let scheduler = some_text(snapshot, "scheduler").map(|name| format!(", scheduler {name}")).unwrap_or_default();
     let listens = some_text(snapshot, "listening").is_some();
-    let clients = if listens { format!(", {}", number_of(count(snapshot, "clients"), "client")) } else { String::new() };
+    let clients =
+        if listens { format!(", {}", number_of(count(snapshot, "clients"), "client")) } else { String::new() };
     let classes: Vec<String> =
         counts(snapshot, "by_class").iter().map(|(name, count)| format!("{count} {name}")).collect();
     let classes = if classes.is_empty() { String::new() } else { format!(" ({})", classes.join(", ")) };
@@ -113,10 +115,7 @@ fn unread(unread: &Value) -> String {
     let most: Vec<String> = list(unread, "most").iter().map(one).collect();
     let [bytes, promised, memory] = ["bytes", "promised", "memory"].map(|name| amount(count(unread, name)));
     let connections = number_of(count(unread, "connections"), "connection");
-    format!(
-        "not read: {connections} with {bytes} ({}), {promised} of {memory} of memory are promised",
-        most.join(", ")
-    )
+    format!("not read: {connections} with {bytes} ({}), {promised} of {memory} of memory are promised", most.join(", "))
 }
 
 /// Counts with their reasons, in the order of these.

@@ -3,11 +3,11 @@
 use std::fmt::Write;
 
 use serde_json::{Map, Value};
-use tz::{DateTime, TimeZone};
 
-use crate::text::{amount, printable};
+use crate::text::{NOTHING, amount, printable};
 
 use super::hour::{EVERY, SAMPLES, queue_ms};
+use super::moment::Moment;
 use super::read::{Told, ToldHour, ToldPath};
 use super::svg::{Axis, Kind, Unit, Values, down, lane, line, top};
 
@@ -29,7 +29,6 @@ const WINDOWS_MIN: [usize; 3] = [8, 20, 60];
 const TICKS: usize = 4;
 /// Connections that are listed.
 const MOST_FLOWS: usize = 10;
-const NOTHING: &str = "–";
 
 const PAGE: &str = include_str!("hour.html");
 /// The style sheet of reports, which `weft` has.
@@ -249,32 +248,6 @@ fn table(title: &str, first: &str, rows: &[Row]) -> String {
     )
 }
 
-/// A moment in this machine's time zone; nothing if it is no moment at all.
-struct Moment(Option<DateTime>);
-
-impl Moment {
-    fn of(seconds: f64) -> Self {
-        let named = std::env::var("TZ").ok().filter(|name| !name.is_empty());
-        let zone = named.map_or_else(TimeZone::local, |name| TimeZone::from_posix_tz(&name));
-        let zone = zone.unwrap_or_else(|_| TimeZone::utc());
-        Self(DateTime::from_timespec(seconds as i64, 0, zone.as_ref()).ok())
-    }
-
-    /// As in 12:34:56.
-    fn time(&self) -> String {
-        let Self(Some(at)) = self else { return String::new() };
-        format!("{:02}:{:02}:{:02}", at.hour(), at.minute(), at.second())
-    }
-
-    /// As in 2026-01-31 12:34:56 CET.
-    fn date(&self) -> String {
-        let Self(Some(at)) = self else { return String::new() };
-        let zone = at.local_time_type().time_zone_designation();
-        let date = format!("{:04}-{:02}-{:02} {}", at.year(), at.month(), at.month_day(), self.time());
-        format!("{date} {zone}").trim_end().to_owned()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use weftway_transfer::{FlowPath, FlowProgress, PathProgress};
@@ -342,8 +315,15 @@ mod tests {
             assert!(!text.contains(words), "{words}");
         }
         for words in [
-            "wlan0", "wwan0", "secondary", "7.0 MB", "&lt;b&gt;mean", "&lt;i&gt;connected&lt;/i&gt; $made",
-            "scheduler min-rtt", "--p7:#6a7580;", "--p7:#a7b2bd;",
+            "wlan0",
+            "wwan0",
+            "secondary",
+            "7.0 MB",
+            "&lt;b&gt;mean",
+            "&lt;i&gt;connected&lt;/i&gt; $made",
+            "scheduler min-rtt",
+            "--p7:#6a7580;",
+            "--p7:#a7b2bd;",
         ] {
             assert!(text.contains(words), "{words}");
         }
@@ -369,12 +349,5 @@ mod tests {
         }
         let text = page(&[last.json()]);
         assert!(text.contains("wlan0"), "a program without an hour has a page, too");
-    }
-
-    #[test]
-    fn a_moment_is_told_in_the_zone_of_the_machine() {
-        let at = Moment::of(1e9);
-        assert_eq!((at.time().len(), at.date().get(..4)), (8, Some("2001")));
-        assert_eq!(Moment::of(f64::MAX).time(), "");
     }
 }

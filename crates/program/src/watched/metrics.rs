@@ -88,9 +88,7 @@ const LINKS: [OfLink; 9] = [
         Some(now.path.packets as f64)
     }),
     (("weft_link_lost_packets", Kind::Counter, "Those declared lost"), |now| Some(now.path.lost as f64)),
-    (("weft_link_rate_bits_per_second", Kind::Gauge, "What it carried in the last second"), |now| {
-        Some(now.mbps * 1e6)
-    }),
+    (("weft_link_rate_bits_per_second", Kind::Gauge, "What it carried in the last second"), |now| Some(now.mbps * 1e6)),
     (("weft_link_rtt_seconds", Kind::Gauge, "Smoothed round-trip time"), |now| Some(now.path.srtt_ms? * 1e-3)),
     (("weft_link_up", Kind::Gauge, "Whether data can take it"), |now| Some(number(now.path.up))),
     (("weft_link_open", Kind::Gauge, "Whether its policy lets data take it"), |now| {
@@ -116,19 +114,14 @@ fn links(told: &mut Families, paths: &[PathNow]) {
     for (family, value) in LINKS {
         told.add(family, named().filter_map(|(link, now)| Some((vec![("link", link)], value(now)?))));
     }
-    let tiers = named().filter_map(|(link, now)| {
-        Some((vec![("link", link), ("tier", &now.path.policy.as_ref()?.tier[..])], 1.0))
-    });
+    let tiers = named()
+        .filter_map(|(link, now)| Some((vec![("link", link), ("tier", &now.path.policy.as_ref()?.tier[..])], 1.0)));
     told.add(("weft_link_tier", Kind::Gauge, "What a link is for"), tiers);
 }
 
 fn unread(told: &mut Families, unread: &Unread) {
     let values = [
-        (
-            "weft_unread_connections",
-            "Connections with something that nobody has read for a second",
-            unread.connections,
-        ),
+        ("weft_unread_connections", "Connections with something that nobody has read for a second", unread.connections),
         ("weft_unread_bytes", "Bytes that have arrived on these", unread.bytes),
         ("weft_receive_memory_bytes", "Memory for what arrives", unread.memory),
         ("weft_receive_memory_promised_bytes", "How much of it is promised to connections", unread.promised),
@@ -186,8 +179,7 @@ mod tests {
     fn of_what_is_not_read_the_amount_is_told_and_not_the_target() {
         let mut told = progress();
         let most = vec![UnreadFlow { target: "example.org:443".into(), bytes: 2_000_000 }];
-        told.seen.unread =
-            Unread { memory: 536_870_912, promised: 90_000_000, connections: 2, bytes: 3_500_000, most };
+        told.seen.unread = Unread { memory: 536_870_912, promised: 90_000_000, connections: 2, bytes: 3_500_000, most };
         let told = text(&snapshot(&told));
         assert!(told.contains("\nweft_unread_connections 2.0\n"));
         assert!(told.contains("\nweft_unread_bytes 3500000.0\n"));

@@ -123,8 +123,7 @@ fn places(value: f64, significant: i32) -> i32 {
 
 /// A lane with its title and a note; both are HTML, as is what is `drawn`.
 pub fn lane(title: &str, note: &str, drawn: &str, axis: &Axis, unit: &Unit) -> String {
-    let grid: String =
-        axis.ticks().map(|tick| format!("M0 {:.0}H{WIDTH}", HEIGHT * (1.0 - axis.at(tick)))).collect();
+    let grid: String = axis.ticks().map(|tick| format!("M0 {:.0}H{WIDTH}", HEIGHT * (1.0 - axis.at(tick)))).collect();
     format!(
         "<div class=\"lane\"><span class=\"name\">{title}<small>{note}</small></span><div class=\"plot\">\
          <svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\

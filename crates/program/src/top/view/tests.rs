@@ -57,7 +57,8 @@ fn a_tunnel_to_which_packets_do_not_come_is_seen_with_its_connections() {
 
 #[test]
 fn a_transfer_tells_how_far_it_is() {
-    let sends = json!({"program": "send", "pid": 5, "state": "transferring", "bytes": 4_000_000, "had": 1, "done": 1_999_999});
+    let sends =
+        json!({"program": "send", "pid": 5, "state": "transferring", "bytes": 4_000_000, "had": 1, "done": 1_999_999});
     assert_eq!(drawn(&sends), ["weft send (5): transferring, 2.0 MB of 4.0 MB"]);
 }
 

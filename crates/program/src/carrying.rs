@@ -1,0 +1,131 @@
+//! A transfer that runs until all is there or an interrupt comes.
+
+use std::path::Path;
+
+use weftway_transfer::{Options, Progress, Report, State, receive, send};
+
+use crate::failure::{Done, Failure};
+use crate::signals;
+
+/// What this end does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// It sends what is at a path.
+    Send,
+    /// It writes into the folder at a path.
+    Receive,
+}
+
+/// How a transfer ended.
+#[derive(Debug)]
+pub enum Ended {
+    /// All was there.
+    Whole(Report),
+    /// All was there when an interrupt came: the program is to end.
+    AtEnd(Report),
+    /// An interrupt came when the ends had met, and not all was there.
+    InMidst,
+    /// An interrupt came before the ends had met.
+    Before,
+}
+
+/// Sends what is at `path`, or receives into it, until all of it is there. `watch` is told ten times a second how far it is.
+pub fn run(role: Role, path: &Path, options: Options, watch: &mut dyn FnMut(&Progress)) -> Done<Ended> {
+    run_until(role, path, options, watch, &signals::interrupted)
+}
+
+/// The same, until `stops` returns true.
+fn run_until(
+    role: Role,
+    path: &Path,
+    options: Options,
+    watch: &mut dyn FnMut(&Progress),
+    stops: &dyn Fn() -> bool,
+) -> Done<Ended> {
+    let (mut is_stopped, mut is_begun) = (false, false);
+    let mut tell = |progress: &Progress| {
+        is_begun |= progress.state != State::Listening;
+        is_stopped |= stops();
+        if !is_stopped {
+            watch(progress);
+            is_stopped = stops();
+        }
+        !is_stopped
+    };
+    let ended = match role {
+        Role::Send => send(path, options, &mut tell),
+        Role::Receive => receive(path, options, &mut tell),
+    };
+    match (ended, is_stopped) {
+        (Ok(report), false) => Ok(Ended::Whole(report)),
+        (Ok(report), true) => Ok(Ended::AtEnd(report)),
+        (Err(_), true) if is_begun => Ok(Ended::InMidst),
+        (Err(_), true) => Ok(Ended::Before),
+        (Err(failure), false) => Err(Failure::from(failure)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+    use std::sync::mpsc::channel;
+
+    use weftway_transfer::OtherEnd;
+    use weftway_udp::tls::Identity;
+
+    use super::*;
+
+    /// Sends a file over loopback. The sender stops once it is in the state `stop`; returns how both ended.
+    fn transfer(stop: Option<State>, bytes: usize) -> (Done<Ended>, Done<Ended>) {
+        let folder = tempfile::tempdir().unwrap();
+        let (file, inbox) = (folder.path().join("file"), folder.path().join("inbox"));
+        std::fs::write(&file, vec![7; bytes]).unwrap();
+        let identity = Identity::generate().unwrap();
+        let pairing = identity.pairing();
+        let listen = OtherEnd::Listen { address: ([127, 0, 0, 1], 0).into(), identity };
+        let (told, listening) = channel::<SocketAddr>();
+        std::thread::scope(|scope| {
+            let receiver = scope.spawn(|| {
+                let mut watch = |progress: &Progress| {
+                    // The sender takes the first one.
+                    let _ = progress.listening.map(|address| told.send(address));
+                };
+                run_until(Role::Receive, &inbox, Options::new(listen), &mut watch, &|| false)
+            });
+            let addresses = vec![listening.recv().unwrap()];
+            let options = Options::new(OtherEnd::Connect { addresses, pairing });
+            let is_due = std::cell::Cell::new(false);
+            let mut watch = |progress: &Progress| is_due.set(Some(progress.state) == stop);
+            let sent = run_until(Role::Send, &file, options, &mut watch, &|| is_due.get());
+            (sent, receiver.join().unwrap())
+        })
+    }
+
+    #[test]
+    fn an_interrupt_when_all_is_there_is_not_lost() {
+        let (sent, received) = transfer(Some(State::Done), 1);
+        assert!(matches!(sent, Ok(Ended::AtEnd(report)) if report.bytes == 1));
+        assert!(matches!(received, Ok(Ended::Whole(report)) if report.bytes == 1));
+    }
+
+    #[test]
+    fn without_an_interrupt_all_is_there() {
+        let (sent, received) = transfer(None, 100_000);
+        assert!(matches!(sent, Ok(Ended::Whole(report)) if report.sent_bytes == 100_000));
+        assert!(matches!(received, Ok(Ended::Whole(_))));
+    }
+
+    #[test]
+    fn an_interrupt_in_the_midst_is_told_from_one_before_the_ends_had_met() {
+        let identity = Identity::generate().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let listen = OtherEnd::Listen { address: ([127, 0, 0, 1], 0).into(), identity };
+        let ended = run_until(Role::Receive, folder.path(), Options::new(listen), &mut |_| (), &|| true);
+        assert!(matches!(ended, Ok(Ended::Before)));
+        let pairing = Identity::generate().unwrap().pairing();
+        let nobody = OtherEnd::Connect { addresses: vec![([127, 0, 0, 1], 9).into()], pairing };
+        std::fs::write(folder.path().join("file"), "x").unwrap();
+        let ended = run_until(Role::Send, &folder.path().join("file"), Options::new(nobody), &mut |_| (), &|| true);
+        assert!(matches!(ended, Ok(Ended::InMidst)));
+    }
+}

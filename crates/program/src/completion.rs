@@ -1,1 +1,0 @@
-//! What a shell completes, and the pages of the manual.
