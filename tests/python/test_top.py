@@ -2,33 +2,27 @@
 
 import contextlib
 import fcntl
-import io
 import os
 import pty
 import select
 import struct
 import subprocess
 import termios
-import threading
-from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
-
-import pytest
-import rich.screen
-from rich.console import Console
 
 import machine
 from conftest import Weft
 from ends import BOTH, Start, port, wait_until
 from test_proxy import BODY, get, until_told, website
-from test_status import PATH, clock, progress, runtime, seen
-from weftway import transfer
-from weftway.status import top
-from weftway.status.local_socket import LocalSocket
-from weftway.status.prompt import KEY, Prompt
-from weftway.status.snapshot import Snapshots
+from test_status import PATH, PROGRESS, Program, runtime, seen
 
-__all__ = ["clock", "runtime", "website"]
+__all__ = ["runtime", "website"]
+
+NOTHING_RUNS = "no weft proxy, relay, tunnel or send of this user runs on this machine"
+LINK = {**PATH, "mbps": 1.5, "minute": [0.0, 1.5]}
+HEAD: dict[str, Any] = {"program": "proxy", "pid": 7, "notes": [], "dropped_lines": 0, "scheduler": "min-rtt"}
+SNAPSHOT: dict[str, Any] = {**PROGRESS, **HEAD, "paths": [LINK]}
 
 
 class Terminal:
@@ -43,8 +37,14 @@ class Terminal:
             stdin=self._slave,
             stdout=self._slave,
             stderr=self._slave,
+            preexec_fn=self._control,  # noqa: PLW1509
             env={**os.environ, "TERM": "xterm", "PYTHONUTF8": "1", "COLUMNS": "120", "LINES": "40"},
         )
+
+    def _control(self) -> None:
+        """Keys as Ctrl-C are for the process that has the terminal."""
+        os.setsid()
+        fcntl.ioctl(self._slave, termios.TIOCSCTTY, 0)
 
     def until_shown(self, *words: str) -> None:
         """Waits until all `words` are drawn anew."""
@@ -61,10 +61,10 @@ class Terminal:
     def press(self, keys: str) -> None:
         os.write(self._master, keys.encode())
 
-    def ends(self) -> None:
+    def ends(self, status: int = 0) -> None:
         """It ends by itself, and leaves the terminal as it was."""
         wait_until(lambda: self._process.poll() is not None)
-        assert self._process.returncode == 0 and termios.tcgetattr(self._slave) == self._before
+        assert self._process.returncode == status and termios.tcgetattr(self._slave) == self._before
 
     def close(self) -> None:
         self._process.kill()
@@ -73,34 +73,13 @@ class Terminal:
         os.close(self._slave)
 
 
-@contextlib.contextmanager
-def telling(program: str, **changes: Any) -> Iterator[LocalSocket]:
-    """A program that tells the same again and again."""
-    snapshot = Snapshots(program)(progress(**changes))
-    assert snapshot
-    with contextlib.closing(LocalSocket(program)) as told:
-        is_over = threading.Event()
-
-        def tell() -> None:
-            while not is_over.wait(0.1):
-                told.tell(snapshot)
-
-        thread = threading.Thread(target=tell)
-        thread.start()
-        try:
-            yield told
-        finally:
-            is_over.set()
-            thread.join()
-
-
-def test_it_is_shown_until_q_is_pressed(runtime: object) -> None:
+def test_it_is_shown_until_q_is_pressed(runtime: Path) -> None:
     """A program that starts meanwhile is shown, and one that ends is not any more."""
     with contextlib.closing(Terminal()) as terminal:
-        terminal.until_shown(top.NOTHING_RUNS)
-        with telling("proxy"):
+        terminal.until_shown(NOTHING_RUNS)
+        with contextlib.closing(Program(runtime, SNAPSHOT)):
             terminal.until_shown("wlan0")
-        terminal.until_shown(top.NOTHING_RUNS)
+        terminal.until_shown(NOTHING_RUNS)
         terminal.press("s")
         terminal.until_shown("no program is here that has a scheduler")
         terminal.press("\x1b")
@@ -137,68 +116,33 @@ def test_a_scheduler_is_switched_by_keys(weft: Weft, start: Start, runtime: obje
     assert len(sent) == 2 and all(sent), "round-robin sends on both"
 
 
-def typed(prompt: Prompt, keys: str) -> list[str]:
-    """What is there after each key; what is complete has a dot."""
-    return [prompt.text + "." if prompt.press(key) else prompt.text for key in KEY.findall(keys)]
+def test_it_ends_with_an_interrupt_and_leaves_the_terminal_as_it_was(runtime: Path) -> None:
+    with contextlib.closing(Terminal()) as terminal:
+        terminal.until_shown("q: end")
+        terminal.press("\x03")
+        terminal.ends(130)
 
 
-def test_what_is_typed_is_completed_and_taken_back() -> None:
-    prompt = Prompt(["ecf", "blest", "round-robin", "random"])
-    assert typed(prompt, "\n") == [""]
-    assert typed(prompt, "r\t\t\t") == ["r", "round-robin", "random", "round-robin"]
-    assert typed(prompt, "\x7f\x7f") == ["round-robi", "round-rob"]
-    assert typed(prompt, "\t\x1b[C\x1b[3~\x00\n") == ["round-robin"] * 4 + ["round-robin."]
+def test_what_is_typed_is_asked_of_the_program_that_is_meant(runtime: Path) -> None:
+    second = {**SNAPSHOT, "program": "relay", "pid": 8}
+    with (
+        contextlib.closing(Program(runtime, SNAPSHOT)) as proxy,
+        contextlib.closing(Program(runtime, second)) as relay,
+        contextlib.closing(Terminal()) as terminal,
+    ):
+        terminal.until_shown("weft proxy", "weft relay")
+        terminal.press("sround-r\t")
+        terminal.until_shown("scheduler of weft proxy (7): round-robin")
+        terminal.press("\x1b[B")
+        terminal.until_shown("scheduler of weft relay (8): round-robin")
+        terminal.press("\n")
+        wait_until(lambda: relay.asked == [{"scheduler": "round-robin"}])
+        assert proxy.asked == []
 
 
-def test_arrows_choose_a_program_that_has_a_scheduler() -> None:
-    prompt = Prompt([])
-    programs: list[dict[str, Any]] = [
-        {"pid": 1, "scheduler": "ecf"},
-        {"pid": 2, "scheduler": None},
-        {"pid": 3, "scheduler": "late"},
-    ]
-
-    def chosen(keys: str) -> int | None:
-        typed(prompt, keys)
-        program = prompt.program(programs)
-        return program["pid"] if program else None
-
-    assert [chosen(keys) for keys in ("", "\x1b[B", "\x1b[B", "\x1b[A")] == [1, 3, 1, 3]
-    assert prompt.program([programs[1]]) is None
-
-
-def test_on_a_narrow_terminal_the_last_minute_gives_way() -> None:
-    """What is told of a link is legible in 80 columns; of the minute the latest part is shown, which is its highest."""
-    policy = {"tier": "secondary", "open": False, "left": 8_200_000_000}
-    path = {**PATH, "path": "10.0.2.1", "mbps": 57.3, "minute": [1.0] * 58 + [57.0] * 2, "policy": policy}
-    snapshot = Snapshots("proxy")(progress(paths=[path]))
-    assert snapshot
-    for width in (80, 120):
-        console = Console(width=width, file=io.StringIO(), color_system=None)
-        with console.capture() as shown:
-            console.print(top.view({**snapshot, "paths": [path]}))
-        words = next(line for line in shown.get().splitlines() if "10.0.2.1" in line)
-        assert all(word in words for word in ("57.3", "█", "secondary", "8.2 GB", "closed")), words
-        assert ("▁" * 20 in words) == (width == 120), words
-
-
-@pytest.mark.parametrize(("height", "shown"), [(40, [8, 1]), (18, [4, 1]), (12, [0, 0]), (6, [0, 0])])
-def test_what_keys_do_is_in_sight_however_low_the_terminal(height: int, shown: list[int]) -> None:
-    """Fewer connections of each program are shown where not all fit."""
-    flow = {"target": "example.org:443", "class": "bulk", "up": 9, "down": 20_000, "paths": []}
-    snapshot = Snapshots("proxy")(progress())
-    assert snapshot
-    links = [{**PATH, "path": name, "mbps": 1.0, "minute": []} for name in ("wlan0", "wwan0")]
-    some = {**snapshot, "paths": links, "notes": [], "drops": {}, "refusals": {}, "by_client": [], "last_packet": None}
-    programs = [{**some, "busiest": [{**flow, "class": name}] * count} for name, count in (("bulk", 8), ("slow", 1))]
-    console = Console(width=100, height=height, file=io.StringIO(), color_system=None)
-    with console.capture() as captured:
-        console.print(rich.screen.Screen(top.Screen(programs, None)))
-    lines = captured.get().splitlines()
-    assert len(lines) == height
-    assert [sum(f" {name} " in line for line in lines) for name in ("bulk", "slow")] == shown
-    assert any(line.startswith("q: end") for line in lines)
-
-
-def test_one_of_them_has_no_s() -> None:
-    assert [transfer.number_of(count, "client") for count in (0, 1, 2)] == ["0 clients", "1 client", "2 clients"]
+def test_a_page_is_no_json_and_needs_a_program(weft: Weft, runtime: Path, tmp_path: Path) -> None:
+    both = weft("top", "--json", "--page", "hour.html")
+    assert (both.returncode, both.stderr) == (2, "weft: either --json or --page FILE: a page is no JSON\n")
+    nothing = weft("top", "--page", "hour.html")
+    assert nothing.returncode == 1 and "no weft proxy" in nothing.stderr
+    assert not (tmp_path / "hour.html").exists()

@@ -86,7 +86,10 @@ mod tests {
         let (told, listening) = channel::<SocketAddr>();
         std::thread::scope(|scope| {
             let receiver = scope.spawn(|| {
-                let mut watch = |progress: &Progress| drop(progress.listening.map(|address| told.send(address)));
+                let mut watch = |progress: &Progress| {
+                    // The sender takes the first one.
+                    let _ = progress.listening.map(|address| told.send(address));
+                };
                 run_until(Role::Receive, &inbox, Options::new(listen), &mut watch, &|| false)
             });
             let addresses = vec![listening.recv().unwrap()];

@@ -1,6 +1,6 @@
 //! `weft pair`.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde_json::{Value, json};
 
@@ -71,7 +71,7 @@ fn print_line(file: &Path, name: Option<&str>, new: bool, is_json: bool) -> Done
         if let Some(name) = name {
             made["name"] = json!(name);
         }
-        made["identity"] = json!(path(file));
+        made["identity"] = json!(file.to_string_lossy());
         output::print_json(&[made])?;
     } else {
         output::print(&line)?;
@@ -85,7 +85,7 @@ fn print_line(file: &Path, name: Option<&str>, new: bool, is_json: bool) -> Done
 fn revoke(file: &Path, name: &str, is_json: bool) -> Done {
     identity::revoke(file, name)?;
     if is_json {
-        return output::print_json(&[json!({ "revoked": name, "identity": path(file) })]);
+        return output::print_json(&[json!({ "revoked": name, "identity": file.to_string_lossy() })]);
     }
     output::say(&format!("the line of {name} is no longer valid"));
     Ok(())
@@ -105,9 +105,4 @@ fn print_names(names: &[String], is_json: bool) -> Done {
         table.add([name.clone()]);
     }
     table.lines().iter().try_for_each(|line| output::print(line))
-}
-
-/// A file's name as JSON has it.
-fn path(file: &Path) -> PathBuf {
-    PathBuf::from(file.to_string_lossy().into_owned())
 }

@@ -8,7 +8,7 @@ use weftway_udp::tls::Identity;
 
 use crate::address::PORT;
 use crate::carrying::{self, Ended, Role};
-use crate::display::Display;
+use crate::display::{Display, state_name};
 use crate::ends::{End, other_end};
 use crate::failure::{Done, Failure, INTERRUPTED};
 use crate::options::{self, Config, IdentityFile, Listen, Pair, Paths, ReadLinks};
@@ -124,7 +124,7 @@ impl Args {
         let options = Options { paths, terms, usage, sync: self.sync && !self.no_sync, ..options };
         let _beside = output::beside_traffic();
         let inbox = Inbox::new(self.target.as_deref())?;
-        let mut watch = |progress: &Progress| display.tell(progress, &state(progress));
+        let mut watch = |progress: &Progress| display.tell(progress, state_name(progress.state));
         carrying::run(Role::Receive, inbox.folder(), options, &mut watch)
     }
 
@@ -132,9 +132,10 @@ impl Args {
     ///
     /// A transfer that fails is told, and the next one may come: its sender tries again.
     fn receive_on(&self, end: &End) -> Done<u64> {
-        let (mut whole, mut address, mut ready) = (0, end.address, "listening at");
+        let (mut whole, mut address, mut is_first) = (0, end.address, true);
         loop {
-            let mut display = Display::new(ready);
+            let mut display =
+                Display::new(if is_first { "listening at" } else { "listening for the next transfer at" });
             let ended = self.receive(listening(end, address)?, &mut display);
             // A port that was free stays the same one.
             address = display.listening.unwrap_or(address);
@@ -147,12 +148,12 @@ impl Args {
                 Ok(Ended::Before) => return Ok(whole),
                 Err(Failure::Run(why)) if has_listened => output::say(&format!("weft: {}", printable(&why, ""))),
                 // It was right at the start.
-                Err(Failure::Input(why) | Failure::File(why)) if ready != "listening at" => {
+                Err(Failure::Input(why) | Failure::File(why)) if !is_first => {
                     return Err(Failure::Run(why));
                 }
                 Err(failure) => return Err(failure),
             }
-            ready = "listening for the next transfer at";
+            is_first = false;
         }
     }
 
@@ -174,11 +175,6 @@ fn listening(end: &End, address: SocketAddr) -> Done<Options> {
     let text = end.identity.as_ref().map(|(_, text)| text.as_str()).unwrap_or_default();
     let identity = Identity::load(text).map_err(weftway_transfer::Failure::from)?;
     Ok(Options::new(OtherEnd::Listen { address, identity }))
-}
-
-/// What is going on, in a word.
-fn state(progress: &Progress) -> String {
-    serde_json::json!(progress.state).as_str().unwrap_or_default().to_owned()
 }
 
 /// The folder where files go.

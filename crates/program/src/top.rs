@@ -56,8 +56,8 @@ pub fn run(args: Args) -> Done {
     if snapshots.is_empty() {
         output::say(NOTHING_RUNS);
     }
-    let lines = snapshots.iter().flat_map(|one| view::view(one, view::MOST_FLOWS, columns));
-    lines.map(|line| output::print(&line.text)).collect()
+    let mut lines = snapshots.iter().flat_map(|one| view::view(one, view::MOST_FLOWS, columns));
+    lines.try_for_each(|line| output::print(&line.text))
 }
 
 fn write_page(file: &Path, json: bool) -> Done {

@@ -113,3 +113,56 @@ fn told(error: clap::Error) -> Failure {
         Err(failure) => failure,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(words: &[&str]) -> Done<ArgMatches> {
+        parse(["weft"].iter().chain(words).map(OsString::from).collect())
+    }
+
+    #[test]
+    fn the_command_line_is_well_made() {
+        command("weft").debug_assert();
+    }
+
+    #[test]
+    fn a_value_that_is_empty_is_refused_before_all_else() {
+        for (words, told) in [
+            (
+                &["pair", "--name", ""][..],
+                "--name NAME: the value is empty. A line for one client, for example laptop.",
+            ),
+            (&["pair", "--identity", " "], "--identity FILE: the value is empty. This machine's identity."),
+            (&["send", "", "--to", "h"], "PATH: the value is empty. A file or a directory."),
+            (&["send", "x", "--path", "lo", "--path="], "--path IFACE|ADDR[,KEY=VALUE]: the value is empty. A link"),
+            (&["recv", "x", "--config", ""], "--config FILE: the value is empty."),
+        ] {
+            let Err(Failure::Input(why)) = parsed(words) else { panic!("{words:?} is refused") };
+            assert!(why.starts_with(told), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_file_of_options_counts_after_the_command_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("weft.toml");
+        let name = file.to_str().unwrap();
+        let missing = parsed(&["recv", "x", "--config", name]);
+        assert!(matches!(missing, Err(Failure::Run(why)) if why.ends_with("weft.toml: No such file or directory")));
+        std::fs::write(&file, "[recv]\nlisten = 7\nsync = false\n").unwrap();
+        let found = |more: &[&str]| {
+            let words: Vec<&str> = ["recv", "x", "--config", name].iter().chain(more).copied().collect();
+            let (_, found) = parsed(&words).unwrap().remove_subcommand().unwrap();
+            (found.get_one::<String>("listen").unwrap().clone(), found.get_flag("sync"))
+        };
+        assert_eq!(found(&[]), ("7".to_owned(), false));
+        assert_eq!(found(&["--listen", "8", "--sync"]), ("8".to_owned(), true));
+        std::fs::write(&file, "[recv]\nno-sync = true\n").unwrap();
+        let unknown = parsed(&["recv", "x", "--config", name]);
+        assert!(
+            matches!(unknown, Err(Failure::Input(why)) if why.contains("[recv] no-sync: weft recv has no such option"))
+        );
+    }
+}

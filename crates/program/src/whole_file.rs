@@ -77,7 +77,7 @@ mod tests {
 
     #[test]
     fn an_error_names_the_file() {
-        let Err(failure) = write(Path::new("/dev/null/x"), "") else { panic!("it was written") };
-        assert!(matches!(failure, Failure::File(text) if text == "/dev/null/x: Not a directory"));
+        let Err(Failure::File(text)) = write(Path::new("/dev/null/x"), "") else { panic!("it was written") };
+        assert!(text.starts_with("/dev/null/x: "), "{text}");
     }
 }

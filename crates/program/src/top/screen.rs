@@ -47,20 +47,18 @@ pub fn show() -> Done {
 
 /// Takes a key; asks the program that is meant once the name of a scheduler is complete.
 fn press(key: &str, prompt: &mut Option<Prompt>, programs: &mut Programs, snapshots: &[Value]) {
-    match prompt {
-        None if ["s", "S"].contains(&key) => {
+    let Some(typed) = prompt else {
+        if ["s", "S"].contains(&key) {
             *prompt = Some(Prompt::new(weftway_sched::all().iter().map(|entry| entry.name).collect()));
         }
-        None => {}
-        Some(_) if key == ESCAPE => *prompt = None,
-        Some(typed) => {
-            if typed.press(key) {
-                if let Some(program) = typed.program(snapshots) {
-                    programs.ask(count(program, "pid"), &json!({"scheduler": typed.text.trim()}));
-                }
-                *prompt = None;
-            }
-        }
+        return;
+    };
+    let is_complete = key != ESCAPE && typed.press(key);
+    if is_complete && let Some(program) = typed.program(snapshots) {
+        programs.ask(count(program, "pid"), &json!({"scheduler": typed.text.trim()}));
+    }
+    if is_complete || key == ESCAPE {
+        *prompt = None;
     }
 }
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use serde_json::{Map, Value};
 
-use crate::text::{amount, printable};
+use crate::text::{NOTHING, amount, printable};
 
 use super::hour::{EVERY, SAMPLES, queue_ms};
 use super::moment::Moment;
@@ -29,7 +29,6 @@ const WINDOWS_MIN: [usize; 3] = [8, 20, 60];
 const TICKS: usize = 4;
 /// Connections that are listed.
 const MOST_FLOWS: usize = 10;
-const NOTHING: &str = "–";
 
 const PAGE: &str = include_str!("hour.html");
 /// The style sheet of reports, which `weft` has.

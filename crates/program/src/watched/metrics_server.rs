@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -19,7 +19,7 @@ use super::snapshot::Snapshot;
 pub const PORT: u16 = 9464;
 /// Requests that are answered at once; who comes then is sent away.
 const MOST_AT_ONCE: usize = 16;
-/// Longest wait for a part of a request, and for one that does not take its answer.
+/// Longest wait for a request, and for one that does not take its answer.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// A longer request is not answered.
 const LONGEST: usize = 1 << 14;
@@ -99,7 +99,6 @@ fn answer_beside(stream: TcpStream, busy: &Arc<AtomicUsize>, told: &Arc<Mutex<Op
 
 fn answer(mut stream: TcpStream, told: &Mutex<Option<Snapshot>>) -> io::Result<()> {
     stream.set_nonblocking(false)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let request = read_head(&mut stream)?;
     let method = request.split(|&byte| byte == b' ').next().unwrap_or_default();
@@ -119,12 +118,18 @@ fn answer(mut stream: TcpStream, told: &Mutex<Option<Snapshot>>) -> io::Result<(
     if method == b"GET" { stream.write_all(body.as_bytes()) } else { Ok(()) }
 }
 
-/// Reads a request to the empty line at its end.
+/// Reads a request to the empty line at its end. All of it has to come in time, and not only each part.
 fn read_head(stream: &mut TcpStream) -> io::Result<Vec<u8>> {
+    let deadline = Instant::now() + PATIENCE;
     let (mut head, mut part) = (Vec::new(), [0; 4096]);
     while !head.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || head.len() > LONGEST {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        stream.set_read_timeout(Some(left))?;
         let length = stream.read(&mut part)?;
-        if length == 0 || head.len() > LONGEST {
+        if length == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
         head.extend_from_slice(&part[..length]);

@@ -20,9 +20,10 @@ use serde_json::Value;
 use weftway_transfer::Progress;
 
 use crate::address::{resolve, split_listening};
-use crate::display::Display;
+use crate::display::{Display, state_name};
 use crate::failure::{Done, Failure};
 use crate::output::{self, BesideTraffic};
+use crate::text::printable;
 
 use hour::Hour;
 use local_socket::LocalSocket;
@@ -88,9 +89,9 @@ impl Watched {
         let manager = ServiceManager::new();
         let metrics = metrics.map(serve_metrics).transpose()?;
         let socket = LocalSocket::new(program);
-        if let Err(Failure::Input(text) | Failure::Run(text)) = &socket {
+        if let Some(text) = socket.as_ref().err().and_then(Failure::text) {
             // Nobody needs it to carry anything.
-            output::say(&format!("weft top will not show this program: {text}"));
+            output::say(&format!("weft top will not show this program: {}", printable(text, "")));
         }
         Ok(Self {
             metrics,
@@ -119,8 +120,8 @@ impl Watched {
             }
             None => progress,
         };
-        let own = state_name(progress);
-        let state = state.unwrap_or(&own);
+        let own = state_name(progress.state);
+        let state = state.unwrap_or(own);
         let now = Instant::now();
         self.display.tell(progress, state);
         self.manager.alive(now);
@@ -158,11 +159,6 @@ fn joined(first: Option<&str>, second: &str) -> Option<String> {
     (!both.is_empty()).then(|| both.join("; "))
 }
 
-/// The state as JSON has it.
-fn state_name(progress: &Progress) -> String {
-    serde_json::to_value(progress.state).ok().and_then(|value| value.as_str().map(str::to_owned)).unwrap_or_default()
-}
-
 /// Refuses a place that `--metrics` cannot name.
 pub fn check_metrics(text: &str) -> Done {
     split_listening(text, metrics_server::PORT).map(drop)
@@ -195,11 +191,5 @@ mod tests {
         assert_eq!(joined(Some("it is here"), "it is kept").as_deref(), Some("it is here; it is kept"));
         assert_eq!(joined(None, "it is kept").as_deref(), Some("it is kept"));
         assert_eq!(joined(None, ""), None);
-    }
-
-    #[test]
-    fn states_have_the_names_of_json() {
-        let progress = Progress { state: weftway_transfer::State::Relaying, ..Progress::default() };
-        assert_eq!(state_name(&progress), "relaying");
     }
 }

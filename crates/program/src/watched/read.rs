@@ -4,6 +4,8 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use weftway_transfer::PathProgress;
 
+use crate::text::NOTHING;
+
 /// What a page shows of a snapshot. What another version of the program does not tell is empty.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -91,7 +93,7 @@ impl ToldFlow {
         let carried = |share: &ToldShare| (share.sent + share.received) as f64;
         let whole: f64 = self.paths.iter().map(carried).sum();
         if whole == 0.0 {
-            return "–".to_owned();
+            return NOTHING.to_owned();
         }
         let shares: Vec<_> =
             self.paths.iter().map(|share| format!("{} {:.0} %", share.path, 100.0 * carried(share) / whole)).collect();

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use super::snapshot::Snapshot;
 
-/// Variables of the environment that are for this program alone, and not for those that it starts.
-pub const VARIABLES: [&str; 2] = ["NOTIFY_SOCKET", "WATCHDOG_USEC"];
+/// Variables of the environment: the address, and after how many microseconds without a sign of life the program is killed.
+const VARIABLES: [&str; 2] = ["NOTIFY_SOCKET", "WATCHDOG_USEC"];
 
-/// The service manager that started this program. Without one, nothing is told.
+/// The service manager that started this program. Without one, nothing is told. It hears this process alone
+/// (`NotifyAccess=main`), and none of those that this one starts.
 pub struct ServiceManager {
     /// A path, or a name after an @.
     address: String,
