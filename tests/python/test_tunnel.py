@@ -1,6 +1,8 @@
-"""`weft tunnel`: what it asks of routes, and programs of all kinds in network namespaces."""
+"""`weft tunnel`: programs of all kinds in network namespaces."""
 
 import contextlib
+import json
+import os
 import signal
 import socket
 import subprocess
@@ -15,74 +17,7 @@ from conftest import Weft
 from ends import ended, wait_until
 from namespaces import SERVER, Lab
 from test_proxy import until_told
-from weftway import routing
-from weftway.routing import Plan, part
 from weftway.scenario import HOME
-from weftway.status import local_socket
-from weftway.status.local_socket import Reader
-
-RELAY = (("192.0.2.1", 4433), ("2001:db8::1", 4433))
-
-
-@pytest.mark.parametrize(
-    ("text", "rules"),
-    [
-        ("10.0.0.0/8", ["to 10.0.0.0/8"]),
-        ("10.1.2.3", ["to 10.1.2.3/32"]),
-        (":443", ["ipproto tcp dport 443-443", "ipproto udp dport 443-443"]),
-        ("10.0.0.0/8:80-90", [f"to 10.0.0.0/8 ipproto {protocol} dport 80-90" for protocol in ("tcp", "udp")]),
-        ("2001:db8::/32", []),
-        ("[2001:db8::/32]:443", []),
-    ],
-)
-def test_a_part_of_the_traffic_is_said_by_network_and_ports(text: str, rules: list[str]) -> None:
-    assert part(text).selectors(4) == rules
-    to = "to 2001:db8::/32"
-    expected = {":443": rules, "2001:db8::/32": [to]}
-    expected["[2001:db8::/32]:443"] = [f"{to} ipproto {protocol} dport 443-443" for protocol in ("tcp", "udp")]
-    assert part(text).selectors(6) == expected.get(text, [])
-
-
-@pytest.mark.parametrize(
-    "text", ["", ":", "10.0.0.0/33", "example.org", ":0", ":65536", ":9-8", "10.0.0.0/8:", ":a", ":1-2-3"]
-)
-def test_what_is_no_part_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="it is a network, ports, or both"):
-        part(text)
-
-
-def rules(plan: Plan) -> list[str]:
-    """Its rules for IPv4, without their preferences, which go up."""
-    lines = [line.split(maxsplit=4) for line in plan.routes() if line.startswith("-4 rule")]
-    numbers = [int(line[3].split()[0]) if line[3].isdigit() else int(line[4].split()[0]) for line in lines]
-    assert sorted(numbers[1:]) == numbers[1:] and numbers[0] == routing.LAST_RULE
-    return [" ".join(line[4:]).removeprefix(f"{number} ") for line, number in zip(lines, numbers, strict=True)]
-
-
-def test_packets_to_the_relay_go_as_before_and_all_others_to_the_tunnel() -> None:
-    told = rules(Plan("weft0", 1500, RELAY))
-    assert told == [
-        "nop",
-        "to 192.0.2.1 ipproto udp dport 4433 goto 4499",
-        "ipproto udp dport 53 lookup 51877",
-        "ipproto tcp dport 53 lookup 51877",
-        "to 198.18.77.2 lookup 51877",
-        "lookup main suppress_prefixlength 0",
-        "lookup 51877",
-    ]
-    closed = rules(Plan("weft0", 1500, RELAY, kill_switch=True))
-    assert closed == [rule for rule in told if "suppress" not in rule], "not to the network at home either"
-    only = rules(Plan("weft0", 1500, RELAY, only=(part("10.0.0.0/8"),), names=False))
-    assert only == [told[0], told[1], "to 10.0.0.0/8 lookup 51877"]
-
-
-def test_a_kill_switch_lets_out_what_goes_to_the_relay_and_to_the_tunnel() -> None:
-    lines = Plan("weft0", 1500, RELAY, kill_switch=True).filter().splitlines()
-    output = lines[lines.index("chain output {") : lines.index("chain forward {")]
-    behind = output[output.index('oifname "weft0" accept') + 1 :]
-    accepted = ["ip daddr 192.0.2.1 udp dport 4433 accept", "ip6 daddr 2001:db8::1 udp dport 4433 accept"]
-    assert behind == [*accepted, "reject", "}"]
-
 
 @pytest.mark.parametrize(
     ("options", "words"),
@@ -92,7 +27,8 @@ def test_a_kill_switch_lets_out_what_goes_to_the_relay_and_to_the_tunnel() -> No
         (["--to", "192.0.2.1", "--device", "a/b"], "--device a/b"),
         (["--to", "192.0.2.1", "--device", "x" * 16], "1 to 15 letters"),
         (["--to", "192.0.2.1", "--dns", "example.org"], "--dns example.org"),
-        (["--to", "192.0.2.1", "--only", "example.org"], "--only example.org"),
+        (["--to", "192.0.2.1", "--only", "example.org"], "--only example.org: it is a network, ports, or both"),
+        (["--to", "192.0.2.1", "--path", "near1,tier=bakcup"], "did you mean `backup`?"),
         (["--to", "192.0.2.1", "--classes", "nowhere"], "nowhere"),
     ],
 )
@@ -294,12 +230,20 @@ def test_programs_of_all_kinds_go_through_it(lab: Lab, line: str) -> None:
     assert lab.python(lab.near, CONNECTION, "192.168.7.7") == "question"
 
 
+def snapshots(tunnel: subprocess.Popen[str]) -> socket.socket:
+    """Where a tunnel tells of itself, a line of JSON a second, and may be asked for something."""
+    own = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    own.settimeout(60)
+    own.connect(str(Path(os.environ["XDG_RUNTIME_DIR"], "weftway", f"tunnel-{tunnel.pid}.sock")))
+    return own
+
+
 @namespaces.tunnels
 def test_its_scheduler_is_switched_while_it_carries(lab: Lab, line: str) -> None:
     _, tunnel = begin(lab, line, to="10.9.1.2:4433")
-    with contextlib.closing(Reader(local_socket.folder() / f"tunnel-{tunnel.pid}.sock")) as reader:
+    with contextlib.closing(snapshots(tunnel)) as reader:
         for name, told in (("nobody", "min-rtt goes on"), ("round-robin", "round-robin schedules from now on")):
-            reader.ask({"scheduler": name})
+            reader.sendall(json.dumps({"scheduler": name}).encode() + b"\n")
             until_told(tunnel, told)
     assert lab.python(lab.near, PAGE, web(4)) == "3000000"
 

@@ -35,21 +35,12 @@ pub fn carry(
     carrying: Carrying<'_>,
     work: impl FnOnce(Options, Watch<'_>) -> Result<(), weftway_transfer::Failure>,
 ) -> Done {
-    let links = read_links(carrying.links)?;
+    let mut changes = end.identity.clone().map(|(file, text)| Changes::new(file, text));
+    let (options, switches) = set(end.options(), carrying.links, carrying.scheduling)?;
     let watching = carrying.watching;
     let mut watched = Watched::new(carrying.program, watching.metrics.as_deref(), watching.json)?;
-    let mut changes = end.identity.clone().map(|(file, text)| Changes::new(file, text));
-    let ((switches, switch), (became, identities)) = (channel(), channel());
-    let options = Options {
-        paths: links.paths,
-        terms: links.terms,
-        usage: Some(usage_file()),
-        scheduler: carrying.scheduling.scheduler,
-        cc: carrying.scheduling.cc,
-        identities: Some(identities),
-        switch: Some(switch),
-        ..end.options()
-    };
+    let (became, identities) = channel();
+    let options = Options { identities: Some(identities), ..options };
     allow_descriptors();
     let mut interrupted = false;
     let ended = work(options, &mut |progress: &Progress| {
@@ -69,6 +60,22 @@ pub fn carry(
         return Err(Failure::Status(carrying.stopped.to_owned(), INTERRUPTED));
     }
     Ok(ended?)
+}
+
+/// Sets the links and how they are scheduled; returns where schedulers are named that are to take over, too.
+pub fn set(options: Options, links: &[String], scheduling: Scheduling) -> Done<(Options, Sender<String>)> {
+    let links = read_links(links)?;
+    let (switches, switch) = channel();
+    let options = Options {
+        paths: links.paths,
+        terms: links.terms,
+        usage: Some(usage_file()),
+        scheduler: scheduling.scheduler,
+        cc: scheduling.cc,
+        switch: Some(switch),
+        ..options
+    };
+    Ok((options, switches))
 }
 
 /// Hands an identity on that has changed; returns what is wrong with the file, if something is.

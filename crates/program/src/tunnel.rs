@@ -2,7 +2,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
 use weftway_relay::Classes;
@@ -14,7 +14,7 @@ use crate::failure::{Done, Failure, INTERRUPTED};
 use crate::options::{ClassesFile, Config, Links, Pair, Scheduling, To, Watching};
 use crate::routing::{self, Plan, Routes, Watcher};
 use crate::watched::Watched;
-use crate::{address, classes, ends, options, output, signals};
+use crate::{address, classes, connections, ends, output, signals};
 
 /// Bytes that packets of programs may have.
 const MTU: usize = 1500;
@@ -77,18 +77,8 @@ fn tunnel(args: Args) -> Done {
     let plan = plan(&args, relays(&other))?;
     let names = names(args.dns.as_deref(), &plan)?;
     let classes = classes::read(args.classes.classes.as_deref())?;
-    let links = options::read_links(&args.links.local)?;
-    let (switches, switch) = channel();
-    let options = Options {
-        paths: links.paths,
-        terms: links.terms,
-        usage: Some(options::usage_file()),
-        scheduler: args.scheduling.scheduler,
-        cc: args.scheduling.cc,
-        switch: Some(switch),
-        // The relay's addresses are part of the routes: it is not looked up again.
-        ..Options::new(other)
-    };
+    // The relay's addresses are part of the routes: it is not looked up again.
+    let (options, switches) = connections::set(Options::new(other), &args.links.local, args.scheduling)?;
     let watched = Watched::new("tunnel", args.watching.metrics.as_deref(), args.watching.json)?;
     carry(plan, names, classes, options, watched, switches)
 }
@@ -254,4 +244,60 @@ fn device(name: &str) -> Done<TunDevice> {
     let name = name.to_owned();
     let make = move || Ok(Tun::offloading(&name).map_err(io::Error::other)?.into_fd());
     TunDevice::new(first.into_fd(), make).map_err(Failure::run)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    /// What these options make of a tunnel.
+    fn set(words: &[&str]) -> Done<(Plan, Names)> {
+        let args = Line::parse_from(["tunnel"].iter().chain(words)).args;
+        let plan = plan(&args, vec![([192, 0, 2, 1], 4433).into()])?;
+        let names = names(args.dns.as_deref(), &plan)?;
+        Ok((plan, names))
+    }
+
+    fn refused(words: &[&str]) -> String {
+        match set(words) {
+            Err(Failure::Input(text)) => text,
+            _ => panic!("{words:?} make no sense"),
+        }
+    }
+
+    #[test]
+    fn names_go_through_a_tunnel_that_carries_all() {
+        let asked = |words: &[&str]| set(words).unwrap().1;
+        assert!(matches!(asked(&[]), Names::Relay));
+        assert!(matches!(asked(&["--dns", "off"]), Names::AsTheyAre));
+        assert!(matches!(asked(&["--only", ":443"]), Names::AsTheyAre));
+        assert!(matches!(asked(&["--only", ":443", "--dns", "relay"]), Names::Relay));
+        assert!(matches!(asked(&["--dns", "9.9.9.9"]), Names::Server(at) if at == ([9, 9, 9, 9], 53).into()));
+        assert!(refused(&["--dns", "dns.example"]).starts_with("--dns dns.example: it is the address"));
+    }
+
+    #[test]
+    fn a_device_has_a_name_that_the_kernel_takes() {
+        assert_eq!(set(&["--device", "weft-1.a_b"]).unwrap().0.device, "weft-1.a_b");
+        for name in ["a/b", "", ".", "..", "a b", "wéft", "sixteen-letters-"] {
+            assert!(refused(&["--device", name]).ends_with("1 to 15 letters, digits, '-', '_' or '.'"), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_tunnel_has_no_more_rules_than_it_takes_back() {
+        let ports: Vec<_> = (1..=49).map(|port| format!("--only=:{port}")).collect();
+        let words: Vec<_> = ports.iter().map(String::as_str).collect();
+        assert!(set(&words).is_ok(), "98 rules, and one for the relay");
+        assert!(refused(&[&words[..], &["--only", "10.0.0.0/8"]].concat()).starts_with("--only: these are too many"));
+        assert!(refused(&["--only", "10.0.0.0/33"]).starts_with("--only 10.0.0.0/33: it is a network, ports, or both"));
+    }
 }

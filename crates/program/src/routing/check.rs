@@ -159,6 +159,9 @@ mod tests {
     const ROUTES_4: &str = r#"[{"dst":"default","dev":"weft0","scope":"253","flags":[]}]"#;
     const ROUTES_6: &str = r#"[{"dst":"default","dev":"weft0","metric":1024,"flags":[],"pref":"medium"}]"#;
 
+    /// A text, and what stands in its place.
+    type Change<'a> = (&'a str, &'a str);
+
     fn addresses_4() -> String {
         format!("[{{{DEVICE},{ADDRESS_4}}}]")
     }
@@ -168,7 +171,7 @@ mod tests {
     }
 
     /// Output of `ip` for IPv4, with texts replaced.
-    fn printed_4(changes: &[(&str, &str)]) -> String {
+    fn printed_4(changes: &[Change<'_>]) -> String {
         let mut text = [&addresses_4(), RULES_4, ROUTES_4, &link()].join("\n");
         for (old, new) in changes {
             assert!(text.contains(old), "{old}");
@@ -198,7 +201,7 @@ mod tests {
     #[test]
     fn things_that_are_missing_are_seen() {
         let (addresses, link) = (addresses_4(), link());
-        let cases: [(&[(&str, &str)], &[&str]); 11] = [
+        let cases: [(&[Change<'_>], &[&str]); 11] = [
             (&[], &[]),
             (&[(r#"{"priority":4499,"src":"all","nop":null},"#, "")], &["-4 rule add pref 4499 nop"]),
             // A jump to a rule that is not there.

@@ -143,7 +143,7 @@ mod tests {
 
     impl Machine for Played {
         fn missing(&mut self) -> io::Result<Vec<Need>> {
-            if self.fails { Err(io::Error::from_raw_os_error(12)) } else { Ok(self.gone.clone()) }
+            if self.fails { Err(io::Error::from_raw_os_error(24)) } else { Ok(self.gone.clone()) }
         }
 
         fn make(&mut self, missing: &[Need]) -> io::Result<String> {
@@ -223,7 +223,7 @@ mod tests {
     fn a_look_that_fails_is_told_and_the_next_one_counts() {
         let (mut mender, at) = mender(false);
         mender.machine.fails = true;
-        assert_eq!(mender.turn(at(0)), ["the tunnel's routes cannot be looked at: Cannot allocate memory"]);
+        assert_eq!(mender.turn(at(0)), ["the tunnel's routes cannot be looked at: Too many open files"]);
         assert!(mender.turn(at(1)).is_empty());
         mender.machine.fails = false;
         mender.machine.gone = vec![rule()];
