@@ -118,7 +118,7 @@ fn is_credential(file: &Path) -> bool {
 }
 
 /// A text as a shell takes it for one word.
-fn quoted(text: &str) -> String {
+pub fn quoted(text: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"@%+=:,./-_".contains(&byte);
     if !text.is_empty() && text.bytes().all(is_plain) {
         return text.to_owned();

@@ -1,10 +1,10 @@
 //! Which paths a scheduler is offered, and what they cost: from the keys of a file to what a connection is told.
 
-use weftway_path::{BitRate, Bytes, Instant, Role, Thresholds, Tier};
+use weftway_path::{BitRate, Bytes, Instant, Role, Span, Thresholds, Tier};
 
 use super::error::Fault;
 use super::schema::{ConnectionName, File, PathTable, PolicyTable, RoleName, TierName};
-use super::units::{InBytes, InPrice, InRate, Quantity, Time};
+use super::units::{InBytes, InPrice, InRate, InTime, Quantity, Time};
 use crate::config::{PathPolicy, Policy, Workload};
 
 /// The policy of the main connection; none where no key says anything of one.
@@ -105,6 +105,11 @@ pub(super) fn presence(table: &PathTable, presence: Vec<Instant>) -> Vec<Instant
 /// Reads a size such as "10 GB", or says what is wrong with it.
 pub fn read_size(text: &str) -> Result<Bytes, String> {
     Quantity::<InBytes>::read(text).map(Quantity::get)
+}
+
+/// Reads a time such as "60 s".
+pub fn read_time(text: &str) -> Result<Span, String> {
+    Quantity::<InTime>::read(text).map(Quantity::get)
 }
 
 /// Reads a rate such as "50 Mbit/s".
