@@ -90,3 +90,31 @@ setup() {
     fi
     mv "$stamp.$$" "$stamp"
 }
+
+# build_link: brings $link up to date, the program weft-link under the name `weft`. Silent when there is nothing to do.
+build_link() {
+    case $profile in
+    dev) link_profile=dev folder=debug ;;
+    *) link_profile=link folder=link ;;
+    esac
+    link=$root/.weft/$folder/weft
+    stamp=$root/.weft/$folder/stamp
+    if [ -x "$link" ] && [ "$(cat "$stamp" 2>/dev/null)" = "$root" ]; then
+        cd "$root"
+        newer=$(find crates policies Cargo.toml Cargo.lock -newer "$stamp" | head -n 1)
+        cd "$OLDPWD"
+        [ -n "$newer" ] || return 0
+    fi
+    command -v cargo >/dev/null || die "cargo is needed: install Rust 1.91 or newer"
+    mkdir -p "$root/.weft/$folder"
+    # Stamped with the time before the build: an edit during it is not missed.
+    echo "$root" >"$stamp.$$"
+    [ ! -t 2 ] || say "building weft-link, the program that carries traffic (the first time takes a minute or two)"
+    if ! cargo build --quiet --locked --profile "$link_profile" --package weftway-program \
+        --manifest-path "$root/Cargo.toml" --target-dir "$root/target" >"$root/.weft/$folder/log" 2>&1; then
+        cat "$root/.weft/$folder/log" >&2
+        die "weft-link could not be built"
+    fi
+    ln -sf "$root/target/$folder/weft-link" "$link"
+    mv "$stamp.$$" "$stamp"
+}

@@ -19,7 +19,6 @@ class ScenarioError(ValueError): ...
 class TraceError(ScenarioError): ...
 class SimulationError(RuntimeError): ...
 class EmulationError(RuntimeError): ...
-class TransferError(RuntimeError): ...
 
 def schedulers() -> list[dict[str, Any]]: ...
 def controllers() -> list[dict[str, Any]]: ...
@@ -339,101 +338,6 @@ class LiveSteering:
 
 def steering_obstacle(spec: str) -> str | None: ...
 def probe() -> str: ...
-def links() -> str: ...
-def new_identity() -> str: ...
-def pairing_line(identity: str, name: str | None = None) -> str: ...
-def pairing_names(identity: str) -> list[str]: ...
-def with_name(identity: str, name: str) -> str:
-    """An identity with a line for the client of this name."""
-
-def without_name(identity: str, name: str) -> str:
-    """An identity without the line of this client."""
-
-def transfer(
-    role: str,
-    path: str,
-    addresses: Sequence[str],
-    pairing: str | None,
-    identity: str | None,
-    paths: Sequence[str],
-    scheduler: str,
-    cc: str,
-    watch: Callable[[str], list[str]],
-    qlog: str | None = None,
-    checksum: bool = False,
-    sync: bool = True,
-    usage: str | None = None,
-    name: tuple[str, int] | None = None,
-) -> tuple[str | None, bool]: ...
-def relay_connections(
-    addresses: Sequence[str],
-    pairing: str | None,
-    identity: str | None,
-    paths: Sequence[str],
-    scheduler: str,
-    cc: str,
-    watch: Callable[[str], tuple[str | None, list[str]]],
-    ports: Sequence[str] = (),
-    allow: Sequence[str] = (),
-    usage: str | None = None,
-    classes: str | None = None,
-    clients: Sequence[str] = (),
-    names: str | None = None,
-    name: tuple[str, int] | None = None,
-    deny: Sequence[str] = (),
-    passwords: str | None = None,
-) -> None:
-    """Carries connections of programs at `ports` to a relay, or, with an `identity`, is it, until it is stopped.
-
-    What `watch` returns is what has become of the identity, if it has changed, and the names of schedulers that take
-    over. `classes` is the text of a file of rules, `clients` say how much each client may have. Tunnels ask the server
-    of names at `names`.
-    """
-
-@final
-class Tun:
-    """A network device whose packets this program takes. On Linux only."""
-
-    def __init__(self, name: str) -> None: ...
-
-def carry_packets(
-    device: Tun,
-    mtu: int,
-    names: str | None,
-    addresses: Sequence[str],
-    pairing: str,
-    paths: Sequence[str],
-    scheduler: str,
-    cc: str,
-    watch: Callable[[str], list[str]],
-    usage: str,
-    classes: str | None,
-) -> None:
-    """Carries what the packets of `device` hold to a relay, until it is stopped. On Linux only.
-
-    What `watch` returns are the names of schedulers that take over. `names` says who answers questions to servers of
-    names that no relay asks: `relay`, an address and a port, or nobody.
-    """
-
-def check_relaying(
-    paths: Sequence[str],
-    ports: Sequence[str],
-    allow: Sequence[str],
-    deny: Sequence[str],
-    clients: Sequence[str],
-    names: str | None,
-) -> None:
-    """Refuses what `relay_connections` would refuse of these."""
-
-def check_passwords(passwords: str) -> None:
-    """Refuses the text of a file of passwords that makes no sense."""
-
-def check_classes(rules: str) -> None:
-    """Refuses the text of a file of rules that makes no sense."""
-
-def decide_class(rules: str | None, target: str, mark: str | None) -> str:
-    """Which rule decides for a flow to HOST:PORT or udp:HOST:PORT, marked so (DSCP), and what it is then, as JSON."""
-
 def live_bytes(variant: Variant, scheduler: str, links: int) -> tuple[int | None, str | None]:
     """How many bytes a run between two machines sends over so many links, or in the second place why it cannot."""
 

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from weftway import completion, link_program
-from weftway._native import EmulationError, ScenarioError, SimulationError, TransferError, __version__
+from weftway._native import EmulationError, ScenarioError, SimulationError, __version__
 from weftway.commands import (
     advise,
     bench,
@@ -22,30 +22,21 @@ from weftway.commands import (
     emulate,
     evaluate,
     fidelity,
+    handed_over,
     new,
-    pair,
-    proxy,
     rank,
-    record,
-    recv,
-    relay,
     reproduce,
     run,
     schema,
-    send,
-    service,
     steer,
     sweep,
-    top,
     train,
-    tunnel,
 )
 from weftway.commands import list as list_
-from weftway.commands.lasting import Lasting
 from weftway.commands.options import Verb
 from weftway.commands.output import CLOSED, ClosedPipe, discard_output, fail, out, write_nearest
 from weftway.exit_status import BAD_INPUT, RUN_FAILED
-from weftway.queued_output import finish_output
+from weftway.listing import printable
 
 app = typer.Typer(
     help="Runs and compares packet schedulers of multipath connections, in simulation and on the kernel.",
@@ -68,7 +59,6 @@ def _weft(version: Annotated[bool, typer.Option("--version", "-V", help="Prints 
 
 
 verb = partial(app.command, cls=Verb)
-lasting = partial(app.command, cls=Lasting)
 verb("list")(list_.command)
 verb("run")(run.command)
 verb("compare")(compare.command)
@@ -81,15 +71,7 @@ verb("reproduce")(reproduce.command)
 verb("emulate")(emulate.command)
 verb("fidelity")(fidelity.command)
 verb("steer")(steer.command)
-verb("pair")(pair.command)
-verb("send")(send.command)
-lasting("recv")(recv.command)
-lasting("relay")(relay.command)
-lasting("proxy")(proxy.command)
-lasting("tunnel")(tunnel.command)
-verb("top")(top.command)
-app.command("service", cls=service.Service, context_settings=OPTIONS_OF_ITS_OWN)(service.command)
-verb("record")(record.command)
+handed_over.add_to(app)
 verb("doctor")(doctor.command)
 verb("schema")(schema.command)
 verb("bench")(bench.command)
@@ -112,15 +94,8 @@ def _run() -> None:
     try:
         completion.answer(app)
     except ScenarioError as error:
-        from weftway.transfer import printable
-
         # Names and lines of files may be in it, on several lines.
         fail(printable(str(error), kept="\n\t"), BAD_INPUT)
-    except TransferError as error:
-        from weftway.transfer import printable
-
-        # The other end's words, and names of files, may be in it.
-        fail(printable(str(error)), RUN_FAILED)
     except (SimulationError, EmulationError) as error:
         fail(str(error), RUN_FAILED)
     except BrokenPipeError:
@@ -146,7 +121,6 @@ SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 def _flush_output() -> None:
     """Writes out what is left; a full disk behind standard output would otherwise be told when nobody listens."""
     try:
-        finish_output()
         sys.stdout.flush()
     except BrokenPipeError as error:
         discard_output()

@@ -1,6 +1,7 @@
 """What this machine's links, rights and kernel allow, tried rather than guessed."""
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,53 +9,26 @@ from typing import Any
 
 from rich.table import Table
 
-from weftway import _native, probe
+from weftway import link_program, probe
 from weftway.listing import plain_table
 
 Finding = dict[str, Any]
 
-CAP_NET_ADMIN = 12
-"""Its bit in the capability sets (capabilities(7))."""
-
-
 def examine() -> list[Finding]:
     """Findings: what was looked at, whether it is there, what is known of it, and what would help."""
-    return [*_links(), *_rights(), *_kernel()]
+    return [*_wire(), *_kernel()]
 
 
 def _finding(kind: str, name: str, there: bool, note: str, remedy: str | None = None) -> Finding:
     return {"kind": kind, "name": name, "there": there, "note": note, "remedy": None if there else remedy}
 
 
-def _links() -> Iterator[Finding]:
-    if not hasattr(_native, "links"):
+def _wire() -> Iterator[Finding]:
+    """Links, sockets and rights, as the program weft-link finds them."""
+    if os.name != "posix":
         yield _finding("link", "interfaces", False, f"this is {sys.platform}", "use Linux or another Unix")
         return
-    found = json.loads(_native.links())
-    for link in found["interfaces"]:
-        state = "up" if link["up"] else "down"
-        note = f"{state}, {', '.join(link['addresses']) or 'no address'}"
-        yield _finding("link", link["name"], link["up"], note, "bring it up") | {"addresses": link["addresses"]}
-        why = link["bind_obstacle"]
-        bound = f"weft send --path {link['name']}" if why is None else why
-        yield _finding("socket", f"bind to {link['name']}", why is None, bound, "give its address with --path")
-    sockets = found["sockets"]
-    for name, key in (("GSO (UDP_SEGMENT)", "send_segments"), ("GRO (UDP_GRO)", "receive_segments")):
-        count = sockets[key]
-        yield _finding("socket", name, count > 1, f"{count} datagrams in one call", "a kernel since 5.0 has it")
-    got, wanted = sockets["receive_buffer"], sockets["receive_buffer_wanted"]
-    note = f"{got >> 10} KiB of {wanted >> 10} KiB"
-    yield _finding("socket", "receive buffer", got >= wanted, note, f"as root: sysctl -w net.core.rmem_max={wanted}")
-
-
-def _rights() -> Iterator[Finding]:
-    try:
-        status = Path("/proc/self/status").read_text()
-        held = next(int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:"))
-    except (OSError, StopIteration):
-        return
-    there = bool(held >> CAP_NET_ADMIN & 1)
-    yield _finding("right", "CAP_NET_ADMIN", there, "held" if there else "not held", "not needed for weft send")
+    yield from json.loads(link_program.answer(["doctor", "--json"]).stdout or "[]")
 
 
 ENABLED = Path("/proc/sys/net/mptcp/enabled")

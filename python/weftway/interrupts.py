@@ -1,30 +1,10 @@
-"""Interrupts that wait until a step is done, and signals that are as good as an interrupt."""
+"""Interrupts that wait until a step is done."""
 
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-
-ENDS = (signal.SIGTERM, signal.SIGHUP)
-"""Signals that end a program as Ctrl-C does: what a service manager sends, and a terminal that closes."""
-
-
-@contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """Signals that would end this program at once interrupt it, unless it was told to ignore them (`nohup`)."""
-
-    def interrupt(*_: object) -> None:
-        raise KeyboardInterrupt
-
-    heard = [number for number in ENDS if signal.getsignal(number) != signal.SIG_IGN]
-    before = {number: signal.signal(number, interrupt) for number in heard}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
 
 @contextmanager
 def put_off() -> Iterator[None]:

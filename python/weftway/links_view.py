@@ -11,10 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from weftway.fixed_rows import FixedRows
-from weftway.listing import plain_table
+from weftway.listing import MINUTE, plain_table, sparklines
 from weftway.progress import PATIENCE_S, REDRAW_S
-from weftway.status.snapshot import MINUTE
-from weftway.status.top import sparklines
 
 Moment = dict[str, Any]
 """As `_native.Emulation.links` tells it."""

@@ -19,6 +19,28 @@ def bars(values: Iterable[float], most: float) -> str:
     return "".join(BARS[min(len(BARS) - 1, int(len(BARS) * value / most))] for value in values)
 
 
+MINUTE = 60
+"""So many rates are kept of each link, one for each second."""
+
+MINUTE_WIDTH = 30
+"""How wide the last minute is drawn."""
+
+
+def sparklines(minutes: list[list[float]]) -> list[str]:
+    """The last minute of each link in bars, all of one scale, the latest on the right.
+
+    Each bar is the mean of as many seconds as it stands for.
+    """
+    means = [_means(rates, MINUTE // MINUTE_WIDTH) for rates in minutes]
+    most = max((mean for some in means for mean in some), default=0.0) or 1.0
+    return [bars(some, most) for some in means]
+
+
+def _means(rates: list[float], seconds: int) -> list[float]:
+    groups = [rates[max(0, end - seconds) : end] for end in range(len(rates), 0, -seconds)]
+    return [sum(group) / len(group) for group in reversed(groups)]
+
+
 def plain_table(title: str | None, show_header: bool = True) -> Table:
     return Table(
         title=title,
@@ -101,3 +123,10 @@ def entry(one: dict[str, Any]) -> Table:
     for preset in one.get("presets", []):
         table.add_row(preset["name"], f"{preset['doc']}: {one['name']}:{preset['switches']}")
     return table
+
+
+def printable(text: str, kept: str = "") -> str:
+    """A text of a file or its name, without characters that a terminal would obey, but those `kept`."""
+    return "".join(
+        char if char.isprintable() or char in kept else char.encode("unicode_escape").decode() for char in text
+    )

@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from weftway import link_program
 from weftway.markdown import cell
 
 PACKAGE = Path(__file__).parent
@@ -23,6 +24,12 @@ Made from its help texts by `python -m weftway.reference`; not edited by hand. `
 
 Results go to standard output, everything else to standard error. The exit status is 0 if it worked, 1 if a run failed,
 2 if the input was bad, and 130 after an interrupt. [Install it, and complete its words](../how-to/install.md).
+"""
+
+CARRYING = """\
+# Verbs that carry real traffic
+
+They are those of [`weft-link`](../how-to/router.md), a program that needs no Python; `weft` hands them over to it.
 """
 
 PYTHON = """\
@@ -73,6 +80,8 @@ def commands() -> str:
     # What completes the shell's words is not there on every machine.
     parts = [COMMAND, _table([one for one in group.params if "completion" not in one.name])]
     for name, command in group.commands.items():
+        if name in link_program.VERBS:
+            continue
         arguments = " ".join(
             one.metavar or one.name.upper() for one in command.params if one.param_type_name == "argument"
         )
@@ -83,7 +92,8 @@ def commands() -> str:
             "",
         ]
         parts.append(_table(command.params))
-    return "\n".join(parts)
+    program = link_program.answer(["reference"])
+    return "\n".join([*parts, CARRYING, program.stdout])
 
 
 def _table(params: list[Any]) -> str:

@@ -26,5 +26,5 @@ mod transport;
 pub use ask::{Turn, answer, ask, ask_task, note_wake, settle, tell, tell_task};
 pub use events::Events;
 pub use host::{Counts, Host};
-pub use offers::{EVERYTHING, mismatch};
+pub use offers::{EVERYTHING, OVER_SOCKETS, mismatch};
 pub use transport::{Carried, Decided, Refusal, Transport};

@@ -14,6 +14,9 @@ pub const EVERYTHING: Needs = Needs {
     device: true,
 };
 
+/// A driver over sockets: they do not say what a device holds.
+pub const OVER_SOCKETS: Needs = Needs { device: false, ..EVERYTHING };
+
 /// Why a scheduler that needs `needs` cannot run on `host`, which offers `offers`; `None` if it can. One line:
 ///
 /// ```

@@ -2,12 +2,8 @@
 
 use std::io;
 use std::path::Path;
-use std::process::ExitCode;
 
 use nix::errno::Errno;
-
-use crate::output;
-use crate::text::printable;
 
 /// Status of a command whose run failed.
 pub const RUN_FAILED: u8 = 1;
@@ -113,24 +109,6 @@ impl From<weftway_transfer::Failure> for Failure {
             _ => Self::Run(text),
         }
     }
-}
-
-/// Says why a command ended, and gives its status.
-pub fn exit(ended: Done) -> ExitCode {
-    let (message, status) = match ended {
-        Ok(()) => (None, 0),
-        // Names and lines of files may be in it, on several lines.
-        Err(Failure::Input(text) | Failure::File(text)) => (Some(printable(&text, "\n\t")), BAD_INPUT),
-        // The other end's words, and names of files, may be in it.
-        Err(Failure::Run(text)) => (Some(printable(&text, "")), RUN_FAILED),
-        Err(Failure::Status(text, status)) => (Some(text), status),
-        Err(Failure::Said(status)) => (None, status),
-        Err(Failure::ClosedPipe) => (None, CLOSED),
-    };
-    if let Some(message) = message {
-        output::say(&format!("weft: {message}"));
-    }
-    ExitCode::from(output::finish(status))
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ mod proxy;
 mod reading;
 mod record;
 mod recv;
+mod reference;
 mod relay;
 mod routing;
 mod send;
@@ -48,8 +49,29 @@ mod whole_file;
 
 use std::process::ExitCode;
 
+use failure::{BAD_INPUT, CLOSED, Done, Failure, RUN_FAILED};
+use text::printable;
+
 fn main() -> ExitCode {
     signals::prepare();
     let ended = verbs::run(std::env::args_os().collect());
-    failure::exit(ended)
+    exit(ended)
+}
+
+/// Says why a command ended, and gives its status.
+fn exit(ended: Done) -> ExitCode {
+    let (message, status) = match ended {
+        Ok(()) => (None, 0),
+        // Names and lines of files may be in it, on several lines.
+        Err(Failure::Input(text) | Failure::File(text)) => (Some(printable(&text, "\n\t")), BAD_INPUT),
+        // The other end's words, and names of files, may be in it.
+        Err(Failure::Run(text)) => (Some(printable(&text, "")), RUN_FAILED),
+        Err(Failure::Status(text, status)) => (Some(text), status),
+        Err(Failure::Said(status)) => (None, status),
+        Err(Failure::ClosedPipe) => (None, CLOSED),
+    };
+    if let Some(message) = message {
+        output::say(&format!("weft: {message}"));
+    }
+    ExitCode::from(output::finish(status))
 }

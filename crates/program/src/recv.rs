@@ -39,7 +39,6 @@ pub struct Args {
     #[arg(
         long,
         default_value = "true",
-        hide_default_value = true,
         overrides_with = "no_sync",
         help = "Ends when all files are on the disk itself, and not only in the system's memory: this is the default."
     )]

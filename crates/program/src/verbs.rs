@@ -8,10 +8,13 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use crate::failure::{Done, Failure};
 use crate::{completion, config, doctor, options, output, pair, proxy, record, recv, relay, send, service, top};
 
+/// The program's name, where it is not called `weft`.
+const NAME: &str = "weft-link";
+
 /// Carries real traffic over several links at once.
 #[derive(Parser)]
 #[command(
-    name = "weft-link",
+    name = NAME,
     version,
     disable_version_flag = true,
     after_help = "Exit status: 0 it worked, 1 a run failed, 2 bad input, 130 interrupted.",
@@ -44,6 +47,9 @@ enum Verb {
     Complete(completion::Complete),
     #[command(hide = true)]
     Manual(completion::Manual),
+    /// Prints the verbs and their options as a page.
+    #[command(hide = true)]
+    Reference,
 }
 
 /// The command line as clap has it; help names the program as it was called: `weft` or `weft-link`.
@@ -63,19 +69,20 @@ pub fn run(words: Vec<OsString>) -> Done {
         #[cfg(all(target_os = "linux", feature = "tunnel"))]
         Verb::Tunnel(args) => crate::tunnel::run(args).map_err(Failure::of_what_lasts),
         Verb::Top(args) => top::run(args),
-        Verb::Service(args) => service::run(args),
+        Verb::Service(args) => service::run(args, &command("weft"), parse),
         Verb::Record(args) => record::run(args),
         Verb::Doctor(args) => doctor::run(args),
         Verb::Completion(args) => completion::script(args),
-        Verb::Complete(args) => completion::complete(args),
-        Verb::Manual(args) => completion::manual(args),
+        Verb::Complete(args) => completion::complete(args, &command(NAME)),
+        Verb::Manual(args) => completion::manual(args, command(NAME)),
+        Verb::Reference => output::write(&crate::reference::sections(&command("weft"))),
     }
 }
 
 /// The values of a command line, whose first word is the program's name. Options that `--config` names a file for are in them.
 pub fn parse(words: Vec<OsString>) -> Done<ArgMatches> {
     let called = words.first().map(Path::new).and_then(Path::file_name);
-    let mut command = command(if called.is_some_and(|name| name == "weft") { "weft" } else { "weft-link" });
+    let mut command = command(if called.is_some_and(|name| name == "weft") { "weft" } else { NAME });
     // What else is wrong is said below.
     if let Ok(matches) = as_words(command.clone()).try_get_matches_from(&words) {
         options::refuse_empty(&command, &matches)?;

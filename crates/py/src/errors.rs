@@ -16,8 +16,6 @@ create_exception!(
     "Links could not be emulated, or the kernel not be measured."
 );
 
-create_exception!(weftway, TransferError, PyRuntimeError, "Files could not be sent or received.");
-
 /// Any error of the crates below, on its way to Python.
 pub enum Error {
     /// A name or a switch.
@@ -30,8 +28,6 @@ pub enum Error {
     File(std::io::Error),
     /// The system's refusal, in a line.
     Emulation(String),
-    /// A transfer that came to nothing.
-    Transfer(String),
 }
 
 impl Error {
@@ -60,7 +56,6 @@ impl From<Error> for PyErr {
             Error::Scenario(error) if error.mistake == Mistake::Trace => TraceError::new_err(error.to_string()),
             Error::File(error) => error.into(),
             Error::Emulation(message) => EmulationError::new_err(message),
-            Error::Transfer(message) => TransferError::new_err(message),
             Error::Input(message) => ScenarioError::new_err(message),
             Error::Scenario(error) => ScenarioError::new_err(error.to_string()),
         }

@@ -9,6 +9,7 @@ mod errors;
 mod job;
 #[cfg(target_os = "linux")]
 mod kernel;
+mod live;
 mod log;
 mod policy;
 mod registry;
@@ -17,10 +18,6 @@ mod scenario;
 mod shown;
 #[cfg(target_os = "linux")]
 mod steer;
-#[cfg(unix)]
-mod transfer;
-#[cfg(target_os = "linux")]
-mod tunnel;
 mod vector_env;
 mod vectors;
 mod view;
@@ -38,12 +35,14 @@ mod _native {
     #[pymodule_export]
     use super::emulate::{Emulation, probe};
     #[pymodule_export]
-    use super::errors::{EmulationError, ScenarioError, SimulationError, TraceError, TransferError};
+    use super::errors::{EmulationError, ScenarioError, SimulationError, TraceError};
     #[pymodule_export]
     use super::job::{arrival_inputs, arrivals, bounds, clairvoyants, demonstrations, oracles};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::kernel::KernelBatch;
+    #[pymodule_export]
+    use super::live::{live_bytes, live_row};
     #[pymodule_export]
     use super::log::{record, timeline};
     #[pymodule_export]
@@ -61,15 +60,6 @@ mod _native {
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::steer::{LiveSteering, SteeredRun, steering_obstacle};
-    #[cfg(unix)]
-    #[pymodule_export]
-    use super::transfer::{
-        check_classes, check_passwords, check_relaying, decide_class, links, live_bytes, live_row, new_identity,
-        pairing_line, pairing_names, relay_connections, transfer, with_name, without_name,
-    };
-    #[cfg(target_os = "linux")]
-    #[pymodule_export]
-    use super::tunnel::{Tun, carry_packets};
     #[pymodule_export]
     use super::vector_env::VectorEnv;
     #[pymodule_export]

@@ -264,7 +264,7 @@ fn digits(value: f64, behind: usize) -> f64 {
 /// A scheduler's reason with the names of the paths, and with four digits of numbers that have three or more behind the
 /// point.
 fn readable(reason: &str, paths: &[String]) -> String {
-    weftway_transfer::named(&shortened(reason), |path| paths.get(path.index()).cloned())
+    weftway_sched::reason::named(&shortened(reason), |path| paths.get(path.index()).cloned())
 }
 
 fn shortened(reason: &str) -> String {

@@ -117,6 +117,7 @@ schedulers! {
 
 mod entry;
 pub mod learned;
+pub mod reason;
 mod registry;
 mod shared;
 pub mod testing;

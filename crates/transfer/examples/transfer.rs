@@ -5,9 +5,9 @@ use std::error::Error;
 use std::sync::mpsc::channel;
 use std::time::Instant;
 
+use weftway_transfer::{Options, OtherEnd, receive, send};
 use weftway_udp::Local;
 use weftway_udp::tls::Identity;
-use weftway_transfer::{Options, OtherEnd, receive, send};
 
 /// CPU seconds of this process so far, from `/proc/self/stat`; 100 ticks a second.
 fn cpu() -> f64 {

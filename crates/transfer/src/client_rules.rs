@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 use weftway_mux::Limits;
 use weftway_path::spec::nearest;
 use weftway_path::{BitRate, Bytes};
-use weftway_udp::token::check_name;
 use weftway_relay::ClientLimits;
 use weftway_scenario::policy::{read_rate, read_size};
+use weftway_udp::token::check_name;
 
 const KEYS: [&str; 4] = ["rate", "connections", "memory", "places"];
 /// Connections to the relay that a name with limited memory has at once, unless its rule says otherwise: a few machines

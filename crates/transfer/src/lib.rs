@@ -39,7 +39,7 @@
 //! | `client_rules` | how much each client of a relay may have |
 //! | `switching`, `explaining` | which scheduler takes over while a program is at work; what it says of a packet |
 //! | `setting`, `options` | the driver's settings over sockets; what the user may set |
-//! | `outcome`, `seen`, `qlog`, [`live`] | nothing: reports, the log, and a transfer as a row of a comparison |
+//! | `outcome`, `seen`, `qlog` | nothing: reports and the log |
 //! | [`doctor`] | nothing: what this machine's interfaces and sockets allow |
 //!
 //! Which path carries a record, and when a path is given up, is the driver's matter ([`weftway_quic::driver`]).
@@ -57,7 +57,6 @@ mod files;
 mod incoming;
 mod links;
 mod listener;
-pub mod live;
 pub mod manifest;
 mod memory;
 mod metering;
@@ -88,7 +87,6 @@ pub mod wire;
 mod writer;
 
 pub use client_rules::ClientRules;
-pub use explaining::named;
 pub use files::{FailedFile, Skipped};
 pub use links::{Cap, Link, LinkProgress, LinkTerms, Period};
 pub use manifest::{Entry, Manifest};
@@ -98,7 +96,6 @@ pub use receiving::receive;
 pub use relaying::relay;
 pub use seen::{ByClass, ClientProgress, FlowPath, FlowProgress, LastPacket, PathProgress, Seen, Unread, UnreadFlow};
 pub use sending::send;
-pub use setting::OFFERS;
 #[cfg(all(target_os = "linux", feature = "tunnel"))]
 pub use tunnelling::tunnel;
 pub use whereabouts::Lookup;

@@ -4,8 +4,8 @@
 use serde::{Deserialize, Serialize};
 use weftway_path::spec::nearest;
 use weftway_path::{Bytes, Tier};
-use weftway_udp::Local;
 use weftway_scenario::policy::{read_price, read_size};
+use weftway_udp::Local;
 
 use super::wire::TierName;
 

@@ -7,9 +7,9 @@ use std::sync::mpsc::Receiver;
 use noq_proto::ConnectionHandle;
 use weftway_mux::Side;
 use weftway_path::{Instant, Span};
+use weftway_relay::{ClientId, DatagramCounts, Policy, Refusal, Relay, RelayLimits};
 use weftway_udp::tls::Identity;
 use weftway_udp::token::{KnownToken, Token};
-use weftway_relay::{ClientId, DatagramCounts, Policy, Refusal, Relay, RelayLimits};
 
 use super::carried::{Carried, Kept};
 use super::client_rules::{ClientRules, MOST_CLIENTS};

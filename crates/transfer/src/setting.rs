@@ -1,17 +1,14 @@
 //! How data travel: what the driver is set to over sockets, and whether a scheduler can run there.
 
-use weftway_host::{EVERYTHING, Host, mismatch};
+use weftway_host::{Host, OVER_SOCKETS, mismatch};
 use weftway_path::{Bytes, Span};
 use weftway_quic::driver::record::OVERHEAD;
-use weftway_udp::settings::LARGEST_PAYLOAD;
 use weftway_scenario::config::{Buffer, Transport};
-use weftway_sched::{Needs, Scheduler};
+use weftway_sched::Scheduler;
+use weftway_udp::settings::LARGEST_PAYLOAD;
 
 use super::options::Failure;
 use super::qlog::Log;
-
-/// What the driver offers over sockets: they do not say what a device holds.
-pub const OFFERS: Needs = Needs { device: false, ..EVERYTHING };
 
 /// How far the sender may be ahead of what the receiver has written: 100 Mbit/s for two seconds. Both ends know it.
 pub(super) const WINDOW: u64 = 32 << 20;
@@ -51,7 +48,7 @@ pub(super) fn build(name: &str, log: Option<&Log>) -> Result<(Box<dyn Scheduler>
         scheduler = log.around(scheduler);
     }
     let host = Host::serving(scheduler.as_ref(), entry.transport);
-    match mismatch(host.needs, OFFERS, "a transfer over UDP") {
+    match mismatch(host.needs, OVER_SOCKETS, "a transfer over UDP") {
         Some(why) => Err(Failure::Spec(format!("scheduler {name}: {why}"))),
         None => Ok((scheduler, host)),
     }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use crate::ends::peer::Peer;
 use crate::ends::{BOTH, assert_same, connect, listening, refusing, tree};
 use weftway_path::Span;
-use weftway_udp::tls::Identity;
 use weftway_transfer::{Failure, Progress, send};
+use weftway_udp::tls::Identity;
 
 #[test]
 fn handshakes_that_nobody_goes_on_with_keep_nobody_out() {

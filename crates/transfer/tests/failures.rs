@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 use crate::ends::{BOTH, Listening, connect, here, listening, noise, options, relay};
 use tempfile::TempDir;
 use weftway_path::Span;
-use weftway_udp::tls::Identity;
 use weftway_transfer::{FailedFile, Failure, Options, OtherEnd, receive, send};
+use weftway_udp::tls::Identity;
 
 /// A folder `things` with files of so many bytes: `0`, `1`, ….
 fn files(sizes: &[usize]) -> (TempDir, std::path::PathBuf) {

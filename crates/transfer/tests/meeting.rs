@@ -15,9 +15,9 @@ use crate::ends::ports;
 use crate::ends::{BOTH, Listening, assert_same, connect, here, listening, loopback, noise, options, tree};
 use weftway_path::{Offset, Span};
 use weftway_quic::driver::record::Record;
-use weftway_udp::tls::{Identity, Pairing};
 use weftway_transfer::wire::{Message, Role};
 use weftway_transfer::{Entry, Failure, Options, OtherEnd, Progress, Report, State, receive, send};
+use weftway_udp::tls::{Identity, Pairing};
 
 /// Options with little patience.
 fn hasty(options: Options) -> Options {

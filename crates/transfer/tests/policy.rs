@@ -7,9 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use weftway_path::Span;
-use weftway_udp::tls::Identity;
 use weftway_relay::{Accounts, Classes, Policy, PortAddress};
 use weftway_transfer::{ClientRules, Link, LinkProgress, Options, OtherEnd, Progress, Report, proxy, relay, send};
+use weftway_udp::tls::Identity;
 
 use crate::ends::running::{PATIENCE, Running};
 use crate::ends::{self, Listening, noise};

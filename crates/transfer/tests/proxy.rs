@@ -8,9 +8,9 @@ use std::thread;
 use std::time::Duration;
 
 use weftway_path::Span;
-use weftway_udp::tls::Identity;
 use weftway_relay::{Accounts, Classes, PortAddress};
 use weftway_transfer::{ClientRules, Failure, Options, OtherEnd, State, proxy};
+use weftway_udp::tls::Identity;
 
 use crate::ends::ports;
 use crate::ends::programs::{

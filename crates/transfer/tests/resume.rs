@@ -6,8 +6,8 @@ use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::thread;
 
 use weftway_path::Span;
-use weftway_udp::tls::{Identity, Pairing};
 use weftway_transfer::wire::{Message, ReceivedRecords, Role, SessionState, TransferId, VERSION};
+use weftway_udp::tls::{Identity, Pairing};
 
 use crate::ends::forwarder::Forwarder;
 use crate::ends::peer::Peer;

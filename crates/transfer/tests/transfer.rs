@@ -17,8 +17,8 @@ use crate::ends::{
 };
 use serde_json::Value;
 use weftway_path::Span;
-use weftway_udp::tls::Identity;
 use weftway_transfer::{Failure, Options, OtherEnd, Progress, receive, send};
+use weftway_udp::tls::Identity;
 
 #[test]
 fn a_directory_arrives_over_two_paths() {

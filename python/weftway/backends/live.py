@@ -8,22 +8,23 @@ random order that the seed decides: no scheduler always follows the same one, an
 import json
 import os
 import random
+import subprocess
 import tempfile
 from collections.abc import Generator, Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from weftway import _native
-from weftway._native import ScenarioError
+from weftway import _native, link_program
+from weftway._native import ScenarioError, SimulationError
+from weftway.exit_status import BAD_INPUT
 from weftway.specs import SchedulerSpec
 
 from .base import Batch, Generated, Told
 
 if TYPE_CHECKING:
     from weftway.job import Job
-    from weftway.transfer import OtherEnd, Report
 
 ALONE = "min-rtt"
 """What schedules where there is one path."""
@@ -37,7 +38,9 @@ RULES_STAY = "a scheduler in Python decides in the simulator only"
 class Peer:
     """Where the transfers go, and over which links."""
 
-    end: "OtherEnd"
+    host: str
+    """Its name or address, and the port if it is not the usual one."""
+    pairing: str
     links: tuple[str, ...]
 
 
@@ -52,11 +55,11 @@ class Live:
     """Set by the command."""
 
     def code(self) -> str:
-        to = f" to {self.peer.end.address} over {','.join(self.peer.links)}" if self.peer else ""
+        to = f" to {self.peer.host} over {','.join(self.peer.links)}" if self.peer else ""
         return f"{_native.QUIC_CODE}{to}"
 
     def obstacle(self) -> str | None:
-        if not hasattr(_native, "transfer"):
+        if os.name != "posix":
             return "sockets of this kind are there on Unix only"
         return None if self.peer else "no other machine is named: --peer HOST --pair LINE, and --path for each path"
 
@@ -64,7 +67,7 @@ class Live:
         """How the command line names the peer. Who has the pairing line may send there, so it is left out."""
         if self.peer is None:
             return []
-        return [f"--peer {self.peer.end.address}", "--pair LINE", *(f"--path {link}" for link in self.peer.links)]
+        return [f"--peer {self.peer.host}", "--pair LINE", *(f"--path {link}" for link in self.peer.links)]
 
     def schedulers(self, named: list[SchedulerSpec]) -> list[SchedulerSpec]:
         return named
@@ -121,7 +124,7 @@ class _Round:
         """Each job and its row as JSON, which is whole when each path was measured alone."""
         sizes = {job.key: _bytes(job, self._peer)[0] or 0 for job in self._jobs}
         measured: dict[Alone, float] = {}
-        waiting: list[tuple[Job, Report]] = []
+        waiting: list[tuple[Job, dict[str, Any]]] = []
         for one in order(self._jobs, self._peer.links, sizes):
             if isinstance(one, tuple):
                 size, cc, link = one
@@ -138,12 +141,19 @@ class _Round:
         links = self._peer.links
         return [(sizes[job.key], job.cc[0], link) for link in links] if len(links) > 1 else []
 
-    def _transfer(self, size: int, scheduler: str, cc: str, links: Sequence[str]) -> "Report":
-        from weftway import transfer
-
-        report = transfer.run("send", self._file(size), self._peer.end, paths=links, scheduler=scheduler, cc=cc)
-        if report["failed"]:
-            raise _native.TransferError("; ".join(transfer.complaints(report)))
+    def _transfer(self, size: int, scheduler: str, cc: str, links: Sequence[str]) -> dict[str, Any]:
+        """Sends so many bytes as `weft send` does; returns its report."""
+        paths = [word for link in links for word in ("--path", link)]
+        choice = ["--scheduler", scheduler, "--cc", cc, "--json"]
+        command = ["weft", "send", str(self._file(size)), "--to", self._peer.host, *paths, *choice]
+        known = os.environ | {"WEFT_PAIR": self._peer.pairing}
+        done = subprocess.run(
+            command, executable=link_program.program(), env=known, capture_output=True, text=True, check=False
+        )
+        if done.returncode != 0:
+            said = "; ".join(line.removeprefix("weft: ") for line in done.stderr.splitlines())
+            raise (ScenarioError if done.returncode == BAD_INPUT else SimulationError)(said)
+        report: dict[str, Any] = json.loads(done.stdout)[0]
         return report
 
     def _file(self, size: int) -> Path:

@@ -1,8 +1,14 @@
 """What `weft compare` and `weft run` have for backend `live`."""
 
+import os
+import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
+
+PAIR_VARIABLE = "WEFT_PAIR"
+"""Where the pairing line may be that is not to stand on a command line, which other users of the machine can read."""
 
 PEER = Annotated[
     str | None,
@@ -19,7 +25,7 @@ PATHS = Annotated[
 
 def meet(peer: str | None, pair: str | None, paths: list[str] | None) -> None:
     """Tells the backend where its transfers go."""
-    from weftway import backends, transfer
+    from weftway import backends
     from weftway._native import ScenarioError
     from weftway.backends.live import Peer
 
@@ -28,7 +34,16 @@ def meet(peer: str | None, pair: str | None, paths: list[str] | None) -> None:
             raise ScenarioError("--pair and --path go with --peer HOST")
         backends.LIVE.peer = None
         return
-    line = transfer.pairing(pair)
-    if line is None:
+    line = _pairing(pair or os.environ.get(PAIR_VARIABLE))
+    if not line:
         raise ScenarioError("--peer needs --pair LINE: `weft pair` prints it on the machine that listens")
-    backends.LIVE.peer = Peer(transfer.connect(peer, line), tuple(paths or ()))
+    backends.LIVE.peer = Peer(peer, line, tuple(paths or ()))
+
+
+def _pairing(given: str | None) -> str | None:
+    """A pairing line: `given` itself, the first line of standard input if it is `-`, or the file of this name."""
+    from weftway import reading
+
+    if not given or given.startswith("weft1-"):
+        return given
+    return (sys.stdin.readline() if given == "-" else reading.text(Path(given))).strip()

@@ -11,10 +11,6 @@ from typer.core import TyperCommand
 from weftway import backends
 from weftway._native import ScenarioError
 
-WIRE_CC = "cubic:random_loss=2"
-"""The congestion controller over real links: some lose packets that no queue dropped."""
-
-
 class Verb(TyperCommand):
     """A command whose options and arguments are never empty: `--out "$UNSET"` is a slip, and no path or name."""
 

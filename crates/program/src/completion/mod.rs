@@ -8,10 +8,10 @@ mod words;
 
 use std::path::PathBuf;
 
-use clap::ValueEnum;
+use clap::{Command, ValueEnum};
 
 use crate::failure::{Done, Failure};
-use crate::{output, verbs};
+use crate::output;
 
 /// Prints a script that completes the words of weft-link in a shell.
 ///
@@ -57,8 +57,8 @@ pub fn script(args: Completion) -> Done {
     })
 }
 
-/// Prints what the last word may become.
-pub fn complete(args: Complete) -> Done {
+/// Prints what the last word of a line may become; `command` is the program's.
+pub fn complete(args: Complete, command: &Command) -> Done {
     let mut words = args.words;
     let way = words.first().filter(|word| ["--bash", "--told"].contains(&word.as_str())).cloned();
     if way.is_some() {
@@ -67,8 +67,7 @@ pub fn complete(args: Complete) -> Done {
     let way = way.as_deref();
     let (mut words, kept) = if way == Some("--bash") { words::joined(&words) } else { (words, String::new()) };
     let incomplete = words.pop().unwrap_or_default();
-    let command = verbs::command("weft-link");
-    for found in words::candidates(&command, &words, &incomplete) {
+    for found in words::candidates(command, &words, &incomplete) {
         let text = found.text.strip_prefix(&kept).unwrap_or(&found.text);
         match (way, &found.help) {
             (Some("--bash"), _) => output::print(&files::as_word(text))?,
@@ -79,9 +78,8 @@ pub fn complete(args: Complete) -> Done {
     Ok(())
 }
 
-/// Writes the pages of the manual.
-pub fn manual(args: Manual) -> Done {
-    let written = std::fs::create_dir_all(&args.folder)
-        .and_then(|()| clap_mangen::generate_to(verbs::command("weft-link"), &args.folder));
+/// Writes the pages of the manual of `command`.
+pub fn manual(args: Manual, command: Command) -> Done {
+    let written = std::fs::create_dir_all(&args.folder).and_then(|()| clap_mangen::generate_to(command, &args.folder));
     written.map_err(|error| Failure::file(&args.folder, &error))
 }

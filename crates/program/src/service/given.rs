@@ -9,7 +9,7 @@ use weftway_transfer::ClientRules;
 
 use super::FILES;
 use crate::failure::{Done, Failure};
-use crate::{address, classes, identity, options, proxy, verbs, watched};
+use crate::{address, classes, identity, options, proxy, watched};
 
 /// The options that were given, by their long names.
 pub struct Given<'a> {
@@ -18,9 +18,8 @@ pub struct Given<'a> {
 }
 
 impl Given<'_> {
-    /// Checks the options of a program, and returns the files that it reads, by their options.
-    pub fn checked(program: &str, matches: &ArgMatches) -> Done<Vec<(&'static str, PathBuf)>> {
-        let all = verbs::command("weft");
+    /// Checks the options of a program, which is a verb of `all`, and returns the files that it reads, by their options.
+    pub fn checked(all: &Command, program: &str, matches: &ArgMatches) -> Done<Vec<(&'static str, PathBuf)>> {
         let Some(command) = all.find_subcommand(program) else {
             return Err(Failure::input(format!("this weft-link has no {program}")));
         };

@@ -7,11 +7,11 @@ use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use clap::ArgMatches;
+use clap::{ArgMatches, Command};
 use weftway_path::spec::nearest;
 
 use crate::failure::{BAD_INPUT, Done, Failure};
-use crate::{identity, output, verbs};
+use crate::{identity, output};
 use given::Given;
 use unit::{Manager, Run};
 
@@ -35,8 +35,11 @@ pub struct Args {
     options: Vec<String>,
 }
 
-/// Runs the verb.
-pub fn run(args: Args) -> Done {
+/// Reads a command line of the program.
+pub type Parse = fn(Vec<OsString>) -> Done<ArgMatches>;
+
+/// Runs the verb. `command` has all verbs, and `parse` reads the line of one.
+pub fn run(args: Args, command: &Command, parse: Parse) -> Done {
     let Args { program, write, mut options } = args;
     if !PROGRAMS.contains(&program.as_str()) {
         let hint =
@@ -52,7 +55,7 @@ pub fn run(args: Args) -> Done {
             "weft service tunnel --write: a tunnel needs root, and a user's service manager has no such rights",
         ));
     }
-    let given = parsed(&program, &options).and_then(|matches| Given::checked(&program, &matches));
+    let given = parsed(&program, &options, parse).and_then(|matches| Given::checked(command, &program, &matches));
     // A file that is missing may come later where a service runs, but not here.
     let files = given.map_err(as_input)?;
     let this = std::env::current_exe().map_err(|error| Failure::file(Path::new("/proc/self/exe"), &error))?;
@@ -68,9 +71,9 @@ pub fn run(args: Args) -> Done {
 }
 
 /// The options of a program, as its own command line would have them.
-fn parsed(program: &str, options: &[String]) -> Done<ArgMatches> {
+fn parsed(program: &str, options: &[String], parse: Parse) -> Done<ArgMatches> {
     let line = ["weft", program].into_iter().chain(options.iter().map(String::as_str));
-    let mut matches = verbs::parse(line.map(OsString::from).collect())?;
+    let mut matches = parse(line.map(OsString::from).collect())?;
     Ok(matches.remove_subcommand().map(|(_, options)| options).unwrap_or_default())
 }
 

@@ -18,9 +18,12 @@ const MOST_NOTES: usize = 50;
 /// The last value of each key of a name.
 type Found = (String, Vec<(&'static str, Option<f64>)>);
 
+/// The past values of each key of a name.
+type Past = Vec<(&'static str, VecDeque<Option<f64>>)>;
+
 /// The columns of names, in the order in which they came.
 #[derive(Default)]
-struct Columns(Vec<(String, Vec<(&'static str, VecDeque<Option<f64>>)>)>);
+struct Columns(Vec<(String, Past)>);
 
 impl Columns {
     /// Adds one more value of each; none of what is not there now, and of what was not there before.

@@ -19,10 +19,10 @@ use noq_proto::{DatagramEvent, Endpoint, EndpointConfig};
 use tempfile::TempDir;
 use weftway_path::Span;
 use weftway_quic::driver::observer::ObserverState;
+use weftway_transfer::{Failure, Options, OtherEnd, Progress, Report, receive};
 use weftway_udp::settings::ETHERNET_PAYLOAD;
 use weftway_udp::tls::{Identity, Pairing};
 use weftway_udp::{Local, Net};
-use weftway_transfer::{Failure, Options, OtherEnd, Progress, Report, receive};
 
 pub type Outcome = Result<Report, Failure>;
 

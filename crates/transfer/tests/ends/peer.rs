@@ -8,10 +8,10 @@ use noq_proto::{DatagramEvent, Endpoint, EndpointConfig, FourTuple};
 use weftway_path::{PathId, Span};
 use weftway_quic::driver::connection::QuicConnection;
 use weftway_quic::driver::observer::ObserverState;
+use weftway_transfer::wire::{MAX_MESSAGE, Message, Role, TransferId, decode, encode};
 use weftway_udp::settings::{ETHERNET_PAYLOAD, IDLE};
 use weftway_udp::tls::{self, Pairing};
 use weftway_udp::{Local, Net};
-use weftway_transfer::wire::{MAX_MESSAGE, Message, Role, TransferId, decode, encode};
 
 /// What a test waits for comes by then.
 const PATIENCE: Duration = Duration::from_secs(30);

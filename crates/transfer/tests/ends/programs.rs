@@ -6,10 +6,10 @@ use std::sync::mpsc::Receiver;
 use std::thread;
 
 use weftway_path::Span;
-use weftway_udp::Local;
-use weftway_udp::tls::{Identity, Pairing};
 use weftway_relay::{Accounts, Classes, Policy, PortAddress};
 use weftway_transfer::{ClientRules, Options, OtherEnd, proxy, relay};
+use weftway_udp::Local;
+use weftway_udp::tls::{Identity, Pairing};
 
 use super::ports;
 use super::running::{PATIENCE, Running};

@@ -1,9 +1,11 @@
-//! A scenario's bulk transfer between two machines, told in the columns that a run of any backend has.
+//! A scenario's bulk transfer between two machines (`weft send --json`), told in the columns that a run of any backend has.
 //!
 //! The scenario says how much is sent and what the links are called. What they are is up to the links: columns that compare
 //! with a capacity ([`weftway_scenario::measurement`]) compare with what the scenario says of it.
 
-use weftway_host::mismatch;
+use pyo3::prelude::*;
+use serde::Deserialize;
+use weftway_host::{OVER_SOCKETS, mismatch};
 use weftway_path::{Bytes, Span};
 use weftway_scenario::Variant;
 use weftway_scenario::config::{SimConfig, Workload};
@@ -11,11 +13,45 @@ use weftway_scenario::measurement::{Counts, Measurement, Messages, PathFigures, 
 use weftway_scenario::stack::LossRecovery;
 use weftway_sched::Arity;
 
-use super::options::Report;
-use super::setting::OFFERS;
+use crate::errors::Error;
+use crate::scenario::VariantView;
+
+/// What a row takes of the report of `weft send --json`.
+#[derive(Deserialize)]
+struct Report {
+    elapsed_s: f64,
+    sent_bytes: u64,
+    paths: Vec<PathReport>,
+}
+
+#[derive(Deserialize)]
+struct PathReport {
+    path: String,
+    bytes: u64,
+    packets: u64,
+    retransmissions: u64,
+    lost: u64,
+    srtt_ms: Option<f64>,
+}
+
+/// How many bytes a run of `variant` sends over so many links, or why it cannot: that is a refusal in the second place.
+#[pyfunction]
+pub fn live_bytes(variant: &VariantView, scheduler: &str, links: usize) -> (Option<u64>, Option<String>) {
+    match bytes(&variant.variant, scheduler, links) {
+        Ok(bytes) => (Some(bytes.get()), None),
+        Err(why) => (None, Some(why)),
+    }
+}
+
+/// The row of a run of `variant` whose sender reports this, as JSON. `alone` is the goodput of each link alone, in Mbit/s.
+#[pyfunction]
+pub fn live_row(variant: &VariantView, report: &str, links: Vec<String>, alone: Vec<f64>) -> Result<String, Error> {
+    let report: Report = serde_json::from_str(report).map_err(Error::input)?;
+    Ok(serde_json::Value::Object(row(&variant.variant.config, &links, &report, &alone)).to_string())
+}
 
 /// What is sent, or why this variant cannot be run over so many links with this scheduler: one line.
-pub fn bytes(variant: &Variant, scheduler: &str, links: usize) -> Result<Bytes, String> {
+fn bytes(variant: &Variant, scheduler: &str, links: usize) -> Result<Bytes, String> {
     let SimConfig { transport, paths, workload, rival, cross, policy, .. } = &variant.config;
     let Workload::Bulk { bytes } = *workload else {
         return Err("between two machines only workload.kind = \"bulk\" runs".to_owned());
@@ -42,12 +78,12 @@ pub fn bytes(variant: &Variant, scheduler: &str, links: usize) -> Result<Bytes, 
         return Err(format!("its rule is for two paths; the scenario has {links}"));
     }
     let needs = entry.make(&spec.given).map_err(|error| error.to_string())?.needs();
-    mismatch(needs, OFFERS, "a socket").map_or(Ok(bytes), Err)
+    mismatch(needs, OVER_SOCKETS, "a socket").map_or(Ok(bytes), Err)
 }
 
 /// The row of a transfer whose sender reports this. `links` are its links in the order of the scenario's paths; `alone` is
 /// the goodput of each alone, in Mbit/s, or empty. Time counts from the first byte of data.
-pub fn row(config: &SimConfig, links: &[String], report: &Report, alone: &[f64]) -> Row {
+fn row(config: &SimConfig, links: &[String], report: &Report, alone: &[f64]) -> Row {
     let figures = |link: &String| {
         let mut figures = PathFigures::default();
         // A path that was opened again stands there again.
