@@ -2,6 +2,9 @@
 
 use clap::{Arg, ArgAction, Command};
 
+/// Verbs that `weft` does not hand over: it has others of these names.
+const OWN: [&str; 2] = ["doctor", "completion"];
+
 /// A section for each verb that is not hidden.
 pub fn sections(program: &Command) -> String {
     let shown = program.get_subcommands().filter(|verb| !verb.is_hide_set());
@@ -9,13 +12,14 @@ pub fn sections(program: &Command) -> String {
 }
 
 fn section(verb: &Command) -> String {
-    let arguments: Vec<_> = verb.get_positionals().map(spelled).collect();
+    let arguments: Vec<_> = verb.get_positionals().filter(|one| !one.is_hide_set()).map(spelled).collect();
+    let program = if OWN.contains(&verb.get_name()) { "weft-link" } else { "weft" };
     let title = std::iter::once(verb.get_name().to_owned()).chain(arguments).collect::<Vec<_>>().join(" ");
     let about = verb.get_long_about().or(verb.get_about()).map(ToString::to_string).unwrap_or_default();
     let rows = verb.get_arguments().filter(|one| !one.is_hide_set() && one.get_id() != "help");
     let rows: String = rows.map(|one| format!("| `{}` | {} |\n", cell(&spelled(one)), cell(&meaning(one)))).collect();
     let table = if rows.is_empty() { String::new() } else { format!("| option | meaning |\n|---|---|\n{rows}") };
-    format!("## `weft {title}`\n\n{about}\n\n{table}")
+    format!("## `{program} {title}`\n\n{about}\n\n{table}")
 }
 
 /// `--path IFACE|ADDR`, or the name of an argument.
