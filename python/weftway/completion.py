@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
 
+from weftway import link_program
+
 BREAK = re.compile(r"[:=]+")
 """Where bash ends a word, although it is one: `ecf:beta=0.5` is five of its words."""
 
@@ -16,6 +18,10 @@ def answer(app: Callable[[], object]) -> None:
         app()
         return
     words = os.environ["COMP_WORDS"].split("\n")[: int(os.environ["COMP_CWORD"]) + 1]
+    if len(words) > 2 and words[1] in link_program.VERBS:
+        # The program joins its words itself.
+        print(link_program.answer(["complete", "--bash", *words[1:]]).stdout, end="")
+        return
     whole, kept = joined(words)
     os.environ |= {"COMP_WORDS": "\n".join(whole), "COMP_CWORD": str(len(whole) - 1)}
     with redirect_stdout(io.StringIO()) as found, suppress(SystemExit):

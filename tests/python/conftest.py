@@ -128,7 +128,7 @@ def weft_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
         command = ["weft", *map(str, words)]
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(sys, "argv", command)
-        if command[1] in link_program.VERBS:
+        if words and words[0] in link_program.VERBS:
             link = link_program.program()
             return subprocess.run(command, executable=link, capture_output=True, text=True, timeout=120)
         capsys.readouterr()

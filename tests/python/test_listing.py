@@ -64,6 +64,8 @@ COMPLETED = {
     ("run", "wifi-lte", "--scheduler", "eccf"): [],
     ("evaluate", "foreseen", "--on", "mpq"): ["mpquic-pair"],
     ("send", "photos", "--cc", "newr"): ["newreno"],
+    ("send", "photos", "--scheduler=ecf:be"): ["beta=0.25"],
+    ("proxy", "--classes", "noth"): ["nothing\\", "here/"],
     ("list", "earliest-d"): ["earliest-delivery"],
     ("rank", "--on", "mpq"): ["mpquic-pair"],
     ("sweep", "loss"): ["lossy-wifi"],

@@ -99,6 +99,7 @@ impl<'a> Line<'a> {
             places.nth(self.places.len()).or_else(|| verb.get_positionals().last().filter(|one| is_repeated(one)));
         match place {
             Some(place) => values(place, incomplete),
+            None if self.is_rest => Vec::new(),
             None => options(verb, &self.given),
         }
     }

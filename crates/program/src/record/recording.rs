@@ -64,7 +64,7 @@ pub struct Recorder {
     /// Why the other end does not go on with this recording.
     gone: Option<String>,
     /// The other end is gone if nothing is heard of it for so long.
-    pub silence_ns: Ns,
+    silence_ns: Ns,
 }
 
 impl Recorder {
