@@ -19,6 +19,7 @@ const LONGEST_LABEL: usize = 63;
 /// HOST, HOST:PORT, :PORT or [HOST]:PORT; the port is the `default` where it is not named.
 pub fn split(text: &str, default: u16) -> Done<(Option<String>, u16)> {
     let (host, port) = match text.rsplit_once(':') {
+        _ if text.ends_with(']') => (text, ""),
         Some((host, port)) if !host.contains(':') || host.starts_with('[') => (host, port),
         _ => (text, ""),
     };
