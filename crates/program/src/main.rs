@@ -34,6 +34,7 @@ mod record;
 mod recv;
 mod reference;
 mod relay;
+#[cfg(all(target_os = "linux", feature = "tunnel"))]
 mod routing;
 mod send;
 mod service;

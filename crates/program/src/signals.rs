@@ -47,14 +47,17 @@ pub fn interrupted() -> bool {
 }
 
 /// While this lives, no further interrupt ends the program.
+#[cfg(all(target_os = "linux", feature = "tunnel"))]
 pub struct Undisturbed(());
 
 /// Keeps impatient interrupts from ending what must not be left half done.
+#[cfg(all(target_os = "linux", feature = "tunnel"))]
 pub fn undisturbed() -> Undisturbed {
     UNDISTURBED.store(true, Ordering::SeqCst);
     Undisturbed(())
 }
 
+#[cfg(all(target_os = "linux", feature = "tunnel"))]
 impl Drop for Undisturbed {
     fn drop(&mut self) {
         UNDISTURBED.store(false, Ordering::SeqCst);
