@@ -5,7 +5,7 @@
 //! | `verbs` | the command line: a verb each, its options in the verb's own module |
 //! | `pair`, `send`, `recv`, `relay`, `proxy`, `tunnel`, `top`, `service`, `record`, `doctor` | a verb each |
 //! | `options`, `config`, `completion` | options that several verbs have; those of a file; what a shell completes |
-//! | `carrying`, `outcome` | a transfer that runs until an interrupt comes, and what came of it |
+//! | `transferring`, `outcome` | a transfer that runs until an interrupt comes, and what came of it |
 //! | `address`, `ends`, `identity`, `classes`, `reading` | addresses, the other end, who this machine is, rules, files of text |
 //! | `connections` | connections that a proxy or a relay carries until it is interrupted |
 //! | `watched` | a running program, and all that are told of it: terminal, JSON, `top`, Prometheus, systemd |
@@ -14,7 +14,7 @@
 //! | `failure`, `signals`, `whole_file` | how a command ends; interrupts; files that are there whole or not at all |
 
 mod address;
-mod carrying;
+
 mod classes;
 mod completion;
 mod config;
@@ -42,6 +42,7 @@ mod signals;
 mod table;
 mod text;
 mod top;
+mod transferring;
 #[cfg(all(target_os = "linux", feature = "tunnel"))]
 mod tunnel;
 mod verbs;

@@ -7,7 +7,6 @@ use weftway_transfer::{Options, OtherEnd, Progress, Report};
 use weftway_udp::tls::Identity;
 
 use crate::address::PORT;
-use crate::carrying::{self, Ended, Role};
 use crate::display::{Display, state_name};
 use crate::ends::{End, other_end};
 use crate::failure::{Done, Failure, INTERRUPTED};
@@ -15,6 +14,7 @@ use crate::options::{self, Config, IdentityFile, Listen, Pair, Paths, ReadLinks}
 use crate::outcome::{self, finish};
 use crate::output;
 use crate::text::{number_of, printable};
+use crate::transferring::{self, Ended, Role};
 
 /// Receives files over several links from a machine with `weft send`. It listens, or it connects with --from.
 ///
@@ -124,7 +124,7 @@ impl Args {
         let _beside = output::beside_traffic();
         let inbox = Inbox::new(self.target.as_deref())?;
         let mut watch = |progress: &Progress| display.tell(progress, state_name(progress.state));
-        carrying::run(Role::Receive, inbox.folder(), options, &mut watch)
+        transferring::run(Role::Receive, inbox.folder(), options, &mut watch)
     }
 
     /// Receives one transfer after another until an interrupt comes between two; returns how many arrived whole.

@@ -5,12 +5,12 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use weftway_transfer::{Options, Progress, Report};
 
-use crate::carrying::{self, Ended, Role};
 use crate::ends::other_end;
 use crate::failure::{Done, Failure};
 use crate::options::{self, IdentityFile, Json, Links, Listen, Pair, WIRE_CC};
 use crate::outcome::{self, finish};
 use crate::reading::Lines;
+use crate::transferring::{self, Ended, Role};
 use crate::watched::Watched;
 
 /// Sends a file or a directory over several links to a machine with `weft recv`.
@@ -68,7 +68,7 @@ fn carry(args: Args) -> Done<Report> {
         let typed = lines.as_mut().map(Lines::new_ones).unwrap_or_default();
         take_over(typed.into_iter().chain(program.schedulers()), &chosen);
     };
-    match carrying::run(Role::Send, &args.path, options, &mut watch)? {
+    match transferring::run(Role::Send, &args.path, options, &mut watch)? {
         Ended::Whole(report) | Ended::AtEnd(report) => Ok(report),
         Ended::InMidst | Ended::Before => Err(outcome::resumable()),
     }
