@@ -2,7 +2,7 @@
 
 import os
 import random
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Sequence, Set
 from typing import Any, Literal, final
 
 from weftway.backends.base import Told

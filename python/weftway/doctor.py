@@ -14,6 +14,7 @@ from weftway.listing import plain_table
 
 Finding = dict[str, Any]
 
+
 def examine() -> list[Finding]:
     """Findings: what was looked at, whether it is there, what is known of it, and what would help."""
     return [*_wire(), *_kernel()]

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
+
 @contextmanager
 def put_off() -> Iterator[None]:
     """An interrupt is obeyed afterwards: what is being written is written and counted, and a lock is given back."""

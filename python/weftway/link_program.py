@@ -19,15 +19,15 @@ VARIABLE = "WEFT_LINK"
 NAME = "weft-link"
 
 VERBS = {
-    "pair": "Prints the line with which another machine connects to this one. Keep it secret: it holds the access...",
-    "send": "Sends a file or a directory over several links to a machine with `weft recv`.",
-    "recv": "Receives files over several links from a machine with `weft send`. It listens, or it connects with --from.",
-    "relay": "Connects the programs of `weft proxy` on other machines to where they want to. Run it where the good...",
-    "proxy": "Carries the connections of programs on this machine over several links at once, to a machine with `weft...",
-    "tunnel": "Carries all traffic of this machine over several links at once, to a machine with `weft relay`. Linux, root.",
-    "top": "Shows the links and connections of every `weft proxy`, `tunnel`, `relay` and `send` of this user on this...",
-    "service": "Writes the unit with which systemd starts a relay, proxy, tunnel or inbox at boot.",
-    "record": "Measures several links at once, both directions, on one clock; writes a drive and a scenario that uses it.",
+    "pair": "Prints the line with which another machine connects to this one.",
+    "send": "Sends a file or a directory over several links.",
+    "recv": "Receives what `weft send` sends.",
+    "relay": "Connects the programs of `weft proxy` and `weft tunnel` on other machines.",
+    "proxy": "Carries the connections of programs over several links.",
+    "tunnel": "Carries all traffic of this machine over several links. Linux, root.",
+    "top": "Shows links and connections of what runs on this machine.",
+    "service": "Prints a systemd unit that runs a proxy, a relay or a tunnel.",
+    "record": "Measures several links at once; writes a drive and a scenario.",
 }
 """Verbs of the program, and what `weft --help` says of each."""
 

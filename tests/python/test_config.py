@@ -31,7 +31,7 @@ TABLES = ("proxy", "relay", "tunnel", "recv")
         ("[proxy]\nscheduler = true", "[proxy] scheduler: it is a text"),
         ('[proxy]\nscheduler = ["a"]', "[proxy] scheduler: it is a text"),
         ("[proxy]\npath = [1.5]", '[proxy] path: it is a text, "…", or several'),
-        ("[proxy\n", "weft.toml: Expected ']'"),
+        ("[proxy\n", "weft.toml: unclosed table, expected `]` (line 1)"),
         ('[proxy]\nscheduler = "ecf"', "weft proxy needs --to"),
     ],
 )
@@ -58,7 +58,7 @@ def test_a_service_takes_its_options_from_a_file(weft_here: Weft, tmp_path: Path
     (tmp_path / "line").write_text("weft1-something")
     (tmp_path / "weft.toml").write_text('[proxy]\nto = "192.0.2.1"\npair = "line"\n')
     told = weft_here("service", "proxy", "--config", "weft.toml")
-    assert told.returncode == 0 and " proxy --config weft.toml\n" in told.stdout, told.stderr
+    assert told.returncode == 0 and "weft-link proxy --pair %d/pair --config %d/config\n" in told.stdout, told.stderr
     (tmp_path / "weft.toml").write_text('[proxy]\nto = "192.0.2.1"\n')
     told = weft_here("service", "proxy", "--config", "weft.toml")
     assert told.returncode == 2 and "--pair FILE" in told.stderr

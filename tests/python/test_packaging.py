@@ -4,17 +4,13 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 
 from conftest import Weft
-from ends import port, wait_until
-from test_proxy import until_told
 from weftway import scenario
 from weftway.scenario import HOME
 
@@ -76,47 +72,6 @@ def test_no_crate_needs_a_newer_rust_than_we_say() -> None:
     for page in (".ci/setup.sh", "README.md", "docs/how-to/install.md"):
         assert f"Rust {said} or newer" in (HOME / page).read_text(), page
     assert f"cargo {said} and" in (HOME / "docs/how-to/troubleshooting.md").read_text()
-
-
-WITHOUT = """
-import sys
-for name in {modules!r}:
-    sys.modules[name] = None
-from weftway.cli import main
-main()
-"""
-"""The command where some modules are not installed."""
-
-
-def test_a_relay_needs_no_more_than_its_image_has(tmp_path: Path) -> None:
-    """The stage `relay` of the Dockerfile names a part of our dependencies: a relay and `weft top` run with it."""
-    stage = (HOME / "Dockerfile").read_text().partition(" AS relay\n")[2].partition("\nFROM ")[0]
-    installed = set(re.findall(r"'([^']+)'", next(line for line in stage.splitlines() if "pip install" in line)))
-    project = tomllib.loads((HOME / "pyproject.toml").read_text())["project"]["dependencies"]
-    assert installed and installed <= set(project), "with the same bounds"
-    missing = [re.split(r"[<>=]", one)[0] for one in project if one not in installed]
-    modules = ["vl_convert" if name == "vl-convert-python" else name for name in missing if name != "markdown-it-py"]
-    assert "polars" in modules
-
-    def run(*words: str) -> subprocess.CompletedProcess[str]:
-        code = [sys.executable, "-c", WITHOUT.format(modules=modules), *words]
-        return subprocess.run(code, cwd=tmp_path, capture_output=True, text=True, timeout=120)
-
-    assert run("pair", "--identity", "me", "--name", "laptop").stdout.startswith("weft1-")
-    number = port()
-    relay = subprocess.Popen(
-        [sys.executable, "-c", WITHOUT.format(modules=modules), "relay", "--listen", str(number), "--identity", "me"],
-        cwd=tmp_path,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        until_told(relay, "listening at")
-        wait_until(lambda: f"({relay.pid}): relaying" in run("top").stdout)
-    finally:
-        relay.send_signal(signal.SIGINT)
-        relay.communicate(timeout=60)
-    assert relay.returncode == 130
 
 
 @pytest.fixture

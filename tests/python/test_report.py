@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from weftway.transfer import amount
 
 import report_data as data
 from weftway import report
@@ -29,7 +30,6 @@ from weftway.report.units import unit_for
 from weftway.report.words import remarks, verdict
 from weftway.scenario import document, load
 from weftway.stats import Estimate, estimate, middle, paired, t_quantile
-from weftway.transfer import amount
 
 VOID = {"meta", "br", "img", "input", "link", "hr"}
 SIZE_LIMIT = 3_000_000

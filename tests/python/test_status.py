@@ -230,7 +230,7 @@ def test_an_address_of_ipv6_stands_in_brackets_in_a_link(start: Start, runtime: 
     number = port()
     proxy = start("proxy", "--to", "127.0.0.1:9", "--pair", line, "--metrics", f"[::1]:{number}")
     assert until_told(proxy, "metrics at") == f"metrics at http://[::1]:{number}/metrics\n"
-    assert "# TYPE" in asked(f"http://[::1]:{number}/metrics")
+    wait_until(lambda: "# TYPE" in asked(f"http://[::1]:{number}/metrics"))
 
 
 def test_a_socket_is_for_its_user_alone_and_a_folder_of_others_is_not_used(

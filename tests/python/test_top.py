@@ -37,7 +37,7 @@ class Terminal:
             stdin=self._slave,
             stdout=self._slave,
             stderr=self._slave,
-            preexec_fn=self._control,  # noqa: PLW1509
+            preexec_fn=self._control,
             env={**os.environ, "TERM": "xterm", "PYTHONUTF8": "1", "COLUMNS": "120", "LINES": "40"},
         )
 

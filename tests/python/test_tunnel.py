@@ -3,9 +3,11 @@
 import contextlib
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,6 +20,7 @@ from ends import ended, wait_until
 from namespaces import SERVER, Lab
 from test_proxy import until_told
 from weftway.scenario import HOME
+
 
 @pytest.mark.parametrize(
     ("options", "words"),
@@ -276,6 +279,22 @@ def test_routes_are_as_they_were_after_any_end(lab: Lab, line: str, end: signal.
     assert lab.routes() == before
     assert lab.run(lab.near, *machine.WEFT, "tunnel", "--restore").stderr == "there was nothing to restore\n"
     assert is_ended(program)
+
+
+@namespaces.tunnels
+def test_impatient_interrupts_leave_no_routes(lab: Lab, line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = lab.routes()
+    slow = lab.folder / "ip"
+    slow.write_text(f'#!/bin/sh\nsleep 0.3\nexec {shutil.which("ip")} "$@"\n')
+    slow.chmod(0o755)
+    monkeypatch.setenv("PATH", str(lab.folder), prepend=os.pathsep)
+    _, tunnel = begin(lab, line)
+    while tunnel.poll() is None:
+        tunnel.send_signal(signal.SIGINT)
+        time.sleep(0.1)
+    assert tunnel.returncode == 130
+    monkeypatch.undo()
+    assert lab.routes() == before
 
 
 @namespaces.tunnels

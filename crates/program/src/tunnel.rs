@@ -151,6 +151,8 @@ fn carry(
 ) -> Done {
     let routes = Arc::new(Mutex::new(Routes::open()?));
     routing::check_free(&plan.device)?;
+    // A second interrupt would end the program at once, and leave routes that lead nowhere.
+    let _undisturbed = signals::undisturbed();
     let mut led = Led { plan, routes, watcher: None, notes: Vec::new(), watched, switches };
     let ended = led.carry(names, classes, options);
     let is_stopped = ended.is_ok() && signals::interrupted();
@@ -223,10 +225,7 @@ impl Led {
     }
 
     /// Takes routes back, unless a tunnel with a kill switch failed: then nothing goes beside it.
-    ///
-    /// An impatient second interrupt would leave half of the routes: none counts here.
     fn end(mut self, ended: Done) -> Done {
-        let _undisturbed = signals::undisturbed();
         if let Some(watcher) = self.watcher.take() {
             watcher.close();
         }

@@ -11,6 +11,7 @@ from typer.core import TyperCommand
 from weftway import backends
 from weftway._native import ScenarioError
 
+
 class Verb(TyperCommand):
     """A command whose options and arguments are never empty: `--out "$UNSET"` is a slip, and no path or name."""
 

@@ -177,16 +177,18 @@ fn caveats(recorded: &Recorded, paths: &[estimate::Path], seconds: f64) -> Vec<S
     found
 }
 
+/// Names of the columns, on several lines: with probes, and with load.
+const PROBES_HEAD: [[&str; 7]; 3] =
+    [["", "Mbit/s", "", "", "", "", ""], ["", "at most", "", "", "round trip", "lost", "out"], LAST_OF_HEAD];
+const LOAD_HEAD: [[&str; 7]; 2] = [["", "Mbit/s", "", "", "round trip", "lost", "out"], LAST_OF_HEAD];
+const LAST_OF_HEAD: [&str; 7] = ["link", "mean", "least", "most", "ms", "%", "%"];
+
 /// The lines of a table with a row for each direction of each path.
 pub fn table(report: &Report) -> Vec<String> {
     let width = report.links.iter().map(String::len).chain(["link".len()]).max().unwrap_or(0);
-    let mut table = Table::new(["link", "Mbit/s", "least", "most", "round trip", "lost", "out"]);
-    let at_most = if report.load { "mean" } else { "at most" };
-    let cells = |cells: [&str; 7]| cells.map(str::to_owned);
-    table.add(cells(["", at_most, "", "", "ms", "%", "%"]));
-    if !report.load {
-        table.add(cells(["", "mean", "", "", "", "", ""]));
-    }
+    let head = if report.load { &LOAD_HEAD[..] } else { &PROBES_HEAD };
+    let mut table = Table::new(head[0]);
+    head[1..].iter().for_each(|line| table.add(line.map(str::to_owned)));
     for (link, path) in report.links.iter().zip(&report.paths) {
         for (side, one) in path.directions() {
             let name = if side == SIDES[0] { link } else { "" };

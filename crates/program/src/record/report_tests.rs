@@ -107,15 +107,15 @@ fn a_table_has_a_row_for_each_direction() {
         Report { links, paths, seconds: 1.0, load: false, scenario, files, caveats: Vec::new(), cut: None };
     let lines = [
         "1 s, probes",
-        "link          Mbit/s  least  most  round trip  lost   out",
-        "             at most                       ms     %     %",
-        "                mean",
+        "              Mbit/s",
+        "             at most               round trip  lost   out",
+        "link            mean  least  most          ms     %     %",
         "wlan0  down     20.0   10.0  30.0           –     –   0.0",
         "       up        4.0    0.0   8.0           –     –  50.0",
     ];
     assert_eq!(table(&report), lines);
     report.load = true;
-    assert_eq!(table(&report)[2], "               mean                       ms     %     %");
+    assert_eq!(table(&report)[1], "             Mbit/s               round trip  lost   out");
     let rows = records(&report);
     assert_eq!((rows.len(), &rows[1]["rate_mbps"], &rows[1]["drive"]), (2, &json!(4.0), &json!("it's.up.csv")));
     assert_eq!(rows[0]["rate_is"], "measured");
