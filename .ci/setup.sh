@@ -1,9 +1,9 @@
 # Sourced by `weft` and `test`, which set $root: brings .venv up to date with uv, which is found
 # on PATH or installed into .weft/uv. Both folders are the repository's own and are not tracked.
 
-# The cargo profile of the Rust module. `test` asks for dev: its checks are on, and the crates' tests
-# have compiled most of it already.
-profile=release
+# The cargo profile of the Rust module: soon compiled, and nearly as fast as a release's. `test` asks for dev: its checks are
+# on, and the crates' tests have compiled most of it already.
+profile=lab
 
 say() { echo "weft: $*" >&2; }
 
@@ -56,7 +56,7 @@ sync() {
     rebuild=
     [ -f python/weftway/_native.abi3.so ] && [ "$(cat .weft/profile 2>/dev/null)" = "$profile" ] ||
         rebuild='--reinstall-package weftway'
-    [ "$profile" = release ] || rebuild="$rebuild --config-settings-package weftway:build-args=--profile=$profile"
+    rebuild="$rebuild --config-settings-package weftway:build-args=--profile=$profile"
     # shellcheck disable=SC2086  # several words, or none
     env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT="$root/.venv" UV_PYTHON_DOWNLOADS=never UV_PYTHON_PREFERENCE=system \
         "$uv" sync --locked --python "$python" $rebuild "$@" &&

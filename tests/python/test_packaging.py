@@ -97,11 +97,11 @@ def checkout(tmp_path: Path) -> Path:
 
 
 CALLS = {
-    "compare wifi-lte": ("release", "weft compare wifi-lte"),
-    "python rule.py --fast": ("release", "python rule.py --fast"),
-    "jupyter book.ipynb": ("release", "jupyter-lab book.ipynb"),
+    "compare wifi-lte": ("lab", "weft compare wifi-lte"),
+    "python rule.py --fast": ("lab", "python rule.py --fast"),
+    "jupyter book.ipynb": ("lab", "jupyter-lab book.ipynb"),
     "dev compare wifi-lte": ("dev", "weft compare wifi-lte"),
-    "train dqn": ("release", "weft train dqn"),
+    "train dqn": ("lab", "weft train dqn"),
 }
 
 
