@@ -4,8 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import typer
-from click.shell_completion import CompletionItem
-from typer.core import TyperCommand
+from typer.core import CompletionItem, TyperCommand
 
 from weftway import link_program
 
