@@ -13,8 +13,6 @@ from typing import Any
 
 import polars as pl
 import pytest
-from weftway.transfer import amount
-
 import report_data as data
 from weftway import report
 from weftway.report import panels
@@ -444,13 +442,6 @@ def test_numbers_are_written_for_reading() -> None:
 
 def test_what_rounds_to_a_thousand_has_the_next_unit() -> None:
     assert [unit_for("time", [ms]).symbol for ms in (999.4, 999.5)] == ["ms", "s"]
-    assert [amount(count) for count in (999, 999_949, 999_950, 999_949_999, 999_950_000)] == [
-        "999 B",
-        "999.9 kB",
-        "1.0 MB",
-        "999.9 MB",
-        "1.0 GB",
-    ]
 
 
 def test_axes_start_at_zero_when_values_spread() -> None:

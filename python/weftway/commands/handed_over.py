@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import typer
-from typer.core import CompletionItem, TyperCommand
+from typer.core import CompletionItem, TyperCommand  # type: ignore[attr-defined]
 
 from weftway import link_program
 
