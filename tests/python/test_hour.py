@@ -20,7 +20,13 @@ SAMPLES = 360
 def hour() -> dict[str, Any]:
     """A whole hour of two links, of which one was down for five minutes."""
     values: list[float | None] = [50.0 + at % 7 for at in range(SAMPLES)]
-    link: dict[str, list[Any]] = {"mbps": values, "srtt_ms": values, "queue_ms": values, "loss": [0.01] * SAMPLES, "up": [1.0] * SAMPLES}
+    link: dict[str, Any] = {
+        "mbps": values,
+        "srtt_ms": values,
+        "queue_ms": values,
+        "loss": [0.01] * SAMPLES,
+        "up": [1.0] * SAMPLES,
+    }
     away = {key: [*column[:60], *([None] * 30), *column[90:]] for key, column in link.items()}
     away["up"] = [float(not 60 <= at < 90) for at in range(SAMPLES)]
     flows = {name: {"open": [float(at % 3) for at in range(SAMPLES)]} for name in ("realtime", "interactive", "bulk")}

@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+
 import report_data as data
 from weftway import report
 from weftway.report import panels

@@ -93,7 +93,7 @@ fn lookup(name: String, port: u16) -> Lookup {
 
 /// The end that comes to `listen`, which may be a port alone, where this machine has the identity in `file`.
 fn at(listen: &str, file: PathBuf) -> Done<End> {
-    if !file.exists() {
+    if !reading::is_there(&file)? {
         let why = "this machine has no identity yet: run `weft pair` here, and copy its line";
         return Err(Failure::File(format!("{}: {why}", file.display())));
     }

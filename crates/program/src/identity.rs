@@ -36,7 +36,7 @@ fn home() -> PathBuf {
 
 /// The line that the other end needs, or the client of this `name`. Makes what is missing, or a `new` identity.
 pub fn pair(file: &Path, name: Option<&str>, new: bool) -> Done<String> {
-    if !new && file.exists() {
+    if !new && reading::is_there(file)? {
         let (_, identity) = read_identity(file)?;
         if name.is_none_or(|name| identity.names().any(|one| one == name)) {
             return line(&identity, name);
@@ -62,7 +62,7 @@ fn line(identity: &Identity, name: Option<&str>) -> Done<String> {
 
 /// The names of the clients that have lines of their own.
 pub fn names(file: &Path) -> Done<Vec<String>> {
-    if !file.exists() {
+    if !reading::is_there(file)? {
         return Ok(Vec::new());
     }
     Ok(read_identity(file)?.1.names().map(str::to_owned).collect())
@@ -181,7 +181,7 @@ fn change(file: &Path, read: bool, make: impl FnOnce(Option<Identity>) -> Done<I
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
     made.map_err(|error| Failure::file(folder, &error))?;
     let _alone = lock(folder).map_err(|error| Failure::file(folder, &error))?;
-    let before = if read && file.exists() { Some(read_identity(file)?) } else { None };
+    let before = if read && reading::is_there(file)? { Some(read_identity(file)?) } else { None };
     let (text, before) = before.map_or((None, None), |(text, identity)| (Some(text), Some(identity)));
     let identity = make(before)?;
     let stored = identity.store();

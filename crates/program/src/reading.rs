@@ -23,6 +23,11 @@ const LOOK: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// The mark of UTF-8 that some editors write before a text.
 const MARK: char = '\u{feff}';
 
+/// Returns true if a file is there. A folder on the way that may not be entered is an error: nobody knows then.
+pub fn is_there(file: &Path) -> Done<bool> {
+    file.try_exists().map_err(|error| Failure::file(file, &error))
+}
+
 /// The text of a file in UTF-8, without the mark that some editors write before it.
 pub fn text(file: &Path) -> Done<String> {
     let name = file.display();

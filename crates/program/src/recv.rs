@@ -1,6 +1,8 @@
 //! `weft recv`.
 
+use std::fs::Permissions;
 use std::net::SocketAddr;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use weftway_transfer::{Options, OtherEnd, Progress, Report};
@@ -186,7 +188,9 @@ enum Inbox<'a> {
 
 impl<'a> Inbox<'a> {
     fn new(target: Option<&'a Path>) -> Done<Self> {
-        let made = || tempfile::Builder::new().prefix("weftway-").tempdir();
+        // What comes is for this user alone.
+        let mode = Permissions::from_mode(0o700);
+        let made = || tempfile::Builder::new().prefix("weftway-").permissions(mode).tempdir();
         match target {
             Some(folder) => Ok(Self::Kept(folder)),
             None => Ok(Self::Passing(made().map_err(|error| Failure::file(&std::env::temp_dir(), &error))?)),

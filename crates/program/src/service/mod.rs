@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use clap::{ArgMatches, Command};
 use weftway_path::spec::nearest;
 
-use crate::failure::{BAD_INPUT, Done, Failure};
+use crate::failure::{BAD_INPUT, Done, Failure, INTERRUPTED};
 use crate::{identity, output};
 use given::Given;
 use unit::{Manager, Run};
@@ -80,7 +80,7 @@ fn parsed(program: &str, options: &[String], parse: Parse) -> Done<ArgMatches> {
 fn as_input(failure: Failure) -> Failure {
     match failure {
         Failure::Run(text) => Failure::Input(text),
-        Failure::Status(text, _) => Failure::Status(text, BAD_INPUT),
+        Failure::Status(text, status) if status != INTERRUPTED => Failure::Status(text, BAD_INPUT),
         other => other,
     }
 }

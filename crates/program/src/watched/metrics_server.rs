@@ -9,6 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
+use rustix::pipe::PipeFlags;
 
 use crate::failure::{Done, Failure, system_text};
 
@@ -41,7 +42,7 @@ impl MetricsServer {
         let listening = TcpListener::bind(addresses).map_err(failed)?;
         listening.set_nonblocking(true).map_err(failed)?;
         let address = listening.local_addr().map_err(failed)?;
-        let (closed, open) = rustix::pipe::pipe().map_err(|error| failed(error.into()))?;
+        let (closed, open) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(|error| failed(error.into()))?;
         let snapshot = Arc::new(Mutex::new(None));
         let told = Arc::clone(&snapshot);
         let thread = thread::Builder::new().name("metrics".into()).spawn(move || serve(&listening, &closed, &told));
