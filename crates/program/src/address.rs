@@ -16,7 +16,7 @@ const LONGEST_NAME: usize = 254;
 /// Characters of the longest part of a name between two dots (RFC 1035).
 const LONGEST_LABEL: usize = 63;
 
-/// HOST, HOST:PORT, :PORT or [HOST]:PORT; the port is the `default` where it is not named.
+/// `HOST`, `HOST:PORT`, `:PORT` or `[HOST]:PORT`; the port is the `default` where it is not named.
 pub fn split(text: &str, default: u16) -> Done<(Option<String>, u16)> {
     let (host, port) = match text.rsplit_once(':') {
         _ if text.ends_with(']') => (text, ""),
@@ -35,7 +35,7 @@ pub fn split(text: &str, default: u16) -> Done<(Option<String>, u16)> {
     Ok(((!name.is_empty()).then(|| name.to_owned()), port))
 }
 
-/// [ADDR:]PORT, or ADDR alone.
+/// `[ADDR:]PORT`, or `ADDR` alone.
 pub fn split_listening(text: &str, default: u16) -> Done<(Option<String>, u16)> {
     let is_port = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if is_port { split(&format!(":{text}"), default) } else { split(text, default) }
@@ -73,7 +73,7 @@ pub fn all_addresses() -> &'static str {
     if UdpSocket::bind("[::]:0").is_ok() { "::" } else { "0.0.0.0" }
 }
 
-/// ADDR[:PORT] of a server of names.
+/// `ADDR[:PORT]` of a server of names.
 pub fn name_server(text: &str) -> Done<SocketAddr> {
     let (host, port) = split(text, NAME_SERVER_PORT)?;
     let address = host.and_then(|host| host.parse::<IpAddr>().ok()).ok_or_else(|| {

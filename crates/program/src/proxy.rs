@@ -89,7 +89,7 @@ pub fn local_ports(named: &[String]) -> Done<Vec<PortAddress>> {
     named.iter().map(|text| local_port(text)).collect()
 }
 
-/// [ADDR:]PORT for programs of this machine, where ADDR is 127.0.0.1 if it is not named; or unix:PATH.
+/// `[ADDR:]PORT` for programs of this machine, where `ADDR` is 127.0.0.1 if it is not named; or `unix:PATH`.
 fn local_port(text: &str) -> Done<PortAddress> {
     if let Some(path) = text.strip_prefix("unix:") {
         if path.is_empty() {
