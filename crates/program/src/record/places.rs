@@ -72,7 +72,7 @@ pub fn header(peer: SocketAddr) -> usize {
     if peer.ip().to_canonical().is_ipv4() { IPV4_HEADER } else { IPV6_HEADER }
 }
 
-/// Addresses of HOST[:PORT], best first.
+/// Addresses of `HOST[:PORT]`, best first.
 pub fn addresses(text: &str) -> Done<Vec<SocketAddr>> {
     let (host, port) = address::split(text, PORT)?;
     address::resolve(host.as_deref().unwrap_or("localhost"), port)
@@ -129,7 +129,7 @@ fn bind_device(_: &Socket, name: &str) -> Done {
     Err(Failure::input(format!("--path {name}: only Linux binds a socket to an interface: give its address")))
 }
 
-/// A socket at [ADDR:]PORT.
+/// A socket at `[ADDR:]PORT`.
 pub fn listening(text: &str) -> Done<UdpSocket> {
     let (host, port) = address::split_listening(text, PORT)?;
     let own = address::resolve_first(host.as_deref().unwrap_or_else(|| address::all_addresses()), port)?;
