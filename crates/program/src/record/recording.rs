@@ -194,7 +194,7 @@ impl Recorder {
         let give_up_ns = places::now_ns() + LINGER_NS + if hasty { HASTY_NS } else { DRAIN_NS };
         loop {
             let now = places::now_ns();
-            let is_left = signals::interrupted() && !hasty;
+            let is_left = if hasty { signals::interrupted_again() } else { signals::interrupted() };
             if now >= give_up_ns || self.is_complete() || self.is_gone(now) || is_left {
                 break;
             }
