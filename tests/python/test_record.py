@@ -6,6 +6,7 @@ import shlex
 import shutil
 import signal
 import socket
+import time
 from pathlib import Path
 
 import pytest
@@ -46,13 +47,20 @@ def test_two_links_of_one_machine_are_recorded_and_compared(weft: Weft, start: S
     assert (again.returncode, again.stderr.startswith("weft: recorded.toml exists already")) == (2, True)
 
 
-def test_an_interrupted_recording_keeps_what_was_measured(start: Start, tmp_path: Path) -> None:
+@pytest.mark.parametrize("impatient", [False, True])
+def test_an_interrupted_recording_keeps_what_was_measured(start: Start, tmp_path: Path, *, impatient: bool) -> None:
     process = start("record", *BOTH, "--peer", listening(start), "--for", "60s")
     assert process.stderr
     # Two steps are there when a second is.
     while (line := process.stderr.readline()) and not re.match(r"[1-9]\d* of 60 seconds recorded", line):
         pass
+    if impatient:
+        # The last records are not waited for: those of the seconds before are there.
+        time.sleep(2)
     process.send_signal(signal.SIGINT)
+    if impatient:
+        time.sleep(0.5)
+        process.send_signal(signal.SIGINT)
     told, complaints = process.communicate(timeout=60)
     assert process.returncode == 130, complaints
     assert "were measured and are written" in complaints

@@ -1,6 +1,6 @@
 //! Addresses as people write them.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr, ToSocketAddrs, UdpSocket};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr, SocketAddrV6, ToSocketAddrs, UdpSocket};
 
 use crate::failure::{Done, Failure};
 
@@ -73,13 +73,17 @@ pub fn all_addresses() -> &'static str {
     if UdpSocket::bind("[::]:0").is_ok() { "::" } else { "0.0.0.0" }
 }
 
-/// `ADDR[:PORT]` of a server of names.
+/// `ADDR[:PORT]` of a server of names; ADDR may have the number of its link, as in fe80::1%2.
 pub fn name_server(text: &str) -> Done<SocketAddr> {
     let (host, port) = split(text, NAME_SERVER_PORT)?;
-    let address = host.and_then(|host| host.parse::<IpAddr>().ok()).ok_or_else(|| {
+    let of_link = |host: &str| format!("[{host}]:{port}").parse::<SocketAddrV6>().ok().map(SocketAddr::V6);
+    let address = |host: String| match host.parse::<IpAddr>() {
+        Ok(address) => Some(SocketAddr::new(address, port)),
+        Err(_) => of_link(&host),
+    };
+    host.and_then(address).ok_or_else(|| {
         Failure::input(format!("--dns {text}: it is the address of a server of names, for example 9.9.9.9"))
-    })?;
-    Ok(SocketAddr::new(address, port))
+    })
 }
 
 /// Returns true for an address of IPv4 or IPv6, which may name the link that it is of: fe80::1%eth0.
@@ -180,6 +184,10 @@ mod tests {
         }
         assert_eq!(name_server("9.9.9.9").unwrap(), "9.9.9.9:53".parse().unwrap());
         assert_eq!(name_server("[2620:fe::fe]:5353").unwrap(), "[2620:fe::fe]:5353".parse().unwrap());
+        for text in ["fe80::1%2", "[fe80::1%2]", "[fe80::1%2]:53"] {
+            assert_eq!(name_server(text).unwrap(), "[fe80::1%2]:53".parse().unwrap());
+        }
+        assert!(input(name_server("fe80::1%")).starts_with("--dns fe80::1%: it is the address"));
         assert!(input(name_server("dns.example")).starts_with("--dns dns.example: it is the address"));
     }
 }

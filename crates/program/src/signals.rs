@@ -20,6 +20,9 @@ const TOGETHER: Duration = Duration::from_millis(300);
 /// True while nothing may end the program half-way.
 static UNDISTURBED: AtomicBool = AtomicBool::new(false);
 
+/// True once an interrupt came that was not of the first's company.
+static CAME_AGAIN: AtomicBool = AtomicBool::new(false);
+
 static CAME: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
 /// Prepares signals: an interrupt is noted; writing to a closed pipe, or more than a file may have, is an error and not the end.
@@ -46,18 +49,20 @@ pub fn interrupted() -> bool {
     CAME.load(Ordering::SeqCst)
 }
 
+/// Returns true once a second interrupt came: somebody is impatient.
+pub fn interrupted_again() -> bool {
+    CAME_AGAIN.load(Ordering::SeqCst)
+}
+
 /// While this lives, no further interrupt ends the program.
-#[cfg(all(target_os = "linux", feature = "tunnel"))]
 pub struct Undisturbed(());
 
 /// Keeps impatient interrupts from ending what must not be left half done.
-#[cfg(all(target_os = "linux", feature = "tunnel"))]
 pub fn undisturbed() -> Undisturbed {
     UNDISTURBED.store(true, Ordering::SeqCst);
     Undisturbed(())
 }
 
-#[cfg(all(target_os = "linux", feature = "tunnel"))]
 impl Drop for Undisturbed {
     fn drop(&mut self) {
         UNDISTURBED.store(false, Ordering::SeqCst);
@@ -69,8 +74,11 @@ fn end_at_the_second(mut told: UnixStream) {
     let mut first = None;
     while told.read_exact(&mut [0]).is_ok() {
         let first = *first.get_or_insert_with(Instant::now);
-        if first.elapsed() >= TOGETHER && !UNDISTURBED.load(Ordering::SeqCst) {
-            std::process::exit(INTERRUPTED.into());
+        if first.elapsed() >= TOGETHER {
+            CAME_AGAIN.store(true, Ordering::SeqCst);
+            if !UNDISTURBED.load(Ordering::SeqCst) {
+                std::process::exit(INTERRUPTED.into());
+            }
         }
     }
 }

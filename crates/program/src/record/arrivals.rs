@@ -1,6 +1,7 @@
 //! What came on a path, as short records: a probe each, and of everything else a sum for each 10 ms.
 
-use super::wire::{Body, FULL_BYTES, HEAD, Ns, ask, time_bytes};
+use super::probes::{PER_STEP, STEP_NS};
+use super::wire::{Body, FULL_BYTES, HEAD, Ns, SECOND_NS, ask, time_bytes};
 
 /// Everything but probes is counted in bins of this time.
 pub const BIN_NS: Ns = 10_000_000;
@@ -13,6 +14,9 @@ const RECORD: usize = 19;
 const ASK: usize = 5;
 /// Records that one packet holds.
 pub const RECORDS_PER_PACKET: usize = (FULL_BYTES - HEAD - ASK) / RECORD;
+
+/// So many records come of a second of a path: its probes, and bins.
+pub const RECORDS_PER_S: usize = (SECOND_NS / STEP_NS) as usize * PER_STEP as usize + (SECOND_NS / BIN_NS) as usize;
 
 /// What a record is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -154,12 +154,15 @@ fn measure(args: &Args, peer: &str, seconds: u32, cap: Option<u64>) -> Done {
     report::link_names(paths)?;
     let plan = plan(paths.len(), seconds, cap)?;
     let recorder = Recorder::new(paths, peer, plan)?;
+    // A second interrupt ends the wait for the last records, and not the program: what was measured is written.
+    let undisturbed = signals::undisturbed();
     let recorded = {
         let _beside_traffic = output::beside_traffic();
         let mut bar = Bar::new(seconds);
         recorder.run(|done| bar.tell(done))?
     };
     let made = report::write(&recorded, &args.name, workload)?;
+    drop(undisturbed);
     if args.json.json {
         output::print_json(&report::records(&made))?;
     } else {

@@ -13,7 +13,8 @@ pub const SINGLES_NS: [Ns; 4] = [100_000_000, 200_000_000, 300_000_000, 400_000_
 /// Payload of a single one.
 pub const SINGLE_BYTES: usize = 64;
 
-const PER_STEP: u32 = TRAIN + SINGLES_NS.len() as u32;
+/// Probes of a step.
+pub const PER_STEP: u32 = TRAIN + SINGLES_NS.len() as u32;
 
 /// When the probe with this number leaves, from the path's begin.
 pub fn due_ns(number: u32) -> Ns {

@@ -1,6 +1,6 @@
 //! The end with the links: greets the other one over each of them, measures, and fetches what the other one got.
 
-use super::arrivals::{self, RECORDS_PER_PACKET};
+use super::arrivals::{self, RECORDS_PER_PACKET, RECORDS_PER_S};
 use super::channel::{Channel, QUIET_NS};
 use super::line::{AGAIN_NS, Line, SILENT_NS};
 use super::listening::SILENCE_NS;
@@ -26,6 +26,8 @@ const LINGER_NS: Ns = SECOND_NS;
 const DRAIN_NS: Ns = 10 * SECOND_NS;
 /// The same after an interrupt.
 const HASTY_NS: Ns = 2 * SECOND_NS;
+/// What no honest peer records for longer, before and after what is asked for.
+const BESIDE_S: usize = 60;
 /// Nothing is awaited for longer without a look around.
 const TURN_NS: Ns = 50_000_000;
 
@@ -192,7 +194,7 @@ impl Recorder {
         let give_up_ns = places::now_ns() + LINGER_NS + if hasty { HASTY_NS } else { DRAIN_NS };
         loop {
             let now = places::now_ns();
-            let is_left = signals::interrupted() && !hasty;
+            let is_left = if hasty { signals::interrupted_again() } else { signals::interrupted() };
             if now >= give_up_ns || self.is_complete() || self.is_gone(now) || is_left {
                 break;
             }
@@ -294,7 +296,12 @@ impl Recorder {
         let Some((path, first, records)) = arrivals::unpacked(packet.body) else { return };
         let Some(line) = self.lines.get_mut(usize::from(path)) else { return };
         let Some(known) = line.records.len().checked_sub(first as usize) else { return };
-        line.records.extend(records.get(known..).unwrap_or_default());
+        let new = records.get(known..).unwrap_or_default();
+        if line.records.len() + new.len() > (self.plan.seconds as usize + BESIDE_S) * RECORDS_PER_S {
+            self.gone = Some(format!("{} sent more records than there can be", self.peer));
+            return;
+        }
+        line.records.extend(new);
         if records.len() == RECORDS_PER_PACKET {
             line.asked_ns = 0;
         } else if self.is_over {

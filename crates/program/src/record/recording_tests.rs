@@ -153,6 +153,20 @@ fn the_paths_without_an_answer_are_named() {
     }
 }
 
+/// Nobody has asked for them, and the recording takes no more memory than its time allows.
+#[test]
+fn more_records_than_there_can_be_are_refused() {
+    let mut recorder = recorder("127.0.0.1:9", 1);
+    let some = vec![arrivals::Record::probe(1, 92, 3); RECORDS_PER_PACKET];
+    for _ in 0..1000 {
+        let mut body = arrivals::packed(0, 0, &some);
+        body[1..5].copy_from_slice(&(recorder.lines[0].records.len() as u32).to_be_bytes());
+        recorder.take(&Packet { kind: Kind::Records, path: 0, session: recorder.session, body: &body });
+    }
+    assert_eq!(recorder.lines[0].records.len(), 61 * RECORDS_PER_S / RECORDS_PER_PACKET * RECORDS_PER_PACKET);
+    assert_eq!(recorder.missing().as_deref(), Some("127.0.0.1:9 sent more records than there can be"));
+}
+
 #[test]
 fn what_makes_no_path_is_refused() {
     let peers = places::addresses("127.0.0.1").unwrap();

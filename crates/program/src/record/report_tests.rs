@@ -64,6 +64,18 @@ fn a_scenario_says_what_was_not_measured_and_can_be_run() {
     assert_eq!(std::fs::read_to_string(place("two.toml")).unwrap(), TWO);
 }
 
+#[test]
+fn a_scenario_that_could_not_be_run_is_not_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let name = folder.path().join("none").to_string_lossy().into_owned();
+    let (files, links, paths) = (drive_files(&name), names(&["a"]), vec![path("a")]);
+    let notes = Notes { lines: &[], rate: UPPER };
+    // Its drives are not there.
+    let made = scenario::write(&name, [&files[0], &files[1]], &links, &paths, None, &notes);
+    assert!(matches!(made, Err(Failure::Input(why)) if why.contains("none.down.csv")));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
 const TWO: &str = r#"# Recorded by hand.
 title     = "a0 and b1 as measured: web"
 transport = "mpquic"           # assumed

@@ -6,6 +6,8 @@ use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::{Component, Path, PathBuf};
 
+use weftway_scenario::Scenario;
+
 use super::estimate;
 use crate::failure::{Done, Failure};
 use crate::identity;
@@ -114,6 +116,13 @@ pub fn create(file: &Path, text: &str) -> Done {
     })
 }
 
+/// Refuses a scenario that could not be run, before it is written. The drives stay: they are what was measured.
+fn check(file: &Path, text: &str) -> Done {
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let checked = Scenario::parse(text, &file.display().to_string(), folder, &[]);
+    checked.map(drop).map_err(Failure::input)
+}
+
 /// Writes the scenario of these links, whose drives lie beside it: the names of the files down and up.
 pub fn write(
     name: &str,
@@ -138,7 +147,9 @@ pub fn write(
     let rest = if workload.is_some() { "transport, direction" } else { "transport, direction, workload" };
     assumed.push(rest.to_owned());
     let lines: Vec<_> = parts.iter().map(|part| part.trim_end()).collect();
-    create(&file, &lines.join("\n"))?;
+    let text = lines.join("\n");
+    check(&file, &text)?;
+    create(&file, &text)?;
     Ok(Written { file, links: links.to_vec(), assumed })
 }
 

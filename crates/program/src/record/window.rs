@@ -14,6 +14,8 @@ const EMPTY_NS: Ns = 10_000_000;
 const GROWTH: f64 = 1.15;
 /// So many are under way where nothing is known: the first window of RFC 6928.
 const LEAST_PACKETS: i64 = 10;
+/// No more are under way than packets have numbers, whatever the peer says.
+const MOST_PACKETS: i64 = u32::MAX as i64;
 /// A rate is that of this time.
 const RATE_NS: Ns = 100_000_000;
 /// The highest rate of this time counts: what arrives is less for a moment if this machine was late to send.
@@ -78,7 +80,8 @@ impl Window {
             let is_used = self.in_flight(sent) as f64 > limit / 2.0;
             wanted = wanted.max(if is_used { limit * GROWTH } else { limit });
         }
-        self.limit = (LEAST_PACKETS as f64).max(wanted).max(self.peak * PEAK_SHARE).round_ties_even() as i64;
+        let limit = wanted.max(self.peak * PEAK_SHARE).round_ties_even() as i64;
+        self.limit = limit.clamp(LEAST_PACKETS, MOST_PACKETS);
     }
 
     /// The highest rate of late, in packets a nanosecond.
@@ -160,5 +163,12 @@ mod tests {
             window.on_feedback(0, Feedback { queue_ns: 1 << 60, ..told }, 0);
         }
         assert!(window.room(0, 0, 0) >= 0);
+        // All packets have arrived as soon as one has left, and it took since 1950.
+        let mut window = Window::default();
+        for at in 1..300 {
+            let told = Feedback { now_ns: at, count: if at < 3 { 0 } else { u32::MAX }, ..Feedback::none(0) };
+            window.on_feedback(1 << 60, Feedback { expected: u32::MAX, ..told }, 0);
+        }
+        assert_eq!((window.limit, window.room(0, 0, 0)), (MOST_PACKETS, 2 * MOST_PACKETS));
     }
 }
