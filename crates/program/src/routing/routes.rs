@@ -11,7 +11,7 @@ use crate::failure::{Done, Failure, system_text};
 /// The routes of a tunnel that runs here. There is one at a time.
 pub struct Routes {
     state: StateFile,
-    /// The kill switch as `nft` listed it when it was set.
+    /// The kill switch as `nft` listed it when it was first set.
     closed: Option<String>,
 }
 
@@ -83,7 +83,11 @@ impl Routes {
     /// Sets the kill switch; returns what `nft` complained of.
     pub fn close_off(&mut self, plan: &Plan) -> io::Result<String> {
         let complaint = commands::nft(&plan.filter())?;
-        self.closed = commands::listed_filter()?;
+        // When it is set again, the first listing counts: another program may change it before it is listed, and what that one
+        // has left would pass for whole.
+        if self.closed.is_none() {
+            self.closed = commands::listed_filter()?;
+        }
         Ok(complaint)
     }
 
