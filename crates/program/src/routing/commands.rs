@@ -87,15 +87,33 @@ pub fn nft(text: &str) -> io::Result<String> {
     Ok(run("nft", &["-f", "-"], text)?.complaint)
 }
 
-/// Takes the kill switch away, if there is one.
-pub fn open_up() -> io::Result<()> {
-    if is_there("nft") { nft(&format!("delete table {FILTER}\n")).map(drop) } else { Ok(()) }
+/// Takes the kill switch away, if there is one. If there certainly is, it fails without `nft`; it fails if the table stays.
+pub fn open_up(closed: Option<bool>) -> io::Result<()> {
+    open_up_by("nft", closed)
+}
+
+fn open_up_by(nft: &str, closed: Option<bool>) -> io::Result<()> {
+    if !is_there(nft) {
+        let why = "the kill switch stays: there is no command `nft` (package nftables)";
+        return if closed == Some(true) { Err(io::Error::other(why)) } else { Ok(()) };
+    }
+    let ended = run(nft, &["-f", "-"], &format!("delete table {FILTER}\n"))?;
+    // It complains of a table that is not there, too.
+    if ended.worked || listed_by(nft)?.is_none() {
+        return Ok(());
+    }
+    let first = ended.complaint.lines().next().unwrap_or_default();
+    Err(io::Error::other(format!("the kill switch stays: {first}")))
 }
 
 /// The kill switch as `nft` lists it, if it is there.
 pub fn listed_filter() -> io::Result<Option<String>> {
+    listed_by("nft")
+}
+
+fn listed_by(nft: &str) -> io::Result<Option<String>> {
     let words: Vec<_> = ["list", "table"].into_iter().chain(FILTER.split(' ')).collect();
-    let listed = run("nft", &words, "")?;
+    let listed = run(nft, &words, "")?;
     Ok(Some(listed.stdout).filter(|_| listed.worked))
 }
 
@@ -143,5 +161,18 @@ mod tests {
         assert_eq!(run("sh", &["-c", "echo note >&2"], "").unwrap().complaint, "");
         assert!(run("no-such-program", &[], "").is_err());
         assert!(is_there("sh") && !is_there("no-such-program"));
+    }
+
+    #[test]
+    fn a_kill_switch_that_stays_is_no_success() {
+        for closed in [None, Some(true)] {
+            assert!(open_up_by("true", closed).is_ok(), "it is taken away");
+            assert!(open_up_by("false", closed).is_ok(), "it is not there");
+            // This one refuses `-f -`, and answers `list table inet weft_tunnel`.
+            let stays = open_up_by("dirname", closed).unwrap_err().to_string();
+            assert!(stays.starts_with("the kill switch stays: dirname: "), "{stays}");
+        }
+        assert!(open_up_by("no-such-program", None).is_ok(), "nobody knows of one");
+        assert!(open_up_by("no-such-program", Some(true)).is_err());
     }
 }
