@@ -31,12 +31,19 @@ pub fn is_there(name: &str) -> bool {
         .is_some_and(|path| std::env::split_paths(&path).any(|folder| is_program(&folder.join(name))))
 }
 
-/// Runs a command, which reads `input`. It is of a group of its own: Ctrl-C at a terminal does not end it half-way.
+/// A command. It is of a group of its own: Ctrl-C at a terminal does not end it half-way. What systemd is told of is this program.
+fn command(name: &str, words: &[&str]) -> Command {
+    let mut command = Command::new(name);
+    command.args(words).process_group(0).env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC");
+    command
+}
+
+/// Runs a command, which reads `input`.
 pub fn run(name: &str, words: &[&str], input: &str) -> io::Result<Ended> {
     let mut file = File::from(rustix::fs::memfd_create("weft", MemfdFlags::CLOEXEC)?);
     file.write_all(input.as_bytes())?;
     file.rewind()?;
-    let done = Command::new(name).args(words).stdin(Stdio::from(file)).process_group(0).output()?;
+    let done = command(name, words).stdin(Stdio::from(file)).output()?;
     let said = String::from_utf8_lossy(&done.stderr);
     let complaint = match (done.status.success(), said.trim()) {
         (true, _) => String::new(),
