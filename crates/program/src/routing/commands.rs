@@ -6,11 +6,18 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::fs::MemfdFlags;
 
 use super::plan::{self, Need, Plan};
 use super::{FILTER, Family, RESOLVER};
+
+/// Time that a call of `resolvectl` has: it waits far longer for a service that does not answer, and no signal ends the tunnel
+/// meanwhile.
+const RESOLVECTL: Duration = Duration::from_secs(5);
+/// Time between two looks at a command that has a limit.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// A command that has ended.
 #[derive(Debug, Default)]
@@ -51,6 +58,22 @@ pub fn run(name: &str, words: &[&str], input: &str) -> io::Result<Ended> {
         (false, said) => said.to_owned(),
     };
     Ok(Ended { worked: done.status.success(), stdout: String::from_utf8_lossy(&done.stdout).into_owned(), complaint })
+}
+
+/// Runs a command without input and output; returns false if it had to be killed when its time was over.
+fn ends_within(limit: Duration, name: &str, words: &[&str]) -> io::Result<bool> {
+    let until = Instant::now() + limit;
+    let null = Stdio::null;
+    let mut child = command(name, words).stdin(null()).stdout(null()).stderr(null()).spawn()?;
+    while child.try_wait()?.is_none() {
+        if Instant::now() >= until {
+            child.kill()?;
+            child.wait()?;
+            return Ok(false);
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(true)
 }
 
 /// Has `ip` make these things; returns its complaints. It stops at the first that it cannot make, unless it is forced.
@@ -151,7 +174,9 @@ pub fn resolve_through(plan: &Plan) -> io::Result<()> {
     }
     let (device, resolver) = (plan.device.as_str(), RESOLVER.to_string());
     for words in [["dns", device, resolver.as_str()], ["domain", device, "~."], ["default-route", device, "yes"]] {
-        run("resolvectl", &words, "")?;
+        if !ends_within(RESOLVECTL, "resolvectl", &words)? {
+            break;
+        }
     }
     Ok(())
 }
@@ -181,5 +206,11 @@ mod tests {
         }
         assert!(open_up_by("no-such-program", None).is_ok(), "nobody knows of one");
         assert!(open_up_by("no-such-program", Some(true)).is_err());
+    }
+
+    #[test]
+    fn a_command_that_hangs_is_killed() {
+        assert!(ends_within(Duration::from_secs(60), "false", &[]).unwrap());
+        assert!(!ends_within(Duration::from_millis(50), "sleep", &["60"]).unwrap());
     }
 }
