@@ -153,7 +153,7 @@ fn carry(
     routing::check_free(&plan.device)?;
     // A second interrupt would end the program at once, and leave routes that lead nowhere.
     let _undisturbed = signals::undisturbed();
-    let mut led = Led { plan, routes, watcher: None, notes: Vec::new(), watched, switches };
+    let mut led = Led { plan, routes, watcher: None, notes: Vec::new(), watched, switches, is_ended: false };
     let ended = led.carry(names, classes, options);
     let is_stopped = ended.is_ok() && signals::interrupted();
     led.end(ended)?;
@@ -171,6 +171,8 @@ struct Led {
     watched: Watched,
     /// Schedulers that are to take over.
     switches: Sender<String>,
+    /// True once routes were taken back, or left to a kill switch.
+    is_ended: bool,
 }
 
 impl Led {
@@ -226,14 +228,41 @@ impl Led {
 
     /// Takes routes back, unless a tunnel with a kill switch failed: then nothing goes beside it.
     fn end(mut self, ended: Done) -> Done {
+        let restored = self.take_back(ended.is_err());
+        if ended.is_err() {
+            say_of(restored);
+            return ended;
+        }
+        restored
+    }
+
+    fn take_back(&mut self, has_failed: bool) -> Done {
+        self.is_ended = true;
         if let Some(watcher) = self.watcher.take() {
             watcher.close();
         }
-        if ended.is_err() && self.plan.kill_switch {
-            return ended;
+        if has_failed && self.plan.kill_switch {
+            return Ok(());
         }
-        let restored = routing::locked(&self.routes).restore();
-        ended.and(restored.map(drop))
+        routing::locked(&self.routes).restore().map(drop)
+    }
+}
+
+impl Drop for Led {
+    /// A fault of the program itself that ends it past [`Led::end`] is a tunnel that failed.
+    fn drop(&mut self) {
+        if !self.is_ended {
+            say_of(self.take_back(true));
+        }
+    }
+}
+
+/// Says why routes could not be taken back. The command returns another failure.
+fn say_of(restored: Done) {
+    if let Err(failure) = restored
+        && let Some(text) = failure.text()
+    {
+        output::say(&format!("weft: {text}"));
     }
 }
 

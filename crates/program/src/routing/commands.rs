@@ -6,11 +6,18 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use rustix::fs::MemfdFlags;
 
 use super::plan::{self, Need, Plan};
 use super::{FILTER, Family, RESOLVER};
+
+/// Time that a call of `resolvectl` has: it waits far longer for a service that does not answer, and no signal ends the tunnel
+/// meanwhile.
+const RESOLVECTL: Duration = Duration::from_secs(5);
+/// Time between two looks at a command that has a limit.
+const LOOK: Duration = Duration::from_millis(10);
 
 /// A command that has ended.
 #[derive(Debug, Default)]
@@ -31,12 +38,19 @@ pub fn is_there(name: &str) -> bool {
         .is_some_and(|path| std::env::split_paths(&path).any(|folder| is_program(&folder.join(name))))
 }
 
-/// Runs a command, which reads `input`. It is of a group of its own: Ctrl-C at a terminal does not end it half-way.
+/// A command. It is of a group of its own: Ctrl-C at a terminal does not end it half-way. What systemd is told of is this program.
+fn command(name: &str, words: &[&str]) -> Command {
+    let mut command = Command::new(name);
+    command.args(words).process_group(0).env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC");
+    command
+}
+
+/// Runs a command, which reads `input`.
 pub fn run(name: &str, words: &[&str], input: &str) -> io::Result<Ended> {
     let mut file = File::from(rustix::fs::memfd_create("weft", MemfdFlags::CLOEXEC)?);
     file.write_all(input.as_bytes())?;
     file.rewind()?;
-    let done = Command::new(name).args(words).stdin(Stdio::from(file)).process_group(0).output()?;
+    let done = command(name, words).stdin(Stdio::from(file)).output()?;
     let said = String::from_utf8_lossy(&done.stderr);
     let complaint = match (done.status.success(), said.trim()) {
         (true, _) => String::new(),
@@ -44,6 +58,22 @@ pub fn run(name: &str, words: &[&str], input: &str) -> io::Result<Ended> {
         (false, said) => said.to_owned(),
     };
     Ok(Ended { worked: done.status.success(), stdout: String::from_utf8_lossy(&done.stdout).into_owned(), complaint })
+}
+
+/// Runs a command without input and output; returns false if it had to be killed when its time was over.
+fn ends_within(limit: Duration, name: &str, words: &[&str]) -> io::Result<bool> {
+    let until = Instant::now() + limit;
+    let null = Stdio::null;
+    let mut child = command(name, words).stdin(null()).stdout(null()).stderr(null()).spawn()?;
+    while child.try_wait()?.is_none() {
+        if Instant::now() >= until {
+            child.kill()?;
+            child.wait()?;
+            return Ok(false);
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(true)
 }
 
 /// Has `ip` make these things; returns its complaints. It stops at the first that it cannot make, unless it is forced.
@@ -87,15 +117,33 @@ pub fn nft(text: &str) -> io::Result<String> {
     Ok(run("nft", &["-f", "-"], text)?.complaint)
 }
 
-/// Takes the kill switch away, if there is one.
-pub fn open_up() -> io::Result<()> {
-    if is_there("nft") { nft(&format!("delete table {FILTER}\n")).map(drop) } else { Ok(()) }
+/// Takes the kill switch away, if there is one. If there certainly is, it fails without `nft`; it fails if the table stays.
+pub fn open_up(closed: Option<bool>) -> io::Result<()> {
+    open_up_by("nft", closed)
+}
+
+fn open_up_by(nft: &str, closed: Option<bool>) -> io::Result<()> {
+    if !is_there(nft) {
+        let why = "the kill switch stays: there is no command `nft` (package nftables)";
+        return if closed == Some(true) { Err(io::Error::other(why)) } else { Ok(()) };
+    }
+    let ended = run(nft, &["-f", "-"], &format!("delete table {FILTER}\n"))?;
+    // It complains of a table that is not there, too.
+    if ended.worked || listed_by(nft)?.is_none() {
+        return Ok(());
+    }
+    let first = ended.complaint.lines().next().unwrap_or_default();
+    Err(io::Error::other(format!("the kill switch stays: {first}")))
 }
 
 /// The kill switch as `nft` lists it, if it is there.
 pub fn listed_filter() -> io::Result<Option<String>> {
+    listed_by("nft")
+}
+
+fn listed_by(nft: &str) -> io::Result<Option<String>> {
     let words: Vec<_> = ["list", "table"].into_iter().chain(FILTER.split(' ')).collect();
-    let listed = run("nft", &words, "")?;
+    let listed = run(nft, &words, "")?;
     Ok(Some(listed.stdout).filter(|_| listed.worked))
 }
 
@@ -126,7 +174,9 @@ pub fn resolve_through(plan: &Plan) -> io::Result<()> {
     }
     let (device, resolver) = (plan.device.as_str(), RESOLVER.to_string());
     for words in [["dns", device, resolver.as_str()], ["domain", device, "~."], ["default-route", device, "yes"]] {
-        run("resolvectl", &words, "")?;
+        if !ends_within(RESOLVECTL, "resolvectl", &words)? {
+            break;
+        }
     }
     Ok(())
 }
@@ -143,5 +193,24 @@ mod tests {
         assert_eq!(run("sh", &["-c", "echo note >&2"], "").unwrap().complaint, "");
         assert!(run("no-such-program", &[], "").is_err());
         assert!(is_there("sh") && !is_there("no-such-program"));
+    }
+
+    #[test]
+    fn a_kill_switch_that_stays_is_no_success() {
+        for closed in [None, Some(true)] {
+            assert!(open_up_by("true", closed).is_ok(), "it is taken away");
+            assert!(open_up_by("false", closed).is_ok(), "it is not there");
+            // This one refuses `-f -`, and answers `list table inet weft_tunnel`.
+            let stays = open_up_by("dirname", closed).unwrap_err().to_string();
+            assert!(stays.starts_with("the kill switch stays: dirname: "), "{stays}");
+        }
+        assert!(open_up_by("no-such-program", None).is_ok(), "nobody knows of one");
+        assert!(open_up_by("no-such-program", Some(true)).is_err());
+    }
+
+    #[test]
+    fn a_command_that_hangs_is_killed() {
+        assert!(ends_within(Duration::from_secs(60), "false", &[]).unwrap());
+        assert!(!ends_within(Duration::from_millis(50), "sleep", &["60"]).unwrap());
     }
 }

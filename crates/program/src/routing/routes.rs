@@ -11,7 +11,7 @@ use crate::failure::{Done, Failure, system_text};
 /// The routes of a tunnel that runs here. There is one at a time.
 pub struct Routes {
     state: StateFile,
-    /// The kill switch as `nft` listed it when it was set.
+    /// The kill switch as `nft` listed it when it was first set.
     closed: Option<String>,
 }
 
@@ -32,7 +32,8 @@ impl Routes {
             return Err(Failure::input("--kill-switch needs the command `nft` (package nftables)"));
         }
         let before = self.state.read();
-        let was_closed = before.as_ref().is_some_and(|changes| changes.closed != Some(false));
+        let closed = before.as_ref().map_or(Some(false), |changes| changes.closed);
+        let was_closed = closed != Some(false);
         let settings = before.as_ref().map(|changes| changes.settings.clone()).unwrap_or_default();
         let changes = Changes { settings, closed: Some(plan.kill_switch || was_closed) };
         self.state.write(&changes).map_err(|error| self.state.failure(&error))?;
@@ -45,7 +46,7 @@ impl Routes {
         let left = end_connections()?;
         commands::undo().map_err(|error| failed("ip", &error))?;
         if was_closed && !plan.kill_switch {
-            commands::open_up().map_err(|error| failed("nft", &error))?;
+            commands::open_up(closed).map_err(|error| failed("nft", &error))?;
         }
         Ok(left)
     }
@@ -83,7 +84,11 @@ impl Routes {
     /// Sets the kill switch; returns what `nft` complained of.
     pub fn close_off(&mut self, plan: &Plan) -> io::Result<String> {
         let complaint = commands::nft(&plan.filter())?;
-        self.closed = commands::listed_filter()?;
+        // When it is set again, the first listing counts: another program may change it before it is listed, and what that one
+        // has left would pass for whole.
+        if self.closed.is_none() {
+            self.closed = commands::listed_filter()?;
+        }
         Ok(complaint)
     }
 
@@ -108,7 +113,7 @@ impl Routes {
             }
             go_on("ip", commands::undo());
             if changes.closed != Some(false) {
-                go_on("nft", commands::open_up());
+                go_on("nft", commands::open_up(changes.closed));
             }
         }
         ended?;
