@@ -100,7 +100,7 @@ build_link() {
     fi
     case $profile in
     dev) link_profile=dev folder=debug ;;
-    *) link_profile=link folder=link ;;
+    *) link_profile=lab folder=lab ;;
     esac
     link=$root/.weft/$folder/weft
     stamp=$root/.weft/$folder/stamp
@@ -114,7 +114,7 @@ build_link() {
     mkdir -p "$root/.weft/$folder"
     # Stamped with the time before the build: an edit during it is not missed.
     echo "$root" >"$stamp.$$"
-    [ ! -t 2 ] || say "building weft-link, the program that carries traffic (the first time takes a minute or two)"
+    [ ! -t 2 ] || say "building weft-link, the program that carries traffic (the first time takes three minutes)"
     if ! cargo build --quiet --locked --profile "$link_profile" --package weftway-program \
         --manifest-path "$root/Cargo.toml" --target-dir "$root/target" >"$root/.weft/$folder/log" 2>&1; then
         cat "$root/.weft/$folder/log" >&2
