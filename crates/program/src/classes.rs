@@ -55,7 +55,7 @@ fn read_mark(text: &str) -> Done<Dscp> {
     text.parse().map_err(told)
 }
 
-/// When connections of a class have their turn.
+/// Turn of the connections of a class.
 fn meaning(class: Class) -> &'static str {
     match class {
         Class::Realtime => "goes before all others; while others wait it has half of the connection's rate at most",

@@ -1,4 +1,4 @@
-//! What `weft proxy` and `weft relay` have in common: both carry connections until they are interrupted.
+//! Connections that `weft proxy` and `weft relay` carry until they are interrupted.
 
 use std::sync::mpsc::{Sender, channel};
 
@@ -21,9 +21,9 @@ pub struct Carrying<'a> {
     pub stopped: &'a str,
     /// Links, and what they are for.
     pub links: &'a [String],
-    /// How this end schedules what it sends.
+    /// Scheduler and controller of what this end sends.
     pub scheduling: Scheduling,
-    /// Who watches.
+    /// Options of those who watch.
     pub watching: Watching,
 }
 

@@ -1,4 +1,4 @@
-//! What is going on: on a terminal a table that is kept up to date, elsewhere only what the user must know.
+//! Progress: on a terminal a table that is kept up to date, elsewhere only what the user must know.
 
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
@@ -23,7 +23,7 @@ const PLAIN: &str = "\x1b[0m";
 /// The terminal of a program that runs. What it shows is gone when this is.
 pub struct Display {
     ready: String,
-    /// Where this end has listened, if it has.
+    /// Address where this end has listened, if it has.
     pub listening: Option<SocketAddr>,
     told_ports: bool,
     is_terminal: bool,

@@ -26,9 +26,9 @@ struct Finding {
     kind: &'static str,
     name: String,
     there: bool,
-    /// What is known of it.
+    /// Note of what is known.
     note: String,
-    /// What would help if it is not there.
+    /// Remedy, if it is not there.
     remedy: String,
     /// Addresses of a link.
     addresses: Option<Vec<String>>,
@@ -85,7 +85,7 @@ fn of_link(link: &Interface) -> [Finding; 2] {
     ]
 }
 
-/// What UDP sockets can do.
+/// Abilities of UDP sockets.
 fn of_sockets(sockets: &Sockets) -> [Finding; 3] {
     let several = |name, count: usize| {
         let note = format!("{count} datagrams in one call");

@@ -16,7 +16,7 @@ const PAIR_VARIABLE: &str = "WEFT_PAIR";
 
 /// The other end as the options say it.
 pub struct End {
-    /// Who opens the connection.
+    /// End that opens the connection.
     pub other: OtherEnd,
     /// Its first address, or where it is awaited.
     pub address: SocketAddr,

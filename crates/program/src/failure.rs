@@ -1,4 +1,4 @@
-//! How a command ends: 0 it worked, 1 a run failed, 2 bad input, 130 interrupted, 141 nobody read the results.
+//! Ends of a command: 0 it worked, 1 a run failed, 2 bad input, 130 interrupted, 141 nobody read the results.
 
 use std::io;
 use std::path::Path;
@@ -31,7 +31,7 @@ pub enum Failure {
     ClosedPipe,
 }
 
-/// What a command returns.
+/// Result of a command.
 pub type Done<T = ()> = Result<T, Failure>;
 
 impl Failure {

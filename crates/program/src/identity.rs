@@ -130,7 +130,7 @@ fn failed(error: IdentityError) -> Failure {
     weftway_transfer::Failure::from(error).into()
 }
 
-/// What becomes of an identity whose file others change.
+/// Changes of an identity whose file others write.
 pub struct Changes {
     file: PathBuf,
     text: String,
@@ -139,7 +139,7 @@ pub struct Changes {
     every: Duration,
 }
 
-/// What is seen of a file without reading it: its number, time, size and rights.
+/// State of a file that is seen without reading it: its number, time, size and rights.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Look(u64, i64, i64, u64, u32);
 

@@ -12,7 +12,7 @@ use crate::identity;
 /// The congestion controller over real links: some lose packets that no queue dropped.
 pub const WIRE_CC: &str = "cubic:random_loss=2";
 
-/// Where this end listens.
+/// Address where this end listens.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Listen {
     #[arg(
@@ -65,14 +65,14 @@ pub struct IdentityFile {
     pub identity: Option<PathBuf>,
 }
 
-/// Where a proxy or a tunnel finds its relay.
+/// Address at which a proxy or a tunnel finds its relay.
 #[derive(clap::Args, Clone, Debug)]
 pub struct To {
     #[arg(long, value_name = "HOST[:PORT]", help = "Where `weft relay` listens.")]
     pub to: Option<String>,
 }
 
-/// How an end schedules what it sends, where the other end sends, too.
+/// Scheduler and controller of an end, where the other end sends, too.
 #[derive(clap::Args, Clone, Debug)]
 pub struct Scheduling {
     #[arg(
@@ -130,10 +130,10 @@ pub struct Config {
     pub config: Option<PathBuf>,
 }
 
-/// Where paths begin, and what some of them are for, as [`weftway_transfer::Options`] has them.
+/// Local ends of paths, and terms of some of them, as [`weftway_transfer::Options`] has them.
 #[derive(Debug, Default)]
 pub struct ReadLinks {
-    /// Where each path begins.
+    /// Local end of each path.
     pub paths: Vec<Local>,
     /// Terms of those that have some.
     pub terms: Vec<(Local, LinkTerms)>,

@@ -1,4 +1,4 @@
-//! What came of a transfer: told by `weft send` and `weft recv`.
+//! Outcome of a transfer: told by `weft send` and `weft recv`.
 
 use std::collections::BTreeMap;
 
@@ -82,7 +82,7 @@ fn skipped(kind: &str, all: &[&Skipped]) -> String {
     format!("skipped {}: {}{more}", number_of(all.len() as u64, kind), named.join(", "))
 }
 
-/// What came of a transfer, in lines.
+/// Lines that tell the outcome of a transfer.
 pub fn summary(report: &Report) -> Vec<String> {
     let had = report.had_bytes;
     let known = if had > 0 { format!("; {} were there", amount(had)) } else { String::new() };
@@ -124,7 +124,7 @@ fn gain(report: &Report) -> String {
     ratio.map(|ratio| format!(", {ratio:.1} times what the best path carried")).unwrap_or_default()
 }
 
-/// What a link carried and what that costs, where it has a price.
+/// Bytes that a link carried and their cost, where it has a price.
 fn cost(policy: &LinkProgress) -> Option<String> {
     let cost = policy.cost?;
     Some(format!("{} both ways, headers included, cost {cost:.2}", amount(policy.carried)))

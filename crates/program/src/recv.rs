@@ -100,7 +100,7 @@ impl Args {
         Ok(())
     }
 
-    /// How a report is printed.
+    /// Form of a printed report.
     fn show(&self) -> fn(&Report) -> Done {
         match &self.target {
             _ if self.json => outcome::print_line,

@@ -1,4 +1,4 @@
-//! What a shell completes, and the pages of the manual.
+//! Completion in shells, and the pages of the manual.
 //!
 //! The script of a shell asks the program itself (`weft-link complete`): so schedulers, interfaces and switches are completed,
 //! too, and the script stays valid when options are added.

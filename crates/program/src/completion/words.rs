@@ -1,4 +1,4 @@
-//! What the last word of a command line may become.
+//! Candidates for the last word of a command line.
 
 use clap::{Arg, ArgAction, Command};
 use weftway_path::spec::Param;
@@ -13,7 +13,7 @@ const HELP: &str = "--help";
 pub struct Candidate {
     /// The word.
     pub text: String,
-    /// What it is, in a line.
+    /// Meaning, in a line.
     pub help: Option<String>,
 }
 

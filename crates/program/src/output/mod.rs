@@ -1,4 +1,4 @@
-//! What is printed: results on standard output, all else on standard error.
+//! Output: results on standard output, all else on standard error.
 //!
 //! While traffic is carried nothing waits for a reader: threads write, and lines that nobody takes are dropped and counted.
 

@@ -1,4 +1,4 @@
-//! What came on a path, as short records: a probe each, and of everything else a sum for each 10 ms.
+//! Arrivals on a path, as short records: a probe each, and of everything else a sum for each 10 ms.
 
 use super::probes::{PER_STEP, STEP_NS};
 use super::wire::{Body, FULL_BYTES, HEAD, Ns, SECOND_NS, ask, time_bytes};
@@ -18,12 +18,12 @@ pub const RECORDS_PER_PACKET: usize = (FULL_BYTES - HEAD - ASK) / RECORD;
 /// So many records come of a second of a path: its probes, and bins.
 pub const RECORDS_PER_S: usize = (SECOND_NS / STEP_NS) as usize * PER_STEP as usize + (SECOND_NS / BIN_NS) as usize;
 
-/// What a record is of.
+/// Kind of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// A probe that came.
     Probe,
-    /// What came within 10 ms.
+    /// Sum of what came within 10 ms.
     Bin,
 }
 

@@ -1,4 +1,4 @@
-//! How far a recording is: a bar on a terminal, elsewhere a line now and then.
+//! Progress of a recording: a bar on a terminal, elsewhere a line now and then.
 
 use std::time::{Duration, Instant};
 

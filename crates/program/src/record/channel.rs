@@ -23,27 +23,27 @@ const REST: f64 = 0.02;
 /// No more packets of load leave before the other paths have their turn.
 const BURST: i64 = 64;
 
-/// What a probe that came back with an answer says.
+/// Round trip of a probe that came back with an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RoundTrip {
-    /// When it came back.
+    /// Time when it came back.
     pub at_ns: Ns,
-    /// How long it was under way.
+    /// Time that it was under way.
     pub rtt_ns: Ns,
     /// The other end's clock less this one's.
     pub offset_ns: Ns,
 }
 
-/// What is sent on a path and what came there.
+/// State of a path: what was sent and what came there.
 pub struct Channel {
     session: Session,
     path: u8,
     plan: Plan,
-    /// When it began.
+    /// Time when it began.
     pub begin_ns: Ns,
     header: usize,
     probes: u32,
-    /// When each probe left, by its number.
+    /// Times when each probe left, by its number.
     pub probes_sent_ns: BTreeMap<u32, Ns>,
     load: u32,
     load_sent_ns: Ns,
@@ -57,9 +57,9 @@ pub struct Channel {
     pub arrivals: Arrivals,
     most_probes: u32,
     came_probes: BTreeSet<u32>,
-    /// When probes of trains left, by their number and the other end's clock.
+    /// Times when probes of trains left, by their number and the other end's clock.
     pub trains: BTreeMap<u32, Ns>,
-    /// What probes that came back say.
+    /// Round trips of probes that came back.
     pub round_trips: Vec<RoundTrip>,
     echo: u32,
     echo_ns: Ns,
@@ -172,7 +172,7 @@ impl Channel {
         }
     }
 
-    /// What leaves now.
+    /// Packets that leave now.
     pub fn due(&mut self, now_ns: Ns) -> Vec<Vec<u8>> {
         self.arrivals.close_late(now_ns);
         let mut found = Vec::new();
@@ -189,7 +189,7 @@ impl Channel {
         found
     }
 
-    /// When something is due next, if nothing comes.
+    /// Time when something is due next, if nothing comes.
     pub fn wake_ns(&self, now_ns: Ns) -> Ns {
         let probe = (!self.is_spent).then(|| self.begin_ns + probes::due_ns(self.probes));
         let loads = self.plan.load && !self.is_spent && !self.is_over;
@@ -235,7 +235,7 @@ impl Channel {
         self.packed(Kind::Load, &body, FULL_BYTES)
     }
 
-    /// What this end has got of the load, if it is time to tell.
+    /// Feedback on the load that this end has got, if it is time to tell.
     pub fn feedback(&mut self, now_ns: Ns) -> Option<Feedback> {
         self.feedback_ns.filter(|at| now_ns >= *at)?;
         self.feedback_ns = Some(now_ns + FEEDBACK_NS);

@@ -1,4 +1,4 @@
-//! From what left and what came to a line for each moment: the rate, the delay and the losses of a direction.
+//! Estimates from what left and what came: the rate, the delay and the losses of a direction, for each moment.
 //!
 //! Times are by the clock of the end with the links, in ns from the begin of the recording.
 
@@ -22,19 +22,19 @@ const EMPTY_QUEUE_US: u32 = 1000;
 /// A link was not always full in a step if in more than this share of its time no load waited and none was lost.
 const EMPTY_SHARE: f64 = 0.2;
 
-/// What is known of one direction of a path.
+/// Knowledge of one direction of a path.
 pub struct Direction<'a> {
     /// In the order in which they came; times from the begin of the recording.
     pub records: Vec<Record>,
-    /// When the probes of trains left, by their numbers; by any clock, since only differences count.
+    /// Times when the probes of trains left, by their numbers; by any clock, since only differences count.
     pub trains: &'a BTreeMap<u32, Ns>,
-    /// When the first probe left.
+    /// Time when the first probe left.
     pub origin_ns: Ns,
-    /// When each was complete, and how long it took.
+    /// Time when each was complete, and how long it took.
     pub round_trips: Vec<(Ns, Ns)>,
 }
 
-/// What a link does from one line to the next.
+/// Values of a link from one line to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Step {
     /// Of IP bytes.
@@ -116,7 +116,7 @@ fn clock_offset_ns<'a>(trips: impl Iterator<Item = &'a RoundTrip>) -> Ns {
     trips.min_by_key(|trip| trip.rtt_ns).map_or(0, |trip| trip.offset_ns)
 }
 
-/// What is known of a path that was greeted, up and down.
+/// Both directions of a path that was greeted, up and down.
 fn sides<'a>(recorded: &Recorded, line: &'a Line, offset_ns: Ns) -> Option<(Direction<'a>, Direction<'a>)> {
     let (channel, begin_ns) = (line.channel.as_ref()?, recorded.begin_ns);
     let round_trips: Vec<_> = channel.round_trips.iter().map(|trip| (trip.at_ns - begin_ns, trip.rtt_ns)).collect();
@@ -146,7 +146,7 @@ fn shifted(records: &[Record], by_ns: Ns) -> Vec<Record> {
     records.iter().map(|one| Record { arrived_ns: one.arrived_ns - by_ns, ..*one }).collect()
 }
 
-/// What the link did in each of the first `count` steps.
+/// Values of the link in each of the first `count` steps.
 fn estimate(direction: &Direction<'_>, count: usize, under_load: bool) -> Estimate {
     let (mut carried, mut came) = (vec![0.0; count], vec![false; count]);
     for record in &direction.records {
@@ -193,7 +193,7 @@ fn spread(record: &Record, carried: &mut [f64], came: &mut [bool]) {
     }
 }
 
-/// What each step's train reached, 0 where nothing came at all; true: all left too slowly to say more.
+/// Rate that each step's train reached, 0 where nothing came at all; true: all left too slowly to say more.
 fn train_rates(direction: &Direction<'_>, came: &[bool]) -> (Vec<Option<f64>>, bool) {
     let mut trains: BTreeMap<u32, Vec<Record>> = BTreeMap::new();
     for record in direction.records.iter().filter(|record| record.what == What::Probe) {

@@ -23,17 +23,17 @@ pub struct Line {
     greeted_ns: Ns,
     /// None: it was not answered yet.
     pub channel: Option<Channel>,
-    /// When the other end began on it, by its own clock.
+    /// Time when the other end began on it, by its own clock.
     pub other_begin_ns: Ns,
-    /// When anything came on it last.
+    /// Time when anything came on it last.
     pub heard_ns: Ns,
-    /// What the other end got, as far as it is known here.
+    /// Records of what the other end got, as far as they are known here.
     pub records: Vec<Record>,
-    /// When records were asked for last.
+    /// Time when records were asked for last.
     pub asked_ns: Ns,
     /// The other end's records are all here.
     pub is_complete: bool,
-    /// What the socket did not take.
+    /// Packets that the socket did not take.
     pub waiting: Vec<Vec<u8>>,
 }
 

@@ -22,7 +22,7 @@ const MOST_PATHS: u8 = 16;
 pub const SILENCE_NS: Ns = 30 * SECOND_NS;
 /// After this silence another recording may take its place.
 const GONE_NS: Ns = 5 * SECOND_NS;
-/// What a recording takes before its first second and after its last.
+/// Time of a recording before its first second and after its last.
 const GRACE_NS: Ns = 20 * SECOND_NS;
 
 /// Packets that leave, and where to.
@@ -30,7 +30,7 @@ pub type Out = Vec<(Vec<u8>, SocketAddr)>;
 
 /// The other end of one path.
 pub struct Peer {
-    /// What is sent and came.
+    /// State of what was sent and came.
     pub channel: Channel,
     address: SocketAddr,
 }
@@ -45,7 +45,7 @@ pub struct Session {
     pub peers: BTreeMap<u8, Peer>,
 }
 
-/// What the listening end says to what: no socket, and no clock of its own.
+/// Answers of the listening end: no socket, and no clock of its own.
 pub struct Host<'a> {
     cap: u64,
     cookies: Cookies,
@@ -170,7 +170,7 @@ impl<'a> Host<'a> {
         }
     }
 
-    /// What leaves now without having been asked for in this moment.
+    /// Packets that leave now without having been asked for in this moment.
     pub fn due(&mut self, now_ns: Ns) -> Out {
         let Some(session) = self.session.as_mut() else { return Vec::new() };
         if now_ns - session.heard_ns > SILENCE_NS {
@@ -193,7 +193,7 @@ impl<'a> Host<'a> {
         found
     }
 
-    /// When something is due next, if nothing comes.
+    /// Time when something is due next, if nothing comes.
     pub fn wake_ns(&self, now_ns: Ns) -> Ns {
         let peers = self.session.iter().flat_map(|session| session.peers.values());
         peers.map(|peer| peer.channel.wake_ns(now_ns)).fold(now_ns + SECOND_NS, Ns::min)

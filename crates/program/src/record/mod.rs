@@ -123,7 +123,7 @@ fn size(text: &str) -> Done<u64> {
     read.map_err(|_| Failure::input(format!("--cap: `{text}` is not a size; its units are {SIZES}")))
 }
 
-/// How long it measures.
+/// Duration of the measurement.
 fn whole_seconds(text: &str) -> Done<u32> {
     let read = policy::read_time(text)
         .map_err(|_| Failure::input(format!("--for: `{text}` is not a time; its units are {TIMES}")))?;
@@ -179,7 +179,7 @@ fn measure(args: &Args, peer: &str, seconds: u32, cap: Option<u64>) -> Done {
     }
 }
 
-/// What is asked for, which is said.
+/// Request, which is said.
 fn plan(paths: usize, seconds: u32, cap: Option<u64>) -> Done<Plan> {
     let probes = report::probe_bytes(seconds, places::IPV6_HEADER);
     let plan = |cap| Plan { paths: u8::try_from(paths).unwrap_or(u8::MAX), seconds, load: false, cap };

@@ -28,7 +28,7 @@ const BATCH: usize = 256;
 /// The kernel's time of a packet counts if it is at most this old: the clock on the wall may be set.
 const OLDEST_NS: Ns = 10 * SECOND_NS;
 
-/// What makes an answer leave from the address that was asked.
+/// Means by which an answer leaves from the address that was asked.
 #[derive(Clone, Copy, Default)]
 pub enum Back {
     /// Nothing does.
@@ -44,11 +44,11 @@ pub enum Back {
 pub struct Received {
     /// Its bytes.
     pub data: Vec<u8>,
-    /// When the kernel got it.
+    /// Time when the kernel got it.
     pub arrived_ns: Ns,
-    /// From where it came.
+    /// Address where it came from.
     pub address: SocketAddr,
-    /// What sends an answer from where it went to.
+    /// Means to answer from where it went to.
     pub back: Back,
 }
 
@@ -67,7 +67,7 @@ pub fn hurry() {
     let _ = rustix::process::setpriority_process(None, -10);
 }
 
-/// What IP and UDP add to a packet to or from this peer; IPv4's may come to a socket of both families.
+/// Bytes that IP and UDP add to a packet to or from this peer; IPv4's may come to a socket of both families.
 pub fn header(peer: SocketAddr) -> usize {
     if peer.ip().to_canonical().is_ipv4() { IPV4_HEADER } else { IPV6_HEADER }
 }

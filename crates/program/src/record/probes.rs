@@ -1,14 +1,14 @@
-//! When probes leave: in each step a train of full packets back to back, then single small ones.
+//! Departures of probes: in each step a train of full packets back to back, then single small ones.
 
 use std::ops::Range;
 
 use super::wire::Ns;
 
-/// From one line of the drive to the next: as in the drives that Weftway comes with.
+/// Time from one line of the drive to the next: as in the drives that Weftway comes with.
 pub const STEP_NS: Ns = 500_000_000;
 /// Packets of a train. Two tell the least about a rate, many are load.
 pub const TRAIN: u32 = 4;
-/// When in a step the single ones leave.
+/// Times in a step when the single ones leave.
 pub const SINGLES_NS: [Ns; 4] = [100_000_000, 200_000_000, 300_000_000, 400_000_000];
 /// Payload of a single one.
 pub const SINGLE_BYTES: usize = 64;
@@ -16,7 +16,7 @@ pub const SINGLE_BYTES: usize = 64;
 /// Probes of a step.
 pub const PER_STEP: u32 = TRAIN + SINGLES_NS.len() as u32;
 
-/// When the probe with this number leaves, from the path's begin.
+/// Time when the probe with this number leaves, from the path's begin.
 pub fn due_ns(number: u32) -> Ns {
     let (step, place) = (number / PER_STEP, number % PER_STEP);
     let single = place.checked_sub(TRAIN).and_then(|at| SINGLES_NS.get(at as usize));

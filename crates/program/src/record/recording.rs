@@ -18,11 +18,11 @@ use crate::text::printable;
 const ANSWER_NS: Ns = 5 * SECOND_NS;
 /// The recording begins so long after the probes, or after the load.
 const SETTLE_NS: Ns = SECOND_NS;
-/// From one question for records to the next, while the recording goes on.
+/// Time from one question for records to the next, while the recording goes on.
 const FETCH_NS: Ns = SECOND_NS;
 /// What left at the end of the recording is there after this time, or lost.
 const LINGER_NS: Ns = SECOND_NS;
-/// How long the other end is asked for its last records.
+/// Time for which the other end is asked for its last records.
 const DRAIN_NS: Ns = 10 * SECOND_NS;
 /// The same after an interrupt.
 const HASTY_NS: Ns = 2 * SECOND_NS;
@@ -31,15 +31,15 @@ const BESIDE_S: usize = 60;
 /// Nothing is awaited for longer without a look around.
 const TURN_NS: Ns = 50_000_000;
 
-/// What was measured, from `begin_ns` to `end_ns` by this end's clock.
+/// Measurement, from `begin_ns` to `end_ns` by this end's clock.
 pub struct Recorded {
     /// The paths.
     pub lines: Vec<Line>,
-    /// What was asked for.
+    /// Request that began it.
     pub plan: Plan,
-    /// When it began.
+    /// Time when it began.
     pub begin_ns: Ns,
-    /// When it ended.
+    /// Time when it ended.
     pub end_ns: Ns,
     /// The path whose cap was spent before the end.
     pub spent: Option<String>,
@@ -136,7 +136,7 @@ impl Recorder {
         Ok(Recorded { lines: self.lines, plan: self.plan, begin_ns, end_ns, spent, interrupted, missing })
     }
 
-    /// When the other end was heard last, over any path.
+    /// Time when the other end was heard last, over any path.
     fn heard_ns(&self) -> Ns {
         self.lines.iter().map(|line| line.heard_ns).max().unwrap_or(0)
     }

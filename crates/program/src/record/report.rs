@@ -1,4 +1,4 @@
-//! What is told of a recording, and the files that it becomes: a drive for each direction, and their scenario.
+//! Report of a recording, and the files that it becomes: a drive for each direction, and their scenario.
 
 use std::path::PathBuf;
 
@@ -26,19 +26,19 @@ const COLUMNS: [Column; 3] = [
     ("loss_percent", |step| step.loss_percent, 2),
 ];
 
-/// What was measured, and where it is.
+/// Measurement, and the files that have it.
 pub struct Report {
     /// Names of links.
     links: Vec<String>,
     paths: Vec<estimate::Path>,
-    /// How long it was measured.
+    /// Duration of the measurement.
     pub seconds: f64,
     load: bool,
     /// The scenario.
     pub scenario: Written,
     /// The drives, down and up.
     files: [PathBuf; 2],
-    /// What a reader of the numbers has to know.
+    /// Caveats for a reader of the numbers.
     pub caveats: Vec<String>,
     /// Why the other end's records end before the recording did.
     pub cut: Option<String>,
@@ -82,7 +82,7 @@ fn drive_text(links: &[String], steps: &[&[Step]]) -> String {
     std::iter::once(head).chain(rows).map(|line| line + "\n").collect()
 }
 
-/// What probes take in this time on a path and direction, in bytes of IP packets.
+/// Bytes that probes take in this time on a path and direction, in bytes of IP packets.
 pub fn probe_bytes(seconds: u32, header: usize) -> u64 {
     let step = TRAIN as usize * (FULL_BYTES + header) + SINGLES_NS.len() * (SINGLE_BYTES + header);
     step as u64 * u64::from(seconds) * (SECOND_NS / STEP_NS).unsigned_abs()
@@ -146,7 +146,7 @@ fn refuse_nothing(recorded: &Recorded, paths: &[estimate::Path], count: usize) -
     Ok(())
 }
 
-/// What a reader of the numbers has to know.
+/// Caveats for a reader of the numbers.
 fn caveats(recorded: &Recorded, paths: &[estimate::Path], seconds: f64) -> Vec<String> {
     let mut found = Vec::new();
     if !recorded.plan.load {

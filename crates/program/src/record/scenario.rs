@@ -38,7 +38,7 @@ const WORKLOADS: [(&str, &str); 5] = [
 ];
 const BULK: &str = "bulk";
 
-/// What is said of a value that nothing tells.
+/// Assumption for a value that nothing tells.
 const NOT_MEASURED: &str = "assumed: not measured";
 /// Keys, and what is assumed of them where they were not measured.
 const DELAY: (&str, &str) = ("delay", "20 ms");
@@ -52,20 +52,20 @@ pub struct Written {
     pub file: PathBuf,
     /// Its links.
     pub links: Vec<String>,
-    /// What was assumed.
+    /// Assumptions.
     pub assumed: Vec<String>,
 }
 
-/// What is said of the measurement itself.
+/// Caveats of the measurement itself.
 pub struct Notes<'a> {
     /// At the top of the file.
     pub lines: &'a [String],
-    /// What the rates are, behind each path.
+    /// Kind of the rates, behind each path.
     pub rate: &'a str,
 }
 
 impl Written {
-    /// What was written, and what to do with it.
+    /// Files that were written, and what to do with them.
     pub fn told(&self) -> [String; 3] {
         let file = self.file.display().to_string();
         [

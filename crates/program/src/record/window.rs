@@ -1,18 +1,18 @@
-//! How much load is under way: so much that the link always has something to send, and little more.
+//! Load under way: so much that the link always has something to send, and little more.
 
 use std::collections::VecDeque;
 
 use super::wire::{Feedback, Ns};
 
-/// So long the load may wait in front of the link: some round trips, and less than what most links hold.
+/// Time that the load may wait in front of the link: some round trips, and less than what most links hold.
 const QUEUE_NS: f64 = 150e6;
-/// So long at least, however little the link holds: what is lost then is the price of a link that is never idle.
+/// Least such time, however little the link holds: what is lost then is the price of a link that is never idle.
 const LEAST_QUEUE_NS: f64 = 40e6;
 /// If less than this waits, the link may carry more than arrives.
 const EMPTY_NS: Ns = 10_000_000;
-/// What is under way grows by this with each answer as long as the link may carry more: twofold in some 100 ms.
+/// Factor by which the load under way grows with each answer as long as the link may carry more: twofold in some 100 ms.
 const GROWTH: f64 = 1.15;
-/// So many are under way where nothing is known: the first window of RFC 6928.
+/// Packets under way where nothing is known: the first window of RFC 6928.
 const LEAST_PACKETS: i64 = 10;
 /// No more are under way than packets have numbers, whatever the peer says.
 const MOST_PACKETS: i64 = u32::MAX as i64;
@@ -33,7 +33,7 @@ pub const KNOCK_NS: Ns = 50_000_000;
 
 /// As many packets as arrive in a round trip without our own queue, and the wanted queue on top.
 pub struct Window {
-    /// So many may be under way.
+    /// Packets that may be under way.
     pub limit: i64,
     queue_ns: f64,
     heeded_ns: Ns,

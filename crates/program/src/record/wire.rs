@@ -26,15 +26,15 @@ const LATEST_NS: u64 = 1 << 60;
 
 /// Name of a recording.
 pub type Session = [u8; 8];
-/// What only the peer's true address receives.
+/// Token that only the peer's true address receives.
 pub type Cookie = [u8; COOKIE_BYTES];
 
-/// What a packet is.
+/// Kind of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// May I? Anybody may send it; padded.
     Hello = 1,
-    /// What only the peer's true address receives.
+    /// Token that only the peer's true address receives.
     Cookie,
     /// The cookie again, and what is asked for.
     Start,
@@ -46,7 +46,7 @@ pub enum Kind {
     Probe,
     /// A packet of load.
     Load,
-    /// What came of the load.
+    /// Outcome of the load.
     Feedback,
     /// The records of some path, from this one on, please.
     Ask,
@@ -79,22 +79,22 @@ impl Kind {
 /// A packet, taken apart as far as all have the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// What it is.
+    /// Kind.
     pub kind: Kind,
     /// Number of its path.
     pub path: u8,
     /// Its recording.
     pub session: Session,
-    /// What its kind says.
+    /// Contents by its kind.
     pub body: &'a [u8],
 }
 
-/// What the end with the links asks for.
+/// Request of the end with the links.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// Number of paths.
     pub paths: u8,
-    /// How long it is recorded.
+    /// Duration of the recording.
     pub seconds: u32,
     /// Is load asked for?
     pub load: bool,
@@ -107,26 +107,26 @@ pub struct Plan {
 pub struct Probe {
     /// Its number.
     pub number: u32,
-    /// When it left, by its sender's clock.
+    /// Time when it left, by its sender's clock.
     pub sent_ns: Ns,
     /// 1 more than the number of the newest that its sender has got; 0 if there is none.
     pub echo: u32,
-    /// When that one arrived.
+    /// Time when that one arrived.
     pub echo_arrived_ns: Ns,
 }
 
-/// What an end has got of the load on a path. It comes over all paths: the way back on that one may fail.
+/// Feedback of an end on the load of a path. It comes over all paths: the way back on that one may fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Feedback {
     /// The path.
     pub path: u8,
     /// By its own clock.
     pub now_ns: Ns,
-    /// So many packets.
+    /// Number of packets.
     pub count: u32,
     /// 1 more than the number of the newest one.
     pub expected: u32,
-    /// When that one left, by its sender's clock.
+    /// Time when that one left, by its sender's clock.
     pub sent_ns: Ns,
     /// For how long it waited on its way, compared with the one that was fastest.
     pub queue_ns: Ns,
@@ -209,7 +209,7 @@ impl Feedback {
     }
 }
 
-/// What is left of a body.
+/// Rest of a body.
 pub struct Body<'a>(pub &'a [u8]);
 
 impl Body<'_> {
@@ -286,7 +286,7 @@ pub fn session_of(data: &[u8]) -> Session {
     data.get(HEAD - 8..).and_then(|rest| rest.first_chunk().copied()).unwrap_or_default()
 }
 
-/// What is said where the two ends do not understand each other.
+/// Message where the two ends do not understand each other.
 pub fn versions_differ(theirs: u8) -> Failure {
     Failure::input(format!(
         "the other end's `weft record` speaks version {theirs} of its packets, this one {VERSION}: use the same release of \

@@ -24,7 +24,7 @@ fn read_all(file: OwnedFd) -> JoinHandle<String> {
     })
 }
 
-/// A queue, and a call that closes the file behind it once its thread has taken all.
+/// A queue before a file.
 fn queue(file: OwnedFd) -> Queue {
     Queue::new(file).unwrap()
 }
