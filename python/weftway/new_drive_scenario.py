@@ -56,30 +56,19 @@ class Drives:
         return side in self.of and f"{link}_{column}" in self.of[side].columns
 
 
-@dataclass(frozen=True)
-class Notes:
-    """What is said of the measurement itself."""
-
-    lines: Sequence[str] = ()
-    """At the top of the file."""
-    rate: str = ""
-    """What the rates are, behind each path."""
-
-
 def from_drive(
     name: str,
     files: Sequence[Path],
     run: int | None,
     workload: str | None,
     said: Sequence[str] = (),
-    notes: Notes | None = None,
 ) -> Written:
     """A scenario from drive files, the run of this number, and values that are said outright, `LINK.KEY=VALUE`."""
     target = target_of(name, workload or "bulk")
     drives = _drives(files, run)
     links = list(next(iter(drives.of.values())).mean_bps)
     given = _given(said, links, drives)
-    text, assumed = _compose(target, drives, links, workload, given, notes or Notes())
+    text, assumed = _compose(target, drives, links, workload, given)
     write(text, target)
     return Written(target, links, [*drives.assumed, *assumed])
 
@@ -156,7 +145,6 @@ def _compose(
     links: Sequence[str],
     workload: str | None,
     given: Mapping[tuple[str, str], str],
-    notes: Notes,
 ) -> tuple[str, list[str]]:
     names = " and ".join([", ".join(links[:-1]), links[-1]] if len(links) > 1 else links)
     first = next(iter(drives.of.values()))
@@ -166,7 +154,6 @@ def _compose(
     file = places["down"] if same else f"{{ {', '.join(f'{side} = {place}' for side, place in places.items())} }}"
     kind = workload or "bulk"
     parts = [
-        *(f"# {line}" for line in notes.lines),
         f"title     = {quoted(f'{names} as measured{of_run}: {kind}')}",
         'transport = "mpquic"           # assumed',
         f"scheduler = [{', '.join(map(quoted, SCHEDULERS))}]",
@@ -182,7 +169,7 @@ def _compose(
     ]
     assumed: list[str] = []
     for link in links:
-        parts += [f"[path.{link}]", *_path(link, drives, given, notes, assumed), ""]
+        parts += [f"[path.{link}]", *_path(link, drives, given, assumed), ""]
     why = "as asked for" if workload else "assumed: --workload gives another"
     parts += [f"{'[workload]':<31}# {why}; sizes and rates are assumed", WORKLOADS[kind], ""]
     assumed.append("transport, direction" + ("" if workload else ", workload"))
@@ -192,11 +179,9 @@ def _compose(
 Put = Callable[[str, str, str], None]
 
 
-def _path(
-    link: str, drives: Drives, given: Mapping[tuple[str, str], str], notes: Notes, assumed: list[str]
-) -> list[str]:
+def _path(link: str, drives: Drives, given: Mapping[tuple[str, str], str], assumed: list[str]) -> list[str]:
     """The keys of a path: its link of the drive, and what was not measured."""
-    lines = [f"{f'drive      = {quoted(link)}':<30}" + (f" # {notes.rate}" if notes.rate else "")]
+    lines = [f"drive      = {quoted(link)}"]
 
     def put(key: str, value: str, why: str) -> None:
         lines.append(f"{f'{key:<10} = {quoted(value)}':<30} # {why}")
