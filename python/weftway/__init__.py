@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         schedulers,
     )
     from weftway.calls import compare, export, run
-    from weftway.comparison import Comparison, Interrupted
+    from weftway.run.comparison import Comparison, Interrupted
 
 __all__ = [
     "Ahead",
@@ -65,7 +65,7 @@ if not TYPE_CHECKING:
                 if error.name != module:
                     raise
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        modules = (import_module(f"{__name__}.{one}") for one in ("_native", "calls", "comparison"))
+        modules = (import_module(f"{__name__}.{one}") for one in ("_native", "calls", "run.comparison"))
         globals()[name] = next(vars(module)[name] for module in modules if name in vars(module))
         return globals()[name]
 

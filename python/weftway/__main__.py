@@ -4,7 +4,7 @@ import os
 import signal
 import sys
 
-from weftway.exit_status import INTERRUPTED
+from weftway.terminal.exit_status import INTERRUPTED
 
 
 def main() -> None:

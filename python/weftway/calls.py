@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weftway import comparison, plan, seeds
 from weftway._native import Scenario, ScenarioError, SimulationError
-from weftway.backends import Row
-from weftway.comparison import Progress
+from weftway.run import comparison, plan, seeds
+from weftway.run.backends import Row
+from weftway.run.comparison import Progress
 from weftway.scenario import load
 
 if TYPE_CHECKING:

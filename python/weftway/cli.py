@@ -12,12 +12,12 @@ from typing import Annotated
 
 import typer
 
-from weftway import completion, link_program
 from weftway._native import EmulationError, ScenarioError, SimulationError, __version__
 from weftway.commands import (
     advise,
     bench,
     compare,
+    completion,
     doctor,
     emulate,
     evaluate,
@@ -35,8 +35,9 @@ from weftway.commands import (
 from weftway.commands import list as list_
 from weftway.commands.options import Verb
 from weftway.commands.output import CLOSED, ClosedPipe, discard_output, fail, out, write_nearest
-from weftway.exit_status import BAD_INPUT, RUN_FAILED
-from weftway.listing import printable
+from weftway.run import link_program
+from weftway.terminal.exit_status import BAD_INPUT, RUN_FAILED
+from weftway.terminal.listing import printable
 
 app = typer.Typer(
     help="Runs and compares packet schedulers of multipath connections, in simulation and on the kernel.",

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from weftway import _native, scenario, specs
+from weftway import _native, scenario
 from weftway._native import ScenarioError
-from weftway.store import whole
-from weftway.train.export import PolicyError, write_policy
+from weftway.learn.train.export import PolicyError, write_policy
+from weftway.run import specs
+from weftway.run.store import whole
 from weftway.vector import VectorEnv
 
 ASKED_ON = "video-chunks"

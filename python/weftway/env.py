@@ -19,14 +19,16 @@ except ImportError as error:
 import numpy as np
 import numpy.typing as npt
 
-from weftway import distribution, episode, scenario, spaces
+from weftway import scenario
 from weftway._native import Scenario, ScenarioError, Variant
-from weftway.own_env import Observe, OwnVectorEnv, Reward
+from weftway.learn import episode, spaces
+from weftway.learn.own_env import Observe, OwnVectorEnv, Reward
+from weftway.sample import distribution
 from weftway.state import State
 from weftway.vector import Floats, VectorEnv, count
 
 if TYPE_CHECKING:
-    from weftway.sb3 import Sb3VecEnv
+    from weftway.learn.sb3 import Sb3VecEnv
 
 INSTANCES = 256
 """How many scenarios are drawn from a distribution, unless told otherwise."""
@@ -49,7 +51,7 @@ class Info(TypedDict, total=False):
 
 @runtime_checkable
 class Pool(Protocol):
-    """Where scenarios can be drawn: `weftway.distribution.Distribution`, or anything with the same method."""
+    """Where scenarios can be drawn: `weftway.sample.distribution.Distribution`, or anything with the same method."""
 
     def pool(self, seed: int, n: int) -> list[Variant]:
         """The first `n` scenarios of a seed."""
@@ -210,7 +212,7 @@ class PacketEnv(WeftwayEnv):
     - `seed`: applies until `reset` gets one, and draws a distribution's scenarios.
     - `instances`: the number of scenarios drawn from a distribution.
     - `observe` with `observation_space`, and `reward`: functions of the raw state, in place of the task's observation
-      and reward. `weftway.own_env` says what they are given, `weftway.state` what the state holds.
+      and reward. `weftway.learn.own_env` says what they are given, `weftway.state` what the state holds.
     - `render_mode`: `"ansi"` makes `render()` a report of the episode as text.
 
     ## Version History
@@ -367,7 +369,7 @@ def sb3_vec_env(
     reward: Reward | None = None,
 ) -> "Sb3VecEnv":
     """The same as a `VecEnv` of Stable-Baselines3, with `action_masks()` for MaskablePPO."""
-    from weftway.sb3 import Sb3VecEnv
+    from weftway.learn.sb3 import Sb3VecEnv
 
     own = (observe, observation_space, reward)
     return Sb3VecEnv(_vector(scenario, cc, task, seed, instances, num_envs, threads, own))

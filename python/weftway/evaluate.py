@@ -16,17 +16,19 @@ from typing import Any
 
 import polars as pl
 
-from weftway import _native, caveats, comparison, distribution, plan, specs
+from weftway import _native
 from weftway._native import ScenarioError, SimulationError
-from weftway.baselines import AGAINST, REFERENCE
-from weftway.comparison import Progress
-from weftway.distribution import Distribution, Drawn
-from weftway.job import Job
-from weftway.paired import Claim, Estimate, claims, summary
-from weftway.plan import Plan
 from weftway.report import held_out
+from weftway.run import caveats, comparison, plan, specs
+from weftway.run.comparison import Progress
+from weftway.run.job import Job
+from weftway.run.plan import Plan
+from weftway.run.store import Store, table, whole
+from weftway.sample import distribution
+from weftway.sample.distribution import Distribution, Drawn
 from weftway.scenario import settings
-from weftway.store import Store, table, whole
+from weftway.stats.baselines import AGAINST, REFERENCE
+from weftway.stats.pairs import Claim, Estimate, claims, summary
 
 __all__ = ["AGAINST", "Claim", "Estimate", "Request", "claims", "evaluate", "planned", "run", "summary"]
 

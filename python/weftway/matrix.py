@@ -17,20 +17,21 @@ from pathlib import Path
 from statistics import fmean, median, quantiles
 from typing import Any
 
-from weftway import _native, comparison, plan, specs
+from weftway import _native
 from weftway._native import Scenario
-from weftway.backends import SIM
-from weftway.baselines import REFERENCE
-from weftway.console import PlainConsole
-from weftway.distribution import written
-from weftway.job import Job
 from weftway.markdown import table
-from weftway.plan import Plan
-from weftway.progress import Bar
 from weftway.report.numbers import whole_percent
+from weftway.run import comparison, plan, specs
+from weftway.run.backends import SIM
+from weftway.run.job import Job
+from weftway.run.plan import Plan
+from weftway.run.store import whole
+from weftway.sample.distribution import written
 from weftway.scenario import HOME
-from weftway.stats import Estimate, estimate
-from weftway.store import whole
+from weftway.stats.baselines import REFERENCE
+from weftway.stats.estimates import Estimate, estimate
+from weftway.terminal.console import PlainConsole
+from weftway.terminal.progress import Bar
 
 PAGE = HOME / "docs/explanation/matrix.md"
 PICTURE = HOME / "docs/matrix.html"

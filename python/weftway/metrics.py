@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from weftway.report.study import SHOWN, Study
-from weftway.stats import Estimate
+from weftway.stats.estimates import Estimate
 
 if TYPE_CHECKING:
     import polars as pl

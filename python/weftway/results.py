@@ -10,11 +10,11 @@ from typing import Any
 import polars as pl
 
 from weftway import report
-from weftway.comparison import Comparison
-from weftway.console import PlainConsole
 from weftway.report import printed
 from weftway.report.study import study_of
-from weftway.store import whole
+from weftway.run.comparison import Comparison
+from weftway.run.store import whole
+from weftway.terminal.console import PlainConsole
 
 WIDTH = 160
 """Characters of a table in a notebook, which scrolls."""

@@ -7,8 +7,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from weftway import _native, reading, toml
+from weftway import _native
 from weftway._native import Scenario, ScenarioError, Variant
+from weftway.files import reading, toml
 
 _PACKAGE = Path(__file__).resolve().parent
 _CHECKOUT = _PACKAGE.parents[1]

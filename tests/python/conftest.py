@@ -17,8 +17,9 @@ import pytest
 
 import machine
 from ends import Bottleneck, Narrow, Start
-from weftway import distribution, link_program
 from weftway.cli import main
+from weftway.run import link_program
+from weftway.sample import distribution
 
 # What is started by nohup, or by a shell in the background, ignores signals, and so would every command under test.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import pages
-from weftway import catalogue
+from weftway.commands import catalogue
 
 emulation = pytest.mark.skipif(
     catalogue.lacking("emulate") is not None, reason=f"no emulated links here: {catalogue.lacking('emulate')}"

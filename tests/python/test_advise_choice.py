@@ -8,7 +8,7 @@ from weftway import advise
 from weftway.advise import choice, words
 from weftway.advise.candidates import Candidate
 from weftway.advise.neighbours import Cell
-from weftway.stats import interval_of
+from weftway.stats.estimates import interval_of
 
 PICKS, JUDGES = 0, 1
 CELLS = [Cell(number) for number in range(3)]

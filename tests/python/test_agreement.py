@@ -10,10 +10,10 @@ from rich.console import Console
 from conftest import Weft
 from test_report import check
 from weftway._native import Scenario
-from weftway.backends import Row
 from weftway.fidelity import quic
 from weftway.fidelity.quic import runs, settings
 from weftway.fidelity.quic.settings import Setting
+from weftway.run.backends import Row
 
 TINY = """
 transport = "mpquic"

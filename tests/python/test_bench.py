@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from weftway import bench
 from weftway._native import ScenarioError
+from weftway.run import bench
 
 FIGURES: dict[str, Any] = {
     "packets_per_cpu_second": {"A": 2_500_000.0, "B": 2_600_000.0},

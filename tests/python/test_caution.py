@@ -13,7 +13,7 @@ from weftway.scenario import HOME
 
 pytest.importorskip("jax")
 
-from weftway.train import caution, dqn, export, gaps, rlds, session
+from weftway.learn.train import caution, dqn, export, gaps, rlds, session
 
 SHIPPED = HOME / "policies/dqn-bbr1.safetensors"
 SCENARIO = "scenarios/unequal-pair.toml"

@@ -14,7 +14,7 @@ from weftway.advise import words
 from weftway.fidelity import errors, page
 from weftway.rank import ranking, standing
 from weftway.reproduce import verdict
-from weftway.stats import bootstrap
+from weftway.stats.estimates import bootstrap
 
 RATIOS = st.lists(st.floats(0.25, 4.0), min_size=2, max_size=50) | st.lists(
     st.floats(0.97, 1.03), min_size=2, max_size=50

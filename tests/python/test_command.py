@@ -16,10 +16,12 @@ from rich.table import Table
 import machine
 import weftway
 from conftest import Weft
-from weftway import backends, cli, comparison, emulate, plan
+from weftway import cli
 from weftway._native import Scenario, ScenarioError
-from weftway.comparison import Interrupted
+from weftway.links import emulate
 from weftway.report import printed
+from weftway.run import backends, comparison, plan
+from weftway.run.comparison import Interrupted
 
 PROMISED = {
     "scheduler",

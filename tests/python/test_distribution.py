@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from weftway import catalogue, distribution
 from weftway._native import Scenario, ScenarioError
-from weftway.distribution import Distribution, parse
+from weftway.commands import catalogue
+from weftway.sample import distribution
+from weftway.sample.distribution import Distribution, parse
 from weftway.scenario import HOME
 
 SMALL = """\
@@ -504,5 +505,5 @@ def test_distributions_are_no_scenarios_of_the_list() -> None:
 
 
 def test_the_package_needs_no_numpy() -> None:
-    code = "import sys, weftway, weftway.distribution; sys.exit('numpy' in sys.modules)"
+    code = "import sys, weftway, weftway.sample.distribution; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from weftway import Scenario, _native, distribution
+from weftway import Scenario, _native
+from weftway.sample import distribution
 from weftway.scenario import HOME
 from weftway.vector import VectorEnv
 

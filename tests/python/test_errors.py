@@ -10,7 +10,8 @@ import pytest
 import machine
 import weftway
 from conftest import Weft
-from weftway import ScenarioError, SimulationError, __main__, cli, store
+from weftway import ScenarioError, SimulationError, __main__, cli
+from weftway.run import store
 
 CLASSES = """\
 class First:

@@ -13,15 +13,17 @@ import numpy as np
 import polars as pl
 import pytest
 
-import weftway.distribution
 import weftway.evaluate
+import weftway.sample.distribution
 from conftest import RANDOM_PATHS, Weft
-from weftway import comparison, evaluate, paired, rank, specs
+from weftway import evaluate, rank
 from weftway._native import ScenarioError
 from weftway.evaluate import Request, claims, summary
-from weftway.paired import Claim
 from weftway.report.held_out import Held, ratios_lede
-from weftway.specs import policy_source
+from weftway.run import comparison, specs
+from weftway.run.specs import policy_source
+from weftway.stats import pairs as paired
+from weftway.stats.pairs import Claim
 
 TINY = (
     """\
@@ -205,7 +207,7 @@ def test_everyone_meets_the_same_instances_and_seeds(tiny: Path) -> None:
     assert len(met["ecf"]) == 3 * 2
     assert met["ecf"] == met["min-rtt"] == met["round-robin"]
     assert {one["measure"] for one in about.values()} == {"fct_ms"}
-    train = {one.hash for one in weftway.distribution.load(tiny).pool(1, 50)}
+    train = {one.hash for one in weftway.sample.distribution.load(tiny).pool(1, 50)}
     assert not train & {job.variant.hash for job in wanted.jobs}
 
 

@@ -11,7 +11,7 @@ import pytest
 import weftway
 from conftest import Weft
 from weftway import Scenario, _native, deploy
-from weftway.train.export import PolicyError
+from weftway.learn.train.export import PolicyError
 from weftway.vector import VectorEnv
 
 TASK = "wait-or-send:state=controller"

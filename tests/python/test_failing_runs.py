@@ -8,12 +8,13 @@ import pytest
 
 import weftway
 from conftest import Weft
-from weftway import SimulationError, advise, comparison, rank, sweep
-from weftway.backends import Failed
-from weftway.caveats import MOST_FAILURES, failures
-from weftway.comparison import Comparison
-from weftway.job import Job
-from weftway.plan import plan
+from weftway import SimulationError, advise, rank, sweep
+from weftway.run import comparison
+from weftway.run.backends import Failed
+from weftway.run.caveats import MOST_FAILURES, failures
+from weftway.run.comparison import Comparison
+from weftway.run.job import Job
+from weftway.run.plan import plan
 from weftway.scenario import load
 
 # Fails with seeds that a file beside it names: the seed decides the first number that it draws.

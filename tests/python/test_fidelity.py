@@ -13,19 +13,21 @@ from rich.console import Console
 import weftway
 from browser import Browser, needs_browser
 from test_report import check
-from weftway import comparison, fidelity, stats
+from weftway import fidelity
 from weftway._native import Scenario, ScenarioError, SimulationError
-from weftway.backends import SIM, Row, Skipped
-from weftway.comparison import Comparison, Interrupted, Progress
 from weftway.fidelity import cells, errors
 from weftway.fidelity.cells import Link
 from weftway.fidelity.charts import Curve, cumulative
 from weftway.fidelity.errors import Difference
 from weftway.fidelity.runs import FIRST_RUNS, MORE_RUNS, MOST_RUNS, SIM_RUNS, TRIES
 from weftway.fidelity.tables import facts
-from weftway.job import Job
-from weftway.plan import Plan
 from weftway.report.palette import Look
+from weftway.run import comparison
+from weftway.run.backends import SIM, Row, Skipped
+from weftway.run.comparison import Comparison, Interrupted, Progress
+from weftway.run.job import Job
+from weftway.run.plan import Plan
+from weftway.stats import estimates as stats
 
 STEADY = (9.0, 10.0, 10.0, 10.0, 11.0)
 """The interval of its median is all of it: a tenth of 10 to each side."""

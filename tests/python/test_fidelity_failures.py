@@ -12,11 +12,11 @@ from conftest import Weft
 from test_fidelity import Fake, made
 from weftway import fidelity
 from weftway._native import Scenario
-from weftway.backends import Row
 from weftway.fidelity import completion, failures
 from weftway.fidelity.held import Score
 from weftway.fidelity.runs import FIRST_RUNS, SIM_RUNS, Runs
-from weftway.job import Job
+from weftway.run.backends import Row
+from weftway.run.job import Job
 
 CELLS = failures.cells(3)
 

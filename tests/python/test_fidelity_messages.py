@@ -11,11 +11,11 @@ from conftest import Weft
 from test_fidelity import Fake, made
 from weftway import fidelity
 from weftway._native import Scenario
-from weftway.backends import Row
 from weftway.fidelity import messages
 from weftway.fidelity.delays import JUDGED, Delays, of_cell, score
 from weftway.fidelity.runs import FIRST_RUNS, SIM_RUNS, Runs
-from weftway.job import Job
+from weftway.run.backends import Row
+from weftway.run.job import Job
 
 CELLS = messages.cells(3, 40)
 

@@ -18,7 +18,7 @@ from weftway.report import printed as tables
 from weftway.report.numbers import unbroken
 from weftway.report.study import Study
 from weftway.report.words import verdict
-from weftway.stats import t_quantile
+from weftway.stats.estimates import t_quantile
 
 Rows = list[dict[str, Any]]
 

@@ -5,11 +5,12 @@ from typing import Any
 
 from rich.console import Console
 
-from weftway import comparison, plan, rank
-from weftway.backends import Row
-from weftway.interim import Interim
-from weftway.job import Job
+from weftway import rank
 from weftway.rank.so_far import SoFar
+from weftway.report.interim import Interim
+from weftway.run import comparison, plan
+from weftway.run.backends import Row
+from weftway.run.job import Job
 from weftway.scenario import load
 
 

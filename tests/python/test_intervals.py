@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weftway import advise, report, stats, steer
+from weftway import advise, report
 from weftway.advise import candidates, choice, neighbours, words
+from weftway.links import steer
 from weftway.report import printed
 from weftway.report.frames import estimates
 from weftway.report.study import Study
-from weftway.report.units import MEASURES
+from weftway.stats import estimates as stats
+from weftway.stats.units import MEASURES
 
 
 def runs(backend: str, count: int) -> list[dict[str, Any]]:

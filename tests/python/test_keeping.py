@@ -8,9 +8,10 @@ import pytest
 
 import weftway
 from conftest import Weft
-from weftway import _native, columns
-from weftway.backends import SIM
-from weftway.store import SELECTED
+from weftway import _native
+from weftway.run import columns
+from weftway.run.backends import SIM
+from weftway.run.store import SELECTED
 
 HEAD = """\
 transport = "mpquic"

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from weftway._native import Scenario, ScenarioError, Variant
-from weftway.train.labels import Labels, collect, steps
+from weftway.learn.train.labels import Labels, collect, steps
 
 TEXT = """
 title = "Two paths"

@@ -18,8 +18,8 @@ import pytest
 from rich.console import Console
 
 import machine
-from weftway.fixed_rows import FixedRows
-from weftway.links_view import Minute, table
+from weftway.links.links_view import Minute, table
+from weftway.terminal.fixed_rows import FixedRows
 
 ROWS, COLUMNS = 20, 90
 
@@ -137,7 +137,7 @@ def test_rows_are_set_apart_written_and_given_back() -> None:
 
 SHOWS = """\
 import sys, time
-from weftway.fixed_rows import FixedRows
+from weftway.terminal.fixed_rows import FixedRows
 with FixedRows(sys.stderr) as rows:
     rows.show(["shown"])
     time.sleep(60)

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from conftest import Weft
-from weftway import _native, catalogue, one_run, papers
+from weftway import _native
+from weftway.commands import catalogue
+from weftway.report import one_run, papers
 from weftway.scenario import HOME
 
 SCREEN = 28

@@ -10,7 +10,7 @@ import pytest
 from browser import Browser, needs_browser
 from weftway import _native, matrix
 from weftway.matrix import Cell, Place
-from weftway.stats import Estimate
+from weftway.stats.estimates import Estimate
 
 BULK = Place("bulk", "scenarios/wifi-lte.toml", ("workload.bytes=300 kB",))
 TIMELY = Place("timely", "scenarios/gaming.toml", ("workload.count=60",))

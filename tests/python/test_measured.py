@@ -7,7 +7,8 @@ import pytest
 
 from captures import pcap, tcp, udp
 from conftest import Weft
-from weftway import ScenarioError, measured, new_scenario
+from weftway import ScenarioError
+from weftway.links import measured, new_scenario
 from weftway.scenario import load
 
 LINUX = """\

@@ -10,8 +10,9 @@ import pytest
 import machine
 from captures import ETHERNET, TAGS, Frames, behind_extensions, cooked, ethernet, pcap, pcapng, pppoe, tcp, udp
 from conftest import Weft
-from weftway import ScenarioError, measured
-from weftway.measured import Reading, Undecided
+from weftway import ScenarioError
+from weftway.links import measured
+from weftway.links.measured import Reading, Undecided
 
 USER, REMOTE = "192.0.2.7", "198.51.100.1"
 USER_6, REMOTE_6 = "2001:db8::7", "2001:db8:1::1"

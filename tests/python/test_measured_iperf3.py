@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from weftway import ScenarioError, measured, new_scenario
-from weftway.measured import Reading, Undecided
+from weftway import ScenarioError
+from weftway.links import measured, new_scenario
+from weftway.links.measured import Reading, Undecided
 
 TCP, TCP_IPV6, UDP = 1500 / 1448, 1500 / 1428, 1476 / 1448
 CLIENT, SERVER = "192.0.2.7", "198.51.100.1"

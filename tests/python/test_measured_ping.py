@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from weftway import ScenarioError, measured
-from weftway.measured import Reading
+from weftway import ScenarioError
+from weftway.links import measured
+from weftway.links.measured import Reading
 
 HOST = "192.0.2.1"
 ANSWERED = (1, 2, 3, 5, 6, 7, 8, 9, 10)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from weftway import ScenarioError, measured, new_scenario
+from weftway import ScenarioError
+from weftway.links import measured, new_scenario
 
 RESULT: dict[str, Any] = {
     "type": "result",

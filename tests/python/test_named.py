@@ -8,10 +8,11 @@ from typing import Any
 import polars as pl
 import pytest
 
-from weftway import _native, comparison, plan, rank, report, specs
+from weftway import _native, rank, report
 from weftway.rank import page, ranking
 from weftway.report import printed
 from weftway.report.study import Study
+from weftway.run import comparison, plan, specs
 from weftway.scenario import HOME, load, locate
 
 MINE = "rules.py:Mine"

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 import tree
-from weftway import ScenarioError, new
+from weftway import ScenarioError
+from weftway.commands import new_scheduler as new
 
 
 def test_the_result_compiles_and_passes(tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from conftest import Weft
-from weftway import _native, comparison, plan, report
-from weftway.plan import Plan
+from weftway import _native, report
 from weftway.report import compared
 from weftway.report.study import study_of
-from weftway.rows import FrameRows
+from weftway.run import comparison, plan
+from weftway.run.plan import Plan
+from weftway.run.rows import FrameRows
 from weftway.scenario import load
 
 SCHEDULERS = "min-rtt,ecf,round-robin"

@@ -15,11 +15,11 @@ import pytest
 from rich.console import Console
 
 from conftest import Weft
-from weftway import progress
 from weftway.commands.output import nearest
-from weftway.console import PlainConsole
+from weftway.learn.train import command
 from weftway.scenario import HOME
-from weftway.train import command
+from weftway.terminal import progress
+from weftway.terminal.console import PlainConsole
 
 COMMANDS = {
     "compare": ["compare", "small.toml", "--out", "out"],

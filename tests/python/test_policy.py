@@ -12,10 +12,10 @@ from weftway._native import Policy, ScenarioError
 jax = pytest.importorskip("jax")
 eqx = pytest.importorskip("equinox")
 
-from weftway.train.export import write_policy  # noqa: E402
-from weftway.train.graph import Shape  # noqa: E402
-from weftway.train.graph.stsgat import STSGAT  # noqa: E402
-from weftway.train.networks import LSTM, MLP  # noqa: E402
+from weftway.learn.train.export import write_policy  # noqa: E402
+from weftway.learn.train.graph import Shape  # noqa: E402
+from weftway.learn.train.graph.stsgat import STSGAT  # noqa: E402
+from weftway.learn.train.networks import LSTM, MLP  # noqa: E402
 
 ROWS = 1000
 """So many inputs are compared."""

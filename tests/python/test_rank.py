@@ -17,10 +17,11 @@ import pytest
 from conftest import RANDOM_PATHS, SMALL, Weft
 from ends import PATIENCE_S, wait_until
 from test_report import check
-from weftway import bounds, comparison, rank, store
+from weftway import rank
 from weftway._native import ScenarioError
 from weftway.rank import cells, costs, page, ranking, standing
 from weftway.rank.standing import Judged, halves, judged, picked
+from weftway.run import bounds, comparison, store
 
 WORLD = (
     """\

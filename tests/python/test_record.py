@@ -13,7 +13,7 @@ import pytest
 
 from conftest import Weft
 from ends import BOTH, Start
-from weftway import new_drive_scenario
+from weftway.links import new_drive_scenario
 from weftway.scenario import HOME
 
 

@@ -25,10 +25,10 @@ from weftway.report.published import claims, ours
 from weftway.report.series import read_timelines
 from weftway.report.study import Cell, Study
 from weftway.report.timeline import rate_lane
-from weftway.report.units import unit_for
 from weftway.report.words import remarks, verdict
 from weftway.scenario import document, load
-from weftway.stats import Estimate, estimate, middle, paired, t_quantile
+from weftway.stats.estimates import Estimate, estimate, middle, paired, t_quantile
+from weftway.stats.units import unit_for
 
 VOID = {"meta", "br", "img", "input", "link", "hr"}
 SIZE_LIMIT = 3_000_000

@@ -14,9 +14,9 @@ import machine
 from conftest import Weft
 from weftway import reproduce
 from weftway._native import Scenario, ScenarioError
-from weftway.comparison import Interrupted
 from weftway.reproduce import checks, experiments, results, runs, traces, verdict
 from weftway.reproduce.runs import Effort
+from weftway.run.comparison import Interrupted
 from weftway.scenario import HOME
 
 FILES = sorted((HOME / "experiments").rglob("*.toml"))

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from weftway import revision, scenario
+from weftway import scenario
 from weftway.cli import main
+from weftway.run import revision
 
 WEFT = '#!/bin/sh\necho "$@" >> "{log}"\nexec "{python}" -m weftway "$@"\n'
 

@@ -12,7 +12,8 @@ import pytest
 import machine
 import weftway
 from conftest import SMALL, Weft
-from weftway import Scenario, specs
+from weftway import Scenario
+from weftway.run import specs
 from weftway.scenario import HOME
 
 GOOD = '''\

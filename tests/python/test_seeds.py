@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from weftway import ScenarioError, seeds
+from weftway import ScenarioError
+from weftway.run import seeds
 
 
 @given(first=st.integers(0, 1000), count=st.integers(1, 50))

@@ -17,7 +17,7 @@ import pytest
 import machine
 from conftest import Weft
 from ends import BOTH, PATIENCE_S, Narrow, Start, ended, partial, port, same, wait_until
-from weftway import doctor
+from weftway.links import doctor
 
 
 def test_a_folder_arrives_and_both_ends_say_how(weft: Weft, start: Start, line: str, folder: Path) -> None:

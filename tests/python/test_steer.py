@@ -3,8 +3,8 @@
 import pytest
 
 from conftest import Weft
-from weftway import steer
 from weftway._native import ScenarioError
+from weftway.links import steer
 
 
 @pytest.mark.parametrize(

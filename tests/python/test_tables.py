@@ -11,8 +11,8 @@ from weftway.report import printed as tables
 from weftway.report.earlier import Earlier, changes, summary
 from weftway.report.earlier import table as changes_table
 from weftway.report.study import Cell, Study
-from weftway.report.units import unit_for
-from weftway.stats import Estimate
+from weftway.stats.estimates import Estimate
+from weftway.stats.units import unit_for
 
 Rows = list[dict[str, Any]]
 

@@ -9,9 +9,10 @@ import pytest
 
 import report_data as data
 from conftest import Weft
-from weftway import comparison, plan, report
+from weftway import report
 from weftway.report import compared
 from weftway.report.study import study_of
+from weftway.run import comparison, plan
 from weftway.scenario import load
 
 Decision = tuple[int, str, int | None]

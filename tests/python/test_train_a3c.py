@@ -16,13 +16,13 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from weftway.train import a3c, gaps, pdaa3c, reles, session
-from weftway.train.a3c import ActorCritic, ActorCriticArgs, Hyperparameters, Rollout, RolloutCollector
-from weftway.train.action_distributions import Categorical, Dirichlet
-from weftway.train.checkpoint import CheckpointError
-from weftway.train.export import read_policy
-from weftway.train.networks import MLP
-from weftway.train.session import ChooseActions, Trained
+from weftway.learn.train import a3c, gaps, pdaa3c, reles, session
+from weftway.learn.train.a3c import ActorCritic, ActorCriticArgs, Hyperparameters, Rollout, RolloutCollector
+from weftway.learn.train.action_distributions import Categorical, Dirichlet
+from weftway.learn.train.checkpoint import CheckpointError
+from weftway.learn.train.export import read_policy
+from weftway.learn.train.networks import MLP
+from weftway.learn.train.session import ChooseActions, Trained
 from weftway.vector import Flags, Floats, Step, VectorEnv
 
 KEY = jax.random.key(7)

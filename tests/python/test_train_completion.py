@@ -11,13 +11,14 @@ pytest.importorskip("jax", reason="training needs weftway[train]")
 
 import weftway
 from machine import NIGHTLY
-from weftway import ScenarioError, _native, paired
+from weftway import ScenarioError, _native
+from weftway.learn.train import FOR_COMPLETION, command, completion, imitation
+from weftway.learn.train.export import read_policy, write_policy
+from weftway.learn.train.imitation import Rows, Weights
+from weftway.learn.train.limits import SettingError
+from weftway.learn.train.session import Trained
 from weftway.rank.cells import Cell
-from weftway.train import FOR_COMPLETION, command, completion, imitation
-from weftway.train.export import read_policy, write_policy
-from weftway.train.imitation import Rows, Weights
-from weftway.train.limits import SettingError
-from weftway.train.session import Trained
+from weftway.stats import pairs as paired
 
 TOY = """\
 title       = "A thin path thirty times as long, and a receiver that holds little"

@@ -14,10 +14,8 @@ pytest.importorskip("optax")
 
 import jax
 
-from weftway import ScenarioError, distribution
-from weftway.distribution import Drawn
-from weftway.progress import Bar
-from weftway.train import (
+from weftway import ScenarioError
+from weftway.learn.train import (
     ALGORITHMS,
     caution,
     checkpoint,
@@ -30,7 +28,7 @@ from weftway.train import (
     rosello,
     session,
 )
-from weftway.train.dqn import (
+from weftway.learn.train.dqn import (
     TOGETHER,
     Boltzmann,
     EpsilonGreedy,
@@ -42,9 +40,12 @@ from weftway.train.dqn import (
     Transitions,
     UpdateSchedule,
 )
-from weftway.train.input_ranges import InputRanges
-from weftway.train.limits import SettingError
-from weftway.train.networks import MLP
+from weftway.learn.train.input_ranges import InputRanges
+from weftway.learn.train.limits import SettingError
+from weftway.learn.train.networks import MLP
+from weftway.sample import distribution
+from weftway.sample.distribution import Drawn
+from weftway.terminal.progress import Bar
 from weftway.vector import DelayedRewards
 
 TINY: dict[str, Any] = {"steps": 1_600, "pool": 8, "envs": 4, "trials": 3, "held_out": 2, "checkpoint_every": 400}
@@ -358,7 +359,7 @@ def test_a_mistake_is_named() -> None:
 
 
 def test_without_jax_one_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in sys.modules if name.startswith("weftway.train.")]:
+    for name in [name for name in sys.modules if name.startswith("weftway.learn.train.")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "jax", None)
     with pytest.raises(ScenarioError, match=r"training needs `jax`: pip install 'weftway\[train\]'"):

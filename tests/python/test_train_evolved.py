@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("jax")
 
-from weftway.train import evolved
+from weftway.learn.train import evolved
 
 
 def test_equals_have_the_same_rank() -> None:

@@ -10,8 +10,8 @@ pytest.importorskip("jax", reason="training needs weftway[train]")
 
 import weftway
 from weftway import ScenarioError, _native
-from weftway.train import foreseen
-from weftway.train.export import read_policy
+from weftway.learn.train import foreseen
+from weftway.learn.train.export import read_policy
 
 TINY = foreseen.Args(on="drives:2:1", rounds=2, every=64, epochs=4, batch=64, width=8)
 

@@ -15,9 +15,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from weftway.train.checkpoint import CheckpointError
-from weftway.train.graph import DEAD, Network, Shape, prior, support
-from weftway.train.graph.fit import (
+from weftway.learn.train.checkpoint import CheckpointError
+from weftway.learn.train.graph import DEAD, Network, Shape, prior, support
+from weftway.learn.train.graph.fit import (
     Batch,
     Dataset,
     FitArgs,
@@ -30,9 +30,9 @@ from weftway.train.graph.fit import (
     sign_test,
     split,
 )
-from weftway.train.graph.stsgat import STSGAT
-from weftway.train.graph.stsgcn import STSGCN
-from weftway.train.graph.wavenet import WaveNet
+from weftway.learn.train.graph.stsgat import STSGAT
+from weftway.learn.train.graph.stsgcn import STSGCN
+from weftway.learn.train.graph.wavenet import WaveNet
 
 KEY = jax.random.key(5)
 SHAPE = Shape(paths=3, steps=6, features=2, packet_features=1)

@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from weftway import distribution
 from weftway._native import Variant
-from weftway.train import lookahead
-from weftway.train.limits import SettingError
-from weftway.train.lookahead import Args, Search
+from weftway.learn.train import lookahead
+from weftway.learn.train.limits import SettingError
+from weftway.learn.train.lookahead import Args, Search
+from weftway.sample import distribution
 from weftway.vector import VectorEnv
 
 TINY = Args(on="four-paths-exact", task="path:action=direct:mode=exclusive", instances=2, candidates=6, horizon=3)

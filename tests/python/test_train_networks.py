@@ -15,9 +15,9 @@ import jax
 import jax.numpy as jnp
 from jax.flatten_util import ravel_pytree
 
-from weftway.train import checkpoint, curve
-from weftway.train.export import CARD, PolicyError, read_policy, read_tensors, write_policy, write_tensors
-from weftway.train.networks import LSTM, MLP
+from weftway.learn.train import checkpoint, curve
+from weftway.learn.train.export import CARD, PolicyError, read_policy, read_tensors, write_policy, write_tensors
+from weftway.learn.train.networks import LSTM, MLP
 
 KEY = jax.random.key(7)
 

@@ -12,10 +12,11 @@ from rich.console import Console
 pytest.importorskip("jax", reason="training needs weftway[train]")
 pytest.importorskip("equinox", reason="training needs weftway[train]")
 
-from weftway import ScenarioError, cli, exit_status
-from weftway.progress import Bar
-from weftway.train import ALGORITHMS, command, dqn, evolved, falcon, limits, pdaa3c, stsgat, study
-from weftway.train.limits import SettingError
+from weftway import ScenarioError, cli
+from weftway.learn.train import ALGORITHMS, command, dqn, evolved, falcon, limits, pdaa3c, stsgat, study
+from weftway.learn.train.limits import SettingError
+from weftway.terminal import exit_status
+from weftway.terminal.progress import Bar
 
 ARGS = {name: command.module(name).Args for name in ALGORITHMS}
 
@@ -186,7 +187,7 @@ def test_docstrings_count_the_inputs_that_there_are() -> None:
     for state, count in found.items():
         assert inputs(dqn.task(dqn.Args(state=state))) == int(count), state
     assert "Six inputs" in " ".join((dqn.__doc__ or "").split()) and inputs(dqn.task(dqn.Args())) == 6
-    from weftway.train import gaps, lee_yoo, reles, rlds, rosello
+    from weftway.learn.train import gaps, lee_yoo, reles, rlds, rosello
 
     assert "Nine inputs" in (lee_yoo.__doc__ or "") and inputs(lee_yoo.task(lee_yoo.Args())) == 9
     for state in rosello.NETWORKS:

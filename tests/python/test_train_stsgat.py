@@ -12,14 +12,15 @@ pytest.importorskip("jax", reason="training needs weftway[train]")
 pytest.importorskip("equinox", reason="training needs weftway[train]")
 pytest.importorskip("optax", reason="training needs weftway[train]")
 
-from weftway import _native, distribution
-from weftway.train import stsgat, study
-from weftway.train.checkpoint import CheckpointError
-from weftway.train.export import read_policy
-from weftway.train.graph import Shape
-from weftway.train.graph.fit import Run
-from weftway.train.labels import Labels
-from weftway.train.limits import SettingError
+from weftway import _native
+from weftway.learn.train import stsgat, study
+from weftway.learn.train.checkpoint import CheckpointError
+from weftway.learn.train.export import read_policy
+from weftway.learn.train.graph import Shape
+from weftway.learn.train.graph.fit import Run
+from weftway.learn.train.labels import Labels
+from weftway.learn.train.limits import SettingError
+from weftway.sample import distribution
 
 TINY = stsgat.Args(steps=32, epochs=2, rounds=1, pool=6, held_out=1, seed=3)
 

@@ -10,7 +10,7 @@ import pytest
 from weftway.reproduce import verdict
 from weftway.reproduce.checks import Rows, Undecidable, of_claim, of_number
 from weftway.reproduce.verdict import DIRECTION, HOLDS, NOT, OPEN, Check, Part, Region, Sample, Settings, Verdict
-from weftway.stats import t_quantile
+from weftway.stats.estimates import t_quantile
 
 
 def rows(of: dict[str, Callable[[int], float]], seeds: int = 10, **columns: Any) -> Rows:

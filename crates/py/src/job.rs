@@ -28,7 +28,7 @@ use crate::errors::{Error, ScenarioError};
 use crate::rule::{PythonScheduler, RuleOutcome};
 use crate::scenario::VariantView;
 
-/// What to run: a `Job` of `weftway.plan`.
+/// What to run: a `Job` of `weftway.run.plan`.
 pub struct Job {
     variant: Arc<Variant>,
     scheduler: String,
@@ -39,7 +39,7 @@ pub struct Job {
     engine: Engine,
 }
 
-/// The attributes of a `Job` of `weftway.plan` that decide a run.
+/// The attributes of a `Job` of `weftway.run.plan` that decide a run.
 #[derive(FromPyObject)]
 pub struct Attributes<'py> {
     /// The variant.
@@ -52,7 +52,7 @@ pub struct Attributes<'py> {
     backend: String,
 }
 
-/// A `SchedulerSpec` of `weftway.specs`.
+/// A `SchedulerSpec` of `weftway.run.specs`.
 #[derive(FromPyObject)]
 struct SchedulerSpec {
     name: String,

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from weftway.stats import Interval, bootstrap
+from weftway.stats.estimates import Interval, bootstrap
 
 from .candidates import Candidate
 from .neighbours import Cell

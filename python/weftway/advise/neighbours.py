@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from weftway import randomisation
 from weftway._native import ScenarioError
-from weftway.randomisation import parts
+from weftway.sample import randomisation
+from weftway.sample.randomisation import parts
 
 KEYS = re.compile(r"path\.([^.]+)\.(rate|delay|loss)(\.down|\.up)?")
 

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
-from weftway import comparison, distribution, plan, seeds
 from weftway._native import Scenario, ScenarioError, SimulationError
-from weftway.backends import KERNEL, SIM, Failed, Row, Skipped
-from weftway.comparison import Interrupted
-from weftway.job import Job
 from weftway.rank.costs import COLUMN, copies_share, cost
+from weftway.run import comparison, plan, seeds
+from weftway.run.backends import KERNEL, SIM, Failed, Row, Skipped
+from weftway.run.comparison import Interrupted
+from weftway.run.job import Job
+from weftway.sample import distribution
 from weftway.scenario import load, locate
-from weftway.stats import Interval, median
+from weftway.stats.estimates import Interval, median
 
 from . import candidates, neighbours
 from .candidates import Candidate

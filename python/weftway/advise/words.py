@@ -4,9 +4,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from weftway import plan
 from weftway.rank.costs import WORDS
-from weftway.stats import interval_of
+from weftway.run import plan
+from weftway.stats.estimates import interval_of
 
 from .candidates import LINUX, Candidate
 from .choice import WORTH, Judged, Trial, judging, log_ratio

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from weftway.exit_status import RUN_FAILED
+from weftway.terminal.exit_status import RUN_FAILED
 
 from .options import JOBS, JSON, MOST, SCENARIO, SETS
 from .output import err, interruptible, out, print_json
@@ -36,9 +36,10 @@ def command(
     as_json: JSON = False,
 ) -> None:
     """Advises settings for your links. Simulates what you can deploy, in this scenario and similar ones."""
-    from weftway import advise, caveats
+    from weftway import advise
     from weftway.advise import setup
-    from weftway.progress import Bar
+    from weftway.run import caveats
+    from weftway.terminal.progress import Bar
 
     request = advise.Request(scenario, deployable, cells, seeds, sets or [])
     with interruptible(), Bar(err) as bar:

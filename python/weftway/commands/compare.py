@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weftway.exit_status import BAD_INPUT, RUN_FAILED
+from weftway.terminal.exit_status import BAD_INPUT, RUN_FAILED
 
 from . import live
 from .options import BACKENDS, JOBS, JSON, SCENARIO, SETS, controllers, schedulers
 from .output import err, fail, interruptible, out, print_json
 
 if TYPE_CHECKING:
-    from weftway.comparison import Comparison
-    from weftway.plan import Plan
     from weftway.report.earlier import Earlier
+    from weftway.run.comparison import Comparison
+    from weftway.run.plan import Plan
 
 
 def command(
@@ -62,8 +62,9 @@ def command(
     as_json: JSON = False,
 ) -> None:
     """Compares schedulers over the seeds of a scenario."""
-    from weftway import plan, report
+    from weftway import report
     from weftway import scenario as scenarios
+    from weftway.run import plan
 
     formats = figure_formats(figures, folder, width)
     if at is not None and (against or peer):
@@ -97,8 +98,9 @@ def command(
 
 def figure_formats(figures: str | None, folder: Path | None, width: str | None = None) -> list[str]:
     """What `--figures` names. A width that is none is refused before anything runs."""
-    from weftway import plan, report
+    from weftway import report
     from weftway._native import ScenarioError
+    from weftway.run import plan
 
     formats = plan.names(figures or "")
     if formats and folder is None:
@@ -127,7 +129,7 @@ def earlier_rows(folder: Path | None, option: str = "--against") -> "Earlier | N
     if not file.is_file():
         raise ScenarioError(f"{option} {folder}: there is no rows.parquet; name a folder that `compare --out` wrote")
     from weftway.report.earlier import Earlier, shown
-    from weftway.store import read_rows
+    from weftway.run.store import read_rows
 
     try:
         return Earlier(str(folder), shown(read_rows(file, ["cc", "scheduler"])))
@@ -139,7 +141,7 @@ def by_commit(name: str, file: str, named: dict[str, str], sets: list[str]) -> "
     """The rows of the same comparison by an earlier commit."""
     from dataclasses import replace
 
-    from weftway import revision
+    from weftway.run import revision
 
     options = [word for option, value in named.items() for word in (option, value)]
     rows = revision.compared(revision.tree(name), [file, *options, *(w for one in sets for w in ("--set", one))])
@@ -152,9 +154,9 @@ def executed(
     wanted: "Plan", jobs: int | None, folder: Path | None, bound: bool = False, watched_runs: int = 0
 ) -> "Comparison":
     """Runs a plan; an interrupt ends the command. Of so many runs a page will show what they look like over time."""
-    from weftway import comparison
-    from weftway.interim import Interim
-    from weftway.progress import Bar
+    from weftway.report.interim import Interim
+    from weftway.run import comparison
+    from weftway.terminal.progress import Bar
 
     so_far = Interim(wanted)
     with interruptible(), Bar(err, above=so_far.table) as bar:

@@ -6,7 +6,7 @@ from .output import out, print_json
 
 def command(as_json: JSON = False) -> None:
     """Tells what this machine's links, rights and kernel allow: interfaces, sockets, emulated links, MPTCP."""
-    from weftway import doctor
+    from weftway.links import doctor
 
     found = doctor.examine()
     if as_json:

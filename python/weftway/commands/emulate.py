@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from weftway._native import CODE, ScenarioError
-from weftway.exit_status import INTERRUPTED
+from weftway.terminal.exit_status import INTERRUPTED
 
 from .options import JSON, SETS, scenarios
 from .output import err, fail, print_json
@@ -41,8 +41,10 @@ def command(
 
     The exit status is that of CMD.
     """
-    from weftway import emulate, plan, scenario
-    from weftway.links_view import LinksView
+    from weftway import scenario
+    from weftway.links import emulate
+    from weftway.links.links_view import LinksView
+    from weftway.run import plan
 
     loaded = scenario.load(scenario.locate(links), sets or [])
     variant = loaded.variants()[0]

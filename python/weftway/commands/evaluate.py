@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from weftway.baselines import AGAINST
-from weftway.exit_status import RUN_FAILED
+from weftway.stats.baselines import AGAINST
+from weftway.terminal.exit_status import RUN_FAILED
 
 from .options import JOBS, JSON, MOST, SETS, controllers, distributions, schedulers
 from .output import err, interruptible, out, print_json
@@ -55,9 +55,10 @@ def command(
     as_json: JSON = False,
 ) -> None:
     """Compares a scheduler with others on scenarios that no training saw, with 95 % intervals."""
-    from weftway import caveats, evaluate
-    from weftway.progress import Bar
+    from weftway import evaluate
     from weftway.report import held_out, printed
+    from weftway.run import caveats
+    from weftway.terminal.progress import Bar
 
     request = evaluate.Request(policy, on, against, cc, instances, seed, seeds, sets or [])
     # What a scheduler in Python prints is no result.

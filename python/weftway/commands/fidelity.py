@@ -84,8 +84,8 @@ def with_kernel(
     cells: int, paths: int | None, equal_shares: bool, seed: int, jobs: int | None, folder: Path, as_json: bool
 ) -> None:
     from weftway import fidelity
-    from weftway.progress import Bar
-    from weftway.store import Store
+    from weftway.run.store import Store
+    from weftway.terminal.progress import Bar
 
     alike = fidelity.EQUAL_SHARES if equal_shares else fidelity.GOODPUT
     kind = fidelity.of_paths(paths) if paths else alike
@@ -128,7 +128,7 @@ def of_messages(cells: int, seed: int, jobs: int | None, folder: Path, as_json: 
 def judged(request: Any, judge: Callable[[Any], Any], tables: Callable[[Any, Any], Any], as_json: bool) -> None:
     """Measures cells that hold or do not, and prints which."""
     from weftway import fidelity
-    from weftway.progress import Bar
+    from weftway.terminal.progress import Bar
 
     with interruptible(), Bar(err) as bar:
         measured = fidelity.measure(request, progress=bar.tell)
@@ -143,7 +143,7 @@ def judged(request: Any, judge: Callable[[Any], Any], tables: Callable[[Any, Any
 
 def with_quic(cells: int, seed: int, jobs: int | None, folder: Path, as_json: bool) -> None:
     from weftway.fidelity import quic
-    from weftway.progress import Bar
+    from weftway.terminal.progress import Bar
 
     with interruptible(), Bar(err) as bar:
         measured = quic.measure(quic.Request(cells=cells, seed=seed, folder=folder, jobs=jobs), progress=bar.tell)

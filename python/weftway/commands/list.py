@@ -4,8 +4,10 @@ from typing import Annotated, Any
 
 import typer
 
-from weftway import catalogue, listing, papers
 from weftway._native import ScenarioError
+from weftway.commands import catalogue
+from weftway.report import papers
+from weftway.terminal import listing
 
 from .options import JSON, anything
 from .output import out, print_json, write

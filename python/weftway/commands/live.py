@@ -25,9 +25,9 @@ PATHS = Annotated[
 
 def meet(peer: str | None, pair: str | None, paths: list[str] | None) -> None:
     """Tells the backend where its transfers go."""
-    from weftway import backends
     from weftway._native import ScenarioError
-    from weftway.backends.live import Peer
+    from weftway.run import backends
+    from weftway.run.backends.live import Peer
 
     if peer is None:
         if pair or paths:
@@ -42,7 +42,7 @@ def meet(peer: str | None, pair: str | None, paths: list[str] | None) -> None:
 
 def _pairing(given: str | None) -> str | None:
     """A pairing line: `given` itself, the first line of standard input if it is `-`, or the file of this name."""
-    from weftway import reading
+    from weftway.files import reading
 
     if not given or given.startswith("weft1-"):
         return given

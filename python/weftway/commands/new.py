@@ -11,7 +11,7 @@ from weftway._native import ScenarioError
 from .output import out
 
 if TYPE_CHECKING:
-    from weftway.new_scenario import Written
+    from weftway.links.new_scenario import Written
 
 
 def command(
@@ -39,7 +39,7 @@ def command(
     ] = None,
 ) -> None:
     """Creates a scheduler in the source tree, or a scenario file from measurements of your links."""
-    from weftway import new
+    from weftway.commands import new_scheduler as new
     from weftway.scenario import source_tree
 
     if run is not None and not drive:
@@ -66,7 +66,7 @@ def command(
 
 def scenario(name: str, measurements: list[str], workload: str | None) -> None:
     """Writes a scenario file, from files or by questions."""
-    from weftway import new_scenario
+    from weftway.links import new_scenario
 
     ask = (lambda text, default: str(typer.prompt(text, default or None))) if sys.stdin.isatty() else None
     if measurements:
@@ -84,14 +84,14 @@ def scenario(name: str, measurements: list[str], workload: str | None) -> None:
 
 def scenario_of_drive(name: str, said: list[str], workload: str | None, drive: list[Path], run: int | None) -> None:
     """Writes a scenario file of links that were measured on one clock."""
-    from weftway import new_drive_scenario
+    from weftway.links import new_drive_scenario
 
     tell(new_drive_scenario.from_drive(name, drive, run, workload, said), "compare")
 
 
 def tell(made: "Written", verb: str) -> None:
     """What was written, and what to do with it."""
-    from weftway.plan import quoted
+    from weftway.run.plan import quoted
 
     out.print(f"wrote    {made.file}: {', '.join(made.links)}")
     assumed = "; ".join(made.assumed)

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from weftway import backends
 from weftway._native import ScenarioError
+from weftway.run import backends
 
 
 class Verb(TyperCommand):
@@ -48,7 +48,7 @@ def _usage(one: Any, context: Any) -> str:
 
 def _completed(kind: str, typed: str) -> list[str]:
     """The names of a kind, or the switches of one, that begin as what is typed, or as what follows its last comma."""
-    from weftway import catalogue
+    from weftway.commands import catalogue
 
     before, comma, last = typed.rpartition(",")
     head, colon, _ = last.rpartition(":")
@@ -123,7 +123,7 @@ def grids(incomplete: str) -> list[str]:
 
 def anything(incomplete: str) -> list[str]:
     """For the shell: what `weft list` takes."""
-    from weftway import catalogue
+    from weftway.commands import catalogue
 
     every = [*(f"{kind}s" for kind in catalogue.KINDS), *map(catalogue.short, catalogue.entries())]
     return [name for name in dict.fromkeys(every) if name.startswith(incomplete)]

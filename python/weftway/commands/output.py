@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
-from weftway.console import PlainConsole
-from weftway.exit_status import INTERRUPTED
+from weftway.terminal.console import PlainConsole
+from weftway.terminal.exit_status import INTERRUPTED
 
 CLOSED = 141
 """What a shell says of a command that a closed pipe ended."""
@@ -96,7 +96,7 @@ def fail(message: str, status: int) -> NoReturn:
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Ends the command where a comparison was interrupted."""
-    from weftway.comparison import Interrupted
+    from weftway.run.comparison import Interrupted
 
     try:
         yield

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from weftway.exit_status import RUN_FAILED
+from weftway.terminal.exit_status import RUN_FAILED
 
 from .options import JOBS, JSON, MOST, SETS, schedulers, worlds
 from .output import err, interruptible, out, print_json
@@ -60,11 +60,12 @@ def command(
     as_json: JSON = False,
 ) -> None:
     """Ranks schedulers over many cells, against the best other scheduler per scenario."""
-    from weftway import caveats, rank
-    from weftway.progress import Bar
+    from weftway import rank
     from weftway.rank import page, ranking
     from weftway.rank.so_far import SoFar
     from weftway.report import printed
+    from weftway.run import caveats
+    from weftway.terminal.progress import Bar
 
     request = rank.Request(on, cells, seeds, seed, schedulers, candidate, split, sets or [], clairvoyant, oracle)
     # What a scheduler in Python prints is no result.

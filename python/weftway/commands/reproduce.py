@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from weftway.exit_status import RUN_FAILED
+from weftway.terminal.exit_status import RUN_FAILED
 
 from .options import BACKENDS, JOBS, JSON, MOST
 from .output import err, interruptible, out, print_json
@@ -58,12 +58,13 @@ def command(
     as_json: JSON = False,
 ) -> None:
     """Runs the experiments of papers and checks which of their numbers and claims hold."""
-    from weftway import caveats, reproduce
-    from weftway.progress import Bar
+    from weftway import reproduce
     from weftway.report import printed
     from weftway.reproduce import book as books
     from weftway.reproduce import page, stacks
     from weftway.reproduce import web as sites
+    from weftway.run import caveats
+    from weftway.terminal.progress import Bar
 
     effort = reproduce.FULL if full else reproduce.QUICK
     if sensitivity is not None:

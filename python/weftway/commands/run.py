@@ -33,9 +33,10 @@ def command(
     as_json: JSON = False,
 ) -> None:
     """Runs one scheduler once and prints all figures."""
-    from weftway import comparison, one_run
     from weftway import scenario as scenarios
     from weftway._native import SimulationError
+    from weftway.report import one_run
+    from weftway.run import comparison
 
     live.meet(peer, pair, paths)
     loaded = scenarios.load(scenarios.locate(scenario), sets or [])

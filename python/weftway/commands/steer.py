@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from weftway.exit_status import INTERRUPTED
+from weftway.terminal.exit_status import INTERRUPTED
 
 from .options import JSON, MOST_JOBS, SETS, controllers, scenarios, schedulers
 from .output import err, fail, out, print_json
 
 if TYPE_CHECKING:
-    from weftway.steer import SteeringOptions
+    from weftway.links.steer import SteeringOptions
 
 
 def command(
@@ -40,8 +40,8 @@ def command(
     as_json: JSON = False,
 ) -> None:
     """Steers the kernel's MPTCP: a scheduler chooses a path per interval, through priorities (MP_PRIO)."""
-    from weftway import steer
     from weftway._native import ScenarioError
+    from weftway.links import steer
 
     options = steer.SteeringOptions(steer.interval(interval), mode)
     if is_live == (scenario is not None) or (token is not None and not is_live):
@@ -57,7 +57,7 @@ def command(
 
 def steer_live(scheduler: str, options: "SteeringOptions", token: str | None, as_json: bool) -> None:
     """Steers the connections that there are, until Ctrl-C."""
-    from weftway import steer
+    from weftway.links import steer
 
     report = steer.live(scheduler, options, steer.token(token), lambda line: err.print(line))
     if as_json:
@@ -76,10 +76,10 @@ def steer_transfers(
 ) -> None:
     """Runs the transfers of a scenario, steered and not."""
     from weftway import scenario as scenarios
-    from weftway import steer
     from weftway._native import SimulationError
-    from weftway.progress import Bar
+    from weftway.links import steer
     from weftway.report import printed
+    from weftway.terminal.progress import Bar
 
     cc, seeds, jobs = given
     loaded = scenarios.load(scenarios.locate(scenario), sets)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from weftway.exit_status import RUN_FAILED
+from weftway.terminal.exit_status import RUN_FAILED
 
 from .compare import print_tables, skipped
 from .options import JSON, MOST_JOBS, grids
@@ -35,7 +35,7 @@ def command(
 ) -> None:
     """Runs many scenarios, on this machine or on a Ray cluster, with the rows of weft compare."""
     from weftway import report, sweep
-    from weftway.progress import Bar
+    from weftway.terminal.progress import Bar
 
     wanted = sweep.read(grid, seeds)
     with interruptible(), redirect_stdout(sys.stderr), Bar(err) as bar:

@@ -1,4 +1,4 @@
-"""`weft train`. The options are those of the algorithm: `weftway.train.command` reads them from its dataclass."""
+"""`weft train`. The options are those of the algorithm: `weftway.learn.train.command` reads them from its dataclass."""
 
 import sys
 from contextlib import nullcontext, redirect_stdout
@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from weftway.exit_status import INTERRUPTED
+from weftway.terminal.exit_status import INTERRUPTED
 
 from .output import err, fail, out
 
@@ -16,8 +16,8 @@ def command(
     algorithm: Annotated[str | None, typer.Argument(metavar="ALGORITHM", help="dqn, rlds, …")] = None,
 ) -> None:
     """Trains a scheduler. `weft train dqn --help` lists its settings."""
-    from weftway.progress import Bar
-    from weftway.train import command
+    from weftway.learn.train import command
+    from weftway.terminal.progress import Bar
 
     if command.wants_usage(algorithm) or algorithm is None:
         out.print(command.USAGE)

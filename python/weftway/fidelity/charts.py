@@ -12,8 +12,8 @@ from weftway.report.axis import Axis
 from weftway.report.charts import mark
 from weftway.report.palette import Look
 from weftway.report.timeline import canvas, time_axis, y_labels
-from weftway.report.units import Unit
-from weftway.stats import quantile
+from weftway.stats.estimates import quantile
+from weftway.stats.units import Unit
 
 from .cells import CONTROLLERS
 from .errors import Difference

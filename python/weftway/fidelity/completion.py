@@ -9,8 +9,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from weftway.backends import Row
-from weftway.listing import NOTHING
+from weftway.run.backends import Row
+from weftway.terminal.listing import NOTHING
 
 from .errors import as_json
 from .failures import TIME_LIMIT_S

@@ -8,8 +8,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from weftway.backends import Row
-from weftway.listing import NOTHING
+from weftway.run.backends import Row
+from weftway.terminal.listing import NOTHING
 
 from .completion import obstacle
 from .errors import as_json

@@ -4,8 +4,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from weftway.backends import Row
-from weftway.stats import Interval, beyond, bootstrap, covering, interval_of, median
+from weftway.run.backends import Row
+from weftway.stats.estimates import Interval, beyond, bootstrap, covering, interval_of, median
 
 from .cells import CONTROLLERS, MOST_PATHS, TIME_LIMIT_S
 from .runs import Runs, cut_off, goodputs

@@ -5,13 +5,13 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Any
 
-from weftway.backends import Row
-from weftway.job import Job
 from weftway.report.axis import Axis, from_zero
 from weftway.report.palette import Look
 from weftway.report.series import Timeline, cell_of, read_timeline, top
 from weftway.report.timeline import lane, line, rate_lane, time_axis
-from weftway.report.units import Unit, unit_for
+from weftway.run.backends import Row
+from weftway.run.job import Job
+from weftway.stats.units import Unit, unit_for
 
 from .errors import Difference
 from .runs import Runs

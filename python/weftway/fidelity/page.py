@@ -12,17 +12,17 @@ from typing import Any
 import polars as pl
 
 from weftway import _native
-from weftway.backends import SIM
-from weftway.job import Job
 from weftway.report import page as report
 from weftway.report.axis import axis
 from weftway.report.charts import Dot, dots, panel, symbols
 from weftway.report.numbers import counted
 from weftway.report.palette import Look
 from weftway.report.sections import TIMELINE_KEY, Section
-from weftway.report.units import Unit
-from weftway.stats import Estimate, median
-from weftway.store import table, whole
+from weftway.run.backends import SIM
+from weftway.run.job import Job
+from weftway.run.store import table, whole
+from weftway.stats.estimates import Estimate, median
+from weftway.stats.units import Unit
 
 from .cells import CONTROLLERS
 from .charts import Curve, cc_look, cumulative, log_axis, scatter

@@ -7,14 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from weftway import comparison, plan
 from weftway._native import Scenario, ScenarioError, SimulationError
-from weftway.backends import KERNEL, SIM, NoRow, Row
-from weftway.comparison import Comparison, Interrupted, Progress
-from weftway.job import Job
-from weftway.plan import Plan
-from weftway.stats import bootstrap, median
-from weftway.store import Store, whole
+from weftway.run import comparison, plan
+from weftway.run.backends import KERNEL, SIM, NoRow, Row
+from weftway.run.comparison import Comparison, Interrupted, Progress
+from weftway.run.job import Job
+from weftway.run.plan import Plan
+from weftway.run.store import Store, whole
+from weftway.stats.estimates import bootstrap, median
 
 from . import failures, messages
 from .cells import SweepCell, cells, equal_shares

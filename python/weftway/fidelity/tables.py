@@ -6,10 +6,10 @@ from typing import Protocol
 from rich.table import Table
 from rich.text import Text
 
-from weftway.listing import NOTHING
 from weftway.report.numbers import counted
-from weftway.report.units import Unit
-from weftway.stats import FEWEST
+from weftway.stats.estimates import FEWEST
+from weftway.stats.units import Unit
+from weftway.terminal.listing import NOTHING
 
 from .errors import Difference, Group, Target, groups, obstacle, targets, worst
 from .runs import Measured

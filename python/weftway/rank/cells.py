@@ -9,9 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from weftway import _native, distribution, reading, scenario
+from weftway import _native, scenario
 from weftway._native import Scenario, ScenarioError, Variant
-from weftway.distribution import Distribution
+from weftway.files import reading
+from weftway.sample import distribution
+from weftway.sample.distribution import Distribution
 
 KINDS = ("workload", "cc", "stack", "failure", "paths")
 """By what cells are grouped."""

@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from weftway import _native, plan
-from weftway.backends import SIM
+from weftway import _native
 from weftway.report.numbers import counted
-from weftway.store import whole
+from weftway.run import plan
+from weftway.run.backends import SIM
+from weftway.run.store import whole
 
 from . import ranking
 from .ranking import Ranked

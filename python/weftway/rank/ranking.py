@@ -14,7 +14,6 @@ import polars as pl
 from rich.table import Table
 from rich.text import Text
 
-from weftway.listing import NOTHING, plain_table
 from weftway.report import page
 from weftway.report.axis import axis, most
 from weftway.report.charts import Dot, dots, mark, named, panel, symbols, tagged
@@ -25,8 +24,9 @@ from weftway.report.palette import Look, looks
 from weftway.report.sections import Section
 from weftway.report.study import LEGEND, NAMED, YOURS
 from weftway.report.tables import cell, table
-from weftway.report.units import Unit
-from weftway.stats import FEWEST, LEVEL_WITHIN, Estimate, interval_of
+from weftway.stats.estimates import FEWEST, LEVEL_WITHIN, Estimate, interval_of
+from weftway.stats.units import Unit
+from weftway.terminal.listing import NOTHING, plain_table
 
 from .standing import ALL, TOLD, Group, SinglePath, Standing, Worst
 

@@ -8,15 +8,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from weftway import bounds, comparison, plan, seeds, specs
 from weftway._native import ScenarioError, SimulationError
-from weftway.backends import SIM, Failed, Skipped
-from weftway.baselines import REFERENCE
-from weftway.comparison import Interrupted, Progress
-from weftway.interrupts import put_off
-from weftway.job import Job
-from weftway.specs import SchedulerSpec
-from weftway.store import Finished, Store, table
+from weftway.run import bounds, comparison, plan, seeds, specs
+from weftway.run.backends import SIM, Failed, Skipped
+from weftway.run.comparison import Interrupted, Progress
+from weftway.run.job import Job
+from weftway.run.specs import SchedulerSpec
+from weftway.run.store import Finished, Store, table
+from weftway.stats.baselines import REFERENCE
+from weftway.terminal.interrupts import put_off
 
 from . import cells, standing
 from .cells import KINDS, Cell

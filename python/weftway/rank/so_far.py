@@ -5,9 +5,9 @@ from collections import defaultdict
 
 from rich.table import Table
 
-from weftway.baselines import REFERENCE
-from weftway.interim import MOST_LINES, MOST_RUNS
-from weftway.listing import bars, plain_table
+from weftway.report.interim import MOST_LINES, MOST_RUNS
+from weftway.stats.baselines import REFERENCE
+from weftway.terminal.listing import bars, plain_table
 
 TWICE = 2.0
 """The ratio that the highest bar stands for, and those above it."""

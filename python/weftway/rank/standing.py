@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 
-from weftway.paired import estimate
+from weftway.stats.pairs import estimate
 
 Costs = Mapping[str, Sequence[float]]
 """What each run cost by scheduler, or by path: one number per seed, the seeds in the same order."""

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import polars as pl
 
-    from weftway.comparison import Comparison
+    from weftway.run.comparison import Comparison
 
     from .earlier import Earlier
 

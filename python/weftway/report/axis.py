@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import quantiles
 
-from .units import Unit
+from weftway.stats.units import Unit
 
 PADDING = 0.04
 

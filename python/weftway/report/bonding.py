@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from weftway.stats import Estimate, is_level
+from weftway.stats.estimates import Estimate, is_level
 
 from .front import UNTOLD
 from .numbers import LEAST, percent

@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from weftway.stats import Estimate
+from weftway.stats.estimates import Estimate
+from weftway.stats.units import Unit
 
 from .axis import Axis
 from .palette import SHAPES, Look
-from .units import Unit
 
 WIDTH = 1000
 ROW = 24

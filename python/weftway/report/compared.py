@@ -11,16 +11,16 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weftway.backends import BACKENDS
-from weftway.store import whole
+from weftway.run.backends import BACKENDS
+from weftway.run.store import whole
 
 from . import MOST_TIMELINES, figures
 from .page import page
 from .study import Cell, Study, study_of
 
 if TYPE_CHECKING:
-    from weftway.comparison import Comparison
-    from weftway.job import Job
+    from weftway.run.comparison import Comparison
+    from weftway.run.job import Job
 
     from .earlier import Earlier
 
@@ -57,10 +57,7 @@ def origin_of(found: Comparison, folder: Path, command: str) -> str:
 @cache
 def _drawn_by() -> bytes:
     """The hash of the code of pages."""
-    own = Path(__file__).parent
-    files = sorted(
-        file for place in (own, own / "vendor", own.parent) for file in place.iterdir() if file.suffix in CODE
-    )
+    files = sorted(file for file in Path(__file__).parents[1].rglob("*") if file.suffix in CODE)
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).digest()
 
 

@@ -11,14 +11,14 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from weftway.store import whole
+from weftway.run.store import whole
+from weftway.stats.units import Measure, unit_for
 
 from . import frames, latex, lettering
 from .methods import methods
 from .palette import PATH_LIGHT, SCHEDULER_LIGHT, SHAPES
 from .series import Timeline, read_timelines
 from .study import NAMED, YOURS, Study
-from .units import Measure, unit_for
 
 FIGURE_BINS = 240
 NARROW_BINS = 80

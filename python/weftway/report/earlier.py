@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from html import escape
 from typing import TYPE_CHECKING
 
-from weftway.backends import Row
-from weftway.listing import NOTHING
-from weftway.stats import Estimate, paired
-from weftway.store import SELECTED
+from weftway.run.backends import Row
+from weftway.run.store import SELECTED
+from weftway.stats.estimates import Estimate, paired
+from weftway.stats.units import Unit, unit_for
+from weftway.terminal.listing import NOTHING
 
 from .charts import named, row_head
 from .numbers import counted, listed
 from .study import Cell, Study
-from .units import Unit, unit_for
 
 if TYPE_CHECKING:
     import polars as pl

@@ -6,11 +6,12 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from weftway.stats import Estimate
+from weftway.run.columns import is_number
+from weftway.stats.estimates import Estimate
+from weftway.stats.units import Measure
 
 from .series import Timeline, stack
-from .study import Cell, Study, is_number
-from .units import Measure
+from .study import Cell, Study
 
 MEMORY = ("receive_buffer_max_kb", "receive_buffer_mean_kb", "ooo_share", "reorder_delay_ms", "retransmission_rate")
 LIMITS = ("aggregation_benefit", "benefit_fair", "efficiency")

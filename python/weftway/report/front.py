@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from weftway.stats import LEVEL_WITHIN, is_level, paired, ratio
+from weftway.stats.estimates import LEVEL_WITHIN, is_level, paired, ratio
 
 from .study import Cell, Study
 

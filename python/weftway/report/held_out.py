@@ -14,7 +14,8 @@ import polars as pl
 from rich.table import Table
 from rich.text import Text
 
-from weftway.stats import Estimate, interval_of
+from weftway.stats.estimates import Estimate, interval_of
+from weftway.stats.units import MEASURES, THIN_SPACE, Unit, unit_for
 
 from . import page
 from .axis import axis
@@ -23,7 +24,6 @@ from .numbers import counted
 from .palette import Look, looks
 from .sections import Section
 from .tables import cell, table
-from .units import MEASURES, THIN_SPACE, Unit, unit_for
 
 NOTHING = "–"
 PERCENT = Unit(100.0, "%", 1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from weftway.stats import LEVEL_WITHIN
+from weftway.stats.estimates import LEVEL_WITHIN
 
 from .numbers import listed
 from .provenance import seeds

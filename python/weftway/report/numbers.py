@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from weftway.stats import Estimate, ratio
+from weftway.stats.estimates import Estimate, ratio
 
 from .study import Cell, Study
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from weftway.baselines import REFERENCE
+from weftway.stats.baselines import REFERENCE
 
 SCHEDULER_LIGHT = (
     "#0072b2",

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
 from weftway._native import ScenarioError
-from weftway.randomisation import quantity
-from weftway.stats import Estimate
+from weftway.sample.randomisation import quantity
+from weftway.stats.estimates import Estimate
+from weftway.stats.units import Measure, Unit, unit_for
 
 from .axis import Axis, axis, most
 from .charts import Dot, Share, dots, panel, stacked, swatch
@@ -15,7 +16,6 @@ from .frames import LIMITS, MEMORY, completion_measures, path_shares
 from .front import FIRST, front
 from .palette import Look
 from .study import Cell, Study
-from .units import Measure, Unit, unit_for
 
 ROW_LIMIT = 900
 """Rows of charts on one page; beyond it the figures keep to the first settings."""

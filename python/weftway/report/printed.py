@@ -7,14 +7,14 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from weftway.listing import NOTHING, plain_table
+from weftway.stats.units import Measure, Unit, unit_for
+from weftway.terminal.listing import NOTHING, plain_table
 
 from .earlier import Earlier, summary
 from .front import GOOD, OPEN, UNTOLD, Front, front
 from .numbers import relative
 from .published import Claim, claims, ours
 from .study import BENEFITS, LEGEND, NAMED, SHOWN, YOURS, Cell, Study
-from .units import Measure, Unit, unit_for
 from .words import verdict
 
 LEAST_COLUMNS = 2

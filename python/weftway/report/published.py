@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from weftway.stats import Estimate
+from weftway.stats.estimates import Estimate
+from weftway.stats.units import Measure, measure
 
 from .study import Cell, Study
-from .units import Measure, measure
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,8 @@ from html import escape
 
 import polars as pl
 
+from weftway.stats.units import MEASURES
+
 from . import frames, panels, tables
 from .earlier import Earlier, summary
 from .earlier import table as changes_table
@@ -14,7 +16,6 @@ from .provenance import provenance
 from .series import Watched
 from .study import TOP, Study
 from .timeline import MULTIPLE_BINS, small_multiples
-from .units import MEASURES
 from .viewer import viewer
 
 TIMELINE_KEY = (

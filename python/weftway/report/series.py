@@ -11,8 +11,9 @@ from functools import cached_property
 from typing import Any
 
 from weftway._native import thinned
+from weftway.run.columns import is_number
 
-from .study import Cell, is_number
+from .study import Cell
 
 PATH_SERIES = ("mbps", "srtt_ms", "cwnd_kb", "inflight_kb")
 CONNECTION_SERIES = ("receive_buffer_kb", "ooo_kb")

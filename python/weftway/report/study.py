@@ -13,22 +13,22 @@ from collections.abc import Iterable, Sequence
 from copy import copy
 from functools import cached_property
 from statistics import median
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weftway import backends
-from weftway.baselines import REFERENCE
-from weftway.columns import is_result_of_a_path
-from weftway.rows import Columns
-from weftway.stats import Estimate, estimate, interval_of_median, middle, paired
+from weftway.run import backends
+from weftway.run.columns import FINISHED, is_number, is_result_of_a_path
+from weftway.run.rows import Columns
+from weftway.stats.baselines import REFERENCE
+from weftway.stats.estimates import Estimate, estimate, interval_of_median, middle, paired
+from weftway.stats.units import MEASURES, Measure, measure
 
 from .palette import Look, look, looks
-from .units import MEASURES, Measure, measure
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from weftway.backends import Row
-    from weftway.comparison import Comparison
+    from weftway.run.backends import Row
+    from weftway.run.comparison import Comparison
 
 PER_PATH = re.compile(r"path\.(.+)\.(bytes|share|mean_rate_mbps|retransmissions|srtt_ms)")
 TOP = 10
@@ -43,8 +43,6 @@ LEAST_BENEFIT = 1e-3
 """From this benefit on, a run tells what the others could add."""
 YOURS, NAMED = "yours", "*"
 LEGEND = "* you named it; the others came with `all`"
-FINISHED = {None, "", "ok", "complete", "completed", "finished", "done"}
-
 SHOWN = (
     "fct_ms",
     "goodput_mbps",
@@ -398,11 +396,6 @@ def own_classes(table: Columns) -> set[str]:
 def distinct(values: Iterable[Any]) -> list[Any]:
     """Each value once, in order of first appearance."""
     return list(dict.fromkeys(values))
-
-
-def is_number(value: object) -> TypeGuard[float]:
-    """Whether there is a finite number to count with."""
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def setting_columns(table: Columns, scenario: dict[str, Any]) -> list[str]:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from weftway.stats import Estimate
+from weftway.stats.estimates import Estimate
+from weftway.stats.units import Measure, Unit, unit_for
 
 from .charts import named, row_head
 from .frames import LIMITS, completion_measures
@@ -14,7 +15,6 @@ from .front import BEST, GOOD, UNTOLD, front
 from .numbers import relative
 from .published import claims, ours
 from .study import BENEFITS, Cell, Study
-from .units import Measure, Unit, unit_for
 from .words import remarks
 
 ELSEWHERE = (

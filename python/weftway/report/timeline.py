@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 from html import escape
 
+from weftway.stats.units import Unit, unit_for
+
 from .axis import Axis, from_zero
 from .charts import mark, panel
 from .palette import Look
 from .series import Timeline, Values, downs, points, stack
 from .study import Study
-from .units import Unit, unit_for
 
 WIDTH, HEIGHT = 1000, 100
 MULTIPLE_BINS = 48

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from weftway.stats import Estimate
+from weftway.stats.estimates import Estimate
+from weftway.stats.units import unit_for
 
 from .bonding import against_best_link, bonding
 from .front import ALONE, FIRST, LEADS, LEVEL, NOBODY, NOTHING, OPEN, REMAINS, TIED, UNTOLD, Front, front
 from .numbers import LEAST, listed, percent, relative
 from .study import Cell, Study
-from .units import unit_for
 
 PHRASES = {
     "fct_ms": ("finished first", "sooner", "later"),

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
-from weftway.backends import SIM
 from weftway.markdown import table
 from weftway.report.numbers import whole_percent
-from weftway.store import whole
+from weftway.run.backends import SIM
+from weftway.run.store import whole
 
 from . import plots
 from .gains import WORTH, Gain, Place, Record, distinct, hopeless, of_run, places, records

@@ -9,8 +9,8 @@ from itertools import combinations, pairwise
 from statistics import fmean
 from typing import Any
 
-from weftway.backends import Row
 from weftway.report.numbers import whole_percent
+from weftway.run.backends import Row
 
 from . import verdict
 from .verdict import EFFECT_TOLERANCE, LEVEL_TOLERANCE, MOST_FALLBACK, Check, Part, Region, Sample

@@ -16,8 +16,8 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from weftway import reading, toml
 from weftway._native import Scenario, ScenarioError
+from weftway.files import reading, toml
 from weftway.scenario import HOME, load
 
 FOLDER = HOME / "experiments"

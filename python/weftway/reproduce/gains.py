@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, median
 
-from weftway.baselines import REFERENCE
+from weftway.stats.baselines import REFERENCE
 
 from . import verdict
 from .checks import Rows, Scope, Undecidable

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
-from weftway.listing import NOTHING, plain_table
 from weftway.report.numbers import whole_percent
+from weftway.terminal.listing import NOTHING, plain_table
 
 from .results import Result, undecided
 from .stacks import Level

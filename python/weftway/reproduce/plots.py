@@ -10,7 +10,7 @@ import altair as alt
 import polars as pl
 
 from weftway.report.palette import SCHEDULER_DARK, SCHEDULER_LIGHT
-from weftway.report.units import MEASURES
+from weftway.stats.units import MEASURES
 
 from . import checks, verdict
 from .checks import Rows, Undecidable

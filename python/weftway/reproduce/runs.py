@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from weftway import backends, comparison, plan
 from weftway._native import SimulationError
-from weftway.backends import SIM, Failed, Row, Skipped
-from weftway.comparison import Interrupted, Progress
-from weftway.interrupts import put_off
-from weftway.job import Job
-from weftway.store import Finished, Store
+from weftway.run import backends, comparison, plan
+from weftway.run.backends import SIM, Failed, Row, Skipped
+from weftway.run.comparison import Interrupted, Progress
+from weftway.run.job import Job
+from weftway.run.store import Finished, Store
+from weftway.terminal.interrupts import put_off
 
 from .experiments import Experiment
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
-from weftway import plan
-from weftway.backends import SIM
+from weftway.run import plan
+from weftway.run.backends import SIM
 
 from . import checks
 from .checks import Rows, Scope, Undecidable

@@ -24,7 +24,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from weftway.report.numbers import whole_percent
-from weftway.stats import t_quantile, within
+from weftway.stats.estimates import t_quantile, within
 
 HOLDS = "holds"
 DIRECTION = "holds in direction"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from markdown_it import MarkdownIt
 
-from weftway.store import whole
+from weftway.run.store import whole
 
 STYLE = """
 :root {

@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from weftway import plan, reading, scenario, toml
+from weftway import scenario
 from weftway._native import Scenario, ScenarioError
-from weftway.plan import Plan
+from weftway.files import reading, toml
+from weftway.run import plan
+from weftway.run.plan import Plan
 
 SHARED = ("scheduler", "cc", "backend", "seeds", "set", "vary")
 """What holds for every run if the grid says it at its top. A run's own replaces it; `set` and `vary` add to it."""

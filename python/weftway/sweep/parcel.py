@@ -17,12 +17,13 @@ from functools import lru_cache
 from pathlib import Path, PurePath
 from typing import Any
 
-from weftway import _native, specs
+from weftway import _native
 from weftway._native import Batch, Scenario, ScenarioError, Variant
-from weftway.backends import SIM
-from weftway.job import Job
+from weftway.run import specs
+from weftway.run.backends import SIM
+from weftway.run.job import Job
+from weftway.run.specs import IN_A_FILE, SchedulerSpec
 from weftway.scenario import trace_file
-from weftway.specs import IN_A_FILE, SchedulerSpec
 
 KEPT = 8
 """So many scenarios, and so many rules, stay read in a worker for the next parcels."""

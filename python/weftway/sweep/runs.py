@@ -10,15 +10,16 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from pathlib import Path
 
-from weftway import backends, caveats, comparison, report
+from weftway import report
 from weftway._native import SimulationError
-from weftway.backends import BACKENDS, Failed, Row, Skipped
-from weftway.comparison import Comparison, Interrupted, Progress, is_kept
-from weftway.interrupts import put_off
-from weftway.job import Job
-from weftway.parallel import RayPool
-from weftway.rows import Columns, FrameRows
-from weftway.store import Store
+from weftway.run import backends, caveats, comparison
+from weftway.run.backends import BACKENDS, Failed, Row, Skipped
+from weftway.run.comparison import Comparison, Interrupted, Progress, is_kept
+from weftway.run.job import Job
+from weftway.run.parallel import RayPool
+from weftway.run.rows import Columns, FrameRows
+from weftway.run.store import Store
+from weftway.terminal.interrupts import put_off
 
 from .grid import Grid, Run
 from .parcel import Answer, Parcel, Sender, carried_out

@@ -5,9 +5,9 @@ from dataclasses import asdict, dataclass
 from itertools import combinations
 from typing import Any
 
-from weftway.backends import QUIC, SIM, Row
 from weftway.fidelity.errors import as_json
-from weftway.stats import median, middle, quantile
+from weftway.run.backends import QUIC, SIM, Row
+from weftway.stats.estimates import median, middle, quantile
 
 from .settings import Setting
 

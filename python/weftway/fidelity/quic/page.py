@@ -8,12 +8,12 @@ from string import Template
 import polars as pl
 
 from weftway import _native
-from weftway.plan import quoted
 from weftway.report import page as report
 from weftway.report.charts import panel, symbols
 from weftway.report.palette import Look
 from weftway.report.sections import Section
-from weftway.store import table, whole
+from weftway.run.plan import quoted
+from weftway.run.store import table, whole
 
 from ..charts import Curve, cumulative
 from ..page import html_table, row

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from weftway import comparison, plan
-from weftway.backends import QUIC, SIM, NoRow, Row
-from weftway.comparison import Comparison, Progress
-from weftway.job import Job
-from weftway.plan import Plan
+from weftway.run import comparison, plan
+from weftway.run.backends import QUIC, SIM, NoRow, Row
+from weftway.run.comparison import Comparison, Progress
+from weftway.run.job import Job
+from weftway.run.plan import Plan
 
 from .cases import SURE, agreement
 from .settings import SCHEDULERS, Setting, drawn, ours

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from weftway import reading
 from weftway._native import Scenario, Variant
+from weftway.files import reading
 from weftway.scenario import HOME
 
 from ..cells import Link, between, block, expected_mbps, link, link_keys, rounded, size

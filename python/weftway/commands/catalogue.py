@@ -1,0 +1,105 @@
+"""What there is to run: the entries of `weft list`."""
+
+import difflib
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from weftway import _native
+from weftway._native import ScenarioError
+from weftway.files import reading
+from weftway.run import probe
+from weftway.run.backends import BACKENDS, Backend
+from weftway.scenario import HOME, listed
+
+KINDS = ("scheduler", "controller", "backend", "scenario", "experiment", "distribution", "sweep")
+"""What an entry may be, in the order of the list."""
+
+
+def entries() -> list[dict[str, Any]]:
+    """Everything that can be named, each with its `kind`."""
+    return [
+        *({"kind": "scheduler", **entry} for entry in _native.schedulers()),
+        *({"kind": "controller", **entry} for entry in _native.controllers()),
+        *map(_backend, BACKENDS.values()),
+        *listed("scenario", "scenarios/*.toml"),
+        *listed("experiment", "experiments/*/*.toml"),
+        *listed("distribution", "scenarios/distributions/*.toml"),
+        *listed("sweep", "sweeps/*.toml"),
+    ]
+
+
+def kind(what: str) -> str | None:
+    """The kind that `what` means, in the singular or the plural."""
+    word = what.lower()
+    return next((one for one in KINDS if word in (one, f"{one}s")), None)
+
+
+def matching(what: str) -> list[dict[str, Any]]:
+    """The entries of a kind, or those of a name or alias; files also go by their name alone."""
+    found = entries()
+    if wanted := kind(what):
+        return [entry for entry in found if entry["kind"] == wanted]
+    if named := [entry for entry in found if what.lower() in names(entry)]:
+        return [_described(entry) if entry["kind"] in ("scenario", "experiment") else entry for entry in named]
+    known = [name for entry in found for name in names(entry)]
+    near = difflib.get_close_matches(what.lower(), [*known, *(f"{one}s" for one in KINDS)], n=1)
+    hint = f"did you mean `{near[0]}`?" if near else f"the kinds are {', '.join(f'{one}s' for one in KINDS)}"
+    raise ScenarioError(f"nothing is called `{what}`; {hint}")
+
+
+def _described(entry: dict[str, Any]) -> dict[str, Any]:
+    """A scenario of ours with what it says of its paths and its workload, and the command that runs it."""
+    name = entry["name"]
+    keys = tomllib.loads(reading.text(HOME / name))
+    paths = {path: _told(said) for path, said in keys.get("path", {}).items() if isinstance(said, dict)}
+    short = Path(name).stem if entry["kind"] == "scenario" else name
+    workload = _told(keys.get("workload", {}))
+    measured = {"drive": _told(keys["drive"])} if "drive" in keys else {}
+    told = {"description": keys.get("description", "").strip(), **measured, "paths": paths, "workload": workload}
+    return {**entry, **told, "next": f"weft compare {short} --out out"}
+
+
+def _told(keys: dict[str, Any]) -> str:
+    """Keys and values on a line, as the file has them: `rate 30 Mbit/s, loss 0.5 %`."""
+    return ", ".join(f"{key} {_value(value)}" for key, value in keys.items())
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"({_told(value)})"
+    if isinstance(value, list):
+        return f"{len(value)} of them" if any(isinstance(one, dict) for one in value) else " ".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def short(entry: dict[str, Any]) -> str:
+    """The name that people type: of a file, without its folder and its ending."""
+    return Path(entry["name"]).stem if "/" in entry["name"] else str(entry["name"])
+
+
+def names(entry: dict[str, Any]) -> list[str]:
+    """What an entry goes by."""
+    presets = [preset["name"] for preset in entry.get("presets", [])]
+    file = [short(entry)] if "/" in entry["name"] else []
+    return [entry["name"], *entry.get("aliases", []), *presets, *file]
+
+
+def switches(entry: dict[str, Any]) -> list[str]:
+    """What may follow an entry's name and `:`; the default stands for a number, or for what is no list of words."""
+    return [
+        f"{param['name']}={value}"
+        for param in entry.get("params", ())
+        for value in (param["values"].split(" | ") if " | " in param["values"] else [param["default"]])
+    ]
+
+
+def lacking(name: str) -> str | None:
+    """What this machine lacks for `emulate` or a backend, and what would help; `None` if nothing."""
+    return probe.missing(probe.LINKS) if name == "emulate" else BACKENDS[name].obstacle()
+
+
+def _backend(backend: Backend) -> dict[str, Any]:
+    missing = backend.obstacle()
+    told = f"{backend.summary}. Not on this machine: {missing}" if missing else backend.summary
+    return {"kind": "backend", "name": backend.name, "summary": told, "lacking": missing}

@@ -1,0 +1,1 @@
+"""Links: measured, emulated, and written as scenarios."""

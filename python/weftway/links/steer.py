@@ -1,0 +1,354 @@
+"""Steers the running kernel's MPTCP by schedulers of the registry, through the priorities of its subflows."""
+
+import json
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from rich.table import Table
+
+from weftway import _native
+from weftway._native import EmulationError, Scenario, ScenarioError, Variant
+from weftway.run import plan, seeds, specs
+from weftway.run.backends import KERNEL, SIM, Failed, Row, Skipped, result
+from weftway.run.backends.kernel import OWN_SCHEDULER
+from weftway.run.specs import SchedulerSpec
+from weftway.scenario import told
+from weftway.stats.estimates import Interval, interval_of_median, median, middle
+from weftway.terminal.listing import NOTHING, plain_table
+
+MODES = ("exclusive", "preferred")
+
+LABS = 3
+"""So many transfers beside one another: their links are slow, and a lab waits most of the time."""
+
+POLL_S = 0.05
+"""How long the main thread waits at a time: it answers an interrupt within this."""
+
+SPAN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s)\s*")
+LEAST_MS, MOST_MS = 5.0, 60_000.0
+
+
+@dataclass(frozen=True)
+class SteeringOptions:
+    """How to steer."""
+
+    interval_ms: float = 100.0
+    mode: str = "exclusive"
+
+    def __post_init__(self) -> None:
+        if not LEAST_MS <= self.interval_ms <= MOST_MS:
+            raise ScenarioError(f"--interval {self.interval_ms:g}ms: from {LEAST_MS:g} ms to {MOST_MS / 1e3:g} s")
+        if self.mode not in MODES:
+            raise ScenarioError(f"--mode {self.mode}: there is {', '.join(MODES)}")
+
+
+@dataclass(frozen=True)
+class Transfer:
+    """One transfer of the kernel's; without a scheduler nobody steers."""
+
+    variant: Variant
+    scheduler: SchedulerSpec | None
+    cc: tuple[str, str]
+    seed: int
+    options: SteeringOptions
+
+    @property
+    def identity(self) -> Row:
+        """What a row says before its results: which run it was, and of what."""
+        scenario, steered, options = self.variant.scenario, self.scheduler, self.options
+        cc, cc_version = self.cc
+        return {
+            "scenario": scenario.name,
+            "scenario_hash": self.variant.hash,
+            **self.variant.values,
+            "backend": KERNEL.name,
+            "transport": self.variant.transport,
+            "scheduler": f"{steered.name} over {OWN_SCHEDULER}" if steered else OWN_SCHEDULER,
+            "scheduler_version": steered.version if steered else None,
+            "steer_interval_ms": options.interval_ms if steered else None,
+            "steer_mode": options.mode if steered else None,
+            "cc": cc,
+            "cc_version": cc_version,
+            "seed": self.seed,
+            "code": f"{SIM.code()}, {KERNEL.code()}" if steered else KERNEL.code(),
+            "command": self.command,
+        }
+
+    @property
+    def command(self) -> str:
+        """The command that repeats it; unsteered, the one that runs it on the kernel."""
+        scenario, variant = self.variant.scenario, self.variant
+        if self.scheduler is None:
+            return plan.replay(scenario, variant, specs.parse(OWN_SCHEDULER)[0], self.cc[0], KERNEL.name, self.seed)
+        sets = [f"--set {plan.quoted(setting)}" for setting in [*scenario.sets, *variant.sets]]
+        interval, mode = self.options.interval_ms, self.options.mode
+        name = plan.quoted(self.scheduler.name)
+        parts = ["weft steer", plan.quoted(told(scenario.path)), f"--scheduler {name}", f"--cc {self.cc[0]}"]
+        return " ".join(
+            [*parts, f"--interval {interval:g}ms", f"--mode {mode}", f"--seeds {self.seed}..{self.seed + 1}", *sets]
+        )
+
+
+Outcome = Row | Skipped[Transfer]
+
+
+def interval(text: str) -> float:
+    """Milliseconds.
+
+    >>> interval("100ms"), interval("0.05 s")
+    (100.0, 50.0)
+    """
+    match = SPAN.fullmatch(text)
+    if match is None:
+        raise ScenarioError(f"--interval {text}: expected a time such as 100ms or 0.1s")
+    return float(match[1]) * (1000.0 if match[2] == "s" else 1.0)
+
+
+def token(text: str | None) -> int | None:
+    """A connection's token as `ss` prints it: hexadecimal, with or without 0x.
+
+    >>> token("0xb2c1"), token("b2c1"), token("10"), token(None)
+    (45761, 45761, 16, None)
+    """
+    if text is None:
+        return None
+    try:
+        number = int(text, 16)
+    except ValueError:
+        number = -1
+    if not 0 <= number < 2**32:
+        raise ScenarioError(f"--token {text}: expected a hexadecimal number of 32 bits, for example 0x1f2e3d4c")
+    return number
+
+
+def steerers(wanted: Any) -> list[SchedulerSpec]:
+    """The schedulers of `wanted`, all of which can steer; the first one that cannot is refused with its reason."""
+    if not hasattr(_native, "steering_obstacle"):
+        raise EmulationError(f"MPTCP can be steered on Linux only; this is {sys.platform}")
+    found = specs.parse(wanted)
+    if not found:
+        raise ScenarioError("no scheduler is named: there is nothing to run")
+    for one in found:
+        why = "a class in Python runs in the simulator only" if one.rule else _native.steering_obstacle(one.name)
+        if why:
+            raise ScenarioError(f"{one.name} cannot steer the kernel: {why}")
+    return found
+
+
+def transfers(
+    scenario: Scenario,
+    schedulers: Iterable[SchedulerSpec],
+    options: SteeringOptions,
+    cc: str | None = None,
+    seed: seeds.Seeds = None,
+) -> list[Transfer]:
+    """Every transfer: unsteered, then by each scheduler. What is compared runs one after the other."""
+    names = plan.names(scenario.controllers if cc is None else cc)
+    controllers = list(dict.fromkeys(_native.controller(name) for name in names))
+    if not controllers:
+        raise ScenarioError("no controller is named: there is nothing to run")
+    numbers = scenario.seeds if seed is None else seeds.parse(seed)
+    return [
+        Transfer(variant, scheduler, controller, number, options)
+        for variant in scenario.variants()
+        for controller in controllers
+        for number in numbers
+        for scheduler in (None, *schedulers)
+    ]
+
+
+def run(
+    wanted: list[Transfer], labs: int = LABS, progress: Callable[[int, int], None] | None = None
+) -> tuple[list[Row], list[Skipped[Transfer]]]:
+    """The rows in the order of the transfers, and what could not be had. A failure stops the rest and is raised."""
+    rows: dict[int, Row] = {}
+    skipped: list[Skipped[Transfer]] = []
+    for at, outcome in _finished(wanted, labs):
+        if isinstance(outcome, Skipped):
+            skipped.append(outcome)
+        else:
+            rows[at] = outcome
+        if progress:
+            progress(len(rows) + len(skipped), len(wanted))
+    return [rows[at] for at in sorted(rows)], skipped
+
+
+def _finished(wanted: list[Transfer], labs: int) -> Iterator[tuple[int, Outcome]]:
+    todo = list(enumerate(wanted))
+    running: dict[int, _native.SteeredRun] = {}
+    try:
+        while todo or running:
+            while todo and len(running) < labs:
+                at, one = todo.pop(0)
+                running[at] = _started(one)
+            time.sleep(POLL_S)
+            for at, told in [(at, run.told()) for at, run in running.items()]:
+                if told is not None:
+                    del running[at]
+                    outcome = result(wanted[at], *told)
+                    if isinstance(outcome, Failed):
+                        raise outcome.error
+                    yield at, outcome
+    finally:
+        for run in running.values():
+            run.cancel()
+
+
+def _started(one: Transfer) -> "_native.SteeredRun":
+    name = one.scheduler.name if one.scheduler else None
+    preferred = one.options.mode == "preferred"
+    return _native.SteeredRun(one.variant, name, one.cc[0], one.seed, one.options.interval_ms, preferred)
+
+
+class Ratio(NamedTuple):
+    """A median of ratios, and its interval, which `interval_of_median` names."""
+
+    value: float
+    within: Interval
+
+
+def ratio(ours: dict[int, float], reference: dict[int, float]) -> Ratio | None:
+    """The median over the seeds of ours over the reference's, with its interval; `None` without common seeds.
+
+    Runs of a seed have the same draws of the links and run beside one another: what the seed and a busy machine do to
+    all of them cancels.
+
+    >>> ratio({0: 1.0, 1: 9.0}, {0: 2.0, 1: 18.0, 2: 1.0})
+    Ratio(value=0.5, within=Interval(low=0.5, high=0.5))
+    """
+    ratios = [value / reference[seed] for seed, value in ours.items() if reference.get(seed)]
+    found = middle(ratios)
+    return Ratio(found.mean, Interval(found.low, found.high)) if found else None
+
+
+SHOWN = {
+    "goodput_mbps": ("goodput\nMbit/s", 1.0, 2),
+    "fct_ms": ("completion\ns", 1e-3, 2),
+    "message_p50_ms": ("half within\nms", 1.0, 1),
+    "message_p95_ms": ("95 % within\nms", 1.0, 1),
+    "deadline_miss_rate": ("too late\n%", 100.0, 2),
+}
+"""What the table shows of a row where there is something to show: the head, a factor, and how many decimals."""
+
+MESSAGES, BULK = "message_p95_ms", "goodput_mbps"
+"""What is compared: the delay of messages where there are any."""
+
+
+def table(rows: list[Row]) -> list[Table]:
+    """A table per setting and controller: medians, and how they compare with the kernel's own."""
+    settings = dict.fromkeys((row["scenario_hash"], row["cc"]) for row in rows)
+    return [_table([row for row in rows if (row["scenario_hash"], row["cc"]) == setting]) for setting in settings]
+
+
+def _table(rows: list[Row]) -> Table:
+    own = [row for row in rows if row["steer_mode"] is None]
+    measure = MESSAGES if any(row[MESSAGES] is not None for row in rows) else BULK
+    shown = [name for name in SHOWN if any(row[name] is not None for row in rows)]
+    found = plain_table(_title(rows, own, measure))
+    found.add_column("scheduler", no_wrap=True)
+    for name in shown:
+        found.add_column(SHOWN[name][0], justify="right", no_wrap=True)
+    for name in ("ratio\n", "switches\nper s", "asking\nµs", "look, order\nµs"):
+        found.add_column(name, justify="right", no_wrap=True)
+    for scheduler in dict.fromkeys(row["scheduler"] for row in rows):
+        runs = [row for row in rows if row["scheduler"] == scheduler]
+        values = [_median(runs, name) for name in shown]
+        found.add_row(scheduler + _unfit(runs), *values, *_compared(runs, own, measure))
+    return found
+
+
+def _title(rows: list[Row], own: list[Row], measure: str) -> str:
+    steered = next((row for row in rows if row["steer_mode"]), None)
+    how = f", {steered['steer_mode']} every {steered['steer_interval_ms']:g} ms" if steered else ""
+    what = "95 % delay (below 1: sooner)" if measure == MESSAGES else "goodput"
+    runs = "median of one run" if len(own) == 1 else f"medians of {len(own)} runs"
+    within = f" [{interval_of_median([len(own)]).removeprefix('half the ')}]" if len(own) > 1 else ""
+    return f"{rows[0]['cc']}{how}, {runs}, ratio of {what} to {OWN_SCHEDULER}{within}"
+
+
+def _median(runs: list[Row], name: str) -> str:
+    _, factor, decimals = SHOWN[name]
+    values = [row[name] for row in runs if row[name] is not None]
+    return f"{median(values) * factor:.{decimals}f}" if values else NOTHING
+
+
+def _unfit(runs: list[Row]) -> str:
+    late = sum(bool(row["late"]) for row in runs)
+    unfinished = sum(row["verdict"] != "finished" for row in runs)
+    notes = [f"{late} late" if late else "", f"{unfinished} unfinished" if unfinished else ""]
+    return f" ({', '.join(note for note in notes if note)})" if late or unfinished else ""
+
+
+def _compared(runs: list[Row], own: list[Row], measure: str) -> list[str]:
+    if runs[0]["steer_mode"] is None:
+        return [NOTHING] * 4
+
+    def known(of: list[Row]) -> dict[int, float]:
+        return {row["seed"]: row[measure] for row in of if row[measure] is not None}
+
+    switches = median([row["steer_switches"] / row["steer_ms"] * 1e3 for row in runs])
+    mean = {name: median([row[f"steer_{name}"][1] for row in runs]) for name in ("questions", "looks", "orders")}
+    compared = ratio(known(runs), known(own))
+    text = f"{compared.value:.2f} [{compared.within.low:.2f}, {compared.within.high:.2f}]" if compared else NOTHING
+    return [text, f"{switches:.1f}", f"{mean['questions']:.1f}", f"{mean['looks']:.0f}, {mean['orders']:.0f}"]
+
+
+def live(scheduler: str, options: SteeringOptions, token: int | None, tell: Callable[[str], None]) -> Row:
+    """Steers the connections of this namespace until SIGINT, SIGTERM or SIGHUP; then priorities are what they were."""
+    found = steerers(scheduler)
+    if len(found) != 1:
+        raise ScenarioError(f"--live takes one scheduler, not {len(found)}")
+    # A shell's background job ignores SIGINT, a service manager sends SIGTERM, and a terminal that closes SIGHUP (which
+    # `nohup` has ignored): all are to restore priorities.
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
+    steering = _native.LiveSteering(found[0].name, options.interval_ms, options.mode == "preferred", token)
+    known: dict[int, str] = {}
+    try:
+        while (text := steering.connections(POLL_S)) is not None:
+            connections = json.loads(text) or []
+            lines = {one["token"]: _line(one) for one in connections}
+            for name, line in lines.items():
+                if known.get(name) != line:
+                    tell(line)
+            for name in known.keys() - lines.keys():
+                tell(f"{name:#010x}: gone")
+            known = lines
+    except KeyboardInterrupt:
+        pass
+    finally:
+        report: Row = json.loads(steering.stop())
+    return report
+
+
+def _line(connection: dict[str, Any]) -> str:
+    name = f"{connection['token']:#010x}"
+    if connection["obstacle"]:
+        return f"{name}: not steered: {connection['obstacle']}"
+    ends = {f"{one['local']} to {one['remote']}": one["chosen"] for one in connection["subflows"]}
+    chosen = next((text for text, is_chosen in ends.items() if is_chosen), None)
+    return f"{name}: {len(ends)} subflows, {f'by {chosen}' if chosen else 'nothing chosen'}"
+
+
+def summary(report: Row) -> list[str]:
+    """What a live steering did, as lines."""
+    costs = {name: report[f"steer_{name}"] for name in ("looks", "questions", "orders")}
+    told = (
+        f"{name}: {calls}, {mean:.1f} µs each, {most:.1f} µs at most" for name, (calls, mean, most) in costs.items()
+    )
+    error = report["steer_last_error"]
+    return [
+        f"{report['steer_ms'] / 1e3:.1f} s, {report['steer_connections']} connections: "
+        f"{report['steer_decisions']} decisions, {report['steer_switches']} switches, "
+        f"{report['steer_waits']} waits, {report['steer_faults']} decisions against the rules, "
+        f"{report['steer_errors']} refusals by the kernel",
+        *told,
+        *([f"last: {error}"] if error else []),
+        "priorities are what they were",
+    ]

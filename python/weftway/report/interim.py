@@ -1,0 +1,63 @@
+"""What has come of a comparison so far: a table for those who wait for the rest."""
+
+from collections import defaultdict
+
+from rich.table import Table
+
+from weftway.report.study import about
+from weftway.run.backends import Row
+from weftway.run.job import Job
+from weftway.run.plan import Plan
+from weftway.stats.units import MEASURES, unit_for
+from weftway.terminal.listing import bars, plain_table
+
+MOST_LINES = 16
+"""So many schedulers are shown; more would not fit above the bar of a small terminal."""
+
+MOST_RUNS = 24
+"""Runs of a scheduler that are drawn, the latest ones."""
+
+Line = tuple[str, str, str]
+"""What else was varied, the controller, the scheduler."""
+
+
+class Interim:
+    """Takes rows as they come."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._wanted = about(plan.document)
+        self._values: dict[str, dict[Line, list[float]]] = {name: defaultdict(list) for name in self._wanted}
+
+    def add(self, job: Job, row: Row) -> None:
+        """A run has finished."""
+        setting = ", ".join(map(str, [*job.variant.values.values(), *([job.backend] if job.backend != "sim" else [])]))
+        for name in self._wanted:
+            if isinstance(value := row.get(name), int | float):
+                self._values[name][setting, job.cc[0], job.scheduler.name].append(value)
+
+    def table(self) -> Table:
+        """The mean of what the workload is about, best first, and the runs themselves as bars of one scale."""
+        name = next((name for name in self._wanted if any(map(any, self._values[name].values()))), self._wanted[-1])
+        lines, measure = self._values[name], MEASURES[name]
+        means = {line: sum(values) / len(values) for line, values in lines.items()}
+        ranked = sorted(means, key=means.__getitem__, reverse=not measure.lower_is_better)
+        unit = unit_for(measure.kind, means.values())
+        most = max((value for values in lines.values() for value in values), default=0.0) or 1.0
+        table = plain_table(f"{measure.title} so far, mean")
+        told = [at for at in range(3) if at == 2 or len({line[at] for line in lines}) > 1]
+        for at in told:
+            table.add_column(("setting", "controller", "scheduler")[at], no_wrap=True)
+        table.add_column(unit.symbol, justify="right", no_wrap=True)
+        table.add_column("runs", justify="right", no_wrap=True)
+        table.add_column("each run, the latest on the right", no_wrap=True)
+        for line in ranked[:MOST_LINES]:
+            values = lines[line]
+            shown = _number(means[line] * unit.factor)
+            table.add_row(*(line[at] for at in told), shown, str(len(values)), bars(values[-MOST_RUNS:], most))
+        if len(ranked) > MOST_LINES:
+            table.caption = f"and {len(ranked) - MOST_LINES} more"
+        return table
+
+
+def _number(value: float) -> str:
+    return f"{value:.3g}" if abs(value) < 1000 else f"{value:,.0f}"

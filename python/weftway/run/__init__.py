@@ -1,0 +1,1 @@
+"""Runs: which jobs are wanted, by which backend, and the rows that are kept."""

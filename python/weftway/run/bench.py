@@ -1,0 +1,188 @@
+"""`weft bench`: what the benchmark crate measures on this machine."""
+
+import json
+import subprocess
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+
+from weftway._native import ScenarioError, SimulationError
+from weftway.run import revision
+from weftway.scenario import source_tree
+
+COMMAND = ("cargo", "run", "--release", "--quiet", "--package", "weftway-bench")
+
+
+NOTES = ".weft/bench.jsonl"
+"""Where measurements are noted, below the source tree; git ignores it."""
+
+PER_PACKET, PER_SECOND = "instructions_per_packet", "packets_per_cpu_second"
+"""Two figures of the simulator by their names."""
+
+MOST_SHOWN = 8
+"""Measurements in the history that is printed."""
+
+ENGINE = {
+    "packets_per_cpu_second": "delivered packets a second of CPU time, under min-RTT",
+    "bare_loop_packets_per_cpu_second": "the same of a loop over two queues that does nothing else",
+    "ratio_to_bare_loop": "the first over the second: what the transport costs",
+    "events_per_packet": "calendar events a delivered packet",
+    "peak_memory_mb": "the most memory of all these runs, in MB",
+}
+"""Figures of the simulator, and what each is."""
+
+STEPPING = {
+    "steps_per_cpu_second": "decisions of an agent a second of CPU time",
+    "packets_per_cpu_second": "delivered packets a second of CPU time meanwhile",
+    "packets_per_step": "delivered packets between two decisions",
+    "ratio_to_raw": "packets a second over those of the simulator with min-RTT inside",
+    "ratio_to_replay": "the same over a replay of the same decisions (aim: 0.95)",
+    "instructions_per_packet": "counted by callgrind; its budget is checked by `./test`",
+    "ratio_to_replay_in_instructions": "those of the replay over those stepped (aim: 0.95)",
+}
+"""Figures of an environment, and what each is."""
+
+PARTS = ("simulator", "decisions", "learned", "environments")
+"""What can be measured by itself."""
+
+
+def measure(only: Sequence[str] = PARTS) -> dict[str, Any]:
+    """Builds and runs the benchmark, which tells its progress on standard error; its figures by their stable names.
+
+    They are noted in the source tree, with the commit."""
+    if unknown := [part for part in only if part not in PARTS]:
+        raise ScenarioError(f"--only {unknown[0]}: there is {', '.join(PARTS)}")
+    root = source_tree("`weft bench`")
+    command = [*COMMAND, "--", "only", *only]
+    done = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise SimulationError(f"the benchmark failed: `{' '.join(command)}` ended with status {done.returncode}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    note(root, found)
+    return found
+
+
+def note(root: Path, figures: dict[str, Any]) -> None:
+    """Keeps what was measured, with the commit that it was measured on."""
+    file = root / NOTES
+    file.parent.mkdir(exist_ok=True)
+    with file.open("a", encoding="utf-8") as notes:
+        notes.write(json.dumps({**commit(root), "figures": figures}) + "\n")
+
+
+def commit(root: Path) -> dict[str, Any]:
+    """The commit that is checked out, its day, and whether files differ from it; nothing is known without git."""
+    try:
+        told = revision.git(root, "show", "--no-patch", "--format=%h %cs", "HEAD")
+        changed = revision.git(root, "status", "--porcelain", "--untracked-files=no")
+    except ScenarioError:
+        told = changed = None
+    name, _, day = (told or "").partition(" ")
+    return {"commit": name or None, "day": day or None, "changed": bool(changed)}
+
+
+def history() -> list[dict[str, Any]]:
+    """What was measured in this source tree, oldest first."""
+    file = source_tree("`weft bench`") / NOTES
+    if not file.is_file():
+        raise ScenarioError("--history: nothing was measured here; `weft bench` measures, and notes it by commit")
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def history_table(noted: Sequence[dict[str, Any]]) -> Table:
+    """A column per measurement, the latest on the right: instructions a packet, which do not depend on the machine, and
+    packets a second, which do."""
+    told = [one for one in noted if PER_PACKET in one["figures"]][-MOST_SHOWN:]
+    heads = [f"{one['commit'] or 'no commit'}{'+' if one['changed'] else ''}\n{one['day'] or ''}" for one in told]
+    table = _table("instructions per packet, by commit (+: with changes)", heads)
+    for name in dict.fromkeys(name for one in told for name in one["figures"][PER_PACKET]):
+        table.add_row(name, *(_number(one["figures"][PER_PACKET].get(name)) for one in told))
+    for name in dict.fromkeys(name for one in told for name in one["figures"].get(PER_SECOND, {})):
+        speeds = [one["figures"].get(PER_SECOND, {}).get(name) for one in told]
+        table.add_row(
+            f"{name}: million packets a CPU-second", *(_number(speed and round(speed / 1e6, 2)) for speed in speeds)
+        )
+    return table
+
+
+def tables(figures: dict[str, Any]) -> list[Table]:
+    """A table for each part that was measured, and one of what is counted."""
+    makers: dict[str, Callable[[dict[str, Any]], Table]] = {
+        "packets_per_cpu_second": engine_table,
+        "instructions_per_packet": instruction_table,
+        "decision_ns": decision_table,
+        "learned_decision_us": learned_table,
+        "environment": environment_table,
+    }
+    return [make(figures) for key, make in makers.items() if key in figures]
+
+
+def engine_table(figures: dict[str, Any]) -> Table:
+    """What the simulator does, a column per scenario."""
+    found = {name: figures[name] for name in ENGINE if name in figures}
+    places = list(figures["packets_per_cpu_second"])
+    table = _table("the simulator", [*places, "budget"])
+    table.add_column("what it is")
+    for name, value in found.items():
+        values = [value[place] for place in places] if isinstance(value, dict) else [value] + [None] * (len(places) - 1)
+        table.add_row(
+            name.replace("_", " "), *map(_number, values), _number(figures.get(f"{name}_budget")), ENGINE[name]
+        )
+    return table
+
+
+def instruction_table(figures: dict[str, Any]) -> Table:
+    """What a delivered packet costs, counted by callgrind, beside what it may cost and what it should."""
+    table = _table("instructions per packet", ["measured", "budget", "aim"])
+    table.add_column("what it is")
+    for name, value in figures["instructions_per_packet"].items():
+        case = figures["cases"][name]
+        table.add_row(name, _number(value), _number(case["budget"]), _number(case["aim"]), case["what"])
+    table.caption = "Above its budget, `./test` fails. Without valgrind nothing is counted."
+    return table
+
+
+def decision_table(figures: dict[str, Any]) -> Table:
+    """What a decision costs, by scheduler and number of paths."""
+    costs = figures["decision_ns"]
+    places = list(next(iter(costs.values())))
+    table = _table("ns per decision, by paths", places)
+    for name, values in costs.items():
+        table.add_row(name, *(_number(values[place]) for place in places))
+    table.caption = "One answer to the question which path takes the next packet, without the simulator. No budget."
+    return table
+
+
+def learned_table(figures: dict[str, Any]) -> Table:
+    """What a decision of each shipped policy costs when it is due: the observation, and the forward pass."""
+    table = _table("µs per decision that is due, two paths", ["µs"])
+    for name, value in figures["learned_decision_us"].items():
+        table.add_row(name, _number(value))
+    table.caption = "The observation and the forward pass of a shipped policy. No budget."
+    return table
+
+
+def environment_table(figures: dict[str, Any]) -> Table:
+    """What stepping costs, a line per figure."""
+    found = figures["environment"]
+    table = _table("environments, by task", list(found))
+    table.add_column("what it is")
+    for name in next(iter(found.values())):
+        table.add_row(name.replace("_", " "), *(_number(values[name]) for values in found.values()), STEPPING[name])
+    return table
+
+
+def _table(title: str, places: list[str]) -> Table:
+    table = Table(
+        title=title, title_justify="left", title_style="bold", caption_justify="left", box=None, pad_edge=False
+    )
+    table.add_column("")
+    for place in places:
+        table.add_column(place, justify="right")
+    return table
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:,g}" if value < 1000 else f"{value:,.0f}"

@@ -1,0 +1,45 @@
+"""What is possible in a simulated run: the capacity bound, which is what its links allow at best, whatever the
+scheduler and the controller; and what a clairvoyant, or an oracle, does under the run's own controller."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from weftway import _native
+
+if TYPE_CHECKING:
+    from weftway.run.job import Job
+
+TRIES = 400
+"""At how many questions of a run the clairvoyant tries answers out."""
+
+
+def of(jobs: Sequence["Job"], threads: int) -> Mapping[str, dict[str, Any]]:
+    """The columns `bound_…` of each job's run, by its key. All schedulers of a scenario and a seed have the same."""
+    alike = {(job.variant.hash, job.cc, job.seed): job for job in jobs}
+    found = dict(zip(alike, map(json.loads, _native.bounds(list(alike.values()), threads)), strict=True))
+    return {job.key: found[job.variant.hash, job.cc, job.seed] for job in jobs}
+
+
+def clairvoyants(jobs: Sequence["Job"], threads: int, tries: int = TRIES) -> list[dict[str, Any]]:
+    """The results of each job's run by a clairvoyant that starts from the job's scheduler. Takes seconds for each."""
+    return [json.loads(text) for text in _native.clairvoyants(jobs, threads, tries)]
+
+
+SIGHTS = ("present", "arrival")
+"""What an oracle tells: when a packet would arrive if the links stayed as they are, or when it will arrive."""
+
+
+def oracles(jobs: Sequence["Job"], threads: int, sight: str) -> list[dict[str, Any]]:
+    """The results of each job's run by `earliest-delivery` with this sight."""
+    return [json.loads(text) for text in _native.oracles(jobs, threads, sight)]
+
+
+def oracle_key(job: "Job", sight: str) -> str:
+    """The key of that run."""
+    return f"{job.key}-oracle-{sight}"
+
+
+def clairvoyant_key(job: "Job") -> str:
+    """The key of that run."""
+    return f"{job.key}-clairvoyant-{TRIES}"

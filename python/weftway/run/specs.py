@@ -1,0 +1,257 @@
+"""Scheduler specs: what a name on the command line or in a call stands for.
+
+A spec is an entry of the registry with its switches, or a class written in Python.
+"""
+
+import hashlib
+import importlib.util
+import inspect
+import os
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Any
+
+from weftway import _native
+from weftway._native import ScenarioError
+
+UNKNOWN = "unknown"
+"""The source of a class that its text does not decide."""
+
+EVERY = "all"
+"""In place of a name: the whole registry."""
+
+FILE_ALONE = re.compile(r".+\.py:?")
+POLICY = re.compile(r"(?P<file>[^:]+\.safetensors)(?P<switches>(:.*)?)")
+IN_A_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)")
+
+
+@dataclass(frozen=True)
+class SchedulerSpec:
+    """One scheduler to run."""
+
+    name: str
+    """As the table shows it and the command line takes it: `ecf:beta=0.5`, `my_rules.py:MyRule`."""
+    version: str
+    """`ecf@1`; for a class in Python, its name and the beginning of its source's hash."""
+    source: str | None = None
+    """The sha256 of the source of a class in Python and of what it needs, or of the policy file of a learned scheduler,
+    with those that it falls back on. `unknown` for a class that its text does not decide: it is run again, whatever is
+    kept."""
+    rule: type | None = None
+    """That class."""
+    is_named: bool = field(default=True, compare=False)
+    """Whether somebody named it, and did not say `all`."""
+
+
+def parse(wanted: Any) -> list[SchedulerSpec]:
+    """The specs that `wanted` names: a name, a list with commas, `all`, a class, a policy file, or several of these.
+
+    Each is there once; it counts as named if it is named at all.
+    """
+    if isinstance(wanted, os.PathLike):
+        wanted = os.fspath(wanted)
+    if isinstance(wanted, str):
+        names = [part.strip() for part in wanted.split(",") if part.strip()]
+        found = [one for name in names for one in _named(name)]
+    elif isinstance(wanted, type):
+        found = [_of_class(wanted)]
+    elif isinstance(wanted, Iterable):
+        found = [one for item in wanted for one in parse(item)]
+    else:
+        if callable(getattr(wanted, "select", None)):
+            name = type(wanted).__name__
+            raise ScenarioError(f"scheduler {wanted!r}: this is an instance; pass the class, `scheduler={name}`")
+        raise ScenarioError(
+            f"scheduler {wanted!r}: expected a name, a class with a method `select(self, cx)`, or several of them"
+        )
+    return distinct(found)
+
+
+def distinct(found: Sequence[SchedulerSpec]) -> list[SchedulerSpec]:
+    """Each once; refused if two have one name."""
+    named = {one.name for one in found if one.is_named}
+    once: dict[str, SchedulerSpec] = {}
+    for one in found:
+        before = once.setdefault(one.name, one)
+        if before.rule is not one.rule and not IN_A_FILE.fullmatch(one.name):
+            raise ScenarioError(
+                f"scheduler `{one.name}`: two have this name, so that a table would mix their rows; give a class "
+                "another name"
+            )
+    return [replace(one, is_named=one.name in named) for one in once.values()]
+
+
+def _named(name: str) -> list[SchedulerSpec]:
+    if name.lower() == EVERY:
+        every = (one for entry in _native.schedulers() for one in _named(entry["name"]))
+        return [replace(one, is_named=False) for one in every]
+    if match := IN_A_FILE.fullmatch(name):
+        return [_from_file(Path(match["file"]), match["name"])]
+    if FILE_ALONE.fullmatch(name):
+        raise ScenarioError(_without_class(Path(name.removesuffix(":"))))
+    if ".py:" in name:
+        raise ScenarioError(f"scheduler `{name}`: the name of a class follows `.py:`, and nothing after it")
+    name = runner(name)
+    return [SchedulerSpec(*_native.scheduler(name), policy_source(name))]
+
+
+def runner(name: str) -> str:
+    """A policy file as the scheduler that runs it, by the algorithm on its card; every other name as it is."""
+    match = POLICY.fullmatch(name)
+    return f"{_native.Policy(match['file']).card['algorithm']}:policy={name}" if match else name
+
+
+def _without_class(file: Path) -> str:
+    """What to write in place of a file's name alone."""
+    if not file.is_file():
+        return f"scheduler `{file}`: there is no such file in {Path.cwd()}"
+    module = _load(file)
+    own = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__]
+    names = [f"{file}:{one.__name__}" for one in own if callable(getattr(one, "select", None))]
+    if not names:
+        return f"scheduler `{file}`: the file defines no class with a method `select(self, cx)`"
+    return f"scheduler `{file}`: name the class as well: {' or '.join(names)}"
+
+
+def policy_source(spec: str) -> str | None:
+    """The sha256 of the file that `policy=FILE` names in a scheduler's switches, if it names one, and of those on which
+    it falls back."""
+    digests: dict[Path, str] = {}
+    while True:
+        switches = dict(part.partition("=")[::2] for part in spec.split(":")[1:])
+        file = Path(switches.get("policy", ""))
+        if not file.is_file() or file in digests:
+            return _joined(list(digests.values())) if digests else None
+        digests[file] = _digest(file)
+        try:
+            spec = switches.get("fallback", "card")
+            spec = _native.Policy(str(file)).card["fallback"] if spec == "card" else spec
+        except (ScenarioError, KeyError):
+            return _joined(list(digests.values()))
+
+
+def _digest(file: Path) -> str:
+    return hashlib.sha256(file.read_bytes()).hexdigest()
+
+
+def _joined(digests: Sequence[str]) -> str:
+    """One for several: of one the same."""
+    return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+
+
+def _from_file(file: Path, name: str) -> SchedulerSpec:
+    try:
+        source = _digest(file)
+    except FileNotFoundError:
+        raise ScenarioError(f"scheduler `{file}:{name}`: there is no such file in {Path.cwd()}") from None
+    except OSError as error:
+        raise ScenarioError(f"scheduler `{file}:{name}`: {error.strerror}") from error
+    module = _load(file)
+    rule = getattr(module, name, None)
+    if not isinstance(rule, type):
+        classes = [key for key, one in vars(module).items() if isinstance(one, type) and hasattr(one, "select")]
+        there = f"; it has {', '.join(classes)}" if classes else ""
+        raise ScenarioError(f"scheduler `{file}:{name}`: the file defines no class `{name}`{there}")
+    folder = file.parent.resolve()
+    return _checked(rule, f"{file}:{name}", _joined([source, *_imported(module, folder), *_data(rule, folder)]))
+
+
+def _imported(module: ModuleType, folder: Path) -> list[str]:
+    """The digests of the modules in `folder` that `module` has imported, and those that they have."""
+    found: dict[str, str] = {}
+    todo = [module]
+    while todo:
+        for value in list(vars(todo.pop()).values()):
+            name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
+            other = sys.modules.get(name) if isinstance(name, str) else None
+            file = getattr(other, "__file__", None)
+            if other is None or not file or file in found or not _is_beside(Path(file).resolve(), folder):
+                continue
+            # Python does not import it again: what counts is its text when it was first looked at.
+            found[file] = vars(other).setdefault("__weftway_digest__", _digest(Path(file)))
+            todo.append(other)
+    return [found[file] for file in sorted(found)]
+
+
+def _is_beside(file: Path, folder: Path) -> bool:
+    """Whether a module is the user's: in that folder, and neither installed nor a part of Weftway."""
+    return (
+        file.is_relative_to(folder)
+        and "site-packages" not in file.parts
+        and Path(__file__).parents[1] not in file.parents
+    )
+
+
+def _data(rule: type, folder: Path) -> list[str]:
+    """The digests of the files that the class names as what it reads."""
+    try:
+        return [_digest(folder / name) for name in getattr(rule, "files", ())]
+    except (OSError, TypeError) as error:
+        raise ScenarioError(f"scheduler `{rule.__name__}`: its `files` have to be names of files: {error}") from error
+
+
+class _FromText(SourceFileLoader):
+    """Python keeps what it has compiled, and tells an edited file by its size and second: here the text counts."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
+def _load(file: Path) -> ModuleType:
+    """The module in `file`; what stands beside the file can be imported by it, as in a script."""
+    loader = _FromText(file.stem, str(file))
+    spec = importlib.util.spec_from_file_location(file.stem, file, loader=loader)
+    assert spec is not None, "there is a loader"
+    module = importlib.util.module_from_spec(spec)
+    folder = str(file.parent.resolve())
+    sys.path.insert(0, folder)
+    try:
+        loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        raise ScenarioError(f"scheduler file `{file}`: {type(error).__name__}: {error}") from error
+    finally:
+        sys.path.remove(folder)
+    return module
+
+
+def _of_class(rule: type) -> SchedulerSpec:
+    own = [one for one in rule.__mro__ if one.__module__ != "builtins"]
+    try:
+        texts = [inspect.getsource(one) for one in own]
+        folder = Path(inspect.getfile(rule)).parent
+    except (OSError, TypeError):
+        # Typed at a prompt: there is no text.
+        return _checked(rule, rule.__name__, UNKNOWN)
+    if any(map(_has_closure, own)):
+        return _checked(rule, rule.__name__, UNKNOWN)
+    # An attribute may have been set since.
+    texts += [
+        f"{name} = {value!r}" for one in own for name, value in sorted(vars(one).items()) if _is_plain(name, value)
+    ]
+    digests = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
+    return _checked(rule, rule.__name__, _joined([*digests, *_data(rule, folder)]))
+
+
+def _has_closure(rule: type) -> bool:
+    """Whether a method uses variables of a function around it, but for `super()`."""
+    own = [one.fget if isinstance(one, property) else one for one in vars(rule).values()]
+    codes = [getattr(inspect.unwrap(one), "__code__", None) for one in own if callable(one)]
+    return any(set(code.co_freevars) - {"__class__"} for code in codes if code)
+
+
+def _is_plain(name: str, value: Any) -> bool:
+    """Whether an attribute has a value whose text says all."""
+    if isinstance(value, tuple):
+        return all(_is_plain(name, one) for one in value)
+    return not name.startswith("__") and isinstance(value, bool | int | float | str | None)
+
+
+def _checked(rule: type, name: str, source: str) -> SchedulerSpec:
+    if not callable(getattr(rule, "select", None)):
+        raise ScenarioError(f"scheduler `{name}`: the class has no method `select(self, cx)`")
+    return SchedulerSpec(name, f"{rule.__name__}@{source[:8]}", source, rule)

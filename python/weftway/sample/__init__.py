@@ -1,0 +1,1 @@
+"""Scenarios drawn at random."""

@@ -1,0 +1,1 @@
+"""Estimates with their intervals, and pairs of schedulers on the same instances."""
