@@ -7,10 +7,10 @@
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// The crates that run a scenario. A row depends on each of them and on every crate of ours below it, as their
-/// manifests say, each as a whole: a list of crates or files would miss one. The policies that come with `sched` count
-/// too, and the manifest of `quic`, which names the release of noq.
-const SIMULATOR: &str = "sim";
+/// Topmost crates that run a scenario: the oracle over the simulator, and the driver of QUIC. A row depends on each of them and
+/// on every crate of ours below it, as their manifests say, each as a whole: a list of crates or files would miss one. The
+/// policies that come with `sched` count too, and the manifest of `quic`, which names the release of noq.
+const SIMULATOR: &str = "oracle";
 const QUIC: &str = "quic";
 /// What a run of the kernel depends on: links, how they are driven, and what is asked of the kernel. Of `scenario`, which
 /// holds the model's settings too, only how links and traffic are read from a file, what is written and how it is measured:

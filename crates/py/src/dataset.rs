@@ -7,10 +7,10 @@ use std::thread;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use weftway_oracle::{Basis, Plan, Sample, run};
 use weftway_path::spec::SpecError;
 use weftway_scenario::Variant;
 use weftway_scenario::mix;
-use weftway_sim::oracle::{Basis, Plan, Sample, run};
 use weftway_sim::run::Job;
 
 use crate::errors::{Error, ScenarioError, SimulationError};

@@ -11,6 +11,7 @@ use std::thread;
 use pyo3::prelude::*;
 use weftway_path::spec::SpecError;
 
+use weftway_oracle::Sight;
 use weftway_quic::virtual_time;
 use weftway_scenario::Variant;
 use weftway_scenario::config::SimConfig;
@@ -21,8 +22,7 @@ use weftway_sched::learned::foreseen::Foreseen;
 use weftway_sched::learned::policy_file::PolicyFile;
 use weftway_sched::{Scheduler, TransportRules};
 use weftway_sim::measure::Singles;
-use weftway_sim::oracle::Sight;
-use weftway_sim::{Listener, clairvoyant, oracle, run};
+use weftway_sim::{Listener, clairvoyant, run};
 
 use crate::errors::{Error, ScenarioError};
 use crate::rule::{PythonScheduler, RuleOutcome};
@@ -225,7 +225,7 @@ impl Job {
 
     /// The row of a run by `earliest-delivery` with perfect sight, as JSON.
     pub fn sighted(&self, sight: Sight) -> Result<String, SpecError> {
-        let finished = oracle::sighted(&self.inner(), sight)?;
+        let finished = weftway_oracle::sighted(&self.inner(), sight)?;
         Ok(serde_json::Value::Object(self.inner().row(&finished, &Singles::default())).to_string())
     }
 
@@ -328,7 +328,7 @@ pub fn arrivals(
     let rule = Mutex::new(Foreseen::new(policy).map_err(refused)?);
     let found = each(py, &jobs, threads, |job| {
         let own = rule.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        oracle::arrivals(&job.inner(), own, every)
+        weftway_oracle::arrivals(&job.inner(), own, every)
     });
     let bytes = |rows: Vec<f32>| Cow::Owned(rows.into_iter().flat_map(f32::to_le_bytes).collect());
     found.into_iter().map(|rows| rows.map(bytes).map_err(|error| Error::from(error).into())).collect()

@@ -3,9 +3,9 @@
 //! going of paths in `lifecycle`.
 
 use weftway_host::Host;
-use weftway_host::sending::Dispatch;
+use weftway_host::sending::{Dispatch, Flight};
 use weftway_net::{Flows, Route, device_queue};
-use weftway_path::{Bytes, Instant, Offset, PathId, PathSet, Span};
+use weftway_path::{Bytes, Instant, Offset, Path, PathId, PathSet, Span};
 use weftway_scenario::App;
 use weftway_scenario::config::{PathConfig, Transport};
 
@@ -120,6 +120,31 @@ impl Connection {
             Some(flows) => flows.written(),
             None => self.app.written(),
         }
+    }
+
+    /// Application that writes the data.
+    pub fn app(&self) -> &App {
+        &self.app
+    }
+
+    /// Settings of the transport.
+    pub fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    /// Path `id` as schedulers see it, usable or not.
+    pub fn view(&self, id: PathId) -> &Path {
+        self.dispatch.views.get(id)
+    }
+
+    /// Packets that path `id` has sent and that are not settled.
+    pub fn flight(&self, id: PathId) -> &Flight {
+        &self.send.senders[id.index()].flight
+    }
+
+    /// Links that path `id` takes.
+    pub fn route(&self, id: PathId) -> Route {
+        self.routes[id.index()]
     }
 
     /// What has arrived in order.

@@ -39,7 +39,6 @@ pub mod log;
 pub mod measure;
 mod meta;
 mod net;
-pub mod oracle;
 mod path_manager;
 mod port;
 mod receiver;
@@ -49,7 +48,7 @@ mod sender;
 mod sim;
 mod tally;
 mod ticks;
-mod wire;
+pub mod wire;
 mod writer;
 
 pub use connection::Connection;

@@ -30,7 +30,7 @@ pub fn transport_rules(spec: &str) -> Result<TransportRules, SpecError> {
 
 /// The scheduler of the second connection where the first one's decisions come from outside: a rival's own, or min-RTT
 /// for the other half of a call.
-pub(crate) fn second(sim: &mut Sim, config: &SimConfig) -> Result<Option<Box<dyn Scheduler>>, SpecError> {
+pub fn second(sim: &mut Sim, config: &SimConfig) -> Result<Option<Box<dyn Scheduler>>, SpecError> {
     if sim.connections() < 2 {
         return Ok(None);
     }

@@ -1,8 +1,10 @@
 //! One path at the sender: what it sent, its controller, its pacer and its timers. What differs
 //! between TCP and QUIC is in `tcp` and `quic`.
 
+mod bursts;
 mod quic;
 mod tcp;
+mod usage;
 
 use weftway_cc::{Acked, Congestion, Controller, Sent, Share, Signal};
 use weftway_host::Events;
@@ -20,17 +22,15 @@ use crate::net::Net;
 use crate::tally::PathTally;
 use crate::ticks::Ticks;
 use crate::wire::{Data, Datagram, Load};
+use bursts::Bursts;
 use quic::Quic;
 use tcp::Tcp;
+use usage::WindowUsage;
 
 pub use tcp::Repair;
 
-/// `sysctl_tcp_tso_win_divisor`.
-const DEFER_DIVISOR: u64 = 3;
 /// A controller that names a rate paces a connection from its tenth packet on (`tcp_update_skb_after_send`).
 const UNPACED_PACKETS: u64 = 10;
-/// A write this long ago is no burst.
-const DEFER_AFTER: Span = Span::from_millis(1);
 
 /// How controllers are made.
 #[derive(Clone)]
@@ -157,15 +157,8 @@ pub struct PathSender {
     pub memory: SendMemory,
     /// Linux v1: the window that the peer last announced on it, as TCP takes it.
     pub send_window: Bytes,
-    /// When the last buffer was begun, and how many packets more it takes at that time.
-    buffer: (Instant, u64),
-    /// The number after that of the last packet that was not full (`snd_sml`).
-    small: u64,
-    /// When that packet left, where its data end, and `small` before it: what follows at once joins it.
-    open: (Instant, Offset, u64),
-    /// Messages that wait for Nagle's rule share a packet, as the bytes that they are: how much room is left in the one
-    /// that goes now. None where nothing waits so.
-    coalescing: Option<u64>,
+    /// Packets that share a buffer or wait for more data.
+    bursts: Bursts,
 }
 
 /// How often the meta timer has found a subflow silent although something was outstanding (`stale_count`).
@@ -184,20 +177,6 @@ pub struct SendMemory {
     pub widest: Bytes,
     /// The most that the queue holds, sent and unsent.
     pub most: Bytes,
-}
-
-/// Window use (RFC 7661), in bytes of the window: TCP counts packets, each as a full one, and QUIC bytes (RFC 9002 §7.8).
-#[derive(Clone, Debug)]
-struct WindowUsage {
-    /// What was in flight at most since the round began.
-    max_out: u64,
-    /// The packet with which the round began.
-    round: u64,
-    /// Whether the window was full in the round.
-    limited: bool,
-    /// What was used of it lately, and since when.
-    used: u64,
-    stamp: Instant,
 }
 
 impl PathSender {
@@ -229,15 +208,12 @@ impl PathSender {
             heard_at: now,
             echo: 0,
             silence: Silence::default(),
-            usage: WindowUsage { max_out: 0, round: 0, limited: false, used: 0, stamp: now },
+            usage: WindowUsage::new(now),
             tcp: Tcp::default(),
             quic: Quic::default(),
             memory: SendMemory::default(),
             send_window: Bytes::ZERO,
-            buffer: (Instant::ZERO, 0),
-            small: 0,
-            open: (Instant::NEVER, Offset::ZERO, 0),
-            coalescing: (writes_messages && transport.holds_small).then_some(0),
+            bursts: Bursts::new(writes_messages && transport.holds_small),
         }
     }
 
@@ -291,64 +267,6 @@ impl PathSender {
         !self.queue.is_empty() && self.pacer.lets_go(now) && Self::has_room(view) && !self.holds_head(transport)
     }
 
-    /// Whether a packet of `bytes` waits as the last one (Nagle's rule, RFC 896, as Minshall has it: `tcp_nagle_check`): it
-    /// is not full, and an earlier one that was not full is unacknowledged. MPTCP's last packet of a fragment is not full either.
-    #[inline(always)]
-    pub fn holds(&self, bytes: u32, transport: &Transport) -> bool {
-        u64::from(bytes) < transport.mss.get() && self.small > self.flight.base() && transport.holds_small
-    }
-
-    #[inline]
-    fn holds_head(&self, transport: &Transport) -> bool {
-        transport.holds_small && self.small > self.flight.base() && self.waits_for_more(transport.mss.get())
-    }
-
-    /// Whether what waits fills no packet. Here messages stay packets of their own: so many go at once as Linux has in a full one.
-    #[inline(never)]
-    fn waits_for_more(&self, mss: u64) -> bool {
-        let Some(head) = self.queue.front() else { return false };
-        match self.coalescing {
-            Some(room) => u64::from(head.bytes) > room && !self.fills(0, mss),
-            None => self.queue.len() == 1 && u64::from(head.bytes) < mss,
-        }
-    }
-
-    /// Whether so many bytes and what waits fill a packet.
-    fn fills(&self, mut bytes: u64, mss: u64) -> bool {
-        self.queue.iter().any(|packet| {
-            bytes += u64::from(packet.bytes);
-            bytes >= mss
-        })
-    }
-
-    /// A packet that is not full has been sent. One that others followed at once was part of a larger one.
-    #[inline(never)]
-    fn note_small(&mut self, index: u64, bytes: u64, mss: u64) {
-        match self.coalescing {
-            None => {
-                let Some(packet) = self.flight.get_mut(index) else { return };
-                let (now, end) = (packet.sent_at, packet.offset + Bytes::new(bytes));
-                if self.queue.front().is_none_or(|next| next.offset != end) {
-                    self.open = (now, end, core::mem::replace(&mut self.small, index + 1));
-                }
-            }
-            Some(room) if bytes <= room => self.coalescing = Some(room - bytes),
-            Some(_) if self.fills(bytes, mss) => self.coalescing = Some(mss - bytes),
-            Some(_) if !self.queue.is_empty() => {}
-            _ => self.small = index + 1,
-        }
-    }
-
-    /// Linux v1: data at `offset` follow in the push that sent the last packet. If that one was not full, they are in one
-    /// buffer with it, and its end is no small packet (`mptcp_skb_can_collapse_to`).
-    #[inline(never)]
-    pub fn join_last(&mut self, now: Instant, offset: Offset) {
-        let (at, end, before) = self.open;
-        if at == now && end == offset && self.small == self.flight.next() {
-            self.small = before;
-        }
-    }
-
     /// Sends what waits, as far as window and pacer allow.
     #[inline(never)]
     pub fn flush(&mut self, ctx: &mut SendContext<'_>) {
@@ -356,9 +274,7 @@ impl PathSender {
             let Some(assigned) = self.next_queued(ctx) else { break };
             self.send_inline(ctx, assigned);
         }
-        if let Some(room) = &mut self.coalescing {
-            *room = 0;
-        }
+        self.bursts.close_packet();
     }
 
     /// Takes from the queue the first packet whose data were not acknowledged while it waited. A subflow of Linux sends
@@ -394,46 +310,6 @@ impl PathSender {
         let assigned = *self.queue.pop()?;
         ctx.view.queued -= Self::charge(ctx.transport, assigned.bytes);
         Some(assigned)
-    }
-
-    /// Whether Linux keeps a single packet back for now (`tcp_tso_should_defer`): with more data
-    /// behind it and an acknowledgement due soon, it waits for a third of the window, so as to send
-    /// larger bursts. It does so only just after it has sent, and not during recovery.
-    #[inline]
-    fn defers(&self, now: Instant, view: &Path, taken: Bytes, more: bool, transport: &Transport) -> bool {
-        more && transport.rules.fills_bursts
-            && taken.plus(view.mss).plus(view.mss) > view.cwnd
-            && view.cwnd.get() > DEFER_DIVISOR * view.mss.get()
-            && view.recovery < weftway_path::Recovery::Recovery
-            && now.since(self.last_sent) < DEFER_AFTER
-            && self.flight.front().is_some_and(|head| now.since(head.sent_at) * 2 >= view.srtt)
-    }
-
-    /// Whether Linux would keep back what waits, so as to send a third of the window at once: it leaves the window open
-    /// then (`tcp_tso_should_defer`). Room for the largest burst of the pace is used at once. What waits here is sent all the
-    /// same.
-    #[inline]
-    pub fn gathers(&self, now: Instant, view: &Path, transport: &Transport) -> bool {
-        let free = view.cwnd.saturating_sub(view.bytes_in_flight).get();
-        transport.rules.fills_bursts
-            && !self.queue.is_empty()
-            && free * DEFER_DIVISOR < view.cwnd.get()
-            && view.recovery < weftway_path::Recovery::Recovery
-            && now.since(self.last_sent) < DEFER_AFTER
-            && Self::is_less_than_a_buffer(view, free)
-    }
-
-    // In line it costs the paths that never ask.
-    #[inline(never)]
-    fn is_less_than_a_buffer(view: &Path, free: u64) -> bool {
-        free < Self::largest_buffer(view).get()
-    }
-
-    /// The most that Linux puts into one buffer: what the pace brings in about a millisecond, two packets at least
-    /// (`tcp_tso_autosize`).
-    #[inline]
-    fn largest_buffer(view: &Path) -> Bytes {
-        weftway_cc::lengthened_quantum(view.pacing_rate, view.mss, 2, view.min_rtt)
     }
 
     /// Whether the window has room for a packet.
@@ -496,18 +372,6 @@ impl PathSender {
         } else {
             self.quic_sent(now, ctx.view);
         }
-    }
-
-    /// Whether a packet begins a new buffer: packets that go at once share one.
-    #[inline]
-    fn starts_buffer(&mut self, now: Instant, view: &Path) -> bool {
-        let (at, left) = &mut self.buffer;
-        if *at == now && *left > 0 {
-            *left -= 1;
-            return false;
-        }
-        self.buffer = (now, (Self::largest_buffer(view).get() / view.mss.get()).max(1) - 1);
-        true
     }
 
     /// Puts packet `index` on its link, for the first time or again.
@@ -596,8 +460,7 @@ impl PathSender {
             idle -= rto;
         }
         self.cc.set_cwnd(cwnd.max(restart));
-        self.usage.stamp = now;
-        self.usage.used = 0;
+        self.usage.restart(now);
         true
     }
 
@@ -671,64 +534,6 @@ impl PathSender {
         if has_room && ctx.transport.app_limited.is_limited(ctx.flow.unsent, ctx.view.mss) {
             self.rate.on_app_limited(ctx.view.bytes_in_flight);
         }
-    }
-
-    /// Notes how well the window was used. Whether it was not used for so long that it must shrink
-    /// ([`PathSender::restart_unused`]).
-    #[inline]
-    fn validate_window(&mut self, now: Instant, view: &Path, transport: &Transport) -> bool {
-        let out = match transport.rules.recovery {
-            LossRecovery::Tcp => (self.flight.next() - self.flight.base()) * transport.mss.get(),
-            LossRecovery::Quic => self.paced_by.used(view).get(),
-        };
-        let limited = view.blocked == BlockedReason::Congestion || view.bytes_in_flight.plus(transport.mss) > view.cwnd;
-        // QUIC keeps lost packets for a while, in case they turn up. They are settled all the same (RFC 9002 §A.7).
-        let round_over = || {
-            let settled = match transport.rules.recovery {
-                LossRecovery::Tcp => self.flight.base(),
-                LossRecovery::Quic => self.quic.settled_below().max(self.flight.base()),
-            };
-            settled >= self.usage.round
-        };
-        if limited || (!self.usage.limited && out > self.usage.max_out) || round_over() {
-            self.usage.limited = limited;
-            self.usage.max_out = out;
-            self.usage.round = self.flight.next();
-        }
-        if self.window_limited(view) {
-            self.usage.used = 0;
-            self.usage.stamp = now;
-            return false;
-        }
-        self.usage.used = self.usage.used.max(out);
-        transport.rules.recovery == LossRecovery::Tcp
-            && view.recovery == weftway_path::Recovery::Open
-            && now.since(self.usage.stamp) >= self.tcp.rto()
-            && !self.cc.owns_recovery()
-    }
-
-    /// A window that was not filled for a whole timeout shrinks towards what was used
-    /// (`tcp_cwnd_application_limited`, RFC 7661's aim).
-    #[cold]
-    fn restart_unused(&mut self, now: Instant, view: &mut Path, shares: Option<&mut [Share]>, transport: &Transport) {
-        let used = Bytes::new(self.usage.used).max(transport.initial_cwnd());
-        let cwnd = self.cc.cwnd();
-        if used < cwnd {
-            self.cc.set_cwnd((cwnd + used).mul_div(1, 2));
-            self.publish_to(view, shares);
-        }
-        self.usage.used = 0;
-        self.usage.stamp = now;
-    }
-
-    /// Whether the window is what limits the path (`tcp_is_cwnd_limited`).
-    #[inline]
-    pub fn window_limited(&self, view: &Path) -> bool {
-        if view.cwnd < view.ssthresh {
-            // In slow start a window may grow to twice what was in use.
-            return self.usage.limited || view.cwnd.get() < 2 * self.usage.max_out;
-        }
-        self.usage.limited
     }
 
     /// Hands an acknowledgement's outcome to the controller.

@@ -178,7 +178,7 @@ impl Sim {
     }
 
     /// Link number `at`.
-    pub(crate) fn link(&self, at: usize) -> &Link<Datagram> {
+    pub fn link(&self, at: usize) -> &Link<Datagram> {
         &self.net.links[at]
     }
 

@@ -1,3 +1,7 @@
+use weftway_path::{Bytes, Span};
+use weftway_scenario::config::Buffer;
+
+use super::inbound::ReceiverRtt;
 use super::*;
 
 const MSS: u64 = 1428;

@@ -4,7 +4,8 @@
 use weftway_path::{BlockedReason, Bytes, Event, Instant, PathId, PathSet};
 
 use super::super::Policy;
-use super::{Carrier, Dispatch, empty_queue};
+use super::Dispatch;
+use super::carrier::{Carrier, empty_queue};
 
 impl Dispatch {
     /// From now on paths are offered as `policy` says.

@@ -2,10 +2,10 @@
 
 use crate::setup;
 use weftway_link::{Limit, Loss};
+use weftway_oracle::{Audit, Basis, FAR, Lab, Plan, Run, Stop, Truth, audit, jain, judge, run};
 use weftway_path::{BitRate, Bytes, Instant, PathId, Span};
 use weftway_scenario::config::{Buffer, MessageSize, SimConfig, Transport, Workload};
 use weftway_sim::measure::Singles;
-use weftway_sim::oracle::{Audit, Basis, FAR, Lab, Plan, Run, Stop, Truth, audit, jain, judge, run};
 use weftway_sim::run::Job;
 
 /// Behaviours that take turns.

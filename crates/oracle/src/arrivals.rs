@@ -5,11 +5,10 @@ use weftway_path::spec::SpecError;
 use weftway_path::{Bytes, Instant, Path, Span};
 use weftway_sched::learned::foreseen::Foreseen;
 
-use super::truth::{crossing, links};
-use crate::measure::Finished;
-use crate::run::{Job, second, transport_rules};
-use crate::wire::Datagram;
-use crate::{Host, Pause, Sim};
+use crate::truth::{crossing, links};
+use weftway_sim::run::{Finished, Job, second, transport_rules};
+use weftway_sim::wire::Datagram;
+use weftway_sim::{Host, Pause, Sim};
 
 /// What heads add to a packet, about: some times are right to that.
 const HEADS: Bytes = Bytes::new(60);
@@ -32,7 +31,7 @@ pub fn arrivals(job: &Job<'_>, mut rule: Foreseen, every: u64) -> Result<Vec<f32
 }
 
 /// Runs `job` with `rule`. `look` comes before each question.
-pub(super) fn run(
+pub(crate) fn run(
     job: &Job<'_>,
     rule: &mut Foreseen,
     mut look: impl FnMut(&mut Sim, &mut Foreseen),
@@ -56,7 +55,7 @@ pub(super) fn run(
 }
 
 /// The paths that hold data.
-pub(super) fn holding(sim: &Sim) -> impl Iterator<Item = &Path> {
+pub(crate) fn holding(sim: &Sim) -> impl Iterator<Item = &Path> {
     sim.context(0).paths.iter().filter(|path| path.unacked() > Bytes::ZERO)
 }
 
@@ -69,7 +68,7 @@ fn row(sim: &Sim, rule: &Foreseen, path: &Path) -> Option<impl Iterator<Item = f
 
 /// How long a packet takes that the path gets now, behind what the path has queued, where `arrival` says when one of so many bytes
 /// arrives on a link. A shared link behind the path's own is taken as it is.
-pub(super) fn takes(sim: &Sim, path: &Path, arrival: impl Fn(&Link<Datagram>, Instant, Bytes) -> Instant) -> Span {
+pub(crate) fn takes(sim: &Sim, path: &Path, arrival: impl Fn(&Link<Datagram>, Instant, Bytes) -> Instant) -> Span {
     let (now, bytes) = (sim.now(), path.queued + path.mss + HEADS);
     let mut links = links(sim, path.id);
     let own = links.next().map_or(FAR, |link| {
@@ -80,6 +79,6 @@ pub(super) fn takes(sim: &Sim, path: &Path, arrival: impl Fn(&Link<Datagram>, In
 }
 
 /// When one arrives if the link stays as it is.
-pub(super) fn as_it_is(link: &Link<Datagram>, now: Instant, bytes: Bytes) -> Instant {
+pub(crate) fn as_it_is(link: &Link<Datagram>, now: Instant, bytes: Bytes) -> Instant {
     link.arrival_of(now, bytes)
 }

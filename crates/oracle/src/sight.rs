@@ -5,11 +5,10 @@ use weftway_path::spec::SpecError;
 use weftway_path::{Path, Span};
 use weftway_sched::learned::foreseen::Foreseen;
 
-use super::arrivals::{as_it_is, holding, run, takes};
-use crate::Sim;
-use crate::measure::Finished;
-use crate::run::Job;
-use crate::wire::{Datagram, Load};
+use crate::arrivals::{as_it_is, holding, run, takes};
+use weftway_sim::Sim;
+use weftway_sim::run::{Finished, Job};
+use weftway_sim::wire::{Datagram, Load};
 
 /// The number of no connection: the packet whose arrival is asked for.
 const PROBE: u8 = u8::MAX;

@@ -1,10 +1,10 @@
 //! `earliest-delivery`, told by the links when packets arrive.
 
 use weftway_link::{Change, Set};
+use weftway_oracle::{Sight, sighted};
 use weftway_path::{BitRate, Instant};
 use weftway_scenario::config::SimConfig;
 use weftway_sim::Verdict;
-use weftway_sim::oracle::{Sight, sighted};
 use weftway_sim::run::Job;
 
 use crate::setup::{bulk, path, stacks};

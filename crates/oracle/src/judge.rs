@@ -5,7 +5,7 @@
 
 use weftway_path::Bytes;
 
-use super::truth::{FAR, Truth};
+use crate::truth::{FAR, Truth};
 
 /// λ: Jain's index from 0 to 1 is worth this much of [`D0`].
 pub const LAMBDA: f64 = 0.1;

@@ -1,8 +1,8 @@
 //! Labels for the estimate of `foreseen`: when packets arrive, as the links know it.
 
 use crate::setup::{bulk, path, stacks};
+use weftway_oracle::arrivals;
 use weftway_sched::learned::foreseen::Foreseen;
-use weftway_sim::oracle::arrivals;
 use weftway_sim::run::Job;
 
 /// Two paths of 8 Mbit/s, 10 and 40 ms: a packet takes some 1.5 ms and the delay at least, and as long as the largest queue

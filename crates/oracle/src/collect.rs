@@ -4,9 +4,9 @@ use weftway_path::spec::SpecError;
 use weftway_path::{Instant, Span};
 use weftway_scenario::mix;
 
-use super::lab::{Lab, Stop};
-use super::{Basis, Judgement};
-use crate::run::{Finished, Job};
+use crate::lab::{Lab, Stop};
+use crate::{Basis, Judgement};
+use weftway_sim::run::{Finished, Job};
 
 /// Behaviours that are not registered schedulers: O1, and any living path with equal probability.
 pub const BEHAVIOURS: [&str; 2] = ["oracle", "uniform"];

@@ -1,0 +1,151 @@
+//! What a transport supplies to [`Dispatch`].
+
+use weftway_path::{Decision, Event, Instant, Message, Offset, PathId, PathSet, SendKind, Starved};
+
+use super::super::Assigned;
+use super::Dispatch;
+use crate::Decided;
+
+/// What a transport supplies to [`Dispatch`].
+pub trait Carrier {
+    /// The sending half above the paths.
+    fn dispatch(&self) -> &Dispatch;
+
+    /// The same, to change.
+    fn dispatch_mut(&mut self) -> &mut Dispatch;
+
+    /// The time.
+    fn now(&self) -> Instant;
+
+    /// Whether data may leave at all: the handshake is done, and the connection not over.
+    #[inline]
+    fn is_live(&self) -> bool {
+        true
+    }
+
+    /// How much the application has written, whether or not the send buffer takes it.
+    fn written(&mut self) -> u64;
+
+    /// How far the send buffer takes what the application has written.
+    fn buffered(&mut self) -> u64;
+
+    /// Writes more at this very time, now that everything before is sent: whether it did. The flow is up to date then.
+    #[inline]
+    fn write_more(&mut self) -> bool {
+        self.cuts() && write_up(self)
+    }
+
+    /// The message that byte `at` belongs to; none where the data are one message.
+    fn message_at(&mut self, at: u64) -> Option<Message>;
+
+    /// Whether the data are more than one message.
+    fn has_messages(&self) -> bool;
+
+    /// Whether a message stays what [`Carrier::message_at`] has said of it until it is sent.
+    #[inline]
+    fn keeps_messages(&self) -> bool {
+        false
+    }
+
+    /// Where a packet ends that begins at `at` and has `bytes` at most: how many it has.
+    #[inline]
+    fn packet_bytes(&self, at: u64, bytes: u64) -> u64 {
+        let _ = at;
+        bytes
+    }
+
+    /// Whether what ends a packet is fixed before a path takes it.
+    #[inline]
+    fn cuts_at_once(&self) -> bool {
+        false
+    }
+
+    /// Whether the data have no order until they are cut: what is written now may then come before what was written earlier.
+    /// If not, they are one row of bytes, and the next three methods are not called.
+    #[inline]
+    fn cuts(&self) -> bool {
+        false
+    }
+
+    /// How many bytes the next packet has, 0 if there is none.
+    fn next_record(&mut self) -> u64 {
+        0
+    }
+
+    /// The data from `at` on are cut: they are the same from now on.
+    fn cut(&mut self, at: Offset, bytes: u64) {
+        let _ = (at, bytes);
+    }
+
+    /// Whether the packet at `at`, which is lost, is of use to anybody. If not, it is not sent again, and counts as arrived.
+    fn is_wanted(&mut self, at: Offset) -> bool {
+        let _ = at;
+        true
+    }
+
+    /// Of the paths that have `carried` data which wait to be sent again, those that should not carry them once more.
+    #[inline]
+    fn avoided(&self, carried: PathSet) -> PathSet {
+        let _ = carried;
+        PathSet::EMPTY
+    }
+
+    /// Sends `assigned` on path `id`, or puts it into the path's queue ([`Assigned::join_queue`]).
+    fn place(&mut self, id: PathId, assigned: Assigned);
+
+    /// Whether anything waits in the queue of path `id`.
+    fn has_queue(&self, id: PathId) -> bool;
+
+    /// Takes the first packet out of the queue of path `id`, and out of [`weftway_path::Path::queued`].
+    fn take_queued(&mut self, id: PathId) -> Option<Assigned>;
+
+    /// Brings up to date whether path `id` can take a packet.
+    fn refresh(&mut self, id: PathId);
+
+    /// A path has room and nothing may go. The transport may act: opportunistic retransmission, penalties, a timer for
+    /// [`Dispatch::probe_at`]. Called at each question as long as it lasts.
+    fn blocked(&mut self, why: Starved);
+
+    /// Arms the scheduler's timer ([`Transport::wake_at`]).
+    #[inline]
+    fn wake_at(&mut self, at: Instant) {
+        let _ = at;
+    }
+
+    /// Whether the log takes a reason ([`Transport::asks_why`]).
+    fn asks_why(&mut self, decision: Decision) -> bool {
+        let _ = decision;
+        true
+    }
+
+    /// Writes a decision to the log ([`Transport::log`]).
+    fn log(&mut self, decided: Decided) {
+        let _ = decided;
+    }
+}
+
+/// What waits in the queue of path `id` is to be sent again.
+pub(super) fn empty_queue<C: Carrier>(carrier: &mut C, id: PathId) {
+    let mut next = None;
+    while let Some(assigned) = carrier.take_queued(id) {
+        next = next.or(Some(assigned.after));
+        let dispatch = carrier.dispatch_mut();
+        dispatch.outbox.recall(assigned.chunk, id, assigned.first, assigned.kind == SendKind::Reinjection);
+        dispatch.refund(id, assigned.bytes);
+        dispatch.host.events.push(Event::Recalled(assigned.receipt(id)));
+    }
+    let view = carrier.dispatch_mut().views.get_mut(id);
+    view.next = next.unwrap_or(view.next);
+}
+
+/// The flow ends where the send buffer now does: whether that is further than before. What a record has beside the
+/// application's bytes is not known before it is cut.
+#[inline(never)]
+pub fn write_up<C: Carrier + ?Sized>(carrier: &mut C) -> bool {
+    let end = carrier.buffered();
+    let is_more = end > carrier.dispatch().flow.end.get();
+    if is_more {
+        carrier.dispatch_mut().write(end);
+    }
+    is_more
+}
