@@ -1,9 +1,10 @@
 //! What a scenario's network is made from, the same for the simulator and for QUIC in virtual time: links with their seeds,
-//! which links a path uses, which paths share a bottleneck, when a path exists, how its controller begins, and the streams of
-//! an application that opens some ([`Flows`]).
+//! which links a path uses, which paths share a bottleneck, when a path exists, how its controller begins, and the data of
+//! the application ([`AppData`]), which may be streams ([`Flows`]).
 //!
 //! Nothing here knows a transport: links carry items of any type.
 
+mod app_data;
 mod flows;
 
 use weftway_cc::{Flavour, Setup};
@@ -14,6 +15,7 @@ use weftway_scenario::config::{Bottlenecks, PathConfig, PathManager, SimConfig, 
 use weftway_scenario::stack::LossRecovery;
 use weftway_scenario::{mix, path_seeds, shared_seed};
 
+pub use app_data::AppData;
 pub use flows::Flows;
 
 /// Which links a path uses, by number.

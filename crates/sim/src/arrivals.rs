@@ -47,10 +47,10 @@ impl Connection {
         let mut tell = at_once;
         if next > before {
             tell |= self.receive.receiver.data.open(now, self.widest_rtt(id));
-            if self.app.completes(next.get()) {
+            if self.data.app.completes(next.get()) {
                 self.complete(net, now, id, data.offset);
             }
-        } else if self.flows.is_some() {
+        } else if self.data.has_flows() {
             self.take_record(now, data.offset);
         }
         let reads = next > before && self.transport.rules.tells_of_reading;
@@ -87,22 +87,14 @@ impl Connection {
         self.receive.receiver.data.arrive(now, data.offset, data.bytes)
     }
 
-    /// What the application has written since the last time goes into streams.
-    pub(crate) fn open_flows(&mut self, now: Instant) {
-        if let Some(flows) = &mut self.flows {
-            flows.open(now, &self.app);
-        }
-    }
-
     /// A record of streams arrives, perhaps not for the first time. The sending end keeps it no longer: what it would send again is
     /// known by its place.
     #[inline(never)]
     fn take_record(&mut self, now: Instant, at: Offset) {
-        let Some(flows) = &mut self.flows else { return };
-        let Some(record) = flows.record(at) else { return };
-        flows.arrive(now, at, &record, &mut self.app);
-        flows.acked(at);
-        if self.app.is_done(now, 0) {
+        let Some(record) = self.data.record(at) else { return };
+        self.data.arrive(now, at, &record);
+        self.data.acked(at);
+        if self.data.app.is_done(now, 0) {
             self.finish(now);
         }
     }
@@ -110,13 +102,13 @@ impl Connection {
     /// A message has arrived whole, with data on path `id`; or of flows, the record at `at`, which may hold the end of some.
     #[inline(never)]
     fn complete(&mut self, net: &mut Net, now: Instant, id: PathId, at: Offset) {
-        if self.flows.is_some() {
+        if self.data.has_flows() {
             return self.take_record(now, at);
         }
         let next = self.receive.receiver.data.next().get();
-        self.app.arrived(now, next, self.configs[id.index()].acks.delay);
-        net.calendar.lower(self.source, self.app.next_event());
-        if self.app.is_done(now, next) {
+        self.data.app.arrived(now, next, self.configs[id.index()].acks.delay);
+        net.calendar.lower(self.source, self.data.app.next_event());
+        if self.data.app.is_done(now, next) {
             self.finish(now);
         }
     }
@@ -458,9 +450,9 @@ impl Connection {
 
     /// The connection's own timer: whatever of it is due.
     pub(crate) fn on_own_timer(&mut self, net: &mut Net, now: Instant) {
-        self.app.run(now);
-        self.open_flows(now);
-        if self.app.cut_off() <= now {
+        self.data.app.run(now);
+        self.data.open_flows(now);
+        if self.data.app.cut_off() <= now {
             self.finish(now);
         }
         self.dispatch.host.woken(now);

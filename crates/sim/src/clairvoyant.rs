@@ -70,7 +70,7 @@ fn is_by_message(workload: &Workload) -> bool {
 /// delays, or when all had arrived; then what had not.
 fn worth((sim, _, verdict): &Ended, by_message: bool) -> (bool, Span, Reverse<Bytes>) {
     let conn = sim.connection(0);
-    let mut delays = conn.app.delays.clone();
+    let mut delays = conn.data.app.delays.clone();
     delays.sort_unstable();
     let most = delays.get((delays.len() * 99).div_ceil(100).max(1) - 1).copied().unwrap_or_default();
     let time = if by_message { most } else { sim.now().since(Instant::ZERO) };
@@ -183,7 +183,7 @@ impl World {
 
     /// What it costs to go on until `until`.
     fn cost(mut self, until: Instant, by_message: bool) -> f64 {
-        let arrived = self.sim.connection(0).app.delays.len();
+        let arrived = self.sim.connection(0).app().delays.len();
         let (mut area, mut before) = (0.0, self.sim.now());
         loop {
             let delivered = self.sim.connection(0).delivered();
@@ -207,7 +207,7 @@ impl World {
 /// The squares of the delays of messages from number `first` on; of those that have not arrived, their ages.
 fn delays(conn: &Connection, first: usize, now: Instant) -> f64 {
     let square = |span: Span| span.as_secs_f64() * span.as_secs_f64();
-    let arrived = conn.app.delays[first..].iter().map(|delay| square(*delay));
-    let waiting = conn.app.outlook().map(|message| square(now.since(message.written)));
+    let arrived = conn.data.app.delays[first..].iter().map(|delay| square(*delay));
+    let waiting = conn.data.app.outlook().map(|message| square(now.since(message.written)));
     arrived.chain(waiting).sum()
 }

@@ -4,7 +4,7 @@
 
 use weftway_host::Host;
 use weftway_host::sending::{Dispatch, Flight};
-use weftway_net::{Flows, Route, device_queue};
+use weftway_net::{AppData, Route, device_queue};
 use weftway_path::{Bytes, Instant, Offset, Path, PathId, PathSet, Span};
 use weftway_scenario::App;
 use weftway_scenario::config::{PathConfig, Transport};
@@ -34,9 +34,7 @@ pub struct Connection {
     pub(crate) cc: ControllerSpec,
     /// The calendar source of the connection; those of its paths follow.
     pub(crate) source: usize,
-    pub(crate) app: App,
-    /// What the application writes is in streams.
-    pub(crate) flows: Option<Box<Flows>>,
+    pub(crate) data: AppData,
     pub(crate) paths: PathManager,
     pub(crate) send: SendEnd,
     pub(crate) receive: ReceiveEnd,
@@ -61,15 +59,14 @@ pub struct Parts {
     pub seed: u64,
     /// What the ticks of the hosts' clocks are drawn from.
     pub clock: u64,
-    pub app: App,
-    pub flows: Option<Box<Flows>>,
+    pub data: AppData,
     pub write: Bytes,
     pub source: usize,
 }
 
 impl Connection {
     pub(crate) fn new(parts: Parts, senders: Vec<PathSender>) -> Self {
-        let Parts { number, transport, configs, routes, cc_spec, seed, clock, app, flows, write, source } = parts;
+        let Parts { number, transport, configs, routes, cc_spec, seed, clock, data, write, source } = parts;
         let paths = configs.len();
         let receive = ReceiveEnd::new(&transport, paths);
         let edge = receive.receiver.data.edge();
@@ -82,8 +79,7 @@ impl Connection {
             receive,
             cc: ControllerSpec { spec: cc_spec, coupled, seed },
             source,
-            app,
-            flows,
+            data,
             paths: PathManager::new(paths, transport.races()),
             finished: None,
             tally: Tally::default(),
@@ -113,18 +109,9 @@ impl Connection {
         self.paths.established
     }
 
-    /// How much the application has written; of streams, what is cut and what waits.
-    #[inline(always)]
-    pub(crate) fn written(&mut self) -> u64 {
-        match &mut self.flows {
-            Some(flows) => flows.written(),
-            None => self.app.written(),
-        }
-    }
-
     /// Application that writes the data.
     pub fn app(&self) -> &App {
-        &self.app
+        &self.data.app
     }
 
     /// Settings of the transport.
@@ -358,7 +345,8 @@ impl Connection {
     /// The connection's own next event: application, scheduler, delayed acknowledgements (the first of which is due at `acks`),
     /// meta timer, paths coming and going.
     pub(crate) fn own_next(&self, acks: Instant) -> Instant {
-        self.app
+        self.data
+            .app
             .next_event()
             .min(self.dispatch.host.wake())
             .min(self.send.meta.at)
@@ -366,6 +354,6 @@ impl Connection {
             .min(self.dispatch.policy_due())
             .min(acks)
             .min(self.paths.due())
-            .min(self.app.cut_off())
+            .min(self.data.app.cut_off())
     }
 }

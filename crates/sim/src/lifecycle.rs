@@ -237,12 +237,12 @@ impl Connection {
         self.listeners.note(now, self.number, || Note::Up(id));
         if self.paths.established.is_none() {
             self.paths.established = Some(now);
-            self.app.start(now);
-            self.open_flows(now);
-            if self.app.is_done(now, 0) {
+            self.data.app.start(now);
+            self.data.open_flows(now);
+            if self.data.app.is_done(now, 0) {
                 self.finished = Some(now);
             }
-            net.calendar.lower(self.source, self.app.next_event());
+            net.calendar.lower(self.source, self.data.app.next_event());
         }
         self.send.writer.grow_buffer(id, &mut self.send.senders, &self.transport);
         self.refresh(net, now, id);
@@ -255,7 +255,7 @@ impl Connection {
         let (link, epoch) = (old.data_link, old.epoch);
         let setup = Setup { now, rtt: Some(rtt), ..self.setup(id) };
         let cc = weftway_cc::build(&self.cc.spec, &setup).expect("the controller was built before");
-        let mut sender = PathSender::new(id, link, cc, &self.transport, self.app.has_messages(), now);
+        let mut sender = PathSender::new(id, link, cc, &self.transport, self.data.app.has_messages(), now);
         sender.epoch = epoch;
         self.send.senders[id.index()] = sender;
         let mut view = weftway_path::Path::new(id, self.transport.mss, setup.initial_window);

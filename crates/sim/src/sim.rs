@@ -5,6 +5,7 @@ mod layout;
 
 use weftway_host::{Host, Turn};
 use weftway_link::Link;
+use weftway_net::AppData;
 use weftway_path::{Bytes, Context, Decision, Instant, PathId, Span};
 use weftway_scenario::config::{CrossLink, SimConfig, Transport};
 use weftway_scenario::{App, Verdict, mix};
@@ -85,16 +86,15 @@ impl Sim {
     /// must exist: [`weftway_cc::parse`] says whether it does.
     pub fn new(config: &SimConfig, cc: &str, seed: u64) -> Result<Self, weftway_path::spec::SpecError> {
         let mut layout = Layout::new(config, seed);
-        let app = App::of(&config.workload, seed);
-        let main = layout.connection(0, &config.transport, &config.paths, cc, app);
-        let main = Parts { write: config.write, flows: weftway_net::Flows::of(config), ..main };
+        let main = layout.connection(0, &config.transport, &config.paths, cc, AppData::of(config, seed));
+        let main = Parts { write: config.write, ..main };
         let mut parts = vec![main];
         if let Some(rival) = &config.rival {
             let endless = weftway_scenario::config::Workload::Duration { span: Span::MAX };
             let app = App::new(&endless, mix(seed, 0xa1));
-            parts.push(layout.connection(1, &rival.transport, &rival.paths, &rival.cc, app));
+            parts.push(layout.connection(1, &rival.transport, &rival.paths, &rival.cc, app.into()));
         } else if let Some(back) = config.workload.reverse() {
-            parts.push(layout.reverse(&parts[0], App::new(&back, mix(seed, 0xa2))));
+            parts.push(layout.reverse(&parts[0], App::new(&back, mix(seed, 0xa2)).into()));
         }
         let mut source = layout.net.links.len();
         for part in &mut parts {
@@ -535,7 +535,7 @@ mod tests {
                     Pause::Decide(_) => {
                         let (now, flow) = (sim.now, sim.conns[0].dispatch.flow);
                         // What goes again may come when all that is written has gone.
-                        if let Some(said) = sim.conns[0].app.message_at(flow.next.get()) {
+                        if let Some(said) = sim.conns[0].data.app.message_at(flow.next.get()) {
                             let seen = (flow.message_start.get(), flow.message_end.get(), flow.class, flow.deadline);
                             assert_eq!(seen, (said.start, said.end, said.class, said.deadline));
                             assert_eq!(flow.message_age, now.since(said.written));

@@ -16,7 +16,7 @@ mod silence;
 mod views;
 
 pub use bottleneck::Groups;
-pub use dispatch::{Carrier, Dispatch, PROBE_AFTER, assign, prepare, write_up};
+pub use dispatch::{Carrier, Data, Dispatch, PROBE_AFTER, assign, prepare, write_up};
 pub use flight::{Assigned, Flight, SentPacket};
 pub use outbox::{Chunk, Outbox};
 pub use pacer::{Pace, PacedBy, Pacer};

@@ -10,7 +10,7 @@
 //!
 //! What finds no room so is left to the scheduler, as everything else: a flood gains nothing.
 
-use weftway_host::sending::Carrier;
+use weftway_host::sending::{Carrier, Data};
 use weftway_path::{Bytes, Health, PathId, SendKind, Span};
 
 use super::realtime_state::HOLD;
@@ -21,7 +21,7 @@ use super::source::Source;
 impl<S: Source> Sender<S> {
     /// Sends what goes before everything else, as far as there is room for it.
     pub(super) fn send_realtime(&mut self) {
-        if !self.source.cuts() || !self.is_live() {
+        if !self.source.data().cuts() || !self.is_live() {
             return;
         }
         let mut bytes = self.source.next_urgent();

@@ -4,7 +4,7 @@
 //! it. The MTU grows while noq looks for it, and falls when a path is opened or turns out to lose what is long. What was cut
 //! before may then be too long. A piece of a row of bytes leaves in parts; a record that can only travel whole is cut anew.
 
-use weftway_host::sending::{Assigned, Carrier};
+use weftway_host::sending::{Assigned, Carrier, Data};
 use weftway_path::{Bytes, PathId};
 
 use super::record::{HEAD, Record};
@@ -36,9 +36,7 @@ impl<S: Source> Sender<S> {
         }
         self.record = record;
         self.dispatch.set_mss(record);
-        if self.source.cuts() {
-            self.source.set_record(record);
-        }
+        self.source.set_record(record);
         for id in (0..self.paths.len()).map(|at| PathId::new(at as u8)) {
             self.dispatch.views.get_mut(id).mss = record;
             Carrier::refresh(self, id);
@@ -62,7 +60,7 @@ impl<S: Source> Sender<S> {
         let leaves = match assigned.bytes {
             bytes if bytes <= most => self.transmit_record(id, assigned),
             // It is found too long when it is about to be sent again.
-            _ if self.source.cuts() => return self.dispatch.give_up(id, assigned),
+            _ if self.source.data().cuts() => return self.dispatch.give_up(id, assigned),
             _ => self.transmit_parts(id, assigned, most),
         };
         if leaves.is_none() {

@@ -84,7 +84,7 @@ fn measurement(config: &SimConfig, world: &World, finished: &Finished, singles: 
         }),
         fallback: None,
         chosen: None,
-        messages: sender.map_or_else(Messages::default, |sender| Messages::from(&sender.source.app)),
+        messages: sender.map_or_else(Messages::default, |sender| Messages::from(&sender.source.data.app)),
         paths: paths().map(|id| figures(world, id)).collect(),
         real_time: None,
         became_tcp: None,

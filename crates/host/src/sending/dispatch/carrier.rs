@@ -6,13 +6,69 @@ use super::super::Assigned;
 use super::Dispatch;
 use crate::Decided;
 
+/// Data that a connection sends: a file, what an application writes, the streams of a mux.
+pub trait Data {
+    /// How much is written, whether or not the send buffer takes it. Where it is not known before they are cut how long the data
+    /// are: at least as much as the next record has, and nothing beyond what was cut if there is none.
+    fn written(&mut self) -> u64;
+
+    /// The message that byte `at` belongs to; none where the data are one message.
+    fn message_at(&mut self, at: u64) -> Option<Message> {
+        let _ = at;
+        None
+    }
+
+    /// Returns true if the data are more than one message.
+    #[inline]
+    fn has_messages(&self) -> bool {
+        false
+    }
+
+    /// Returns true if a message stays what [`Data::message_at`] has said of it until it is sent.
+    #[inline]
+    fn keeps_messages(&self) -> bool {
+        false
+    }
+
+    /// Returns true if the data have no order until they are cut: what is written now may then come before what was written
+    /// earlier. If not, they are one row of bytes.
+    #[inline]
+    fn cuts(&self) -> bool {
+        false
+    }
+
+    /// Number of bytes of the next record, 0 if there is none. Only where [`Data::cuts`].
+    fn next_record(&mut self) -> u64 {
+        0
+    }
+
+    /// The data from `at` on are cut: they are the same from now on. A record has as many bytes as was told.
+    #[inline]
+    fn cut(&mut self, at: Offset, bytes: u64) {
+        let _ = (at, bytes);
+    }
+
+    /// Returns true if what is at `at`, which is lost, is of use to anybody. If not, it is not sent again, and counts as arrived.
+    #[inline]
+    fn is_wanted(&mut self, at: Offset) -> bool {
+        let _ = at;
+        true
+    }
+}
+
 /// What a transport supplies to [`Dispatch`].
 pub trait Carrier {
+    /// Data that it sends.
+    type Data: Data;
+
     /// The sending half above the paths.
     fn dispatch(&self) -> &Dispatch;
 
     /// The same, to change.
     fn dispatch_mut(&mut self) -> &mut Dispatch;
+
+    /// The data.
+    fn data(&mut self) -> &mut Self::Data;
 
     /// The time.
     fn now(&self) -> Instant;
@@ -23,28 +79,13 @@ pub trait Carrier {
         true
     }
 
-    /// How much the application has written, whether or not the send buffer takes it.
-    fn written(&mut self) -> u64;
-
     /// How far the send buffer takes what the application has written.
     fn buffered(&mut self) -> u64;
 
     /// Writes more at this very time, now that everything before is sent: whether it did. The flow is up to date then.
     #[inline]
     fn write_more(&mut self) -> bool {
-        self.cuts() && write_up(self)
-    }
-
-    /// The message that byte `at` belongs to; none where the data are one message.
-    fn message_at(&mut self, at: u64) -> Option<Message>;
-
-    /// Whether the data are more than one message.
-    fn has_messages(&self) -> bool;
-
-    /// Whether a message stays what [`Carrier::message_at`] has said of it until it is sent.
-    #[inline]
-    fn keeps_messages(&self) -> bool {
-        false
+        self.data().cuts() && write_up(self)
     }
 
     /// Where a packet ends that begins at `at` and has `bytes` at most: how many it has.
@@ -58,29 +99,6 @@ pub trait Carrier {
     #[inline]
     fn cuts_at_once(&self) -> bool {
         false
-    }
-
-    /// Whether the data have no order until they are cut: what is written now may then come before what was written earlier.
-    /// If not, they are one row of bytes, and the next three methods are not called.
-    #[inline]
-    fn cuts(&self) -> bool {
-        false
-    }
-
-    /// How many bytes the next packet has, 0 if there is none.
-    fn next_record(&mut self) -> u64 {
-        0
-    }
-
-    /// The data from `at` on are cut: they are the same from now on.
-    fn cut(&mut self, at: Offset, bytes: u64) {
-        let _ = (at, bytes);
-    }
-
-    /// Whether the packet at `at`, which is lost, is of use to anybody. If not, it is not sent again, and counts as arrived.
-    fn is_wanted(&mut self, at: Offset) -> bool {
-        let _ = at;
-        true
     }
 
     /// Of the paths that have `carried` data which wait to be sent again, those that should not carry them once more.

@@ -4,7 +4,7 @@ use weftway_path::{Context, Decision, Instant, Offset, PathId, SendKind};
 
 use super::super::{Assigned, Chunk};
 use super::Dispatch;
-use super::carrier::{Carrier, empty_queue};
+use super::carrier::{Carrier, Data, empty_queue};
 use super::closing::look_while_waiting;
 use super::prepare::{gives_back, next_bytes, sync};
 use crate::{Carried, Decided, Host, Refusal, Transport};
@@ -66,9 +66,7 @@ fn carry<C: Carrier>(carrier: &mut C, decision: Decision) -> Result<Carried, Ref
     }
     let chunk = if number == dispatch.outbox.end() {
         let chunk = dispatch.outbox.cut_for(dispatch.question.packet.bytes.get() as u32, id);
-        if carrier.cuts() {
-            carrier.cut(chunk.offset, chunk.bytes.into());
-        }
+        carrier.data().cut(chunk.offset, chunk.bytes.into());
         chunk
     } else {
         dispatch.outbox.carry(number, id)
@@ -135,9 +133,7 @@ fn find_ahead<C: Carrier>(carrier: &mut C, offset: Offset) -> Option<u64> {
         let Dispatch { outbox, flow, .. } = carrier.dispatch_mut();
         let (number, chunk) = outbox.cut(bytes);
         let fits = chunk.end() <= flow.edge;
-        if carrier.cuts() {
-            carrier.cut(chunk.offset, bytes.into());
-        }
+        carrier.data().cut(chunk.offset, bytes.into());
         if chunk.offset >= offset {
             return fits.then_some(number);
         }

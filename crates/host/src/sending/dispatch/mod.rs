@@ -1,10 +1,10 @@
 //! What stands between a scheduler and the packets of one connection, whatever carries them.
 //!
-//! A transport that sends keeps one [`Dispatch`] and implements [`Carrier`]; in return it is a [`Transport`]:
+//! A transport that sends keeps one [`Dispatch`] and implements [`Carrier`] over its [`Data`]; in return it is a [`Transport`]:
 //!
 //! | decided here | supplied by the transport |
 //! |---|---|
-//! | which packet is next: what was handed back, else what was never sent | how far the application has written, where a packet ends |
+//! | which packet is next: what was handed back, else what was never sent | what there is to send ([`Data`]), where a packet ends |
 //! | whether the scheduler must be asked ([`prepare`]) | whether a path can take a packet ([`Question::note`]) |
 //! | what each decision means, and what is refused | how a packet leaves ([`Carrier::place`]), what waits in queues |
 //! | when the scheduler is told of a shut window or a full buffer | what the transport does about it ([`Carrier::blocked`]) |
@@ -23,7 +23,7 @@ use weftway_path::{
 use super::{Assigned, Outbox, Policy, Question, SentPacket, Views};
 use crate::Host;
 
-pub use self::carrier::{Carrier, write_up};
+pub use self::carrier::{Carrier, Data, write_up};
 pub use self::carry::assign;
 pub use self::prepare::prepare;
 

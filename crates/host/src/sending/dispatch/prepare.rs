@@ -3,7 +3,7 @@
 use weftway_path::{Bytes, Event, Offset, Packet, PathId, SendKind, Starved};
 
 use super::super::Chunk;
-use super::carrier::Carrier;
+use super::carrier::{Carrier, Data};
 use super::closing::look_at_policy;
 use super::{Dispatch, PROBE_AFTER};
 
@@ -84,7 +84,7 @@ fn prepare_without_packet<C: Carrier>(carrier: &mut C) -> bool {
     if carrier.dispatch().policy.is_some() {
         look_at_policy(carrier, None);
     }
-    let written = carrier.written();
+    let written = carrier.data().written();
     let now = carrier.now();
     let dispatch = carrier.dispatch_mut();
     let why = if dispatch.is_shut() {
@@ -150,7 +150,7 @@ fn take_up<C: Carrier>(carrier: &mut C) {
 fn first_reinjection<C: Carrier>(carrier: &mut C) -> Option<(u64, Chunk)> {
     while let Some(number) = carrier.dispatch_mut().outbox.first_reinjection() {
         let chunk = *carrier.dispatch().outbox.chunk(number);
-        if !carrier.cuts() || carrier.is_wanted(chunk.offset) {
+        if carrier.data().is_wanted(chunk.offset) {
             return Some((number, chunk));
         }
         carrier.dispatch_mut().outbox.acknowledge(number);
@@ -172,9 +172,7 @@ fn next_fresh<C: Carrier>(carrier: &mut C) -> Option<(u64, Chunk)> {
     // A chunk is cut when a path takes it: until then nothing changes what it will be.
     if !fits || carrier.cuts_at_once() {
         carrier.dispatch_mut().outbox.cut(bytes);
-        if carrier.cuts() {
-            carrier.cut(chunk.offset, bytes.into());
-        }
+        carrier.data().cut(chunk.offset, bytes.into());
     }
     fits.then_some((number, chunk))
 }
@@ -192,15 +190,15 @@ pub(super) fn next_bytes<C: Carrier>(carrier: &mut C) -> Option<u32> {
     }
     // Nothing is known of data that have no order until they are cut: where messages end is never beyond them.
     if at >= carrier.dispatch().question.message_end {
-        if carrier.cuts() {
-            let bytes = carrier.next_record();
+        if carrier.data().cuts() {
+            let bytes = carrier.data().next_record();
             return (bytes > 0 && at + bytes <= end).then_some(bytes as u32);
         }
-        let known = carrier.keeps_messages() && carrier.dispatch().written_around(Offset::new(at)).is_some();
+        let known = carrier.data().keeps_messages() && carrier.dispatch().written_around(Offset::new(at)).is_some();
         let message_end = if known {
             carrier.dispatch().flow.message_end.get()
         } else {
-            carrier.message_at(at).map_or(end, |message| message.end)
+            carrier.data().message_at(at).map_or(end, |message| message.end)
         };
         carrier.dispatch_mut().question.message_end = message_end;
     }
@@ -227,14 +225,14 @@ pub(super) fn sync<C: Carrier>(carrier: &mut C) {
 /// Looks up the message that the next byte lies in, unless that is known.
 #[inline(always)]
 fn find_message<C: Carrier>(carrier: &mut C) {
+    let has_messages = carrier.data().has_messages();
     let flow = &carrier.dispatch().flow;
-    let has_messages = carrier.has_messages();
     if !has_messages && flow.message_end > flow.next {
         return;
     }
     match carrier.dispatch().written_around(flow.next) {
         // The same as before, only older.
-        Some(written) if carrier.keeps_messages() => {
+        Some(written) if carrier.data().keeps_messages() => {
             carrier.dispatch_mut().flow.message_age = carrier.now().since(written);
         }
         _ => look_up_message(carrier),
@@ -244,6 +242,6 @@ fn find_message<C: Carrier>(carrier: &mut C) {
 #[inline(never)]
 fn look_up_message<C: Carrier>(carrier: &mut C) {
     let (now, next) = (carrier.now(), carrier.dispatch().flow.next);
-    let message = carrier.message_at(next.get());
+    let message = carrier.data().message_at(next.get());
     carrier.dispatch_mut().set_message(now, message);
 }
