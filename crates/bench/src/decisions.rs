@@ -9,7 +9,7 @@ use weftway_path::{
 };
 use weftway_path::{SendKind, Span};
 
-/// How many paths are asked about.
+/// Number of paths that are asked about.
 pub const PATHS: [usize; 4] = [2, 4, 16, 64];
 const MSS: Bytes = Bytes::new(1400);
 

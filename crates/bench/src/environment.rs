@@ -82,7 +82,7 @@ fn four_paths() -> SimConfig {
     config
 }
 
-/// How often each kind of run is timed.
+/// Number of times that each kind of run is timed.
 const ROUNDS: usize = 7;
 
 /// Steps one episode to its end with random answers. The three kinds of runs take turns, so that a machine that is

@@ -51,7 +51,7 @@ pub struct Command {
     pub argv: Vec<OsString>,
     /// Variables added to the caller's environment.
     pub env: Vec<(String, String)>,
-    /// Whether the command's standard output goes to standard error, so that the caller's own stays clean.
+    /// True if the command's standard output goes to standard error, so that the caller's own stays clean.
     pub quiet: bool,
 }
 

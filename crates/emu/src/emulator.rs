@@ -82,15 +82,15 @@ pub struct EmulatorReport {
     pub links: Vec<Counts>,
     /// How late packets were handed over.
     pub lateness: Lateness,
-    /// When the first packet entered a link; `None`: there was none.
+    /// Time at which the first packet entered a link; `None`: there was none.
     pub first_entered: Option<Instant>,
     /// Packets that the kernel did not take, since its device was down, and those larger than a device's MTU.
     pub refused: u64,
     /// Devices that somebody deleted meanwhile.
     pub devices_lost: u64,
-    /// Whether the thread ran with real-time priority.
+    /// True if the thread ran with real-time priority.
     pub realtime: bool,
-    /// How long it ran.
+    /// Time that it ran.
     pub elapsed: Span,
 }
 
@@ -203,7 +203,7 @@ struct Machine {
     watch: Arc<Watch>,
     report: EmulatorReport,
     packets: u64,
-    /// How long it may wait awake.
+    /// Time that it may wait awake.
     saved: Span,
     /// Those of a thread with real-time priority.
     rests: Option<Rests>,

@@ -40,7 +40,7 @@ impl Fate {
 pub struct Subject {
     /// `wifi.up`.
     pub name: String,
-    /// Whether it leads from the client to the server.
+    /// True if it leads from the client to the server.
     pub up: bool,
 }
 

@@ -33,7 +33,7 @@ struct Line {
 struct Account {
     traffic: Traffic,
     delays: Vec<Span>,
-    /// When the last transmission begins that waits for others, and the bytes that are sent from then on.
+    /// Time at which the last transmission begins that waits for others, and the bytes that are sent from then on.
     newest: Option<(Instant, u64)>,
     busy_bytes: u64,
     busy: Span,

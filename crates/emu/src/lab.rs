@@ -62,7 +62,7 @@ pub struct LabPath {
     pub up: Way,
     /// From the server to the client.
     pub down: Way,
-    /// When it is there: from the first instant to the second, and so on; empty for always.
+    /// Times at which it is there: from the first instant to the second, and so on; empty for always.
     pub presence: Vec<Instant>,
 }
 

@@ -57,7 +57,7 @@ impl Lateness {
         &self.bins
     }
 
-    /// Whether at most 0.5 % of the packets were late.
+    /// Returns true if at most 0.5 % of the packets were late.
     pub fn is_fit(&self) -> bool {
         self.late * 1000 <= self.packets * LATE_PER_MILLE
     }

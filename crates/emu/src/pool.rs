@@ -26,7 +26,7 @@ impl Pool {
         pool
     }
 
-    /// Whether no place is free.
+    /// Returns true if no place is free.
     pub fn is_empty(&self) -> bool {
         self.free.is_empty()
     }

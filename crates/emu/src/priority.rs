@@ -25,7 +25,7 @@ const SHARE: i64 = 92;
 /// Unused time that is kept for a burst. A thread has still run for at most 940 ms of a second after it.
 const MOST_CREDIT_NS: i64 = 20_000_000;
 
-/// How often the thread's use of the processor is looked at.
+/// Interval at which the thread's use of the processor is looked at.
 const LOOK: Span = Span::from_millis(1);
 
 /// Gives the calling thread, which drives links, exact timers and real-time priority, and says whether it got the latter.
@@ -76,7 +76,7 @@ impl Rests {
         }
     }
 
-    /// How long the thread has to rest that by `now` has run for `used` in all. While it rests, it earns its share.
+    /// Time that the thread has to rest that by `now` has run for `used` in all. While it rests, it earns its share.
     fn owed(&mut self, now: Instant, used: Span) -> Span {
         let earned = now.since(self.looked).as_nanos() as i64 * SHARE / 100;
         let spent = used.saturating_sub(self.used).as_nanos() as i64;
@@ -86,7 +86,7 @@ impl Rests {
     }
 }
 
-/// How long the calling thread has run.
+/// Time that the calling thread has run.
 fn used() -> Span {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("Linux counts each thread's time");
     Span::from_nanos(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)

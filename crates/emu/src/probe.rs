@@ -88,12 +88,13 @@ pub fn probe() -> Probe {
 }
 
 impl Probe {
-    /// Whether links can be emulated for ordinary commands. The error names the first thing that is missing.
+    /// Checks that links can be emulated for ordinary commands. The error names the first thing that is missing.
     pub fn emulate(&self) -> Result<(), EmuError> {
         self.require(&[NAMESPACE, TUN])
     }
 
-    /// Whether Linux MPTCP can be measured over emulated links. The error names the first thing that is missing.
+    /// Checks that Linux MPTCP can be measured over emulated links. The error names the first thing that is
+    /// missing.
     pub fn kernel(&self) -> Result<(), EmuError> {
         self.require(&[NAMESPACE, TUN, MPTCP, FULL_INFO, MANAGER])
     }

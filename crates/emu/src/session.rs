@@ -12,10 +12,10 @@ use crate::record::{Recording, record};
 use crate::watch::Moment;
 use crate::{EmuError, EmulatorReport, Lab, LabPlan, Namespace, Traffic, client_address, server_address};
 
-/// How long a server may take to open a socket before the client starts nevertheless.
+/// Time that a server may take to open a socket before the client starts nevertheless.
 const SERVER_START: Duration = Duration::from_secs(5);
 
-/// How long commands have to end when they are asked to.
+/// Time that commands have to end when they are asked to.
 const GRACE: Duration = Duration::from_secs(2);
 
 /// What to run.
@@ -140,7 +140,7 @@ fn wait_for(namespace: &Namespace, server: &mut Running, go_on: &mut dyn FnMut()
     Ok(())
 }
 
-/// Whether anybody in the calling thread's namespace listens for connections or datagrams.
+/// Returns true if anybody in the calling thread's namespace listens for connections or datagrams.
 fn has_socket() -> bool {
     const LISTEN: &str = "0A";
     const UNCONNECTED: &str = "07";

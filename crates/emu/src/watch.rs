@@ -23,7 +23,7 @@ pub struct LinkState {
 /// All links at the same moment, by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
-    /// When it was.
+    /// Time at which it was.
     pub at: Instant,
     /// The links; none before the first answer.
     pub links: Vec<LinkState>,

@@ -8,7 +8,7 @@ use weftway_scenario::config::SimConfig;
 
 use crate::Flows;
 
-/// What an application writes: one row of bytes, or streams.
+/// Data that an application writes: one row of bytes, or streams.
 #[derive(Clone, Debug)]
 pub struct AppData {
     /// The application.

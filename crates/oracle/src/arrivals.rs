@@ -1,4 +1,5 @@
-//! When packets would arrive, told by who sees the links' queues and what they bring: labels for the estimate of `foreseen`.
+//! Arrival times of packets, told by who sees the links' queues and what they bring: labels for the estimate of
+//! `foreseen`.
 
 use weftway_link::Link;
 use weftway_path::spec::SpecError;
@@ -10,7 +11,7 @@ use weftway_sim::run::{Finished, Job, second, transport_rules};
 use weftway_sim::wire::Datagram;
 use weftway_sim::{Host, Pause, Sim};
 
-/// What heads add to a packet, about: some times are right to that.
+/// Size of the heads of a packet, about: some times are right to that.
 const HEADS: Bytes = Bytes::new(60);
 /// No packet takes longer.
 const FAR: Span = Span::from_secs(60);
@@ -66,8 +67,8 @@ fn row(sim: &Sim, rule: &Foreseen, path: &Path) -> Option<impl Iterator<Item = f
     Some(inputs.into_iter().chain([label]))
 }
 
-/// How long a packet takes that the path gets now, behind what the path has queued, where `arrival` says when one of so many bytes
-/// arrives on a link. A shared link behind the path's own is taken as it is.
+/// Time that a packet takes that the path gets now, behind what the path has queued, where `arrival` says when one of
+/// so many bytes arrives on a link. A shared link behind the path's own is taken as it is.
 pub(crate) fn takes(sim: &Sim, path: &Path, arrival: impl Fn(&Link<Datagram>, Instant, Bytes) -> Instant) -> Span {
     let (now, bytes) = (sim.now(), path.queued + path.mss + HEADS);
     let mut links = links(sim, path.id);
@@ -78,7 +79,7 @@ pub(crate) fn takes(sim: &Sim, path: &Path, arrival: impl Fn(&Link<Datagram>, In
     links.fold(own, |sum, link| sum + Span::from_nanos((crossing(link, now) * 1e9) as u64)).min(FAR)
 }
 
-/// When one arrives if the link stays as it is.
+/// Time at which one arrives if the link stays as it is.
 pub(crate) fn as_it_is(link: &Link<Datagram>, now: Instant, bytes: Bytes) -> Instant {
     link.arrival_of(now, bytes)
 }

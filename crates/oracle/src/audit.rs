@@ -15,17 +15,17 @@ use crate::shares::HORIZON;
 use crate::{Judgement, Truth};
 use weftway_sim::run::Job;
 
-/// What comes of one path.
+/// Outcome of taking one path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Future {
     /// J: goodput of the next second over the links' rates, less λ·(1 − Jain's index of the paths' deliveries over
     /// their rates).
     pub value: f64,
-    /// How long the message took from when it was written; none if it had not arrived a second later.
+    /// Time that the message took from when it was written; none if it had not arrived a second later.
     pub delay: Option<Span>,
 }
 
-/// One question, as O1 judged it and as it would have come.
+/// A question, as O1 judged it and as it would have come.
 #[derive(Clone, Debug)]
 pub struct Audit {
     /// O1.
@@ -68,7 +68,7 @@ pub fn audit(job: &Job<'_>, plan: &Plan, every: usize) -> Result<Vec<Audit>, Spe
     Ok(audits)
 }
 
-/// What would come of each path.
+/// Outcomes of taking each path.
 fn futures(lab: &Lab) -> Vec<Option<Future>> {
     lab.open().iter().enumerate().map(|(path, open)| open.then(|| future(lab.twin(), path))).collect()
 }

@@ -1,4 +1,4 @@
-//! What an answer binds that holds until the interval ends: all that its size class brings by then.
+//! Data that an answer binds until the interval ends: all that its size class brings by then.
 
 use weftway_path::spec::{Params, Spec, SpecError};
 use weftway_path::{Bytes, Flow, Instant};
@@ -43,8 +43,8 @@ impl Binding {
         self.held[self.class(flow.message_end.since(flow.message_start))] = Some((path, ends));
     }
 
-    /// What the class at hand brings until the interval `ends`; what the others bring goes to the queues of the paths
-    /// that they were answered with.
+    /// Bytes that the class at hand brings until the interval `ends`; what the others bring goes to the queues of the
+    /// paths that they were answered with.
     pub(crate) fn stake(
         &self,
         (conn, now): (&Connection, Instant),

@@ -173,7 +173,7 @@ impl Lab {
         open
     }
 
-    /// What the task sees at the question.
+    /// Observation of the task at the question.
     pub fn observation(&self) -> &[f32] {
         &self.observation
     }
@@ -185,7 +185,8 @@ impl Lab {
         (start, end.saturating_sub(start), self.sim.connection(0).app().number_at(start))
     }
 
-    /// What adviser `at` would do about the packet at hand if every path were open, as [`weftway_sched::Interval`] asks.
+    /// Path on which adviser `at` would send the packet at hand if every path were open, as [`weftway_sched::Interval`]
+    /// asks.
     pub fn advice(&mut self, at: usize) -> Option<usize> {
         let cx = self.sim.context(0);
         let mut paths: Vec<Path> =

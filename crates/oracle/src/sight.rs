@@ -1,5 +1,4 @@
-//! What perfect sight would be worth: `earliest-delivery`, told by the links when a packet arrives, in place of its own
-//! estimates.
+//! Worth of perfect sight: `earliest-delivery`, told by the links when a packet arrives, in place of its own estimates.
 
 use weftway_path::spec::SpecError;
 use weftway_path::{Path, Span};
@@ -13,12 +12,13 @@ use weftway_sim::wire::{Datagram, Load};
 /// The number of no connection: the packet whose arrival is asked for.
 const PROBE: u8 = u8::MAX;
 
-/// What is told.
+/// Arrival times that are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
-    /// When a packet would arrive if the links stayed as they are: the label of `foreseen`. Nothing of what comes is known.
+    /// Time at which a packet would arrive if the links stayed as they are: the label of `foreseen`. Nothing of what
+    /// comes is known.
     Present,
-    /// When it will arrive, if it is not lost.
+    /// Time at which it will arrive, if it is not lost.
     Arrival,
 }
 

@@ -1,4 +1,4 @@
-//! What is true of a path now, and of what was sent before.
+//! True state of a path now, and of what was sent before.
 
 use weftway_host::sending::SentPacket;
 use weftway_link::Link;
@@ -11,7 +11,7 @@ use weftway_sim::wire::{Datagram, Load};
 /// No delay counts as longer, in seconds.
 pub const FAR: f64 = 60.0;
 
-/// What is true of one path.
+/// True state of one path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Truth {
     /// Bytes before a packet that is sent now: in the bottleneck's queue, and what the path owes (waiting in its own
@@ -19,7 +19,7 @@ pub struct Truth {
     pub queue: Bytes,
     /// The bottleneck's rate; zero while it is down.
     pub rate: BitRate,
-    /// One-way delay.
+    /// Propagation delay in one direction.
     pub delay: Span,
     /// The probability that a packet is lost.
     pub loss: f64,
@@ -29,8 +29,8 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// What is true of path `id` of the connection under test. Where data cross a shared link too, the slower one is
-    /// the bottleneck, and queues, delays and losses are those of both.
+    /// True state of path `id` of the connection under test. Where data cross a shared link too, the slower one is the
+    /// bottleneck, and queues, delays and losses are those of both.
     pub fn of(sim: &Sim, id: PathId) -> Self {
         let (conn, now) = (sim.connection(0), sim.now());
         let mut truth =
@@ -47,7 +47,7 @@ impl Truth {
 
     const NONE: Self = Self { queue: Bytes::ZERO, rate: BitRate::ZERO, delay: Span::ZERO, loss: 0.0, wait: Span::ZERO };
 
-    /// How long the bottleneck takes for `bytes`, in seconds.
+    /// Time that the bottleneck takes for `bytes`, in seconds.
     pub fn seconds(&self, bytes: Bytes) -> f64 {
         match self.rate.as_bps() {
             0 => FAR,
@@ -71,7 +71,7 @@ pub(crate) fn links(sim: &Sim, id: PathId) -> impl Iterator<Item = &Link<Datagra
     [Some(route.data), route.via].into_iter().flatten().map(|link| sim.link(link))
 }
 
-/// What the path has to send before anything new.
+/// Bytes that the path has to send before anything new.
 fn owed(conn: &Connection, id: PathId) -> Bytes {
     let lost = conn.flight(id).iter().filter(|packet| packet.lost && !packet.retransmitted);
     conn.view(id).queued + Bytes::new(lost.map(|packet| u64::from(packet.bytes)).sum())
@@ -129,7 +129,7 @@ fn path_release(sim: &Sim, id: PathId, start: Offset) -> f64 {
     last.max(repaired.unwrap_or(0.0))
 }
 
-/// How long a link takes for what it holds, and its delay, in seconds.
+/// Time that a link takes for what it holds, and its delay, in seconds.
 pub(crate) fn crossing(link: &Link<Datagram>, now: Instant) -> f64 {
     link.queueing_delay(now).as_secs_f64().min(FAR) + link.outlook(now).delay.as_secs_f64()
 }

@@ -210,7 +210,7 @@ fn labels_of_the_mixed_set_are_spread_over_the_paths() {
     }
 }
 
-/// What a behaviour achieves with each seed: p50 and p95 of messages in ms, goodput in Mbit/s.
+/// Figures of a behaviour with each seed: p50 and p95 of messages in ms, goodput in Mbit/s.
 fn figures(config: &SimConfig, task: &str, behaviour: &str) -> Vec<[f64; 3]> {
     figures_by(config, &plan(task, &[behaviour]))
 }

@@ -9,7 +9,7 @@ use weftway_sim::run::Job;
 
 use crate::setup::{bulk, path, stacks};
 
-/// When a run with this sight ends, and how many packets its first path has sent.
+/// End of a run with this sight, and the number of packets that its first path has sent.
 fn run(config: &SimConfig, sight: Sight) -> (Instant, u64) {
     let finished = sighted(&Job { config, cc: "cubic", seed: 1, timing: None }, sight).expect("it runs");
     assert_eq!(finished.verdict, Verdict::Finished);

@@ -69,7 +69,7 @@ impl Batch {
         Self { queue, finished: Mutex::new(receiver), remaining }
     }
 
-    /// How many jobs have not been given out as finished.
+    /// Number of jobs that have not been given out as finished.
     #[getter]
     fn remaining(&self) -> usize {
         self.remaining.load(Ordering::Relaxed)

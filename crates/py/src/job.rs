@@ -121,12 +121,13 @@ impl<'py> FromPyObject<'_, 'py> for Job {
 }
 
 impl Job {
-    /// Whether a class in Python is asked: by one thread only, so that two runs cannot interleave in what the classes share.
+    /// Returns true if a class in Python is asked: by one thread only, so that two runs cannot interleave in what the
+    /// classes share.
     pub fn asks_python(&self) -> bool {
         self.class.is_some() && self.engine == Engine::Sim
     }
 
-    /// Whether a timeline of it can be taken down while it runs.
+    /// Returns true if a timeline of it can be taken down while it runs.
     pub fn has_timeline(&self) -> bool {
         self.engine == Engine::Sim
     }

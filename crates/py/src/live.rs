@@ -34,7 +34,8 @@ struct PathReport {
     srtt_ms: Option<f64>,
 }
 
-/// How many bytes a run of `variant` sends over so many links, or why it cannot: that is a refusal in the second place.
+/// Number of bytes that a run of `variant` sends over so many links, or why it cannot: that is a refusal in the second
+/// place.
 #[pyfunction]
 pub fn live_bytes(variant: &VariantView, scheduler: &str, links: usize) -> (Option<u64>, Option<String>) {
     match bytes(&variant.variant, scheduler, links) {

@@ -77,7 +77,7 @@ pub struct RuleOutcome(Arc<Known>);
 struct Known {
     /// The first thing that went wrong.
     fault: OnceLock<PyErr>,
-    /// Whether an answer was anything but to wait.
+    /// True if an answer was anything but to wait.
     has_sent: AtomicBool,
 }
 
@@ -112,9 +112,9 @@ pub struct PythonScheduler {
 /// What an object draws: a stream of its own, of which each question and each event has a part.
 struct Draws {
     stream: u64,
-    /// How many events the object was told.
+    /// Number of events that the object was told.
     told: u64,
-    /// How many copies there are, of this object and of copies; all of them know.
+    /// Number of copies, of this object and of copies; all of them know.
     copies: Arc<AtomicU64>,
 }
 

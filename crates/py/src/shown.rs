@@ -97,8 +97,8 @@ struct Happening {
     kind: String,
 }
 
-/// How often each path was decided for, and how often to wait; a reason has its step, the kind of decision, and the place
-/// of the path.
+/// Number of times that each path was decided for, and how often to wait; a reason has its step, the kind of decision,
+/// and the place of the path.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Decisions {

@@ -109,7 +109,7 @@ impl VectorEnv {
         })
     }
 
-    /// How many numbers are seen.
+    /// Count of the numbers that are seen.
     #[getter]
     fn inputs(&self) -> usize {
         self.shape.inputs.len()
@@ -143,7 +143,7 @@ impl VectorEnv {
         }
     }
 
-    /// How many choices there are for each number of an answer; of shares, how many.
+    /// Number of choices for each number of an answer; of shares, their number.
     #[getter]
     fn choices(&self) -> usize {
         match self.shape.actions {
@@ -152,7 +152,7 @@ impl VectorEnv {
         }
     }
 
-    /// How many numbers an answer has.
+    /// Count of the numbers in an answer.
     #[getter]
     fn actions(&self) -> usize {
         self.shape.actions.len()
@@ -164,7 +164,7 @@ impl VectorEnv {
         self.shape.actions.to_string()
     }
 
-    /// How many environments there are.
+    /// Number of environments.
     #[getter]
     fn envs(&self) -> usize {
         self.envs

@@ -46,7 +46,7 @@ fn network(order: &[usize], scheduler: Option<&str>) -> Net {
     Net::new(&order.iter().copied().map(link).collect::<Vec<_>>(), client, plain)
 }
 
-/// How long a bulk transfer took, and the longest time in which nothing arrived.
+/// Time that a bulk transfer took, and the longest time in which nothing arrived.
 fn bulk(mut net: Net, blackout: bool) -> (Duration, Duration) {
     let begin = net.now;
     let id = net.client.conn().streams().open(Dir::Uni).expect("a stream");

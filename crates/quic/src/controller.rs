@@ -52,11 +52,11 @@ pub trait Hook: Send + Sync + fmt::Debug + 'static {
     /// A path was made.
     fn opened(&self, now: Instant, path: &Path) {}
 
-    /// Nothing uses the path's controller any more.
+    /// Hears that nothing uses the path's controller any more.
     fn closed(&self, path: PathId) {}
 
-    /// Whether noq may send on the path, whose window has room or not: noq asks before each datagram, and also when it
-    /// reports statistics.
+    /// Returns true if noq may send on the path, whose window has room or not: noq asks before each datagram, and also
+    /// when it reports statistics.
     fn is_open(&self, path: PathId) -> bool {
         true
     }
@@ -93,12 +93,12 @@ pub struct Controllers {
     connection: Arc<Connection>,
 }
 
-/// What the paths of a connection share.
+/// State that the paths of a connection share.
 #[derive(Debug, Default)]
 struct Connection {
-    /// When the first path was made: time zero of all that is told.
+    /// Time at which the first path was made: time zero of all that is told.
     origin: OnceLock<Clock>,
-    /// What each path publishes, by number; [`Share::usable`] while it lives.
+    /// Shares that each path publishes, by number; [`Share::usable`] while it lives.
     shares: Mutex<Vec<Share>>,
 }
 
@@ -122,13 +122,13 @@ impl Controllers {
         Ok(Self { entry, given: spec.given, hook: None, connection })
     }
 
-    /// Who looks and steers.
+    /// Adds a hook that looks and steers.
     #[must_use]
     pub fn with_hook(self, hook: Arc<dyn Hook>) -> Self {
         Self { hook: Some(hook), ..self }
     }
 
-    /// The same for another connection: its paths count from 0 again, and nothing is shared. The hook stays behind.
+    /// Factory for another connection: its paths count from 0 again, and nothing is shared. The hook stays behind.
     #[must_use]
     pub fn fresh(&self) -> Self {
         Self { hook: None, connection: Arc::default(), ..self.clone() }
@@ -231,7 +231,7 @@ impl Drop for Life {
     }
 }
 
-/// What `metrics()` reports, kept so that no lock is taken to read it.
+/// Figures that `metrics()` reports, kept so that no lock is taken to read it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     cwnd: u64,
@@ -241,7 +241,7 @@ struct Figures {
     bandwidth: Option<u64>,
 }
 
-/// One acknowledgement in the making.
+/// An acknowledgement in the making.
 #[derive(Clone, Copy, Debug, Default)]
 struct Batch {
     bytes: Bytes,
@@ -256,7 +256,7 @@ struct Batch {
     episode: Bytes,
 }
 
-/// How much of the window was used, over this round trip and the one before.
+/// Use of the window, over this round trip and the one before.
 #[derive(Clone, Copy, Debug, Default)]
 struct Usage {
     peak: Bytes,
@@ -265,8 +265,8 @@ struct Usage {
 }
 
 impl Usage {
-    /// Whether the window is what limits the path (RFC 9002 §7.8). In slow start a window may grow to twice what was used
-    /// (`tcp_is_cwnd_limited`).
+    /// Returns true if the window is what limits the path (RFC 9002 §7.8). In slow start a window may grow to twice
+    /// what was used (`tcp_is_cwnd_limited`).
     fn is_limited(&self, path: &Path) -> bool {
         let used = self.peak.max(self.before);
         used + path.mss > path.cwnd || path.cwnd < path.ssthresh && path.cwnd < used + used
@@ -289,7 +289,7 @@ pub struct Adapter {
     batch: Batch,
     usage: Usage,
     recovery_start: Option<Instant>,
-    /// When what has left is paid for at the pacing rate.
+    /// Time at which what has left is paid for at the pacing rate.
     paced_until: Instant,
     /// The newest time seen.
     now: Instant,
@@ -299,7 +299,7 @@ pub struct Adapter {
     shut: AtomicBool,
 }
 
-/// Of what was in flight on a path that is closed nothing more will be known.
+/// Removes a closed path: of what was in flight on it nothing more will be known.
 impl Drop for Adapter {
     fn drop(&mut self) {
         if self.life.as_ref().is_some_and(|life| Arc::strong_count(life) == 1)
@@ -318,11 +318,11 @@ impl fmt::Debug for Adapter {
     }
 }
 
-/// How late noq's pacer may let a packet out (its bursts and its timer's grain) before this says that the application
-/// limits the path.
+/// Time by which noq's pacer may let a packet out late (its bursts and its timer's grain) before this says that the
+/// application limits the path.
 const PACER_GRAIN: Span = Span::from_millis(2);
 
-/// How long a packet is waited for of which noq says nothing more (a lost probe of the packet size, a discarded
+/// Time that a packet is waited for of which noq says nothing more (a lost probe of the packet size, a discarded
 /// handshake packet): this, or so many round-trip times.
 const FORGOTTEN: (Span, u64) = (Span::from_millis(500), 8);
 

@@ -81,7 +81,7 @@ struct Half {
     written: u64,
     finished: bool,
     read: u64,
-    /// When its last byte and the end were read.
+    /// Time at which its last byte and the end were read.
     done: Option<Instant>,
 }
 
@@ -188,7 +188,7 @@ impl Applications {
         self.halves.iter().flatten().all(|half| half.done.is_some())
     }
 
-    /// When the last of an end's streams was read, in seconds.
+    /// Time at which the last of an end's streams was read, in seconds.
     fn done_at(&self, end: usize) -> f64 {
         let latest = self.halves[end].iter().filter_map(|half| half.done).max();
         latest.map_or(f64::INFINITY, |at| at.since(Instant::ZERO).as_secs_f64())

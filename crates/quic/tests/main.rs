@@ -20,7 +20,7 @@ mod voice;
 use proptest::prelude::ProptestConfig;
 use proptest::test_runner::RngSeed;
 
-/// Whether this is one of the runs at night, which look at more cases.
+/// Returns true if this is one of the runs at night, which look at more cases.
 fn is_full() -> bool {
     std::env::var_os("WEFTWAY_TESTS").is_some_and(|value| value == "full")
 }

@@ -410,9 +410,9 @@ struct Line {
     loss: u8,
     jitter: u64,
     queue: u64,
-    /// When its links fail and return, in turn, in milliseconds.
+    /// Times at which its links fail and return, in turn, in milliseconds.
     fails: Vec<u64>,
-    /// When the path is removed and added again.
+    /// Times at which the path is removed and added again.
     removed: Option<(u64, u64)>,
 }
 
@@ -435,7 +435,7 @@ fn line() -> impl Strategy<Value = Line> {
 #[derive(Clone, Debug)]
 struct History {
     lines: Vec<Line>,
-    /// How many of a hundred datagrams the network brings twice.
+    /// Number of datagrams, of a hundred, that the network brings twice.
     copies: u8,
     scheduler: &'static str,
     cc: &'static str,
@@ -443,7 +443,7 @@ struct History {
     bytes: u64,
     window: u64,
     upload: bool,
-    /// Whether the connection is opened over all paths at once.
+    /// True if the connection is opened over all paths at once.
     races: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What a connection does when a packet arrives or a timer fires.
+//! Arrivals of packets at a connection, and its timers.
 
 use weftway_host::sending::may_offer;
 use weftway_path::{Bytes, Instant, Offset, PathId, Span};
@@ -70,7 +70,8 @@ impl Connection {
         }
     }
 
-    /// Whether a server cannot read data yet: they overtook the client's last handshake message, or it was lost.
+    /// Returns true if a server cannot read data yet: they overtook the client's last handshake message, or it was
+    /// lost.
     #[cold]
     fn is_unreadable(&self) -> bool {
         self.transport.rules.pads_handshakes && self.transport.direction == Direction::Upload && !self.paths.answered
@@ -143,7 +144,7 @@ impl Connection {
         self.receive.receiver.paths.iter().map(|path| path.rtt.get()).fold(Span::ZERO, Span::max)
     }
 
-    /// What path `id` had put aside has shown what it brings.
+    /// Counts what path `id` had put aside, and now has shown.
     #[inline]
     pub(crate) fn count_released(&mut self, id: PathId, released: Released) {
         self.tally.window_drops += released.dropped;
@@ -178,7 +179,7 @@ impl Connection {
         self.send_ack_inline(net, now, id, None);
     }
 
-    /// The same, for data that ask for it; or on path and in a packet `by`, which others share.
+    /// Sends an acknowledgement for data that ask for it; or on path and in a packet `by`, which others share.
     #[inline(always)]
     fn send_ack_inline(&mut self, net: &mut Net, now: Instant, id: PathId, by: Option<(PathId, Bytes)>) {
         let quic = self.transport.rules.recovery == LossRecovery::Quic;

@@ -24,12 +24,12 @@ use crate::measure::Finished;
 use crate::run::{Job, second, transport_rules};
 use crate::{Connection, Pause, Sim, Verdict};
 
-/// How far ahead it looks, in round trips of the slowest path; and the least and the most.
+/// Time by which it looks ahead, in round trips of the slowest path; and the least and the most.
 const ROUND_TRIPS: u64 = 3;
 const LEAST: Span = Span::from_millis(30);
 const MOST: Span = Span::from_millis(1500);
 
-/// What is tried out.
+/// Answers that are tried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The scheduler that decides where nothing is tried out.
@@ -38,14 +38,14 @@ pub struct Plan {
     pub tries: u64,
 }
 
-/// How often it decided.
+/// Counts of its decisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Questions with a choice.
     pub choices: u64,
-    /// Those at which answers were tried out.
+    /// Questions at which answers were tried out.
     pub tried: u64,
-    /// Those at which another answer than the base scheduler's was better; none, if its own run is the answer.
+    /// Questions at which another answer than the base scheduler's was better; none, if its own run is the answer.
     pub changed: u64,
 }
 
@@ -61,13 +61,13 @@ pub fn run(job: &Job<'_>, plan: &Plan) -> Result<(Finished, Tally), SpecError> {
     Ok((Finished { sim, verdict, fallback: None, chosen: None }, tally))
 }
 
-/// Whether the delays of messages count.
+/// Returns true if the delays of messages count.
 fn is_by_message(workload: &Workload) -> bool {
     workload.has_messages() && !matches!(workload, Workload::RequestResponse { .. } | Workload::Web { .. })
 }
 
-/// What a run is judged by, less being better: whether it came to its end; then the 99th percentile of the messages'
-/// delays, or when all had arrived; then what had not.
+/// Worth of a run, less being better: whether it came to its end; then the 99th percentile of the messages' delays, or
+/// when all had arrived; then what had not.
 fn worth((sim, _, verdict): &Ended, by_message: bool) -> (bool, Span, Reverse<Bytes>) {
     let conn = sim.connection(0);
     let mut delays = conn.data.app.delays.clone();
@@ -170,7 +170,7 @@ impl World {
         self.sim.apply(0, decision);
     }
 
-    /// What anybody else is asked, and what the base scheduler is told.
+    /// Answers for anybody else, and tells the base scheduler.
     fn answer(&mut self, pause: Pause) {
         match (pause, &mut self.other) {
             (Pause::Observe(0), _) => self.sim.tell(0, self.base.as_mut()),
@@ -181,7 +181,7 @@ impl World {
         }
     }
 
-    /// What it costs to go on until `until`.
+    /// Cost of going on until `until`.
     fn cost(mut self, until: Instant, by_message: bool) -> f64 {
         let arrived = self.sim.connection(0).app().delays.len();
         let (mut area, mut before) = (0.0, self.sim.now());

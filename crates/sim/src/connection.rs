@@ -1,6 +1,6 @@
-//! One connection, both ends, and what its paths owe. Which packet is next and who carries it is decided in
-//! [`weftway_host::sending::Dispatch`], for which `port` carries packets here. Arrivals are in `arrivals`, the coming and
-//! going of paths in `lifecycle`.
+//! A connection, both ends, and what its paths owe. Which packet is next and who carries it is decided in
+//! [`weftway_host::sending::Dispatch`], for which `port` carries packets here. Arrivals are in `arrivals`, the coming
+//! and going of paths in `lifecycle`.
 
 use weftway_host::Host;
 use weftway_host::sending::{Dispatch, Flight};
@@ -18,11 +18,11 @@ use crate::sender::{ControllerSpec, PathSender, Repair, SendContext};
 use crate::tally::{PathTally, Tally};
 use crate::ticks::Ticks;
 
-/// What a buffer takes of the send memory beside payload (`sk_wmem_queued`, in which it comes and goes in steps of 3680
-/// bytes with two packets of 1424): `sk_buff` with its clone and a head for the headers.
+/// Send memory that a buffer takes beside payload (`sk_wmem_queued`, in which it comes and goes in steps of 3680 bytes
+/// with two packets of 1424): `sk_buff` with its clone and a head for the headers.
 const BUFFER_HEAD: u64 = 832;
 
-/// One connection: the end that sends data, the end that receives them, and what both share.
+/// A connection: the end that sends data, the end that receives them, and what both share.
 #[derive(Clone)]
 pub struct Connection {
     pub(crate) number: u8,
@@ -39,17 +39,17 @@ pub struct Connection {
     pub(crate) send: SendEnd,
     pub(crate) receive: ReceiveEnd,
     pub(crate) finished: Option<Instant>,
-    /// What was counted.
+    /// Counters of the connection.
     pub tally: Tally,
-    /// What was counted on each path.
+    /// Counters of each path.
     pub path_tallies: Vec<PathTally>,
     pub(crate) listeners: Listeners,
     pub(crate) ticks: Ticks,
-    /// Whether there is something to look at before each question.
+    /// True if there is something to look at before each question.
     looks_before: bool,
 }
 
-/// What a connection is made from.
+/// Parts that a connection is made from.
 pub struct Parts {
     pub number: u8,
     pub transport: Transport,
@@ -57,7 +57,7 @@ pub struct Parts {
     pub routes: Vec<Route>,
     pub cc_spec: String,
     pub seed: u64,
-    /// What the ticks of the hosts' clocks are drawn from.
+    /// Seed of the ticks of the hosts' clocks.
     pub clock: u64,
     pub data: AppData,
     pub write: Bytes,
@@ -99,12 +99,12 @@ impl Connection {
         self.dispatch.set_host(host);
     }
 
-    /// What is kept for the scheduler.
+    /// State that is kept for the scheduler.
     pub fn host(&self) -> &Host {
         &self.dispatch.host
     }
 
-    /// When it was established, if it was.
+    /// Time at which it was established, if it was.
     pub fn established(&self) -> Option<Instant> {
         self.paths.established
     }
@@ -134,12 +134,12 @@ impl Connection {
         self.routes[id.index()]
     }
 
-    /// What has arrived in order.
+    /// Bytes that have arrived in order.
     pub fn delivered(&self) -> Bytes {
         self.receive.receiver.data.next().since(Offset::ZERO)
     }
 
-    /// What the receiver held out of order.
+    /// Reassembly of the receiver, with what it held out of order.
     pub fn reordering(&self) -> &Reassembly {
         &self.receive.receiver.data
     }
@@ -197,7 +197,7 @@ impl Connection {
         }
     }
 
-    /// The same, of a path that sends.
+    /// Serves a path that sends.
     #[inline(never)]
     fn serve_owed(&mut self, net: &mut Net, now: Instant, id: PathId, repair: Repair) {
         self.serve_path(net, now, id, Some(repair));
@@ -232,7 +232,7 @@ impl Connection {
         }
     }
 
-    /// What a scheduler that queues sees of path `id` beside.
+    /// Refreshes what a scheduler that queues sees of path `id` beside.
     #[inline(never)]
     pub(crate) fn refresh_queue(&mut self, now: Instant, id: PathId) {
         if self.transport.rules.fills_bursts {
@@ -244,7 +244,7 @@ impl Connection {
         self.dispatch.set_queue_room(id, room);
     }
 
-    /// How much more path `id` takes into its queue. Linux v1 asks for free memory, however little, at the beginning
+    /// Bytes that path `id` still takes into its queue. Linux v1 asks for free memory, however little, at the beginning
     /// of a push and after each fragment, and not within one.
     #[inline]
     fn queue_room(&self, now: Instant, id: PathId) -> Bytes {

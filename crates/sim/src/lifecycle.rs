@@ -53,7 +53,7 @@ pub fn handshake_bytes(transport: &Transport, paths: usize, leg: u8) -> Bytes {
 const HANDSHAKE_TIMEOUT: Span = Span::from_secs(1);
 
 impl Connection {
-    /// Whether the scenario lets path `id` exist at `now`.
+    /// Returns true if the scenario lets path `id` exist at `now`.
     pub(crate) fn is_present(&self, id: PathId, now: Instant) -> bool {
         weftway_net::is_present(&self.configs[id.index()], now)
     }
@@ -211,8 +211,8 @@ impl Connection {
         }
     }
 
-    /// Whether QUIC's server has with this message what it needs of the client: nothing but an acknowledgement follows, once
-    /// the client has the connection IDs.
+    /// Returns true if QUIC's server has with this message what it needs of the client: nothing but an acknowledgement
+    /// follows, once the client has the connection IDs.
     fn is_validated(&self, leg: u8) -> bool {
         leg == 2 && self.transport.rules.pads_handshakes && self.paths.joined()
     }
@@ -264,7 +264,7 @@ impl Connection {
         *self.dispatch.views.get_mut(id) = view;
     }
 
-    /// What a controller of path `id` is made from.
+    /// Setup of a controller of path `id`.
     pub(crate) fn setup(&self, id: PathId) -> Setup {
         weftway_net::controller_setup(&self.transport, self.cc.seed, id)
     }

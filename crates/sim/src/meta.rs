@@ -1,5 +1,5 @@
-//! What MPTCP repairs as a connection: the meta timer, which runs while data are not acknowledged, and with Linux v1 the
-//! subflows that bring nothing any more.
+//! Repairs that MPTCP makes as a connection: the meta timer, which runs while data are not acknowledged, and with Linux
+//! v1 the subflows that bring nothing any more.
 //!
 //! Rule of Linux v1 (`net/mptcp/protocol.c`, `pm.c` of Linux 6.18): the timer runs as long as the longest rest of a timer
 //! that was pending on a subflow at the last push, and begins anew with each DATA_ACK that acknowledges something. When it

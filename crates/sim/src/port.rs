@@ -19,7 +19,7 @@ pub(crate) struct Port<'a> {
 }
 
 impl Port<'_> {
-    /// Whether the scheduler must be asked now.
+    /// Returns true if the scheduler must be asked now.
     #[inline(always)]
     pub fn prepare(&mut self) -> bool {
         self.conn.begin_question(self.net, self.now);

@@ -15,7 +15,7 @@ pub use reassembly::{Arrival, Reassembly, Released};
 /// The receiver of one connection.
 #[derive(Clone, Debug)]
 pub struct Receiver {
-    /// What arrived on each path.
+    /// Arrivals on each path.
     pub paths: Vec<Inbound>,
     /// The data.
     pub data: Reassembly,
@@ -82,7 +82,7 @@ impl Receiver {
         self.data.edge_in_header()
     }
 
-    /// Whether what the application has read at least doubles the window that was announced last.
+    /// Returns true if what the application has read at least doubles the window that was announced last.
     #[inline]
     pub fn has_opened(&self) -> bool {
         self.data.free() >= 2 * self.data.announced
@@ -100,7 +100,7 @@ impl Receiver {
         opened && data.free().min(path.threshold).max(data.edge - data.next) >= 2 * path.window
     }
 
-    /// When the first delayed acknowledgement is due, and on which path.
+    /// Time at which the first delayed acknowledgement is due, and on which path.
     pub fn due(&self) -> (Instant, PathId) {
         let first = self.paths.iter().enumerate().min_by_key(|(_, path)| path.due);
         first.map_or((Instant::NEVER, PathId::new(0)), |(at, path)| (path.due, PathId::new(at as u8)))

@@ -1,5 +1,5 @@
-//! One path at the sender: what it sent, its controller, its pacer and its timers. What differs
-//! between TCP and QUIC is in `tcp` and `quic`.
+//! A path at the sender: what it sent, its controller, its pacer and its timers. What differs between TCP and QUIC is
+//! in `tcp` and `quic`.
 
 mod bursts;
 mod quic;
@@ -32,19 +32,19 @@ pub use tcp::Repair;
 /// A controller that names a rate paces a connection from its tenth packet on (`tcp_update_skb_after_send`).
 const UNPACED_PACKETS: u64 = 10;
 
-/// How controllers are made.
+/// Way in which controllers are made.
 #[derive(Clone)]
 pub struct ControllerSpec {
     /// Name and switches.
     pub spec: String,
-    /// Whether controllers read each other's shares.
+    /// True if controllers read each other's shares.
     pub coupled: bool,
     /// The seed of their draws.
     pub seed: u64,
 }
 
-/// What a path uses of its connection and of the network while something happens to it. Thin references only: it is built
-/// for each packet, and what is behind them is read where it is needed.
+/// Parts of its connection and of the network that a path uses while something happens to it. Thin references only: it
+/// is built for each packet, and what is behind them is read where it is needed.
 pub struct SendContext<'a> {
     /// The time.
     pub now: Instant,
@@ -54,7 +54,7 @@ pub struct SendContext<'a> {
     pub conn: u8,
     /// The path as schedulers see it.
     pub view: &'a mut Path,
-    /// What schedulers will be told.
+    /// Events that schedulers will be told.
     pub events: &'a mut Events,
     /// The data.
     pub outbox: &'a mut Outbox,
@@ -64,15 +64,15 @@ pub struct SendContext<'a> {
     pub question: &'a mut Question,
     /// Which paths the scheduler is offered.
     pub offered: &'a PathSet,
-    /// What all controllers publish.
+    /// Shares that all controllers publish.
     pub shares: &'a mut Vec<Share>,
     /// The transport's settings.
     pub transport: &'a Transport,
     /// The counters of all paths.
     pub tallies: &'a mut Vec<PathTally>,
-    /// Who listens.
+    /// Listeners to the run.
     pub listeners: &'a mut Listeners,
-    /// How controllers are made.
+    /// Way in which controllers are made.
     pub cc: &'a ControllerSpec,
 }
 
@@ -94,10 +94,10 @@ impl SendContext<'_> {
     }
 }
 
-/// What the path's single timer means, as in Linux (`icsk_pending`).
+/// Meaning of the path's single timer, as in Linux (`icsk_pending`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Timer {
-    /// Nothing.
+    /// The timer does not run.
     #[default]
     Idle,
     /// Retransmission timeout, or QUIC's probe timeout.
@@ -108,52 +108,52 @@ pub enum Timer {
     Reorder,
 }
 
-/// One path at the sender.
+/// A path at the sender.
 #[derive(Clone)]
 pub struct PathSender {
     /// Its number.
     pub id: PathId,
-    /// How often it has come up.
+    /// Number of times that it has come up.
     pub epoch: u8,
     /// The link its data take.
     pub data_link: usize,
     /// Its controller.
     pub cc: Box<dyn Controller>,
-    /// What says how fast packets may leave.
+    /// Source of the pace.
     paced_by: PacedBy,
-    /// What it sent.
+    /// Packets that it sent.
     pub flight: Flight,
-    /// What of it arrived above the oldest.
+    /// Packets of these that arrived above the oldest.
     pub sacked: RangeSet,
-    /// What it was given and has not sent.
+    /// Packets that it was given and has not sent.
     pub queue: Ring<Assigned>,
     /// Delivery rate.
     pub rate: RateSampler,
     /// Pacing.
     pub pacer: Pacer,
-    /// What the timer means.
+    /// Meaning of the timer.
     pub timer: Timer,
-    /// When it fires.
+    /// Time at which it fires.
     pub timer_at: Instant,
-    /// When it was set; never, if `timer_at` lies on a tick.
+    /// Time at which it was set; never, if `timer_at` lies on a tick.
     timer_set: Instant,
-    /// When it last sent data.
+    /// Time at which it last sent data.
     pub last_sent: Instant,
-    /// When it last heard of progress.
+    /// Time at which it last heard of progress.
     pub last_progress: Instant,
-    /// When it last heard anything (`rcv_tstamp`).
+    /// Time at which it last heard anything (`rcv_tstamp`).
     pub heard_at: Instant,
     /// TCP: the timestamp of the newest acknowledgement ([`crate::wire::Ack::clock`]).
     echo: u32,
     /// Linux v1: for how long it has heard nothing.
     pub silence: Silence,
-    /// How much of the window is used.
+    /// Use of the window.
     usage: WindowUsage,
     /// TCP's recovery.
     pub tcp: Tcp,
     /// QUIC's recovery.
     pub quic: Quic,
-    /// How much its queue holds.
+    /// Bounds on its queue.
     pub memory: SendMemory,
     /// Linux v1: the window that the peer last announced on it, as TCP takes it.
     pub send_window: Bytes,
@@ -161,16 +161,16 @@ pub struct PathSender {
     bursts: Bursts,
 }
 
-/// How often the meta timer has found a subflow silent although something was outstanding (`stale_count`).
+/// Number of times that the meta timer has found a subflow silent although something was outstanding (`stale_count`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silence {
-    /// How often in a row, the first look included.
+    /// Number of times in a row, the first look included.
     pub count: u8,
-    /// When it had last heard anything at the first look (`stale_rcv_tstamp`).
+    /// Time at which it had last heard anything at the first look (`stale_rcv_tstamp`).
     pub heard_at: Instant,
 }
 
-/// How much a path's queue holds.
+/// Bounds on a path's queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SendMemory {
     /// The largest window that the path has had.
@@ -227,13 +227,14 @@ impl PathSender {
         }
     }
 
-    /// Whether the path has got through what it was given up to the packet at `offset`: TCP subflows send in order.
+    /// Returns true if the path has got through what it was given up to the packet at `offset`: TCP subflows send in
+    /// order.
     pub fn has_settled(&self, offset: Offset) -> bool {
         self.flight.front().is_none_or(|packet| packet.offset > offset)
             && self.queue.front().is_none_or(|assigned| assigned.offset > offset)
     }
 
-    /// What a packet of `bytes` takes of the window: Linux counts packets, QUIC bytes.
+    /// Part of the window that a packet of `bytes` takes: Linux counts packets, QUIC bytes.
     #[inline]
     pub fn charge(transport: &Transport, bytes: u32) -> Bytes {
         match transport.rules.recovery {
@@ -261,7 +262,7 @@ impl PathSender {
         holds_back
     }
 
-    /// Whether something waits that window and pacer let go.
+    /// Returns true if something waits that window and pacer let go.
     #[inline(always)]
     pub fn may_flush(&self, now: Instant, view: &Path, transport: &Transport) -> bool {
         !self.queue.is_empty() && self.pacer.lets_go(now) && Self::has_room(view) && !self.holds_head(transport)
@@ -312,7 +313,7 @@ impl PathSender {
         Some(assigned)
     }
 
-    /// Whether the window has room for a packet.
+    /// Returns true if the window has room for a packet.
     #[inline]
     pub fn has_room(view: &Path) -> bool {
         view.bytes_in_flight.plus(view.mss) <= view.cwnd
@@ -324,7 +325,7 @@ impl PathSender {
         self.send_inline(ctx, assigned);
     }
 
-    /// The same, for the caller that does it for each packet.
+    /// Sends a new packet, for the caller that does it for each packet.
     #[inline(always)]
     pub fn send_inline(&mut self, ctx: &mut SendContext<'_>, assigned: Assigned) {
         let Assigned { offset, bytes, .. } = assigned;
@@ -411,7 +412,7 @@ impl PathSender {
         }
     }
 
-    /// The same, as Linux does it where a controller names a rate. The first packets leave at once.
+    /// Paces as Linux does it where a controller names a rate. The first packets leave at once.
     #[inline]
     fn pace_burst(
         &mut self,
@@ -432,7 +433,7 @@ impl PathSender {
         self.pacer.on_sent_in_burst(now, bytes, rate, quantum.max(longer));
     }
 
-    /// The same, where the window paces and says another rate than before.
+    /// Paces where the window paces and says another rate than before.
     #[inline(never)]
     fn pace_anew(&mut self, now: Instant, view: &Path, transport: &Transport, bytes: Bytes) {
         let quantum = |rate| weftway_cc::send_quantum(rate, view.mss, 2);
@@ -470,7 +471,7 @@ impl PathSender {
         self.publish_to(ctx.view, if ctx.cc.coupled { Some(&mut *ctx.shares) } else { None });
     }
 
-    /// The same; the shares only where controllers read them.
+    /// Copies what the controller says into `view`; the shares only where controllers read them.
     #[inline(always)]
     fn publish_to(&mut self, view: &mut Path, shares: Option<&mut [Share]>) {
         view.cwnd = self.cc.cwnd();
@@ -515,7 +516,7 @@ impl PathSender {
         BlockedReason::None
     }
 
-    /// The same, of a path with room whose pacer has not let go.
+    /// Reason why a path with room may not send whose pacer has not let go.
     #[inline(never)]
     fn blocked_by_pacer(&self, view: &Path, transport: &Transport) -> BlockedReason {
         let blocks = self.paced_by.blocks(view, transport.initial_cwnd());
@@ -597,7 +598,7 @@ impl PathSender {
         (self.timer, self.timer_at) = (Timer::Idle, Instant::NEVER);
     }
 
-    /// Whether the timer fires now. One that is due waits for its tick.
+    /// Returns true if the timer fires now. One that is due waits for its tick.
     pub fn fires(&mut self, now: Instant, ticks: &Ticks) -> bool {
         if self.timer_at <= now && !self.timer_set.is_never() {
             self.timer_at = ticks.expires(self.timer_set, self.timer_at);
@@ -606,14 +607,14 @@ impl PathSender {
         self.timer_at <= now
     }
 
-    /// Whether something that the path was given is to be sent, for the first time or again.
+    /// Returns true if something that the path was given is to be sent, for the first time or again.
     #[inline]
     pub fn has_unsent(&self) -> bool {
         !self.queue.is_empty() || self.has_lost()
     }
 }
 
-/// What one acknowledgement amounted to.
+/// Outcome of one acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     /// Payload newly acknowledged.

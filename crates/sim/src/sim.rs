@@ -33,7 +33,7 @@ pub enum Pause {
     Done(Verdict),
 }
 
-/// What became of a try to go on by one event.
+/// Outcome of a try to go on by one event.
 enum Step {
     /// It happened.
     Happened,
@@ -43,39 +43,39 @@ enum Step {
     Over(Verdict),
 }
 
-/// Where a run stopped.
+/// Reason for which a run stopped.
 enum Stop {
     /// At a question that was left open, or at something that was not told.
     Asks,
-    /// Nothing more happens up to the time asked for.
+    /// The time asked for has come, and nothing happens before it.
     Later,
     /// At its end.
     Over(Verdict),
 }
 
-/// One simulation.
+/// A simulation.
 #[derive(Clone)]
 pub struct Sim {
     now: Instant,
     net: Net,
     conns: Vec<Connection>,
-    /// Where what leaves a link goes on, if not to an end: from a path's own link to a shared one.
+    /// Link to which a link's packets go on, if not to an end: from a path's own link to a shared one.
     onward: Vec<Option<usize>>,
-    /// Whether anything goes on so.
+    /// True if anything goes on so.
     has_relays: bool,
     cross: Vec<CrossSource>,
     cross_source: usize,
     /// The connection whose turn it is.
     turn: Option<usize>,
     limit: Instant,
-    /// When the second connection opens: a rival's, or the other half of a call.
+    /// Time at which the second connection opens: a rival's, or the other half of a call.
     second_start: Instant,
     second_source: usize,
-    /// Whether the second connection is half of a call: the run is over when both halves are.
+    /// True if the second connection is half of a call: the run is over when both halves are.
     is_call: bool,
 }
 
-/// When the second connection opens, if there is one. Both halves of a call open at once.
+/// Time at which the second connection opens, if there is one. Both halves of a call open at once.
 fn second_start(config: &SimConfig) -> Instant {
     let alone = if config.is_call() { Instant::ZERO } else { Instant::NEVER };
     config.rival.as_ref().map_or(alone, |rival| rival.start)
@@ -167,7 +167,7 @@ impl Sim {
         self.conns[0].dispatch.host.explains = true;
     }
 
-    /// How many connections ask schedulers.
+    /// Number of connections that ask schedulers.
     pub fn connections(&self) -> usize {
         self.conns.len()
     }
@@ -187,12 +187,12 @@ impl Sim {
         self.now
     }
 
-    /// How many calendar events were handled.
+    /// Number of calendar events that were handled.
     pub fn calendar_events(&self) -> u64 {
         self.net.events
     }
 
-    /// What connection `conn`'s scheduler sees.
+    /// Context that connection `conn`'s scheduler sees.
     #[inline]
     pub fn context(&self, conn: usize) -> Context<'_> {
         self.conns[conn].dispatch.context(self.now)
@@ -226,7 +226,8 @@ impl Sim {
         weftway_host::ask_task(&mut self.port(conn), task, observation)
     }
 
-    /// Whether the question at which connection `conn` stands is the same when it comes again. Linux v1 may write between.
+    /// Returns true if the question at which connection `conn` stands is the same when it comes again. Linux v1 may
+    /// write between.
     #[inline]
     pub(crate) fn question_repeats(&self, conn: usize) -> bool {
         let Connection { dispatch, send, .. } = &self.conns[conn];
@@ -330,7 +331,7 @@ impl Sim {
         self.conns[0].finished.is_some() && (!self.is_call || self.conns[1].finished.is_some())
     }
 
-    /// One event, unless the next one comes after `until` or there is none.
+    /// Handles one event, unless the next one comes after `until` or there is none.
     #[inline(always)]
     fn next_event(&mut self, until: Instant) -> Step {
         let (at, source) = self.net.calendar.next();
@@ -348,7 +349,7 @@ impl Sim {
         Step::Happened
     }
 
-    /// Nothing more happens before `until` and the limit; `at` is the next time at which anything does.
+    /// Stops, since nothing happens before `until` and the limit; `at` is the next time at which anything does.
     #[cold]
     fn stop(&mut self, at: Instant, until: Instant) -> Step {
         if at > until && until <= self.limit {
@@ -417,7 +418,7 @@ impl Sim {
         }
     }
 
-    /// What comes once in a while out of `link`: it goes onward, or has arrived at connection `at`.
+    /// Delivers what comes once in a while out of `link`: it goes onward, or has arrived at connection `at`.
     #[cold]
     fn deliver_rare(&mut self, at: usize, datagram: &Datagram, link: usize, marked: bool) {
         if let Some(via) = self.onward[link] {
@@ -586,7 +587,7 @@ mod tests {
         }
     }
 
-    /// What path 1 of two has in its device at each of the first questions, all of which it answers; checked on both
+    /// Bytes in the device of path 1 of two at each of the first questions, all of which it answers; checked on both
     /// paths against the links.
     fn device_queues(needs: Needs, transport: &Transport) -> Vec<Bytes> {
         let path = |(name, mbps): (&str, u64)| {

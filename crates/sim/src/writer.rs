@@ -1,4 +1,4 @@
-//! How far the application's data come to the sender: the send buffer, and with Linux v1 the single writes and the
+//! The way of the application's data to the sender: the send buffer, and with Linux v1 the single writes and the
 //! fragments in which they are pushed.
 //!
 //! Linux v1 (`__mptcp_push_pending`, `mptcp_sendmsg` of Linux 6.18) tells writes apart: it takes one write, pushes it
@@ -22,29 +22,29 @@ const UNCONNECTED_SEND_MEMORY: u64 = 16_384;
 /// Beside its subflows' send memory, the connection has the least of a socket (`tcp_wmem[0]`).
 const LEAST_SEND_MEMORY: u64 = 4096;
 
-/// How far the application's data come to the sender.
+/// End of the application's data at the sender.
 #[derive(Clone)]
 pub struct Writer {
-    /// How far the application writes ahead of what is acknowledged.
+    /// Bytes that the application writes ahead of what is acknowledged.
     pub buffer: u64,
-    /// How far the buffer lets it write: a full one takes more when a third of it is free.
+    /// End up to which the buffer lets it write: a full one takes more when a third of it is free.
     writable: u64,
-    /// How much it writes at once. Only Linux v1 tells writes apart.
+    /// Bytes that it writes at once. Only Linux v1 tells writes apart.
     at_once: u64,
-    /// What it has written.
+    /// Bytes that it has written.
     written: u64,
-    /// When it was last looked at, and how far it could write then.
+    /// Time at which it was last looked at, and how far it could write then.
     writing: (Instant, u64),
     /// The last packet that was not full: its path and first byte.
     small: Option<(PathId, Offset)>,
     /// The path that took the last packet, and when.
     pub pushed: Option<(PathId, Instant)>,
-    /// Where the fragment ends that is being sent.
+    /// End of the fragment that is being sent.
     fragment: u64,
 }
 
 impl Writer {
-    /// Of an application that writes `write` at once.
+    /// Writer of an application that writes `write` at once.
     pub fn new(transport: &Transport, write: Bytes) -> Self {
         Self {
             buffer: 0,
@@ -58,24 +58,24 @@ impl Writer {
         }
     }
 
-    /// Whether all that the application can write now is one write: nothing is written while packets are sent.
+    /// Returns true if all that the application can write now is one write: nothing is written while packets are sent.
     #[inline]
     pub fn writes_at_once(&self) -> bool {
         self.at_once == u64::MAX
     }
 
-    /// Whether a write of this instant waits for what was written before it to be sent.
+    /// Returns true if a write of this instant waits for what was written before it to be sent.
     #[inline]
     pub fn has_more(&self) -> bool {
         self.written < self.writing.1
     }
 
-    /// Whether the buffer is full of what is not acknowledged.
+    /// Returns true if the buffer is full of what is not acknowledged.
     pub fn is_full(&self, una: Offset) -> bool {
         self.writable >= una.get() + self.buffer
     }
 
-    /// How far the buffer takes what the application has `written`, with everything before `una` acknowledged.
+    /// End up to which the buffer takes what the application has `written`, with everything before `una` acknowledged.
     #[inline]
     pub fn take(&mut self, now: Instant, una: Offset, written: u64, transport: &Transport) -> u64 {
         // The send buffer keeps what is not acknowledged, whatever QUIC's limit tells.
@@ -118,7 +118,7 @@ impl Writer {
         self.writing = (now, most);
     }
 
-    /// One more write, if the buffer takes it; whether it did.
+    /// Makes one more write, if the buffer takes it; whether it did.
     #[inline]
     pub fn write_more(&mut self, flow: &mut Flow) -> bool {
         let most = self.writing.1;

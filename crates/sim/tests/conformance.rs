@@ -102,9 +102,9 @@ enum World {
 
 const WORLDS: usize = 5;
 
-/// Whether this entry meets this controller in this world. Each world takes its turn: over any one stack, an entry meets
-/// every controller in exactly one of the worlds, and two or three controllers in each. With `WEFTWAY_TESTS=full`, which
-/// `./test nightly` sets, it meets all of them everywhere.
+/// Returns true if this entry meets this controller in this world. Each world takes its turn: over any one stack, an
+/// entry meets every controller in exactly one of the worlds, and two or three controllers in each. With
+/// `WEFTWAY_TESTS=full`, which `./test nightly` sets, it meets all of them everywhere.
 fn meets(world: World, entry: usize, stack: usize, controller: usize) -> bool {
     static FULL: LazyLock<bool> =
         LazyLock::new(|| std::env::var_os("WEFTWAY_TESTS").is_some_and(|value| value == "full"));

@@ -24,7 +24,7 @@ fn wire(name: &str, delay: u64) -> PathConfig {
     path
 }
 
-/// When data of path `id` arrived between two times.
+/// Times at which data of path `id` arrived between two times.
 fn arrivals(run: &Run, id: u8, from: Instant, to: Instant) -> usize {
     let within = |at: Instant| from <= at && at < to;
     let here = |note: &Note| matches!(note, Note::Arrived { path, .. } if path.get() == id);

@@ -10,7 +10,7 @@ use weftway_sim::{Sim, Verdict};
 
 const NEAR: PathId = PathId::new(0);
 const FAR: PathId = PathId::new(1);
-/// How long the last packet of a message is kept.
+/// Time that the last packet of a message is kept.
 const KEPT: Span = Span::from_millis(60);
 
 /// Gives all but the last packet of a message to the far path at once, and the last one to the near path later.

@@ -34,7 +34,7 @@ fn wire(run: &Run) -> [u64; 2] {
     [0, 1].map(|path| run.sim.connection(0).path_tallies[path].wire_bytes)
 }
 
-/// When packets with data left on path `path`, from the first to the last.
+/// Times at which packets with data left on path `path`, from the first to the last.
 fn sent(run: &Run, path: u8) -> Vec<Instant> {
     let sent = run.notes.iter().filter(|(_, note)| matches!(note, Note::Sent { path: at, .. } if at.get() == path));
     sent.map(|(at, _)| *at).collect()

@@ -43,7 +43,7 @@ struct Line {
     ack_loss: u8,
     /// Uniform jitter of so many ms that may reorder.
     jitter: u64,
-    /// When the path is removed and added again, in ms; the first path always exists.
+    /// Times at which the path is removed and added again, in ms; the first path always exists.
     presence: Vec<u64>,
     backup: bool,
 }
@@ -76,8 +76,8 @@ enum Work {
 }
 
 const CONTROLLERS: [&str; 10] = ["newreno", "cubic", "lia", "olia", "balia", "dlia", "wvegas", "bbr1", "bbr2", "bbr3"];
-/// How long a healed world may take. Backed-off timers reach two minutes, and a path that was
-/// given up may need several.
+/// Time that a healed world may take. Backed-off timers reach two minutes, and a path that was given up may need
+/// several.
 const PATIENCE: u64 = 2_000;
 
 impl Work {
@@ -181,7 +181,7 @@ struct Witness {
     in_order: usize,
     last: Instant,
     packets: u64,
-    /// Whether nothing that arrived may be dropped.
+    /// True if nothing that arrived may be dropped.
     is_exact: bool,
 }
 

@@ -26,7 +26,7 @@ fn stacks() -> [(&'static str, Transport); 4] {
 #[derive(Clone, Copy)]
 struct World {
     mbps: u64,
-    /// How many packets it queues; none: what is sent in a round trip.
+    /// Number of packets that it queues; none: what is sent in a round trip.
     queue: Option<u32>,
     loss: f64,
     seed: u64,

@@ -71,7 +71,7 @@ fn event(note: &Note, mss: u64) -> Option<String> {
     })
 }
 
-/// Whether `event` is what `words` say, as far as they go.
+/// Returns true if `event` is what `words` say, as far as they go.
 fn is(event: &str, words: &[&str]) -> bool {
     let mut given = event.split(' ');
     words.iter().all(|&word| given.next().is_some_and(|given| word == "*" || word == given))

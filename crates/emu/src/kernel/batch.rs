@@ -130,7 +130,7 @@ impl LoadBudget {
         Self { most_mbps, loads_mbps, next: 0, running: 0, load_mbps: 0.0 }
     }
 
-    /// Whether every run has started.
+    /// Returns true if every run has started.
     fn is_empty(&self) -> bool {
         self.next == self.loads_mbps.len()
     }

@@ -13,7 +13,7 @@ use crate::{EmuError, LabPlan};
 /// What a trace counts as, in Mbit/s.
 const TRACE_MBPS: f64 = 20.0;
 
-/// How often a run that was late is repeated before it is handed over as it is.
+/// Number of times that a run that was late is repeated before it is handed over as it is.
 const REPEATS: u32 = 2;
 
 /// A transfer of a variant by the kernel.

@@ -27,7 +27,7 @@ pub struct Setup {
     pub send_max: Option<Bytes>,
     /// How far a receive buffer does.
     pub receive_max: Option<Bytes>,
-    /// Whether connections negotiate ECN.
+    /// True if connections negotiate ECN.
     pub ecn: bool,
 }
 
@@ -44,7 +44,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Whether the links were in time: with the packets, and with the start of the connection.
+    /// Returns true if the links were in time: with the packets, and with the start of the connection.
     pub fn is_in_time(&self) -> bool {
         self.report.lateness.is_fit() && self.report.first_entered.is_some_and(|at| at <= LATEST_START)
     }

@@ -46,7 +46,8 @@ pub enum Work {
     },
     /// Writes messages at given times. One that is empty counts as one byte.
     Messages {
-        /// When each is written, counted from the start of the sender's application and never falling; its size.
+        /// Time at which each is written, counted from the start of the sender's application and never falling; its
+        /// size.
         written: Vec<(Span, Bytes)>,
     },
     /// Writes an answer, waits for the request that follows, and so on. Who uploads writes the first one unasked.
@@ -68,7 +69,7 @@ pub enum Work {
 }
 
 impl Work {
-    /// Whether the receiver asks for more as it goes on.
+    /// Returns true if the receiver asks for more as it goes on.
     pub fn has_requests(&self) -> bool {
         matches!(self, Self::RequestResponse { .. } | Self::Web { .. })
     }
@@ -87,7 +88,7 @@ pub struct Transfer {
     pub work: Work,
     /// How much the application hands over with one `write` at most; at most 4 MiB.
     pub write: Bytes,
-    /// Whether the application sets `TCP_NODELAY`.
+    /// True if the application sets `TCP_NODELAY`.
     pub nodelay: bool,
     /// When to give up, from time zero.
     pub time_limit: Span,
@@ -121,7 +122,7 @@ pub struct Outcome {
     pub finished: bool,
     /// Of each message or answer that was due, from then to the arrival of its last byte; `None`: it did not arrive.
     pub message_delays: Vec<Option<Span>>,
-    /// When `connect` was through, from time zero; `None`: it never was.
+    /// Time at which `connect` was through, from time zero; `None`: it never was.
     pub established: Option<Span>,
     /// The sender's statistics over time.
     pub samples: Vec<Sample>,

@@ -48,7 +48,7 @@ pub(super) enum Unconnected {
 #[derive(Debug)]
 pub(super) struct Joined {
     pub stream: TcpStream,
-    /// When it had it.
+    /// Time at which it had it.
     pub at: Instant,
     /// Where it accepted it; `None` at the end that called `connect`. Kept open until the end: a further subflow is
     /// let in only where somebody listens.
@@ -56,14 +56,14 @@ pub(super) struct Joined {
 }
 
 impl Joined {
-    /// Whether this end called `connect`.
+    /// Returns true if this end called `connect`.
     pub fn opened(&self) -> bool {
         self.listener.is_none()
     }
 }
 
 impl Run<'_> {
-    /// When it ends, whatever has arrived.
+    /// Time at which it ends, whatever has arrived.
     pub fn until(&self) -> Instant {
         let limit = match self.order.work {
             Work::Duration { span } => span.min(self.order.time_limit),
@@ -72,7 +72,7 @@ impl Run<'_> {
         Instant::ZERO + limit
     }
 
-    /// Whether there is a reason to go on at `now`.
+    /// Returns true if there is a reason to go on at `now`.
     pub fn goes_on(&self, now: Instant) -> bool {
         now < self.until() && !self.stop.load(Ordering::Relaxed) && !self.broken.load(Ordering::Relaxed)
     }

@@ -22,8 +22,8 @@ pub struct Sample {
 }
 
 impl Sample {
-    /// Whether some subflow has sent what is not acknowledged. The connection is not asked: its last acknowledgement
-    /// may come only when its timer has sent the data again.
+    /// Returns true if some subflow has sent what is not acknowledged. The connection is not asked: its last
+    /// acknowledgement may come only when its timer has sent the data again.
     pub(super) fn in_doubt(&self) -> bool {
         self.paths.iter().any(|path| path.open > 0 && path.unacked > 0)
     }

@@ -6,7 +6,7 @@ use weftway_scenario::config::SimConfig;
 
 use crate::kernel::{Outcome, Sample, Subflow};
 
-/// How long a step of a timeline lasts at first, and the most steps, as in a simulated one.
+/// Time that a step of a timeline lasts at first, and the most steps, as in a simulated one.
 const FIRST_STEP: Span = Span::from_millis(10);
 const MAX_STEPS: u64 = 400;
 

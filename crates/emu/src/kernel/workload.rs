@@ -15,7 +15,7 @@ pub(super) struct Source<'a> {
     work: &'a Work,
     start: Instant,
     written: u64,
-    /// When each message was due, so far. A delay counts from then, even if the socket had no room.
+    /// Times at which each message was due, so far. A delay counts from then, even if the socket had no room.
     due: Vec<Instant>,
 }
 
@@ -55,12 +55,12 @@ impl<'a> Source<'a> {
         self.written
     }
 
-    /// When it writes next of its own accord.
+    /// Time at which it writes next of its own accord.
     pub fn next_event(&self) -> Instant {
         self.next().map_or(Instant::NEVER, |(due, _)| due)
     }
 
-    /// When each message was due.
+    /// Times at which each message was due.
     pub fn into_due(self) -> Vec<Instant> {
         self.due
     }
@@ -124,7 +124,7 @@ impl<'a> Sink<'a> {
         self.requests.extend((0..count).map(|_| due));
     }
 
-    /// When the next request is due.
+    /// Time at which the next request is due.
     pub fn next_request(&self) -> Instant {
         self.requests.front().copied().unwrap_or(Instant::NEVER)
     }
@@ -134,7 +134,7 @@ impl<'a> Sink<'a> {
         self.next_request() <= now && self.requests.pop_front().is_some()
     }
 
-    /// Whether everything has arrived.
+    /// Returns true if everything has arrived.
     pub fn is_done(&self) -> bool {
         match self.work {
             Work::Bulk { bytes } => self.read >= bytes.get(),
@@ -148,7 +148,7 @@ impl<'a> Sink<'a> {
         self.read
     }
 
-    /// How long each message took of those that were due.
+    /// Time that each message took of those that were due.
     pub fn delays(&self, due: &[Instant]) -> Vec<Option<Span>> {
         let delay = |(k, due): (usize, &Instant)| self.arrivals.get(k).map(|arrival| arrival.since(*due));
         due.iter().enumerate().map(delay).collect()

@@ -70,7 +70,7 @@ pub struct PmEvent {
     pub local: Option<SocketAddrV4>,
     /// Address and port at the other end; port 0 where an announcement names none.
     pub remote: Option<SocketAddrV4>,
-    /// Whether the subflow is a backup.
+    /// True if the subflow is a backup.
     pub backup: Option<bool>,
     /// Error number of the subflow's socket.
     pub error: Option<u8>,
@@ -78,7 +78,7 @@ pub struct PmEvent {
     pub device: Option<u32>,
     /// Reason of an MP_TCPRST that closed the subflow (RFC 8684 §3.6).
     pub reset_reason: Option<u32>,
-    /// Whether this end accepted the connection.
+    /// True if this end accepted the connection.
     pub server_side: Option<bool>,
 }
 

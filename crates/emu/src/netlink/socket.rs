@@ -133,7 +133,7 @@ impl Refusal {
         Self { source: io::Error::from_raw_os_error(-error.error()), text }
     }
 
-    /// Whether what was named does not exist.
+    /// Returns true if what was named does not exist.
     pub fn is_absence(&self) -> bool {
         self.source.kind() == io::ErrorKind::NotFound
     }

@@ -22,7 +22,7 @@ pub(super) enum BackupFlags {
 pub(super) struct Known {
     /// As it was.
     was: Endpoint,
-    /// Whether it is a backup now.
+    /// True if it is a backup now.
     backup: bool,
 }
 
@@ -46,12 +46,13 @@ impl BackupFlags {
         }
     }
 
-    /// Whether one connection is steered and all others go along.
+    /// Returns true if one connection is steered and all others go along.
     pub fn is_shared(&self) -> bool {
         matches!(self, Self::Endpoints(..))
     }
 
-    /// Whether the subflows from `address` are backups of their own accord; `None` where only the subflow knows.
+    /// Returns true if the subflows from `address` are backups of their own accord; `None` where only the subflow
+    /// knows.
     pub fn own(&self, address: Ipv4Addr) -> Option<bool> {
         match self {
             Self::Subflows(_) => None,

@@ -24,7 +24,7 @@ const LOOK_UP: Span = Span::from_millis(20);
 /// So often everything is listed anew although no event asked for it: the kernel drops events that nobody reads.
 const LISTED_EVERY: Span = Span::from_secs(2);
 
-/// How long a subflow may outlive its connection.
+/// Time that a subflow may outlive its connection.
 const CLOSING: Duration = Duration::from_secs(1);
 
 /// What is asked: the connection by its token, and its paths, every one of them open. `flow` is none.

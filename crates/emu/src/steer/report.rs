@@ -4,14 +4,14 @@ use serde_json::{Value, json};
 use weftway_path::Span;
 use weftway_scenario::Row;
 
-/// How often something was done, and how long it took.
+/// Number of times that something was done, and how long it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Tally {
     /// How often.
     pub calls: u64,
     /// How long, all in all.
     pub total: Span,
-    /// How long at most.
+    /// Longest time.
     pub most: Span,
 }
 

@@ -18,7 +18,8 @@ use weftway_path::{Bytes, Counters, Instant, PathId, PathSet, Span, Thresholds, 
 
 use super::Views;
 
-/// Where a tier is needed again within its time after it was closed, that time is doubled, to at most so many times.
+/// Most doublings of a tier's time: where a tier is needed again within its time after it was closed, that time is
+/// doubled.
 const MOST_DOUBLINGS: u64 = 32;
 /// For so long paths above that were never up are waited for: they are still shaking hands.
 const JOINING: Span = Span::from_secs(1);
@@ -27,12 +28,12 @@ const SILENT: u32 = 2;
 /// … if this lasts so long: where round trips are short a busy machine is silent, too.
 const SILENT_FOR: Span = Span::from_millis(100);
 
-/// What a path is for.
+/// Terms under which a path is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
-    /// When it is offered.
+    /// Tier: says when it is offered.
     pub tier: Tier,
-    /// How much it may still carry; none: as much as it can.
+    /// Bytes that it may still carry; none: as much as it can.
     pub left: Option<Bytes>,
 }
 
@@ -41,7 +42,7 @@ pub struct Terms {
 pub struct Policy {
     paths: Vec<Metered>,
     thresholds: Thresholds,
-    /// What a packet takes on the wire beside its payload, and what a full one takes.
+    /// Bytes that a packet takes on the wire beside its payload, and what a full one takes.
     overhead: u64,
     full: u64,
     secondary: Standby,
@@ -62,7 +63,7 @@ pub struct Policy {
 struct Metered {
     tier: Tier,
     left: Option<u64>,
-    /// What TCP has repeated by itself since the path came up, as far as it is counted.
+    /// Packets that TCP has repeated by itself since the path came up, as far as it is counted.
     repeated: Counters,
 }
 
@@ -72,7 +73,7 @@ struct Standby {
     open: bool,
     needed_at: Instant,
     closed_at: Option<Instant>,
-    /// How long it stays open when it is not needed.
+    /// Time that it stays open when it is not needed.
     hold: Span,
 }
 
@@ -119,7 +120,7 @@ impl Policy {
         }
     }
 
-    /// When to look again, though nothing happened.
+    /// Time to look again, though nothing happened.
     pub fn due(&self) -> Instant {
         self.due
     }
@@ -136,7 +137,7 @@ impl Policy {
         }
     }
 
-    /// How much path `id` may still carry; none: as much as it can.
+    /// Bytes that path `id` may still carry; none: as much as it can.
     pub fn left(&self, id: PathId) -> Option<Bytes> {
         self.paths[id.index()].left.map(Bytes::new)
     }
@@ -174,12 +175,12 @@ impl Policy {
         }
     }
 
-    /// Whether data wait that no offered path takes.
+    /// Returns true if data wait that no offered path takes.
     pub fn is_waiting(&self) -> bool {
         self.waiting_since.is_some()
     }
 
-    /// Whether path `id` may carry another full packet.
+    /// Returns true if path `id` may carry another full packet.
     pub fn may_carry(&self, id: PathId) -> bool {
         self.paths[id.index()].left.is_none_or(|left| left >= self.full)
     }
@@ -223,7 +224,7 @@ impl Policy {
         self.due = joining.min(closes).min(silent.unwrap_or(Instant::NEVER));
     }
 
-    /// Whether a path above `tier` works, or may come up yet.
+    /// Returns true if a path above `tier` works, or may come up yet.
     fn works_above(&self, now: Instant, tier: Tier, views: &Views) -> bool {
         let joins = self.joining_until.is_some_and(|until| now < until);
         self.ids().filter(|&id| self.paths[id.index()].tier < tier && self.may_carry(id)).any(|id| {
@@ -237,7 +238,7 @@ impl Policy {
     }
 }
 
-/// How long `waiting` and what is under way take on the offered paths, at a window in each round trip.
+/// Time that `waiting` and what is under way take on the offered paths, at a window in each round trip.
 fn drain_time(waiting: Bytes, views: &Views) -> Span {
     let per_second = |cwnd: Bytes, srtt: Span| cwnd.mul_div(1_000_000_000, srtt.as_nanos().max(1)).get();
     let rate: u64 = views.usable().iter().map(|path| per_second(path.cwnd, path.srtt)).sum();
@@ -274,7 +275,7 @@ mod tests {
         views
     }
 
-    /// What is open after a look at `now`, by number.
+    /// Open paths after a look at `now`, by number.
     fn open(policy: &mut Policy, now: Instant, waiting: bool, views: &Views) -> Vec<u8> {
         policy.look(now, waiting.then_some(Bytes::new(100_000)), views);
         let closed = policy.closed();

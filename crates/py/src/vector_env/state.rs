@@ -58,7 +58,7 @@ pub fn names() -> (Vec<&'static str>, Vec<&'static str>) {
     (CONNECTION.map(|(name, _)| name).to_vec(), PATH.map(|(name, _)| name).to_vec())
 }
 
-/// How many numbers the state of a connection with so many paths has.
+/// Count of the numbers in the state of a connection with so many paths has.
 pub fn width(paths: usize) -> usize {
     CONNECTION.len() + paths * PATH.len()
 }

@@ -12,7 +12,7 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Of a connection over so many paths.
+    /// Answers of a connection over so many paths.
     pub fn new(paths: usize) -> Self {
         Self { owes_since: vec![Instant::NEVER; paths] }
     }

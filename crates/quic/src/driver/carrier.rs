@@ -1,4 +1,5 @@
-//! What the sender supplies to [`Dispatch`]: how its packets are cut, placed on paths, and what waits in their queues.
+//! The sender as a [`Carrier`] of [`Dispatch`]: how its packets are cut, placed on paths, and what waits in their
+//! queues.
 
 use weftway_host::sending::{Assigned, Carrier, Data, Dispatch};
 use weftway_path::{BlockedReason, Bytes, Instant, PathId, Starved};

@@ -65,8 +65,8 @@ impl<S: Source> Sender<S> {
         offered.iter().filter(has_room).min_by_key(|&id| self.present_delay(id))
     }
 
-    /// How long a packet takes to the other end, as far as is known now: what came back last, and what should have come back by
-    /// now, without the way back. A path that does not answer comes after all others.
+    /// Time that a packet takes to the other end, as far as is known now: what came back last, and what should have
+    /// come back by now, without the way back. A path that does not answer comes after all others.
     fn present_delay(&self, id: PathId) -> (bool, Span) {
         let (path, view) = (&self.paths[id.index()], self.dispatch.views.get(id));
         let silent = if view.bytes_in_flight > Bytes::ZERO { self.now.since(path.last_progress) } else { Span::ZERO };

@@ -1,16 +1,16 @@
-//! What a sender sends.
+//! The data of a sender.
 
 use bytes::BytesMut;
 use weftway_host::sending::Data;
 use weftway_path::{Bytes, Offset, PathId};
 
-/// Where the data come from, and where those of the other direction go.
+/// Source of the data, and sink of those of the other direction.
 ///
 /// Most have one row of bytes. Where [`Data::cuts`] the data have no order until they are cut into records: what is written
 /// late may leave first. A record then is what was cut at one time, and travels whole.
 pub trait Source {
-    /// Whether the other end sends data, too, and tells in them what has arrived ([`Source::receive`]). No limit is heard then
-    /// but that of these data.
+    /// True if the other end sends data, too, and tells in them what has arrived ([`Source::receive`]). No limit is
+    /// heard then but that of these data.
     const DUPLEX: bool = false;
 
     /// Type of the data.
@@ -27,12 +27,13 @@ pub trait Source {
         let _ = most;
     }
 
-    /// How many bytes a record has that goes before all others, on the path by which it arrives soonest; 0 if there is none.
+    /// Number of bytes that a record has that goes before all others, on the path by which it arrives soonest; 0 if
+    /// there is none.
     fn next_urgent(&mut self) -> u64 {
         0
     }
 
-    /// That record is cut: it begins at `at`, and has as many bytes as was told.
+    /// Cuts that record: it begins at `at`, and has as many bytes as was told.
     fn cut_urgent(&mut self, at: Offset, bytes: u64) {
         let _ = (at, bytes);
     }
@@ -42,7 +43,7 @@ pub trait Source {
         let _ = at;
     }
 
-    /// What is at `at` leaves on `path`. Only where [`Data::cuts`].
+    /// Notes that what is at `at` leaves on `path`. Only where [`Data::cuts`].
     fn sent(&mut self, at: Offset, path: PathId) {
         let _ = (at, path);
     }

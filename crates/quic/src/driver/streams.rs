@@ -13,14 +13,14 @@ pub struct Streams {
     mux: Mux,
     now: Instant,
     error: Option<ProtocolError>,
-    /// What would be cut now, if that is known.
+    /// Record that would be cut now, if that is known.
     next: Option<Option<Next>>,
     /// The payload of a full record.
     most: usize,
 }
 
 impl Streams {
-    /// What `mux` has is cut into records of `most` bytes.
+    /// Streams of `mux`, cut into records of `most` bytes.
     pub fn new(mux: Mux, most: u64) -> Self {
         Self { mux, now: Instant::ZERO, error: None, next: None, most: most as usize }
     }
@@ -46,7 +46,7 @@ impl Streams {
         (self.now, self.next) = (now, None);
     }
 
-    /// What the peer did against the protocol: the connection is to be closed.
+    /// Breach of the protocol by the peer: the connection is to be closed.
     pub fn error(&self) -> Option<&ProtocolError> {
         self.error.as_ref()
     }

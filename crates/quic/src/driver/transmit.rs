@@ -1,4 +1,4 @@
-//! How what a path took leaves: one record to a packet.
+//! Departure of what a path took: one record to a packet.
 //!
 //! Records fill the packets of the path with the least MTU: noq takes none that is longer than that, whichever path carries
 //! it. The MTU grows while noq looks for it, and falls when a path is opened or turns out to lose what is long. What was cut
@@ -15,8 +15,9 @@ use super::source::Source;
 /// Room for some fifty records: memory comes in pieces of this size.
 const POOL: usize = 64 << 10;
 
-/// How many packets leave in a turn. Then the front end sends them and looks for acknowledgements before the next turn: a
-/// wide window does not leave in one burst (RFC 9002 §7.7). Some three batches of GSO; of long packets so many fewer.
+/// Number of packets that leave in a turn. Then the front end sends them and looks for acknowledgements before the next
+/// turn: a wide window does not leave in one burst (RFC 9002 §7.7). Some three batches of GSO; of long packets so many
+/// fewer.
 const PACKETS_PER_TURN: u64 = 192;
 
 impl<S: Source> Sender<S> {
@@ -94,7 +95,7 @@ impl<S: Source> Sender<S> {
         Some(number)
     }
 
-    /// The same in several packets, none longer than `most`.
+    /// Transmits in several packets, none longer than `most`.
     fn transmit_parts(&mut self, id: PathId, whole: &Assigned, most: u32) -> Option<u64> {
         let mut number = None;
         for from in (0..whole.bytes).step_by(most as usize) {

@@ -83,7 +83,7 @@ pub use opening::open_paths;
 use state::State;
 pub use state::{Counts, UNPROVEN};
 
-/// What a gate offers a scheduler beyond paths and the packet at hand.
+/// Offers of a gate to a scheduler beyond paths and the packet at hand.
 pub const OFFERS: Needs = Needs { events: true, ..Needs::NONE };
 
 /// noq's clock.
@@ -100,7 +100,7 @@ pub enum GateError {
     Refused {
         /// The scheduler.
         name: String,
-        /// What it needs.
+        /// Need of the scheduler.
         why: String,
     },
 }
@@ -146,13 +146,13 @@ impl Gate {
         Ok(Self::assemble(prototype, name, &controllers, Clock::now))
     }
 
-    /// The same with the congestion controller that `spec` names, for a new connection.
+    /// Gate with the congestion controller that `spec` names, for a new connection.
     pub fn with_controller(&self, spec: &str) -> Result<Self, GateError> {
         let controllers = Controllers::new(spec)?;
         Ok(Self::assemble(Arc::clone(&self.prototype), self.name.clone(), &controllers, self.shared.clock))
     }
 
-    /// The same with another clock: for connections in virtual time.
+    /// Gate with another clock: for connections in virtual time.
     #[must_use]
     pub fn with_clock(&self, clock: fn() -> Clock) -> Self {
         Self::assemble(Arc::clone(&self.prototype), self.name.clone(), &self.controllers, clock)
@@ -189,7 +189,7 @@ impl Gate {
         self.shared.state().paths().to_vec()
     }
 
-    /// What was counted.
+    /// Counters of the gate.
     pub fn counts(&self) -> Counts {
         self.shared.state().counts()
     }
@@ -199,13 +199,14 @@ impl Gate {
         self.shared.state().name().to_owned()
     }
 
-    /// From now on the scheduler that `spec` names decides, while data are under way. If it is refused the one before goes on.
-    /// Connections that are made from this gate later begin with the scheduler that the gate was made for.
+    /// Lets the scheduler that `spec` names decide from now on, while data are under way. If it is refused the one
+    /// before goes on. Connections that are made from this gate later begin with the scheduler that the gate was made
+    /// for.
     pub fn switch(&self, spec: &str) -> Result<(), GateError> {
         self.switch_to(spec, build(spec)?)
     }
 
-    /// The same with a scheduler of your own, called `name`.
+    /// Lets a scheduler of your own decide from now on, called `name`.
     pub fn switch_to(&self, name: &str, scheduler: Box<dyn Scheduler>) -> Result<(), GateError> {
         let (name, scheduler) = fitting(name, scheduler)?;
         self.shared.state().switch(name, scheduler);
@@ -247,7 +248,7 @@ impl ControllerFactory for Gate {
     }
 }
 
-/// Nothing is decided. (Were 64 paths open at once the question would be asked again: no harm.)
+/// Value that stands for no decision. (Were 64 paths open at once the question would be asked again: no harm.)
 const UNDECIDED: u64 = u64::MAX;
 
 // Where noq is in its round over the paths. With the number of a path: it found the window open; then it asked its pacer.

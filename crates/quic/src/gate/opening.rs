@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use noq_proto::PathError;
 
-/// How long to wait before the next try, and how long in all. The peer's connection IDs take a round trip, and more where
-/// packets are lost.
+/// Time to wait before the next try, and in all. The peer's connection IDs take a round trip, and more
+/// where packets are lost.
 const PAUSE: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -64,7 +64,7 @@ where
     Ok(paths)
 }
 
-/// What `opening` comes to, if that does not take longer than `span`.
+/// Result of `opening`, if that does not take longer than `span`.
 async fn within<P, S: Future<Output = ()>>(
     opening: impl Future<Output = Result<P, PathError>>,
     span: Duration,
@@ -84,7 +84,7 @@ async fn within<P, S: Future<Output = ()>>(
     .await
 }
 
-/// What `other` comes to, unless `closed` is ready before.
+/// Result of `other`, unless `closed` is ready before.
 async fn unless<T>(closed: &mut Pin<&mut impl Future>, other: impl Future<Output = T>) -> Result<T, PathError> {
     let mut other = pin!(other);
     poll_fn(|cx| match other.as_mut().poll(cx) {
@@ -105,7 +105,7 @@ mod tests {
 
     type Opened = Result<Vec<u8>, PathError>;
 
-    /// What it comes to without waiting.
+    /// Result without waiting.
     fn now(opening: impl Future<Output = Opened>) -> Option<Opened> {
         match pin!(opening).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(opened) => Some(opened),
@@ -113,7 +113,7 @@ mod tests {
         }
     }
 
-    /// What opening two paths comes to when the peer's connection IDs arrive after so long, and how long that took.
+    /// Result of opening two paths when the peer's connection IDs arrive after so long, and how long that took.
     fn opened(ids_after: Duration) -> (Opened, Duration) {
         let clock = Cell::new(Duration::ZERO);
         let open = |address: u8| {

@@ -47,9 +47,9 @@ pub enum RunError {
 /// A run at its end.
 #[derive(Debug)]
 pub struct Finished {
-    /// How it ended.
+    /// Verdict on its end.
     pub verdict: Verdict,
-    /// When.
+    /// Time of its end.
     pub now: Instant,
     /// Datagrams that were put on links.
     pub datagrams: u64,
@@ -130,12 +130,12 @@ impl World {
         Ok(world)
     }
 
-    /// From now on the network brings this share of datagrams twice.
+    /// Lets the network bring this share of datagrams twice from now on.
     pub fn copy_datagrams(&mut self, share: f64) {
         self.network.copies.set_share(share);
     }
 
-    /// How many datagrams the network copied.
+    /// Number of datagrams that the network copied.
     pub fn copied(&self) -> u64 {
         self.network.copies.made
     }
@@ -235,7 +235,7 @@ impl World {
         self.sending.sender.as_ref().is_some_and(|sender| sender.source.data.app.is_done(self.now, delivered))
     }
 
-    /// What happens next; of what happens at the same time, the first in this order.
+    /// Next event; of what happens at the same time, the first in this order.
     fn next_event(&self) -> (Instant, Happening) {
         let mut next = (Instant::NEVER, Happening::Presence);
         let mut look = |at: Instant, event: Happening| {
@@ -314,7 +314,7 @@ impl World {
         }
     }
 
-    /// What the connection of one end wants to send goes onto links.
+    /// Puts onto links what the connection of one end wants to send.
     fn put_out(&mut self, forward: bool) {
         loop {
             let connection = if forward {
@@ -449,7 +449,7 @@ impl World {
         self.put_out(false);
     }
 
-    /// What has arrived in order is of use to the application.
+    /// Gives the application what has arrived in order.
     fn advance_application(&mut self, path: PathId, scheduler: &mut dyn Scheduler) {
         let delivered = self.receiving.receiver.next().get();
         let request = self.config.paths[path.index()].acks.delay;
@@ -473,12 +473,12 @@ impl World {
         &self.receiving.receiver
     }
 
-    /// What links did to the data of a path.
+    /// Counters of the links for the data of a path.
     pub fn wire(&self, path: PathId) -> WireTally {
         self.network.wire[path.index()]
     }
 
-    /// How long it has run.
+    /// Time that it has run.
     pub fn elapsed(&self) -> Span {
         self.now.since(Instant::ZERO)
     }

@@ -1,4 +1,4 @@
-//! What arrived on one path, and when it is acknowledged.
+//! Arrivals on one path, and when they are acknowledged.
 
 use std::collections::VecDeque;
 
@@ -23,12 +23,12 @@ const QUICK_ACKS: u32 = 16;
 /// By how much the window grows at most with a packet.
 const GROWTH: u64 = 2 * ADVERTISED;
 
-/// What arrived on one path.
+/// Arrivals on one path.
 #[derive(Clone, Debug)]
 pub struct Inbound {
     /// Everything below has arrived.
     pub(super) cum: u64,
-    /// What has arrived above.
+    /// Packets that have arrived above.
     above: RangeSet,
     /// The highest that has arrived, plus one.
     top: u64,
@@ -42,7 +42,7 @@ pub struct Inbound {
     /// The timestamp to echo: of the newest packet at or below what was last acknowledged when it
     /// came (RFC 7323 §4.3).
     echo: Instant,
-    /// What was last acknowledged.
+    /// Number up to which was last acknowledged.
     reported: u64,
     /// Linux v1: the most that it announces; grows by two packets with each that arrives, but not while a hole is open
     /// (`rcv_ssthresh`, `tcp_grow_window`).
@@ -60,15 +60,16 @@ pub struct Inbound {
     /// Linux v1: data above a hole of the path, by the number of their packet. The connection does not see them before
     /// the hole is filled.
     pub(super) waiting: VecDeque<(u64, Offset, u32)>,
-    /// How often what is in `above` has changed, other than that its highest range grew or its lowest were settled.
+    /// Number of times that what is in `above` has changed, other than that its highest range grew or its lowest were
+    /// settled.
     pub gaps: u32,
-    /// Where [`ReceiveEnd`](crate::ends::ReceiveEnd) last wrote down its blocks.
+    /// Place where [`ReceiveEnd`](crate::ends::ReceiveEnd) last wrote down its blocks.
     pub described: usize,
-    /// When an acknowledgement is due at the latest.
+    /// Time at which an acknowledgement is due at the latest.
     pub due: Instant,
-    /// How often the path has come up, as this end knows.
+    /// Number of times that the path has come up, as this end knows.
     pub epoch: u8,
-    /// What a capture at the receiver sees of it.
+    /// Capture at the receiver.
     pub capture: Capture,
 }
 
@@ -186,7 +187,7 @@ impl Inbound {
         at_once
     }
 
-    /// Whether anything is not acknowledged yet.
+    /// Returns true if anything is not acknowledged yet.
     pub fn owes(&self) -> bool {
         self.unacked > 0
     }
@@ -223,7 +224,7 @@ impl Inbound {
         self.cum = self.above.take_from(below).map_or(below, |(_, hi)| hi);
     }
 
-    /// Whether packet `index`, which has arrived, is above a hole, or others wait for one to be filled.
+    /// Returns true if packet `index`, which has arrived, is above a hole, or others wait for one to be filled.
     #[inline]
     pub fn keeps_order(&self, index: u64) -> bool {
         index >= self.cum || !self.waiting.is_empty()
@@ -248,7 +249,7 @@ impl Inbound {
         })
     }
 
-    /// Whether something has arrived out of order.
+    /// Returns true if something has arrived out of order.
     #[inline]
     pub fn has_gaps(&self) -> bool {
         !self.above.is_empty()
@@ -332,7 +333,7 @@ impl ReceiverRtt {
     }
 }
 
-/// What an acknowledgement says of its path, beside its blocks.
+/// Contents of an acknowledgement about its path, beside its blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct AckReport {
     /// Everything below has arrived.
@@ -343,6 +344,6 @@ pub struct AckReport {
     pub marked: bool,
     /// The timestamp to echo.
     pub echo: Instant,
-    /// How long the newest packet waited.
+    /// Time that the newest packet waited.
     pub delay: Span,
 }

@@ -42,14 +42,14 @@ pub struct Reassembly {
     pub held_max: u64,
 }
 
-/// What became of a packet's data.
+/// Fate of a packet's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
     /// It was the next in order; so many bytes can be read now.
     InOrder(Bytes),
     /// It is held until what is missing arrives.
     Held,
-    /// Nothing of it was new.
+    /// The data were there already: nothing of them was new.
     Duplicate,
     /// It reached beyond the window: it is not kept.
     Dropped,
@@ -57,7 +57,7 @@ pub enum Arrival {
     Aside,
 }
 
-/// What became of data that a path had put aside.
+/// Fate of data that a path had put aside.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Released {
     /// Bytes that were new.
@@ -84,13 +84,13 @@ pub(super) const FIRST_WINDOW: u64 = 65_535;
 /// The receive buffer that Linux begins with (`tcp_rmem[1]`).
 const FIRST_BUFFER: Bytes = Bytes::new(131_072);
 
-/// What data held out of order take of the window, in ninths of their size.
+/// Part of the window that data held out of order take, in ninths of their size.
 const HELD_NINTHS: u64 = 8;
 
 /// The largest segment that Linux advertises, less its timestamps (`advmss`).
 pub(super) const ADVERTISED: u64 = 1448;
 
-/// How much of a receive buffer becomes window. Linux charges a packet with all the memory that it takes: today by
+/// Bytes of a receive buffer that become window. Linux charges a packet with all the memory that it takes: today by
 /// measure (`scaling_ratio`; 1424 of 2304 bytes for full packets, in 256ths), before 6.6 by assuming a half
 /// (`tcp_adv_win_scale`).
 fn usable(buffer: Bytes, window: ReceiveWindow) -> u64 {
@@ -123,7 +123,7 @@ fn asked(bytes: Bytes, window: ReceiveWindow) -> Bytes {
 }
 
 impl Reassembly {
-    /// Nothing has arrived.
+    /// Reassembly before anything has arrived.
     pub fn new(transport: &Transport) -> Self {
         let rule = transport.rules.receive_window;
         let measured = rule == ReceiveWindow::Measured;
@@ -167,7 +167,7 @@ impl Reassembly {
         Offset::new(self.next)
     }
 
-    /// Whether byte `at` has arrived.
+    /// Returns true if byte `at` has arrived.
     pub fn has(&self, at: Offset) -> bool {
         at.get() < self.next || self.held.range_of(at.get()).is_some()
     }
@@ -211,7 +211,8 @@ impl Reassembly {
         self.aside -= u64::from(bytes);
     }
 
-    /// Whether data out of order from beyond the edge are dropped, and those above a hole of their path put aside.
+    /// Returns true if data out of order from beyond the edge are dropped, and those above a hole of their path put
+    /// aside.
     #[inline]
     pub fn drops(&self) -> bool {
         self.drops
@@ -294,9 +295,9 @@ impl Reassembly {
         }
     }
 
-    /// What is left of a TCP receiver's window: data held out of order take room, each packet 2048 of the 2304 bytes by
-    /// which the window is measured, because merged packets give back their descriptors. With less than a sixteenth
-    /// left, or less than a packet, the window is shut (`__tcp_select_window`).
+    /// Rest of a TCP receiver's window: data held out of order take room, each packet 2048 of the 2304 bytes by which
+    /// the window is measured, because merged packets give back their descriptors. With less than a sixteenth left, or
+    /// less than a packet, the window is shut (`__tcp_select_window`).
     #[inline]
     pub(super) fn free(&self) -> u64 {
         let free = self.window.saturating_sub(self.held.total() * HELD_NINTHS / 9 + self.unread);
@@ -339,7 +340,7 @@ impl Reassembly {
         if span.is_zero() { 0.0 } else { ns as f64 / span.as_nanos() as f64 }
     }
 
-    /// How long a byte waited for what was missing before it, on the mean over all bytes.
+    /// Time that a byte waited for what was missing before it, on the mean over all bytes.
     pub fn mean_wait(&self) -> f64 {
         if self.next == 0 { 0.0 } else { self.held_ns as f64 / self.next as f64 / 1e6 }
     }

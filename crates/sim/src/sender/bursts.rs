@@ -58,8 +58,9 @@ impl Bursts {
 }
 
 impl PathSender {
-    /// Whether a packet of `bytes` waits as the last one (Nagle's rule, RFC 896, as Minshall has it: `tcp_nagle_check`): it
-    /// is not full, and an earlier one that was not full is unacknowledged. MPTCP's last packet of a fragment is not full either.
+    /// Returns true if a packet of `bytes` waits as the last one (Nagle's rule, RFC 896, as Minshall has it:
+    /// `tcp_nagle_check`): it is not full, and an earlier one that was not full is unacknowledged. MPTCP's last packet
+    /// of a fragment is not full either.
     #[inline(always)]
     pub fn holds(&self, bytes: u32, transport: &Transport) -> bool {
         u64::from(bytes) < transport.mss.get() && self.bursts.small > self.flight.base() && transport.holds_small
@@ -70,7 +71,8 @@ impl PathSender {
         transport.holds_small && self.bursts.small > self.flight.base() && self.waits_for_more(transport.mss.get())
     }
 
-    /// Whether what waits fills no packet. Here messages stay packets of their own: so many go at once as Linux has in a full one.
+    /// Returns true if what waits fills no packet. Here messages stay packets of their own: so many go at once as Linux
+    /// has in a full one.
     #[inline(never)]
     fn waits_for_more(&self, mss: u64) -> bool {
         let Some(head) = self.queue.front() else { return false };
@@ -80,7 +82,7 @@ impl PathSender {
         }
     }
 
-    /// Whether so many bytes and what waits fill a packet.
+    /// Returns true if so many bytes and what waits fill a packet.
     fn fills(&self, mut bytes: u64, mss: u64) -> bool {
         self.queue.iter().any(|packet| {
             bytes += u64::from(packet.bytes);
@@ -117,9 +119,9 @@ impl PathSender {
         }
     }
 
-    /// Whether Linux keeps a single packet back for now (`tcp_tso_should_defer`): with more data
-    /// behind it and an acknowledgement due soon, it waits for a third of the window, so as to send
-    /// larger bursts. It does so only just after it has sent, and not during recovery.
+    /// Returns true if Linux keeps a single packet back for now (`tcp_tso_should_defer`): with more data behind it and
+    /// an acknowledgement due soon, it waits for a third of the window, so as to send larger bursts. It does so only
+    /// just after it has sent, and not during recovery.
     #[inline]
     pub(super) fn defers(&self, now: Instant, view: &Path, taken: Bytes, more: bool, transport: &Transport) -> bool {
         more && transport.rules.fills_bursts
@@ -130,9 +132,9 @@ impl PathSender {
             && self.flight.front().is_some_and(|head| now.since(head.sent_at) * 2 >= view.srtt)
     }
 
-    /// Whether Linux would keep back what waits, so as to send a third of the window at once: it leaves the window open
-    /// then (`tcp_tso_should_defer`). Room for the largest burst of the pace is used at once. What waits here is sent all the
-    /// same.
+    /// Returns true if Linux would keep back what waits, so as to send a third of the window at once: it leaves the
+    /// window open then (`tcp_tso_should_defer`). Room for the largest burst of the pace is used at once. What waits
+    /// here is sent all the same.
     #[inline]
     pub fn gathers(&self, now: Instant, view: &Path, transport: &Transport) -> bool {
         let free = view.cwnd.saturating_sub(view.bytes_in_flight).get();
@@ -157,7 +159,7 @@ impl PathSender {
         weftway_cc::lengthened_quantum(view.pacing_rate, view.mss, 2, view.min_rtt)
     }
 
-    /// Whether a packet begins a new buffer: packets that go at once share one.
+    /// Returns true if a packet begins a new buffer: packets that go at once share one.
     #[inline]
     pub(super) fn starts_buffer(&mut self, now: Instant, view: &Path) -> bool {
         let Bursts { begun, room, .. } = &mut self.bursts;

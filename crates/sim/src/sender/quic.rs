@@ -44,11 +44,12 @@ pub struct Quic {
     marked: bool,
     /// Probes that the connection must send now, whatever the window.
     pub probes: u32,
-    /// Whether what the path has is offered to the others when it falls silent.
+    /// True if what the path has is offered to the others when it falls silent.
     offers: bool,
-    /// What was offered to the other paths when this one fell silent.
+    /// Packets that were offered to the other paths when this one fell silent.
     pub offered: Offered,
-    /// When the path is silent, as of the last acknowledgement ([`silent_at`]): never while all is settled or offered.
+    /// Time at which the path is silent, as of the last acknowledgement ([`silent_at`]): never while all is settled or
+    /// offered.
     silent_at: Instant,
 }
 
@@ -84,7 +85,7 @@ impl PathSender {
         }
     }
 
-    /// What is in flight or known of the round trip has changed: when the path is silent, and the probe timeout.
+    /// Sets anew, after a change of what is in flight or known of the round trip, and the probe timeout.
     fn arm_probe_anew(&mut self, now: Instant, view: &Path) {
         if self.quic.offers {
             let (pto, srtt) = (self.quic.pto, self.quic.rtt.srtt());
@@ -104,7 +105,7 @@ impl PathSender {
         self.arm(now, Timer::Timeout, if silent > now { probe.min(silent) } else { probe });
     }
 
-    /// When the oldest packet that was not offered to the other paths should be acknowledged.
+    /// Time at which the oldest packet that was not offered to the other paths should be acknowledged.
     #[inline]
     pub fn due_at(&self) -> Instant {
         self.quic.offered.due_at(&self.flight, self.quic.settled_below(), self.quic.rtt.srtt())
@@ -254,7 +255,8 @@ impl PathSender {
         self.find_lost(ctx, index, largest, outcome);
     }
 
-    /// The same, of the packets from `index` up to `largest`, the first of which is not settled.
+    /// Finds what is lost of the packets from `index` up to `largest`, of the packets from `index` up to `largest`, the
+    /// first of which is not settled.
     #[inline(never)]
     fn find_lost(&mut self, ctx: &mut SendContext<'_>, mut index: u64, largest: u64, outcome: &mut Outcome) {
         let longest = ctx.view.srtt.max(ctx.view.latest_rtt);

@@ -10,13 +10,13 @@ use super::PathSender;
 /// Window use (RFC 7661), in bytes of the window: TCP counts packets, each as a full one, and QUIC bytes (RFC 9002 §7.8).
 #[derive(Clone, Debug)]
 pub struct WindowUsage {
-    /// What was in flight at most since the round began.
+    /// Most bytes in flight since the round began.
     max_out: u64,
     /// The packet with which the round began.
     round: u64,
-    /// Whether the window was full in the round.
+    /// True if the window was full in the round.
     limited: bool,
-    /// What was used of it lately, and since when.
+    /// Bytes used of it lately, and since when.
     used: u64,
     stamp: Instant,
 }
@@ -87,7 +87,7 @@ impl PathSender {
         self.usage.restart(now);
     }
 
-    /// Whether the window is what limits the path (`tcp_is_cwnd_limited`).
+    /// Returns true if the window is what limits the path (`tcp_is_cwnd_limited`).
     #[inline]
     pub fn window_limited(&self, view: &Path) -> bool {
         if view.cwnd < view.ssthresh {

@@ -1,4 +1,4 @@
-//! What a simulation is made of: links, routes and connections.
+//! Parts of a simulation: links, routes and connections.
 
 use weftway_net::{AppData, Links, Route, controller_setup};
 use weftway_path::spec::SpecError;

@@ -1,4 +1,4 @@
-//! What a transport supplies to [`Dispatch`].
+//! Interface between [`Dispatch`] and a transport.
 
 use weftway_path::{Decision, Event, Instant, Message, Offset, PathId, PathSet, SendKind, Starved};
 
@@ -8,8 +8,8 @@ use crate::Decided;
 
 /// Data that a connection sends: a file, what an application writes, the streams of a mux.
 pub trait Data {
-    /// How much is written, whether or not the send buffer takes it. Where it is not known before they are cut how long the data
-    /// are: at least as much as the next record has, and nothing beyond what was cut if there is none.
+    /// Number of bytes written, whether or not the send buffer takes it. Where it is not known before they are cut how
+    /// long the data are: at least as much as the next record has, and nothing beyond what was cut if there is none.
     fn written(&mut self) -> u64;
 
     /// The message that byte `at` belongs to; none where the data are one message.
@@ -56,7 +56,7 @@ pub trait Data {
     }
 }
 
-/// What a transport supplies to [`Dispatch`].
+/// Methods that a transport supplies to [`Dispatch`].
 pub trait Carrier {
     /// Data that it sends.
     type Data: Data;
@@ -64,7 +64,7 @@ pub trait Carrier {
     /// The sending half above the paths.
     fn dispatch(&self) -> &Dispatch;
 
-    /// The same, to change.
+    /// The sending half above the paths, to change.
     fn dispatch_mut(&mut self) -> &mut Dispatch;
 
     /// The data.
@@ -73,13 +73,13 @@ pub trait Carrier {
     /// The time.
     fn now(&self) -> Instant;
 
-    /// Whether data may leave at all: the handshake is done, and the connection not over.
+    /// Returns true if data may leave at all: the handshake is done, and the connection not over.
     #[inline]
     fn is_live(&self) -> bool {
         true
     }
 
-    /// How far the send buffer takes what the application has written.
+    /// End of what the send buffer takes of the written data.
     fn buffered(&mut self) -> u64;
 
     /// Writes more at this very time, now that everything before is sent: whether it did. The flow is up to date then.
@@ -88,20 +88,20 @@ pub trait Carrier {
         self.data().cuts() && write_up(self)
     }
 
-    /// Where a packet ends that begins at `at` and has `bytes` at most: how many it has.
+    /// Size of a packet that begins at `at` and has `bytes` at most.
     #[inline]
     fn packet_bytes(&self, at: u64, bytes: u64) -> u64 {
         let _ = at;
         bytes
     }
 
-    /// Whether what ends a packet is fixed before a path takes it.
+    /// Returns true if what ends a packet is fixed before a path takes it.
     #[inline]
     fn cuts_at_once(&self) -> bool {
         false
     }
 
-    /// Of the paths that have `carried` data which wait to be sent again, those that should not carry them once more.
+    /// Paths that should not carry once more what waits to be sent again, those that should not carry them once more.
     #[inline]
     fn avoided(&self, carried: PathSet) -> PathSet {
         let _ = carried;
@@ -111,7 +111,7 @@ pub trait Carrier {
     /// Sends `assigned` on path `id`, or puts it into the path's queue ([`Assigned::join_queue`]).
     fn place(&mut self, id: PathId, assigned: Assigned);
 
-    /// Whether anything waits in the queue of path `id`.
+    /// Returns true if anything waits in the queue of path `id`.
     fn has_queue(&self, id: PathId) -> bool;
 
     /// Takes the first packet out of the queue of path `id`, and out of [`weftway_path::Path::queued`].
@@ -130,7 +130,7 @@ pub trait Carrier {
         let _ = at;
     }
 
-    /// Whether the log takes a reason ([`Transport::asks_why`]).
+    /// Returns true if the log takes a reason ([`Transport::asks_why`]).
     fn asks_why(&mut self, decision: Decision) -> bool {
         let _ = decision;
         true
@@ -142,7 +142,7 @@ pub trait Carrier {
     }
 }
 
-/// What waits in the queue of path `id` is to be sent again.
+/// Empties the queue of path `id`: what waits in it is to be sent again.
 pub(super) fn empty_queue<C: Carrier>(carrier: &mut C, id: PathId) {
     let mut next = None;
     while let Some(assigned) = carrier.take_queued(id) {

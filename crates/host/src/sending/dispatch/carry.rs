@@ -75,7 +75,7 @@ fn carry<C: Carrier>(carrier: &mut C, decision: Decision) -> Result<Carried, Ref
     Ok(Carried::Packet)
 }
 
-/// The same for every decision but to send the next packet.
+/// Carries out every decision but to send the next packet.
 #[inline(never)]
 fn carry_other<C: Carrier>(carrier: &mut C, decision: Decision) -> Result<Carried, Refusal> {
     let dispatch = carrier.dispatch_mut();

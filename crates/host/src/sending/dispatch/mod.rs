@@ -1,4 +1,4 @@
-//! What stands between a scheduler and the packets of one connection, whatever carries them.
+//! The layer between a scheduler and the packets of one connection, whatever carries them.
 //!
 //! A transport that sends keeps one [`Dispatch`] and implements [`Carrier`] over its [`Data`]; in return it is a [`Transport`]:
 //!
@@ -27,13 +27,13 @@ pub use self::carrier::{Carrier, Data, write_up};
 pub use self::carry::assign;
 pub use self::prepare::prepare;
 
-/// How long a shut window may stay silent before the sender asks.
+/// Time that a shut window may stay silent before the sender asks.
 pub const PROBE_AFTER: Span = Span::from_millis(200);
 
 /// The sending half of a connection, above its paths.
 #[derive(Clone, Debug)]
 pub struct Dispatch {
-    /// What is kept for the scheduler.
+    /// State that is kept for the scheduler.
     pub host: Host,
     /// The data.
     pub outbox: Outbox,
@@ -43,22 +43,22 @@ pub struct Dispatch {
     pub views: Views,
     /// Which of them it is offered, where a policy says so.
     policy: Option<Box<Policy>>,
-    /// What the scheduler is asked.
+    /// Question to the scheduler.
     pub question: Question,
-    /// When to ask about a shut window.
+    /// Time to ask about a shut window.
     pub probe_at: Instant,
     /// QUIC: the most that the receiver's limit is ever beyond what it has read, where that limit is all that tells what
     /// has arrived.
     pub largest_window: Option<Bytes>,
-    /// When the message of the flow was written, if one is known.
+    /// Time at which the message of the flow was written, if one is known.
     message_written: Option<Instant>,
     /// The payload of a full packet.
     mss: u64,
 }
 
 impl Dispatch {
-    /// Of a connection whose packets have `mss` bytes of payload and whose receiver announces `edge`. Nothing is written,
-    /// and no path is usable.
+    /// Sending half of a connection whose packets have `mss` bytes of payload and whose receiver announces `edge`.
+    /// Nothing is written, and no path is usable.
     pub fn new(mss: Bytes, views: Views, edge: Offset) -> Self {
         Self {
             host: Host::default(),
@@ -80,13 +80,13 @@ impl Dispatch {
         self.note_policy();
     }
 
-    /// Whether a policy is there is asked together with what the scheduler needs.
+    /// Notes what is asked together: the scheduler's needs, and whether a policy is there.
     fn note_policy(&mut self) {
         self.host.acts_without_room = self.host.needs.recall || self.policy.is_some();
         self.host.notes_sent = self.host.needs.events || self.policy.is_some();
     }
 
-    /// From now on a full packet has `mss` bytes of payload. What is cut stays as it is.
+    /// Sets the payload of a full packet to `mss` bytes from now on. What is cut stays as it is.
     pub fn set_mss(&mut self, mss: Bytes) {
         self.mss = mss.get();
     }
@@ -99,27 +99,27 @@ impl Dispatch {
         Context { now, paths, open, packet: self.question.packet(), flow: Some(&self.flow) }
     }
 
-    /// Whether the peer's window holds back data that are ready.
+    /// Returns true if the peer's window holds back data that are ready.
     #[inline]
     pub fn is_shut(&self) -> bool {
         self.outbox.is_blocked_by(self.flow.edge)
     }
 
-    /// Whether a scheduler could put anything anywhere. One that uses queues looks at their room.
+    /// Returns true if a scheduler could put anything anywhere. One that uses queues looks at their room.
     #[inline]
     fn has_room(&self) -> bool {
         let paths = if self.host.needs.queueing { self.question.queue_open } else { self.question.open };
         !paths.is_empty()
     }
 
-    /// Whether path `id` takes the next packet, or another one, from this scheduler.
+    /// Returns true if path `id` takes the next packet, or another one, from this scheduler.
     #[inline]
     fn takes(&self, id: PathId) -> bool {
         self.question.open.contains(id)
             || (self.host.needs.queueing && (self.question.queue_open.contains(id) || self.fits(id)))
     }
 
-    /// Whether the queue of path `id` has room for the next packet, be it no full one.
+    /// Returns true if the queue of path `id` has room for the next packet, be it no full one.
     fn fits(&self, id: PathId) -> bool {
         self.views.offered().contains(id) && {
             let view = self.views.get(id);
@@ -137,7 +137,7 @@ impl Dispatch {
         self.question.queue_open = self.question.queue_open.put(id, open);
     }
 
-    /// Whether something is there that a path with room would carry.
+    /// Returns true if something is there that a path with room would carry.
     #[inline(always)]
     pub fn wants_room(&mut self) -> bool {
         let copies = self.host.needs.copies && self.outbox.has_sent();
@@ -193,13 +193,13 @@ impl Dispatch {
         self.message_written = message.map(|message| message.written);
     }
 
-    /// When the message of the flow was written, if byte `at` lies in it.
+    /// Time at which the message of the flow was written, if byte `at` lies in it.
     #[inline]
     fn written_around(&self, at: Offset) -> Option<Instant> {
         self.message_written.filter(|_| self.flow.message_start <= at && at < self.flow.message_end)
     }
 
-    /// Whether nothing is under way.
+    /// Returns true if nothing is under way.
     pub fn is_quiet(&self) -> bool {
         self.views.set().iter().all(|id| self.views.get(id).unacked() == Bytes::ZERO)
     }

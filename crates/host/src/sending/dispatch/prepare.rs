@@ -77,8 +77,8 @@ fn acts_without_room<C: Carrier>(carrier: &mut C) -> bool {
     }
 }
 
-/// Nothing may go though there is room: whether the scheduler must be asked all the same, for a duplicate, or to take
-/// something back.
+/// Prepares a question where nothing may go though there is room: whether the scheduler must be asked all the same, for
+/// a duplicate, or to take something back.
 #[inline(never)]
 fn prepare_without_packet<C: Carrier>(carrier: &mut C) -> bool {
     if carrier.dispatch().policy.is_some() {
@@ -106,15 +106,15 @@ fn prepare_without_packet<C: Carrier>(carrier: &mut C) -> bool {
     host.needs.copies && !question.open.is_empty() && outbox.has_sent() || may_recall(carrier)
 }
 
-/// Whether the scheduler may take back what waits in some path's queue.
+/// Returns true if the scheduler may take back what waits in some path's queue.
 #[inline]
 fn may_recall<C: Carrier>(carrier: &C) -> bool {
     let Dispatch { host, views, .. } = carrier.dispatch();
     host.needs.recall && views.set().iter().any(|id| gives_back(carrier, id))
 }
 
-/// Whether path `id` has something to give back, and has not given back at this time: a scheduler that only takes back
-/// comes to an end.
+/// Returns true if path `id` has something to give back, and has not given back at this time: a scheduler that only
+/// takes back comes to an end.
 pub(super) fn gives_back<C: Carrier>(carrier: &C, id: PathId) -> bool {
     carrier.has_queue(id) && carrier.dispatch().question.recalled[id.index()] != carrier.now()
 }
@@ -177,8 +177,8 @@ fn next_fresh<C: Carrier>(carrier: &mut C) -> Option<(u64, Chunk)> {
     fits.then_some((number, chunk))
 }
 
-/// How many bytes the next chunk has: a full packet, or what is left of a message. None, where the send buffer ends within
-/// it: the rest of it is waited for.
+/// Number of bytes that the next chunk has: a full packet, or what is left of a message. None, where the send buffer
+/// ends within it: the rest of it is waited for.
 #[inline(always)]
 pub(super) fn next_bytes<C: Carrier>(carrier: &mut C) -> Option<u32> {
     let Dispatch { outbox, mss, .. } = carrier.dispatch();

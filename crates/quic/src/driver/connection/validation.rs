@@ -1,4 +1,4 @@
-//! How long the validation of a path takes.
+//! Duration of the validation of a path.
 
 use weftway_path::{Instant, Span};
 
@@ -35,7 +35,7 @@ impl Validation {
         }
     }
 
-    /// How long it took, once.
+    /// Time that it took, once.
     pub fn take(&mut self) -> Option<Span> {
         let Self::Done(rtt) = *self else { return None };
         *self = Self::Over;

@@ -1,4 +1,4 @@
-//! How long a queue this connection may keep at a path's bottleneck while realtime data are under way.
+//! Length of the queue that this connection may keep at a path's bottleneck while realtime data are under way.
 //!
 //! A controller that waits for losses fills the queue, and everything behind it waits. While there are realtime data, the
 //! window of all other data is bounded, so that a packet waits no longer than [`TARGET`] for what this connection has sent:
@@ -25,8 +25,8 @@
 
 use weftway_path::{Bytes, Instant, Span};
 
-/// How long a packet waits behind what this connection has sent, in the long run. It is half of the 5 ms by which bulk may
-/// delay a voice; the other half is for bursts, and for a rate that varies.
+/// Time that a packet waits behind what this connection has sent, in the long run. It is half of the 5 ms by which bulk
+/// may delay a voice; the other half is for bursts, and for a rate that varies.
 pub const TARGET: Span = Span::from_micros(2500);
 /// A base counts for one to two of these.
 const PERIOD: Span = Span::from_secs(5);
@@ -39,7 +39,7 @@ pub struct QueueBound {
     window: Bytes,
     /// The least round trip of this period, and of the one before.
     least: [Span; 2],
-    /// What was delivered in [`TARGET`], at most, in the same periods.
+    /// Most bytes delivered in [`TARGET`], at most, in the same periods.
     most: [Bytes; 2],
     period_ends: Instant,
     /// The least round trip of this round, and what was delivered meanwhile.
@@ -50,7 +50,7 @@ pub struct QueueBound {
 }
 
 impl QueueBound {
-    /// Of a path with this base. The first round trip that is told is a round: nothing is bounded before.
+    /// Bound of a path with this base. The first round trip that is told is a round: nothing is bounded before.
     pub fn new(now: Instant, base: Span) -> Self {
         Self {
             window: Bytes::new(u64::MAX),
@@ -63,7 +63,7 @@ impl QueueBound {
         }
     }
 
-    /// What may be in flight.
+    /// Bytes that may be in flight.
     pub fn window(&self) -> Bytes {
         self.window
     }
@@ -119,7 +119,7 @@ impl QueueBound {
     }
 }
 
-/// What is in flight where the path delivers `delivered` in `rtt`, and a round trip takes `wanted`.
+/// Bytes in flight where the path delivers `delivered` in `rtt`, and a round trip takes `wanted`.
 fn keeping(delivered: Bytes, rtt: Span, wanted: Span) -> Bytes {
     delivered.mul_div(wanted.as_nanos(), rtt.as_nanos().max(1))
 }

@@ -1,4 +1,4 @@
-//! How long a queue the window of a path may build where another path can be cut.
+//! Length of the queue that the window of a path may build where another path can be cut.
 //!
 //! A controller that waits for losses fills the queue at the bottleneck. When another path is cut, its data wait at the end of
 //! that queue, or are lost there; and a queue that is longer than a round trip brings no throughput. So the window does not grow
@@ -20,14 +20,14 @@
 
 use weftway_path::{Bytes, Span};
 
-/// Of the best rate so small a part is forgotten with each acknowledgement.
+/// Part of the best rate that is forgotten with each acknowledgement, as one over this.
 const FADING: u64 = 4096;
 
-/// Whether the queue of one path is long enough.
+/// True if the queue of one path is long enough.
 #[derive(Clone, Copy, Debug)]
 pub struct StandingQueue {
     bound: Span,
-    /// What the path delivered at its best in the least round trip and the bound.
+    /// Bytes that the path delivered at its best in the least round trip and the bound.
     best: Bytes,
     is_full: bool,
 }
@@ -38,7 +38,7 @@ impl StandingQueue {
         Self { bound, best: Bytes::ZERO, is_full: false }
     }
 
-    /// Whether the window should not grow.
+    /// Returns true if the window should not grow.
     pub fn is_full(&self) -> bool {
         self.is_full
     }
