@@ -1,5 +1,5 @@
-//! What a decision costs: every registered scheduler, asked about a fresh packet over so many
-//! paths, the first of them full, each decision carried out and told.
+//! Cost of a decision: every registered scheduler, asked about a fresh packet over so many paths, the first of them
+//! full, each decision carried out and told.
 
 use std::hint::black_box;
 use std::time::Instant;

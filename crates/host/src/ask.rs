@@ -24,8 +24,8 @@ fn tell_events<T: Transport + ?Sized>(transport: &mut T, scheduler: &mut dyn Sch
     transport.host_mut().events.give_back(events);
 }
 
-/// The answer of `scheduler` to the question as it stands. What happened is told first; when it wants to be woken, it is
-/// asked once, after its answer.
+/// The answer of `scheduler` to the question as it stands. What happened is told first; when it wants to be woken, it
+/// is asked once, after its answer.
 #[inline(always)]
 pub fn answer<T: Transport + ?Sized>(transport: &mut T, scheduler: &mut dyn Scheduler) -> Decision {
     if !transport.host().events.is_empty() {
@@ -113,8 +113,8 @@ pub fn settle<T: Transport + ?Sized>(transport: &mut T, decision: Decision) {
     }
 }
 
-/// Arms the wake-up that `scheduler` asks for. A time that has passed is a fault and asks for nothing: it would be asked
-/// for at once again, for ever. The exception is the wake-up that is due at this very time and not delivered yet.
+/// Arms the wake-up that `scheduler` asks for. A time that has passed is a fault and asks for nothing: it would be
+/// asked for at once again, for ever. The exception is the wake-up that is due at this very time and not delivered yet.
 #[inline]
 pub fn note_wake<T: Transport + ?Sized>(transport: &mut T, scheduler: &(impl Scheduler + ?Sized)) {
     if transport.host().needs.wake {

@@ -1,20 +1,20 @@
 //! A host's duties, as a scheduler that checks them: put it on any transport, run, and read [`Duties::breaches`].
 //!
-//! It sends on a random path that is open, and now and then waits, sends a duplicate, sends ahead, takes a queue back or
-//! breaks a rule on purpose. It expects:
+//! It sends on a random path that is open, and now and then waits, sends a duplicate, sends ahead, takes a queue back
+//! or breaks a rule on purpose. It expects:
 //!
-//! - every packet is told as `Sent` before anything else of it, and has one outcome: acknowledged, perhaps after a loss,
-//!   or lost, or taken back;
-//! - a window that is shut, or a send buffer that is full, while a path is open is told as `Starved` with its cause, once
-//!   until a packet may go again;
+//! - every packet is told as `Sent` before anything else of it, and has one outcome: acknowledged, perhaps after a
+//!   loss, or lost, or taken back;
+//! - a window that is shut, or a send buffer that is full, while a path is open is told as `Starved` with its cause,
+//!   once until a packet may go again;
 //! - `Wake` comes when it was asked for, not before, and is never missed;
 //! - `PathUp` and `PathDown` come in pairs, and what it sees are the paths that are up;
 //! - it hears nothing that it did not declare;
 //! - what a path's view counts as acknowledged and lost are the events that were told;
 //! - what it does against the rules is counted as a fault, and nothing else is.
 //!
-//! A host that asks at intervals tells no packets but what each path sent, had acknowledged and lost in between: there the
-//! bytes are held against the view ([`Duties::of_intervals`]).
+//! A host that asks at intervals tells no packets but what each path sent, had acknowledged and lost in between: there
+//! the bytes are held against the view ([`Duties::of_intervals`]).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

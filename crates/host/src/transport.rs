@@ -27,8 +27,8 @@ pub trait Transport {
         false
     }
 
-    /// Arms the timer that ends with [`weftway_path::Event::Wake`]; [`Host::woken`] says whether it is due. The time lies
-    /// ahead. A host without timers does nothing, and offers no wake-ups.
+    /// Arms the timer that ends with [`weftway_path::Event::Wake`]; [`Host::woken`] says whether it is due. The time
+    /// lies ahead. A host without timers does nothing, and offers no wake-ups.
     fn wake_at(&mut self, at: Instant) {
         let _ = at;
     }

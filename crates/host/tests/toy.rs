@@ -1,5 +1,5 @@
-//! A third transport, in a hundred lines: two paths that lose every fiftieth packet. Every scheduler runs on it that needs no
-//! more than it offers, the rest is refused in one line, and it meets a host's duties.
+//! A third transport, in a hundred lines: two paths that lose every fiftieth packet. Every scheduler runs on it that
+//! needs no more than it offers, the rest is refused in one line, and it meets a host's duties.
 
 use std::collections::VecDeque;
 
@@ -22,8 +22,8 @@ impl Data for File {
     }
 }
 
-/// Two paths of 20 and 50 ms with a window of ten packets each; a packet is acknowledged one round trip after it was sent, or
-/// found lost then.
+/// Two paths of 20 and 50 ms with a window of ten packets each; a packet is acknowledged one round trip after it was
+/// sent, or found lost then.
 struct Toy {
     dispatch: Dispatch,
     now: Instant,

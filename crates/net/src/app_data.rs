@@ -40,8 +40,8 @@ impl AppData {
         self.flows.as_ref().and_then(|flows| flows.record(at))
     }
 
-    /// Takes in the record of streams that arrives at `at`, perhaps not for the first time: the application learns which
-    /// streams are whole.
+    /// Takes in the record of streams that arrives at `at`, perhaps not for the first time: the application learns
+    /// which streams are whole.
     pub fn arrive(&mut self, now: Instant, at: Offset, record: &[u8]) {
         if let Some(flows) = &mut self.flows {
             flows.arrive(now, at, record, &mut self.app);

@@ -1,8 +1,9 @@
-//! The streams of an application whose messages are flows: a mux at each end decides whose bytes leave next and puts each
-//! stream in order, the same for the simulator and for QUIC.
+//! The streams of an application whose messages are flows: a mux at each end decides whose bytes leave next and puts
+//! each stream in order, the same for the simulator and for QUIC.
 //!
-//! The bytes of flows are zeros, for nobody looks at them. Both ends take as much as is written: credit, which bounds the memory of
-//! a real receiver, holds nothing up here, and what the receiving mux would say is not sent. The connection's own windows hold.
+//! The bytes of flows are zeros, for nobody looks at them. Both ends take as much as is written: credit, which bounds
+//! the memory of a real receiver, holds nothing up here, and what the receiving mux would say is not sent. The
+//! connection's own windows hold.
 
 use bytes::Bytes as Data;
 use weftway_mux::{Limits, Mux, Next, Read, Ready, Side, StreamId};
@@ -163,8 +164,8 @@ mod tests {
         cut
     }
 
-    /// Flows of 5000 B, as many as come by then. Those of class 1 leave before those of class 2. A flow is whole when its last
-    /// piece is there, be it the first that was cut, and however often a record comes.
+    /// Flows of 5000 B, as many as come by then. Those of class 1 leave before those of class 2. A flow is whole when
+    /// its last piece is there, be it the first that was cut, and however often a record comes.
     #[test]
     fn urgent_flows_leave_first_and_each_is_whole_by_itself() {
         let kind = |class| FlowKind { class, weight: 1, median: Bytes::new(5_000), sigma: 0.0 };

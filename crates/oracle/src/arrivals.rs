@@ -16,9 +16,9 @@ const HEADS: Bytes = Bytes::new(60);
 /// No packet takes longer.
 const FAR: Span = Span::from_secs(60);
 
-/// Runs `job` with a copy of `rule`. At every `every`-th question, for each
-/// path that holds data: what the network sees, and the binary logarithm of the time that a packet takes which is given to the
-/// path now over the rule's own estimate.
+/// Runs `job` with a copy of `rule`. At every `every`-th question, for each path that holds data: what the network
+/// sees, and the binary logarithm of the time that a packet takes which is given to the path now over the rule's own
+/// estimate.
 pub fn arrivals(job: &Job<'_>, mut rule: Foreseen, every: u64) -> Result<Vec<f32>, SpecError> {
     let (mut rows, mut asked) = (Vec::new(), 0u64);
     run(job, &mut rule, |sim, rule| {

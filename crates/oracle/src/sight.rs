@@ -22,8 +22,8 @@ pub enum Sight {
     Arrival,
 }
 
-/// A run of `job` by the rule `earliest-delivery` with this sight: at each question it is told of each path that holds data
-/// when a packet given to it now arrives.
+/// A run of `job` by the rule `earliest-delivery` with this sight: at each question it is told of each path that holds
+/// data when a packet given to it now arrives.
 pub fn sighted(job: &Job<'_>, sight: Sight) -> Result<Finished, SpecError> {
     run(job, &mut Foreseen::listening(), |sim, rule| {
         sim.tell(0, rule);

@@ -16,8 +16,9 @@ fn run(config: &SimConfig, sight: Sight) -> (Instant, u64) {
     (finished.sim.now(), finished.sim.context(0).paths[0].sent.packets)
 }
 
-/// 16 and 8 Mbit/s, 10 and 40 ms. Where nothing changes, what is and what comes are the same. If the first link falls to a
-/// hundredth at 400 ms, who sees what comes decides otherwise. When a packet arrives on such a link is tested beside it.
+/// 16 and 8 Mbit/s, 10 and 40 ms. Where nothing changes, what is and what comes are the same. If the first link falls
+/// to a hundredth at 400 ms, who sees what comes decides otherwise. When a packet arrives on such a link is tested
+/// beside it.
 #[test]
 fn what_comes_is_seen_by_the_one_sight_only() {
     for (name, transport) in stacks() {

@@ -27,7 +27,7 @@ pub struct VectorEnv {
     inner: Mutex<Inner>,
 }
 
-/// What a `VectorEnv` is made from.
+/// Arguments that a `VectorEnv` is made from.
 type Made = (String, Vec<Py<VariantView>>, Vec<String>, usize, u64, usize);
 
 #[derive(Clone)]
@@ -268,8 +268,8 @@ impl VectorEnv {
         write(py, numbers, &all, "numbers")
     }
 
-    /// What became known of earlier decisions since the last call: environments (int32), decisions
-    /// (int64) and rewards (float32), as bytes.
+    /// Decisions of which more became known since the last call: environments (int32), decisions (int64) and rewards
+    /// (float32), as bytes.
     fn closed<'py>(&self, py: Python<'py>) -> [Bound<'py, PyBytes>; 3] {
         let (mut sub_envs, mut decisions, mut rewards) = (Vec::new(), Vec::new(), Vec::new());
         for env in &mut self.lock().sub_envs {

@@ -1,9 +1,9 @@
 //! The project's congestion controllers on noq.
 //!
-//! [`Controllers`] is a `ControllerFactory` of noq: it makes one [`Adapter`] for each path of one connection. The adapter
-//! keeps what noq does not tell (delivery rate, the use of the window, losses) and hands it to a
-//! [`weftway_cc::Controller`]. Who wants to look or to steer gives it a [`Hook`]: it is told what happens on every path,
-//! and may keep a path's window shut.
+//! [`Controllers`] is a `ControllerFactory` of noq: it makes one [`Adapter`] for each path of one connection. The
+//! adapter keeps what noq does not tell (delivery rate, the use of the window, losses) and hands it to a
+//! [`weftway_cc::Controller`]. Who wants to look or to steer gives it a [`Hook`]: it is told what happens on every
+//! path, and may keep a path's window shut.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -16,14 +16,15 @@
 //!
 //! Sizes are those that noq counts: whole QUIC packets, of those that ask for an acknowledgement.
 //!
-//! - One factory belongs to one connection. Coupled controllers (`lia`, `olia`, `balia`, `dlia`, `wvegas`, `coupled-bbr`,
-//!   `mptcp-bbr`) read the other paths of their factory, and paths are numbered by their factory.
-//! - Paths are numbered in the order in which noq makes them. noq does not say which path it makes a controller for: a path
-//!   that moves to another remote address gets a controller, and a number, of its own. Above
-//!   [`PathId::MAX_PATHS`] the numbers of paths that are gone are used again.
+//! - One factory belongs to one connection. Coupled controllers (`lia`, `olia`, `balia`, `dlia`, `wvegas`,
+//!   `coupled-bbr`, `mptcp-bbr`) read the other paths of their factory, and paths are numbered by their factory.
+//! - Paths are numbered in the order in which noq makes them. noq does not say which path it makes a controller for: a
+//!   path that moves to another remote address gets a controller, and a number, of its own. Above [`PathId::MAX_PATHS`]
+//!   the numbers of paths that are gone are used again.
 //! - noq's own hints (`on_cwnd_limited`, `app_limited`) are wrong while a hook shuts windows. Both are worked out here
 //!   from what is in flight, what the window and the pacer would have let out, and when.
-//! - A window of 0 reaches noq's pacer if `metrics()` is left as it is: it reports the controller's window here, shut or not.
+//! - A window of 0 reaches noq's pacer if `metrics()` is left as it is: it reports the controller's window here, shut
+//!   or not.
 //! - The packet size that a controller reckons with stays what it was at the start (`initial_mtu`).
 
 #[cfg(test)]
@@ -65,8 +66,8 @@ pub trait Hook: Send + Sync + fmt::Debug + 'static {
     /// [`Hook::is_open`] when it asks its pacer, and for statistics.
     fn visited(&self, path: PathId) {}
 
-    /// A packet left; `path` is the state after it. The answer is the number and the first byte by which [`Hook::acked`]
-    /// and [`Hook::lost`] name it.
+    /// A packet left; `path` is the state after it. The answer is the number and the first byte by which
+    /// [`Hook::acked`] and [`Hook::lost`] name it.
     fn sent(&self, now: Instant, path: &Path, bytes: Bytes) -> (u64, Offset) {
         (0, Offset::ZERO)
     }
@@ -80,7 +81,8 @@ pub trait Hook: Send + Sync + fmt::Debug + 'static {
     /// A packet was declared lost.
     fn lost(&self, now: Instant, receipt: Receipt) {}
 
-    /// An acknowledgement or a loss was dealt with to its end: the path's new state. `reduced` if its window was reduced.
+    /// An acknowledgement or a loss was dealt with to its end: the path's new state. `reduced` if its window was
+    /// reduced.
     fn updated(&self, now: Instant, path: &Path, reduced: bool) {}
 }
 
@@ -528,8 +530,8 @@ impl NoqController for Adapter {
         }
     }
 
-    /// noq says this of a window that the hook keeps shut, too. Of an open one it means that more is in flight than this
-    /// was told of: packets that are padded and ask for no acknowledgement.
+    /// noq says this of a window that the hook keeps shut, too. Of an open one it means that more is in flight than
+    /// this was told of: packets that are padded and ask for no acknowledgement.
     fn on_cwnd_limited(&mut self) {
         let path = &mut self.path;
         if !*self.shut.get_mut() && path.bytes_in_flight + path.mss <= path.cwnd {
@@ -594,8 +596,8 @@ impl NoqController for Adapter {
     fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Clock) {
         self.now = self.connection.at(now).max(self.now);
         let size = Bytes::new(u64::from(lost_bytes));
-        // What only acknowledges has size 0 and was never counted. What was forgotten here was: a path that was dead for a
-        // while loses packets long after they were sent.
+        // What only acknowledges has size 0 and was never counted. What was forgotten here was: a path that was dead
+        // for a while loses packets long after they were sent.
         self.path.bytes_in_flight = self.path.bytes_in_flight.saturating_sub(size);
         let Some(index) = self.find(None, pn, size.get()).filter(|_| lost_bytes > 0) else { return };
         let Some(packet) = self.flight.get_mut(index) else { return };
@@ -678,8 +680,8 @@ impl NoqController for Adapter {
         metrics
     }
 
-    /// The copy takes the path's place after a change of address that looks like a rebinding: nothing that it has sent is
-    /// in flight.
+    /// The copy takes the path's place after a change of address that looks like a rebinding: nothing that it has sent
+    /// is in flight.
     fn clone_box(&self) -> Box<dyn NoqController> {
         let cc = self.cc.lock().unwrap_or_else(PoisonError::into_inner);
         let mut path = self.path.clone();

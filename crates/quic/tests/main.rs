@@ -1,5 +1,5 @@
-//! The driver and the gate in virtual time, in one program, which is linked once. `cargo test FILE::` runs the tests of one
-//! file. `many.rs`, which runs on sockets, has a program of its own.
+//! The driver and the gate in virtual time, in one program, which is linked once. `cargo test FILE::` runs the tests of
+//! one file. `many.rs`, which runs on sockets, has a program of its own.
 
 mod addresses;
 mod busy;

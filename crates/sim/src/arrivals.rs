@@ -88,8 +88,8 @@ impl Connection {
         self.receive.receiver.data.arrive(now, data.offset, data.bytes)
     }
 
-    /// A record of streams arrives, perhaps not for the first time. The sending end keeps it no longer: what it would send again is
-    /// known by its place.
+    /// A record of streams arrives, perhaps not for the first time. The sending end keeps it no longer: what it would
+    /// send again is known by its place.
     #[inline(never)]
     fn take_record(&mut self, now: Instant, at: Offset) {
         let Some(record) = self.data.record(at) else { return };
@@ -100,7 +100,8 @@ impl Connection {
         }
     }
 
-    /// A message has arrived whole, with data on path `id`; or of flows, the record at `at`, which may hold the end of some.
+    /// A message has arrived whole, with data on path `id`; or of flows, the record at `at`, which may hold the end of
+    /// some.
     #[inline(never)]
     fn complete(&mut self, net: &mut Net, now: Instant, id: PathId, at: Offset) {
         if self.data.has_flows() {
@@ -114,9 +115,9 @@ impl Connection {
         }
     }
 
-    /// The client opens the other paths when it knows that the server has its keys: with the first packet from there that
-    /// says so, an acknowledgement or data (RFC 8684 §3.1). With QUIC the handshake's fourth message is earlier, unless
-    /// it is lost; what the server sends then brings the connection IDs that were in it.
+    /// The client opens the other paths when it knows that the server has its keys: with the first packet from there
+    /// that says so, an acknowledgement or data (RFC 8684 §3.1). With QUIC the handshake's fourth message is earlier,
+    /// unless it is lost; what the server sends then brings the connection IDs that were in it.
     #[inline(never)]
     fn client_hears(&mut self, net: &mut Net, now: Instant) {
         self.open_others(net, now);
@@ -216,8 +217,8 @@ impl Connection {
         }
     }
 
-    /// QUIC: a packet on path `by` asks for acknowledgements at once. Those of all paths that owe one return on it, in one
-    /// packet.
+    /// QUIC: a packet on path `by` asks for acknowledgements at once. Those of all paths that owe one return on it, in
+    /// one packet.
     pub(crate) fn send_all_acks(&mut self, net: &mut Net, now: Instant, by: PathId) {
         let mut bytes = self.transport.ack_packet;
         for id in (0..self.configs.len()).map(|at| PathId::new(at as u8)) {

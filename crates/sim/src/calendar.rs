@@ -1,10 +1,10 @@
 //! Times of the next events.
 //!
-//! Packets in flight wait in their link's ring, so the calendar knows only one time for each
-//! *source*: the head of each ring, and the earliest timer of each path and connection. Sources are compared in groups of
-//! sixteen, and the earliest times of sixteen groups in a group above them: a time that changes is compared again in its
-//! own group, and above it only if the earliest time of the group has changed. Four paths need one group, two paths half of
-//! it. It is compared when the next event is asked for: several of its times change between two events.
+//! Packets in flight wait in their link's ring, so the calendar knows only one time for each *source*: the head of each
+//! ring, and the earliest timer of each path and connection. Sources are compared in groups of sixteen, and the
+//! earliest times of sixteen groups in a group above them: a time that changes is compared again in its own group, and
+//! above it only if the earliest time of the group has changed. Four paths need one group, two paths half of it. It is
+//! compared when the next event is asked for: several of its times change between two events.
 
 use weftway_path::Instant;
 
@@ -23,15 +23,15 @@ pub struct Calendar {
     top: Group,
     /// True if the sources are half a group, or fewer.
     is_half: bool,
-    /// The other groups, numbered from 1. The earliest times of groups `16n + 1` to `16n + 16` are in group `n`, where 0 is
-    /// the top; those of the sources are in the last groups.
+    /// The other groups, numbered from 1. The earliest times of groups `16n + 1` to `16n + 16` are in group `n`, where
+    /// 0 is the top; those of the sources are in the last groups.
     below: Vec<Group>,
     /// The first of the groups with times of sources.
     first: usize,
 }
 
-/// Sixteen times. A time and, in the lowest bits, its place in the group are one number: the least number is the earliest
-/// time, and among equal times the first.
+/// Sixteen times. A time and, in the lowest bits, its place in the group are one number: the least number is the
+/// earliest time, and among equal times the first.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     times: [u64; GROUP],

@@ -1,16 +1,17 @@
 //! A clairvoyant: what a scheduler does that can try a decision out before it takes it.
 //!
 //! At some of the questions of a run, each answer is tried on a copy of the simulation: the base scheduler's own, a
-//! packet on each other open path, and to wait. The copy has the same draws, so that it shows the run's own future; from
-//! the second packet on the base scheduler decides in it. After three round trips of the slowest path, the answer that has
-//! cost least is taken: the base scheduler's own, unless another is better. The cost is the sum of the squares of the
-//! messages' delays, or where the application waits for an answer or sends one piece of data, the bytes that had not
-//! arrived, over time. What is better for three round trips may be worse in the end: if the base scheduler's own run was
-//! better, by the 99th percentile of the messages' delays or by the time until all had arrived, it is the answer.
+//! packet on each other open path, and to wait. The copy has the same draws, so that it shows the run's own future;
+//! from the second packet on the base scheduler decides in it. After three round trips of the slowest path, the answer
+//! that has cost least is taken: the base scheduler's own, unless another is better. The cost is the sum of the squares
+//! of the messages' delays, or where the application waits for an answer or sends one piece of data, the bytes that had
+//! not arrived, over time. What is better for three round trips may be worse in the end: if the base scheduler's own
+//! run was better, by the 99th percentile of the messages' delays or by the time until all had arrived, it is the
+//! answer.
 //!
-//! The controller is the run's own. So this is what a better choice of paths can bring under it, as far as one change at a
-//! time finds it; [`Bound`](weftway_scenario::bound::Bound) is what no choice and no controller can go beyond. It is for
-//! reports: no sender can do this.
+//! The controller is the run's own. So this is what a better choice of paths can bring under it, as far as one change
+//! at a time finds it; [`Bound`](weftway_scenario::bound::Bound) is what no choice and no controller can go beyond. It
+//! is for reports: no sender can do this.
 
 use core::cmp::Reverse;
 

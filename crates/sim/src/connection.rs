@@ -330,8 +330,8 @@ impl Connection {
         self.dispatch.question.synced = false;
     }
 
-    /// With nothing left to send the application limits every path that has room, also one of which nothing was heard and on
-    /// which nothing was sent in this turn.
+    /// With nothing left to send the application limits every path that has room, also one of which nothing was heard
+    /// and on which nothing was sent in this turn.
     #[inline(never)]
     fn limit_untouched(&mut self, paths: PathSet) {
         for id in paths.iter() {
@@ -342,8 +342,8 @@ impl Connection {
         }
     }
 
-    /// The connection's own next event: application, scheduler, delayed acknowledgements (the first of which is due at `acks`),
-    /// meta timer, paths coming and going.
+    /// The connection's own next event: application, scheduler, delayed acknowledgements (the first of which is due at
+    /// `acks`), meta timer, paths coming and going.
     pub(crate) fn own_next(&self, acks: Instant) -> Instant {
         self.data
             .app

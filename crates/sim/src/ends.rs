@@ -66,8 +66,8 @@ impl HeadOfLine {
         Self { penalised: vec![Instant::ZERO; paths], fastest: None, changed: PathSet::EMPTY }
     }
 
-    /// The open path with the smallest round-trip time, the first of equals. Only paths that have changed are compared with
-    /// the one that was it before, unless that has changed itself.
+    /// The open path with the smallest round-trip time, the first of equals. Only paths that have changed are compared
+    /// with the one that was it before, unless that has changed itself.
     #[inline]
     pub fn fastest_open(&mut self, dispatch: &Dispatch) -> Option<PathId> {
         let Dispatch { views, question, .. } = dispatch;
@@ -163,8 +163,8 @@ impl ReceiveEnd {
         Self { receiver: Receiver::new(transport, paths), described: Vec::new(), free: Vec::new() }
     }
 
-    /// Writes down the blocks of an acknowledgement for path `id`; where they are. QUIC's acknowledgements with the same
-    /// gaps share them: they differ in the end of the highest block, and in low ones that the sender has settled.
+    /// Writes down the blocks of an acknowledgement for path `id`; where they are. QUIC's acknowledgements with the
+    /// same gaps share them: they differ in the end of the highest block, and in low ones that the sender has settled.
     #[inline(never)]
     pub fn describe_gaps(&mut self, id: PathId, quic: bool) -> u32 {
         let path = &mut self.receiver.paths[id.index()];

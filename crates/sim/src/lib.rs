@@ -6,8 +6,9 @@
 //!
 //! # Where to begin
 //!
-//! `sim` is the clock: one loop over events and turns. `connection` is one connection, both ends. Which packet is next and
-//! what a decision means is not decided here but in [`weftway_host::sending::Dispatch`]; `port` carries its packets.
+//! `sim` is the clock: one loop over events and turns. `connection` is one connection, both ends. Which packet is next
+//! and what a decision means is not decided here but in [`weftway_host::sending::Dispatch`]; `port` carries its
+//! packets.
 //!
 //! | module | decides |
 //! |---|---|

@@ -4,9 +4,10 @@
 //! trips: MPTCP's first subflow and a QUIC path 2 for the side that opens, 3 for the other; a
 //! joining subflow 4 and 3 (RFC 8684 §3.2: the opener waits for the fourth message).
 //!
-//! On QUIC the messages fill datagrams. Each side validates a path, and the client answers the server's challenge with a
-//! third message before its data. The first handshake has four: with the fourth the server gives the connection IDs that
-//! other paths need, and the client opens these. A few packets without data follow on the first path, as noq has them.
+//! On QUIC the messages fill datagrams. Each side validates a path, and the client answers the server's challenge with
+//! a third message before its data. The first handshake has four: with the fourth the server gives the connection IDs
+//! that other paths need, and the client opens these. A few packets without data follow on the first path, as noq has
+//! them.
 //!
 //! A connection opens on its first path and on no other, however long that does not answer (`connect` of Linux, noq).
 //! Linux v1 repeats the first handshake twice with MPTCP's option; the next goes without, and the connection is plain
@@ -155,8 +156,8 @@ impl Connection {
         if self.transport.rules.pads_handshakes && handshake.leg >= 3 {
             self.on_ids(net, now, id, handshake);
         } else if at_sender && handshake.leg + 1 >= needed {
-            // The handshake goes on; what is left of it need not be waited for. A path that is only asked whether it is alive
-            // is validated.
+            // The handshake goes on; what is left of it need not be waited for. A path that is only asked whether it is
+            // alive is validated.
             let opens = matches!(self.paths.stage(id), Stage::Handshaking { .. });
             if self.transport.rules.pads_handshakes && opens && (first || upload) {
                 self.send_shake(net, now, id, handshake.leg + 1, handshake.echo);
@@ -334,7 +335,8 @@ impl Connection {
         }
     }
 
-    /// Gives up path `id` if it has been silent for too long with data outstanding. When to look again, unless it is given up.
+    /// Gives up path `id` if it has been silent for too long with data outstanding. When to look again, unless it is
+    /// given up.
     #[inline]
     pub(crate) fn check_silence(&mut self, net: &mut Net, now: Instant, id: PathId) -> Instant {
         let outstanding = self.dispatch.views.get(id).bytes_in_flight > Bytes::ZERO;
@@ -406,8 +408,8 @@ impl Connection {
         self.dispatch.flow.edge = self.receive.receiver.data.edge();
     }
 
-    /// The receiver meets a packet of another time. Whether it is of a path that has come up anew, and no straggler from
-    /// before it went down.
+    /// The receiver meets a packet of another time. Whether it is of a path that has come up anew, and no straggler
+    /// from before it went down.
     #[cold]
     pub(crate) fn meets(&mut self, now: Instant, id: PathId, epoch: u8) -> bool {
         let ahead = epoch.wrapping_sub(self.receive.receiver.paths[id.index()].epoch);

@@ -1,4 +1,4 @@
-//! Listeners to a run: golden traces, qlog, timelines. Nobody does by default, and then a note costs one branch.
+//! Listeners to a run: golden traces, qlog, timelines. There are none by default, and then a note costs one branch.
 
 use std::sync::{Arc, Mutex};
 

@@ -30,8 +30,7 @@ impl Net {
         self.send_inline(now, link, bytes, || datagram)
     }
 
-    /// Sends a packet for the two callers that do it for each packet, for the two callers that do it for each packet,
-    /// which is made where the link keeps it.
+    /// Sends a packet, for the two callers that do it for each packet, which is made where the link keeps it.
     #[inline(always)]
     pub fn send_inline(
         &mut self,

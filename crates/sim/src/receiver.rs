@@ -28,8 +28,8 @@ impl Receiver {
         Self { paths: vec![Inbound::beginning(&data, 0); paths], data }
     }
 
-    /// Data of a packet that path `id` has just taken: for the connection, or put aside until the path's hole is filled.
-    /// What became of them, and of those that had been put aside and need wait no longer.
+    /// Data of a packet that path `id` has just taken: for the connection, or put aside until the path's hole is
+    /// filled. What became of them, and of those that had been put aside and need wait no longer.
     #[inline(never)]
     pub fn take(&mut self, now: Instant, id: PathId, data: &Data) -> (Arrival, Released) {
         let mut released = Released::default();
@@ -66,8 +66,8 @@ impl Receiver {
     }
 
     /// The right edge that an acknowledgement on path `id` announces; to be asked before [`Inbound::report`]. QUIC's
-    /// acknowledgements say nothing of it (RFC 9000 §19.3): a limit is a frame of its own (§19.9), which leaves once, when
-    /// the limit is raised, with the acknowledgement that follows. Zero: none leaves.
+    /// acknowledgements say nothing of it (RFC 9000 §19.3): a limit is a frame of its own (§19.9), which leaves once,
+    /// when the limit is raised, with the acknowledgement that follows. Zero: none leaves.
     #[inline]
     pub fn announce(&mut self, id: PathId) -> Offset {
         if self.data.credit {
@@ -88,9 +88,10 @@ impl Receiver {
         self.data.free() >= 2 * self.data.announced
     }
 
-    /// The application has read all that is in order, which may have `opened` the window. Whether path `id` acknowledges
-    /// because of it (`mptcp_cleanup_rbuf`, `tcp_cleanup_rbuf`): what has come since its last acknowledgement has a packet
-    /// that is not full, and nothing is held out of order; or its own window is at least twice what it announced last.
+    /// The application has read all that is in order, which may have `opened` the window. Whether path `id`
+    /// acknowledges because of it (`mptcp_cleanup_rbuf`, `tcp_cleanup_rbuf`): what has come since its last
+    /// acknowledgement has a packet that is not full, and nothing is held out of order; or its own window is at least
+    /// twice what it announced last.
     #[inline]
     pub fn tells_of_reading(&self, id: PathId, opened: bool) -> bool {
         let (path, data) = (&self.paths[id.index()], &self.data);

@@ -245,8 +245,8 @@ impl Sim {
         weftway_host::settle(&mut self.port(conn), decision);
     }
 
-    /// Runs to the end with `schedulers` that answer, one per connection. The same as [`Sim::advance`], [`Sim::ask`] and
-    /// [`Sim::tell`] in turn, without leaving this function.
+    /// Runs to the end with `schedulers` that answer, one per connection. The same as [`Sim::advance`], [`Sim::ask`]
+    /// and [`Sim::tell`] in turn, without leaving this function.
     pub fn run(&mut self, schedulers: &mut [&mut dyn Scheduler]) -> Verdict {
         let mut answering = Schedulers { schedulers };
         loop {
@@ -256,8 +256,9 @@ impl Sim {
         }
     }
 
-    /// Runs to the next question of `task`, which serves connection 0, or to the end; `rival` serves the other connection.
-    /// With `repeats` the question at which it stopped comes again without another look ([`Sim::question_repeats`]).
+    /// Runs to the next question of `task`, which serves connection 0, or to the end; `rival` serves the other
+    /// connection. With `repeats` the question at which it stopped comes again without another look
+    /// ([`Sim::question_repeats`]).
     #[inline(always)]
     pub(crate) fn run_to_question(
         &mut self,
@@ -474,8 +475,8 @@ mod tests {
     use weftway_scenario::config::{MessageSize, PathConfig, Workload};
     use weftway_sched::{Needs, TransportRules};
 
-    /// Two lossy paths, messages with pauses between them: what is lost goes again when nothing else is to be sent, and no
-    /// timer tells then that the pacer has let go. No path is ever shown as held by one that has.
+    /// Two lossy paths, messages with pauses between them: what is lost goes again when nothing else is to be sent, and
+    /// no timer tells then that the pacer has let go. No path is ever shown as held by one that has.
     #[test]
     fn a_pacer_that_has_let_go_holds_no_path() {
         let path = |(name, mbps): (&str, u64)| {
@@ -513,7 +514,8 @@ mod tests {
         assert!(paced > 100, "pacers held paths back {paced} times");
     }
 
-    /// A message is not looked up for each packet. What a scheduler sees of it is what the application says, all the same.
+    /// A message is not looked up for each packet. What a scheduler sees of it is what the application says, all the
+    /// same.
     #[test]
     fn a_question_shows_the_message_of_the_next_byte() {
         let path = |(name, mbps): (&str, u64)| {

@@ -1,9 +1,9 @@
-//! Ticks on which Linux's timers fire: on a tick of the kernel's clock, the later the longer they wait
+//! Firing of Linux's timers: on a tick of the kernel's clock, the later the longer they wait
 //! (`kernel/time/timer.c`).
 //!
-//! A wait is rounded up to ticks. A timer that waits for less than 63 ticks fires with the tick after the one on which it
-//! ends; with less than 504 ticks that is rounded up to eight, with less than 4032 to 64, and so on by eights. Where the
-//! ticks of a run lie follows from its seed.
+//! A wait is rounded up to ticks. A timer that waits for less than 63 ticks fires with the tick after the one on which
+//! it ends; with less than 504 ticks that is rounded up to eight, with less than 4032 to 64, and so on by eights. Where
+//! the ticks of a run lie follows from its seed.
 
 use weftway_path::{Instant, Span};
 use weftway_scenario::mix;
@@ -64,9 +64,9 @@ mod tests {
         Instant::from_millis(ms)
     }
 
-    /// Ticks of 4 ms that lie at 0, 4, 8 ms and so on. Set at 1 ms, in tick 0: 10 ms are 3 ticks, and end with tick 4, at
-    /// 16 ms. 252 ms are 63 ticks, of which eight are one: after tick 63 comes tick 64, at 256 ms. 2020 ms are 505 ticks,
-    /// of which 64 are one: 512 ticks are 2048 ms.
+    /// Ticks of 4 ms that lie at 0, 4, 8 ms and so on. Set at 1 ms, in tick 0: 10 ms are 3 ticks, and end with tick 4,
+    /// at 16 ms. 252 ms are 63 ticks, of which eight are one: after tick 63 comes tick 64, at 256 ms. 2020 ms are 505
+    /// ticks, of which 64 are one: 512 ticks are 2048 ms.
     #[test]
     fn long_waits_are_rounded_coarsely() {
         let ticks = Ticks { tick: 4_000_000, phase: 0 };

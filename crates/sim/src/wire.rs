@@ -17,8 +17,8 @@ pub struct Datagram {
     pub load: Load,
 }
 
-/// The contents of a packet. `repr(u8)`: the kind has a byte of its own. A niche in a field would cost more to test, once
-/// per packet.
+/// The contents of a packet. `repr(u8)`: the kind has a byte of its own. A niche in a field would cost more to test,
+/// once per packet.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub enum Load {

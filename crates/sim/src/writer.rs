@@ -92,8 +92,8 @@ impl Writer {
         self.written
     }
 
-    /// Linux v1 looks at the memory before it begins a fragment, not while it fills it: a buffer ends with a fragment, or
-    /// with what the application writes at once (`mptcp_send_limit`). What did not fit begins the next write.
+    /// Linux v1 looks at the memory before it begins a fragment, not while it fills it: a buffer ends with a fragment,
+    /// or with what the application writes at once (`mptcp_send_limit`). What did not fit begins the next write.
     #[inline]
     fn fills_fragment(&self, room: u64) -> u64 {
         let more = room.saturating_sub(self.writable);
@@ -132,8 +132,8 @@ impl Writer {
         true
     }
 
-    /// Linux v1: where a packet of at most `bytes` at `at` ends. A fragment's last packet ends with it; only a subflow that
-    /// goes on alone joins it to the next. The rest that is less than a packet is sent when the window
+    /// Linux v1: where a packet of at most `bytes` at `at` ends. A fragment's last packet ends with it; only a subflow
+    /// that goes on alone joins it to the next. The rest that is less than a packet is sent when the window
     /// (`mptcp_check_allowed_size`) or what the application could write ends there, unless the last such packet is not
     /// acknowledged: with `TCP_NODELAY`, too, since the kernel sends few of them in either case.
     #[inline]
@@ -178,8 +178,8 @@ impl Writer {
         self.pushed == Some((id, now)) && next.get() < self.fragment
     }
 
-    /// Linux v1: the client's socket for the subflow of `sender` begins its handshake. Its memory counts when the connection's
-    /// is summed up the next time (`__mptcp_sync_sndbuf`).
+    /// Linux v1: the client's socket for the subflow of `sender` begins its handshake. Its memory counts when the
+    /// connection's is summed up the next time (`__mptcp_sync_sndbuf`).
     pub fn join(&self, sender: &mut PathSender, transport: &Transport) {
         let is_client = transport.direction == Direction::Upload;
         if transport.rules.pushes_fragments && is_client && matches!(transport.send_buffer, Buffer::Auto { .. }) {
@@ -187,8 +187,8 @@ impl Writer {
         }
     }
 
-    /// Linux grows a subflow's send memory with its window and never shrinks it; the connection has the sum. Path `id` has
-    /// a window as wide as never before.
+    /// Linux grows a subflow's send memory with its window and never shrinks it; the connection has the sum. Path `id`
+    /// has a window as wide as never before.
     pub fn grow_buffer(&mut self, id: PathId, senders: &mut [PathSender], transport: &Transport) {
         match transport.send_buffer {
             Buffer::Fixed(bytes) => {

@@ -108,8 +108,8 @@ fn a_backup_path_opens_at_once_when_no_path_above_works_and_closes_again() {
     }
 }
 
-/// The cap counts IP bytes, and another full packet does not fit. What a redundant scheduler has queued on the path, and does
-/// not send because the other path has brought it, counts as well.
+/// The cap counts IP bytes, and another full packet does not fit. What a redundant scheduler has queued on the path,
+/// and does not send because the other path has brought it, counts as well.
 #[test]
 fn a_cap_stops_at_its_byte() {
     for scheduler in ["min-rtt", "round-robin", "redundant", "dems", "otias"] {

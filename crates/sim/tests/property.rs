@@ -524,8 +524,8 @@ fn what_a_full_send_buffer_kept_out_waits_for_the_pacer() {
     play(&world, &[Op::Pass(14_281), Op::Loss(0, 35), Op::Pass(508)]);
 }
 
-/// The last packet arrived behind a hole of its subflow and was acknowledged selectively; then the subflow was given up.
-/// MPTCP acknowledges data only in order of the subflow, so that they must be sent again on another.
+/// The last packet arrived behind a hole of its subflow and was acknowledged selectively; then the subflow was given
+/// up. MPTCP acknowledges data only in order of the subflow, so that they must be sent again on another.
 #[test]
 fn what_waited_behind_a_hole_of_a_closed_subflow_is_sent_again() {
     let base = plain(Stack::MptcpLinuxV1, 100, 0, Work::Bulk(7_322));

@@ -11,10 +11,10 @@ use crate::EmuError;
 use crate::kernel::run::{Joined, REQUEST, Run, Unconnected, broke_off};
 use crate::kernel::workload::Sink;
 
-/// What is read at once, at most.
+/// Size of what is read at once, at most.
 const BUFFER: usize = 256 << 10;
 
-/// What the receiver has at the end.
+/// State of the receiver at the end.
 #[derive(Debug)]
 pub(super) struct Received<'a> {
     pub joined: Option<Joined>,

@@ -15,10 +15,10 @@ use crate::kernel::run::{Joined, REQUEST, Run, Unconnected, broke_off, check};
 use crate::kernel::sample::{Observer, Sample};
 use crate::kernel::workload::Source;
 
-/// What is written, again and again.
+/// Bytes that are written, again and again.
 static PAYLOAD: [u8; 4 << 20] = [0; 4 << 20];
 
-/// From one look at the acknowledgements to the next.
+/// Time from one look at the acknowledgements to the next.
 const GRACE_STEP: Duration = Duration::from_millis(1);
 
 /// The round trip that acknowledgements are waited for is not taken to be longer.
@@ -27,7 +27,7 @@ const TRIP: Span = Span::from_secs(1);
 /// An acknowledgement may be held back for so long: the kernel's `TCP_DELACK_MIN`.
 const DELAYED_ACK: Span = Span::from_millis(40);
 
-/// What the sender has at the end.
+/// State of the sender at the end.
 #[derive(Debug, Default)]
 pub(super) struct Sent {
     pub joined: Option<Joined>,

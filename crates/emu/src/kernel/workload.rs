@@ -84,19 +84,19 @@ pub(super) struct Sink<'a> {
     /// The byte after the next message's last.
     end: u64,
     arrivals: Vec<Instant>,
-    /// When to ask for more, soonest first.
+    /// Times at which to ask for more, soonest first.
     requests: VecDeque<Instant>,
 }
 
 impl<'a> Sink<'a> {
-    /// Nothing is read yet.
+    /// Receiver's application before anything is read.
     pub fn new(work: &'a Work) -> Self {
         let mut sink = Self { work, read: 0, end: 0, arrivals: Vec::new(), requests: VecDeque::new() };
         sink.end = sink.next_size();
         sink
     }
 
-    /// So many bytes more are read.
+    /// Takes in that so many bytes more are read.
     pub fn took(&mut self, now: Instant, bytes: u64) {
         self.read += bytes;
         while self.read >= self.end {
@@ -118,7 +118,7 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// So many requests are due then, or after those before them if that is later.
+    /// Adds so many requests that are due then, or after those before them if that is later.
     pub fn asks_at(&mut self, due: Instant, count: u64) {
         let due = self.requests.back().map_or(due, |last| due.max(*last));
         self.requests.extend((0..count).map(|_| due));
@@ -129,7 +129,7 @@ impl<'a> Sink<'a> {
         self.requests.front().copied().unwrap_or(Instant::NEVER)
     }
 
-    /// Whether to send a request now; it is then sent.
+    /// Returns true if a request is due now; it is then sent.
     pub fn asks(&mut self, now: Instant) -> bool {
         self.next_request() <= now && self.requests.pop_front().is_some()
     }

@@ -154,7 +154,7 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// What follows a netlink header.
+/// Body that follows a netlink header.
 pub(super) trait Body: Size + ToBytes + Debug {}
 impl<T: Size + ToBytes + Debug> Body for T {}
 

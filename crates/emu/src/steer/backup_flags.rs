@@ -10,7 +10,7 @@ use crate::netlink::{Endpoint, PathManager};
 const MANAGERS: [(&str, &str); 2] =
     [("/proc/sys/net/mptcp/path_manager", "userspace"), ("/proc/sys/net/mptcp/pm_type", "1")];
 
-/// How they are set.
+/// Way in which they are set.
 pub(super) enum BackupFlags {
     /// Each subflow by itself: the userspace path manager.
     Subflows(PathManager),
@@ -95,7 +95,8 @@ impl BackupFlags {
         Ok(())
     }
 
-    /// Endpoints that came or went in the meantime. One that came back may have another number, and another one its own.
+    /// Endpoints that came or went in the meantime. One that came back may have another number, and another one its
+    /// own.
     pub fn renew(&mut self) -> Result<(), EmuError> {
         let Self::Endpoints(manager, known) = self else { return Ok(()) };
         let present = manager.endpoints()?;
@@ -108,8 +109,8 @@ impl BackupFlags {
         Ok(())
     }
 
-    /// Sets all endpoints back to what they were, as many as the kernel lets, and returns the first error; those that are
-    /// gone need it no more.
+    /// Sets all endpoints back to what they were, as many as the kernel lets, and returns the first error; those that
+    /// are gone need it no more.
     pub fn restore(&self) -> Result<(), EmuError> {
         let Self::Endpoints(manager, known) = self else { return Ok(()) };
         let present = manager.endpoints()?;

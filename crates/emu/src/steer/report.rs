@@ -1,4 +1,4 @@
-//! What a steering did, and what that cost.
+//! Actions of a steering, and what that cost.
 
 use serde_json::{Value, json};
 use weftway_path::Span;
@@ -7,15 +7,15 @@ use weftway_scenario::Row;
 /// Number of times that something was done, and how long it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// How often.
+    /// Number of calls.
     pub calls: u64,
-    /// How long, all in all.
+    /// Duration of all calls.
     pub total: Span,
     /// Longest time.
     pub most: Span,
 }
 
-/// What a steering did so far.
+/// Actions of a steering so far.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct SteeringReport {
     /// Since it was opened.

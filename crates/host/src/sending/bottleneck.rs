@@ -14,11 +14,11 @@
 //! since a path with a longer way back hears of the queue later. A group has the number of its first path.
 //! Nothing is known of a path before it has been watched for half of the memory.
 //!
-//! Reference: the aim and the means, round-trip times summed up over intervals, are those of RFC 8382 (shared bottleneck
-//! detection). It compares how the delays of flows are distributed; we compare when they change, since two paths with
-//! bottlenecks of their own, but alike, have delays that are distributed alike.
-//! State: two words and a mean for each path; the sums are those that every path keeps.
-//! `docs/explanation/shared-bottlenecks.md` says how often it is wrong.
+//! Reference: the aim and the means, round-trip times summed up over intervals, are those of RFC 8382 (shared
+//! bottleneck detection). It compares how the delays of flows are distributed; we compare when they change, since two
+//! paths with bottlenecks of their own, but alike, have delays that are distributed alike. State: two words and a mean
+//! for each path; the sums are those that every path keeps. `docs/explanation/shared-bottlenecks.md` says how often it
+//! is wrong.
 
 use weftway_path::{Instant, Path, PathId, Span};
 

@@ -203,7 +203,8 @@ impl Flight {
         Some(packet)
     }
 
-    /// Settles every packet below number `end`, all of which are in the ring, and shows each to `settled`; their payload.
+    /// Settles every packet below number `end`, all of which are in the ring, and shows each to `settled`; their
+    /// payload.
     #[inline(always)]
     pub fn settle_below(&mut self, end: u64, mut settled: impl FnMut(&SentPacket)) -> Bytes {
         let (mut bytes, mut heads) = (0, 0);
@@ -239,8 +240,8 @@ impl Flight {
 mod tests {
     use super::*;
 
-    /// Five packets in buffers of two: numbers 0 and 2 and 4 head one. With 0 to 2 gone, 3 is left in the second buffer, whose
-    /// head is gone, and 4 in the third.
+    /// Five packets in buffers of two: numbers 0 and 2 and 4 head one. With 0 to 2 gone, 3 is left in the second
+    /// buffer, whose head is gone, and 4 in the third.
     #[test]
     fn packets_settled_together_take_the_heads_of_their_buffers_along() {
         let mut flight = Flight::default();

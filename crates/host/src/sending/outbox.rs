@@ -224,8 +224,8 @@ impl Outbox {
         (self.at_or_after(offset).max(self.unsent)..end).find(|&number| !self.chunk(number).sent)
     }
 
-    /// The first sent and unacknowledged chunk at or after `offset` that `path` has not carried; or that it has lost, if it
-    /// was sent again since.
+    /// The first sent and unacknowledged chunk at or after `offset` that `path` has not carried; or that it has lost,
+    /// if it was sent again since.
     pub fn copy_from(&self, offset: Offset, path: PathId) -> Option<u64> {
         let end = self.ring.end();
         (self.at_or_after(offset)..end).find(|&number| {
@@ -240,8 +240,8 @@ impl Outbox {
         self.ring.front().is_some_and(|chunk| chunk.sent) || self.unsent > self.ring.base()
     }
 
-    /// Everything below `una` has arrived (DATA_ACK; QUIC: what the receiver tells with its limit), and what follows it and was
-    /// acknowledged before.
+    /// Everything below `una` has arrived (DATA_ACK; QUIC: what the receiver tells with its limit), and what follows it
+    /// and was acknowledged before.
     #[inline]
     pub fn acknowledge_below(&mut self, una: Offset) {
         while let Some(&chunk) = self.ring.front()
@@ -305,8 +305,8 @@ impl Outbox {
         self.hand_back(number);
     }
 
-    /// `path` has lost chunk `number`, or was silent for too long with it (QUIC): it is to be sent again, unless another
-    /// path carries it and has not lost it.
+    /// `path` has lost chunk `number`, or was silent for too long with it (QUIC): it is to be sent again, unless
+    /// another path carries it and has not lost it.
     pub fn lose_unless_elsewhere(&mut self, number: u64, path: PathId) {
         let Some(chunk) = self.ring.get_mut(number) else { return };
         chunk.lost_by = chunk.lost_by.with(path);
@@ -512,8 +512,8 @@ mod tests {
         outbox.took_reinjection();
         outbox.carry(0, q);
         assert_eq!(outbox.first_reinjection(), None, "the other path has it");
-        // The packet of the silent path is declared lost: the data are under way all the same, until the other path loses
-        // them, too.
+        // The packet of the silent path is declared lost: the data are under way all the same, until the other path
+        // loses them, too.
         outbox.lose_unless_elsewhere(0, p);
         assert_eq!(outbox.first_reinjection(), None);
         outbox.lose_unless_elsewhere(0, q);

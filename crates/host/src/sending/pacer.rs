@@ -2,8 +2,9 @@
 
 use weftway_path::{BitRate, Bytes, Instant, Path, Span};
 
-/// A credit that grows at the pacing rate up to [`Pace::credit`]; sending takes from it, and may overdraw it by one packet.
-/// When the credit is used up the next send waits until a whole quantum is due, as Linux releases one burst at a time.
+/// A credit that grows at the pacing rate up to [`Pace::credit`]; sending takes from it, and may overdraw it by one
+/// packet. When the credit is used up the next send waits until a whole quantum is due, as Linux releases one burst at
+/// a time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
     last: Paced,
@@ -40,7 +41,8 @@ pub struct Pace {
     pub rate: BitRate,
     /// Bytes that are due when a wait ends.
     pub quantum: Bytes,
-    /// A full packet. A wait ends when all of a quantum but this is due: the last packet of a quantum overdraws the credit.
+    /// A full packet. A wait ends when all of a quantum but this is due: the last packet of a quantum overdraws the
+    /// credit.
     pub packet: Bytes,
     /// Bytes that may leave at once after a pause: a quantum, or more.
     pub credit: Bytes,
@@ -96,8 +98,8 @@ impl Pacer {
         (bytes, rate) == (self.last.bytes, self.last.pace.rate)
     }
 
-    /// A packet of `bytes` left. Where bytes, rate and quantum are those of the packet before, so is the credit: it is not looked
-    /// at.
+    /// A packet of `bytes` left. Where bytes, rate and quantum are those of the packet before, so is the credit: it is
+    /// not looked at.
     #[inline]
     pub fn on_sent(&mut self, now: Instant, bytes: Bytes, pace: Pace) {
         let last = &self.last;
@@ -107,8 +109,8 @@ impl Pacer {
         self.on_sent_alike(now);
     }
 
-    /// A packet of `bytes` left, as Linux counts it: what leaves at one instant is one burst, up to a quantum, and the next
-    /// leaves when all of this one is due. A burst that left late makes up for it, by half of its own time at most
+    /// A packet of `bytes` left, as Linux counts it: what leaves at one instant is one burst, up to a quantum, and the
+    /// next leaves when all of this one is due. A burst that left late makes up for it, by half of its own time at most
     /// (`tcp_update_skb_after_send`). So what a window cuts short leaves no credit.
     #[inline]
     pub fn on_sent_in_burst(&mut self, now: Instant, bytes: Bytes, rate: BitRate, quantum: Bytes) {
@@ -208,7 +210,8 @@ impl PacedBy {
     }
 }
 
-/// A quarter more than a window per round trip, and in slow start, in which the window doubles, two windows (RFC 9002 §7.7).
+/// A quarter more than a window per round trip, and in slow start, in which the window doubles, two windows (RFC 9002
+/// §7.7).
 #[inline(never)]
 fn window_rate(path: &Path) -> BitRate {
     if path.srtt.is_zero() {
@@ -218,8 +221,8 @@ fn window_rate(path: &Path) -> BitRate {
     BitRate::of(path.cwnd.mul_div(percent, 100), path.srtt)
 }
 
-/// Linux keeps a rate for every connection, paced or not: twice the window per round trip in slow start, 1.2 times it after
-/// (`tcp_update_pacing_rate`).
+/// Linux keeps a rate for every connection, paced or not: twice the window per round trip in slow start, 1.2 times it
+/// after (`tcp_update_pacing_rate`).
 #[inline]
 fn implied_rate(path: &Path) -> BitRate {
     if path.srtt.is_zero() {
@@ -262,8 +265,8 @@ mod tests {
         assert_eq!(pacer.release(), now + Span::from_millis(2));
     }
 
-    /// Messages of three full packets and a short one: each byte takes its time at the rate, whatever size its packet has
-    /// (draft-ietf-ccwg-bbr: the next departure is a packet's size over the rate later).
+    /// Messages of three full packets and a short one: each byte takes its time at the rate, whatever size its packet
+    /// has (draft-ietf-ccwg-bbr: the next departure is a packet's size over the rate later).
     #[test]
     fn the_rate_holds_for_packets_of_any_sizes() {
         let (rate, full, short) = (BitRate::from_mbps(12), Bytes::new(1500), Bytes::new(375));

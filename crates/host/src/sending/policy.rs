@@ -6,13 +6,15 @@
 //! | secondary | while the offered paths do not suffice, or no path above works |
 //! | backup | while no path above works |
 //!
-//! A path above works while it is up, answers, and may carry more. The offered paths do not suffice when data have waited
-//! for [`Thresholds::open_after`] without a pause, or what waits would take longer than [`Thresholds::open_delay`].
+//! A path above works while it is up, answers, and may carry more. The offered paths do not suffice when data have
+//! waited for [`Thresholds::open_after`] without a pause, or what waits would take longer than
+//! [`Thresholds::open_delay`].
 //!
-//! A tier that opens stays open until it was not needed for [`Thresholds::close_after`]. Where it is needed again soon after
-//! it was closed, it stays open twice as long as before.
+//! A tier that opens stays open until it was not needed for [`Thresholds::close_after`]. Where it is needed again soon
+//! after it was closed, it stays open twice as long as before.
 //!
-//! A path that is closed stays up: it opens without a handshake. The time comes with each call, and all numbers are whole.
+//! A path that is closed stays up: it opens without a handshake. The time comes with each call, and all numbers are
+//! whole.
 
 use weftway_path::{Bytes, Counters, Instant, PathId, PathSet, Span, Thresholds, Tier};
 
@@ -153,8 +155,8 @@ impl Policy {
         self.set_left(id, terms.left);
     }
 
-    /// Path `id` was given a packet with so much payload; `repeated` is what TCP has repeated on it by itself. Whether it has
-    /// room for another one below its cap.
+    /// Path `id` was given a packet with so much payload; `repeated` is what TCP has repeated on it by itself. Whether
+    /// it has room for another one below its cap.
     pub fn charge(&mut self, id: PathId, payload: Bytes, repeated: Counters) -> bool {
         let overhead = self.overhead;
         let path = &mut self.paths[id.index()];
@@ -199,7 +201,8 @@ impl Policy {
         self.ids().filter(is_closed).fold(PathSet::EMPTY, PathSet::with)
     }
 
-    /// Looks which tiers are needed. `waiting` is what the offered paths do not take, none where they take all there is.
+    /// Looks which tiers are needed. `waiting` is what the offered paths do not take, none where they take all there
+    /// is.
     pub fn look(&mut self, now: Instant, waiting: Option<Bytes>, views: &Views) {
         self.met = self.met.or(views.set());
         for id in self.ids() {
@@ -295,8 +298,8 @@ mod tests {
         assert_eq!(open(&mut policy, at(500), true, &views), [0, 1]);
     }
 
-    /// It stays open for 2 s after it was needed last, for 4 s where it is needed within 2 s of its closing, and for 2 s again
-    /// when it was not.
+    /// It stays open for 2 s after it was needed last, for 4 s where it is needed within 2 s of its closing, and for 2
+    /// s again when it was not.
     #[test]
     fn a_tier_that_is_needed_again_soon_stays_open_twice_as_long() {
         let (mut policy, views) = (policy(&THREE), views(&[true; 3]));

@@ -36,8 +36,8 @@ impl Offered {
         self.below = flight.next();
     }
 
-    /// `path` has lost packet `number`, with the data `chunk`: they are to be sent again, unless they were offered and another
-    /// path carries them.
+    /// `path` has lost packet `number`, with the data `chunk`: they are to be sent again, unless they were offered and
+    /// another path carries them.
     pub fn lose(&self, number: u64, chunk: u64, path: PathId, outbox: &mut Outbox) {
         if number < self.below {
             outbox.lose_unless_elsewhere(chunk, path);

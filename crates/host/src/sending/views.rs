@@ -2,8 +2,8 @@
 
 use weftway_path::{Path, PathId, PathSet};
 
-/// Every path of a connection; the first [`Views::usable`] ones are what a scheduler sees. Where no policy closes one, they
-/// are all that are up.
+/// Every path of a connection; the first [`Views::usable`] ones are what a scheduler sees. Where no policy closes one,
+/// they are all that are up.
 #[derive(Clone, Debug)]
 pub struct Views {
     paths: Vec<Path>,

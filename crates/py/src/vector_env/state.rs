@@ -1,5 +1,5 @@
-//! The raw state of a connection, from which an agent of one's own makes its observation and its reward: a row of float64
-//! per environment. Names and units are those of `Context` in Python.
+//! The raw state of a connection, from which an agent of one's own makes its observation and its reward: a row of
+//! float64 per environment. Names and units are those of `Context` in Python.
 
 use weftway_path::{Bytes, Context, Flow, Path};
 

@@ -1,5 +1,5 @@
-//! On which path acknowledgements leave: each on the one that brought what they acknowledge, so that round-trip times are
-//! those of a path.
+//! On which path acknowledgements leave: each on the one that brought what they acknowledge, so that round-trip times
+//! are those of a path.
 
 use weftway_path::{Instant, PathId};
 

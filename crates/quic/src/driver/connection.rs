@@ -68,8 +68,8 @@ pub struct Outgoing {
 
 /// A client sends at most so many datagrams between the end of the handshake and its confirmation. noq updates its keys
 /// after 10 to 1000 packets (10 is the least of its draws), even before the handshake is confirmed, which RFC 9001 §6.1
-/// forbids. A server that has not seen the end of the handshake follows it, and updates its keys once more when it has (see
-/// [`Event::Connected`]): both ends have other keys for good. A session without keys needs no such care.
+/// forbids. A server that has not seen the end of the handshake follows it, and updates its keys once more when it has
+/// (see [`Event::Connected`]): both ends have other keys for good. A session without keys needs no such care.
 const EARLY: u32 = 8;
 
 /// Events of a connection, beside what its observers tell.
@@ -265,7 +265,8 @@ impl QuicConnection {
     }
 
     /// The round trip of the path's validation, once after each. noq's own estimate may by then have begun with an
-    /// acknowledgement that came on another path: the peer has not validated this one, and must not use it (RFC 9000 §8.2).
+    /// acknowledgement that came on another path: the peer has not validated this one, and must not use it (RFC 9000
+    /// §8.2).
     pub fn take_validation_rtt(&mut self, path: PathId) -> Option<Span> {
         self.validations[path.index()].take()
     }
@@ -407,8 +408,8 @@ impl QuicConnection {
         known.or_else(unused).or_else(closed)
     }
 
-    /// The peer's address changed (RFC 9000 §9): a path goes on under other addresses. Only a server sees this; it calls
-    /// it when a datagram comes from where no path is known.
+    /// The peer's address changed (RFC 9000 §9): a path goes on under other addresses. Only a server sees this; it
+    /// calls it when a datagram comes from where no path is known.
     pub fn follow_migration(&mut self) {
         if self.inner.side().is_client() {
             return;
@@ -426,8 +427,8 @@ impl QuicConnection {
         }
     }
 
-    /// A client's path begins at a socket of its own. noq lets it go on at another one when a datagram of it comes there, as
-    /// from a NAT that took one path for another: then the path is closed, and opened again later.
+    /// A client's path begins at a socket of its own. noq lets it go on at another one when a datagram of it comes
+    /// there, as from a NAT that took one path for another: then the path is closed, and opened again later.
     fn return_to_sockets(&mut self, now: Instant) {
         for path in self.kept.iter() {
             let own = self.routes[path.index()].and_then(|route| route.local_ip());
@@ -451,8 +452,9 @@ impl QuicConnection {
                 self.connected = true;
                 self.up = self.up.with(self.first);
                 // noq makes one key update early, and compares the packet numbers of different paths then: packets in
-                // flight on another path would not be readable. While there is one path it does no harm. The server makes
-                // it: for it the handshake is confirmed now, and a client must not update its keys before (RFC 9001 §6.1).
+                // flight on another path would not be readable. While there is one path it does no harm. The server
+                // makes it: for it the handshake is confirmed now, and a client must not update its keys before (RFC
+                // 9001 §6.1).
                 let session = self.inner.crypto_session().handshake_data();
                 self.has_keys = session.is_none_or(|session| !session.is::<NoKeys>());
                 if self.inner.side().is_server() {
@@ -464,7 +466,8 @@ impl QuicConnection {
                 self.events.extend([QuicEvent::Connected, QuicEvent::PathUp(self.first)]);
             }
             Event::HandshakeConfirmed => self.confirmed = true,
-            // noq tells it again when a stateless reset comes behind the peer's last word: the first reason is the cause.
+            // noq tells it again when a stateless reset comes behind the peer's last word: the first reason is the
+            // cause.
             Event::ConnectionLost { reason } if self.over.is_none() => {
                 self.events.push_back(QuicEvent::Lost(reason.to_string()));
                 self.over = Some(reason);

@@ -1,8 +1,8 @@
 //! A connection whose both ends send: many streams and datagrams each way ([`weftway_mux`]), over all paths.
 //!
-//! It is a [`Sender`] whose data are the records of a [`Mux`], and which gives the mux the records that arrive. So each end
-//! has schedulers, controllers, windows and losses of its own, for what it sends. What an end says of what has arrived
-//! travels in records as everything else: nothing leaves beside them without a congestion window.
+//! It is a [`Sender`] whose data are the records of a [`Mux`], and which gives the mux the records that arrive. So each
+//! end has schedulers, controllers, windows and losses of its own, for what it sends. What an end says of what has
+//! arrived travels in records as everything else: nothing leaves beside them without a congestion window.
 //!
 //! The mux outlives the connection: [`Duplex::into_parts`] gives it back, and [`Duplex::over`] goes on with it.
 //!
@@ -41,8 +41,8 @@ pub struct Duplex {
 }
 
 impl Duplex {
-    /// The end `side` of `connection`, over `roles.len()` paths. It takes as much as `own` says, the other end as much as
-    /// `peer` says: these are its buffers, whatever `setting` has. The controller must exist.
+    /// The end `side` of `connection`, over `roles.len()` paths. It takes as much as `own` says, the other end as much
+    /// as `peer` says: these are its buffers, whatever `setting` has. The controller must exist.
     pub fn new(
         connection: QuicConnection,
         side: Side,
@@ -55,7 +55,8 @@ impl Duplex {
 
     /// End over a mux that is there already: a new one, or one whose connection before was lost ([`Mux::resume`]).
     pub fn over(connection: QuicConnection, mux: Mux, mut setting: Setting, roles: &[Role]) -> Result<Self, SpecError> {
-        // The mux bounds what is written. What is sent ahead of the first missing record is bounded as its receiver's memory is.
+        // The mux bounds what is written. What is sent ahead of the first missing record is bounded as its receiver's
+        // memory is.
         let (own, peer) = mux.limits();
         setting.transport.send_buffer = Buffer::Fixed(own.send + own.send);
         setting.transport.receive_buffer = Buffer::Fixed(peer.receive);

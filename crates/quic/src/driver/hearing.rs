@@ -161,7 +161,8 @@ impl<S: Source> Sender<S> {
             (view.pto_count, view.health) = (0, Health::Good);
             path.last_progress = now;
         } else if view.bytes_in_flight == Bytes::ZERO {
-            // The last packet that was awaited is lost. A silent path takes no new data, and without any it would never be heard.
+            // The last packet that was awaited is lost. A silent path takes no new data, and without any it would never
+            // be heard.
             view.health = Health::Good;
         }
         // At once (RFC 9002 §A.7, §A.10), and not in the next turn: timers may be looked at before.

@@ -1,7 +1,7 @@
 //! Paths of a sender come up, fall silent, are given up and come back.
 //!
-//! A path that brings nothing for too long with data outstanding, or loses most of what it is given, is given up: its data
-//! go to the others. It is asked now and then whether it is alive.
+//! A path that brings nothing for too long with data outstanding, or loses most of what it is given, is given up: its
+//! data go to the others. It is asked now and then whether it is alive.
 
 use weftway_host::sending::{Carrier, Dispatch, SentPacket, may_offer};
 use weftway_path::{Bytes, Event, Health, Instant, Path, PathId, Recovery, Span};

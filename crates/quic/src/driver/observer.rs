@@ -1,13 +1,13 @@
 //! Reports of noq's loss recovery on each path, and when a path may send.
 //!
-//! noq gives every path a congestion controller. The driver's observer decides nothing itself: it writes down what
-//! it is told, for the driver to read after each call into noq, and it opens or closes its path. The window is checked
-//! before a datagram that elicits an acknowledgement, so a closed path sends at most acknowledgements; a quiet path does
-//! not even send those, because its pacer lets a byte a second through.
+//! noq gives every path a congestion controller. The driver's observer decides nothing itself: it writes down what it
+//! is told, for the driver to read after each call into noq, and it opens or closes its path. The window is checked
+//! before a datagram that elicits an acknowledgement, so a closed path sends at most acknowledgements; a quiet path
+//! does not even send those, because its pacer lets a byte a second through.
 //!
 //! What is no record, such as the control stream, leaves when noq likes, as far as a window allows: that of the path's
-//! controller, which the driver tells, or of a New Reno that sees everything noq sends, whichever is larger. The latter is all
-//! there is at an end that sends no data, and grows before the first data do.
+//! controller, which the driver tells, or of a New Reno that sees everything noq sends, whichever is larger. The latter
+//! is all there is at an end that sends no data, and grows before the first data do.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

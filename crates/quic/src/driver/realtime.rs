@@ -74,7 +74,8 @@ impl<S: Source> Sender<S> {
         (view.health != Health::Good, trip.saturating_sub(view.min_rtt / 2))
     }
 
-    /// Sends the same by another path that is idle, where nobody pays by the byte: what is on a path that fails is not late.
+    /// Sends the same by another path that is idle, where nobody pays by the byte: what is on a path that fails is not
+    /// late.
     fn duplicate(&mut self, first: PathId, chunk: u64, bytes: u64) {
         let is_idle = |&id: &PathId| {
             let (path, view) = (&self.paths[id.index()], self.dispatch.views.get(id));

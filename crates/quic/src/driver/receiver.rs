@@ -1,8 +1,8 @@
 //! The end that receives the data: what has arrived, and how far the sender may go.
 //!
-//! The limit is raised when half of the window is used, as QUIC implementations raise MAX_DATA. It travels in a record of
-//! its own, on the path that brought the data; a later limit replaces a lost one, and a sender that waits asks for it.
-//! An application that reads slowly holds the limit back ([`Receiver::took`]).
+//! The limit is raised when half of the window is used, as QUIC implementations raise MAX_DATA. It travels in a record
+//! of its own, on the path that brought the data; a later limit replaces a lost one, and a sender that waits asks for
+//! it. An application that reads slowly holds the limit back ([`Receiver::took`]).
 
 use weftway_host::sending::RangeSet;
 use weftway_path::{Bytes, Instant, Offset, PathId, Span};
@@ -182,7 +182,8 @@ mod tests {
         assert_eq!(receiver.mean_wait_ms(), 2.0);
     }
 
-    /// In order at 5, 7 and 30 ms: 23 ms pass between the last two, in which a packet arrives that does not continue them.
+    /// In order at 5, 7 and 30 ms: 23 ms pass between the last two, in which a packet arrives that does not continue
+    /// them.
     #[test]
     fn a_stall_lasts_until_what_is_missing_arrives() {
         let mut receiver = Receiver::new(Bytes::new(1000), Bytes::new(100), 1);

@@ -122,7 +122,8 @@ impl<S: Source> Sender<S> {
         self.dispatch.set_host(host);
     }
 
-    /// Another scheduler takes over, for which `host` was made, while data are under way. It is told which paths are up.
+    /// Another scheduler takes over, for which `host` was made, while data are under way. It is told which paths are
+    /// up.
     pub fn switch_host(&mut self, host: Host) {
         self.dispatch.set_host(host.following(&self.dispatch.host));
         for id in self.dispatch.views.offered().iter() {
@@ -345,8 +346,8 @@ impl<S: Source> Sender<S> {
         self.refresh(id);
     }
 
-    /// The window is shut: the limit that opened it may be lost (RFC 9000 §4.1: DATA_BLOCKED), with a path that is dead and
-    /// has data in flight.
+    /// The window is shut: the limit that opened it may be lost (RFC 9000 §4.1: DATA_BLOCKED), with a path that is dead
+    /// and has data in flight.
     fn ask_for_window(&mut self) {
         if !self.dispatch.probes_window(self.now) {
             return;

@@ -29,8 +29,9 @@ mod tests;
 /// challenge has 1200 bytes: that the peer sends on meanwhile is what it needs.
 const VALIDATION: Span = Span::from_secs(2);
 
-/// noq gives up an address that is not validated after three probe timeouts, the longest of which begins with a guess of a
-/// third of a second, and lets nothing but probes onto the path from then on. Who was refused for so long waits in vain.
+/// noq gives up an address that is not validated after three probe timeouts, the longest of which begins with a guess
+/// of a third of a second, and lets nothing but probes onto the path from then on. Who was refused for so long waits in
+/// vain.
 const REFUSED_FOR_GOOD: Span = Span::from_secs(5);
 
 /// Stage of a path.
@@ -375,10 +376,10 @@ impl SendingPath {
         Self::count_rtt(view, rtt);
     }
 
-    /// An acknowledgement showed a round trip of `latest`, of this path and back on it, if any; noq's estimate is `noq_srtt`
-    /// after it. What that has risen or fallen by shows the sample without the delay of the acknowledgement, which
-    /// is smoothed here as RFC 9002 §5.3 has it. noq's own first sample replaces its estimate, which then shows nothing: the
-    /// sample is never below the least round trip, as §5.3 has it too.
+    /// An acknowledgement showed a round trip of `latest`, of this path and back on it, if any; noq's estimate is
+    /// `noq_srtt` after it. What that has risen or fallen by shows the sample without the delay of the acknowledgement,
+    /// which is smoothed here as RFC 9002 §5.3 has it. noq's own first sample replaces its estimate, which then shows
+    /// nothing: the sample is never below the least round trip, as §5.3 has it too.
     pub fn on_rtt(&mut self, view: &mut Path, latest: Option<Span>, noq_srtt: Span) {
         let before = std::mem::replace(&mut self.noq_srtt, noq_srtt);
         let Some(latest) = latest else { return };

@@ -6,8 +6,8 @@ use weftway_path::{Bytes, Offset, PathId};
 
 /// Source of the data, and sink of those of the other direction.
 ///
-/// Most have one row of bytes. Where [`Data::cuts`] the data have no order until they are cut into records: what is written
-/// late may leave first. A record then is what was cut at one time, and travels whole.
+/// Most have one row of bytes. Where [`Data::cuts`] the data have no order until they are cut into records: what is
+/// written late may leave first. A record then is what was cut at one time, and travels whole.
 pub trait Source {
     /// True if the other end sends data, too, and tells in them what has arrived ([`Source::receive`]). No limit is
     /// heard then but that of these data.
@@ -48,8 +48,8 @@ pub trait Source {
         let _ = (at, path);
     }
 
-    /// A record of the other direction arrives, on a path that may not be known. Everything of this one before what is returned
-    /// has arrived, as it says.
+    /// A record of the other direction arrives, on a path that may not be known. Everything of this one before what is
+    /// returned has arrived, as it says.
     fn receive(&mut self, at: Offset, bytes: &[u8], from: Option<PathId>) -> Option<Offset> {
         let _ = (at, bytes, from);
         None

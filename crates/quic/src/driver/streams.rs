@@ -151,8 +151,8 @@ mod tests {
 
     use super::*;
 
-    /// 5000 bytes are cut for paths that carry 1400 a packet. The second of four records is lost, and a path has opened that
-    /// carries 1154.
+    /// 5000 bytes are cut for paths that carry 1400 a packet. The second of four records is lost, and a path has opened
+    /// that carries 1154.
     #[test]
     fn a_record_that_no_path_carries_any_more_is_cut_anew() {
         let mux = |side| Mux::new(side, Limits::default(), Limits::default()).unwrap();

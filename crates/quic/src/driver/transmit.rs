@@ -1,8 +1,9 @@
 //! Departure of what a path took: one record to a packet.
 //!
-//! Records fill the packets of the path with the least MTU: noq takes none that is longer than that, whichever path carries
-//! it. The MTU grows while noq looks for it, and falls when a path is opened or turns out to lose what is long. What was cut
-//! before may then be too long. A piece of a row of bytes leaves in parts; a record that can only travel whole is cut anew.
+//! Records fill the packets of the path with the least MTU: noq takes none that is longer than that, whichever path
+//! carries it. The MTU grows while noq looks for it, and falls when a path is opened or turns out to lose what is long.
+//! What was cut before may then be too long. A piece of a row of bytes leaves in parts; a record that can only travel
+//! whole is cut anew.
 
 use weftway_host::sending::{Assigned, Carrier, Data};
 use weftway_path::{Bytes, PathId};
@@ -44,7 +45,8 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// noq may send what is no record as far as the windows allow. Its packets have headers, which do not count in ours.
+    /// noq may send what is no record as far as the windows allow. Its packets have headers, which do not count in
+    /// ours.
     pub(super) fn tell_windows(&self) {
         for id in (0..self.paths.len()).map(|at| PathId::new(at as u8)) {
             let view = self.dispatch.views.get(id);
@@ -78,8 +80,8 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// The number of the packet that carries it. None if noq does not let data onto this path any more: what left on another
-    /// one may arrive; nobody waits for it.
+    /// The number of the packet that carries it. None if noq does not let data onto this path any more: what left on
+    /// another one may arrive; nobody waits for it.
     fn transmit_record(&mut self, id: PathId, assigned: &Assigned) -> Option<u64> {
         let bytes = assigned.bytes as usize;
         if self.pool.capacity() - self.pool.len() < HEAD + bytes {

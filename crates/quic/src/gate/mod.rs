@@ -1,8 +1,8 @@
 //! A scheduler inside an application that uses noq, in one line of its `TransportConfig`.
 //!
 //! noq sends on the lowest path whose congestion window has room. A [`Gate`] is a `ControllerFactory` whose windows are
-//! shut except on the path that a scheduler chose for the next packet; behind each stands one of the project's congestion
-//! controllers. Nothing else of the application changes.
+//! shut except on the path that a scheduler chose for the next packet; behind each stands one of the project's
+//! congestion controllers. Nothing else of the application changes.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -14,7 +14,8 @@
 //! # Ok::<(), weftway_quic::gate::GateError>(())
 //! ```
 //!
-//! That serves one connection. An endpoint with many connections gives each its own, and so does a client that reconnects:
+//! That serves one connection. An endpoint with many connections gives each its own, and so does a client that
+//! reconnects:
 //!
 //! ```
 //! # use weftway_quic::gate::Gate;
@@ -28,9 +29,10 @@
 //!
 //! # What it offers
 //!
-//! A gate opens a path (`Send`) or none (`Wait`), and tells events ([`OFFERS`]). It does not see the data, has no timer,
-//! cannot copy or reorder. A scheduler that needs more is refused with one line that says what, unless its rule has a part
-//! that only sends ([`Report::sending_part`](weftway_sched::Report::sending_part)): then that part runs, and [`Gate::name`] is the part's.
+//! A gate opens a path (`Send`) or none (`Wait`), and tells events ([`OFFERS`]). It does not see the data, has no
+//! timer, cannot copy or reorder. A scheduler that needs more is refused with one line that says what, unless its rule
+//! has a part that only sends ([`Report::sending_part`](weftway_sched::Report::sending_part)): then that part runs, and
+//! [`Gate::name`] is the part's.
 //!
 //! # How noq asks
 //!
@@ -38,27 +40,29 @@
 //! its scheduler at the first of these reads and keeps the answer until something happens. As long as the answers are
 //! equal the same window stays open, and the datagrams leave in one piece (GSO).
 //!
-//! - **Until its first acknowledgement** a path is open and not shown to the scheduler: it must be validated first. Beside
-//!   other paths it may have [`UNPROVEN`] packets in flight; the first path has its whole window for the handshake.
-//! - **Wait** shuts everything, acknowledgements too where data wait. So one packet leaves on the fastest open path all the same, after a
-//!   quarter of its round-trip time (1 to 25 ms) at the earliest: [`Counts::escapes`]. Nothing wakes noq for it, so it is about one
-//!   for each round trip and the peer's delay of acknowledgements. A wait while nothing is in flight is a fault, and overruled at
-//!   once.
-//! - **noq's pacer** may hold a path that was chosen. The gate learns that when noq goes on to another path; the scheduler
-//!   then sees the path as [`Pacing`](weftway_path::BlockedReason::Pacing), and its window stays open, so that noq's own timer lets it go on.
-//!   If the path was the last in noq's round, the others get their turn when noq's next round begins.
+//! - **Until its first acknowledgement** a path is open and not shown to the scheduler: it must be validated first.
+//!   Beside other paths it may have [`UNPROVEN`] packets in flight; the first path has its whole window for the
+//!   handshake.
+//! - **Wait** shuts everything, acknowledgements too where data wait. So one packet leaves on the fastest open path all
+//!   the same, after a quarter of its round-trip time (1 to 25 ms) at the earliest: [`Counts::escapes`]. Nothing wakes
+//!   noq for it, so it is about one for each round trip and the peer's delay of acknowledgements. A wait while nothing
+//!   is in flight is a fault, and overruled at once.
+//! - **noq's pacer** may hold a path that was chosen. The gate learns that when noq goes on to another path; the
+//!   scheduler then sees the path as [`Pacing`](weftway_path::BlockedReason::Pacing), and its window stays open, so
+//!   that noq's own timer lets it go on. If the path was the last in noq's round, the others get their turn when noq's
+//!   next round begins.
 //! - **Probes** after a timeout leave without asking. So does everything that is not acknowledged.
-//! - **A path that the application makes a backup**, or opens as one, must be made one here as well: [`Gate::set_role`]. If it is
-//!   not, noq goes past the path that was chosen, though it has data. The gate learns that in noq's next round, for which nothing
-//!   wakes noq ([`Counts::passed`]); the scheduler then sees the path as held by the
-//!   [`Transport`](weftway_path::BlockedReason::Transport), until noq reads its window.
+//! - **A path that the application makes a backup**, or opens as one, must be made one here as well:
+//!   [`Gate::set_role`]. If it is not, noq goes past the path that was chosen, though it has data. The gate learns that
+//!   in noq's next round, for which nothing wakes noq ([`Counts::passed`]); the scheduler then sees the path as held by
+//!   the [`Transport`](weftway_path::BlockedReason::Transport), until noq reads its window.
 //! - Another scheduler can take over at any time: [`Gate::switch`].
 //!
 //! # What it costs
 //!
 //! A factory hands out controllers that must be `Send + Sync` and share one scheduler: a lock is the only way in safe
-//! Rust. It is taken when a packet leaves, once for its decision and once for each acknowledgement, always by the thread
-//! that holds the connection: nobody ever waits for it, unless a snapshot is taken at that moment. A window that
+//! Rust. It is taken when a packet leaves, once for its decision and once for each acknowledgement, always by the
+//! thread that holds the connection: nobody ever waits for it, unless a snapshot is taken at that moment. A window that
 //! is read again before something happened takes no lock.
 
 mod opening;
@@ -137,8 +141,8 @@ impl Gate {
 
     /// A gate for a scheduler of your own, called `name`, or for the part of it that only sends.
     ///
-    /// If it panics, that is a fault, and `min-rtt` decides from then on ([`Gate::name`]). In a program that is built with
-    /// `panic = "abort"` it ends the program.
+    /// If it panics, that is a fault, and `min-rtt` decides from then on ([`Gate::name`]). In a program that is built
+    /// with `panic = "abort"` it ends the program.
     pub fn with_scheduler(name: &str, scheduler: Box<dyn Scheduler>) -> Result<Self, GateError> {
         let (name, scheduler) = fitting(name, scheduler)?;
         let prototype = Arc::new(Unasked(Mutex::new(scheduler)));
@@ -183,8 +187,8 @@ impl Gate {
         Self { prototype, name, controllers: Arc::new(fresh.with_hook(hook)), shared }
     }
 
-    /// The paths as its scheduler sees them, those left out that have acknowledged nothing yet. noq's own statistics show
-    /// a window of 0 for a path that is shut.
+    /// The paths as its scheduler sees them, those left out that have acknowledged nothing yet. noq's own statistics
+    /// show a window of 0 for a path that is shut.
     pub fn paths(&self) -> Vec<Path> {
         self.shared.state().paths().to_vec()
     }
@@ -214,8 +218,8 @@ impl Gate {
         Ok(())
     }
 
-    /// Says what `path` is for. noq does not tell its controllers what `Path::set_status` and `open_path` were given, and sends no
-    /// data on a backup while another path lives: a gate that does not know chooses it all the same.
+    /// Says what `path` is for. noq does not tell its controllers what `Path::set_status` and `open_path` were given,
+    /// and sends no data on a backup while another path lives: a gate that does not know chooses it all the same.
     ///
     /// The number is the gate's own, of [`Gate::paths`]: that of noq's only until a path moves or the 65th is made.
     pub fn set_role(&self, path: PathId, role: Role) {
@@ -251,7 +255,8 @@ impl ControllerFactory for Gate {
 /// Value that stands for no decision. (Were 64 paths open at once the question would be asked again: no harm.)
 const UNDECIDED: u64 = u64::MAX;
 
-// Where noq is in its round over the paths. With the number of a path: it found the window open; then it asked its pacer.
+// Where noq is in its round over the paths. With the number of a path: it found the window open; then it asked its
+// pacer.
 const ELSEWHERE: u8 = 0;
 const ASKED: u8 = 0x40;
 const PACER: u8 = 0x80;

@@ -14,13 +14,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Opens a path to each of `addresses`, one after the other, and gives the paths back.
 ///
-/// A path needs a connection ID of the peer's ([`PathError::RemoteCidsExhausted`]). The first of them are still on their way
-/// when the handshake is done, so `open` is called again every 10 ms, for ten seconds at most; any other error ends it at once.
-/// The paths that were opened before an error stay open.
+/// A path needs a connection ID of the peer's ([`PathError::RemoteCidsExhausted`]). The first of them are still on
+/// their way when the handshake is done, so `open` is called again every 10 ms, for ten seconds at most; any other
+/// error ends it at once. The paths that were opened before an error stay open.
 ///
 /// A path over a link that is absent is never validated, and noq says nothing: after ten seconds this is
-/// [`PathError::ValidationFailed`]. It is too, and at once, when `closed` is ready: noq does not settle what is being opened when the
-/// connection ends. noq goes on trying to validate a path that was given up here, until the path's idle timeout.
+/// [`PathError::ValidationFailed`]. It is too, and at once, when `closed` is ready: noq does not settle what is being
+/// opened when the connection ends. noq goes on trying to validate a path that was given up here, until the path's idle
+/// timeout.
 ///
 /// `sleep` waits, as the application's runtime does:
 ///

@@ -37,8 +37,8 @@ pub struct Counts {
     pub passed: u64,
     /// Packets that left.
     pub packets: u64,
-    /// Of these, those on another path than the one that was chosen: before its first acknowledgement, probes, and while
-    /// noq's pacer decides.
+    /// Of these, those on another path than the one that was chosen: before its first acknowledgement, probes, and
+    /// while noq's pacer decides.
     pub unasked: u64,
 }
 

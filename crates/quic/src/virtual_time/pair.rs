@@ -1,9 +1,10 @@
 //! Two ends that both send, over the links of a scenario: a [`Duplex`] each, and whatever their applications do.
 //!
-//! The scenario gives paths, transport and time limit; its workload does not count. Its paths are there all the time, though
-//! their links may be down. The addresses of the end that connects may change ([`Pair::come_from`], [`Pair::lead`]), and an
-//! end may be busy with something else for a while ([`Pair::keep_busy`]). The caller is both applications: it takes a step
-//! ([`Pair::step`]), looks at the streams of each end ([`Pair::mux`]), and has them sent ([`Pair::turn`]).
+//! The scenario gives paths, transport and time limit; its workload does not count. Its paths are there all the time,
+//! though their links may be down. The addresses of the end that connects may change ([`Pair::come_from`],
+//! [`Pair::lead`]), and an end may be busy with something else for a while ([`Pair::keep_busy`]). The caller is both
+//! applications: it takes a step ([`Pair::step`]), looks at the streams of each end ([`Pair::mux`]), and has them sent
+//! ([`Pair::turn`]).
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -57,7 +58,8 @@ struct Arrived {
     path: PathId,
 }
 
-/// A front end over sockets reads so many datagrams from each before it looks at its timers (noq-udp's `BATCH_SIZE` on Linux).
+/// A front end over sockets reads so many datagrams from each before it looks at its timers (noq-udp's `BATCH_SIZE` on
+/// Linux).
 const BATCH: usize = 32;
 
 /// Number of datagrams that find room in the sockets of an end. Linux gives a socket 208 KiB where it may have no more,
@@ -212,13 +214,14 @@ impl Pair {
         self.nats.set_end(address, path);
     }
 
-    /// The process of one end does something else until then, or stands still: its sockets hold what comes, and its timers
-    /// wait. Then it reads some of the datagrams, looks at its timers and has its turn, again and again until none is left.
+    /// The process of one end does something else until then, or stands still: its sockets hold what comes, and its
+    /// timers wait. Then it reads some of the datagrams, looks at its timers and has its turn, again and again until
+    /// none is left.
     pub fn keep_busy(&mut self, side: weftway_mux::Side, until: Instant) {
         self.ends[at(side)].busy_until = Some(until);
     }
 
-    /// Returns true if it does.
+    /// Returns true if the process of that end is busy.
     pub fn is_busy(&self, side: weftway_mux::Side) -> bool {
         self.ends[at(side)].busy_until.is_some_and(|until| until > self.now)
     }
@@ -260,8 +263,8 @@ impl Pair {
         }
     }
 
-    /// Lets the time pass until something happens, `until` at the latest: whether something happened. Both ends have taken
-    /// it in; neither has sent in answer to it.
+    /// Lets the time pass until something happens, `until` at the latest: whether something happened. Both ends have
+    /// taken it in; neither has sent in answer to it.
     pub fn step(&mut self, until: Instant) -> Result<bool, RunError> {
         if let Some(error) = self.error.take() {
             return Err(error);

@@ -108,8 +108,8 @@ impl Inbound {
         Self { epoch, threshold: data.first, window: data.first.min(FIRST_WINDOW), ..Self::default() }
     }
 
-    /// The first packet has come: with it a ratio is measured, and what the connection has `announced` is the path's as well
-    /// (`tcp_measure_rcv_mss`, `tcp_set_window_clamp`).
+    /// The first packet has come: with it a ratio is measured, and what the connection has `announced` is the path's as
+    /// well (`tcp_measure_rcv_mss`, `tcp_set_window_clamp`).
     #[cold]
     fn begin_window(&mut self, announced: u64) {
         self.begun = true;
@@ -122,10 +122,11 @@ impl Inbound {
         if !self.begun {
             self.begin_window(announced.min(window));
         }
-        // A departure from Linux 6.18, which grows it above a hole, too, while there is room (`tcp_data_queue_ofo` calls
-        // `tcp_grow_window`, which asks `tcp_space`). `tcp_probe` shows `rcv_ssthresh` and the sender's `snd_wnd` rise by
-        // 2896 with each packet there. With that alone the cells of docs/explanation/fidelity.md that it concerns are
-        // further off, because more or fewer false alarms of the meta timer precede a failure: not understood.
+        // A departure from Linux 6.18, which grows it above a hole, too, while there is room (`tcp_data_queue_ofo`
+        // calls `tcp_grow_window`, which asks `tcp_space`). `tcp_probe` shows `rcv_ssthresh` and the sender's `snd_wnd`
+        // rise by 2896 with each packet there. With that alone the cells of docs/explanation/fidelity.md that it
+        // concerns are further off, because more or fewer false alarms of the meta timer precede a failure: not
+        // understood.
         if !self.has_gaps() {
             self.threshold = (self.threshold + GROWTH * u64::from(self.unacked)).min(window);
         }
@@ -138,8 +139,8 @@ impl Inbound {
         if data.settled > self.cum {
             self.settle(data.settled);
         }
-        // Linux enters quick acknowledgements again after a pause longer than a retransmission timeout; the timeout's floor
-        // stands for it here.
+        // Linux enters quick acknowledgements again after a pause longer than a retransmission timeout; the timeout's
+        // floor stands for it here.
         if now.since(self.newest_at) > transport.min_rto {
             self.quick = QUICK_ACKS;
         }

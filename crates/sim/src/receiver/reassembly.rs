@@ -101,8 +101,8 @@ fn usable(buffer: Bytes, window: ReceiveWindow) -> u64 {
     }
 }
 
-/// The window with which a subflow of Linux v1 begins: half of its buffer, before a ratio is measured, in whole segments
-/// (`tcp_select_initial_window`; without a bound of 64 KiB since Linux 6.11).
+/// The window with which a subflow of Linux v1 begins: half of its buffer, before a ratio is measured, in whole
+/// segments (`tcp_select_initial_window`; without a bound of 64 KiB since Linux 6.11).
 fn first_window(buffer: Bytes) -> u64 {
     let space = buffer.get() / 2;
     if space > ADVERTISED { space / ADVERTISED * ADVERTISED } else { space }
@@ -178,8 +178,8 @@ impl Reassembly {
         Offset::new(self.edge)
     }
 
-    /// The right edge as a header can tell it. The receiver itself keeps what it meant (`mptcp_set_rwin`): data up to there
-    /// are not dropped.
+    /// The right edge as a header can tell it. The receiver itself keeps what it meant (`mptcp_set_rwin`): data up to
+    /// there are not dropped.
     #[inline]
     pub(super) fn edge_in_header(&self) -> Offset {
         let Some(bits) = self.scale else { return self.edge() };

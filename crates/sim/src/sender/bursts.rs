@@ -1,4 +1,5 @@
-//! Linux's bursts: packets that share a buffer, wait for a larger part of the window, or wait for more data (Nagle's rule).
+//! Linux's bursts: packets that share a buffer, wait for a larger part of the window, or wait for more data (Nagle's
+//! rule).
 
 use weftway_path::{Bytes, Instant, Offset, Path, Span};
 use weftway_scenario::config::Transport;
@@ -109,8 +110,8 @@ impl PathSender {
         }
     }
 
-    /// Linux v1: data at `offset` follow in the push that sent the last packet. If that one was not full, they are in one
-    /// buffer with it, and its end is no small packet (`mptcp_skb_can_collapse_to`).
+    /// Linux v1: data at `offset` follow in the push that sent the last packet. If that one was not full, they are in
+    /// one buffer with it, and its end is no small packet (`mptcp_skb_can_collapse_to`).
     #[inline(never)]
     pub fn join_last(&mut self, now: Instant, offset: Offset) {
         let OpenPacket { sent_at, end, before } = self.bursts.open;

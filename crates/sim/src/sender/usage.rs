@@ -7,7 +7,8 @@ use weftway_scenario::stack::LossRecovery;
 
 use super::PathSender;
 
-/// Window use (RFC 7661), in bytes of the window: TCP counts packets, each as a full one, and QUIC bytes (RFC 9002 §7.8).
+/// Window use (RFC 7661), in bytes of the window: TCP counts packets, each as a full one, and QUIC bytes (RFC 9002
+/// §7.8).
 #[derive(Clone, Debug)]
 pub struct WindowUsage {
     /// Most bytes in flight since the round began.

@@ -51,8 +51,8 @@ pub fn stacks() -> [(&'static str, Transport); 3] {
     ]
 }
 
-/// The most that a receiver announces whose buffer an application asked for. Today's Linux doubles it, and 158 of 256 parts
-/// of that become window.
+/// The most that a receiver announces whose buffer an application asked for. Today's Linux doubles it, and 158 of 256
+/// parts of that become window.
 pub fn largest_window(transport: &Transport, buffer: Bytes) -> Bytes {
     match transport.stack {
         Stack::MptcpLinuxV1 => (buffer + buffer).mul_div(158, 256),

@@ -30,8 +30,8 @@ pub trait Data {
         false
     }
 
-    /// Returns true if the data have no order until they are cut: what is written now may then come before what was written
-    /// earlier. If not, they are one row of bytes.
+    /// Returns true if the data have no order until they are cut: what is written now may then come before what was
+    /// written earlier. If not, they are one row of bytes.
     #[inline]
     fn cuts(&self) -> bool {
         false
@@ -48,7 +48,8 @@ pub trait Data {
         let _ = (at, bytes);
     }
 
-    /// Returns true if what is at `at`, which is lost, is of use to anybody. If not, it is not sent again, and counts as arrived.
+    /// Returns true if what is at `at`, which is lost, is of use to anybody. If not, it is not sent again, and counts
+    /// as arrived.
     #[inline]
     fn is_wanted(&mut self, at: Offset) -> bool {
         let _ = at;
@@ -101,7 +102,7 @@ pub trait Carrier {
         false
     }
 
-    /// Paths that should not carry once more what waits to be sent again, those that should not carry them once more.
+    /// Paths, of those that have `carried` data which wait to be sent again, that should not carry them once more.
     #[inline]
     fn avoided(&self, carried: PathSet) -> PathSet {
         let _ = carried;

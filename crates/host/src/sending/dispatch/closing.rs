@@ -111,7 +111,8 @@ impl Dispatch {
     }
 }
 
-/// The scheduler waits, though a path has room: it is asked again if one that it may wait for has gone, or another one is there.
+/// The scheduler waits, though a path has room: it is asked again if one that it may wait for has gone, or another one
+/// is there.
 #[inline(never)]
 pub(super) fn look_while_waiting<C: Carrier>(carrier: &mut C) {
     let Dispatch { policy, views, flow, .. } = carrier.dispatch();
@@ -123,8 +124,8 @@ pub(super) fn look_while_waiting<C: Carrier>(carrier: &mut C) {
     }
 }
 
-/// Opens and closes paths as the policy says now, of a connection in which `waiting` bytes wait that no path takes. Where one is
-/// opened another turn follows at once.
+/// Opens and closes paths as the policy says now, of a connection in which `waiting` bytes wait that no path takes.
+/// Where one is opened another turn follows at once.
 pub(super) fn look_at_policy<C: Carrier>(carrier: &mut C, waiting: Option<Bytes>) {
     let now = carrier.now();
     let Dispatch { policy, views, .. } = carrier.dispatch_mut();

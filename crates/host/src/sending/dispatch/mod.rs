@@ -1,6 +1,7 @@
 //! The layer between a scheduler and the packets of one connection, whatever carries them.
 //!
-//! A transport that sends keeps one [`Dispatch`] and implements [`Carrier`] over its [`Data`]; in return it is a [`Transport`]:
+//! A transport that sends keeps one [`Dispatch`] and implements [`Carrier`] over its [`Data`]; in return it is a
+//! [`Transport`]:
 //!
 //! | decided here | supplied by the transport |
 //! |---|---|
@@ -47,8 +48,8 @@ pub struct Dispatch {
     pub question: Question,
     /// Time to ask about a shut window.
     pub probe_at: Instant,
-    /// QUIC: the most that the receiver's limit is ever beyond what it has read, where that limit is all that tells what
-    /// has arrived.
+    /// QUIC: the most that the receiver's limit is ever beyond what it has read, where that limit is all that tells
+    /// what has arrived.
     pub largest_window: Option<Bytes>,
     /// Time at which the message of the flow was written, if one is known.
     message_written: Option<Instant>,
@@ -145,9 +146,10 @@ impl Dispatch {
         fresh || copies || self.outbox.first_reinjection().is_some()
     }
 
-    /// The part of the flow that acknowledgements and packets move. MPTCP's DATA_ACK comes with the window in one message.
-    /// QUIC acknowledges packets on their own path and raises the limit on any: a limit that overtakes a slow path's
-    /// acknowledgements tells that all but a buffer below it was read (RFC 9000 §4.1). The send buffer keeps it all the same.
+    /// The part of the flow that acknowledgements and packets move. MPTCP's DATA_ACK comes with the window in one
+    /// message. QUIC acknowledges packets on their own path and raises the limit on any: a limit that overtakes a slow
+    /// path's acknowledgements tells that all but a buffer below it was read (RFC 9000 §4.1). The send buffer keeps it
+    /// all the same.
     #[inline]
     fn sync_una(&mut self) {
         let (flow, outbox) = (&mut self.flow, &self.outbox);
@@ -204,8 +206,8 @@ impl Dispatch {
         self.views.set().iter().all(|id| self.views.get(id).unacked() == Bytes::ZERO)
     }
 
-    /// The time of [`Dispatch::probe_at`] has come: whether to ask about the window, which is shut, because the message that
-    /// opened it may be lost. Then it will be asked again.
+    /// The time of [`Dispatch::probe_at`] has come: whether to ask about the window, which is shut, because the message
+    /// that opened it may be lost. Then it will be asked again.
     pub fn probes_window(&mut self, now: Instant) -> bool {
         self.probe_at = if self.is_shut() { now + PROBE_AFTER } else { Instant::NEVER };
         !self.probe_at.is_never()
@@ -227,8 +229,8 @@ impl Dispatch {
         assigned
     }
 
-    /// Cuts `bytes` that no scheduler decides on, since they go before all else, for path `id`. None if the window is shut for
-    /// them.
+    /// Cuts `bytes` that no scheduler decides on, since they go before all else, for path `id`. None if the window is
+    /// shut for them.
     pub fn expedite(&mut self, id: PathId, bytes: u32) -> Option<Assigned> {
         let (number, chunk) = self.outbox.next_cut(bytes);
         if chunk.end() > self.flow.edge {
@@ -259,7 +261,8 @@ impl Dispatch {
         }
     }
 
-    /// Path `id` will not carry `assigned`, which it was given: the data wait to be sent again, and the scheduler learns it.
+    /// Path `id` will not carry `assigned`, which it was given: the data wait to be sent again, and the scheduler
+    /// learns it.
     pub fn give_up(&mut self, id: PathId, assigned: &Assigned) {
         self.outbox.lose(assigned.chunk, id);
         self.host.events.push(Event::Lost(assigned.receipt(id)));

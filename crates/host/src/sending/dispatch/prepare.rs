@@ -59,8 +59,8 @@ fn prepare_without_room<C: Carrier>(carrier: &mut C) -> bool {
     false
 }
 
-/// The policy may open a path now that those which are offered take nothing: then another turn follows at once. Whether the
-/// scheduler may take something back.
+/// The policy may open a path now that those which are offered take nothing: then another turn follows at once. Whether
+/// the scheduler may take something back.
 #[cold]
 #[inline(never)]
 fn acts_without_room<C: Carrier>(carrier: &mut C) -> bool {

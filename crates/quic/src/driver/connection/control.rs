@@ -110,7 +110,8 @@ impl QuicConnection {
         self.inner.is_drained()
     }
 
-    /// A path on which nothing came for so long says that it is alive, beginning with the next packet. None: it says nothing.
+    /// A path on which nothing came for so long says that it is alive, beginning with the next packet. None: it says
+    /// nothing.
     pub fn set_keep_alive(&mut self, interval: Option<Span>) {
         let interval = interval.map(|span| Duration::from_nanos(span.as_nanos()));
         for number in self.numbers.iter().flatten() {

@@ -2,8 +2,8 @@
 
 use weftway_path::{Instant, Span};
 
-/// A path's validation (RFC 9000 §8.2). What a path sends before it is validated is a challenge, and nothing else but the
-/// answer to one.
+/// A path's validation (RFC 9000 §8.2). What a path sends before it is validated is a challenge, and nothing else but
+/// the answer to one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Validation {
     /// There is none.

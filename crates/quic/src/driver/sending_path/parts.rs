@@ -1,4 +1,5 @@
-//! Pieces of data that left in several packets: one has arrived when all its parts have, and is lost when one of them is.
+//! Pieces of data that left in several packets: one has arrived when all its parts have, and is lost when one of them
+//! is.
 
 use std::collections::BTreeMap;
 

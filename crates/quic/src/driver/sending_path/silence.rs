@@ -44,8 +44,8 @@ impl SendingPath {
         self.offered.due_at(&self.flight, self.flight.base(), view.srtt)
     }
 
-    /// The path is silent: what it has in flight may go on the others, other than what was offered to them before. It takes
-    /// no new data while another path can, until something is heard of it.
+    /// The path is silent: what it has in flight may go on the others, other than what was offered to them before. It
+    /// takes no new data while another path can, until something is heard of it.
     pub fn offer_flight(&mut self, id: PathId, view: &mut Path, outbox: &mut Outbox) {
         view.health = Health::Suspect;
         self.offered.offer(&self.flight, id, outbox);

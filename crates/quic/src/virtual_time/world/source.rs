@@ -30,8 +30,8 @@ impl ScenarioSource {
         Self { data, pattern: pattern(seed) }
     }
 
-    /// Takes bytes that arrive at `at`; returns true if they are those that were sent, as far as that is still known. Of streams
-    /// the application learns which are whole.
+    /// Takes bytes that arrive at `at`; returns true if they are those that were sent, as far as that is still known.
+    /// Of streams the application learns which are whole.
     pub(super) fn take(&mut self, now: Instant, at: Offset, bytes: &[u8]) -> bool {
         if !self.data.has_flows() {
             return self.bytes(at.get(), bytes.len()) == bytes;

@@ -4,8 +4,8 @@ use weftway_scenario::config::{MessageSize, PathConfig, Transport, Workload};
 
 use super::*;
 
-/// Two messages of 400 packets, a second apart, into a window of a thousand: the second leaves in three turns, each due at
-/// once, and then nothing is due.
+/// Two messages of 400 packets, a second apart, into a window of a thousand: the second leaves in three turns, each due
+/// at once, and then nothing is due.
 #[test]
 fn a_wide_window_leaves_in_several_turns() {
     let transport =

@@ -239,7 +239,8 @@ mod tests {
         assert_eq!(rack.steps, 1);
     }
 
-    /// A packet that was sent at the same time or before the newest that has arrived, and has a lower number, came first.
+    /// A packet that was sent at the same time or before the newest that has arrived, and has a lower number, came
+    /// first.
     #[test]
     fn packets_sent_at_once_are_told_apart_by_their_numbers() {
         let at = Instant::from_millis(5);

@@ -174,8 +174,8 @@ impl PathSender {
         repair
     }
 
-    /// `tcp_send_loss_probe`: new data, or the last packet again. The timeout counts from the probe, and from the oldest
-    /// packet if an earlier probe is not answered yet.
+    /// `tcp_send_loss_probe`: new data, or the last packet again. The timeout counts from the probe, and from the
+    /// oldest packet if an earlier probe is not answered yet.
     pub(super) fn tail_probe(&mut self, ctx: &mut SendContext<'_>, new_data: bool) -> Repair {
         ctx.listeners.note(ctx.now, ctx.conn, || Note::Timeout { path: self.id, kind: "tlp" });
         let mut repair = Repair::Nothing;
