@@ -1,20 +1,20 @@
-//! Gives the sources that decide results a name, `WEFTWAY_CODE`: a row says which code made it,
-//! the same on every machine, and a comparison does not resume from rows of other code. What the kernel does depends
-//! on fewer of them: `WEFTWAY_KERNEL_CODE`. Runs on QUIC depend on the driver in place of the simulator:
-//! `WEFTWAY_QUIC_CODE`. It also copies the scenarios and what they read into `OUT_DIR/data`, from where they become part of
-//! the wheel (`include` in `pyproject.toml`).
+//! Gives the sources that decide results a name, `WEFTWAY_CODE`: a row says which code made it, the same on every
+//! machine, and a comparison does not resume from rows of other code. What the kernel does depends on fewer of them:
+//! `WEFTWAY_KERNEL_CODE`. Runs on QUIC depend on the driver in place of the simulator: `WEFTWAY_QUIC_CODE`. It also
+//! copies the scenarios and what they read into `OUT_DIR/data`, from where they become part of the wheel (`include` in
+//! `pyproject.toml`).
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// The crates that run a scenario. A row depends on each of them and on every crate of ours below it, as their
-/// manifests say, each as a whole: a list of crates or files would miss one. The policies that come with `sched` count
-/// too, and the manifest of `quic`, which names the release of noq.
-const SIMULATOR: &str = "sim";
+/// Topmost crates that run a scenario: the oracle over the simulator, and the driver of QUIC. A row depends on each of
+/// them and on every crate of ours below it, as their manifests say, each as a whole: a list of crates or files would
+/// miss one. The policies that come with `sched` count too, and the manifest of `quic`, which names the release of noq.
+const SIMULATOR: &str = "oracle";
 const QUIC: &str = "quic";
-/// What a run of the kernel depends on: links, how they are driven, and what is asked of the kernel. Of `scenario`, which
-/// holds the model's settings too, only how links and traffic are read from a file, what is written and how it is measured:
-/// a change of the model costs no kernel rows.
+/// Crates that a run of the kernel depends on: links, how they are driven, and what is asked of the kernel. Of
+/// `scenario`, which holds the model's settings too, only how links and traffic are read from a file, what is written
+/// and how it is measured: a change of the model costs no kernel rows.
 const KERNEL_CRATES: [&str; 3] = ["path", "link", "emu"];
 const KERNEL_SOURCES: [&str; 11] = [
     "../scenario/src/drive.rs",
@@ -99,7 +99,7 @@ fn copy_data(out: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Of the files given, and of those in the folders given.
+/// Hash of the files given, and of those in the folders given.
 fn hash(sources: &[impl AsRef<Path>]) -> io::Result<u64> {
     let mut files = Vec::new();
     for source in sources.iter().map(AsRef::as_ref) {

@@ -62,8 +62,8 @@ def test_each_crate_that_can_change_a_row_is_in_the_hash(script: Path) -> None:
                 changes[name].add(crate)
         file.write_bytes(text)
     assert hashes(script) == before, "the same sources have the same name"
-    assert changes["WEFTWAY_CODE"] == below("sim")
+    assert changes["WEFTWAY_CODE"] == below("oracle")
     assert changes["WEFTWAY_QUIC_CODE"] == below("quic")
     # A run of the kernel needs no scheduler of ours: of `scenario` some files count, and lib.rs is none of them.
     assert changes["WEFTWAY_KERNEL_CODE"] == {"path", "link", "emu"}
-    assert {"mux", "host", "net"} <= below("sim") & below("quic")
+    assert {"mux", "host", "net"} <= below("oracle") & below("quic")

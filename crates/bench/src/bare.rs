@@ -22,7 +22,7 @@ struct Ack {
     missing: u64,
 }
 
-/// One direction of a path.
+/// A direction of a path.
 struct Link {
     rate_mbps: u64,
     delay_ns: u64,
@@ -32,7 +32,7 @@ struct Link {
 }
 
 impl Link {
-    /// When a packet arrives that comes now, unless the queue is full.
+    /// Time at which a packet arrives that comes now, unless the queue is full.
     fn carry(&mut self, now: u64, bytes: u64) -> Option<u64> {
         while self.waiting.front().is_some_and(|&departs| departs <= now) {
             self.waiting.pop_front();
@@ -46,7 +46,7 @@ impl Link {
     }
 }
 
-/// One flow on its path.
+/// A flow on its path.
 struct Flow {
     data: Link,
     acks: Link,

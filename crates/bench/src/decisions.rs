@@ -1,5 +1,5 @@
-//! What a decision costs: every registered scheduler, asked about a fresh packet over so many
-//! paths, the first of them full, each decision carried out and told.
+//! Cost of a decision: every registered scheduler, asked about a fresh packet over so many paths, the first of them
+//! full, each decision carried out and told.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use weftway_path::{
 };
 use weftway_path::{SendKind, Span};
 
-/// How many paths are asked about.
+/// Number of paths that are asked about.
 pub const PATHS: [usize; 4] = [2, 4, 16, 64];
 const MSS: Bytes = Bytes::new(1400);
 

@@ -1,7 +1,7 @@
-//! What stepping costs: episodes that stop at every question, answered at random, against runs of the
-//! same configuration with min-RTT inside, and against a run of the same task, answered at random too, whose
-//! decisions are played back inside. Random answers bring reordering and more questions, which the second yardstick
-//! has too and the first has not.
+//! Cost of stepping: episodes that stop at every question, answered at random, against runs of the same configuration
+//! with min-RTT inside, and against a run of the same task, answered at random too, whose decisions are played back
+//! inside. Random answers bring reordering and more questions, which the second yardstick has too and the first has
+//! not.
 
 use std::cell::{Cell, RefCell};
 
@@ -30,7 +30,7 @@ pub struct Setting {
     pub config: SimConfig,
 }
 
-/// What was measured of one.
+/// Figures of one setting.
 #[derive(Clone, Copy, Debug)]
 pub struct Stepped {
     /// Steps per CPU-second.
@@ -41,7 +41,7 @@ pub struct Stepped {
     pub packets_per_step: f64,
     /// Delivered packets per CPU-second over those of the same runs with min-RTT inside.
     pub ratio_to_raw: f64,
-    /// The same over those of a played back run of the task, answered at random too: nothing is asked or kept.
+    /// Ratio to the instructions of a played back run of the task, answered at random too: nothing is asked or kept.
     pub ratio_to_replay: f64,
 }
 
@@ -82,7 +82,7 @@ fn four_paths() -> SimConfig {
     config
 }
 
-/// How often each kind of run is timed.
+/// Number of times that each kind of run is timed.
 const ROUNDS: usize = 7;
 
 /// Steps one episode to its end with random answers. The three kinds of runs take turns, so that a machine that is
@@ -127,8 +127,8 @@ pub fn stepped(setting: &Setting) -> (f64, f64) {
     (steps as f64, episode.arrived() as f64)
 }
 
-/// The packets of a run of the task in `setting` that is answered at random from inside, and of `replays` more runs that
-/// only say the same again.
+/// The packets of a run of the task in `setting` that is answered at random from inside, and of `replays` more runs
+/// that only say the same again.
 pub fn replayed(setting: &Setting, replays: u64) -> u64 {
     let tape = Tape::of(setting);
     for _ in 0..replays {
@@ -152,7 +152,7 @@ struct Tape {
 }
 
 impl Tape {
-    /// What a task says in `setting` that is answered at random.
+    /// Task of `setting` that is answered at random.
     fn of(setting: &Setting) -> Self {
         let (_, task) = build_task(setting.task).expect("the task is registered");
         let observation = vec![0.0; task.shape().inputs.len()];

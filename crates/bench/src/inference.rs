@@ -1,5 +1,5 @@
-//! What one decision of each learned scheduler costs when it is due: the time between two questions
-//! has passed, what is seen is looked up, the network answers.
+//! Cost of one decision of each learned scheduler when it is due: the time between two questions has passed, what is
+//! seen is looked up, the network answers.
 
 use std::hint::black_box;
 use std::time::Instant;

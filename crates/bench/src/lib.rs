@@ -1,4 +1,4 @@
-//! How fast the simulator is. `weft bench` prints what the binary of this crate measures.
+//! Speed of the simulator. `weft bench` prints what the binary of this crate measures.
 
 pub mod bare;
 pub mod decisions;

@@ -1,7 +1,7 @@
-//! `weftway-bench` prints one JSON object of figures, `weftway-bench only decisions environments` some of its parts; what
-//! is being measured goes to standard error. `weftway-bench count A 20000` runs scenario A once, for a profiler to count,
-//! `weftway-bench bare 20000` the yardstick, `weftway-bench count B/ecf 20000` scenario B under ECF, `weftway-bench count
-//! wait-or-send 20000` an environment; `weftway-bench gate` fails where a budget is broken.
+//! `weftway-bench` prints one JSON object of figures, `weftway-bench only decisions environments` some of its parts;
+//! what is being measured goes to standard error. `weftway-bench count A 20000` runs scenario A once, for a profiler to
+//! count, `weftway-bench bare 20000` the yardstick, `weftway-bench count B/ecf 20000` scenario B under ECF,
+//! `weftway-bench count wait-or-send 20000` an environment; `weftway-bench gate` fails where a budget is broken.
 
 use std::process::{Command, ExitCode};
 use std::sync::Mutex;
@@ -53,9 +53,9 @@ fn usage() -> ExitCode {
 const UNDER: &str = "/";
 /// The environment that is counted: stepped.
 const STEPPED: &str = "wait-or-send";
-/// The same task answered inside, and its decisions noted.
+/// The stepped task answered inside, and its decisions noted.
 const TAPE: &str = "wait-or-send-tape";
-/// That, and then a replay of the decisions.
+/// The taped task, and then a replay of the decisions.
 const REPLAY: &str = "wait-or-send-replay";
 
 /// Runs once what `name` says, for a profiler to count: the packets that were delivered.
@@ -91,7 +91,7 @@ fn best<T>(mut run: impl FnMut() -> T) -> (f64, T) {
     (least, value)
 }
 
-/// What can be measured by itself.
+/// Parts that can be measured by themselves.
 const PARTS: [&str; 4] = ["simulator", "decisions", "learned", "environments"];
 
 fn print(parts: &[&str]) -> ExitCode {
@@ -159,13 +159,13 @@ fn simulator(out: &mut Map<String, Value>) {
     out.insert("peak_memory_mb".into(), peak_memory().map_or(Value::Null, |mb| json!(mb)));
 }
 
-/// What stepping environments costs, by the setting's name.
+/// Costs of stepping environments, by the setting's name.
 fn environments() -> Value {
     let settings = environment::settings();
     Value::Object(settings.iter().map(|setting| (setting.name.to_owned(), stepped(setting))).collect())
 }
 
-/// What stepping one environment costs. The instructions of one are counted.
+/// Cost of stepping one environment. The instructions of one are counted.
 fn stepped(setting: &environment::Setting) -> Value {
     tell("environments", setting.name);
     let found = environment::step(setting);
@@ -192,7 +192,7 @@ fn events_per_packet(scenario: Scenario) -> f64 {
     (count.events as f64 / count.packets as f64 * 1e4).round() / 1e4
 }
 
-/// What is counted: what to run, the packets of the shorter of two runs, the budget.
+/// A case that is counted: what to run, the packets of the shorter of two runs, the budget.
 struct Case {
     name: String,
     what: String,

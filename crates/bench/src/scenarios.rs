@@ -15,11 +15,11 @@ pub enum Scenario {
     B,
     /// B over Multipath QUIC.
     QuicCubic,
-    /// The same with BBR.
+    /// QUIC with BBR.
     QuicBbr,
     /// B over the MPTCP of today's kernel with BBR.
     LinuxBbr,
-    /// The same with LIA.
+    /// Linux v1 with LIA.
     LinuxLia,
     /// B's capacity on 64 paths, half of them with 10 ms and half with 40 ms.
     ManyPaths,
@@ -27,7 +27,7 @@ pub enum Scenario {
     Lossy,
     /// B with 1 Gbit/s a path and delays that vary by 2 ms and change the order of packets.
     Reordering,
-    /// The same with BBR.
+    /// Reordering with BBR.
     ReorderingBbr,
 }
 
@@ -65,12 +65,14 @@ impl Scenario {
         }
     }
 
-    /// The most instructions that a delivered packet may take: a little above what was measured last. Inlining
-    /// alone moves it by up to 2 %: if a budget is exceeded, look whether the change itself costs more. A budget falls; it rises
-    /// only where the model changes, so that another run is measured. Beside it the aim, where that is not reached.
+    /// The most instructions that a delivered packet may take: a little above what was measured last. Inlining alone
+    /// moves it by up to 2 %: if a budget is exceeded, look whether the change itself costs more. A budget falls; it
+    /// rises only where the model changes, so that another run is measured. Beside it the aim, where that is not
+    /// reached.
     pub fn most_instructions(self) -> f64 {
         match self {
-            // Some 16 more each since Linux's receiver knows the round trip by echoed timestamps, and its windows follow each other.
+            // Some 16 more each since Linux's receiver knows the round trip by echoed timestamps, and its windows
+            // follow each other.
             Self::A => 1_613.0,         // aim: 1 200
             Self::B => 1_511.0,         // aim: 1 200
             Self::QuicCubic => 1_820.0, // 1 705 until its window paced
@@ -85,7 +87,7 @@ impl Scenario {
         }
     }
 
-    /// What its instructions are to become, where somebody has said so.
+    /// Aim for its instructions, where somebody has said so.
     pub fn aim(self) -> Option<f64> {
         match self {
             Self::A | Self::B => Some(1_200.0),
@@ -95,7 +97,7 @@ impl Scenario {
         }
     }
 
-    /// What it is, in words.
+    /// Description of the scenario, in words.
     pub fn what(self) -> &'static str {
         match self {
             Self::A => "MPTCP v0.9x, CUBIC, 10 Mbit/s 10 ms + 5 Mbit/s 5 ms",
@@ -179,8 +181,8 @@ fn path(at: usize, rate: BitRate, ms: u64) -> PathConfig {
     PathConfig { name, role: Role::Active, data: link.clone(), acks: link, via: None, presence: Vec::new() }
 }
 
-/// The schedulers that are counted in scenario B beside min-RTT, with the most instructions that a delivered packet may take
-/// under each: a little above what was measured last.
+/// The schedulers that are counted in scenario B beside min-RTT, with the most instructions that a delivered packet may
+/// take under each: a little above what was measured last.
 pub const RULES: [(&str, f64); 4] = [
     ("round-robin", 2_086.0),
     ("ecf", 1_784.0),
@@ -188,12 +190,12 @@ pub const RULES: [(&str, f64); 4] = [
     ("earliest-delivery", 4_508.0), // aim: 3 000; 9 063 until forecasts were kept
 ];
 
-/// What the instructions under one of these are to become, where somebody has said so.
+/// Aim for the instructions under one of these rules, where somebody has said so.
 pub fn aim_under(rule: &str) -> Option<f64> {
     (rule == "earliest-delivery").then_some(3_000.0)
 }
 
-/// What one run amounted to.
+/// Counts of one run.
 #[derive(Clone, Copy, Debug)]
 pub struct Count {
     /// Packets that reached the receiver.

@@ -10,11 +10,11 @@
 //! - `init` ends with the command, with the supervisor (`PR_SET_PDEATHSIG`, which follows the thread that forked: hence
 //!   one thread per command) and with the last descriptor of the control socket. The latter two hold for a process that
 //!   is killed with SIGKILL, and the socket also for one that is killed before the death signal is set.
-//! - Standard streams, terminal, process group and working directory are the caller's, so Ctrl-C reaches the command and
-//!   this process; `init` blocks all signals. A caller that wants to outlive Ctrl-C handles SIGINT: one that ignores it
-//!   makes the command ignore it too.
-//! - Mounts are the command's own, as under `ip netns exec`: `/proc` and `/sys` show its namespaces, or, where the system
-//!   refuses to mount them, the caller's.
+//! - Standard streams, terminal, process group and working directory are the caller's, so Ctrl-C reaches the command
+//!   and this process; `init` blocks all signals. A caller that wants to outlive Ctrl-C handles SIGINT: one that
+//!   ignores it makes the command ignore it too.
+//! - Mounts are the command's own, as under `ip netns exec`: `/proc` and `/sys` show its namespaces, or, where the
+//!   system refuses to mount them, the caller's.
 //!
 //! Where PID namespaces are refused, the command gets a process group instead, which is killed in the same cases. What
 //! leaves the group (`setsid`) then survives, and while the command runs, Ctrl-C reaches the command alone.
@@ -51,11 +51,11 @@ pub struct Command {
     pub argv: Vec<OsString>,
     /// Variables added to the caller's environment.
     pub env: Vec<(String, String)>,
-    /// Whether the command's standard output goes to standard error, so that the caller's own stays clean.
+    /// True if the command's standard output goes to standard error, so that the caller's own stays clean.
     pub quiet: bool,
 }
 
-/// How a command ended.
+/// End of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exit {
     /// It returned this code.
@@ -164,7 +164,7 @@ fn supervise(mut child: Child, mut control: UnixStream, confinement: Confinement
 }
 
 impl Running {
-    /// How the command ended, or `None` while it runs.
+    /// End of the command, or `None` while it runs.
     pub fn try_wait(&mut self) -> Option<Exit> {
         self.wait(Duration::ZERO)
     }

@@ -44,18 +44,18 @@ const MOST_SAVED: Span = Span::from_millis(2);
 /// A link, by number.
 pub type LinkId = usize;
 
-/// One link and where it leads.
+/// A link and where it leads.
 #[derive(Clone, Debug)]
 pub struct Wire {
     /// The link's rules.
     pub config: LinkConfig,
     /// The seed of its draws.
     pub seed: u64,
-    /// Where packets go that arrive.
+    /// Destination of packets that arrive.
     pub to: Next,
 }
 
-/// Where a link leads.
+/// Destination of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// To the device with this number.
@@ -75,22 +75,22 @@ pub struct Port {
     pub into: LinkId,
 }
 
-/// What a run of the emulator amounted to.
+/// Figures of a run of the emulator.
 #[derive(Clone, Debug, Default)]
 pub struct EmulatorReport {
-    /// What happened on each link.
+    /// Counts of each link.
     pub links: Vec<Counts>,
-    /// How late packets were handed over.
+    /// Lateness of packets when they were handed over.
     pub lateness: Lateness,
-    /// When the first packet entered a link; `None`: there was none.
+    /// Time at which the first packet entered a link; `None`: there was none.
     pub first_entered: Option<Instant>,
     /// Packets that the kernel did not take, since its device was down, and those larger than a device's MTU.
     pub refused: u64,
     /// Devices that somebody deleted meanwhile.
     pub devices_lost: u64,
-    /// Whether the thread ran with real-time priority.
+    /// True if the thread ran with real-time priority.
     pub realtime: bool,
-    /// How long it ran.
+    /// Time that it ran.
     pub elapsed: Span,
 }
 
@@ -157,7 +157,7 @@ impl Emulator {
         self.clock
     }
 
-    /// How its links stood when this was called before, if that is more than a moment ago.
+    /// State of its links when this was called before, if that is more than a moment ago.
     pub fn links(&self) -> Moment {
         self.worker.watch.ask()
     }
@@ -197,15 +197,15 @@ struct Machine {
     links: Vec<Link<Parcel>>,
     to: Vec<Next>,
     pool: Pool,
-    /// That of the links, from when they are started.
+    /// Clock of the links, from when they are started.
     clock: Clock,
     recorder: Option<Recorder>,
     watch: Arc<Watch>,
     report: EmulatorReport,
     packets: u64,
-    /// How long it may wait awake.
+    /// Time that it may wait awake.
     saved: Span,
-    /// Those of a thread with real-time priority.
+    /// Rests of a thread with real-time priority.
     rests: Option<Rests>,
 }
 

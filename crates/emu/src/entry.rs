@@ -1,10 +1,10 @@
-//! What the packet log is made of: what became of each packet, and of all packets of a link.
+//! Entries of the packet log: what became of each packet, and of all packets of a link.
 
 use std::path::PathBuf;
 
 use weftway_path::{BitRate, Bytes, Instant, Span};
 
-/// What became of a packet.
+/// Fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fate {
     /// It was handed over.
@@ -40,11 +40,11 @@ impl Fate {
 pub struct Subject {
     /// `wifi.up`.
     pub name: String,
-    /// Whether it leads from the client to the server.
+    /// True if it leads from the client to the server.
     pub up: bool,
 }
 
-/// What to write, and where.
+/// Files to write of the packets.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
     /// The links that devices lead into, by number.
@@ -57,7 +57,7 @@ pub struct Record {
     pub pcap: Option<PathBuf>,
 }
 
-/// What went over one link.
+/// Traffic over one link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
     /// Its name.
@@ -74,8 +74,8 @@ pub struct Traffic {
     pub lost: u64,
     /// Packets that found the queue full, or the link down, or never came out; not those inside at the end.
     pub dropped: u64,
-    /// IP bytes that left the queue while others waited in it, over that time; `None` if none ever did. Delay and jitter
-    /// come after the queue and play no part.
+    /// IP bytes that left the queue while others waited in it, over that time; `None` if none ever did. Delay and
+    /// jitter come after the queue and play no part.
     pub busy_rate: Option<BitRate>,
     /// Half of the packets handed over took no longer, queueing included.
     pub median_delay: Option<Span>,
@@ -83,7 +83,7 @@ pub struct Traffic {
     pub least_delay: Option<Span>,
 }
 
-/// One entry of a chunk. `waits` is how long the packet will be in the queue; `snap` is where its bytes begin, and how
+/// An entry of a chunk. `waits` is how long the packet will be in the queue; `snap` is where its bytes begin, and how
 /// many they are.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Entry {

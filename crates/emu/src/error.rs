@@ -1,4 +1,4 @@
-//! What can go wrong at the edge to the operating system.
+//! Errors at the edge to the operating system.
 
 use std::io;
 
@@ -8,19 +8,19 @@ pub enum EmuError {
     /// A right or a part of the kernel is missing; [`probe`](crate::probe) says so beforehand.
     #[error("{what} cannot be had: {source}; {remedy}")]
     Missing {
-        /// What was asked for.
+        /// Right or part that was asked for.
         what: &'static str,
-        /// What the system answered.
+        /// Answer of the system.
         source: io::Error,
-        /// What would help.
+        /// Help for the reader.
         remedy: &'static str,
     },
     /// The kernel refused a step of the set-up.
     #[error("{step}: {source}")]
     System {
-        /// What was being done, with its object.
+        /// Step that was being done, with its object.
         step: String,
-        /// What the system answered.
+        /// Answer of the system.
         source: io::Error,
     },
     /// A command could not be started.
@@ -28,7 +28,7 @@ pub enum EmuError {
     Command {
         /// The command's first word.
         command: String,
-        /// What the system answered.
+        /// Answer of the system.
         source: io::Error,
     },
     /// The connection that was measured broke off.
@@ -40,8 +40,8 @@ pub enum EmuError {
 }
 
 impl EmuError {
-    /// What a right or a part of the kernel was needed for. Other refusals (too many files, no memory, a name that is
-    /// taken) are failed steps.
+    /// Error where a right or a part of the kernel was needed for `what`. Other refusals (too many files, no memory, a
+    /// name that is taken) are failed steps.
     pub(crate) fn missing(what: &'static str, source: io::Error, remedy: &'static str) -> Self {
         if weftway_tun::is_absent(&source) {
             return Self::Missing { what, source, remedy };
@@ -55,7 +55,7 @@ impl EmuError {
         move |source| Self::System { step, source }
     }
 
-    /// The same for errors of `nix`.
+    /// Error of a failed step, for errors of `nix`.
     pub(crate) fn errno(step: impl Into<String>) -> impl FnOnce(nix::Error) -> Self {
         let system = Self::system(step);
         move |errno| system(errno.into())

@@ -28,12 +28,12 @@ struct Line {
     fate: Option<(Fate, Instant, Instant)>,
 }
 
-/// What is kept of a link beside its traffic.
+/// Account of a link beside its traffic.
 #[derive(Default)]
 struct Account {
     traffic: Traffic,
     delays: Vec<Span>,
-    /// When the last transmission begins that waits for others, and the bytes that are sent from then on.
+    /// Time at which the last transmission begins that waits for others, and the bytes that are sent from then on.
     newest: Option<(Instant, u64)>,
     busy_bytes: u64,
     busy: Span,
@@ -278,8 +278,8 @@ mod tests {
         );
     }
 
-    /// At 10 Mbit/s 1250 B take 1 ms. Packets enter at 0, 0 and 0, one that finds the queue full at 1, and one more at 1
-    /// when two are ahead of it; at 10 the next finds nobody. Jitter of 8 ms mixes up when they arrive.
+    /// At 10 Mbit/s 1250 B take 1 ms. Packets enter at 0, 0 and 0, one that finds the queue full at 1, and one more at
+    /// 1 when two are ahead of it; at 10 the next finds nobody. Jitter of 8 ms mixes up when they arrive.
     #[test]
     fn neither_jitter_nor_full_queues_nor_pauses_change_the_rate_when_busy() {
         let mut journal = Journal::new(Record { subjects: vec![subject()], ..Record::default() }).unwrap();
@@ -302,8 +302,8 @@ mod tests {
         assert_eq!(traffic.busy_rate, Some(BitRate::from_mbps(10)));
     }
 
-    /// A trace lets two packets of 600 B leave each 4 ms: 2.4 Mbit/s. Six come at once, of which the first two wait for the
-    /// trace alone.
+    /// A trace lets two packets of 600 B leave each 4 ms: 2.4 Mbit/s. Six come at once, of which the first two wait for
+    /// the trace alone.
     #[test]
     fn packets_that_leave_together_count_over_the_time_to_the_next_ones() {
         let mut journal = Journal::new(Record { subjects: vec![subject()], ..Record::default() }).unwrap();

@@ -18,14 +18,14 @@ use crate::netlink::{Endpoint, EndpointFlags, PathManager, Prefix, Route};
 use crate::record::Recorder;
 use crate::{EmuError, Namespace};
 
-/// Of the devices: Ethernet's, which the scenarios' packet sizes presume.
+/// MTU of the devices: Ethernet's, which the scenarios' packet sizes presume.
 const MTU: u32 = 1500;
 
 /// Packets that wait in a device until the emulator reads them. It reads at once; what would be dropped here would
 /// be a loss that no scenario asked for.
 const DEVICE_QUEUE: u32 = 10_000;
 
-/// What MPTCP of Linux has at most, beside the first (`MPTCP_PM_ADDR_MAX`).
+/// Most subflows of MPTCP of Linux, beside the first (`MPTCP_PM_ADDR_MAX`).
 pub const MOST_SUBFLOWS: u32 = 8;
 
 /// The most paths: as many as a connection can have.
@@ -44,7 +44,7 @@ const SETTINGS: [(&str, &str); 5] = [
     ("net/ipv4/tcp_no_metrics_save", "1"),
 ];
 
-/// What a lab is made from.
+/// Plan of a lab.
 #[derive(Clone, Debug, Default)]
 pub struct LabPlan {
     /// The paths.
@@ -53,20 +53,20 @@ pub struct LabPlan {
     pub shared: Vec<(LinkConfig, u64)>,
 }
 
-/// One path.
+/// A path.
 #[derive(Clone, Debug)]
 pub struct LabPath {
     /// Its name, which its devices get if it is short and plain.
     pub name: String,
-    /// From the client to the server.
+    /// Direction from the client to the server.
     pub up: Way,
-    /// From the server to the client.
+    /// Direction from the server to the client.
     pub down: Way,
-    /// When it is there: from the first instant to the second, and so on; empty for always.
+    /// Times at which it is there: from the first instant to the second, and so on; empty for always.
     pub presence: Vec<Instant>,
 }
 
-/// One direction of a path.
+/// A direction of a path.
 #[derive(Clone, Debug)]
 pub struct Way {
     /// The link.
@@ -163,7 +163,7 @@ impl Lab {
 /// A lab whose links can be started at any time.
 #[derive(Debug)]
 pub struct Ready {
-    /// What will drive its links.
+    /// Emulator that will drive its links.
     pub emulator: ReadyEmulator,
     /// The client's namespace.
     pub client: Namespace,
@@ -174,7 +174,7 @@ pub struct Ready {
 /// A lab at work.
 #[derive(Debug)]
 pub struct Running {
-    /// What drives its links.
+    /// Emulator that drives its links.
     pub emulator: Emulator,
     /// The client's namespace.
     pub client: Namespace,

@@ -1,11 +1,11 @@
-//! How late packets were handed over, by which a run is judged.
+//! Lateness of packets that were handed over, by which a run is judged.
 
 use weftway_path::Span;
 
 /// A packet this late was late indeed.
 pub const LATE: Span = Span::from_millis(1);
 
-/// Of 1000 packets, so many may be late for a run to be fit for use.
+/// Number of packets, of 1000, that may be late for a run to be fit for use.
 const LATE_PER_MILLE: u64 = 5;
 
 /// Upper bounds of the bins, in microseconds; the last bin has none.
@@ -37,7 +37,7 @@ impl Lateness {
         self.packets
     }
 
-    /// Those that were more than 1 ms late.
+    /// Number of packets that were more than 1 ms late.
     pub fn late(&self) -> u64 {
         self.late
     }
@@ -57,7 +57,7 @@ impl Lateness {
         &self.bins
     }
 
-    /// Whether at most 0.5 % of the packets were late.
+    /// Returns true if at most 0.5 % of the packets were late.
     pub fn is_fit(&self) -> bool {
         self.late * 1000 <= self.packets * LATE_PER_MILLE
     }
@@ -73,7 +73,8 @@ mod tests {
         for nanos in [0, 1_000, 1_001, 100_000, 1_000_000, 1_000_001, 6_000_000] {
             lateness.add(Span::from_nanos(nanos));
         }
-        // 0 and 1 µs in the first, 1.001 µs in the second, 100 µs and 1 ms in their own, 1.000001 ms after it, 6 ms last.
+        // 0 and 1 µs in the first, 1.001 µs in the second, 100 µs and 1 ms in their own, 1.000001 ms after it, 6 ms
+        // last.
         assert_eq!(lateness.bins(), [2, 1, 0, 0, 0, 0, 1, 0, 0, 1, 1, 0, 1]);
         assert_eq!((lateness.packets(), lateness.late()), (7, 2));
         assert_eq!(lateness.max(), Span::from_millis(6));

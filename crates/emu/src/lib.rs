@@ -20,7 +20,8 @@
 //! [`kernel::KernelRun`], [`steer`] at [`steer::Steering`]. What is decided where:
 //!
 //! - what happens to a packet: its [`Link`](weftway_link::Link), not this crate, which only keeps the time;
-//! - what is sent when: `kernel::workload`, from a scenario; which segment leaves on which path: the kernel's own scheduler;
+//! - what is sent when: `kernel::workload`, from a scenario; which segment leaves on which path: the kernel's own
+//!   scheduler;
 //! - whether a run is fit for use: [`Lateness`], by how late the thread was; a run that was late is repeated.
 //!
 //! A packet takes 10 ms and the time of its bits:

@@ -1,4 +1,4 @@
-//! From a scenario to the lab in which it runs.
+//! The way from a scenario to the lab in which it runs.
 
 use weftway_scenario::config::{Direction, PathConfig, SimConfig};
 use weftway_scenario::{Variant, path_seeds, shared_seed};
@@ -6,8 +6,8 @@ use weftway_scenario::{Variant, path_seeds, shared_seed};
 use crate::{LabPath, LabPlan, Way};
 
 impl LabPlan {
-    /// The paths of `config` between a client, who opens the connection, and a server. Links draw as in a simulation with
-    /// this seed.
+    /// The paths of `config` between a client, who opens the connection, and a server. Links draw as in a simulation
+    /// with this seed.
     pub fn of(config: &SimConfig, seed: u64) -> Self {
         let shared = config.shared.iter().enumerate();
         Self {

@@ -26,7 +26,7 @@ impl Pool {
         pool
     }
 
-    /// Whether no place is free.
+    /// Returns true if no place is free.
     pub fn is_empty(&self) -> bool {
         self.free.is_empty()
     }
@@ -52,7 +52,7 @@ impl Pool {
         }
     }
 
-    /// Where a packet can be put.
+    /// Room where a packet can be put.
     pub fn room(&mut self, slot: Slot) -> &mut [u8] {
         &mut self.memory[slot.0 as usize]
     }

@@ -7,34 +7,36 @@ use nix::sys::prctl::set_timerslack;
 use nix::time::{ClockId, clock_gettime};
 use weftway_path::{Instant, Span};
 
-/// Of the thread that drives links: above everything that is not real-time, below the kernel's own threads.
+/// Priority of the thread that drives links: above everything that is not real-time, below the kernel's own threads.
 const LINKS: libc::c_int = 50;
 
-/// Of the programs at both ends of a transfer: just below, so that they never hold a packet up. With the priority of
-/// other programs they wait for these, and the kernel takes what they have not read or written yet for the path's doing. What links and ends use of one processor
-/// counts together towards the kernel's 950 ms of a second, and the ends do not rest: a transfer that keeps a whole processor
-/// busy can make its links stand still, which their report shows as lateness.
+/// Priority of the programs at both ends of a transfer: just below, so that they never hold a packet up. With the
+/// priority of other programs they wait for these, and the kernel takes what they have not read or written yet for the
+/// path's doing. What links and ends use of one processor counts together towards the kernel's 950 ms of a second, and
+/// the ends do not rest: a transfer that keeps a whole processor busy can make its links stand still, which their
+/// report shows as lateness.
 const ENDS: libc::c_int = LINKS - 1;
 
-/// How much of the time a real-time thread may run here, in percent. Linux lets real-time threads run on a processor for
-/// 950 ms of each second (`sched_rt_runtime_us`), and gives an ordinary thread that waits for it 50 ms of each second.
-/// A thread that goes beyond stands still meanwhile: at 1 Gbit/s for 50 ms, once a second. With 96 that still happened
-/// while another program kept both processors busy (docs/decisions/31-emulator-threads.md).
+/// Part of the time that a real-time thread may run here, in percent. Linux lets real-time threads run on a processor
+/// for 950 ms of each second (`sched_rt_runtime_us`), and gives an ordinary thread that waits for it 50 ms of each
+/// second. A thread that goes beyond stands still meanwhile: at 1 Gbit/s for 50 ms, once a second. With 96 that still
+/// happened while another program kept both processors busy (docs/decisions/31-emulator-threads.md).
 const SHARE: i64 = 92;
 
 /// Unused time that is kept for a burst. A thread has still run for at most 940 ms of a second after it.
 const MOST_CREDIT_NS: i64 = 20_000_000;
 
-/// How often the thread's use of the processor is looked at.
+/// Interval at which the thread's use of the processor is looked at.
 const LOOK: Span = Span::from_millis(1);
 
-/// Gives the calling thread, which drives links, exact timers and real-time priority, and says whether it got the latter.
-/// Without it, a busy machine makes packets late.
+/// Gives the calling thread, which drives links, exact timers and real-time priority, and says whether it got the
+/// latter. Without it, a busy machine makes packets late.
 pub fn realtime() -> bool {
     raise(LINKS)
 }
 
-/// The same for a thread at an end of a transfer. Where links get their priority the ends get theirs.
+/// Gives the calling thread, at an end of a transfer, its real-time priority. Where links get their priority the ends
+/// get theirs.
 pub fn realtime_end() -> bool {
     raise(ENDS)
 }
@@ -49,18 +51,19 @@ fn raise(priority: libc::c_int) -> bool {
     refused == 0
 }
 
-/// Short rests of a busy real-time thread: about 0.1 ms after each ms of work, so that the kernel does not stop it for long.
+/// Short rests of a busy real-time thread: about 0.1 ms after each ms of work, so that the kernel does not stop it for
+/// long.
 #[derive(Debug)]
 pub struct Rests {
     looked: Instant,
     /// The thread's use of the processor then.
     used: Span,
-    /// What it may still run for before it rests; below zero, what it has run for beyond its share.
+    /// Time that it may still run for before it rests; below zero, what it has run for beyond its share.
     credit_ns: i64,
 }
 
 impl Rests {
-    /// From `now` on.
+    /// Rests from `now` on.
     pub fn new(now: Instant) -> Self {
         Self { looked: now, used: used(), credit_ns: 0 }
     }
@@ -76,7 +79,7 @@ impl Rests {
         }
     }
 
-    /// How long the thread has to rest that by `now` has run for `used` in all. While it rests, it earns its share.
+    /// Time that the thread has to rest that by `now` has run for `used` in all. While it rests, it earns its share.
     fn owed(&mut self, now: Instant, used: Span) -> Span {
         let earned = now.since(self.looked).as_nanos() as i64 * SHARE / 100;
         let spent = used.saturating_sub(self.used).as_nanos() as i64;
@@ -86,7 +89,7 @@ impl Rests {
     }
 }
 
-/// How long the calling thread has run.
+/// Time that the calling thread has run.
 fn used() -> Span {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("Linux counts each thread's time");
     Span::from_nanos(time.tv_sec() as u64 * 1_000_000_000 + time.tv_nsec() as u64)

@@ -18,7 +18,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use crate::netlink::PathManager;
 use crate::{EmuError, Namespace, Tun, priority};
 
-/// From `linux/in.h`, which `libc` has, and `linux/mptcp.h`, which it has not.
+/// Constant of `linux/in.h`, which `libc` has, and `linux/mptcp.h`, which it has not.
 const SOL_MPTCP: libc::c_int = 284;
 const MPTCP_FULL_INFO: libc::c_int = 4;
 
@@ -38,22 +38,22 @@ const ROOT: &str = "run it as root, with CAP_SYS_ADMIN, or below `unshare --user
 /// A right or a part of the kernel.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// What it is.
+    /// Name of what was looked for.
     pub name: &'static str,
-    /// What is known of it, or why it is not there.
+    /// Knowledge of it, or why it is not there.
     pub state: Result<String, Absence>,
 }
 
 /// Why something is not there.
 #[derive(Clone, Debug)]
 pub struct Absence {
-    /// What the system says.
+    /// Reason that the system gives.
     pub reason: String,
-    /// What would help.
+    /// Help for the reader.
     pub remedy: &'static str,
 }
 
-/// What [`probe`] finds.
+/// Findings of [`probe`].
 #[derive(Clone, Debug)]
 pub struct Probe {
     /// All that is looked for, there or not.
@@ -88,12 +88,13 @@ pub fn probe() -> Probe {
 }
 
 impl Probe {
-    /// Whether links can be emulated for ordinary commands. The error names the first thing that is missing.
+    /// Checks that links can be emulated for ordinary commands. The error names the first thing that is missing.
     pub fn emulate(&self) -> Result<(), EmuError> {
         self.require(&[NAMESPACE, TUN])
     }
 
-    /// Whether Linux MPTCP can be measured over emulated links. The error names the first thing that is missing.
+    /// Checks that Linux MPTCP can be measured over emulated links. The error names the first thing that is
+    /// missing.
     pub fn kernel(&self) -> Result<(), EmuError> {
         self.require(&[NAMESPACE, TUN, MPTCP, FULL_INFO, MANAGER])
     }

@@ -15,7 +15,7 @@ use crate::journal::Journal;
 /// Entries per chunk.
 const CHUNK: usize = 4096;
 
-/// Of each packet, so much goes into a capture: the headers.
+/// Bytes of each packet that go into a capture: the headers.
 const SNAP: usize = 128;
 
 /// Takes notes for the thread that drives the links.

@@ -12,20 +12,20 @@ use crate::record::{Recording, record};
 use crate::watch::Moment;
 use crate::{EmuError, EmulatorReport, Lab, LabPlan, Namespace, Traffic, client_address, server_address};
 
-/// How long a server may take to open a socket before the client starts nevertheless.
+/// Time that a server may take to open a socket before the client starts nevertheless.
 const SERVER_START: Duration = Duration::from_secs(5);
 
-/// How long commands have to end when they are asked to.
+/// Time that commands have to end when they are asked to.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// What to run.
+/// Commands to run.
 #[derive(Clone, Debug, Default)]
 pub struct Order {
     /// The command at the client's end; the session ends with it.
     pub client: Command,
     /// The one at the server's end, started first.
     pub server: Option<Command>,
-    /// What to write of the packets.
+    /// Files to write of the packets.
     pub record: Record,
 }
 
@@ -36,24 +36,24 @@ pub struct Session {
     server: Option<Running>,
     emulator: Emulator,
     recording: Recording,
-    /// Of all links, by number.
+    /// Names of all links, by number.
     names: Vec<String>,
     // Held until the end: the last descriptor of a namespace keeps it.
     _namespaces: [Namespace; 2],
 }
 
-/// What came of it.
+/// Outcome of a session.
 #[derive(Clone, Debug)]
 pub struct Finished {
-    /// How the client's command ended.
+    /// End of the client's command.
     pub client: Exit,
-    /// How the server's did: by itself, or because it was asked to.
+    /// End of the server's command: by itself, or because it was asked to.
     pub server: Option<Exit>,
     /// The server's program was asked to end: it would have served for ever.
     pub server_was_asked: bool,
     /// The emulator's report.
     pub report: EmulatorReport,
-    /// What went over each link: up and down of the first path, and so on.
+    /// Traffic over each link: up and down of the first path, and so on.
     pub traffic: Vec<Traffic>,
 }
 
@@ -91,7 +91,7 @@ impl Session {
         &self.names
     }
 
-    /// How the links stood when this was called before, if that is more than a moment ago.
+    /// State of the links when this was called before, if that is more than a moment ago.
     pub fn links(&self) -> Moment {
         self.emulator.links()
     }
@@ -140,7 +140,7 @@ fn wait_for(namespace: &Namespace, server: &mut Running, go_on: &mut dyn FnMut()
     Ok(())
 }
 
-/// Whether anybody in the calling thread's namespace listens for connections or datagrams.
+/// Returns true if anybody in the calling thread's namespace listens for connections or datagrams.
 fn has_socket() -> bool {
     const LISTEN: &str = "0A";
     const UNCONNECTED: &str = "07";

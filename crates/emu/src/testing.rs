@@ -29,12 +29,12 @@ pub fn variant(sets: &[&str]) -> Arc<Variant> {
     parse(&[SETTINGS, WIFI, LTE], sets)
 }
 
-/// The same with more tables.
+/// Variant with more tables.
 pub fn with(tables: &str, sets: &[&str]) -> Arc<Variant> {
     parse(&[SETTINGS, WIFI, LTE, tables], sets)
 }
 
-/// The same over TCP, and Wi-Fi alone.
+/// Variant over TCP, and Wi-Fi alone.
 pub fn tcp(sets: &[&str]) -> Arc<Variant> {
     parse(&[&SETTINGS.replace("mptcp", "tcp"), WIFI], sets)
 }

@@ -1,4 +1,4 @@
-//! What goes on on the links while they run, for those who watch.
+//! Watching the links while they run, for those who watch.
 //!
 //! Whoever watches asks, and the thread that drives the links answers at its next turn. It waits for nobody, and does
 //! nothing as long as nobody asks.
@@ -12,7 +12,7 @@ use weftway_path::{Bytes, Instant};
 /// A link at a moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkState {
-    /// What has happened on it so far.
+    /// Counts of what has happened on it so far.
     pub counts: Counts,
     /// Packets that wait, with the one in transmission.
     pub waiting: u64,
@@ -23,13 +23,13 @@ pub struct LinkState {
 /// All links at the same moment, by number.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moment {
-    /// When it was.
+    /// Time at which it was.
     pub at: Instant,
     /// The links; none before the first answer.
     pub links: Vec<LinkState>,
 }
 
-/// What is shared between the one who asks and the thread that answers.
+/// State that is shared between the one who asks and the thread that answers.
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     asked: AtomicBool,

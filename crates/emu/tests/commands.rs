@@ -58,7 +58,7 @@ fn processes(word: &str) -> Vec<PathBuf> {
     entries.filter(has).collect()
 }
 
-/// How many processes are in the network namespace that `file` is.
+/// Number of processes that are in the network namespace that `file` is.
 fn members(file: &File) -> usize {
     let inode = file.metadata().unwrap().ino();
     let entries = fs::read_dir("/proc").unwrap().flatten();

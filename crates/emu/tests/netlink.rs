@@ -94,7 +94,8 @@ fn counters_of_a_device_count_ip_packets() {
         let before = route.link_stats("lo")?;
         UdpSocket::bind((FIRST, 0)).unwrap().send_to(&[0; 100], (SECOND, 9)).unwrap();
         let after = route.link_stats("lo")?;
-        // 20 bytes of IP, 8 of UDP and 100 of data, and an ICMP "port unreachable" with 20 + 8 bytes before all of these.
+        // 20 bytes of IP, 8 of UDP and 100 of data, and an ICMP "port unreachable" with 20 + 8 bytes before all of
+        // these.
         assert_eq!(after.tx_packets - before.tx_packets, 2);
         assert_eq!(after.tx_bytes - before.tx_bytes, Bytes::new(128 + 28 + 128));
         assert_eq!((after.rx_packets, after.rx_bytes), (after.tx_packets, after.tx_bytes));

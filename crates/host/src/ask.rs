@@ -1,4 +1,4 @@
-//! How a scheduler is told, asked and heard, and how its decision is carried out.
+//! Telling, asking and hearing a scheduler, and carrying out its decision.
 
 use weftway_path::{BlockedReason, Bytes, Context, Decision, Instant, Path, PathId};
 use weftway_sched::Scheduler;
@@ -24,8 +24,8 @@ fn tell_events<T: Transport + ?Sized>(transport: &mut T, scheduler: &mut dyn Sch
     transport.host_mut().events.give_back(events);
 }
 
-/// The answer of `scheduler` to the question as it stands. What happened is told first; when it wants to be woken, it is
-/// asked once, after its answer.
+/// The answer of `scheduler` to the question as it stands. What happened is told first; when it wants to be woken, it
+/// is asked once, after its answer.
 #[inline(always)]
 pub fn answer<T: Transport + ?Sized>(transport: &mut T, scheduler: &mut dyn Scheduler) -> Decision {
     if !transport.host().events.is_empty() {
@@ -47,14 +47,14 @@ pub fn answer<T: Transport + ?Sized>(transport: &mut T, scheduler: &mut dyn Sche
     decision
 }
 
-/// One question from its beginning to its end.
+/// Puts one question, from its beginning to its end.
 #[inline(always)]
 pub fn ask<T: Transport + ?Sized>(transport: &mut T, scheduler: &mut dyn Scheduler) {
     let decision = answer(transport, scheduler);
     settle(transport, decision);
 }
 
-/// What became of a question to a learned task.
+/// Outcome of a question to a learned task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Turn {
     /// The task asks for an answer from outside. Nothing was carried out; the question comes again.
@@ -63,8 +63,8 @@ pub enum Turn {
     Over,
 }
 
-/// One question to a learned task, whose answers come from outside: `observation` is what there is to see if it asks for
-/// one.
+/// Puts one question to a learned task, whose answers come from outside: `observation` is what there is to see if it
+/// asks for one.
 #[inline(always)]
 pub fn ask_task<T: Transport + ?Sized>(transport: &mut T, task: &mut dyn Task, observation: &mut [f32]) -> Turn {
     let host = transport.host();
@@ -113,8 +113,8 @@ pub fn settle<T: Transport + ?Sized>(transport: &mut T, decision: Decision) {
     }
 }
 
-/// Arms the wake-up that `scheduler` asks for. A time that has passed is a fault and asks for nothing: it would be asked
-/// for at once again, for ever. The exception is the wake-up that is due at this very time and not delivered yet.
+/// Arms the wake-up that `scheduler` asks for. A time that has passed is a fault and asks for nothing: it would be
+/// asked for at once again, for ever. The exception is the wake-up that is due at this very time and not delivered yet.
 #[inline]
 pub fn note_wake<T: Transport + ?Sized>(transport: &mut T, scheduler: &(impl Scheduler + ?Sized)) {
     if transport.host().needs.wake {
@@ -146,7 +146,7 @@ fn set_wake<T: Transport + ?Sized>(transport: &mut T, at: Instant) {
     }
 }
 
-/// Nothing is sent now. Something must bring the question back, or this is a fault.
+/// Notes that nothing is sent now. Something must bring the question back, or this is a fault.
 fn wait<T: Transport + ?Sized>(transport: &mut T) {
     let (wake, cx) = (transport.host().wake, transport.context());
     if cx.packet.is_some() {
@@ -158,7 +158,7 @@ fn wait<T: Transport + ?Sized>(transport: &mut T) {
     transport.pause();
 }
 
-/// Whether an acknowledgement or a pacer of this path will bring the question back.
+/// Returns true if an acknowledgement or a pacer of this path will bring the question back.
 fn returns(path: &Path) -> bool {
     path.unacked() > Bytes::ZERO || path.blocked == BlockedReason::Pacing
 }
@@ -172,7 +172,7 @@ fn fault<T: Transport + ?Sized>(transport: &mut T) {
     }
 }
 
-/// Of the paths that may carry the packet at hand, the one with the lowest round-trip time.
+/// Path with the lowest round-trip time among those that may carry the packet at hand.
 fn fastest(cx: &Context<'_>) -> Option<PathId> {
     cx.packet?;
     let open = cx.paths.iter().filter(|path| path.is_open());

@@ -1,4 +1,4 @@
-//! What a scheduler has not been told yet.
+//! Events that a scheduler has not been told yet.
 
 use weftway_path::Event;
 use weftway_sched::Needs;
@@ -6,9 +6,9 @@ use weftway_sched::Needs;
 /// Events in the order in which they happened. What the scheduler does not listen to is not kept.
 #[derive(Clone, Debug, Default)]
 pub struct Events {
-    /// Whether the scheduler listens to everything.
+    /// True if the scheduler listens to everything.
     all: bool,
-    /// Whether it listens at least to its own wake-ups and to paths that come and go.
+    /// True if it listens at least to its own wake-ups and to paths that come and go.
     rare: bool,
     list: Vec<Event>,
 }
@@ -19,25 +19,25 @@ impl Events {
         Self { all: needs.events, rare: needs.wake, list: Vec::new() }
     }
 
-    /// Whether the scheduler listens to everything.
+    /// Returns true if the scheduler listens to everything.
     #[inline]
     pub fn keeps_all(&self) -> bool {
         self.all
     }
 
-    /// Whether there is nothing to tell.
+    /// Returns true if there is nothing to tell.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.list.is_empty()
     }
 
-    /// What there is to tell.
+    /// Events that there are to tell.
     #[inline]
     pub fn as_slice(&self) -> &[Event] {
         &self.list
     }
 
-    /// One more.
+    /// Adds an event.
     #[inline]
     pub fn push(&mut self, event: Event) {
         if self.all {
@@ -45,7 +45,7 @@ impl Events {
         }
     }
 
-    /// One more of those that come seldom: `Wake`, `PathUp`, `PathDown`.
+    /// Adds an event of those that come seldom: `Wake`, `PathUp`, `PathDown`.
     pub fn push_rare(&mut self, event: Event) {
         if self.all || self.rare {
             self.list.push(event);

@@ -1,4 +1,4 @@
-//! What is kept for a scheduler.
+//! State that is kept for a scheduler.
 
 use weftway_path::spec::SpecError;
 use weftway_path::{Event, Instant};
@@ -6,30 +6,30 @@ use weftway_sched::{Needs, Scheduler, TransportRules};
 
 use crate::Events;
 
-/// What a transport keeps for the scheduler of one connection.
+/// State that a transport keeps for the scheduler of one connection.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// What the scheduler needs ([`Scheduler::needs`]).
+    /// Needs of the scheduler ([`Scheduler::needs`]).
     pub needs: Needs,
     /// The transport rules that go with it.
     pub rules: TransportRules,
-    /// Whether decisions and their reasons are written to a log.
+    /// True if decisions and their reasons are written to a log.
     pub explains: bool,
-    /// Whether the scheduler hears which decisions were taken ([`Scheduler::decided`]).
+    /// True if the scheduler hears which decisions were taken ([`Scheduler::decided`]).
     pub compares: bool,
-    /// What it has not been told yet.
+    /// Events that it has not been told yet.
     pub events: Events,
-    /// What was counted.
+    /// Counters.
     pub counts: Counts,
-    /// Whether something is to be done where no path has room: what waits may be taken back, or a policy open a path.
+    /// True if something is to be done where no path has room: what waits may be taken back, or a policy open a path.
     pub(crate) acts_without_room: bool,
-    /// Whether anything is to be noted of a packet that a path was given: its event, or what a policy charges for it.
+    /// True if anything is to be noted of a packet that a path was given: its event, or what a policy charges for it.
     pub(crate) notes_sent: bool,
     serial: u64,
     pub(crate) wake: Instant,
 }
 
-/// What was counted.
+/// Counters of a host.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Decisions.
@@ -86,7 +86,7 @@ impl Host {
         self.serial - 1
     }
 
-    /// When the scheduler wants to be woken, or never.
+    /// Time at which the scheduler wants to be woken, or never.
     #[inline]
     pub fn wake(&self) -> Instant {
         self.wake

@@ -1,9 +1,10 @@
 //! Asking a packet scheduler, the same way for every transport.
 //!
 //! A transport has paths and data; a [`Scheduler`](weftway_sched::Scheduler) decides. What lies between is here: the
-//! scheduler learns what happened ([`tell`]), is asked ([`ask`]), may explain itself, and its decision is carried out. A
-//! decision that breaks a rule is counted as a fault, and the path with the lowest round-trip time carries the packet
-//! instead. A learned scheduler whose decisions come from outside is asked with [`ask_task`], which stops at a question.
+//! scheduler learns what happened ([`tell`]), is asked ([`ask`]), may explain itself, and its decision is carried out.
+//! A decision that breaks a rule is counted as a fault, and the path with the lowest round-trip time carries the packet
+//! instead. A learned scheduler whose decisions come from outside is asked with [`ask_task`], which stops at a
+//! question.
 //!
 //! A transport implements [`Transport`] and keeps one [`Host`] per connection:
 //!

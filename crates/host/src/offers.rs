@@ -1,4 +1,4 @@
-//! What a host offers, and what a scheduler needs.
+//! Offers of a host, and needs of a scheduler.
 
 use weftway_sched::Needs;
 

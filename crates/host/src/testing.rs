@@ -1,20 +1,20 @@
 //! A host's duties, as a scheduler that checks them: put it on any transport, run, and read [`Duties::breaches`].
 //!
-//! It sends on a random path that is open, and now and then waits, sends a duplicate, sends ahead, takes a queue back or
-//! breaks a rule on purpose. It expects:
+//! It sends on a random path that is open, and now and then waits, sends a duplicate, sends ahead, takes a queue back
+//! or breaks a rule on purpose. It expects:
 //!
-//! - every packet is told as `Sent` before anything else of it, and has one outcome: acknowledged, perhaps after a loss,
-//!   or lost, or taken back;
-//! - a window that is shut, or a send buffer that is full, while a path is open is told as `Starved` with its cause, once
-//!   until a packet may go again;
+//! - every packet is told as `Sent` before anything else of it, and has one outcome: acknowledged, perhaps after a
+//!   loss, or lost, or taken back;
+//! - a window that is shut, or a send buffer that is full, while a path is open is told as `Starved` with its cause,
+//!   once until a packet may go again;
 //! - `Wake` comes when it was asked for, not before, and is never missed;
 //! - `PathUp` and `PathDown` come in pairs, and what it sees are the paths that are up;
 //! - it hears nothing that it did not declare;
 //! - what a path's view counts as acknowledged and lost are the events that were told;
 //! - what it does against the rules is counted as a fault, and nothing else is.
 //!
-//! A host that asks at intervals tells no packets but what each path sent, had acknowledged and lost in between: there the
-//! bytes are held against the view ([`Duties::of_intervals`]).
+//! A host that asks at intervals tells no packets but what each path sent, had acknowledged and lost in between: there
+//! the bytes are held against the view ([`Duties::of_intervals`]).
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,8 +24,8 @@ use weftway_path::{
 };
 use weftway_sched::{Needs, Scheduler};
 
-/// What schedulers declare, on a host that offers `all`: everything; all but two; events with a little; wake-ups alone; all but
-/// events; nothing.
+/// Needs that schedulers declare, on a host that offers `all`: everything; all but two; events with a little; wake-ups
+/// alone; all but events; nothing.
 pub fn declarations(all: Needs) -> [Needs; 7] {
     let events = Needs { events: true, flow: true, ..Needs::NONE };
     [
@@ -43,18 +43,18 @@ pub fn declarations(all: Needs) -> [Needs; 7] {
 #[derive(Clone)]
 pub struct Duties {
     needs: Needs,
-    /// How much later than asked for a wake-up may come: nothing, where time is virtual.
+    /// Time by which a wake-up may come later than asked for: nothing, where time is virtual.
     late: Span,
-    /// Whether events are what happened in an interval, and not packets.
+    /// True if events are what happened in an interval, and not packets.
     sums: bool,
     seed: u64,
     draws: u64,
-    /// When it wants to be woken.
+    /// Time at which it wants to be woken.
     wake: Option<Instant>,
     found: Arc<Mutex<Found>>,
 }
 
-/// What was found, and what there was to be checked.
+/// Breaches that were found, and counts of what there was to be checked.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
     /// Duties that were not met, in the order in which that was seen.
@@ -101,7 +101,7 @@ impl Found {
         self.provoked += other.provoked;
     }
 
-    /// How often the rarest of what is to be checked came up: with zero something was not checked.
+    /// Number of times that the rarest of what is to be checked came up: with zero something was not checked.
     pub fn least(&self) -> u64 {
         let Self { starved, woken, downs, acked, lost, recalled, provoked, .. } = *self;
         [starved, woken, downs, acked, lost, recalled, provoked].into_iter().min().unwrap_or(0)
@@ -136,17 +136,17 @@ impl Duties {
         Self { needs, late, sums: false, seed, draws: 0, wake: None, found: Arc::default() }
     }
 
-    /// The same for a host that asks every `interval`, and tells what happened in between as one event of each kind.
+    /// Duties of a host that asks every `interval`, and tells what happened in between as one event of each kind.
     pub fn of_intervals(needs: Needs, seed: u64, interval: Span) -> Self {
         Self { sums: true, ..Self::new(needs, seed, interval) }
     }
 
-    /// What was found so far.
+    /// Findings so far.
     pub fn found(&self) -> Found {
         self.lock().clone()
     }
 
-    /// What was found, at the end: with the faults that the host counted, which are those that were provoked.
+    /// Breaches at the end: with the faults that the host counted, which are those that were provoked.
     pub fn breaches(&self, faults: u64) -> Vec<String> {
         let mut found = self.found();
         if faults != found.provoked {
@@ -172,7 +172,7 @@ impl Duties {
         self.needs.events || self.needs.wake
     }
 
-    /// What holds at every question.
+    /// Checks what holds at every question.
     fn check(&self, cx: &Context<'_>) {
         let mut found = self.lock();
         self.check_wake(cx, &mut found);
@@ -346,7 +346,7 @@ impl Duties {
     }
 }
 
-/// Whether nothing new may go though a path is open, and why, as far as the context tells.
+/// Reason why nothing new may go though a path is open, as far as the context tells.
 fn starved(cx: &Context<'_>) -> Option<Starved> {
     let flow = cx.flow?;
     let mss = cx.paths.iter().map(|path| path.mss).max()?;

@@ -1,4 +1,4 @@
-//! What a transport is to a host.
+//! A transport as a host sees it.
 
 use weftway_path::{Context, Decision, Instant, Offset};
 
@@ -6,13 +6,13 @@ use crate::Host;
 
 /// A connection that asks a scheduler.
 pub trait Transport {
-    /// What is kept for the scheduler.
+    /// State that is kept for the scheduler.
     fn host(&self) -> &Host;
 
-    /// The same, to change.
+    /// State that is kept for the scheduler, to change.
     fn host_mut(&mut self) -> &mut Host;
 
-    /// What the scheduler sees now. It has a packet if one is at hand and may go.
+    /// The transport as the scheduler sees it now. It has a packet if one is at hand and may go.
     fn context(&self) -> Context<'_>;
 
     /// Carries `decision` out, or refuses it and does nothing. It is never asked to carry [`Decision::Wait`].
@@ -21,18 +21,19 @@ pub trait Transport {
     /// The scheduler waits: it is not asked again until something happens.
     fn pause(&mut self);
 
-    /// Whether the question comes again by itself, as with a host that asks at intervals: then a scheduler may always wait.
+    /// Returns true if the question comes again by itself, as with a host that asks at intervals: then a scheduler may
+    /// always wait.
     fn asks_again(&self) -> bool {
         false
     }
 
-    /// Arms the timer that ends with [`weftway_path::Event::Wake`]; [`Host::woken`] says whether it is due. The time lies
-    /// ahead. A host without timers does nothing, and offers no wake-ups.
+    /// Arms the timer that ends with [`weftway_path::Event::Wake`]; [`Host::woken`] says whether it is due. The time
+    /// lies ahead. A host without timers does nothing, and offers no wake-ups.
     fn wake_at(&mut self, at: Instant) {
         let _ = at;
     }
 
-    /// Whether the log takes the reason of this decision: the scheduler writes it out only then.
+    /// Returns true if the log takes the reason of this decision: the scheduler writes it out only then.
     fn asks_why(&mut self, decision: Decision) -> bool {
         let _ = decision;
         true

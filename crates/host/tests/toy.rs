@@ -1,24 +1,33 @@
-//! A third transport, in a hundred lines: two paths that lose every fiftieth packet. Every scheduler runs on it that needs no
-//! more than it offers, the rest is refused in one line, and it meets a host's duties.
+//! A third transport, in a hundred lines: two paths that lose every fiftieth packet. Every scheduler runs on it that
+//! needs no more than it offers, the rest is refused in one line, and it meets a host's duties.
 
 use std::collections::VecDeque;
 
-use weftway_host::sending::{Assigned, Carrier, Dispatch, Views, prepare};
+use weftway_host::sending::{Assigned, Carrier, Data, Dispatch, Views, prepare};
 use weftway_host::testing::{Duties, Found, declarations};
 use weftway_host::{Host, ask, mismatch, tell};
-use weftway_path::{BlockedReason, Bytes, Event, Instant, Message, Offset, Path, PathId, Span, Starved};
+use weftway_path::{BlockedReason, Bytes, Event, Instant, Offset, Path, PathId, Span, Starved};
 use weftway_sched::{Needs, Scheduler, TransportRules};
 
 const MSS: u64 = 1_000;
 const WINDOW: u64 = 60 * MSS;
 const OFFERS: Needs = Needs { device: false, ..weftway_host::EVERYTHING };
 
-/// Two paths of 20 and 50 ms with a window of ten packets each; a packet is acknowledged one round trip after it was sent, or
-/// found lost then.
+/// As many bytes, written at the beginning.
+struct File(u64);
+
+impl Data for File {
+    fn written(&mut self) -> u64 {
+        self.0
+    }
+}
+
+/// Two paths of 20 and 50 ms with a window of ten packets each; a packet is acknowledged one round trip after it was
+/// sent, or found lost then.
 struct Toy {
     dispatch: Dispatch,
     now: Instant,
-    written: u64,
+    file: File,
     /// What is in flight, with the time at which its fate is known, and whether it is lost.
     flight: Vec<(Instant, PathId, Assigned, bool)>,
     queues: [VecDeque<Assigned>; 2],
@@ -27,6 +36,8 @@ struct Toy {
 }
 
 impl Carrier for Toy {
+    type Data = File;
+
     fn dispatch(&self) -> &Dispatch {
         &self.dispatch
     }
@@ -35,24 +46,16 @@ impl Carrier for Toy {
         &mut self.dispatch
     }
 
+    fn data(&mut self) -> &mut File {
+        &mut self.file
+    }
+
     fn now(&self) -> Instant {
         self.now
     }
 
-    fn written(&mut self) -> u64 {
-        self.written
-    }
-
     fn buffered(&mut self) -> u64 {
-        self.written
-    }
-
-    fn message_at(&mut self, _: u64) -> Option<Message> {
-        None
-    }
-
-    fn has_messages(&self) -> bool {
-        false
+        self.file.0
     }
 
     fn place(&mut self, id: PathId, mut assigned: Assigned) {
@@ -104,7 +107,7 @@ impl Toy {
         let views = Views::new([(0, 20), (1, 50)].map(path).to_vec());
         let dispatch = Dispatch::new(Bytes::new(MSS), views, Offset::new(WINDOW));
         let (flight, queues, now, alarm) = (Vec::new(), Default::default(), Instant::ZERO, Instant::NEVER);
-        let mut toy = Self { dispatch, now, written: bytes, flight, queues, sent: 0, alarm };
+        let mut toy = Self { dispatch, now, file: File(bytes), flight, queues, sent: 0, alarm };
         toy.dispatch.set_host(host);
         for id in [0, 1].map(PathId::new) {
             toy.dispatch.views.set_usable(id, true);
@@ -162,7 +165,7 @@ impl Toy {
 
     /// Everything arrives.
     fn run(&mut self, scheduler: &mut dyn Scheduler) {
-        while self.dispatch.outbox.una() < Offset::new(self.written) {
+        while self.dispatch.outbox.una() < Offset::new(self.file.0) {
             while prepare(self) {
                 ask(self, scheduler);
             }

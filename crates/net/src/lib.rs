@@ -1,9 +1,10 @@
-//! What a scenario's network is made from, the same for the simulator and for QUIC in virtual time: links with their seeds,
-//! which links a path uses, which paths share a bottleneck, when a path exists, how its controller begins, and the streams of
-//! an application that opens some ([`Flows`]).
+//! The network of a scenario, the same for the simulator and for QUIC in virtual time: links with their seeds, which
+//! links a path uses, which paths share a bottleneck, when a path exists, how its controller begins, and the data of
+//! the application ([`AppData`]), which may be streams ([`Flows`]).
 //!
 //! Nothing here knows a transport: links carry items of any type.
 
+mod app_data;
 mod flows;
 
 use weftway_cc::{Flavour, Setup};
@@ -14,6 +15,7 @@ use weftway_scenario::config::{Bottlenecks, PathConfig, PathManager, SimConfig, 
 use weftway_scenario::stack::LossRecovery;
 use weftway_scenario::{mix, path_seeds, shared_seed};
 
+pub use app_data::AppData;
 pub use flows::Flows;
 
 /// Which links a path uses, by number.
@@ -30,11 +32,11 @@ pub struct Route {
 /// The links of a run. The shared ones come first.
 pub struct Links<T> {
     seed: u64,
-    /// How late a host takes a packet up, on average.
+    /// Time by which a host takes a packet up late, on average.
     host_jitter: Span,
     /// The links, by number.
     pub links: Vec<Link<T>>,
-    /// Where what leaves a link goes on, if not to an end: from a path's own link to a shared one.
+    /// Link to which a link's packets go on, if not to an end: from a path's own link to a shared one.
     pub onward: Vec<Option<usize>>,
     shared: usize,
 }
@@ -73,8 +75,8 @@ fn new_link<T: Copy>(config: &LinkConfig, ecn: bool, host_jitter: Span, seed: u6
     Link::new(&LinkConfig { ecn: marks, host_jitter, ..config.clone() }, seed)
 }
 
-/// What a sender's device holds: what waits on the path's own link, in payload of packets with so many bytes of `headers`.
-/// Cross traffic on it is counted, because a device serves everybody in turn.
+/// Bytes in a sender's device: what waits on the path's own link, in payload of packets with so many bytes of
+/// `headers`. Cross traffic on it is counted, because a device serves everybody in turn.
 pub fn device_queue<T: Copy>(link: &mut Link<T>, now: Instant, headers: Bytes) -> Bytes {
     link.retire(now);
     let (packets, bytes) = link.backlog(now);
@@ -95,18 +97,18 @@ pub fn groups(source: Bottlenecks, routes: &[Route]) -> Groups {
     }
 }
 
-/// Whether the scenario lets a path exist at `now`.
+/// Returns true if the scenario lets a path exist at `now`.
 pub fn is_present(path: &PathConfig, now: Instant) -> bool {
     path.presence.is_empty() || path.presence.iter().filter(|&&at| at <= now).count() % 2 == 1
 }
 
-/// When a path of these comes or goes next.
+/// Time at which a path of these comes or goes next.
 pub fn next_presence(paths: &[PathConfig], now: Instant) -> Instant {
     let changes = paths.iter().flat_map(|path| &path.presence);
     changes.copied().filter(|&at| at > now).min().unwrap_or(Instant::NEVER)
 }
 
-/// What path `id` is for.
+/// Role of path `id`.
 pub fn role(transport: &Transport, paths: &[PathConfig], id: PathId) -> Role {
     match transport.path_manager {
         PathManager::Backup if id.get() > 0 => Role::Backup,
@@ -122,7 +124,7 @@ pub fn policy(config: &SimConfig) -> Option<Policy> {
     Some(Policy::new(&terms, policy.thresholds, config.transport.mss, overhead))
 }
 
-/// What a controller of path `id` is made from when nothing is known of the path.
+/// Setup of a controller of path `id` when nothing is known of the path.
 pub fn controller_setup(transport: &Transport, seed: u64, id: PathId) -> Setup {
     Setup {
         path: id,

@@ -27,7 +27,7 @@ pub struct Batch {
 /// The index of a job, what came of it, and its timeline as JSON where that was wanted.
 type Ended = (usize, Finished, Option<String>);
 
-/// What the threads share.
+/// State that the threads share.
 #[derive(Default)]
 struct Queue {
     jobs: Vec<Job>,
@@ -46,15 +46,15 @@ struct Turns {
     taken: AtomicUsize,
 }
 
-/// The index of a job, what came of it (`row`, `skipped` or `failed`), the row or the reason, and its timeline where that was
-/// wanted.
+/// The index of a job, what came of it (`row`, `skipped` or `failed`), the row or the reason, and its timeline where
+/// that was wanted.
 pub type Told = (usize, &'static str, String, Option<String>);
 
 #[pymethods]
 impl Batch {
-    /// Starts jobs on so many threads, in the simulator or on Multipath QUIC as each says; without `singles`, the columns
-    /// that need runs over single paths are null. Of the jobs in the simulator with an index in `watched`, the timeline is
-    /// told with the row.
+    /// Starts jobs on so many threads, in the simulator or on Multipath QUIC as each says; without `singles`, the
+    /// columns that need runs over single paths are null. Of the jobs in the simulator with an index in `watched`, the
+    /// timeline is told with the row.
     #[new]
     #[pyo3(signature = (jobs, threads, singles = true, watched = HashSet::new()))]
     fn new(jobs: Vec<Job>, threads: usize, singles: bool, watched: HashSet<usize>) -> Self {
@@ -69,7 +69,7 @@ impl Batch {
         Self { queue, finished: Mutex::new(receiver), remaining }
     }
 
-    /// How many jobs have not been given out as finished.
+    /// Number of jobs that have not been given out as finished.
     #[getter]
     fn remaining(&self) -> usize {
         self.remaining.load(Ordering::Relaxed)
@@ -134,7 +134,7 @@ impl Queue {
         Self { jobs, native: turns(native), in_python: turns(in_python), alone, ..Self::default() }
     }
 
-    /// What takes down the timeline of a job, where that is wanted.
+    /// Watcher that takes down the timeline of a job, where that is wanted.
     fn watch(&self, index: usize) -> Option<Watch> {
         (self.watched.contains(&index) && self.jobs[index].has_timeline()).then(|| Watch::new(&self.jobs[index]))
     }

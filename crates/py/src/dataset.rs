@@ -1,5 +1,5 @@
-//! What was seen at each question of the task `graph`, and what the oracle said: to train on. Made
-//! without the interpreter's lock; what comes of an episode depends on its number, not on threads.
+//! Labels to train on: what was seen at each question of the task `graph`, and what the oracle said. Made without the
+//! interpreter's lock; what comes of an episode depends on its number, not on threads.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,16 +7,16 @@ use std::thread;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
+use weftway_oracle::{Basis, Plan, Sample, run};
 use weftway_path::spec::SpecError;
 use weftway_scenario::Variant;
 use weftway_scenario::mix;
-use weftway_sim::oracle::{Basis, Plan, Sample, run};
 use weftway_sim::run::Job;
 
 use crate::errors::{Error, ScenarioError, SimulationError};
 use crate::scenario::VariantView;
 
-/// What is to be run.
+/// Episodes that are to be run.
 struct Order {
     variants: Vec<Arc<Variant>>,
     controllers: Vec<String>,
@@ -82,7 +82,8 @@ impl From<Trouble> for PyErr {
 
 /// The questions of so many episodes, each over the next of `variants` under one of `controllers`, drawn from `seed`,
 /// in the order of the episodes. Arrays as bytes of 32-bit numbers: `seen` (n, inputs), `label`, `taken`, `margin`,
-/// `costs` (n, slots), `instance`, `behaviour`, `episode`, `message`. `basis` is `message` or `interval`: what labels are about.
+/// `costs` (n, slots), `instance`, `behaviour`, `episode`, `message`. `basis` is `message` or `interval`: what labels
+/// are about.
 #[pyfunction]
 #[pyo3(signature = (variants, controllers, episodes, seed, behaviours, task = "graph", threads = 1, basis = "message"))]
 #[expect(clippy::too_many_arguments, reason = "Python gives them by name")]

@@ -61,7 +61,7 @@ impl Emulation {
         py.detach(|| self.lock().as_mut().and_then(|session| session.wait(patience)).map(Exit::code))
     }
 
-    /// How the links stand, or stood when this was called before, as JSON: none before the first answer.
+    /// State of the links when this was called before, as JSON: none before the first answer.
     fn links(&self) -> String {
         let session = self.lock();
         let moment = session.as_ref().map(Session::links).unwrap_or_default();
@@ -94,7 +94,7 @@ impl Emulation {
     }
 }
 
-/// What this machine can do, as JSON: names, whether they are there, and if not, why.
+/// Abilities of this machine, as JSON: names, whether they are there, and if not, why.
 #[pyfunction]
 pub fn probe() -> String {
     let probe = weftway_emu::probe();
@@ -131,7 +131,7 @@ fn traffic(link: &Traffic) -> Value {
     })
 }
 
-/// How well the emulator kept time.
+/// Punctuality of the emulator.
 fn report(report: &EmulatorReport) -> Value {
     let lateness: &Lateness = &report.lateness;
     let micros = |span: Span| (span.as_nanos() as f64 / 1e2).round() / 10.0;

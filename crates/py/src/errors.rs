@@ -1,4 +1,4 @@
-//! What can go wrong, as exceptions that a Python user would guess.
+//! Errors as exceptions that a Python user would guess.
 
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::{PyErr, create_exception};
@@ -22,7 +22,7 @@ pub enum Error {
     Spec(SpecError),
     /// A scenario, or a trace that it names.
     Scenario(ScenarioMistake),
-    /// What makes no sense, in words.
+    /// Input that makes no sense, in words.
     Input(String),
     /// A file that cannot be written.
     File(std::io::Error),

@@ -1,4 +1,4 @@
-//! One run, as Python asks for it and gets it back.
+//! A run, as Python asks for it and gets it back.
 
 use std::any::Any;
 use std::borrow::Cow;
@@ -11,6 +11,7 @@ use std::thread;
 use pyo3::prelude::*;
 use weftway_path::spec::SpecError;
 
+use weftway_oracle::Sight;
 use weftway_quic::virtual_time;
 use weftway_scenario::Variant;
 use weftway_scenario::config::SimConfig;
@@ -21,14 +22,13 @@ use weftway_sched::learned::foreseen::Foreseen;
 use weftway_sched::learned::policy_file::PolicyFile;
 use weftway_sched::{Scheduler, TransportRules};
 use weftway_sim::measure::Singles;
-use weftway_sim::oracle::Sight;
-use weftway_sim::{Listener, clairvoyant, oracle, run};
+use weftway_sim::{Listener, clairvoyant, run};
 
 use crate::errors::{Error, ScenarioError};
 use crate::rule::{PythonScheduler, RuleOutcome};
 use crate::scenario::VariantView;
 
-/// What to run: a `Job` of `weftway.run.plan`.
+/// A run to make: a `Job` of `weftway.run.plan`.
 pub struct Job {
     variant: Arc<Variant>,
     scheduler: String,
@@ -59,7 +59,7 @@ struct SchedulerSpec {
     rule: Option<Py<PyAny>>,
 }
 
-/// What runs a job.
+/// Engine that runs a job.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Engine {
     /// The simulator.
@@ -68,7 +68,7 @@ enum Engine {
     Quic,
 }
 
-/// What came of it.
+/// A job that has ended.
 pub enum Finished {
     /// The results, as JSON.
     Row(String),
@@ -84,7 +84,7 @@ type Asked = (Box<dyn Scheduler>, TransportRules, Option<RuleOutcome>);
 /// Variant, controller and seed.
 type Setting = (String, String, u64);
 
-/// What single paths do, which all schedulers share.
+/// Figures of single paths, which all schedulers share.
 #[derive(Default)]
 pub struct Alone {
     known: Mutex<HashMap<Setting, Singles>>,
@@ -92,7 +92,7 @@ pub struct Alone {
 }
 
 impl Finished {
-    /// How Python tells them apart, and what there is to say.
+    /// Kind by which Python tells them apart, and what there is to say.
     pub fn told(self) -> (&'static str, String) {
         match self {
             Self::Row(text) => ("row", text),
@@ -121,12 +121,13 @@ impl<'py> FromPyObject<'_, 'py> for Job {
 }
 
 impl Job {
-    /// Whether a class in Python is asked: by one thread only, so that two runs cannot interleave in what the classes share.
+    /// Returns true if a class in Python is asked: by one thread only, so that two runs cannot interleave in what the
+    /// classes share.
     pub fn asks_python(&self) -> bool {
         self.class.is_some() && self.engine == Engine::Sim
     }
 
-    /// Whether a timeline of it can be taken down while it runs.
+    /// Returns true if a timeline of it can be taken down while it runs.
     pub fn has_timeline(&self) -> bool {
         self.engine == Engine::Sim
     }
@@ -191,12 +192,12 @@ impl Job {
         self.config().paths.iter().map(|path| path.name.clone()).collect()
     }
 
-    /// What the simulator is told.
+    /// Configuration that the simulator is told.
     pub fn config(&self) -> &SimConfig {
         &self.variant.config
     }
 
-    /// What a log calls it.
+    /// Name that a log gives it.
     pub fn title(&self) -> String {
         format!("{} over {}, seed {}", self.scheduler, self.cc, self.seed)
     }
@@ -210,7 +211,7 @@ impl Job {
         Ok(serde_json::Value::Object(self.inner().row(finished, &singles)).to_string())
     }
 
-    /// What a run in the simulator can have done at most, whatever its scheduler: its figures, as JSON.
+    /// Bound on what a run in the simulator can have done, whatever its scheduler: its figures, as JSON.
     pub fn bound(&self) -> Result<String, SpecError> {
         let bound = measurement::bound(&self.inner().bound()?, self.config());
         Ok(serde_json::Value::Object(bound).to_string())
@@ -225,7 +226,7 @@ impl Job {
 
     /// The row of a run by `earliest-delivery` with perfect sight, as JSON.
     pub fn sighted(&self, sight: Sight) -> Result<String, SpecError> {
-        let finished = oracle::sighted(&self.inner(), sight)?;
+        let finished = weftway_oracle::sighted(&self.inner(), sight)?;
         Ok(serde_json::Value::Object(self.inner().row(&finished, &Singles::default())).to_string())
     }
 
@@ -267,7 +268,7 @@ impl Alone {
     }
 }
 
-/// What `work` makes of each job, on so many threads.
+/// Results of `work` for each job, on so many threads.
 fn each<T: Send>(py: Python<'_>, jobs: &[Job], threads: usize, work: impl Fn(&Job) -> T + Sync) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let results: Vec<Mutex<Option<T>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
@@ -284,22 +285,24 @@ fn each<T: Send>(py: Python<'_>, jobs: &[Job], threads: usize, work: impl Fn(&Jo
     results.into_iter().filter_map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
 }
 
-/// What each job's run in the simulator can have done at most, whatever its scheduler and controller: a JSON object each, with
-/// the columns `bound_…`. The job's seed and scenario count.
+/// Bounds on what each job's run in the simulator can have done, whatever its scheduler and controller: a JSON object
+/// each, with the columns `bound_…`. The job's seed and scenario count.
 #[pyfunction]
 pub fn bounds(py: Python<'_>, jobs: Vec<Job>, threads: usize) -> PyResult<Vec<String>> {
     let found = each(py, &jobs, threads, Job::bound);
     found.into_iter().map(|bound| bound.map_err(|error| Error::from(error).into())).collect()
 }
 
-/// The row of each job's run by a clairvoyant that starts from the job's scheduler, and tries answers out at so many questions.
+/// The row of each job's run by a clairvoyant that starts from the job's scheduler, and tries answers out at so many
+/// questions.
 #[pyfunction]
 pub fn clairvoyants(py: Python<'_>, jobs: Vec<Job>, threads: usize, tries: u64) -> PyResult<Vec<String>> {
     let found = each(py, &jobs, threads, |job| job.clairvoyant(tries));
     found.into_iter().map(|row| row.map_err(|error| Error::from(error).into())).collect()
 }
 
-/// The row of each job's run by `earliest-delivery`, told when packets arrive: `sight` is `present`, as things are, or `arrival`.
+/// The row of each job's run by `earliest-delivery`, told when packets arrive: `sight` is `present`, as things are, or
+/// `arrival`.
 #[pyfunction]
 pub fn oracles(py: Python<'_>, jobs: Vec<Job>, threads: usize, sight: &str) -> PyResult<Vec<String>> {
     let sight = match sight {
@@ -311,8 +314,8 @@ pub fn oracles(py: Python<'_>, jobs: Vec<Job>, threads: usize, sight: &str) -> P
     found.into_iter().map(|row| row.map_err(|error| Error::from(error).into())).collect()
 }
 
-/// For each job, what the network of `foreseen` sees and how wrong the rule's own estimate is: rows of float32, the inputs and a
-/// label, at every `every`-th question of a run by the policy in the file `policy`, or by the rule.
+/// For each job, what the network of `foreseen` sees and how wrong the rule's own estimate is: rows of float32, the
+/// inputs and a label, at every `every`-th question of a run by the policy in the file `policy`, or by the rule.
 #[pyfunction]
 #[pyo3(signature = (jobs, threads, every, policy=None))]
 pub fn arrivals(
@@ -328,15 +331,15 @@ pub fn arrivals(
     let rule = Mutex::new(Foreseen::new(policy).map_err(refused)?);
     let found = each(py, &jobs, threads, |job| {
         let own = rule.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        oracle::arrivals(&job.inner(), own, every)
+        weftway_oracle::arrivals(&job.inner(), own, every)
     });
     let bytes = |rows: Vec<f32>| Cow::Owned(rows.into_iter().flat_map(f32::to_le_bytes).collect());
     found.into_iter().map(|rows| rows.map(bytes).map_err(|error| Error::from(error).into())).collect()
 }
 
-/// For each job, how its scheduler answers the questions of the task that `task` names: rows of float32, what the task sees, how
-/// often the scheduler waited for the full fastest path until the next question, and how often it sent on another. With a
-/// `student` that one decides, and the job's scheduler says what it would have done.
+/// For each job, how its scheduler answers the questions of the task that `task` names: rows of float32, what the task
+/// sees, how often the scheduler waited for the full fastest path until the next question, and how often it sent on
+/// another. With a `student` that one decides, and the job's scheduler says what it would have done.
 #[pyfunction]
 #[pyo3(signature = (jobs, task, threads, student=None))]
 pub fn demonstrations(

@@ -29,13 +29,13 @@ impl KernelBatch {
         Self(Batch::start(jobs.into_iter().map(run).collect(), LABS_PER_THREAD * threads))
     }
 
-    /// How many are not finished.
+    /// Number of runs that are not finished.
     #[getter]
     fn remaining(&self) -> usize {
         self.0.remaining()
     }
 
-    /// Those that finished meanwhile; waits at most `seconds` for the first.
+    /// Runs that finished meanwhile; waits at most `seconds` for the first.
     fn wait(&self, py: Python<'_>, seconds: f64) -> Vec<Told> {
         let patience = Duration::try_from_secs_f64(seconds).unwrap_or_default();
         let finished = py.detach(|| self.0.wait(patience));
@@ -53,7 +53,7 @@ fn of(index: usize, result: RunResult) -> Told {
     (index, kind, text, timeline)
 }
 
-/// How Python tells results apart, what there is to say, and the timeline.
+/// Kind by which Python tells results apart, what there is to say, and the timeline.
 pub fn told(result: RunResult) -> (&'static str, String, Option<String>) {
     match result {
         RunResult::Row { row, timeline } => {

@@ -76,11 +76,11 @@ mod _native {
     #[pymodule_export]
     const CODE: &str = env!("WEFTWAY_CODE");
 
-    /// The same of the sources that decide results on QUIC.
+    /// Hash of the sources that decide results on QUIC.
     #[pymodule_export]
     const QUIC_CODE: &str = env!("WEFTWAY_QUIC_CODE");
 
-    /// The same of the sources that decide what the kernel is asked to do.
+    /// Hash of the sources that decide what the kernel is asked to do.
     #[pymodule_export]
     const KERNEL_CODE: &str = env!("WEFTWAY_KERNEL_CODE");
 }

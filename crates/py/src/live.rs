@@ -1,7 +1,8 @@
-//! A scenario's bulk transfer between two machines (`weft send --json`), told in the columns that a run of any backend has.
+//! A scenario's bulk transfer between two machines (`weft send --json`), told in the columns that a run of any backend
+//! has.
 //!
-//! The scenario says how much is sent and what the links are called. What they are is up to the links: columns that compare
-//! with a capacity ([`weftway_scenario::measurement`]) compare with what the scenario says of it.
+//! The scenario says how much is sent and what the links are called. What they are is up to the links: columns that
+//! compare with a capacity ([`weftway_scenario::measurement`]) compare with what the scenario says of it.
 
 use pyo3::prelude::*;
 use serde::Deserialize;
@@ -16,7 +17,7 @@ use weftway_sched::Arity;
 use crate::errors::Error;
 use crate::scenario::VariantView;
 
-/// What a row takes of the report of `weft send --json`.
+/// Figures that a row takes of the report of `weft send --json`.
 #[derive(Deserialize)]
 struct Report {
     elapsed_s: f64,
@@ -34,7 +35,8 @@ struct PathReport {
     srtt_ms: Option<f64>,
 }
 
-/// How many bytes a run of `variant` sends over so many links, or why it cannot: that is a refusal in the second place.
+/// Number of bytes that a run of `variant` sends over so many links, or why it cannot: that is a refusal in the second
+/// place.
 #[pyfunction]
 pub fn live_bytes(variant: &VariantView, scheduler: &str, links: usize) -> (Option<u64>, Option<String>) {
     match bytes(&variant.variant, scheduler, links) {
@@ -43,14 +45,15 @@ pub fn live_bytes(variant: &VariantView, scheduler: &str, links: usize) -> (Opti
     }
 }
 
-/// The row of a run of `variant` whose sender reports this, as JSON. `alone` is the goodput of each link alone, in Mbit/s.
+/// The row of a run of `variant` whose sender reports this, as JSON. `alone` is the goodput of each link alone, in
+/// Mbit/s.
 #[pyfunction]
 pub fn live_row(variant: &VariantView, report: &str, links: Vec<String>, alone: Vec<f64>) -> Result<String, Error> {
     let report: Report = serde_json::from_str(report).map_err(Error::input)?;
     Ok(serde_json::Value::Object(row(&variant.variant.config, &links, &report, &alone)).to_string())
 }
 
-/// What is sent, or why this variant cannot be run over so many links with this scheduler: one line.
+/// Number of bytes that are sent, or why this variant cannot be run over so many links with this scheduler: one line.
 fn bytes(variant: &Variant, scheduler: &str, links: usize) -> Result<Bytes, String> {
     let SimConfig { transport, paths, workload, rival, cross, policy, .. } = &variant.config;
     let Workload::Bulk { bytes } = *workload else {
@@ -81,8 +84,8 @@ fn bytes(variant: &Variant, scheduler: &str, links: usize) -> Result<Bytes, Stri
     mismatch(needs, OVER_SOCKETS, "a socket").map_or(Ok(bytes), Err)
 }
 
-/// The row of a transfer whose sender reports this. `links` are its links in the order of the scenario's paths; `alone` is
-/// the goodput of each alone, in Mbit/s, or empty. Time counts from the first byte of data.
+/// The row of a transfer whose sender reports this. `links` are its links in the order of the scenario's paths; `alone`
+/// is the goodput of each alone, in Mbit/s, or empty. Time counts from the first byte of data.
 fn row(config: &SimConfig, links: &[String], report: &Report, alone: &[f64]) -> Row {
     let figures = |link: &String| {
         let mut figures = PathFigures::default();

@@ -13,7 +13,7 @@ use weftway_sim::{Listener, Note};
 use crate::errors::Error;
 use crate::job::{Alone, Finished, Job};
 
-/// How a run was made, key by key.
+/// Details of how a run was made, key by key.
 type Details = Vec<(String, String)>;
 
 /// Runs a job on this thread and writes its events to one file, its qlog to another: kind and
@@ -46,8 +46,8 @@ pub fn timeline(py: Python<'_>, job: Job) -> PyResult<Option<String>> {
     Ok(watch.told())
 }
 
-/// Takes down what a run looks like over time. A simulation owns those who listen to it, so that each note costs no lock;
-/// what was taken down comes back when the simulation is dropped.
+/// Takes down what a run looks like over time. A simulation owns those who listen to it, so that each note costs no
+/// lock; what was taken down comes back when the simulation is dropped.
 pub struct Watch {
     names: Vec<String>,
     place: Arc<Mutex<Option<Timeline>>>,
@@ -64,12 +64,12 @@ impl Watch {
         Self { names: job.path_names(), place: Arc::default() }
     }
 
-    /// What the run is to be told to.
+    /// Listener that the run is to be told to.
     pub fn listener(&self) -> Box<dyn Listener> {
         Box::new(Watcher { timeline: Timeline::new(self.names.clone()), place: self.place.clone() })
     }
 
-    /// What it looked like, as JSON; nothing before its simulation is dropped.
+    /// Timeline of the run, as JSON; nothing before its simulation is dropped.
     pub fn told(&self) -> Option<String> {
         let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
         place.as_ref().map(|timeline| timeline.to_json().to_string())
@@ -97,7 +97,7 @@ impl Drop for Watcher {
 /// link; a device or a pipe, as `/dev/stdout`, stays and is written to.
 struct Log<L: Ends> {
     listener: Arc<Mutex<L>>,
-    /// What is written, and where it goes: nowhere if it is written where it belongs.
+    /// File that is written, and where it goes: nowhere if it is written where it belongs.
     half: Option<(PathBuf, PathBuf)>,
 }
 

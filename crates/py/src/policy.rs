@@ -23,25 +23,25 @@ impl Policy {
         PolicyFile::read(&path).map(Self).map_err(|error| ScenarioError::new_err(format!("policy {shown}: {error}")))
     }
 
-    /// What is known of it.
+    /// Card of the policy.
     #[getter]
     fn card<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         card(py, &self.0)
     }
 
-    /// How many numbers go in.
+    /// Number of numbers that go in.
     #[getter]
     fn inputs(&self) -> usize {
         self.0.network.inputs()
     }
 
-    /// How many come out.
+    /// Number of numbers that come out.
     #[getter]
     fn outputs(&self) -> usize {
         self.0.network.outputs()
     }
 
-    /// What comes out of each row of `seen` (n, inputs), written into `out` (n, outputs), float32.
+    /// Outputs of the network for each row of `seen` (n, inputs), written into `out` (n, outputs), float32.
     fn forward(&self, py: Python<'_>, seen: &Bound<'_, PyAny>, out: &Bound<'_, PyAny>) -> PyResult<()> {
         let seen = PyBuffer::<f32>::get(seen)?.to_vec(py)?;
         let (inputs, outputs) = (self.inputs(), self.outputs());

@@ -120,7 +120,7 @@ fn presets<'py>(py: Python<'py>, declared: &[Preset]) -> PyResult<Vec<Bound<'py,
     declared.iter().map(one).collect()
 }
 
-/// What a scheduler that learns sees, earns and does.
+/// State, reward and actions of a scheduler that learns.
 fn learning<'py>(py: Python<'py>, line: &Learning) -> PyResult<Bound<'py, PyDict>> {
     let dict = PyDict::new(py);
     dict.set_item("year", line.year)?;

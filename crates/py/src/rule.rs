@@ -69,7 +69,7 @@ impl Repeat {
     }
 }
 
-/// What is known of a rule when its run is over. Its copies share it.
+/// Knowledge of a rule when its run is over. Its copies share it.
 #[derive(Clone, Default)]
 pub struct RuleOutcome(Arc<Known>);
 
@@ -77,13 +77,13 @@ pub struct RuleOutcome(Arc<Known>);
 struct Known {
     /// The first thing that went wrong.
     fault: OnceLock<PyErr>,
-    /// Whether an answer was anything but to wait.
+    /// True if an answer was anything but to wait.
     has_sent: AtomicBool,
 }
 
 impl RuleOutcome {
-    /// Why the run of the rule called `name` is no result, if it is none. A rule that never sends leaves every packet to
-    /// the engine: the numbers would be the engine's.
+    /// Why the run of the rule called `name` is no result, if it is none. A rule that never sends leaves every packet
+    /// to the engine: the numbers would be the engine's.
     pub fn objection(&self, py: Python<'_>, name: &str) -> Option<PyErr> {
         if let Some(error) = self.0.fault.get() {
             return Some(error.clone_ref(py));
@@ -103,18 +103,18 @@ pub struct PythonScheduler {
     paths: Arc<[String]>,
     hooks: Hooks,
     needs: Needs,
-    /// Where `select` begins: an answer that makes no sense has no traceback.
+    /// Place where `select` begins: an answer that makes no sense has no traceback.
     home: Option<Place>,
     outcome: RuleOutcome,
     draws: Draws,
 }
 
-/// What an object draws: a stream of its own, of which each question and each event has a part.
+/// Draws of an object: a stream of its own, of which each question and each event has a part.
 struct Draws {
     stream: u64,
-    /// How many events the object was told.
+    /// Number of events that the object was told.
     told: u64,
-    /// How many copies there are, of this object and of copies; all of them know.
+    /// Number of copies, of this object and of copies; all of them know.
     copies: Arc<AtomicU64>,
 }
 
@@ -175,7 +175,7 @@ impl PythonScheduler {
         Ok((rule, outcome))
     }
 
-    /// What `ask` answers, or nothing once something went wrong.
+    /// Answer of `ask`, or nothing once something went wrong.
     fn asked<T>(&self, now: Option<Instant>, ask: impl FnOnce(Python<'_>) -> PyResult<T>) -> Option<T> {
         let fault = &self.outcome.0.fault;
         if fault.get().is_some() {
@@ -314,7 +314,7 @@ fn path_id(value: &Bound<'_, PyAny>) -> PyResult<PathId> {
     }
 }
 
-/// One message with the place, the scheduler and the simulated time. An interrupt stays one.
+/// An error as one message with the place, the scheduler and the simulated time. An interrupt stays one.
 fn described(py: Python<'_>, error: PyErr, name: &str, when: &str, home: &Option<Place>) -> PyErr {
     if error.is_instance_of::<PyKeyboardInterrupt>(py) {
         return error;
@@ -369,8 +369,8 @@ fn select_of(class: &Bound<'_, PyAny>) -> PyResult<Place> {
     Ok((code.getattr("co_filename")?.extract()?, code.getattr("co_firstlineno")?.extract()?))
 }
 
-/// What the class attribute `needs` names: `queueing` to send on paths without room, `copies` to
-/// answer `Repeat`, `ahead` to answer `Ahead`, `recall` to answer `Recall`, `device` to see what the sender's device holds.
+/// Needs that the class attribute `needs` names: `queueing` to send on paths without room, `copies` to answer `Repeat`,
+/// `ahead` to answer `Ahead`, `recall` to answer `Recall`, `device` to see what the sender's device holds.
 fn needs(object: &Bound<'_, PyAny>, scheduler: &str) -> PyResult<Needs> {
     let mut needs = Needs { flow: true, wake: true, events: true, ..Needs::NONE };
     if !object.hasattr("needs")? {

@@ -17,7 +17,7 @@ use crate::errors::{Error, ScenarioError, TraceError};
 #[pyclass(frozen, name = "Scenario", module = "weftway")]
 pub struct ScenarioView {
     scenario: Scenario,
-    /// Where traces are looked for.
+    /// Folder where traces are looked for.
     folder: PathBuf,
 }
 
@@ -98,7 +98,7 @@ impl ScenarioView {
         Ok(variants.into_iter().map(view).collect())
     }
 
-    /// Nothing of it can change: a copy is the same one.
+    /// Returns itself: nothing of it can change.
     fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
         slf
     }
@@ -136,7 +136,7 @@ impl VariantView {
         columns(&self.variant.config)
     }
 
-    /// Nothing of it can change: a copy is the same one.
+    /// Returns itself: nothing of it can change.
     fn __deepcopy__(slf: Py<Self>, _memo: &Bound<'_, PyAny>) -> Py<Self> {
         slf
     }
@@ -147,7 +147,7 @@ impl VariantView {
         Ok((find, (self.scenario.clone_ref(py), self.variant.labels.clone())))
     }
 
-    /// What was chosen, by key.
+    /// Values that were chosen, by key.
     #[getter]
     fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let values = PyDict::new(py);
@@ -155,7 +155,7 @@ impl VariantView {
         Ok(values)
     }
 
-    /// The same as settings of the command line.
+    /// Values that were chosen, as settings of the command line.
     #[getter]
     fn sets(&self) -> Vec<String> {
         self.variant.labels.iter().map(|(key, value)| format!("{key}={value}")).collect()
@@ -175,7 +175,7 @@ pub fn columns_of_results() -> Vec<(String, &'static str)> {
     measurement::schema().into_iter().map(|(name, kind)| (name, named(kind))).collect()
 }
 
-/// What `pickle` calls to make something again, and with what.
+/// Function that `pickle` calls to make something again, and its arguments.
 type Reduced<'py, Arguments> = (Bound<'py, PyAny>, Arguments);
 
 /// Text, name, folder and settings of a scenario, and its hash.
@@ -191,7 +191,7 @@ pub fn read_again(text: String, name: &str, folder: PathBuf, sets: Vec<String>, 
     Ok(scenario)
 }
 
-/// What was chosen for each key that a scenario varies.
+/// Values that were chosen for each key that a scenario varies.
 type Labels = Vec<(String, String)>;
 
 /// The variant of `scenario` that was pickled.
@@ -204,7 +204,7 @@ pub fn variant_again(scenario: &Bound<'_, ScenarioView>, labels: Labels) -> PyRe
 /// A run's number, how long it lasts in seconds, and the mean rate of each link in bit/s.
 type DriveRun = (u64, f64, BTreeMap<String, u64>);
 
-/// Of each run of a drive file its number, how long it lasts in seconds, and each link's mean rate in bit/s.
+/// Runs of a drive file: of each its number, how long it lasts in seconds, and each link's mean rate in bit/s.
 #[pyfunction]
 pub fn drive_runs(text: &str) -> PyResult<Vec<DriveRun>> {
     let drives = Drives::parse(text).map_err(TraceError::new_err)?;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// A value per step; none where there was none.
 type Series = Vec<Option<f64>>;
 
-/// One value per `stride` of them: their `mean`, `max` or `sum`; none where all are absent.
+/// Values of each `stride` of them: their `mean`, `max` or `sum`; none where all are absent.
 #[pyfunction]
 pub fn thinned(values: Series, stride: usize, how: &str) -> PyResult<Series> {
     let merge = match how {
@@ -21,8 +21,8 @@ pub fn thinned(values: Series, stride: usize, how: &str) -> PyResult<Series> {
     Ok(merge.thin(&values, stride.max(1)).collect())
 }
 
-/// A run over time, which is JSON as its backend tells it, as JSON for the page: in at most `most` steps, with three digits
-/// a number. Nothing of a run without a step.
+/// A run over time, which is JSON as its backend tells it, as JSON for the page: in at most `most` steps, with three
+/// digits a number. Nothing of a run without a step.
 #[pyfunction]
 pub fn shown_run(py: Python<'_>, text: &str, most: usize, with_reasons: bool) -> PyResult<Option<String>> {
     py.detach(|| {
@@ -32,7 +32,7 @@ pub fn shown_run(py: Python<'_>, text: &str, most: usize, with_reasons: bool) ->
     .map_err(|error: serde_json::Error| PyValueError::new_err(format!("a timeline that cannot be read: {error}")))
 }
 
-/// What becomes of the values of several steps.
+/// Way in which the values of several steps become one.
 #[derive(Clone, Copy)]
 enum Merge {
     Mean,
@@ -45,7 +45,7 @@ impl Merge {
         values.chunks(stride).map(move |steps| self.merge(steps))
     }
 
-    /// One value of these; none where all are absent.
+    /// Value that stands for these; none where all are absent.
     fn merge(self, steps: &[Option<f64>]) -> Option<f64> {
         let told = || steps.iter().flatten().copied();
         match self {
@@ -97,8 +97,8 @@ struct Happening {
     kind: String,
 }
 
-/// How often each path was decided for, and how often to wait; a reason has its step, the kind of decision, and the place
-/// of the path.
+/// Number of times that each path was decided for, and how often to wait; a reason has its step, the kind of decision,
+/// and the place of the path.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Decisions {
@@ -108,7 +108,7 @@ struct Decisions {
     reasons: Vec<(usize, String, Option<usize>, String)>,
 }
 
-/// The same in the page. The names are those of the page's script.
+/// Figures of a run, in the page. The names are those of the page's script.
 #[derive(Serialize)]
 struct Page<'a> {
     paths: &'a [String],
@@ -208,7 +208,7 @@ impl Told {
         found.into_iter().map(|((_, path, kind), ms)| (ms, path, kind)).collect()
     }
 
-    /// From when to when a path was down; the last time perhaps to the end.
+    /// Times in which a path was down; the last time perhaps to the end.
     fn outages(&self, path: usize, end: f64) -> Vec<(usize, f64, f64)> {
         let mut events: Vec<_> = self.events.iter().filter(|event| self.place(event) == Some(path)).collect();
         events.sort_by(|a, b| a.t_ms.total_cmp(&b.t_ms));

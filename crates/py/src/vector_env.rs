@@ -27,7 +27,7 @@ pub struct VectorEnv {
     inner: Mutex<Inner>,
 }
 
-/// What a `VectorEnv` is made from.
+/// Arguments that a `VectorEnv` is made from.
 type Made = (String, Vec<Py<VariantView>>, Vec<String>, usize, u64, usize);
 
 #[derive(Clone)]
@@ -109,7 +109,7 @@ impl VectorEnv {
         })
     }
 
-    /// How many numbers are seen.
+    /// Count of the numbers that are seen.
     #[getter]
     fn inputs(&self) -> usize {
         self.shape.inputs.len()
@@ -143,7 +143,7 @@ impl VectorEnv {
         }
     }
 
-    /// How many choices there are for each number of an answer; of shares, how many.
+    /// Number of choices for each number of an answer; of shares, their number.
     #[getter]
     fn choices(&self) -> usize {
         match self.shape.actions {
@@ -152,7 +152,7 @@ impl VectorEnv {
         }
     }
 
-    /// How many numbers an answer has.
+    /// Count of the numbers in an answer.
     #[getter]
     fn actions(&self) -> usize {
         self.shape.actions.len()
@@ -164,7 +164,7 @@ impl VectorEnv {
         self.shape.actions.to_string()
     }
 
-    /// How many environments there are.
+    /// Number of environments.
     #[getter]
     fn envs(&self) -> usize {
         self.envs
@@ -268,8 +268,8 @@ impl VectorEnv {
         write(py, numbers, &all, "numbers")
     }
 
-    /// What became known of earlier decisions since the last call: environments (int32), decisions
-    /// (int64) and rewards (float32), as bytes.
+    /// Decisions of which more became known since the last call: environments (int32), decisions (int64) and rewards
+    /// (float32), as bytes.
     fn closed<'py>(&self, py: Python<'py>) -> [Bound<'py, PyBytes>; 3] {
         let (mut sub_envs, mut decisions, mut rewards) = (Vec::new(), Vec::new(), Vec::new());
         for env in &mut self.lock().sub_envs {

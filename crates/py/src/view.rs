@@ -1,11 +1,11 @@
-//! What a scheduler written in Python sees: snapshots, with the units in the names.
+//! Views of a scheduler written in Python: snapshots, with the units in the names.
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::PyTuple;
 use weftway_path::{BlockedReason, Bytes, Health, Path, Recovery, Role, SendKind, Starved};
 
-/// One usable path at the time of the question. Bytes are payload.
+/// A usable path at the time of the question. Bytes are payload.
 #[pyclass(frozen, name = "Path", module = "weftway")]
 pub struct PathView {
     pub path: Path,
@@ -39,7 +39,7 @@ pub struct FlowView {
     deadline_ms: Option<f64>,
 }
 
-/// One question.
+/// A question.
 #[pyclass(frozen, name = "Context", module = "weftway")]
 pub struct ContextView {
     #[pyo3(get)]

@@ -1,5 +1,5 @@
-//! What a second link and a scheduler bring a noq application, in virtual time: one path, two as noq uses them, two behind
-//! a gate; bulk, messages, and a link that fails. `gain [SCHEDULER …]`, by default all that a gate carries.
+//! What a second link and a scheduler bring a noq application, in virtual time: one path, two as noq uses them, two
+//! behind a gate; bulk, messages, and a link that fails. `gain [SCHEDULER …]`, by default all that a gate carries.
 
 #[path = "../tests/net/mod.rs"]
 #[allow(dead_code, reason = "the tests use the rest")]
@@ -46,7 +46,7 @@ fn network(order: &[usize], scheduler: Option<&str>) -> Net {
     Net::new(&order.iter().copied().map(link).collect::<Vec<_>>(), client, plain)
 }
 
-/// How long a bulk transfer took, and the longest time in which nothing arrived.
+/// Time that a bulk transfer took, and the longest time in which nothing arrived.
 fn bulk(mut net: Net, blackout: bool) -> (Duration, Duration) {
     let begin = net.now;
     let id = net.client.conn().streams().open(Dir::Uni).expect("a stream");
@@ -109,8 +109,8 @@ fn messages(mut net: Net) -> Vec<f64> {
     settled
 }
 
-/// The same transfer and blackout under the driver of `weft send`: the longest time, in steps of 50 ms, in which nothing
-/// more was delivered.
+/// The same transfer and blackout under the driver of `weft send`: the longest time, in steps of 50 ms, in which
+/// nothing more was delivered.
 fn driven(scheduler: &str) -> Result<Duration, Box<dyn Error>> {
     const STEP_MS: u64 = 50;
     let link = |at: usize, blackout: bool| LinkConfig {

@@ -1,4 +1,5 @@
-//! How many packets virtual time takes in a second of the CPU, on Linux: `cargo run --release -p weftway-quic --example packets_per_second`.
+//! How many packets virtual time takes in a second of the CPU, on Linux: `cargo run --release -p weftway-quic --example
+//! packets_per_second`.
 
 use weftway_host::Host;
 use weftway_link::{Limit, LinkConfig, Queue, Rate};

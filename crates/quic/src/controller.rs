@@ -1,9 +1,9 @@
 //! The project's congestion controllers on noq.
 //!
-//! [`Controllers`] is a `ControllerFactory` of noq: it makes one [`Adapter`] for each path of one connection. The adapter
-//! keeps what noq does not tell (delivery rate, the use of the window, losses) and hands it to a
-//! [`weftway_cc::Controller`]. Who wants to look or to steer gives it a [`Hook`]: it is told what happens on every path,
-//! and may keep a path's window shut.
+//! [`Controllers`] is a `ControllerFactory` of noq: it makes one [`Adapter`] for each path of one connection. The
+//! adapter keeps what noq does not tell (delivery rate, the use of the window, losses) and hands it to a
+//! [`weftway_cc::Controller`]. Who wants to look or to steer gives it a [`Hook`]: it is told what happens on every
+//! path, and may keep a path's window shut.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -16,14 +16,15 @@
 //!
 //! Sizes are those that noq counts: whole QUIC packets, of those that ask for an acknowledgement.
 //!
-//! - One factory belongs to one connection. Coupled controllers (`lia`, `olia`, `balia`, `dlia`, `wvegas`, `coupled-bbr`,
-//!   `mptcp-bbr`) read the other paths of their factory, and paths are numbered by their factory.
-//! - Paths are numbered in the order in which noq makes them. noq does not say which path it makes a controller for: a path
-//!   that moves to another remote address gets a controller, and a number, of its own. Above
-//!   [`PathId::MAX_PATHS`] the numbers of paths that are gone are used again.
+//! - One factory belongs to one connection. Coupled controllers (`lia`, `olia`, `balia`, `dlia`, `wvegas`,
+//!   `coupled-bbr`, `mptcp-bbr`) read the other paths of their factory, and paths are numbered by their factory.
+//! - Paths are numbered in the order in which noq makes them. noq does not say which path it makes a controller for: a
+//!   path that moves to another remote address gets a controller, and a number, of its own. Above [`PathId::MAX_PATHS`]
+//!   the numbers of paths that are gone are used again.
 //! - noq's own hints (`on_cwnd_limited`, `app_limited`) are wrong while a hook shuts windows. Both are worked out here
 //!   from what is in flight, what the window and the pacer would have let out, and when.
-//! - A window of 0 reaches noq's pacer if `metrics()` is left as it is: it reports the controller's window here, shut or not.
+//! - A window of 0 reaches noq's pacer if `metrics()` is left as it is: it reports the controller's window here, shut
+//!   or not.
 //! - The packet size that a controller reckons with stays what it was at the start (`initial_mtu`).
 
 #[cfg(test)]
@@ -52,11 +53,11 @@ pub trait Hook: Send + Sync + fmt::Debug + 'static {
     /// A path was made.
     fn opened(&self, now: Instant, path: &Path) {}
 
-    /// Nothing uses the path's controller any more.
+    /// Hears that nothing uses the path's controller any more.
     fn closed(&self, path: PathId) {}
 
-    /// Whether noq may send on the path, whose window has room or not: noq asks before each datagram, and also when it
-    /// reports statistics.
+    /// Returns true if noq may send on the path, whose window has room or not: noq asks before each datagram, and also
+    /// when it reports statistics.
     fn is_open(&self, path: PathId) -> bool {
         true
     }
@@ -65,8 +66,8 @@ pub trait Hook: Send + Sync + fmt::Debug + 'static {
     /// [`Hook::is_open`] when it asks its pacer, and for statistics.
     fn visited(&self, path: PathId) {}
 
-    /// A packet left; `path` is the state after it. The answer is the number and the first byte by which [`Hook::acked`]
-    /// and [`Hook::lost`] name it.
+    /// A packet left; `path` is the state after it. The answer is the number and the first byte by which
+    /// [`Hook::acked`] and [`Hook::lost`] name it.
     fn sent(&self, now: Instant, path: &Path, bytes: Bytes) -> (u64, Offset) {
         (0, Offset::ZERO)
     }
@@ -80,7 +81,8 @@ pub trait Hook: Send + Sync + fmt::Debug + 'static {
     /// A packet was declared lost.
     fn lost(&self, now: Instant, receipt: Receipt) {}
 
-    /// An acknowledgement or a loss was dealt with to its end: the path's new state. `reduced` if its window was reduced.
+    /// An acknowledgement or a loss was dealt with to its end: the path's new state. `reduced` if its window was
+    /// reduced.
     fn updated(&self, now: Instant, path: &Path, reduced: bool) {}
 }
 
@@ -93,12 +95,12 @@ pub struct Controllers {
     connection: Arc<Connection>,
 }
 
-/// What the paths of a connection share.
+/// State that the paths of a connection share.
 #[derive(Debug, Default)]
 struct Connection {
-    /// When the first path was made: time zero of all that is told.
+    /// Time at which the first path was made: time zero of all that is told.
     origin: OnceLock<Clock>,
-    /// What each path publishes, by number; [`Share::usable`] while it lives.
+    /// Shares that each path publishes, by number; [`Share::usable`] while it lives.
     shares: Mutex<Vec<Share>>,
 }
 
@@ -122,13 +124,13 @@ impl Controllers {
         Ok(Self { entry, given: spec.given, hook: None, connection })
     }
 
-    /// Who looks and steers.
+    /// Adds a hook that looks and steers.
     #[must_use]
     pub fn with_hook(self, hook: Arc<dyn Hook>) -> Self {
         Self { hook: Some(hook), ..self }
     }
 
-    /// The same for another connection: its paths count from 0 again, and nothing is shared. The hook stays behind.
+    /// Factory for another connection: its paths count from 0 again, and nothing is shared. The hook stays behind.
     #[must_use]
     pub fn fresh(&self) -> Self {
         Self { hook: None, connection: Arc::default(), ..self.clone() }
@@ -231,7 +233,7 @@ impl Drop for Life {
     }
 }
 
-/// What `metrics()` reports, kept so that no lock is taken to read it.
+/// Figures that `metrics()` reports, kept so that no lock is taken to read it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Figures {
     cwnd: u64,
@@ -241,7 +243,7 @@ struct Figures {
     bandwidth: Option<u64>,
 }
 
-/// One acknowledgement in the making.
+/// An acknowledgement in the making.
 #[derive(Clone, Copy, Debug, Default)]
 struct Batch {
     bytes: Bytes,
@@ -256,7 +258,7 @@ struct Batch {
     episode: Bytes,
 }
 
-/// How much of the window was used, over this round trip and the one before.
+/// Use of the window, over this round trip and the one before.
 #[derive(Clone, Copy, Debug, Default)]
 struct Usage {
     peak: Bytes,
@@ -265,8 +267,8 @@ struct Usage {
 }
 
 impl Usage {
-    /// Whether the window is what limits the path (RFC 9002 §7.8). In slow start a window may grow to twice what was used
-    /// (`tcp_is_cwnd_limited`).
+    /// Returns true if the window is what limits the path (RFC 9002 §7.8). In slow start a window may grow to twice
+    /// what was used (`tcp_is_cwnd_limited`).
     fn is_limited(&self, path: &Path) -> bool {
         let used = self.peak.max(self.before);
         used + path.mss > path.cwnd || path.cwnd < path.ssthresh && path.cwnd < used + used
@@ -289,7 +291,7 @@ pub struct Adapter {
     batch: Batch,
     usage: Usage,
     recovery_start: Option<Instant>,
-    /// When what has left is paid for at the pacing rate.
+    /// Time at which what has left is paid for at the pacing rate.
     paced_until: Instant,
     /// The newest time seen.
     now: Instant,
@@ -299,7 +301,7 @@ pub struct Adapter {
     shut: AtomicBool,
 }
 
-/// Of what was in flight on a path that is closed nothing more will be known.
+/// Removes a closed path: of what was in flight on it nothing more will be known.
 impl Drop for Adapter {
     fn drop(&mut self) {
         if self.life.as_ref().is_some_and(|life| Arc::strong_count(life) == 1)
@@ -318,11 +320,11 @@ impl fmt::Debug for Adapter {
     }
 }
 
-/// How late noq's pacer may let a packet out (its bursts and its timer's grain) before this says that the application
-/// limits the path.
+/// Time by which noq's pacer may let a packet out late (its bursts and its timer's grain) before this says that the
+/// application limits the path.
 const PACER_GRAIN: Span = Span::from_millis(2);
 
-/// How long a packet is waited for of which noq says nothing more (a lost probe of the packet size, a discarded
+/// Time that a packet is waited for of which noq says nothing more (a lost probe of the packet size, a discarded
 /// handshake packet): this, or so many round-trip times.
 const FORGOTTEN: (Span, u64) = (Span::from_millis(500), 8);
 
@@ -528,8 +530,8 @@ impl NoqController for Adapter {
         }
     }
 
-    /// noq says this of a window that the hook keeps shut, too. Of an open one it means that more is in flight than this
-    /// was told of: packets that are padded and ask for no acknowledgement.
+    /// noq says this of a window that the hook keeps shut, too. Of an open one it means that more is in flight than
+    /// this was told of: packets that are padded and ask for no acknowledgement.
     fn on_cwnd_limited(&mut self) {
         let path = &mut self.path;
         if !*self.shut.get_mut() && path.bytes_in_flight + path.mss <= path.cwnd {
@@ -594,8 +596,8 @@ impl NoqController for Adapter {
     fn on_packet_lost(&mut self, lost_bytes: u16, pn: u64, now: Clock) {
         self.now = self.connection.at(now).max(self.now);
         let size = Bytes::new(u64::from(lost_bytes));
-        // What only acknowledges has size 0 and was never counted. What was forgotten here was: a path that was dead for a
-        // while loses packets long after they were sent.
+        // What only acknowledges has size 0 and was never counted. What was forgotten here was: a path that was dead
+        // for a while loses packets long after they were sent.
         self.path.bytes_in_flight = self.path.bytes_in_flight.saturating_sub(size);
         let Some(index) = self.find(None, pn, size.get()).filter(|_| lost_bytes > 0) else { return };
         let Some(packet) = self.flight.get_mut(index) else { return };
@@ -678,8 +680,8 @@ impl NoqController for Adapter {
         metrics
     }
 
-    /// The copy takes the path's place after a change of address that looks like a rebinding: nothing that it has sent is
-    /// in flight.
+    /// The copy takes the path's place after a change of address that looks like a rebinding: nothing that it has sent
+    /// is in flight.
     fn clone_box(&self) -> Box<dyn NoqController> {
         let cc = self.cc.lock().unwrap_or_else(PoisonError::into_inner);
         let mut path = self.path.clone();

@@ -2,9 +2,9 @@
 //!
 //! # Where to begin
 //!
-//! [`driver`] first: its module documentation says how data travel, how a decision is carried out, and when a path is given
-//! up. Then [`driver::sender`], the sending half, which implements [`Transport`](weftway_host::Transport). Everything else
-//! either drives it or lies below it.
+//! [`driver`] first: its module documentation says how data travel, how a decision is carried out, and when a path is
+//! given up. Then [`driver::sender`], the sending half, which implements [`Transport`](weftway_host::Transport).
+//! Everything else either drives it or lies below it.
 //!
 //! | module | what it decides |
 //! |---|---|
@@ -18,8 +18,8 @@
 //!
 //! # What is decided elsewhere
 //!
-//! noq detects losses, makes acknowledgements and keeps connection IDs. `weftway-host` asks the scheduler and judges its
-//! answer. A file's names, manifest and hashes are those of `weftway-transfer`.
+//! noq detects losses, makes acknowledgements and keeps connection IDs. `weftway-host` asks the scheduler and judges
+//! its answer. A file's names, manifest and hashes are those of `weftway-transfer`.
 
 pub mod controller;
 pub mod driver;

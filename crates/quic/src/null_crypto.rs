@@ -39,7 +39,7 @@ const HELLO: usize = 512;
 /// A message without them.
 const SHORT: usize = 32;
 
-/// What a session without cryptography says of itself: its key updates harm nothing.
+/// Identity of a session without cryptography: its key updates harm nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NoKeys;
 
@@ -90,7 +90,7 @@ struct NullSession {
     /// This side's parameters, as they are sent.
     own: Vec<u8>,
     peer: Option<TransportParameters>,
-    /// What arrived of a message that is not whole.
+    /// Bytes that arrived of a message that is not whole.
     partial: Vec<u8>,
     /// Messages taken.
     taken: u32,
@@ -111,7 +111,7 @@ impl NullSession {
         Self { side, own, peer: None, partial: Vec::new(), taken: 0, written: 0, made: Arc::default() }
     }
 
-    /// How long the next message is.
+    /// Length of the next message.
     fn expects(&self) -> usize {
         match (self.side, self.taken) {
             (Side::Client, 0) => SHORT,

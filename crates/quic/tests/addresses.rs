@@ -1,4 +1,5 @@
-//! The address of one path of a client changes, in ways that NATs and kernels have: the path carries data both ways again.
+//! The address of one path of a client changes, in ways that NATs and kernels have: the path carries data both ways
+//! again.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -93,8 +94,8 @@ fn an_address_may_change_at_any_time() {
     bulk.check_alive(3, "another port of the same host");
 }
 
-/// The second change comes before the first address is validated. So it is where an interface has no address for a moment: the
-/// kernel then takes an address of another interface, to which nothing leads.
+/// The second change comes before the first address is validated. So it is where an interface has no address for a
+/// moment: the kernel then takes an address of another interface, to which nothing leads.
 #[test]
 fn an_address_may_change_again_before_anybody_has_answered_there() {
     for (ms, leads) in [(1, true), (30, true), (30, false), (100, false), (300, false), (2_000, false)] {

@@ -1,5 +1,5 @@
-//! Ends whose processes are busy or stand still for a while, in virtual time: datagrams wait in their sockets, and timers are
-//! late. Nothing is lost, and every path is in use again afterwards.
+//! Ends whose processes are busy or stand still for a while, in virtual time: datagrams wait in their sockets, and
+//! timers are late. Nothing is lost, and every path is in use again afterwards.
 
 use proptest::prelude::*;
 use weftway_mux::Limits;
@@ -70,8 +70,9 @@ fn check(pauses: &[Pause], loss: f64, scheduler: &str, seed: u64) {
     check_paths(&mut pair, "at the end");
 }
 
-/// An end that sends stands still, in the midst of a transfer or when one path is still to answer, until that has answered and its
-/// probe timer is due. The end takes in the acknowledgements, and looks at its timers before its next turn.
+/// An end that sends stands still, in the midst of a transfer or when one path is still to answer, until that has
+/// answered and its probe timer is due. The end takes in the acknowledgements, and looks at its timers before its next
+/// turn.
 #[test]
 fn a_late_probe_timer_finds_no_path_silent_that_has_answered() {
     for (start, ms) in (100..800).step_by(100).flat_map(|start| [(start, 40), (start, 160)]) {
@@ -86,7 +87,8 @@ fn a_late_probe_timer_finds_no_path_silent_that_has_answered() {
     }
 }
 
-/// A path was silent, and all that it had in flight was then declared lost at once: nothing was to be heard of it any more.
+/// A path was silent, and all that it had in flight was then declared lost at once: nothing was to be heard of it any
+/// more.
 #[test]
 fn a_path_whose_last_packets_are_lost_is_not_silent() {
     check(&[(1, 12, 2722), (1, 275, 6), (0, 121, 49), (0, 273, 547), (1, 47, 274), (0, 92, 1)], 0.0, "min-rtt", 214);

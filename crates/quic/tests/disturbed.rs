@@ -1,5 +1,5 @@
-//! Bulk both ways over two paths, and in any order: ends that stand still, links that are cut, addresses that change and lead
-//! nowhere for a while. Both paths carry data again afterwards, over the same connection.
+//! Bulk both ways over two paths, and in any order: ends that stand still, links that are cut, addresses that change
+//! and lead nowhere for a while. Both paths carry data again afterwards, over the same connection.
 
 use proptest::prelude::*;
 use weftway_link::{Change, Set};

@@ -49,8 +49,9 @@ fn mean(rates: &[f64]) -> f64 {
     rates.iter().sum::<f64>() / rates.len() as f64
 }
 
-/// While the slow path's queue is full, what goes there arrives a quarter of a second later than what goes over the better one:
-/// the reader's credit must reach as far. Headers of packets, records and frames take some 5 % of the 76 Mbit/s.
+/// While the slow path's queue is full, what goes there arrives a quarter of a second later than what goes over the
+/// better one: the reader's credit must reach as far. Headers of packets, records and frames take some 5 % of the 76
+/// Mbit/s.
 #[test]
 fn one_stream_fills_both_paths_whose_queues_are_full() {
     for rules in [("min-rtt", "cubic"), ("earliest-delivery", "cubic")] {
@@ -61,8 +62,8 @@ fn one_stream_fills_both_paths_whose_queues_are_full() {
     }
 }
 
-/// Each end bounds the queues of its own direction. Round trips have those of both: neither direction may take the other's
-/// queue for its own and stay with little.
+/// Each end bounds the queues of its own direction. Round trips have those of both: neither direction may take the
+/// other's queue for its own and stay with little.
 #[test]
 fn beside_a_voice_each_way_bulk_has_more_than_half_of_the_rate_each_way() {
     for seed in 1..if is_full() { 3 } else { 2 } {

@@ -1,4 +1,5 @@
-//! Many streams both ways over real QUIC packets, in virtual time: every byte arrives in its order, whatever schedules it.
+//! Many streams both ways over real QUIC packets, in virtual time: every byte arrives in its order, whatever schedules
+//! it.
 
 use std::collections::BTreeMap;
 
@@ -54,8 +55,8 @@ pub fn read_all(mux: &mut Mux, now: Instant) -> u64 {
     read
 }
 
-/// The transport as front ends over sockets set it: a path is given up after half a second of silence, and no window builds a
-/// longer queue.
+/// The transport as front ends over sockets set it: a path is given up after half a second of silence, and no window
+/// builds a longer queue.
 pub fn over_sockets() -> Transport {
     Transport {
         path_timeout: Span::from_millis(500),
@@ -81,7 +82,7 @@ struct Half {
     written: u64,
     finished: bool,
     read: u64,
-    /// When its last byte and the end were read.
+    /// Time at which its last byte and the end were read.
     done: Option<Instant>,
 }
 
@@ -188,7 +189,7 @@ impl Applications {
         self.halves.iter().flatten().all(|half| half.done.is_some())
     }
 
-    /// When the last of an end's streams was read, in seconds.
+    /// Time at which the last of an end's streams was read, in seconds.
     fn done_at(&self, end: usize) -> f64 {
         let latest = self.halves[end].iter().filter_map(|half| half.done).max();
         latest.map_or(f64::INFINITY, |at| at.since(Instant::ZERO).as_secs_f64())
@@ -233,8 +234,8 @@ fn bulk_both_ways_fills_both_paths() {
     let bulk = |opener| Script { opener, class: 3, sizes: if opener == 0 { [8_000_000, 0] } else { [0, 8_000_000] } };
     let done = run(&config, "min-rtt", "cubic", 1, vec![bulk(0), bulk(1)]);
     for end in 0..2 {
-        // 45 Mbit/s bear 8 MB in 1.42 s; headers and the other direction's acknowledgements take a part, slow start its time.
-        // The better path alone needs 2.13 s.
+        // 45 Mbit/s bear 8 MB in 1.42 s; headers and the other direction's acknowledgements take a part, slow start its
+        // time. The better path alone needs 2.13 s.
         let took = done.done_at(end);
         assert!((1.42..2.1).contains(&took), "{took}");
     }

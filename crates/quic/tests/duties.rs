@@ -1,4 +1,5 @@
-//! What a host owes its scheduler ([`weftway_host::testing`]), on QUIC in virtual time: where one end sends, and where both do.
+//! What a host owes its scheduler ([`weftway_host::testing`]), on QUIC in virtual time: where one end sends, and where
+//! both do.
 
 use weftway_host::Host;
 use weftway_host::testing::{Duties, Found, declarations};
@@ -24,7 +25,8 @@ fn path(name: &str, mbps: u64, ms: u64, loss: f64) -> PathConfig {
     PathConfig { name: name.to_owned(), role: Role::Active, data, acks, via: None, presence: Vec::new() }
 }
 
-/// As the simulator's test has them: a small receive buffer and losses, a path that fails, one that comes and goes, messages.
+/// As the simulator's test has them: a small receive buffer and losses, a path that fails, one that comes and goes,
+/// messages.
 fn worlds() -> Vec<(&'static str, SimConfig)> {
     let with_buffer =
         |bytes: u64| Transport { receive_buffer: Buffer::Fixed(Bytes::new(bytes)), ..Transport::mpquic() };
@@ -80,7 +82,8 @@ fn the_driver_meets_a_hosts_duties() {
     assert!(all.least() >= 10 && all.ups > all.downs, "too little was checked: {all:?}");
 }
 
-/// Where both ends send: a small receive buffer and losses, and a path that fails. A path of a [`Pair`] is there all the time.
+/// Where both ends send: a small receive buffer and losses, and a path that fails. A path of a [`Pair`] is there all
+/// the time.
 fn duplex_worlds() -> Vec<(&'static str, SimConfig, Limits)> {
     let small = Limits { receive: Bytes::new(64 << 10), streams: 2, ..Limits::default() };
     let impatient = |config: &SimConfig| {

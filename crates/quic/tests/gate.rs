@@ -281,7 +281,8 @@ fn another_scheduler_takes_over_while_data_are_under_way() {
     assert!(time.is_some() && switches > 5, "{time:?}, {switches} switches");
 }
 
-/// A link of a history: what it is, how many of a hundred datagrams it loses, and when it dies and returns, in milliseconds.
+/// A link of a history: what it is, how many of a hundred datagrams it loses, and when it dies and returns, in
+/// milliseconds.
 #[derive(Clone, Debug)]
 struct Line {
     mbps: u32,
@@ -348,8 +349,8 @@ proptest! {
     }
 }
 
-/// A link of 1 Mbit/s is dead for the first 0.2 s. What was sent then is declared lost 0.9 s later, when noq's third probe is
-/// answered: it must not take the window for ever.
+/// A link of 1 Mbit/s is dead for the first 0.2 s. What was sent then is declared lost 0.9 s later, when noq's third
+/// probe is answered: it must not take the window for ever.
 #[test]
 fn a_link_that_was_dead_goes_on() {
     let slow = Link { queue: Duration::from_millis(10), ..link(1.0, 17) };

@@ -1,5 +1,5 @@
-//! The driver and the gate in virtual time, in one program, which is linked once. `cargo test FILE::` runs the tests of one
-//! file. `many.rs`, which runs on sockets, has a program of its own.
+//! The driver and the gate in virtual time, in one program, which is linked once. `cargo test FILE::` runs the tests of
+//! one file. `many.rs`, which runs on sockets, has a program of its own.
 
 mod addresses;
 mod busy;
@@ -20,7 +20,7 @@ mod voice;
 use proptest::prelude::ProptestConfig;
 use proptest::test_runner::RngSeed;
 
-/// Whether this is one of the runs at night, which look at more cases.
+/// Returns true if this is one of the runs at night, which look at more cases.
 fn is_full() -> bool {
     std::env::var_os("WEFTWAY_TESTS").is_some_and(|value| value == "full")
 }

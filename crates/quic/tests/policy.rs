@@ -91,7 +91,8 @@ fn a_cap_stops_at_its_byte() {
         let row = row(capped, bulk(10), scheduler, |_| {});
         let lte = number(&row, "path.lte.wire_bytes");
         assert_eq!(row["verdict"], "finished", "{scheduler}");
-        // Packets are counted as if each had the largest header, and what a redundant scheduler has queued and does not send.
+        // Packets are counted as if each had the largest header, and what a redundant scheduler has queued and does not
+        // send.
         assert!((950_000.0..=1_000_000.0).contains(&lte), "{scheduler}: {lte}");
         // 4 a GB.
         assert!((number(&row, "cost") - lte * 4e-9).abs() < 1e-6, "{scheduler}: {}", row["cost"]);

@@ -9,8 +9,8 @@ use weftway_scenario::config::{Buffer, Direction, PathConfig, SimConfig, Transpo
 
 use crate::duplex::over_sockets;
 
-/// A path with a rate in Mbit/s, a delay each way in milliseconds and a queue in packets, whose links go down and up again
-/// at these times in seconds.
+/// A path with a rate in Mbit/s, a delay each way in milliseconds and a queue in packets, whose links go down and up
+/// again at these times in seconds.
 fn path(name: &str, (mbps, ms, queue): (u64, u64, u64), cuts: &[(u64, u64)]) -> PathConfig {
     let change = |s: u64, set| Change { at: Instant::from_millis(1000 * s), set };
     let link = LinkConfig {
@@ -85,8 +85,8 @@ fn a_cut_holds_up_the_data_no_longer_than_silence_takes_to_notice() {
     }
 }
 
-/// Paths of 10 Mbit/s with a queue of a second, filled with packets and buffers as over sockets. The first one is cut at so
-/// many milliseconds, and windows build a queue of half a second at most, or one of any length.
+/// Paths of 10 Mbit/s with a queue of a second, filled with packets and buffers as over sockets. The first one is cut
+/// at so many milliseconds, and windows build a queue of half a second at most, or one of any length.
 fn cut_at(ms: u64, is_bounded: bool) -> SimConfig {
     let mut paths = vec![path("a", (10, 30, 800), &[(5, 10)]), path("b", (10, 20, 800), &[])];
     let PathConfig { data, acks, .. } = &mut paths[0];
@@ -101,9 +101,9 @@ fn cut_at(ms: u64, is_bounded: bool) -> SimConfig {
     config
 }
 
-/// Whenever the cut comes, the dead path's data wait for half a second in the other queue, and nothing is lost at the end of
-/// one. With full queues some were lost there, which took as long once more (cut at 5.159 s), or had been lost before and sent
-/// again on the path that dies (6.4 to 6.9 s).
+/// Whenever the cut comes, the dead path's data wait for half a second in the other queue, and nothing is lost at the
+/// end of one. With full queues some were lost there, which took as long once more (cut at 5.159 s), or had been lost
+/// before and sent again on the path that dies (6.4 to 6.9 s).
 #[test]
 fn a_cut_beside_a_queue_of_a_second_takes_half_of_one_whenever_it_comes() {
     for scheduler in ["min-rtt", "earliest-delivery"] {
@@ -121,8 +121,8 @@ fn a_cut_beside_a_queue_of_a_second_takes_half_of_one_whenever_it_comes() {
     }
 }
 
-/// Five times a second both links stand still for 45 ms, and then bring what waited, so that many acknowledgements come at once.
-/// Those do not let a window grow whose packets have not left yet.
+/// Five times a second both links stand still for 45 ms, and then bring what waited, so that many acknowledgements come
+/// at once. Those do not let a window grow whose packets have not left yet.
 #[test]
 fn a_link_that_stands_still_for_a_moment_makes_no_longer_queue() {
     let rate = |mbps| Set::Rate(Rate::Constant(BitRate::from_mbps(mbps)));

@@ -1,5 +1,5 @@
-//! The driver tells a scheduler of a full window as often as the simulator does: `each_time_that_the_window_is_full_is_told_once`
-//! there.
+//! The driver tells a scheduler of a full window as often as the simulator does:
+//! `each_time_that_the_window_is_full_is_told_once` there.
 
 use weftway_host::Host;
 use weftway_link::{Limit, LinkConfig, Loss, Queue, Rate};

@@ -48,8 +48,8 @@ fn a_bulk_transfer_arrives_over_both_paths() {
     assert_eq!(job.row("min-rtt", &Singles::default()).unwrap(), row, "the same again");
 }
 
-/// `options.packet` and `options.mss` say what a packet takes on a link beside its data: here 300 B, of which QUIC fills 65. Short
-/// packets take as much.
+/// `options.packet` and `options.mss` say what a packet takes on a link beside its data: here 300 B, of which QUIC
+/// fills 65. Short packets take as much.
 #[test]
 fn a_packet_takes_on_a_link_what_the_scenario_says() {
     let transport = Transport { packet: Bytes::new(1500), ..Transport::mpquic() };
@@ -68,8 +68,8 @@ fn a_packet_takes_on_a_link_what_the_scenario_says() {
     }
 }
 
-/// `options.ack_packet` says what a packet without data takes: 1000 B take 8 ms of a return link of 1 Mbit/s, and the round trip is
-/// 20 ms without.
+/// `options.ack_packet` says what a packet without data takes: 1000 B take 8 ms of a return link of 1 Mbit/s, and the
+/// round trip is 20 ms without.
 #[test]
 fn an_acknowledgement_takes_on_a_link_what_the_scenario_says() {
     let transport = Transport { ack_packet: Bytes::new(1000), ..Transport::mpquic() };
@@ -158,8 +158,9 @@ impl Scheduler for Shortest {
     }
 }
 
-/// The receiver acknowledges a client's challenge on a path that it has validated already, and what it owes on all paths
-/// together when the client answers its own. Such an acknowledgement comes back on the faster path: it shows no round trip.
+/// The receiver acknowledges a client's challenge on a path that it has validated already, and what it owes on all
+/// paths together when the client answers its own. Such an acknowledgement comes back on the faster path: it shows no
+/// round trip.
 #[test]
 fn no_round_trip_is_shorter_than_its_path() {
     let delays = [10, 4, 1];
@@ -178,8 +179,8 @@ fn no_round_trip_is_shorter_than_its_path() {
     }
 }
 
-/// Ten packets fill a client's first window. They leave when the handshake is done for it, after a round trip of 100 ms, and
-/// have arrived half a round trip later: it does not wait for the server to confirm the handshake.
+/// Ten packets fill a client's first window. They leave when the handshake is done for it, after a round trip of 100
+/// ms, and have arrived half a round trip later: it does not wait for the server to confirm the handshake.
 #[test]
 fn a_client_fills_its_first_window() {
     let mut config = two_paths(12_000);
@@ -189,9 +190,10 @@ fn a_client_fills_its_first_window() {
     assert!((150.0..170.0).contains(&row["fct_ms"].as_f64().unwrap()), "{}", row["fct_ms"]);
 }
 
-/// 5 MB over two paths of 20 Mbit/s, one of which dies after a second or so, sometimes with the receiver's limit on its way:
-/// the sender asks for the limit 200 ms later, on both, though what it has in flight on the dead path keeps it from being idle
-/// until that is given up, 3 s later. `earliest-delivery` sends again elsewhere what died with the path.
+/// 5 MB over two paths of 20 Mbit/s, one of which dies after a second or so, sometimes with the receiver's limit on its
+/// way: the sender asks for the limit 200 ms later, on both, though what it has in flight on the dead path keeps it
+/// from being idle until that is given up, 3 s later. `earliest-delivery` sends again elsewhere what died with the
+/// path.
 #[test]
 fn a_limit_that_dies_with_its_path_is_asked_for() {
     for at in (1_000..1_100).step_by(7) {
@@ -228,8 +230,8 @@ fn raced(open: Opening, direction: Direction, config: &mut SimConfig) -> f64 {
     row["fct_ms"].as_f64().unwrap()
 }
 
-/// In file order the handshake takes two trips of 150 ms before data can leave (three where the server sends), in a race
-/// two of 10 ms; one packet then takes one trip.
+/// In file order the handshake takes two trips of 150 ms before data can leave (three where the server sends), in a
+/// race two of 10 ms; one packet then takes one trip.
 #[test]
 fn a_race_begins_on_the_path_that_answers_first() {
     for (direction, trips) in [(Direction::Upload, 2), (Direction::Download, 3)] {
@@ -270,9 +272,9 @@ fn who_lost_the_race_joins_afterwards() {
     }
 }
 
-/// The second of two equal paths loses 80 % of all data between 0.3 and 20 s, and acknowledges the rest. If nobody left it,
-/// two messages in five would wait for retransmissions all that time. Some 5 % are on it until it is left, or when it is
-/// tried again.
+/// The second of two equal paths loses 80 % of all data between 0.3 and 20 s, and acknowledges the rest. If nobody left
+/// it, two messages in five would wait for retransmissions all that time. Some 5 % are on it until it is left, or when
+/// it is tried again.
 #[test]
 fn a_path_that_loses_most_of_its_packets_is_left_and_used_again_later() {
     let mut other = path("other", 20, 10, 0.0);
@@ -410,9 +412,9 @@ struct Line {
     loss: u8,
     jitter: u64,
     queue: u64,
-    /// When its links fail and return, in turn, in milliseconds.
+    /// Times at which its links fail and return, in turn, in milliseconds.
     fails: Vec<u64>,
-    /// When the path is removed and added again.
+    /// Times at which the path is removed and added again.
     removed: Option<(u64, u64)>,
 }
 
@@ -435,7 +437,7 @@ fn line() -> impl Strategy<Value = Line> {
 #[derive(Clone, Debug)]
 struct History {
     lines: Vec<Line>,
-    /// How many of a hundred datagrams the network brings twice.
+    /// Number of datagrams, of a hundred, that the network brings twice.
     copies: u8,
     scheduler: &'static str,
     cc: &'static str,
@@ -443,7 +445,7 @@ struct History {
     bytes: u64,
     window: u64,
     upload: bool,
-    /// Whether the connection is opened over all paths at once.
+    /// True if the connection is opened over all paths at once.
     races: bool,
 }
 
@@ -516,8 +518,8 @@ fn of_line(link: (u64, u64, u8, u64, u64), fails: &[u64], removed: (u64, u64)) -
     Line { mbps, ms, loss, jitter, queue, fails: fails.to_vec(), removed: Some(removed) }
 }
 
-/// Three that did not end: the server took a path that had been closed for the one that was opened in its place. One that
-/// noq ended ("unsent packet acked"): a packet came so late that its shortened number was read as a later one.
+/// Three that did not end: the server took a path that had been closed for the one that was opened in its place. One
+/// that noq ended ("unsent packet acked"): a packet came so late that its shortened number was read as a later one.
 fn went_wrong_once() -> [History; 4] {
     let history = |lines, (scheduler, cc), (seed, bytes, window), upload| History {
         lines,

@@ -126,8 +126,9 @@ fn ms(ms: u64) -> Span {
     Span::from_millis(ms)
 }
 
-/// Alone a datagram takes 5 ms and what its packet takes at 60 Mbit/s: some 250 bytes, 33 µs. Without a bound the downloads keep the
-/// queue of the best path full, which is 300 packets or 60 ms; on the other path alone the way takes 15 ms.
+/// Alone a datagram takes 5 ms and what its packet takes at 60 Mbit/s: some 250 bytes, 33 µs. Without a bound the
+/// downloads keep the queue of the best path full, which is 300 packets or 60 ms; on the other path alone the way takes
+/// 15 ms.
 #[test]
 fn downloads_delay_a_voice_by_no_more_than_five_milliseconds() {
     let alone = voice(&config(vec![best()]), ("min-rtt", "cubic"), 0, 12);
@@ -144,8 +145,8 @@ fn downloads_delay_a_voice_by_no_more_than_five_milliseconds() {
     }
 }
 
-/// While the best link is away the other one's 15 ms count. Until it is noticed that it is away, a duplicate has come by the other
-/// link: a datagram that is sent again takes a probe timeout longer, at least 25 ms.
+/// While the best link is away the other one's 15 ms count. Until it is noticed that it is away, a duplicate has come
+/// by the other link: a datagram that is sent again takes a probe timeout longer, at least 25 ms.
 #[test]
 fn a_voice_alone_does_not_notice_that_a_link_is_cut() {
     let heard = voice(&config(vec![cut(best()), other()]), ("min-rtt", "cubic"), 0, 12);

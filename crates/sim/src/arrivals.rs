@@ -1,4 +1,4 @@
-//! What a connection does when a packet arrives or a timer fires.
+//! Arrivals of packets at a connection, and its timers.
 
 use weftway_host::sending::may_offer;
 use weftway_path::{Bytes, Instant, Offset, PathId, Span};
@@ -47,10 +47,10 @@ impl Connection {
         let mut tell = at_once;
         if next > before {
             tell |= self.receive.receiver.data.open(now, self.widest_rtt(id));
-            if self.app.completes(next.get()) {
+            if self.data.app.completes(next.get()) {
                 self.complete(net, now, id, data.offset);
             }
-        } else if self.flows.is_some() {
+        } else if self.data.has_flows() {
             self.take_record(now, data.offset);
         }
         let reads = next > before && self.transport.rules.tells_of_reading;
@@ -70,7 +70,8 @@ impl Connection {
         }
     }
 
-    /// Whether a server cannot read data yet: they overtook the client's last handshake message, or it was lost.
+    /// Returns true if a server cannot read data yet: they overtook the client's last handshake message, or it was
+    /// lost.
     #[cold]
     fn is_unreadable(&self) -> bool {
         self.transport.rules.pads_handshakes && self.transport.direction == Direction::Upload && !self.paths.answered
@@ -87,43 +88,36 @@ impl Connection {
         self.receive.receiver.data.arrive(now, data.offset, data.bytes)
     }
 
-    /// What the application has written since the last time goes into streams.
-    pub(crate) fn open_flows(&mut self, now: Instant) {
-        if let Some(flows) = &mut self.flows {
-            flows.open(now, &self.app);
-        }
-    }
-
-    /// A record of streams arrives, perhaps not for the first time. The sending end keeps it no longer: what it would send again is
-    /// known by its place.
+    /// A record of streams arrives, perhaps not for the first time. The sending end keeps it no longer: what it would
+    /// send again is known by its place.
     #[inline(never)]
     fn take_record(&mut self, now: Instant, at: Offset) {
-        let Some(flows) = &mut self.flows else { return };
-        let Some(record) = flows.record(at) else { return };
-        flows.arrive(now, at, &record, &mut self.app);
-        flows.acked(at);
-        if self.app.is_done(now, 0) {
+        let Some(record) = self.data.record(at) else { return };
+        self.data.arrive(now, at, &record);
+        self.data.acked(at);
+        if self.data.app.is_done(now, 0) {
             self.finish(now);
         }
     }
 
-    /// A message has arrived whole, with data on path `id`; or of flows, the record at `at`, which may hold the end of some.
+    /// A message has arrived whole, with data on path `id`; or of flows, the record at `at`, which may hold the end of
+    /// some.
     #[inline(never)]
     fn complete(&mut self, net: &mut Net, now: Instant, id: PathId, at: Offset) {
-        if self.flows.is_some() {
+        if self.data.has_flows() {
             return self.take_record(now, at);
         }
         let next = self.receive.receiver.data.next().get();
-        self.app.arrived(now, next, self.configs[id.index()].acks.delay);
-        net.calendar.lower(self.source, self.app.next_event());
-        if self.app.is_done(now, next) {
+        self.data.app.arrived(now, next, self.configs[id.index()].acks.delay);
+        net.calendar.lower(self.source, self.data.app.next_event());
+        if self.data.app.is_done(now, next) {
             self.finish(now);
         }
     }
 
-    /// The client opens the other paths when it knows that the server has its keys: with the first packet from there that
-    /// says so, an acknowledgement or data (RFC 8684 §3.1). With QUIC the handshake's fourth message is earlier, unless
-    /// it is lost; what the server sends then brings the connection IDs that were in it.
+    /// The client opens the other paths when it knows that the server has its keys: with the first packet from there
+    /// that says so, an acknowledgement or data (RFC 8684 §3.1). With QUIC the handshake's fourth message is earlier,
+    /// unless it is lost; what the server sends then brings the connection IDs that were in it.
     #[inline(never)]
     fn client_hears(&mut self, net: &mut Net, now: Instant) {
         self.open_others(net, now);
@@ -151,7 +145,7 @@ impl Connection {
         self.receive.receiver.paths.iter().map(|path| path.rtt.get()).fold(Span::ZERO, Span::max)
     }
 
-    /// What path `id` had put aside has shown what it brings.
+    /// Counts what path `id` had put aside, and now has shown.
     #[inline]
     pub(crate) fn count_released(&mut self, id: PathId, released: Released) {
         self.tally.window_drops += released.dropped;
@@ -186,7 +180,7 @@ impl Connection {
         self.send_ack_inline(net, now, id, None);
     }
 
-    /// The same, for data that ask for it; or on path and in a packet `by`, which others share.
+    /// Sends an acknowledgement for data that ask for it; or on path and in a packet `by`, which others share.
     #[inline(always)]
     fn send_ack_inline(&mut self, net: &mut Net, now: Instant, id: PathId, by: Option<(PathId, Bytes)>) {
         let quic = self.transport.rules.recovery == LossRecovery::Quic;
@@ -223,8 +217,8 @@ impl Connection {
         }
     }
 
-    /// QUIC: a packet on path `by` asks for acknowledgements at once. Those of all paths that owe one return on it, in one
-    /// packet.
+    /// QUIC: a packet on path `by` asks for acknowledgements at once. Those of all paths that owe one return on it, in
+    /// one packet.
     pub(crate) fn send_all_acks(&mut self, net: &mut Net, now: Instant, by: PathId) {
         let mut bytes = self.transport.ack_packet;
         for id in (0..self.configs.len()).map(|at| PathId::new(at as u8)) {
@@ -458,9 +452,9 @@ impl Connection {
 
     /// The connection's own timer: whatever of it is due.
     pub(crate) fn on_own_timer(&mut self, net: &mut Net, now: Instant) {
-        self.app.run(now);
-        self.open_flows(now);
-        if self.app.cut_off() <= now {
+        self.data.app.run(now);
+        self.data.open_flows(now);
+        if self.data.app.cut_off() <= now {
             self.finish(now);
         }
         self.dispatch.host.woken(now);

@@ -1,14 +1,14 @@
-//! When the next thing happens.
+//! Times of the next events.
 //!
-//! Packets in flight wait in their link's ring, so the calendar knows only one time for each
-//! *source*: the head of each ring, and the earliest timer of each path and connection. Sources are compared in groups of
-//! sixteen, and the earliest times of sixteen groups in a group above them: a time that changes is compared again in its
-//! own group, and above it only if the earliest time of the group has changed. Four paths need one group, two paths half of
-//! it. It is compared when the next event is asked for: several of its times change between two events.
+//! Packets in flight wait in their link's ring, so the calendar knows only one time for each *source*: the head of each
+//! ring, and the earliest timer of each path and connection. Sources are compared in groups of sixteen, and the
+//! earliest times of sixteen groups in a group above them: a time that changes is compared again in its own group, and
+//! above it only if the earliest time of the group has changed. Four paths need one group, two paths half of it. It is
+//! compared when the next event is asked for: several of its times change between two events.
 
 use weftway_path::Instant;
 
-/// How many times are in a group, and how many bits their place takes.
+/// Number of times in a group, and of the bits that their place takes.
 const GROUP: usize = 16;
 const PLACE_BITS: u32 = 4;
 /// Never: the largest time that leaves room for a place. It is 36 years after the start.
@@ -21,17 +21,17 @@ pub const END: Instant = Instant::from_nanos(NEVER - 1);
 pub struct Calendar {
     /// The times of the sources, if they are one group; else the earliest times of the next sixteen groups.
     top: Group,
-    /// Whether the sources are half a group, or fewer.
+    /// True if the sources are half a group, or fewer.
     is_half: bool,
-    /// The other groups, numbered from 1. The earliest times of groups `16n + 1` to `16n + 16` are in group `n`, where 0 is
-    /// the top; those of the sources are in the last groups.
+    /// The other groups, numbered from 1. The earliest times of groups `16n + 1` to `16n + 16` are in group `n`, where
+    /// 0 is the top; those of the sources are in the last groups.
     below: Vec<Group>,
     /// The first of the groups with times of sources.
     first: usize,
 }
 
-/// Sixteen times. A time and, in the lowest bits, its place in the group are one number: the least number is the earliest
-/// time, and among equal times the first.
+/// Sixteen times. A time and, in the lowest bits, its place in the group are one number: the least number is the
+/// earliest time, and among equal times the first.
 #[derive(Clone, Copy, Debug)]
 struct Group {
     times: [u64; GROUP],
@@ -42,7 +42,7 @@ struct Group {
 }
 
 impl Group {
-    /// Nothing to do.
+    /// A group with nothing to do.
     const IDLE: Self = {
         let mut times = [NEVER << PLACE_BITS; GROUP];
         let mut place = 1;
@@ -66,7 +66,7 @@ impl Group {
         self.find_least_of_half().min(a.min(b).min(c.min(d)))
     }
 
-    /// The same, where only the first half has anything to do.
+    /// Least of the group, where only the first half has anything to do.
     #[inline(always)]
     fn find_least_of_half(&self) -> u64 {
         let [a, b, c, d, ..] = self.pairs;
@@ -152,7 +152,7 @@ impl Calendar {
         (Instant::from_nanos(least >> PLACE_BITS), place(least))
     }
 
-    /// The same, where there are more sources.
+    /// Next event, where there are more sources.
     #[inline(never)]
     fn next_of_more(&self) -> (Instant, usize) {
         if self.below.is_empty() {

@@ -1,6 +1,6 @@
-//! What a capture tool at the receiver would say of one subflow: the counts that the PRS paper
-//! reports (§6 there; Wireshark's TCP analysis). It sees TCP sequence numbers and knows nothing of the
-//! connection's, so that reordering between subflows does not show.
+//! Figures of a capture tool at the receiver of one subflow: the counts that the PRS paper reports (§6 there;
+//! Wireshark's TCP analysis). It sees TCP sequence numbers and knows nothing of the connection's, so that reordering
+//! between subflows does not show.
 
 use weftway_path::{Instant, Span};
 

@@ -1,16 +1,17 @@
 //! A clairvoyant: what a scheduler does that can try a decision out before it takes it.
 //!
 //! At some of the questions of a run, each answer is tried on a copy of the simulation: the base scheduler's own, a
-//! packet on each other open path, and to wait. The copy has the same draws, so that it shows the run's own future; from
-//! the second packet on the base scheduler decides in it. After three round trips of the slowest path, the answer that has
-//! cost least is taken: the base scheduler's own, unless another is better. The cost is the sum of the squares of the
-//! messages' delays, or where the application waits for an answer or sends one piece of data, the bytes that had not
-//! arrived, over time. What is better for three round trips may be worse in the end: if the base scheduler's own run was
-//! better, by the 99th percentile of the messages' delays or by the time until all had arrived, it is the answer.
+//! packet on each other open path, and to wait. The copy has the same draws, so that it shows the run's own future;
+//! from the second packet on the base scheduler decides in it. After three round trips of the slowest path, the answer
+//! that has cost least is taken: the base scheduler's own, unless another is better. The cost is the sum of the squares
+//! of the messages' delays, or where the application waits for an answer or sends one piece of data, the bytes that had
+//! not arrived, over time. What is better for three round trips may be worse in the end: if the base scheduler's own
+//! run was better, by the 99th percentile of the messages' delays or by the time until all had arrived, it is the
+//! answer.
 //!
-//! The controller is the run's own. So this is what a better choice of paths can bring under it, as far as one change at a
-//! time finds it; [`Bound`](weftway_scenario::bound::Bound) is what no choice and no controller can go beyond. It is for
-//! reports: no sender can do this.
+//! The controller is the run's own. So this is what a better choice of paths can bring under it, as far as one change
+//! at a time finds it; [`Bound`](weftway_scenario::bound::Bound) is what no choice and no controller can go beyond. It
+//! is for reports: no sender can do this.
 
 use core::cmp::Reverse;
 
@@ -24,12 +25,12 @@ use crate::measure::Finished;
 use crate::run::{Job, second, transport_rules};
 use crate::{Connection, Pause, Sim, Verdict};
 
-/// How far ahead it looks, in round trips of the slowest path; and the least and the most.
+/// Time by which it looks ahead, in round trips of the slowest path; and the least and the most.
 const ROUND_TRIPS: u64 = 3;
 const LEAST: Span = Span::from_millis(30);
 const MOST: Span = Span::from_millis(1500);
 
-/// What is tried out.
+/// Answers that are tried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The scheduler that decides where nothing is tried out.
@@ -38,14 +39,14 @@ pub struct Plan {
     pub tries: u64,
 }
 
-/// How often it decided.
+/// Counts of its decisions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Questions with a choice.
     pub choices: u64,
-    /// Those at which answers were tried out.
+    /// Questions at which answers were tried out.
     pub tried: u64,
-    /// Those at which another answer than the base scheduler's was better; none, if its own run is the answer.
+    /// Questions at which another answer than the base scheduler's was better; none, if its own run is the answer.
     pub changed: u64,
 }
 
@@ -61,16 +62,16 @@ pub fn run(job: &Job<'_>, plan: &Plan) -> Result<(Finished, Tally), SpecError> {
     Ok((Finished { sim, verdict, fallback: None, chosen: None }, tally))
 }
 
-/// Whether the delays of messages count.
+/// Returns true if the delays of messages count.
 fn is_by_message(workload: &Workload) -> bool {
     workload.has_messages() && !matches!(workload, Workload::RequestResponse { .. } | Workload::Web { .. })
 }
 
-/// What a run is judged by, less being better: whether it came to its end; then the 99th percentile of the messages'
-/// delays, or when all had arrived; then what had not.
+/// Worth of a run, less being better: whether it came to its end; then the 99th percentile of the messages' delays, or
+/// when all had arrived; then what had not.
 fn worth((sim, _, verdict): &Ended, by_message: bool) -> (bool, Span, Reverse<Bytes>) {
     let conn = sim.connection(0);
-    let mut delays = conn.app.delays.clone();
+    let mut delays = conn.data.app.delays.clone();
     delays.sort_unstable();
     let most = delays.get((delays.len() * 99).div_ceil(100).max(1) - 1).copied().unwrap_or_default();
     let time = if by_message { most } else { sim.now().since(Instant::ZERO) };
@@ -170,7 +171,7 @@ impl World {
         self.sim.apply(0, decision);
     }
 
-    /// What anybody else is asked, and what the base scheduler is told.
+    /// Answers for anybody else, and tells the base scheduler.
     fn answer(&mut self, pause: Pause) {
         match (pause, &mut self.other) {
             (Pause::Observe(0), _) => self.sim.tell(0, self.base.as_mut()),
@@ -181,9 +182,9 @@ impl World {
         }
     }
 
-    /// What it costs to go on until `until`.
+    /// Cost of going on until `until`.
     fn cost(mut self, until: Instant, by_message: bool) -> f64 {
-        let arrived = self.sim.connection(0).app.delays.len();
+        let arrived = self.sim.connection(0).app().delays.len();
         let (mut area, mut before) = (0.0, self.sim.now());
         loop {
             let delivered = self.sim.connection(0).delivered();
@@ -207,7 +208,7 @@ impl World {
 /// The squares of the delays of messages from number `first` on; of those that have not arrived, their ages.
 fn delays(conn: &Connection, first: usize, now: Instant) -> f64 {
     let square = |span: Span| span.as_secs_f64() * span.as_secs_f64();
-    let arrived = conn.app.delays[first..].iter().map(|delay| square(*delay));
-    let waiting = conn.app.outlook().map(|message| square(now.since(message.written)));
+    let arrived = conn.data.app.delays[first..].iter().map(|delay| square(*delay));
+    let waiting = conn.data.app.outlook().map(|message| square(now.since(message.written)));
     arrived.chain(waiting).sum()
 }

@@ -1,11 +1,11 @@
-//! One connection, both ends, and what its paths owe. Which packet is next and who carries it is decided in
-//! [`weftway_host::sending::Dispatch`], for which `port` carries packets here. Arrivals are in `arrivals`, the coming and
-//! going of paths in `lifecycle`.
+//! A connection, both ends, and what its paths owe. Which packet is next and who carries it is decided in
+//! [`weftway_host::sending::Dispatch`], for which `port` carries packets here. Arrivals are in `arrivals`, the coming
+//! and going of paths in `lifecycle`.
 
 use weftway_host::Host;
-use weftway_host::sending::Dispatch;
-use weftway_net::{Flows, Route, device_queue};
-use weftway_path::{Bytes, Instant, Offset, PathId, PathSet, Span};
+use weftway_host::sending::{Dispatch, Flight};
+use weftway_net::{AppData, Route, device_queue};
+use weftway_path::{Bytes, Instant, Offset, Path, PathId, PathSet, Span};
 use weftway_scenario::App;
 use weftway_scenario::config::{PathConfig, Transport};
 
@@ -18,11 +18,11 @@ use crate::sender::{ControllerSpec, PathSender, Repair, SendContext};
 use crate::tally::{PathTally, Tally};
 use crate::ticks::Ticks;
 
-/// What a buffer takes of the send memory beside payload (`sk_wmem_queued`, in which it comes and goes in steps of 3680
-/// bytes with two packets of 1424): `sk_buff` with its clone and a head for the headers.
+/// Send memory that a buffer takes beside payload (`sk_wmem_queued`, in which it comes and goes in steps of 3680 bytes
+/// with two packets of 1424): `sk_buff` with its clone and a head for the headers.
 const BUFFER_HEAD: u64 = 832;
 
-/// One connection: the end that sends data, the end that receives them, and what both share.
+/// A connection: the end that sends data, the end that receives them, and what both share.
 #[derive(Clone)]
 pub struct Connection {
     pub(crate) number: u8,
@@ -34,24 +34,22 @@ pub struct Connection {
     pub(crate) cc: ControllerSpec,
     /// The calendar source of the connection; those of its paths follow.
     pub(crate) source: usize,
-    pub(crate) app: App,
-    /// What the application writes is in streams.
-    pub(crate) flows: Option<Box<Flows>>,
+    pub(crate) data: AppData,
     pub(crate) paths: PathManager,
     pub(crate) send: SendEnd,
     pub(crate) receive: ReceiveEnd,
     pub(crate) finished: Option<Instant>,
-    /// What was counted.
+    /// Counters of the connection.
     pub tally: Tally,
-    /// What was counted on each path.
+    /// Counters of each path.
     pub path_tallies: Vec<PathTally>,
     pub(crate) listeners: Listeners,
     pub(crate) ticks: Ticks,
-    /// Whether there is something to look at before each question.
+    /// True if there is something to look at before each question.
     looks_before: bool,
 }
 
-/// What a connection is made from.
+/// Parts that a connection is made from.
 pub struct Parts {
     pub number: u8,
     pub transport: Transport,
@@ -59,17 +57,16 @@ pub struct Parts {
     pub routes: Vec<Route>,
     pub cc_spec: String,
     pub seed: u64,
-    /// What the ticks of the hosts' clocks are drawn from.
+    /// Seed of the ticks of the hosts' clocks.
     pub clock: u64,
-    pub app: App,
-    pub flows: Option<Box<Flows>>,
+    pub data: AppData,
     pub write: Bytes,
     pub source: usize,
 }
 
 impl Connection {
     pub(crate) fn new(parts: Parts, senders: Vec<PathSender>) -> Self {
-        let Parts { number, transport, configs, routes, cc_spec, seed, clock, app, flows, write, source } = parts;
+        let Parts { number, transport, configs, routes, cc_spec, seed, clock, data, write, source } = parts;
         let paths = configs.len();
         let receive = ReceiveEnd::new(&transport, paths);
         let edge = receive.receiver.data.edge();
@@ -82,8 +79,7 @@ impl Connection {
             receive,
             cc: ControllerSpec { spec: cc_spec, coupled, seed },
             source,
-            app,
-            flows,
+            data,
             paths: PathManager::new(paths, transport.races()),
             finished: None,
             tally: Tally::default(),
@@ -103,31 +99,47 @@ impl Connection {
         self.dispatch.set_host(host);
     }
 
-    /// What is kept for the scheduler.
+    /// State that is kept for the scheduler.
     pub fn host(&self) -> &Host {
         &self.dispatch.host
     }
 
-    /// When it was established, if it was.
+    /// Time at which it was established, if it was.
     pub fn established(&self) -> Option<Instant> {
         self.paths.established
     }
 
-    /// How much the application has written; of streams, what is cut and what waits.
-    #[inline(always)]
-    pub(crate) fn written(&mut self) -> u64 {
-        match &mut self.flows {
-            Some(flows) => flows.written(),
-            None => self.app.written(),
-        }
+    /// Application that writes the data.
+    pub fn app(&self) -> &App {
+        &self.data.app
     }
 
-    /// What has arrived in order.
+    /// Settings of the transport.
+    pub fn transport(&self) -> &Transport {
+        &self.transport
+    }
+
+    /// Path `id` as schedulers see it, usable or not.
+    pub fn view(&self, id: PathId) -> &Path {
+        self.dispatch.views.get(id)
+    }
+
+    /// Packets that path `id` has sent and that are not settled.
+    pub fn flight(&self, id: PathId) -> &Flight {
+        &self.send.senders[id.index()].flight
+    }
+
+    /// Links that path `id` takes.
+    pub fn route(&self, id: PathId) -> Route {
+        self.routes[id.index()]
+    }
+
+    /// Bytes that have arrived in order.
     pub fn delivered(&self) -> Bytes {
         self.receive.receiver.data.next().since(Offset::ZERO)
     }
 
-    /// What the receiver held out of order.
+    /// Reassembly of the receiver, with what it held out of order.
     pub fn reordering(&self) -> &Reassembly {
         &self.receive.receiver.data
     }
@@ -185,7 +197,7 @@ impl Connection {
         }
     }
 
-    /// The same, of a path that sends.
+    /// Serves a path that sends.
     #[inline(never)]
     fn serve_owed(&mut self, net: &mut Net, now: Instant, id: PathId, repair: Repair) {
         self.serve_path(net, now, id, Some(repair));
@@ -220,7 +232,7 @@ impl Connection {
         }
     }
 
-    /// What a scheduler that queues sees of path `id` beside.
+    /// Refreshes what a scheduler that queues sees of path `id` beside.
     #[inline(never)]
     pub(crate) fn refresh_queue(&mut self, now: Instant, id: PathId) {
         if self.transport.rules.fills_bursts {
@@ -232,7 +244,7 @@ impl Connection {
         self.dispatch.set_queue_room(id, room);
     }
 
-    /// How much more path `id` takes into its queue. Linux v1 asks for free memory, however little, at the beginning
+    /// Bytes that path `id` still takes into its queue. Linux v1 asks for free memory, however little, at the beginning
     /// of a push and after each fragment, and not within one.
     #[inline]
     fn queue_room(&self, now: Instant, id: PathId) -> Bytes {
@@ -318,8 +330,8 @@ impl Connection {
         self.dispatch.question.synced = false;
     }
 
-    /// With nothing left to send the application limits every path that has room, also one of which nothing was heard and on
-    /// which nothing was sent in this turn.
+    /// With nothing left to send the application limits every path that has room, also one of which nothing was heard
+    /// and on which nothing was sent in this turn.
     #[inline(never)]
     fn limit_untouched(&mut self, paths: PathSet) {
         for id in paths.iter() {
@@ -330,10 +342,11 @@ impl Connection {
         }
     }
 
-    /// The connection's own next event: application, scheduler, delayed acknowledgements (the first of which is due at `acks`),
-    /// meta timer, paths coming and going.
+    /// The connection's own next event: application, scheduler, delayed acknowledgements (the first of which is due at
+    /// `acks`), meta timer, paths coming and going.
     pub(crate) fn own_next(&self, acks: Instant) -> Instant {
-        self.app
+        self.data
+            .app
             .next_event()
             .min(self.dispatch.host.wake())
             .min(self.send.meta.at)
@@ -341,6 +354,6 @@ impl Connection {
             .min(self.dispatch.policy_due())
             .min(acks)
             .min(self.paths.due())
-            .min(self.app.cut_off())
+            .min(self.data.app.cut_off())
     }
 }

@@ -8,7 +8,7 @@ use weftway_scenario::draw;
 use crate::net::Net;
 use crate::wire::{Datagram, Load};
 
-/// One source.
+/// A source of cross traffic.
 #[derive(Clone, Debug)]
 pub struct CrossSource {
     link: usize,
@@ -53,7 +53,7 @@ impl CrossSource {
         if self.poisson { self.exponential(gap) } else { gap }
     }
 
-    /// When it acts next.
+    /// Time at which it acts next.
     pub fn next(&self) -> Instant {
         self.next
     }

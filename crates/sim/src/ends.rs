@@ -15,7 +15,7 @@ use crate::writer::Writer;
 #[derive(Clone)]
 pub struct SendEnd {
     pub senders: Vec<PathSender>,
-    /// What coupled controllers read of each other.
+    /// Shares that coupled controllers read of each other.
     pub shares: Vec<Share>,
     /// Which paths share a bottleneck.
     pub groups: Groups,
@@ -37,7 +37,7 @@ pub struct MetaTimer {
 }
 
 impl MetaTimer {
-    /// Of a connection that has sent nothing; `interval` is how long it runs when no subflow's timer is pending.
+    /// Timer of a connection that has sent nothing; `interval` is how long it runs when no subflow's timer is pending.
     pub fn new(interval: Span) -> Self {
         Self { at: Instant::NEVER, since: Instant::ZERO, backoff: 0, runs: interval, interval }
     }
@@ -52,7 +52,7 @@ impl MetaTimer {
 /// For whom data at the head are repeated and others penalised: the fastest open path.
 #[derive(Clone)]
 pub struct HeadOfLine {
-    /// When each path last had others penalised.
+    /// Time at which each path last had others penalised.
     pub penalised: Vec<Instant>,
     /// The path that was the fastest when it was last looked for.
     fastest: Option<PathId>,
@@ -61,13 +61,13 @@ pub struct HeadOfLine {
 }
 
 impl HeadOfLine {
-    /// Of a connection with so many paths.
+    /// State of a connection with so many paths.
     pub fn new(paths: usize) -> Self {
         Self { penalised: vec![Instant::ZERO; paths], fastest: None, changed: PathSet::EMPTY }
     }
 
-    /// The open path with the smallest round-trip time, the first of equals. Only paths that have changed are compared with
-    /// the one that was it before, unless that has changed itself.
+    /// The open path with the smallest round-trip time, the first of equals. Only paths that have changed are compared
+    /// with the one that was it before, unless that has changed itself.
     #[inline]
     pub fn fastest_open(&mut self, dispatch: &Dispatch) -> Option<PathId> {
         let Dispatch { views, question, .. } = dispatch;
@@ -102,7 +102,7 @@ pub struct Described {
     path: PathId,
     /// The gaps between the blocks ([`crate::wire::Ack::gaps`]).
     gaps: u32,
-    /// How many acknowledgements under way have them.
+    /// Number of acknowledgements under way that have them.
     users: u32,
     count: usize,
     blocks: [(u64, u64); MAX_BLOCKS],
@@ -142,7 +142,7 @@ impl SendEnd {
     }
 }
 
-/// What dispatches packets to these paths, for a receiver that announces `edge`.
+/// Dispatch of packets to these paths, for a receiver that announces `edge`.
 pub fn dispatch(transport: &Transport, configs: &[PathConfig], groups: &Groups, edge: Offset) -> Dispatch {
     let view = |n: usize| {
         let mut path = Path::new(PathId::new(n as u8), transport.mss, transport.initial_cwnd());
@@ -163,8 +163,8 @@ impl ReceiveEnd {
         Self { receiver: Receiver::new(transport, paths), described: Vec::new(), free: Vec::new() }
     }
 
-    /// Writes down the blocks of an acknowledgement for path `id`; where they are. QUIC's acknowledgements with the same
-    /// gaps share them: they differ in the end of the highest block, and in low ones that the sender has settled.
+    /// Writes down the blocks of an acknowledgement for path `id`; where they are. QUIC's acknowledgements with the
+    /// same gaps share them: they differ in the end of the highest block, and in low ones that the sender has settled.
     #[inline(never)]
     pub fn describe_gaps(&mut self, id: PathId, quic: bool) -> u32 {
         let path = &mut self.receiver.paths[id.index()];

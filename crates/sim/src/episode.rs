@@ -64,17 +64,17 @@ impl Episode {
         self.task.mask(&self.sim.context(0), mask);
     }
 
-    /// What its decisions earned.
+    /// Ledger of what its decisions earned.
     pub fn ledger(&mut self) -> &mut Ledger {
         self.task.ledger()
     }
 
-    /// What is seen and answered.
+    /// Shape of observations and answers.
     pub fn shape(&self) -> &Shape {
         self.task.shape()
     }
 
-    /// What the task sees of the transport now.
+    /// The transport as the task sees it now.
     pub fn context(&self) -> Context<'_> {
         self.sim.context(0)
     }
@@ -84,7 +84,7 @@ impl Episode {
         self.sim.now()
     }
 
-    /// How many packets have arrived, over all paths.
+    /// Number of packets that have arrived, over all paths.
     pub fn arrived(&self) -> u64 {
         self.sim.connection(0).tally.arrived
     }

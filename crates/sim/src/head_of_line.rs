@@ -1,10 +1,10 @@
-//! What MPTCP does about data at the head that hold up the window: opportunistic retransmission and penalisation (Raiciu
-//! et al., NSDI 2012, section 4.2; multipath-tcp/mptcp `mptcp_rcv_buf_optimization`).
+//! Relief for data at the head that hold up the window: opportunistic retransmission and penalisation (Raiciu et al.,
+//! NSDI 2012, section 4.2; multipath-tcp/mptcp `mptcp_rcv_buf_optimization`).
 //!
-//! Rule: where the window is shut, or the send buffer keeps the application waiting and all it holds is sent, the fastest
-//! path that is open sends the first unacknowledged packet once more, and the slower paths that hold it halve their
-//! windows, at most once a round trip. Of a send buffer only one that is full penalises (`sk_stream_memory_free`).
-//! State: [`crate::ends::HeadOfLine`].
+//! Rule: where the window is shut, or the send buffer keeps the application waiting and all it holds is sent, the
+//! fastest path that is open sends the first unacknowledged packet once more, and the slower paths that hold it halve
+//! their windows, at most once a round trip. Of a send buffer only one that is full penalises
+//! (`sk_stream_memory_free`). State: [`crate::ends::HeadOfLine`].
 
 use weftway_host::sending::assign;
 use weftway_path::{Instant, PathId, PathSet, Recovery, SendKind};
@@ -14,7 +14,7 @@ use crate::net::Net;
 use crate::port::Port;
 
 impl Connection {
-    /// Whether data at the head are repeated, and whether others are penalised.
+    /// Rules for the head of the line: whether its data are repeated, and whether others are penalised.
     #[inline]
     fn head_of_line_rules(&self) -> (bool, bool) {
         let rules = self.dispatch.host.rules;
@@ -34,7 +34,7 @@ impl Connection {
         }
     }
 
-    /// The same, by these rules.
+    /// Frees the head by these rules.
     #[inline(never)]
     fn free_head_by(&mut self, (opportunistic, penalise): (bool, bool), net: &mut Net, now: Instant, by_window: bool) {
         let full = self.send.writer.is_full(self.dispatch.outbox.una());

@@ -6,8 +6,9 @@
 //!
 //! # Where to begin
 //!
-//! `sim` is the clock: one loop over events and turns. `connection` is one connection, both ends. Which packet is next and
-//! what a decision means is not decided here but in [`weftway_host::sending::Dispatch`]; `port` carries its packets.
+//! `sim` is the clock: one loop over events and turns. `connection` is one connection, both ends. Which packet is next
+//! and what a decision means is not decided here but in [`weftway_host::sending::Dispatch`]; `port` carries its
+//! packets.
 //!
 //! | module | decides |
 //! |---|---|
@@ -39,7 +40,6 @@ pub mod log;
 pub mod measure;
 mod meta;
 mod net;
-pub mod oracle;
 mod path_manager;
 mod port;
 mod receiver;
@@ -49,7 +49,7 @@ mod sender;
 mod sim;
 mod tally;
 mod ticks;
-mod wire;
+pub mod wire;
 mod writer;
 
 pub use connection::Connection;

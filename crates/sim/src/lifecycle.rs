@@ -4,9 +4,10 @@
 //! trips: MPTCP's first subflow and a QUIC path 2 for the side that opens, 3 for the other; a
 //! joining subflow 4 and 3 (RFC 8684 §3.2: the opener waits for the fourth message).
 //!
-//! On QUIC the messages fill datagrams. Each side validates a path, and the client answers the server's challenge with a
-//! third message before its data. The first handshake has four: with the fourth the server gives the connection IDs that
-//! other paths need, and the client opens these. A few packets without data follow on the first path, as noq has them.
+//! On QUIC the messages fill datagrams. Each side validates a path, and the client answers the server's challenge with
+//! a third message before its data. The first handshake has four: with the fourth the server gives the connection IDs
+//! that other paths need, and the client opens these. A few packets without data follow on the first path, as noq has
+//! them.
 //!
 //! A connection opens on its first path and on no other, however long that does not answer (`connect` of Linux, noq).
 //! Linux v1 repeats the first handshake twice with MPTCP's option; the next goes without, and the connection is plain
@@ -53,7 +54,7 @@ pub fn handshake_bytes(transport: &Transport, paths: usize, leg: u8) -> Bytes {
 const HANDSHAKE_TIMEOUT: Span = Span::from_secs(1);
 
 impl Connection {
-    /// Whether the scenario lets path `id` exist at `now`.
+    /// Returns true if the scenario lets path `id` exist at `now`.
     pub(crate) fn is_present(&self, id: PathId, now: Instant) -> bool {
         weftway_net::is_present(&self.configs[id.index()], now)
     }
@@ -155,8 +156,8 @@ impl Connection {
         if self.transport.rules.pads_handshakes && handshake.leg >= 3 {
             self.on_ids(net, now, id, handshake);
         } else if at_sender && handshake.leg + 1 >= needed {
-            // The handshake goes on; what is left of it need not be waited for. A path that is only asked whether it is alive
-            // is validated.
+            // The handshake goes on; what is left of it need not be waited for. A path that is only asked whether it is
+            // alive is validated.
             let opens = matches!(self.paths.stage(id), Stage::Handshaking { .. });
             if self.transport.rules.pads_handshakes && opens && (first || upload) {
                 self.send_shake(net, now, id, handshake.leg + 1, handshake.echo);
@@ -211,8 +212,8 @@ impl Connection {
         }
     }
 
-    /// Whether QUIC's server has with this message what it needs of the client: nothing but an acknowledgement follows, once
-    /// the client has the connection IDs.
+    /// Returns true if QUIC's server has with this message what it needs of the client: nothing but an acknowledgement
+    /// follows, once the client has the connection IDs.
     fn is_validated(&self, leg: u8) -> bool {
         leg == 2 && self.transport.rules.pads_handshakes && self.paths.joined()
     }
@@ -237,12 +238,12 @@ impl Connection {
         self.listeners.note(now, self.number, || Note::Up(id));
         if self.paths.established.is_none() {
             self.paths.established = Some(now);
-            self.app.start(now);
-            self.open_flows(now);
-            if self.app.is_done(now, 0) {
+            self.data.app.start(now);
+            self.data.open_flows(now);
+            if self.data.app.is_done(now, 0) {
                 self.finished = Some(now);
             }
-            net.calendar.lower(self.source, self.app.next_event());
+            net.calendar.lower(self.source, self.data.app.next_event());
         }
         self.send.writer.grow_buffer(id, &mut self.send.senders, &self.transport);
         self.refresh(net, now, id);
@@ -255,7 +256,7 @@ impl Connection {
         let (link, epoch) = (old.data_link, old.epoch);
         let setup = Setup { now, rtt: Some(rtt), ..self.setup(id) };
         let cc = weftway_cc::build(&self.cc.spec, &setup).expect("the controller was built before");
-        let mut sender = PathSender::new(id, link, cc, &self.transport, self.app.has_messages(), now);
+        let mut sender = PathSender::new(id, link, cc, &self.transport, self.data.app.has_messages(), now);
         sender.epoch = epoch;
         self.send.senders[id.index()] = sender;
         let mut view = weftway_path::Path::new(id, self.transport.mss, setup.initial_window);
@@ -264,7 +265,7 @@ impl Connection {
         *self.dispatch.views.get_mut(id) = view;
     }
 
-    /// What a controller of path `id` is made from.
+    /// Setup of a controller of path `id`.
     pub(crate) fn setup(&self, id: PathId) -> Setup {
         weftway_net::controller_setup(&self.transport, self.cc.seed, id)
     }
@@ -334,7 +335,8 @@ impl Connection {
         }
     }
 
-    /// Gives up path `id` if it has been silent for too long with data outstanding. When to look again, unless it is given up.
+    /// Gives up path `id` if it has been silent for too long with data outstanding. When to look again, unless it is
+    /// given up.
     #[inline]
     pub(crate) fn check_silence(&mut self, net: &mut Net, now: Instant, id: PathId) -> Instant {
         let outstanding = self.dispatch.views.get(id).bytes_in_flight > Bytes::ZERO;
@@ -406,8 +408,8 @@ impl Connection {
         self.dispatch.flow.edge = self.receive.receiver.data.edge();
     }
 
-    /// The receiver meets a packet of another time. Whether it is of a path that has come up anew, and no straggler from
-    /// before it went down.
+    /// The receiver meets a packet of another time. Whether it is of a path that has come up anew, and no straggler
+    /// from before it went down.
     #[cold]
     pub(crate) fn meets(&mut self, now: Instant, id: PathId, epoch: u8) -> bool {
         let ahead = epoch.wrapping_sub(self.receive.receiver.paths[id.index()].epoch);

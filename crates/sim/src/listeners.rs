@@ -1,5 +1,4 @@
-//! Who listens to a run: golden traces, qlog, timelines. Nobody does by default, and then a note
-//! costs one branch.
+//! Listeners to a run: golden traces, qlog, timelines. There are none by default, and then a note costs one branch.
 
 use std::sync::{Arc, Mutex};
 
@@ -23,7 +22,7 @@ pub enum Note {
         offset: Offset,
         /// Its payload.
         bytes: u32,
-        /// What the link said.
+        /// Verdict of the link.
         verdict: Verdict,
     },
     /// A packet reached the receiver.
@@ -74,7 +73,7 @@ pub enum Note {
     Congestion {
         /// The path.
         path: PathId,
-        /// What was seen.
+        /// Signal that was seen.
         signal: Signal,
     },
     /// A path became usable.
@@ -85,11 +84,11 @@ pub enum Note {
 
 /// Takes notes.
 pub trait Listener: Send {
-    /// One note; `conn` 0 is the connection under test.
+    /// Takes a note; `conn` 0 is the connection under test.
     fn note(&mut self, now: Instant, conn: u8, note: &Note);
 
-    /// Whether the note of this decision is to have the scheduler's reason, which takes a while to write out. If any
-    /// listener asks for it, all get it.
+    /// Returns true if the note of this decision is to have the scheduler's reason, which takes a while to write out.
+    /// If any listener asks for it, all get it.
     fn asks_why(&mut self, now: Instant, conn: u8, decision: Decision) -> bool {
         let _ = (now, conn, decision);
         true
@@ -110,17 +109,17 @@ impl<T: Listener> Listener for Arc<Mutex<T>> {
     }
 }
 
-/// Those who listen. A cloned simulation has none.
+/// All listeners. A cloned simulation has none.
 #[derive(Default)]
 pub struct Listeners(Vec<Box<dyn Listener>>);
 
 impl Listeners {
-    /// One more listens.
+    /// Adds a listener.
     pub fn add(&mut self, listener: Box<dyn Listener>) {
         self.0.push(listener);
     }
 
-    /// Whether anybody listens.
+    /// Returns true if anybody listens.
     #[inline]
     pub fn is_on(&self) -> bool {
         !self.0.is_empty()
@@ -134,7 +133,7 @@ impl Listeners {
         }
     }
 
-    /// Whether anybody asks for the reason of a decision.
+    /// Returns true if anybody asks for the reason of a decision.
     pub fn asks_why(&mut self, now: Instant, conn: u8, decision: Decision) -> bool {
         self.0.iter_mut().any(|listener| listener.asks_why(now, conn, decision))
     }

@@ -1,4 +1,4 @@
-//! What a simulation amounts to: a [`Measurement`], as of any other backend.
+//! Measurement of a simulation: a [`Measurement`], as of any other backend.
 
 use weftway_path::{Bytes, Instant};
 use weftway_scenario::config::SimConfig;
@@ -15,16 +15,16 @@ use crate::{Connection, PathTally, Sim, Verdict};
 pub struct Finished {
     /// The simulation.
     pub sim: Sim,
-    /// How it ended.
+    /// Verdict on its end.
     pub verdict: Verdict,
-    /// What became of the scheduler's fallback, if it has one.
+    /// Uses of the scheduler's fallback, if it has one.
     pub fallback: Option<FallbackTally>,
-    /// What the paths carried that it had chosen for an interval, if it decides for intervals.
+    /// Bytes that the paths carried that it had chosen for an interval, if it decides for intervals.
     pub chosen: Option<Bytes>,
 }
 
 impl Finished {
-    /// What is known of the run. `singles` is empty where aggregation means nothing.
+    /// Measurement of the run. `singles` is empty where aggregation means nothing.
     pub fn measurement(&self, config: &SimConfig, singles: &Singles) -> Measurement {
         let Self { sim, verdict, fallback, chosen } = self;
         let conn = sim.connection(0);
@@ -42,8 +42,8 @@ impl Finished {
             }),
             fallback: *fallback,
             chosen: *chosen,
-            messages: (&conn.app).into(),
-            back: config.is_call().then(|| (&sim.connection(1).app).into()),
+            messages: conn.app().into(),
+            back: config.is_call().then(|| sim.connection(1).app().into()),
             paths: (0..config.paths.len()).map(|path| figures(conn, path)).collect(),
             real_time: None,
             became_tcp: config.transport.repeats_before_tcp().map(|_| conn.paths.is_tcp()),

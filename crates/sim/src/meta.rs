@@ -1,14 +1,14 @@
-//! What MPTCP repairs as a connection: the meta timer, which runs while data are not acknowledged, and with Linux v1 the
-//! subflows that bring nothing any more.
+//! Repairs that MPTCP makes as a connection: the meta timer, which runs while data are not acknowledged, and with Linux
+//! v1 the subflows that bring nothing any more.
 //!
-//! Rule of Linux v1 (`net/mptcp/protocol.c`, `pm.c` of Linux 6.18): the timer runs as long as the longest rest of a timer
-//! that was pending on a subflow at the last push, and begins anew with each DATA_ACK that acknowledges something. When it
-//! fires, each subflow with something outstanding is looked at. One that has heard nothing since it was looked at the last
-//! time counts up. With a count above [`STALE_LOSS_COUNT`], and while another subflow brings something, it is *stale*:
-//! everything that is not acknowledged is sent again through the scheduler, which passes over the subflow. The first
-//! acknowledgement on it ends that. Then a subflow with nothing outstanding repeats the oldest fragment; a backup does so
-//! only if every subflow with something outstanding has counted twice.
-//! State: [`crate::ends::MetaTimer`]; per subflow [`crate::sender::Silence`].
+//! Rule of Linux v1 (`net/mptcp/protocol.c`, `pm.c` of Linux 6.18): the timer runs as long as the longest rest of a
+//! timer that was pending on a subflow at the last push, and begins anew with each DATA_ACK that acknowledges
+//! something. When it fires, each subflow with something outstanding is looked at. One that has heard nothing since it
+//! was looked at the last time counts up. With a count above [`STALE_LOSS_COUNT`], and while another subflow brings
+//! something, it is *stale*: everything that is not acknowledged is sent again through the scheduler, which passes over
+//! the subflow. The first acknowledgement on it ends that. Then a subflow with nothing outstanding repeats the oldest
+//! fragment; a backup does so only if every subflow with something outstanding has counted twice. State:
+//! [`crate::ends::MetaTimer`]; per subflow [`crate::sender::Silence`].
 
 use weftway_host::sending::{Chunk, Dispatch, assign};
 use weftway_path::{Bytes, Health, Instant, Offset, Path, PathId, SendKind, Span};
@@ -25,8 +25,9 @@ use crate::sender::Timer;
 const STALE_LOSS_COUNT: u8 = 4;
 
 impl Connection {
-    /// DATA_ACK moved: the meta timer starts afresh. Where it stands in the calendar is corrected when it fires too early.
-    /// Linux v1 brings it forward if it runs for less than it did (`__mptcp_clean_una`, `mptcp_reset_rtx_timer`).
+    /// DATA_ACK moved: the meta timer starts afresh. Where it stands in the calendar is corrected when it fires too
+    /// early. Linux v1 brings it forward if it runs for less than it did (`__mptcp_clean_una`,
+    /// `mptcp_reset_rtx_timer`).
     #[inline]
     pub(crate) fn meta_progress(&mut self, net: &mut Net, now: Instant) {
         self.send.meta.restart(now);
@@ -48,8 +49,8 @@ impl Connection {
         net.calendar.lower(self.source, self.send.meta.at);
     }
 
-    /// The meta-level timeout: v0.9x waits twice the longest timeout of the subflows, and longer each time; Linux v1 what
-    /// the last push before its start found.
+    /// The meta-level timeout: v0.9x waits twice the longest timeout of the subflows, and longer each time; Linux v1
+    /// what the last push before its start found.
     fn meta_due(&self) -> Instant {
         let meta = &self.send.meta;
         if self.transport.rules.meta_timer == stack::MetaTimer::PendingTimers {

@@ -13,7 +13,7 @@ pub struct Net {
     pub links: Vec<Link<Datagram>>,
     /// The calendar.
     pub calendar: Calendar,
-    /// How many calendar events were handled.
+    /// Number of calendar events that were handled.
     pub events: u64,
 }
 
@@ -30,7 +30,7 @@ impl Net {
         self.send_inline(now, link, bytes, || datagram)
     }
 
-    /// The same, for the two callers that do it for each packet, which is made where the link keeps it.
+    /// Sends a packet, for the two callers that do it for each packet, which is made where the link keeps it.
     #[inline(always)]
     pub fn send_inline(
         &mut self,

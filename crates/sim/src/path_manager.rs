@@ -1,28 +1,28 @@
-//! Where each path of a connection stands: absent, shaking hands, usable, given up.
+//! Stages of the paths of a connection: absent, shaking hands, usable, given up.
 
 use weftway_path::{Instant, PathId};
 
-/// Where each path stands between absent and usable.
+/// Stage of each path between absent and usable.
 #[derive(Clone)]
 pub struct PathManager {
     stages: Vec<Stage>,
-    /// When a stage is over, or the scenario adds or removes a path; as of the last look.
+    /// Time at which a stage is over, or the scenario adds or removes a path; as of the last look.
     due: Instant,
-    /// Whether anything has changed since.
+    /// True if anything has changed since.
     changed: bool,
     pub established: Option<Instant>,
     joined: bool,
     /// QUIC: whether the end that answers knows that the handshake is done. What reaches a server before is not read
     /// (RFC 9001 §5.7), and noq does not keep it.
     pub answered: bool,
-    /// Whether all paths may shake hands, and no peer has answered yet.
+    /// True if all paths may shake hands, and no peer has answered yet.
     racing: bool,
     /// The only path of a connection that has become plain TCP.
     only: Option<PathId>,
 }
 
 impl PathManager {
-    /// Of `paths` paths, none of which exists. In a race all of them may shake hands.
+    /// Manager of `paths` paths, none of which exists. In a race all of them may shake hands.
     pub fn new(paths: usize, racing: bool) -> Self {
         Self {
             stages: vec![Stage::Absent; paths],
@@ -36,7 +36,7 @@ impl PathManager {
         }
     }
 
-    /// Where path `id` stands.
+    /// Stage of path `id`.
     #[inline]
     pub fn stage(&self, id: PathId) -> Stage {
         self.stages[id.index()]
@@ -48,7 +48,7 @@ impl PathManager {
         self.changed = true;
     }
 
-    /// Whether the other paths may be opened.
+    /// Returns true if the other paths may be opened.
     #[inline]
     pub fn joined(&self) -> bool {
         self.joined
@@ -60,7 +60,7 @@ impl PathManager {
         self.changed = true;
     }
 
-    /// Whether all paths shake hands, and no peer has answered yet.
+    /// Returns true if all paths shake hands, and no peer has answered yet.
     pub fn racing(&self) -> bool {
         self.racing
     }
@@ -93,7 +93,7 @@ impl PathManager {
         begins && self.may_use(id)
     }
 
-    /// Whether the stages are to be looked at: something has changed, or is due.
+    /// Returns true if the stages are to be looked at: something has changed, or is due.
     #[inline]
     pub fn is_due(&self, now: Instant) -> bool {
         self.changed || self.due <= now
@@ -110,21 +110,21 @@ impl PathManager {
         self.due = presence.min(stages.unwrap_or(Instant::NEVER));
     }
 
-    /// When something is due, as of the last look.
+    /// Time at which something is due, as of the last look.
     #[inline]
     pub fn due(&self) -> Instant {
         self.due
     }
 }
 
-/// How far a path is.
+/// Stage of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// It does not exist now.
     Absent,
     /// Its handshake is under way.
     Handshaking {
-        /// When to try again.
+        /// Time to try again.
         retry_at: Instant,
         /// Tries so far.
         tries: u32,
@@ -133,13 +133,13 @@ pub enum Stage {
     Up,
     /// It was given up, and is tried now and then.
     Down {
-        /// When to try again.
+        /// Time to try again.
         retry_at: Instant,
     },
 }
 
 impl Stage {
-    /// When something is due.
+    /// Time at which something is due.
     pub fn next_event(&self) -> Instant {
         match self {
             Self::Handshaking { retry_at, .. } | Self::Down { retry_at } => *retry_at,

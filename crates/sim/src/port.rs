@@ -1,8 +1,9 @@
 //! A connection within its network, at one time: what carries the packets of [`weftway_host::sending::Dispatch`] here.
 
 use weftway_host::Decided;
-use weftway_host::sending::{Assigned, Carrier, Dispatch, prepare, write_up};
-use weftway_path::{Decision, Instant, Message, Offset, PathId, PathSet, Starved};
+use weftway_host::sending::{Assigned, Carrier, Data, Dispatch, prepare, write_up};
+use weftway_net::AppData;
+use weftway_path::{Decision, Instant, PathId, PathSet, Starved};
 use weftway_scenario::stack::MetaTimer;
 
 use crate::connection::Connection;
@@ -18,7 +19,7 @@ pub(crate) struct Port<'a> {
 }
 
 impl Port<'_> {
-    /// Whether the scheduler must be asked now.
+    /// Returns true if the scheduler must be asked now.
     #[inline(always)]
     pub fn prepare(&mut self) -> bool {
         self.conn.begin_question(self.net, self.now);
@@ -27,6 +28,8 @@ impl Port<'_> {
 }
 
 impl Carrier for Port<'_> {
+    type Data = AppData;
+
     #[inline(always)]
     fn dispatch(&self) -> &Dispatch {
         &self.conn.dispatch
@@ -38,58 +41,27 @@ impl Carrier for Port<'_> {
     }
 
     #[inline(always)]
+    fn data(&mut self) -> &mut AppData {
+        &mut self.conn.data
+    }
+
+    #[inline(always)]
     fn now(&self) -> Instant {
         self.now
     }
 
-    fn written(&mut self) -> u64 {
-        self.conn.written()
-    }
-
     #[inline(always)]
     fn buffered(&mut self) -> u64 {
-        let written = self.conn.written();
-        let Connection { dispatch, send, transport, .. } = &mut *self.conn;
-        send.writer.take(self.now, dispatch.outbox.una(), written, transport)
+        let Connection { data, dispatch, send, transport, .. } = &mut *self.conn;
+        send.writer.take(self.now, dispatch.outbox.una(), data.written(), transport)
     }
 
     #[inline]
     fn write_more(&mut self) -> bool {
-        if self.cuts() {
+        if self.conn.data.has_flows() {
             return write_up(self);
         }
         self.conn.send.writer.write_more(&mut self.conn.dispatch.flow)
-    }
-
-    fn message_at(&mut self, at: u64) -> Option<Message> {
-        let Connection { app, flows, .. } = &mut *self.conn;
-        flows.as_mut().map_or_else(|| app.message_at(at), |flows| flows.message())
-    }
-
-    #[inline]
-    fn cuts(&self) -> bool {
-        self.conn.flows.is_some()
-    }
-
-    fn next_record(&mut self) -> u64 {
-        self.conn.flows.as_mut().map_or(0, |flows| flows.next_record())
-    }
-
-    fn cut(&mut self, at: Offset, bytes: u64) {
-        if let Some(flows) = &mut self.conn.flows {
-            flows.cut(at, bytes);
-        }
-    }
-
-    #[inline]
-    fn has_messages(&self) -> bool {
-        self.conn.app.has_messages()
-    }
-
-    /// Those of streams are what is cut next.
-    #[inline]
-    fn keeps_messages(&self) -> bool {
-        self.conn.flows.is_none()
     }
 
     #[inline]

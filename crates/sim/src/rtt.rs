@@ -228,10 +228,10 @@ mod tests {
         assert_eq!(rtt.srtt(), Span::from_millis(41)); // (7·40 + 48) / 8: 48 − 25 is below 40
     }
 
-    /// Samples of 100 ms: RTTVAR 50, then three quarters of it each time: 37.5, 28.125, 21.09375, 15.8203125; times four
-    /// 200, 150, 112.5, 84.375, 63.28125. The variance term keeps the largest of a round trip. The first ends with
-    /// packet 10, the second with packet 20. In the second the largest is 84.375, and the term falls by a quarter of the
-    /// difference: 200 − 28.90625.
+    /// Samples of 100 ms: RTTVAR 50, then three quarters of it each time: 37.5, 28.125, 21.09375, 15.8203125; times
+    /// four 200, 150, 112.5, 84.375, 63.28125. The variance term keeps the largest of a round trip. The first ends with
+    /// packet 10, the second with packet 20. In the second the largest is 84.375, and the term falls by a quarter of
+    /// the difference: 200 − 28.90625.
     #[test]
     fn the_variance_term_falls_once_a_round_trip() {
         let sample =

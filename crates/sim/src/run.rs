@@ -10,7 +10,7 @@ pub use crate::measure::Finished;
 use crate::measure::{Row, Singles};
 use crate::{Host, Listener, Pause, Sim, Verdict};
 
-/// What to run: a configuration, a controller, a seed.
+/// A run to make: a configuration, a controller, a seed.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
     /// The configuration.
@@ -30,7 +30,7 @@ pub fn transport_rules(spec: &str) -> Result<TransportRules, SpecError> {
 
 /// The scheduler of the second connection where the first one's decisions come from outside: a rival's own, or min-RTT
 /// for the other half of a call.
-pub(crate) fn second(sim: &mut Sim, config: &SimConfig) -> Result<Option<Box<dyn Scheduler>>, SpecError> {
+pub fn second(sim: &mut Sim, config: &SimConfig) -> Result<Option<Box<dyn Scheduler>>, SpecError> {
     if sim.connections() < 2 {
         return Ok(None);
     }
@@ -105,7 +105,7 @@ impl Job<'_> {
         }
     }
 
-    /// What single paths bring under the same controller and seed; see [`single::singles`].
+    /// Figures of single paths under the same controller and seed; see [`single::singles`].
     pub fn singles(&self) -> Result<Singles, SpecError> {
         single::singles(self.config, |config| {
             let job = Job { config, timing: None, ..*self };
@@ -113,8 +113,8 @@ impl Job<'_> {
         })
     }
 
-    /// What a run can have done at most, whatever its scheduler. The connection opens as in a run: until then no scheduler is
-    /// asked.
+    /// Bound on what a run can have done, whatever its scheduler. The connection opens as in a run: until then no
+    /// scheduler is asked.
     pub fn bound(&self) -> Result<Bound, SpecError> {
         let mut sim = Sim::new(self.config, self.cc, self.seed)?;
         let mut other = second(&mut sim, self.config)?;

@@ -1,8 +1,10 @@
-//! One path at the sender: what it sent, its controller, its pacer and its timers. What differs
-//! between TCP and QUIC is in `tcp` and `quic`.
+//! A path at the sender: what it sent, its controller, its pacer and its timers. What differs between TCP and QUIC is
+//! in `tcp` and `quic`.
 
+mod bursts;
 mod quic;
 mod tcp;
+mod usage;
 
 use weftway_cc::{Acked, Congestion, Controller, Sent, Share, Signal};
 use weftway_host::Events;
@@ -20,31 +22,29 @@ use crate::net::Net;
 use crate::tally::PathTally;
 use crate::ticks::Ticks;
 use crate::wire::{Data, Datagram, Load};
+use bursts::Bursts;
 use quic::Quic;
 use tcp::Tcp;
+use usage::WindowUsage;
 
 pub use tcp::Repair;
 
-/// `sysctl_tcp_tso_win_divisor`.
-const DEFER_DIVISOR: u64 = 3;
 /// A controller that names a rate paces a connection from its tenth packet on (`tcp_update_skb_after_send`).
 const UNPACED_PACKETS: u64 = 10;
-/// A write this long ago is no burst.
-const DEFER_AFTER: Span = Span::from_millis(1);
 
-/// How controllers are made.
+/// Way in which controllers are made.
 #[derive(Clone)]
 pub struct ControllerSpec {
     /// Name and switches.
     pub spec: String,
-    /// Whether controllers read each other's shares.
+    /// True if controllers read each other's shares.
     pub coupled: bool,
     /// The seed of their draws.
     pub seed: u64,
 }
 
-/// What a path uses of its connection and of the network while something happens to it. Thin references only: it is built
-/// for each packet, and what is behind them is read where it is needed.
+/// Parts of its connection and of the network that a path uses while something happens to it. Thin references only: it
+/// is built for each packet, and what is behind them is read where it is needed.
 pub struct SendContext<'a> {
     /// The time.
     pub now: Instant,
@@ -54,7 +54,7 @@ pub struct SendContext<'a> {
     pub conn: u8,
     /// The path as schedulers see it.
     pub view: &'a mut Path,
-    /// What schedulers will be told.
+    /// Events that schedulers will be told.
     pub events: &'a mut Events,
     /// The data.
     pub outbox: &'a mut Outbox,
@@ -64,15 +64,15 @@ pub struct SendContext<'a> {
     pub question: &'a mut Question,
     /// Which paths the scheduler is offered.
     pub offered: &'a PathSet,
-    /// What all controllers publish.
+    /// Shares that all controllers publish.
     pub shares: &'a mut Vec<Share>,
     /// The transport's settings.
     pub transport: &'a Transport,
     /// The counters of all paths.
     pub tallies: &'a mut Vec<PathTally>,
-    /// Who listens.
+    /// Listeners to the run.
     pub listeners: &'a mut Listeners,
-    /// How controllers are made.
+    /// Way in which controllers are made.
     pub cc: &'a ControllerSpec,
 }
 
@@ -94,10 +94,10 @@ impl SendContext<'_> {
     }
 }
 
-/// What the path's single timer means, as in Linux (`icsk_pending`).
+/// Meaning of the path's single timer, as in Linux (`icsk_pending`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Timer {
-    /// Nothing.
+    /// The timer does not run.
     #[default]
     Idle,
     /// Retransmission timeout, or QUIC's probe timeout.
@@ -108,96 +108,75 @@ pub enum Timer {
     Reorder,
 }
 
-/// One path at the sender.
+/// A path at the sender.
 #[derive(Clone)]
 pub struct PathSender {
     /// Its number.
     pub id: PathId,
-    /// How often it has come up.
+    /// Number of times that it has come up.
     pub epoch: u8,
     /// The link its data take.
     pub data_link: usize,
     /// Its controller.
     pub cc: Box<dyn Controller>,
-    /// What says how fast packets may leave.
+    /// Source of the pace.
     paced_by: PacedBy,
-    /// What it sent.
+    /// Packets that it sent.
     pub flight: Flight,
-    /// What of it arrived above the oldest.
+    /// Packets of these that arrived above the oldest.
     pub sacked: RangeSet,
-    /// What it was given and has not sent.
+    /// Packets that it was given and has not sent.
     pub queue: Ring<Assigned>,
     /// Delivery rate.
     pub rate: RateSampler,
     /// Pacing.
     pub pacer: Pacer,
-    /// What the timer means.
+    /// Meaning of the timer.
     pub timer: Timer,
-    /// When it fires.
+    /// Time at which it fires.
     pub timer_at: Instant,
-    /// When it was set; never, if `timer_at` lies on a tick.
+    /// Time at which it was set; never, if `timer_at` lies on a tick.
     timer_set: Instant,
-    /// When it last sent data.
+    /// Time at which it last sent data.
     pub last_sent: Instant,
-    /// When it last heard of progress.
+    /// Time at which it last heard of progress.
     pub last_progress: Instant,
-    /// When it last heard anything (`rcv_tstamp`).
+    /// Time at which it last heard anything (`rcv_tstamp`).
     pub heard_at: Instant,
     /// TCP: the timestamp of the newest acknowledgement ([`crate::wire::Ack::clock`]).
     echo: u32,
     /// Linux v1: for how long it has heard nothing.
     pub silence: Silence,
-    /// How much of the window is used.
+    /// Use of the window.
     usage: WindowUsage,
     /// TCP's recovery.
     pub tcp: Tcp,
     /// QUIC's recovery.
     pub quic: Quic,
-    /// How much its queue holds.
+    /// Bounds on its queue.
     pub memory: SendMemory,
     /// Linux v1: the window that the peer last announced on it, as TCP takes it.
     pub send_window: Bytes,
-    /// When the last buffer was begun, and how many packets more it takes at that time.
-    buffer: (Instant, u64),
-    /// The number after that of the last packet that was not full (`snd_sml`).
-    small: u64,
-    /// When that packet left, where its data end, and `small` before it: what follows at once joins it.
-    open: (Instant, Offset, u64),
-    /// Messages that wait for Nagle's rule share a packet, as the bytes that they are: how much room is left in the one
-    /// that goes now. None where nothing waits so.
-    coalescing: Option<u64>,
+    /// Packets that share a buffer or wait for more data.
+    bursts: Bursts,
 }
 
-/// How often the meta timer has found a subflow silent although something was outstanding (`stale_count`).
+/// Number of times that the meta timer has found a subflow silent although something was outstanding (`stale_count`).
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silence {
-    /// How often in a row, the first look included.
+    /// Number of times in a row, the first look included.
     pub count: u8,
-    /// When it had last heard anything at the first look (`stale_rcv_tstamp`).
+    /// Time at which it had last heard anything at the first look (`stale_rcv_tstamp`).
     pub heard_at: Instant,
 }
 
-/// How much a path's queue holds.
+/// Bounds on a path's queue.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SendMemory {
     /// The largest window that the path has had.
     pub widest: Bytes,
     /// The most that the queue holds, sent and unsent.
     pub most: Bytes,
-}
-
-/// Window use (RFC 7661), in bytes of the window: TCP counts packets, each as a full one, and QUIC bytes (RFC 9002 §7.8).
-#[derive(Clone, Debug)]
-struct WindowUsage {
-    /// What was in flight at most since the round began.
-    max_out: u64,
-    /// The packet with which the round began.
-    round: u64,
-    /// Whether the window was full in the round.
-    limited: bool,
-    /// What was used of it lately, and since when.
-    used: u64,
-    stamp: Instant,
 }
 
 impl PathSender {
@@ -229,15 +208,12 @@ impl PathSender {
             heard_at: now,
             echo: 0,
             silence: Silence::default(),
-            usage: WindowUsage { max_out: 0, round: 0, limited: false, used: 0, stamp: now },
+            usage: WindowUsage::new(now),
             tcp: Tcp::default(),
             quic: Quic::default(),
             memory: SendMemory::default(),
             send_window: Bytes::ZERO,
-            buffer: (Instant::ZERO, 0),
-            small: 0,
-            open: (Instant::NEVER, Offset::ZERO, 0),
-            coalescing: (writes_messages && transport.holds_small).then_some(0),
+            bursts: Bursts::new(writes_messages && transport.holds_small),
         }
     }
 
@@ -251,13 +227,14 @@ impl PathSender {
         }
     }
 
-    /// Whether the path has got through what it was given up to the packet at `offset`: TCP subflows send in order.
+    /// Returns true if the path has got through what it was given up to the packet at `offset`: TCP subflows send in
+    /// order.
     pub fn has_settled(&self, offset: Offset) -> bool {
         self.flight.front().is_none_or(|packet| packet.offset > offset)
             && self.queue.front().is_none_or(|assigned| assigned.offset > offset)
     }
 
-    /// What a packet of `bytes` takes of the window: Linux counts packets, QUIC bytes.
+    /// Part of the window that a packet of `bytes` takes: Linux counts packets, QUIC bytes.
     #[inline]
     pub fn charge(transport: &Transport, bytes: u32) -> Bytes {
         match transport.rules.recovery {
@@ -285,68 +262,10 @@ impl PathSender {
         holds_back
     }
 
-    /// Whether something waits that window and pacer let go.
+    /// Returns true if something waits that window and pacer let go.
     #[inline(always)]
     pub fn may_flush(&self, now: Instant, view: &Path, transport: &Transport) -> bool {
         !self.queue.is_empty() && self.pacer.lets_go(now) && Self::has_room(view) && !self.holds_head(transport)
-    }
-
-    /// Whether a packet of `bytes` waits as the last one (Nagle's rule, RFC 896, as Minshall has it: `tcp_nagle_check`): it
-    /// is not full, and an earlier one that was not full is unacknowledged. MPTCP's last packet of a fragment is not full either.
-    #[inline(always)]
-    pub fn holds(&self, bytes: u32, transport: &Transport) -> bool {
-        u64::from(bytes) < transport.mss.get() && self.small > self.flight.base() && transport.holds_small
-    }
-
-    #[inline]
-    fn holds_head(&self, transport: &Transport) -> bool {
-        transport.holds_small && self.small > self.flight.base() && self.waits_for_more(transport.mss.get())
-    }
-
-    /// Whether what waits fills no packet. Here messages stay packets of their own: so many go at once as Linux has in a full one.
-    #[inline(never)]
-    fn waits_for_more(&self, mss: u64) -> bool {
-        let Some(head) = self.queue.front() else { return false };
-        match self.coalescing {
-            Some(room) => u64::from(head.bytes) > room && !self.fills(0, mss),
-            None => self.queue.len() == 1 && u64::from(head.bytes) < mss,
-        }
-    }
-
-    /// Whether so many bytes and what waits fill a packet.
-    fn fills(&self, mut bytes: u64, mss: u64) -> bool {
-        self.queue.iter().any(|packet| {
-            bytes += u64::from(packet.bytes);
-            bytes >= mss
-        })
-    }
-
-    /// A packet that is not full has been sent. One that others followed at once was part of a larger one.
-    #[inline(never)]
-    fn note_small(&mut self, index: u64, bytes: u64, mss: u64) {
-        match self.coalescing {
-            None => {
-                let Some(packet) = self.flight.get_mut(index) else { return };
-                let (now, end) = (packet.sent_at, packet.offset + Bytes::new(bytes));
-                if self.queue.front().is_none_or(|next| next.offset != end) {
-                    self.open = (now, end, core::mem::replace(&mut self.small, index + 1));
-                }
-            }
-            Some(room) if bytes <= room => self.coalescing = Some(room - bytes),
-            Some(_) if self.fills(bytes, mss) => self.coalescing = Some(mss - bytes),
-            Some(_) if !self.queue.is_empty() => {}
-            _ => self.small = index + 1,
-        }
-    }
-
-    /// Linux v1: data at `offset` follow in the push that sent the last packet. If that one was not full, they are in one
-    /// buffer with it, and its end is no small packet (`mptcp_skb_can_collapse_to`).
-    #[inline(never)]
-    pub fn join_last(&mut self, now: Instant, offset: Offset) {
-        let (at, end, before) = self.open;
-        if at == now && end == offset && self.small == self.flight.next() {
-            self.small = before;
-        }
     }
 
     /// Sends what waits, as far as window and pacer allow.
@@ -356,9 +275,7 @@ impl PathSender {
             let Some(assigned) = self.next_queued(ctx) else { break };
             self.send_inline(ctx, assigned);
         }
-        if let Some(room) = &mut self.coalescing {
-            *room = 0;
-        }
+        self.bursts.close_packet();
     }
 
     /// Takes from the queue the first packet whose data were not acknowledged while it waited. A subflow of Linux sends
@@ -396,47 +313,7 @@ impl PathSender {
         Some(assigned)
     }
 
-    /// Whether Linux keeps a single packet back for now (`tcp_tso_should_defer`): with more data
-    /// behind it and an acknowledgement due soon, it waits for a third of the window, so as to send
-    /// larger bursts. It does so only just after it has sent, and not during recovery.
-    #[inline]
-    fn defers(&self, now: Instant, view: &Path, taken: Bytes, more: bool, transport: &Transport) -> bool {
-        more && transport.rules.fills_bursts
-            && taken.plus(view.mss).plus(view.mss) > view.cwnd
-            && view.cwnd.get() > DEFER_DIVISOR * view.mss.get()
-            && view.recovery < weftway_path::Recovery::Recovery
-            && now.since(self.last_sent) < DEFER_AFTER
-            && self.flight.front().is_some_and(|head| now.since(head.sent_at) * 2 >= view.srtt)
-    }
-
-    /// Whether Linux would keep back what waits, so as to send a third of the window at once: it leaves the window open
-    /// then (`tcp_tso_should_defer`). Room for the largest burst of the pace is used at once. What waits here is sent all the
-    /// same.
-    #[inline]
-    pub fn gathers(&self, now: Instant, view: &Path, transport: &Transport) -> bool {
-        let free = view.cwnd.saturating_sub(view.bytes_in_flight).get();
-        transport.rules.fills_bursts
-            && !self.queue.is_empty()
-            && free * DEFER_DIVISOR < view.cwnd.get()
-            && view.recovery < weftway_path::Recovery::Recovery
-            && now.since(self.last_sent) < DEFER_AFTER
-            && Self::is_less_than_a_buffer(view, free)
-    }
-
-    // In line it costs the paths that never ask.
-    #[inline(never)]
-    fn is_less_than_a_buffer(view: &Path, free: u64) -> bool {
-        free < Self::largest_buffer(view).get()
-    }
-
-    /// The most that Linux puts into one buffer: what the pace brings in about a millisecond, two packets at least
-    /// (`tcp_tso_autosize`).
-    #[inline]
-    fn largest_buffer(view: &Path) -> Bytes {
-        weftway_cc::lengthened_quantum(view.pacing_rate, view.mss, 2, view.min_rtt)
-    }
-
-    /// Whether the window has room for a packet.
+    /// Returns true if the window has room for a packet.
     #[inline]
     pub fn has_room(view: &Path) -> bool {
         view.bytes_in_flight.plus(view.mss) <= view.cwnd
@@ -448,7 +325,7 @@ impl PathSender {
         self.send_inline(ctx, assigned);
     }
 
-    /// The same, for the caller that does it for each packet.
+    /// Sends a new packet, for the caller that does it for each packet.
     #[inline(always)]
     pub fn send_inline(&mut self, ctx: &mut SendContext<'_>, assigned: Assigned) {
         let Assigned { offset, bytes, .. } = assigned;
@@ -498,18 +375,6 @@ impl PathSender {
         }
     }
 
-    /// Whether a packet begins a new buffer: packets that go at once share one.
-    #[inline]
-    fn starts_buffer(&mut self, now: Instant, view: &Path) -> bool {
-        let (at, left) = &mut self.buffer;
-        if *at == now && *left > 0 {
-            *left -= 1;
-            return false;
-        }
-        self.buffer = (now, (Self::largest_buffer(view).get() / view.mss.get()).max(1) - 1);
-        true
-    }
-
     /// Puts packet `index` on its link, for the first time or again.
     #[inline(always)]
     pub fn put_on_wire(&mut self, ctx: &mut SendContext<'_>, index: u64, offset: weftway_path::Offset, bytes: u32) {
@@ -547,7 +412,7 @@ impl PathSender {
         }
     }
 
-    /// The same, as Linux does it where a controller names a rate. The first packets leave at once.
+    /// Paces as Linux does it where a controller names a rate. The first packets leave at once.
     #[inline]
     fn pace_burst(
         &mut self,
@@ -568,7 +433,7 @@ impl PathSender {
         self.pacer.on_sent_in_burst(now, bytes, rate, quantum.max(longer));
     }
 
-    /// The same, where the window paces and says another rate than before.
+    /// Paces where the window paces and says another rate than before.
     #[inline(never)]
     fn pace_anew(&mut self, now: Instant, view: &Path, transport: &Transport, bytes: Bytes) {
         let quantum = |rate| weftway_cc::send_quantum(rate, view.mss, 2);
@@ -596,8 +461,7 @@ impl PathSender {
             idle -= rto;
         }
         self.cc.set_cwnd(cwnd.max(restart));
-        self.usage.stamp = now;
-        self.usage.used = 0;
+        self.usage.restart(now);
         true
     }
 
@@ -607,7 +471,7 @@ impl PathSender {
         self.publish_to(ctx.view, if ctx.cc.coupled { Some(&mut *ctx.shares) } else { None });
     }
 
-    /// The same; the shares only where controllers read them.
+    /// Copies what the controller says into `view`; the shares only where controllers read them.
     #[inline(always)]
     fn publish_to(&mut self, view: &mut Path, shares: Option<&mut [Share]>) {
         view.cwnd = self.cc.cwnd();
@@ -652,7 +516,7 @@ impl PathSender {
         BlockedReason::None
     }
 
-    /// The same, of a path with room whose pacer has not let go.
+    /// Reason why a path with room may not send whose pacer has not let go.
     #[inline(never)]
     fn blocked_by_pacer(&self, view: &Path, transport: &Transport) -> BlockedReason {
         let blocks = self.paced_by.blocks(view, transport.initial_cwnd());
@@ -671,64 +535,6 @@ impl PathSender {
         if has_room && ctx.transport.app_limited.is_limited(ctx.flow.unsent, ctx.view.mss) {
             self.rate.on_app_limited(ctx.view.bytes_in_flight);
         }
-    }
-
-    /// Notes how well the window was used. Whether it was not used for so long that it must shrink
-    /// ([`PathSender::restart_unused`]).
-    #[inline]
-    fn validate_window(&mut self, now: Instant, view: &Path, transport: &Transport) -> bool {
-        let out = match transport.rules.recovery {
-            LossRecovery::Tcp => (self.flight.next() - self.flight.base()) * transport.mss.get(),
-            LossRecovery::Quic => self.paced_by.used(view).get(),
-        };
-        let limited = view.blocked == BlockedReason::Congestion || view.bytes_in_flight.plus(transport.mss) > view.cwnd;
-        // QUIC keeps lost packets for a while, in case they turn up. They are settled all the same (RFC 9002 §A.7).
-        let round_over = || {
-            let settled = match transport.rules.recovery {
-                LossRecovery::Tcp => self.flight.base(),
-                LossRecovery::Quic => self.quic.settled_below().max(self.flight.base()),
-            };
-            settled >= self.usage.round
-        };
-        if limited || (!self.usage.limited && out > self.usage.max_out) || round_over() {
-            self.usage.limited = limited;
-            self.usage.max_out = out;
-            self.usage.round = self.flight.next();
-        }
-        if self.window_limited(view) {
-            self.usage.used = 0;
-            self.usage.stamp = now;
-            return false;
-        }
-        self.usage.used = self.usage.used.max(out);
-        transport.rules.recovery == LossRecovery::Tcp
-            && view.recovery == weftway_path::Recovery::Open
-            && now.since(self.usage.stamp) >= self.tcp.rto()
-            && !self.cc.owns_recovery()
-    }
-
-    /// A window that was not filled for a whole timeout shrinks towards what was used
-    /// (`tcp_cwnd_application_limited`, RFC 7661's aim).
-    #[cold]
-    fn restart_unused(&mut self, now: Instant, view: &mut Path, shares: Option<&mut [Share]>, transport: &Transport) {
-        let used = Bytes::new(self.usage.used).max(transport.initial_cwnd());
-        let cwnd = self.cc.cwnd();
-        if used < cwnd {
-            self.cc.set_cwnd((cwnd + used).mul_div(1, 2));
-            self.publish_to(view, shares);
-        }
-        self.usage.used = 0;
-        self.usage.stamp = now;
-    }
-
-    /// Whether the window is what limits the path (`tcp_is_cwnd_limited`).
-    #[inline]
-    pub fn window_limited(&self, view: &Path) -> bool {
-        if view.cwnd < view.ssthresh {
-            // In slow start a window may grow to twice what was in use.
-            return self.usage.limited || view.cwnd.get() < 2 * self.usage.max_out;
-        }
-        self.usage.limited
     }
 
     /// Hands an acknowledgement's outcome to the controller.
@@ -792,7 +598,7 @@ impl PathSender {
         (self.timer, self.timer_at) = (Timer::Idle, Instant::NEVER);
     }
 
-    /// Whether the timer fires now. One that is due waits for its tick.
+    /// Returns true if the timer fires now. One that is due waits for its tick.
     pub fn fires(&mut self, now: Instant, ticks: &Ticks) -> bool {
         if self.timer_at <= now && !self.timer_set.is_never() {
             self.timer_at = ticks.expires(self.timer_set, self.timer_at);
@@ -801,14 +607,14 @@ impl PathSender {
         self.timer_at <= now
     }
 
-    /// Whether something that the path was given is to be sent, for the first time or again.
+    /// Returns true if something that the path was given is to be sent, for the first time or again.
     #[inline]
     pub fn has_unsent(&self) -> bool {
         !self.queue.is_empty() || self.has_lost()
     }
 }
 
-/// What one acknowledgement amounted to.
+/// Outcome of one acknowledgement.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome {
     /// Payload newly acknowledged.

@@ -5,6 +5,7 @@ mod layout;
 
 use weftway_host::{Host, Turn};
 use weftway_link::Link;
+use weftway_net::AppData;
 use weftway_path::{Bytes, Context, Decision, Instant, PathId, Span};
 use weftway_scenario::config::{CrossLink, SimConfig, Transport};
 use weftway_scenario::{App, Verdict, mix};
@@ -32,7 +33,7 @@ pub enum Pause {
     Done(Verdict),
 }
 
-/// What became of a try to go on by one event.
+/// Outcome of a try to go on by one event.
 enum Step {
     /// It happened.
     Happened,
@@ -42,39 +43,39 @@ enum Step {
     Over(Verdict),
 }
 
-/// Where a run stopped.
+/// Reason for which a run stopped.
 enum Stop {
     /// At a question that was left open, or at something that was not told.
     Asks,
-    /// Nothing more happens up to the time asked for.
+    /// The time asked for has come, and nothing happens before it.
     Later,
     /// At its end.
     Over(Verdict),
 }
 
-/// One simulation.
+/// A simulation.
 #[derive(Clone)]
 pub struct Sim {
     now: Instant,
     net: Net,
     conns: Vec<Connection>,
-    /// Where what leaves a link goes on, if not to an end: from a path's own link to a shared one.
+    /// Link to which a link's packets go on, if not to an end: from a path's own link to a shared one.
     onward: Vec<Option<usize>>,
-    /// Whether anything goes on so.
+    /// True if anything goes on so.
     has_relays: bool,
     cross: Vec<CrossSource>,
     cross_source: usize,
     /// The connection whose turn it is.
     turn: Option<usize>,
     limit: Instant,
-    /// When the second connection opens: a rival's, or the other half of a call.
+    /// Time at which the second connection opens: a rival's, or the other half of a call.
     second_start: Instant,
     second_source: usize,
-    /// Whether the second connection is half of a call: the run is over when both halves are.
+    /// True if the second connection is half of a call: the run is over when both halves are.
     is_call: bool,
 }
 
-/// When the second connection opens, if there is one. Both halves of a call open at once.
+/// Time at which the second connection opens, if there is one. Both halves of a call open at once.
 fn second_start(config: &SimConfig) -> Instant {
     let alone = if config.is_call() { Instant::ZERO } else { Instant::NEVER };
     config.rival.as_ref().map_or(alone, |rival| rival.start)
@@ -85,16 +86,15 @@ impl Sim {
     /// must exist: [`weftway_cc::parse`] says whether it does.
     pub fn new(config: &SimConfig, cc: &str, seed: u64) -> Result<Self, weftway_path::spec::SpecError> {
         let mut layout = Layout::new(config, seed);
-        let app = App::of(&config.workload, seed);
-        let main = layout.connection(0, &config.transport, &config.paths, cc, app);
-        let main = Parts { write: config.write, flows: weftway_net::Flows::of(config), ..main };
+        let main = layout.connection(0, &config.transport, &config.paths, cc, AppData::of(config, seed));
+        let main = Parts { write: config.write, ..main };
         let mut parts = vec![main];
         if let Some(rival) = &config.rival {
             let endless = weftway_scenario::config::Workload::Duration { span: Span::MAX };
             let app = App::new(&endless, mix(seed, 0xa1));
-            parts.push(layout.connection(1, &rival.transport, &rival.paths, &rival.cc, app));
+            parts.push(layout.connection(1, &rival.transport, &rival.paths, &rival.cc, app.into()));
         } else if let Some(back) = config.workload.reverse() {
-            parts.push(layout.reverse(&parts[0], App::new(&back, mix(seed, 0xa2))));
+            parts.push(layout.reverse(&parts[0], App::new(&back, mix(seed, 0xa2)).into()));
         }
         let mut source = layout.net.links.len();
         for part in &mut parts {
@@ -167,7 +167,7 @@ impl Sim {
         self.conns[0].dispatch.host.explains = true;
     }
 
-    /// How many connections ask schedulers.
+    /// Number of connections that ask schedulers.
     pub fn connections(&self) -> usize {
         self.conns.len()
     }
@@ -178,7 +178,7 @@ impl Sim {
     }
 
     /// Link number `at`.
-    pub(crate) fn link(&self, at: usize) -> &Link<Datagram> {
+    pub fn link(&self, at: usize) -> &Link<Datagram> {
         &self.net.links[at]
     }
 
@@ -187,12 +187,12 @@ impl Sim {
         self.now
     }
 
-    /// How many calendar events were handled.
+    /// Number of calendar events that were handled.
     pub fn calendar_events(&self) -> u64 {
         self.net.events
     }
 
-    /// What connection `conn`'s scheduler sees.
+    /// Context that connection `conn`'s scheduler sees.
     #[inline]
     pub fn context(&self, conn: usize) -> Context<'_> {
         self.conns[conn].dispatch.context(self.now)
@@ -226,7 +226,8 @@ impl Sim {
         weftway_host::ask_task(&mut self.port(conn), task, observation)
     }
 
-    /// Whether the question at which connection `conn` stands is the same when it comes again. Linux v1 may write between.
+    /// Returns true if the question at which connection `conn` stands is the same when it comes again. Linux v1 may
+    /// write between.
     #[inline]
     pub(crate) fn question_repeats(&self, conn: usize) -> bool {
         let Connection { dispatch, send, .. } = &self.conns[conn];
@@ -244,8 +245,8 @@ impl Sim {
         weftway_host::settle(&mut self.port(conn), decision);
     }
 
-    /// Runs to the end with `schedulers` that answer, one per connection. The same as [`Sim::advance`], [`Sim::ask`] and
-    /// [`Sim::tell`] in turn, without leaving this function.
+    /// Runs to the end with `schedulers` that answer, one per connection. The same as [`Sim::advance`], [`Sim::ask`]
+    /// and [`Sim::tell`] in turn, without leaving this function.
     pub fn run(&mut self, schedulers: &mut [&mut dyn Scheduler]) -> Verdict {
         let mut answering = Schedulers { schedulers };
         loop {
@@ -255,8 +256,9 @@ impl Sim {
         }
     }
 
-    /// Runs to the next question of `task`, which serves connection 0, or to the end; `rival` serves the other connection.
-    /// With `repeats` the question at which it stopped comes again without another look ([`Sim::question_repeats`]).
+    /// Runs to the next question of `task`, which serves connection 0, or to the end; `rival` serves the other
+    /// connection. With `repeats` the question at which it stopped comes again without another look
+    /// ([`Sim::question_repeats`]).
     #[inline(always)]
     pub(crate) fn run_to_question(
         &mut self,
@@ -330,7 +332,7 @@ impl Sim {
         self.conns[0].finished.is_some() && (!self.is_call || self.conns[1].finished.is_some())
     }
 
-    /// One event, unless the next one comes after `until` or there is none.
+    /// Handles one event, unless the next one comes after `until` or there is none.
     #[inline(always)]
     fn next_event(&mut self, until: Instant) -> Step {
         let (at, source) = self.net.calendar.next();
@@ -348,7 +350,7 @@ impl Sim {
         Step::Happened
     }
 
-    /// Nothing more happens before `until` and the limit; `at` is the next time at which anything does.
+    /// Stops, since nothing happens before `until` and the limit; `at` is the next time at which anything does.
     #[cold]
     fn stop(&mut self, at: Instant, until: Instant) -> Step {
         if at > until && until <= self.limit {
@@ -417,7 +419,7 @@ impl Sim {
         }
     }
 
-    /// What comes once in a while out of `link`: it goes onward, or has arrived at connection `at`.
+    /// Delivers what comes once in a while out of `link`: it goes onward, or has arrived at connection `at`.
     #[cold]
     fn deliver_rare(&mut self, at: usize, datagram: &Datagram, link: usize, marked: bool) {
         if let Some(via) = self.onward[link] {
@@ -473,8 +475,8 @@ mod tests {
     use weftway_scenario::config::{MessageSize, PathConfig, Workload};
     use weftway_sched::{Needs, TransportRules};
 
-    /// Two lossy paths, messages with pauses between them: what is lost goes again when nothing else is to be sent, and no
-    /// timer tells then that the pacer has let go. No path is ever shown as held by one that has.
+    /// Two lossy paths, messages with pauses between them: what is lost goes again when nothing else is to be sent, and
+    /// no timer tells then that the pacer has let go. No path is ever shown as held by one that has.
     #[test]
     fn a_pacer_that_has_let_go_holds_no_path() {
         let path = |(name, mbps): (&str, u64)| {
@@ -512,7 +514,8 @@ mod tests {
         assert!(paced > 100, "pacers held paths back {paced} times");
     }
 
-    /// A message is not looked up for each packet. What a scheduler sees of it is what the application says, all the same.
+    /// A message is not looked up for each packet. What a scheduler sees of it is what the application says, all the
+    /// same.
     #[test]
     fn a_question_shows_the_message_of_the_next_byte() {
         let path = |(name, mbps): (&str, u64)| {
@@ -535,7 +538,7 @@ mod tests {
                     Pause::Decide(_) => {
                         let (now, flow) = (sim.now, sim.conns[0].dispatch.flow);
                         // What goes again may come when all that is written has gone.
-                        if let Some(said) = sim.conns[0].app.message_at(flow.next.get()) {
+                        if let Some(said) = sim.conns[0].data.app.message_at(flow.next.get()) {
                             let seen = (flow.message_start.get(), flow.message_end.get(), flow.class, flow.deadline);
                             assert_eq!(seen, (said.start, said.end, said.class, said.deadline));
                             assert_eq!(flow.message_age, now.since(said.written));
@@ -586,7 +589,7 @@ mod tests {
         }
     }
 
-    /// What path 1 of two has in its device at each of the first questions, all of which it answers; checked on both
+    /// Bytes in the device of path 1 of two at each of the first questions, all of which it answers; checked on both
     /// paths against the links.
     fn device_queues(needs: Needs, transport: &Transport) -> Vec<Bytes> {
         let path = |(name, mbps): (&str, u64)| {

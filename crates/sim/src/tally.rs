@@ -1,4 +1,4 @@
-//! What is counted while a connection runs: once per packet, in place.
+//! Counters of a running connection, which count once per packet, in place.
 
 use weftway_link::{Reason, Verdict};
 use weftway_path::Bytes;

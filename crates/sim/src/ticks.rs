@@ -1,8 +1,9 @@
-//! When Linux's timers fire: on a tick of the kernel's clock, the later the longer they wait (`kernel/time/timer.c`).
+//! Firing of Linux's timers: on a tick of the kernel's clock, the later the longer they wait
+//! (`kernel/time/timer.c`).
 //!
-//! A wait is rounded up to ticks. A timer that waits for less than 63 ticks fires with the tick after the one on which it
-//! ends; with less than 504 ticks that is rounded up to eight, with less than 4032 to 64, and so on by eights. Where the
-//! ticks of a run lie follows from its seed.
+//! A wait is rounded up to ticks. A timer that waits for less than 63 ticks fires with the tick after the one on which
+//! it ends; with less than 504 ticks that is rounded up to eight, with less than 4032 to 64, and so on by eights. Where
+//! the ticks of a run lie follows from its seed.
 
 use weftway_path::{Instant, Span};
 use weftway_scenario::mix;
@@ -10,7 +11,7 @@ use weftway_scenario::mix;
 /// Ticks of the shortest waits, which are not rounded any further (`LVL_SIZE` − 1), and how many bits each level adds.
 const FIRST_LEVEL: u64 = 63;
 const LEVEL_BITS: u32 = 3;
-/// Where a run begins among so many ticks: as many as a wait of a minute is rounded to.
+/// Number of ticks among which a run begins: as many as a wait of a minute is rounded to.
 const PHASES: u64 = 4096;
 
 /// The clock of both ends.
@@ -18,7 +19,7 @@ const PHASES: u64 = 4096;
 pub struct Ticks {
     /// Nanoseconds; zero where timers fire when they are due.
     tick: u64,
-    /// How long ago tick 0 was when the run began.
+    /// Time from tick 0 to when the run began.
     phase: u64,
 }
 
@@ -29,7 +30,7 @@ impl Ticks {
         Self { tick, phase: mix(seed, 0x71c).checked_rem(tick * PHASES).unwrap_or(0) }
     }
 
-    /// When a timer that was set at `set` for `due` fires.
+    /// Time at which a timer fires that was set at `set` for `due`.
     #[inline(never)]
     pub fn expires(&self, set: Instant, due: Instant) -> Instant {
         if self.tick == 0 || due.is_never() {
@@ -63,9 +64,9 @@ mod tests {
         Instant::from_millis(ms)
     }
 
-    /// Ticks of 4 ms that lie at 0, 4, 8 ms and so on. Set at 1 ms, in tick 0: 10 ms are 3 ticks, and end with tick 4, at
-    /// 16 ms. 252 ms are 63 ticks, of which eight are one: after tick 63 comes tick 64, at 256 ms. 2020 ms are 505 ticks,
-    /// of which 64 are one: 512 ticks are 2048 ms.
+    /// Ticks of 4 ms that lie at 0, 4, 8 ms and so on. Set at 1 ms, in tick 0: 10 ms are 3 ticks, and end with tick 4,
+    /// at 16 ms. 252 ms are 63 ticks, of which eight are one: after tick 63 comes tick 64, at 256 ms. 2020 ms are 505
+    /// ticks, of which 64 are one: 512 ticks are 2048 ms.
     #[test]
     fn long_waits_are_rounded_coarsely() {
         let ticks = Ticks { tick: 4_000_000, phase: 0 };

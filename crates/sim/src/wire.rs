@@ -1,24 +1,24 @@
-//! What travels on the links.
+//! Packets on the links.
 
 use weftway_path::{Instant, Offset, PathId};
 
-/// One packet on a link.
+/// A packet on a link.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram {
     /// Which connection it belongs to.
     pub conn: u8,
     /// The path it belongs to (for an acknowledgement: the path that it acknowledges).
     pub path: PathId,
-    /// How often the path has come up: packets from before are strangers.
+    /// Number of times that the path has come up: packets from before are strangers.
     pub epoch: u8,
-    /// Whether a link before the present one marked it "congestion experienced".
+    /// True if a link before the present one marked it "congestion experienced".
     pub marked: bool,
-    /// What it carries.
+    /// Contents of the packet.
     pub load: Load,
 }
 
-/// The contents of a packet. `repr(u8)`: the kind has a byte of its own. A niche in a field would cost more to test, once
-/// per packet.
+/// The contents of a packet. `repr(u8)`: the kind has a byte of its own. A niche in a field would cost more to test,
+/// once per packet.
 #[derive(Clone, Copy, Debug)]
 #[repr(u8)]
 pub enum Load {
@@ -48,7 +48,7 @@ pub struct Data {
     pub bytes: u32,
     /// TCP: the timestamp of the newest acknowledgement that its sender had, in ms ([`stamp`]).
     pub echo: u32,
-    /// When it was sent: the timestamp option, and for logs.
+    /// Time at which it was sent: the timestamp option, and for logs.
     pub sent_at: Instant,
 }
 
@@ -57,18 +57,18 @@ pub struct Data {
 pub struct Ack {
     /// Everything below this number has arrived.
     pub cum: u64,
-    /// Where its blocks are kept.
+    /// Place where its blocks are kept.
     pub slot: u32,
     /// QUIC: the end of the highest of them.
     pub highest: u64,
-    /// How often the gaps between blocks have changed by then: two acknowledgements of a path with equal numbers differ at
-    /// most in how far the highest block reaches, and in how many of the lowest are gone.
+    /// Number of times that the gaps between blocks have changed by then: two acknowledgements of a path with equal
+    /// numbers differ at most in how far the highest block reaches, and in how many of the lowest are gone.
     pub gaps: u32,
-    /// Whether it reports a packet that had arrived before (DSACK).
+    /// True if it reports a packet that had arrived before (DSACK).
     pub duplicate: bool,
-    /// Whether the newest packet carried an ECN mark.
+    /// True if the newest packet carried an ECN mark.
     pub marked: bool,
-    /// Whether it returns where acknowledgements of its path do, so that it shows that path's round trip.
+    /// True if it returns where acknowledgements of its path do, so that it shows that path's round trip.
     pub own: bool,
     /// The timestamp that it echoes: of the packet that set it off.
     pub echo: Instant,
@@ -83,9 +83,9 @@ pub struct Ack {
 /// A handshake message, sent to and fro.
 #[derive(Clone, Copy, Debug)]
 pub struct Handshake {
-    /// How many messages came before it; even ones come from the side that opens.
+    /// Number of messages that came before it; even ones come from the side that opens.
     pub leg: u8,
-    /// When the data sender last sent one.
+    /// Time at which the data sender last sent one.
     pub echo: Instant,
 }
 

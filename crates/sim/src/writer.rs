@@ -1,4 +1,4 @@
-//! How far the application's data come to the sender: the send buffer, and with Linux v1 the single writes and the
+//! The way of the application's data to the sender: the send buffer, and with Linux v1 the single writes and the
 //! fragments in which they are pushed.
 //!
 //! Linux v1 (`__mptcp_push_pending`, `mptcp_sendmsg` of Linux 6.18) tells writes apart: it takes one write, pushes it
@@ -22,29 +22,29 @@ const UNCONNECTED_SEND_MEMORY: u64 = 16_384;
 /// Beside its subflows' send memory, the connection has the least of a socket (`tcp_wmem[0]`).
 const LEAST_SEND_MEMORY: u64 = 4096;
 
-/// How far the application's data come to the sender.
+/// End of the application's data at the sender.
 #[derive(Clone)]
 pub struct Writer {
-    /// How far the application writes ahead of what is acknowledged.
+    /// Bytes that the application writes ahead of what is acknowledged.
     pub buffer: u64,
-    /// How far the buffer lets it write: a full one takes more when a third of it is free.
+    /// End up to which the buffer lets it write: a full one takes more when a third of it is free.
     writable: u64,
-    /// How much it writes at once. Only Linux v1 tells writes apart.
+    /// Bytes that it writes at once. Only Linux v1 tells writes apart.
     at_once: u64,
-    /// What it has written.
+    /// Bytes that it has written.
     written: u64,
-    /// When it was last looked at, and how far it could write then.
+    /// Time at which it was last looked at, and how far it could write then.
     writing: (Instant, u64),
     /// The last packet that was not full: its path and first byte.
     small: Option<(PathId, Offset)>,
     /// The path that took the last packet, and when.
     pub pushed: Option<(PathId, Instant)>,
-    /// Where the fragment ends that is being sent.
+    /// End of the fragment that is being sent.
     fragment: u64,
 }
 
 impl Writer {
-    /// Of an application that writes `write` at once.
+    /// Writer of an application that writes `write` at once.
     pub fn new(transport: &Transport, write: Bytes) -> Self {
         Self {
             buffer: 0,
@@ -58,24 +58,24 @@ impl Writer {
         }
     }
 
-    /// Whether all that the application can write now is one write: nothing is written while packets are sent.
+    /// Returns true if all that the application can write now is one write: nothing is written while packets are sent.
     #[inline]
     pub fn writes_at_once(&self) -> bool {
         self.at_once == u64::MAX
     }
 
-    /// Whether a write of this instant waits for what was written before it to be sent.
+    /// Returns true if a write of this instant waits for what was written before it to be sent.
     #[inline]
     pub fn has_more(&self) -> bool {
         self.written < self.writing.1
     }
 
-    /// Whether the buffer is full of what is not acknowledged.
+    /// Returns true if the buffer is full of what is not acknowledged.
     pub fn is_full(&self, una: Offset) -> bool {
         self.writable >= una.get() + self.buffer
     }
 
-    /// How far the buffer takes what the application has `written`, with everything before `una` acknowledged.
+    /// End up to which the buffer takes what the application has `written`, with everything before `una` acknowledged.
     #[inline]
     pub fn take(&mut self, now: Instant, una: Offset, written: u64, transport: &Transport) -> u64 {
         // The send buffer keeps what is not acknowledged, whatever QUIC's limit tells.
@@ -92,8 +92,8 @@ impl Writer {
         self.written
     }
 
-    /// Linux v1 looks at the memory before it begins a fragment, not while it fills it: a buffer ends with a fragment, or
-    /// with what the application writes at once (`mptcp_send_limit`). What did not fit begins the next write.
+    /// Linux v1 looks at the memory before it begins a fragment, not while it fills it: a buffer ends with a fragment,
+    /// or with what the application writes at once (`mptcp_send_limit`). What did not fit begins the next write.
     #[inline]
     fn fills_fragment(&self, room: u64) -> u64 {
         let more = room.saturating_sub(self.writable);
@@ -118,7 +118,7 @@ impl Writer {
         self.writing = (now, most);
     }
 
-    /// One more write, if the buffer takes it; whether it did.
+    /// Makes one more write, if the buffer takes it; whether it did.
     #[inline]
     pub fn write_more(&mut self, flow: &mut Flow) -> bool {
         let most = self.writing.1;
@@ -132,8 +132,8 @@ impl Writer {
         true
     }
 
-    /// Linux v1: where a packet of at most `bytes` at `at` ends. A fragment's last packet ends with it; only a subflow that
-    /// goes on alone joins it to the next. The rest that is less than a packet is sent when the window
+    /// Linux v1: where a packet of at most `bytes` at `at` ends. A fragment's last packet ends with it; only a subflow
+    /// that goes on alone joins it to the next. The rest that is less than a packet is sent when the window
     /// (`mptcp_check_allowed_size`) or what the application could write ends there, unless the last such packet is not
     /// acknowledged: with `TCP_NODELAY`, too, since the kernel sends few of them in either case.
     #[inline]
@@ -178,8 +178,8 @@ impl Writer {
         self.pushed == Some((id, now)) && next.get() < self.fragment
     }
 
-    /// Linux v1: the client's socket for the subflow of `sender` begins its handshake. Its memory counts when the connection's
-    /// is summed up the next time (`__mptcp_sync_sndbuf`).
+    /// Linux v1: the client's socket for the subflow of `sender` begins its handshake. Its memory counts when the
+    /// connection's is summed up the next time (`__mptcp_sync_sndbuf`).
     pub fn join(&self, sender: &mut PathSender, transport: &Transport) {
         let is_client = transport.direction == Direction::Upload;
         if transport.rules.pushes_fragments && is_client && matches!(transport.send_buffer, Buffer::Auto { .. }) {
@@ -187,8 +187,8 @@ impl Writer {
         }
     }
 
-    /// Linux grows a subflow's send memory with its window and never shrinks it; the connection has the sum. Path `id` has
-    /// a window as wide as never before.
+    /// Linux grows a subflow's send memory with its window and never shrinks it; the connection has the sum. Path `id`
+    /// has a window as wide as never before.
     pub fn grow_buffer(&mut self, id: PathId, senders: &mut [PathSender], transport: &Transport) {
         match transport.send_buffer {
             Buffer::Fixed(bytes) => {

@@ -52,8 +52,8 @@ fn who_has_carried_data_is_avoided_under_mptcp_alone() {
     }
 }
 
-/// While the fast path stands, `rtt-threshold` and the prose of PRS let the slow one rest, so they do as well as the fast
-/// path alone: to pick a path first and then drop it because it rests left one packet to each empty pipe.
+/// While the fast path stands, `rtt-threshold` and the prose of PRS let the slow one rest, so they do as well as the
+/// fast path alone: to pick a path first and then drop it because it rests left one packet to each empty pipe.
 #[test]
 fn a_path_that_rests_costs_the_other_nothing() {
     for (name, transport) in stacks() {
@@ -67,7 +67,8 @@ fn a_path_that_rests_costs_the_other_nothing() {
 }
 
 /// STMS keeps using the slow path: what its gap has learned from one loss or one full window fades, so that it comes
-/// back. A minute of bulk data in quarters; each has slow packets, though the fast path loses some and so does the slow.
+/// back. A minute of bulk data in quarters; each has slow packets, though the fast path loses some and so does the
+/// slow.
 #[test]
 fn stms_slides_for_as_long_as_the_transfer() {
     for (name, transport) in stacks() {

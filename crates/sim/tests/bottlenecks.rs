@@ -111,8 +111,8 @@ fn errors(what: &str, world: &World, cc: &str, truth: &[u8]) -> f64 {
     share
 }
 
-/// OLIA by the packets acknowledged. As the kernel's module counts, its windows move by a packet in some 340 acknowledgements
-/// here, and what the paths share is not found: the queue hardly swings.
+/// OLIA by the packets acknowledged. As the kernel's module counts, its windows move by a packet in some 340
+/// acknowledgements here, and what the paths share is not found: the queue hardly swings.
 const CONTROLLERS: [&str; 4] = ["cubic", "newreno", "olia:count=packets", "bbr1"];
 
 #[test]
@@ -145,8 +145,8 @@ fn shared_bottlenecks_are_found() {
     ] {
         let world = World::new(&[(delays.0, Some(0)), (delays.1, Some(0))], noise);
         for cc in CONTROLLERS {
-            // Without others OLIA's two windows move by single packets, and hardly a queue swings: up to a third of the looks
-            // miss it.
+            // Without others OLIA's two windows move by single packets, and hardly a queue swings: up to a third of the
+            // looks miss it.
             let most = if cc.starts_with("olia") && !noise { 0.35 } else { 0.05 };
             assert!(errors(what, &world, cc, &[0, 0]) <= most, "{what}, {cc}");
         }
@@ -178,8 +178,8 @@ fn of_three_paths_two_share() {
 
 /// What makes it hard: delays far apart, delays that vary on the way, an application that leaves the queue empty for
 /// most of the time. That paths which share nothing are not taken for one holds all the same. With 145 ms, most of an
-/// interval, between what two paths see, they are found in two of five looks or more. Of 6 Mbit/s nothing is left for the
-/// slower path: it shows nothing, and is never said to share.
+/// interval, between what two paths see, they are found in two of five looks or more. Of 6 Mbit/s nothing is left for
+/// the slower path: it shows nothing, and is never said to share.
 #[test]
 fn where_it_is_hard() {
     let both = |at, delays: (u64, u64)| World::new(&[(delays.0, Some(0)), (delays.1, at)], true);

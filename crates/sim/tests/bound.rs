@@ -204,9 +204,9 @@ fn no_scheduler_is_better_than_the_bound() {
     assert!(found.is_empty(), "{} runs are better than the bound:\n{}", found.len(), found.join("\n"));
 }
 
-/// 20 MB over 20 and 10 Mbit/s with large queues and windows: what the links carry, they bring within 5 %, the slow start
-/// and the repair of its losses included. And messages far below capacity, on one path, arrive within 0.6 ms of it: the first
-/// of them has a packet of the handshake before it, 1228 B or 0.5 ms.
+/// 20 MB over 20 and 10 Mbit/s with large queues and windows: what the links carry, they bring within 5 %, the slow
+/// start and the repair of its losses included. And messages far below capacity, on one path, arrive within 0.6 ms of
+/// it: the first of them has a packet of the handshake before it, 1228 B or 0.5 ms.
 #[test]
 fn the_bound_is_nearly_attained_where_nothing_but_capacity_matters() {
     let roomy = |name: &str, kbps, delay| {
@@ -235,8 +235,8 @@ fn the_bound_is_nearly_attained_where_nothing_but_capacity_matters() {
     assert_eq!(bound.delays.len(), 40);
 }
 
-/// Twenty windows take 20 rounds of 40 ms and some transmission. A run needs more: its first windows are smaller, and QUIC
-/// opens the window when half of it has been read.
+/// Twenty windows take 20 rounds of 40 ms and some transmission. A run needs more: its first windows are smaller, and
+/// QUIC opens the window when half of it has been read.
 #[test]
 fn a_small_window_bounds_a_fast_path() {
     let receive_buffer = Buffer::Fixed(Bytes::new(50_000));

@@ -32,8 +32,8 @@ fn numbers<const N: usize>(row: &Row, columns: [&str; N]) -> [f64; N] {
     columns.map(|column| row[column].as_f64().unwrap_or_else(|| panic!("{column}: {}", row[column])))
 }
 
-/// 200 kbit/s are 1000 B a frame: one packet of 1072 B, 0.8576 ms at 10 Mbit/s after 10 ms. An acknowledgement of the other
-/// direction (72 B, 0.0576 ms) may stand before it.
+/// 200 kbit/s are 1000 B a frame: one packet of 1072 B, 0.8576 ms at 10 Mbit/s after 10 ms. An acknowledgement of the
+/// other direction (72 B, 0.0576 ms) may stand before it.
 #[test]
 fn both_directions_of_a_quiet_call_are_as_fast_as_the_links() {
     for direction in [Direction::Upload, Direction::Download] {

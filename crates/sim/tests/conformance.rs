@@ -1,5 +1,5 @@
-//! Every scheduler of the registry, over every stack and controller: the run ends, breaks no rule, and asking a question
-//! three times changes nothing, and a copy of the scheduler goes on as it would.
+//! Every scheduler of the registry, over every stack and controller: the run ends, breaks no rule, and asking a
+//! question three times changes nothing, and a copy of the scheduler goes on as it would.
 
 use std::fmt::Write;
 use std::sync::{Arc, LazyLock, Mutex};
@@ -62,8 +62,8 @@ impl Scheduler for Prompt {
     }
 }
 
-/// Runs, checks what holds for every run, and returns the digest of what happened. In place of a scheduler that is asked
-/// several `times`, a copy goes on after every hundredth stop of the simulation.
+/// Runs, checks what holds for every run, and returns the digest of what happened. In place of a scheduler that is
+/// asked several `times`, a copy goes on after every hundredth stop of the simulation.
 fn digest(what: &str, config: &SimConfig, scheduler: &str, cc: &str, times: usize) -> u64 {
     let mut sim = Sim::new(config, cc, 7).unwrap();
     sim.host(0, Host::of(scheduler).unwrap());
@@ -102,9 +102,9 @@ enum World {
 
 const WORLDS: usize = 5;
 
-/// Whether this entry meets this controller in this world. Each world takes its turn: over any one stack, an entry meets
-/// every controller in exactly one of the worlds, and two or three controllers in each. With `WEFTWAY_TESTS=full`, which
-/// `./test nightly` sets, it meets all of them everywhere.
+/// Returns true if this entry meets this controller in this world. Each world takes its turn: over any one stack, an
+/// entry meets every controller in exactly one of the worlds, and two or three controllers in each. With
+/// `WEFTWAY_TESTS=full`, which `./test nightly` sets, it meets all of them everywhere.
 fn meets(world: World, entry: usize, stack: usize, controller: usize) -> bool {
     static FULL: LazyLock<bool> =
         LazyLock::new(|| std::env::var_os("WEFTWAY_TESTS").is_some_and(|value| value == "full"));

@@ -1,5 +1,5 @@
-//! What happens in worlds that exercise loss recovery, as one line a run: when it ended, what was counted, and a digest of
-//! every note. A change of any result moves a line: it is then made anew with `INSTA_UPDATE=always`, named in the
+//! What happens in worlds that exercise loss recovery, as one line a run: when it ended, what was counted, and a digest
+//! of every note. A change of any result moves a line: it is then made anew with `INSTA_UPDATE=always`, named in the
 //! changelog, and reviewed as a difference. These lines prove no rule; they keep one that was proved elsewhere.
 
 use std::fmt::Write;

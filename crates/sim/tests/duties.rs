@@ -8,8 +8,8 @@ use weftway_sim::{Host, Sim, Verdict};
 
 use crate::setup::{bulk, down, drive, lossy, path, stacks};
 
-/// A slow and a fast path with losses and a small receive buffer; one that fails for a second and a half; one that comes and
-/// goes by the scenario; messages with pauses; a policy that opens and closes a path.
+/// A slow and a fast path with losses and a small receive buffer; one that fails for a second and a half; one that
+/// comes and goes by the scenario; messages with pauses; a policy that opens and closes a path.
 fn worlds(transport: &Transport) -> Vec<(&'static str, SimConfig)> {
     let pair = || vec![lossy(path("fast", 20_000, 10), 0.01), lossy(path("slow", 4_000, 50), 0.01)];
     let with_buffer = |bytes: u64| {

@@ -134,8 +134,8 @@ fn uncoupled_subflows_take_a_share_each() {
     within(ratio("newreno", 2, "newreno", Bottlenecks::None), 1.7, 2.2);
 }
 
-/// With two equal windows each of the three rules is a packet for each 4 w acknowledged, a quarter of Reno's increase, and
-/// a half is cut. At equal losses a window goes with the root of its increase: half of Reno's each.
+/// With two equal windows each of the three rules is a packet for each 4 w acknowledged, a quarter of Reno's increase,
+/// and a half is cut. At equal losses a window goes with the root of its increase: half of Reno's each.
 #[test]
 fn two_subflows_of_lia_olia_or_balia_take_the_share_of_one_flow() {
     for cc in ["lia:count=packets", "olia:count=packets", "balia:count=packets"] {
@@ -143,8 +143,8 @@ fn two_subflows_of_lia_olia_or_balia_take_the_share_of_one_flow() {
     }
 }
 
-/// As the kernel counts, an acknowledgement adds what a packet should; with one for every two packets the increase is half,
-/// and a window goes with its root: 0.71 of the share.
+/// As the kernel counts, an acknowledgement adds what a packet should; with one for every two packets the increase is
+/// half, and a window goes with its root: 0.71 of the share.
 #[test]
 fn counted_in_acknowledgements_they_take_less() {
     for cc in ["lia", "olia", "balia"] {
@@ -152,17 +152,17 @@ fn counted_in_acknowledgements_they_take_less() {
     }
 }
 
-/// D-LIA increases as LIA does and gives up less: a loss leaves about two thirds of the window, since its share moves up
-/// with every loss that comes early and is bounded by a half below. A window that loses a third is 1.3 times one that
-/// loses a half as often.
+/// D-LIA increases as LIA does and gives up less: a loss leaves about two thirds of the window, since its share moves
+/// up with every loss that comes early and is bounded by a half below. A window that loses a third is 1.3 times one
+/// that loses a half as often.
 #[test]
 fn two_subflows_of_d_lia_take_more_than_those_of_lia() {
     within(ratio("dlia:count=packets", 2, "newreno", Bottlenecks::None), 1.2, 1.6);
 }
 
-/// The rule makes the subflows' mean rates sum up to the best estimate, and so to no more than one flow; uncoupled they take
-/// 1.5 or more. How far below depends on what the rival finds while they cruise: where windows do not bound them they
-/// take 0.37 (`docs/explanation/shared-bottlenecks.md`), and less as long as what they share is not detected.
+/// The rule makes the subflows' mean rates sum up to the best estimate, and so to no more than one flow; uncoupled they
+/// take 1.5 or more. How far below depends on what the rival finds while they cruise: where windows do not bound them
+/// they take 0.37 (`docs/explanation/shared-bottlenecks.md`), and less as long as what they share is not detected.
 #[test]
 fn two_subflows_of_coupled_bbr_take_no_more_than_one_flow() {
     within(ratio("bbr1", 2, "bbr1", Bottlenecks::None), 1.5, 2.2);
@@ -191,8 +191,8 @@ fn use_alone(cc: &str, world: World<'_>, links: &[usize], known: Bottlenecks) ->
     })
 }
 
-/// Together they keep ten packets queued, or two each at least, so that the link is never idle. As the kernel drains, one
-/// subflow halves its window before it has filled the path.
+/// Together they keep ten packets queued, or two each at least, so that the link is never idle. As the kernel drains,
+/// one subflow halves its window before it has filled the path.
 #[test]
 fn subflows_of_wvegas_use_their_link() {
     within(use_alone("wvegas", ONE, &[0, 0], Bottlenecks::None), 0.98, 1.001);
@@ -222,11 +222,11 @@ fn at_a_crowded_link(cc: &str) -> f64 {
     })
 }
 
-/// Let s² be the loss rate of the free link over that of the crowded one. LIA's windows go with 1/p, and their sum with the
-/// root of 2/p at the best path: at the crowded link s / (1 + s²) of one of its flows, and with 10 Mbit/s at each link
-/// 1 / (s (1 + s²)) = 4 + s / (1 + s²): s = 0.225, 0.21 of a flow, for windows that are not cut to whole packets. OLIA
-/// would take nothing; what it cannot go below is a packet or two of the 33 that one of the flows has. BALIA is between LIA
-/// and one flow, which is what is taken without coupling.
+/// Let s² be the loss rate of the free link over that of the crowded one. LIA's windows go with 1/p, and their sum with
+/// the root of 2/p at the best path: at the crowded link s / (1 + s²) of one of its flows, and with 10 Mbit/s at each
+/// link 1 / (s (1 + s²)) = 4 + s / (1 + s²): s = 0.225, 0.21 of a flow, for windows that are not cut to whole packets.
+/// OLIA would take nothing; what it cannot go below is a packet or two of the 33 that one of the flows has. BALIA is
+/// between LIA and one flow, which is what is taken without coupling.
 #[test]
 fn coupled_paths_leave_a_crowded_link() {
     let [free, lia, olia, balia] = ["newreno", "lia", "olia", "balia"].map(at_a_crowded_link);
@@ -239,8 +239,8 @@ fn coupled_paths_leave_a_crowded_link() {
     assert!(lia.max(olia) < balia);
 }
 
-/// The draft's aim (draft-ietf-ccwg-bbr): a probe comes as often as Reno would be back, what lost a probe is left by 15 %,
-/// and so a flow of CUBIC keeps its half: within 30 % here, where the queue is one and a half products. With
+/// The draft's aim (draft-ietf-ccwg-bbr): a probe comes as often as Reno would be back, what lost a probe is left by 15
+/// %, and so a flow of CUBIC keeps its half: within 30 % here, where the queue is one and a half products. With
 /// `headroom=literal`, which leaves 85 %, BBR does not.
 #[test]
 fn bbr2_and_bbr3_share_with_cubic() {
@@ -249,10 +249,10 @@ fn bbr2_and_bbr3_share_with_cubic() {
     within(ratio("bbr3:headroom=literal", 1, "cubic", Bottlenecks::None), 0.0, 0.7);
 }
 
-/// BBRv1 is bound by its window of two products, over the smallest round trip that PROBE_RTT finds. If CUBIC then leaves the
-/// share p of the queue of X products that it has of the link, 2 (1 + p X) = 1 + X: BBR takes 1/2 + 1/(2X) (Ware et al., IMC
-/// 2019, which adds four packets). CUBIC grows into what PROBE_RTT leaves, so that this is the most; in a short queue
-/// BBR has more than half, and less in each longer one.
+/// BBRv1 is bound by its window of two products, over the smallest round trip that PROBE_RTT finds. If CUBIC then
+/// leaves the share p of the queue of X products that it has of the link, 2 (1 + p X) = 1 + X: BBR takes 1/2 + 1/(2X)
+/// (Ware et al., IMC 2019, which adds four packets). CUBIC grows into what PROBE_RTT leaves, so that this is the most;
+/// in a short queue BBR has more than half, and less in each longer one.
 #[test]
 fn bbr1_takes_from_cubic_what_its_window_holds() {
     let queues = [100u64, 200, 400];

@@ -1,6 +1,6 @@
 //! Replays the kernel's cells and compares goodput. `cargo test -p weftway-sim --test all fidelity:: -- --nocapture`
-//! prints the table. A cell is off by the ratio of the medians; where that is beyond the cell's allowance, it is a miss only
-//! if the 95 % interval of our median does not meet the kernel's [min, max] widened by a tenth.
+//! prints the table. A cell is off by the ratio of the medians; where that is beyond the cell's allowance, it is a miss
+//! only if the 95 % interval of our median does not meet the kernel's [min, max] widened by a tenth.
 
 use std::path::Path;
 

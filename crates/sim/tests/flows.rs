@@ -34,8 +34,8 @@ fn mean(delays: &[f64]) -> f64 {
     delays.iter().sum::<f64>() / delays.len() as f64
 }
 
-/// Two flows of 4000 B come at once, and fit into the first window. The urgent one leaves first, so three packets are its
-/// own. When one of these is lost, it waits for a repetition. In one row of bytes the other flow would wait, too.
+/// Two flows of 4000 B come at once, and fit into the first window. The urgent one leaves first, so three packets are
+/// its own. When one of these is lost, it waits for a repetition. In one row of bytes the other flow would wait, too.
 #[test]
 fn a_lost_packet_holds_up_its_own_flow_alone() {
     let config = |lost: Option<u64>| {
@@ -58,8 +58,8 @@ fn a_lost_packet_holds_up_its_own_flow_alone() {
     assert_eq!(alone.count(), 3);
 }
 
-/// 105 kB come each 100 ms on the mean: 8.4 Mbit/s over a path of 10. The same flows in both runs; small ones leave before
-/// what waits of large ones if they are urgent, and share the path with them if the large ones are.
+/// 105 kB come each 100 ms on the mean: 8.4 Mbit/s over a path of 10. The same flows in both runs; small ones leave
+/// before what waits of large ones if they are urgent, and share the path with them if the large ones are.
 #[test]
 fn urgent_flows_overtake_others() {
     let of_small = |small, large| {
@@ -98,8 +98,8 @@ fn buffers_of_one_packet_carry_flows() {
     }
 }
 
-/// Half of the flows are no larger than the median, and 95 of 100 no larger than median · e^(1.645 · sigma). What arrives is
-/// what was written, and of each record its head: here at most 2 %.
+/// Half of the flows are no larger than the median, and 95 of 100 no larger than median · e^(1.645 · sigma). What
+/// arrives is what was written, and of each record its head: here at most 2 %.
 #[test]
 fn the_same_seed_is_the_same_run_and_brings_all_bytes() {
     let paths = vec![path("a", 20_000, 10), path("b", 10_000, 35)];

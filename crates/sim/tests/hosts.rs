@@ -9,7 +9,7 @@ use weftway_sched::{Entry, FallbackTally, Needs, Scheduler, TransportRules};
 use weftway_sim::run::{Finished, Job};
 use weftway_sim::{Host, Pause, Sim, Verdict};
 
-/// When it asks to be woken, of the time at which it was last asked or told something.
+/// Time at which it asks to be woken, of the time at which it was last asked or told something.
 type Alarm = fn(Instant) -> Instant;
 
 /// Min-RTT, or nothing at all, with an alarm that never changes its mind.

@@ -24,7 +24,7 @@ fn wire(name: &str, delay: u64) -> PathConfig {
     path
 }
 
-/// When data of path `id` arrived between two times.
+/// Times at which data of path `id` arrived between two times.
 fn arrivals(run: &Run, id: u8, from: Instant, to: Instant) -> usize {
     let within = |at: Instant| from <= at && at < to;
     let here = |note: &Note| matches!(note, Note::Arrived { path, .. } if path.get() == id);
@@ -102,8 +102,8 @@ fn without_any_path_the_run_ends_at_its_limit() {
     }
 }
 
-/// All paths die at 1 s and return at 10 s. Each is then tried every second; on Linux of today its timer has doubled to some
-/// six seconds by then (the kernel needed 14.3 to 14.6 s in all).
+/// All paths die at 1 s and return at 10 s. Each is then tried every second; on Linux of today its timer has doubled to
+/// some six seconds by then (the kernel needed 14.3 to 14.6 s in all).
 #[test]
 fn a_connection_outlives_the_loss_of_all_paths() {
     for (what, transport) in stacks() {
@@ -138,8 +138,8 @@ fn a_slow_path_ends_at_the_limit_as_well() {
     }
 }
 
-/// The first path is dead from the start, and the second works. `connect` of Linux and noq's client ask the first one only:
-/// no connection comes about, however long they try.
+/// The first path is dead from the start, and the second works. `connect` of Linux and noq's client ask the first one
+/// only: no connection comes about, however long they try.
 #[test]
 fn a_connection_opens_on_its_first_path_and_on_no_other() {
     for (what, transport) in stacks() {
@@ -151,9 +151,9 @@ fn a_connection_opens_on_its_first_path_and_on_no_other() {
     }
 }
 
-/// The first path answers from 4.5 s on. Linux asks each second for five seconds (`tcp_syn_linear_timeouts`): it is answered
-/// at 5 s. Before Linux 6.5, and in QUIC, waits double from the start: 1 s, 3 s, 7 s. The data are downloaded, and three
-/// trips of 10 ms bring the first of them on their way.
+/// The first path answers from 4.5 s on. Linux asks each second for five seconds (`tcp_syn_linear_timeouts`): it is
+/// answered at 5 s. Before Linux 6.5, and in QUIC, waits double from the start: 1 s, 3 s, 7 s. The data are downloaded,
+/// and three trips of 10 ms bring the first of them on their way.
 #[test]
 fn handshakes_are_repeated_each_second_and_then_less_often() {
     for (what, transport) in stacks() {
@@ -328,9 +328,9 @@ fn ten_gigabytes_cost_no_more_than_the_window() {
     }
 }
 
-/// With round robin, 64 paths of 1 Mbit/s all carry their part: 8 MB in the second that they need
-/// and the handshakes before it. Today's Linux opens its window by what arrives on a subflow, 2920 bytes with each packet,
-/// and a subflow gets only 88 of them here.
+/// With round robin, 64 paths of 1 Mbit/s all carry their part: 8 MB in the second that they need and the handshakes
+/// before it. Today's Linux opens its window by what arrives on a subflow, 2920 bytes with each packet, and a subflow
+/// gets only 88 of them here.
 #[test]
 fn sixty_four_paths_share_the_work() {
     for (what, transport) in stacks() {
@@ -384,7 +384,8 @@ fn opened(transport: &Transport, open: Opening, direction: Direction) -> Run {
 }
 
 /// The side that opens has its first answer after a round trip: 20 ms on the fast path. Uploading, it is then up: two
-/// trips. Downloading, the peer has the request after three: 30 ms. In file order it would be two and three trips of 50 ms.
+/// trips. Downloading, the peer has the request after three: 30 ms. In file order it would be two and three trips of 50
+/// ms.
 #[test]
 fn a_race_begins_on_the_path_that_answers_first() {
     for (what, transport) in stacks() {
@@ -402,9 +403,9 @@ fn a_race_begins_on_the_path_that_answers_first() {
 }
 
 /// The slow path joins as any other, with a handshake of its own. QUIC's client begins it when the server has its last
-/// message and has said so, at 4 · 10 ms, and it takes two or three trips of 50 ms. MPTCP's client begins it with the first packet of the server: uploading, the
-/// acknowledgement of the first data, at 20 + 2 · 10 ms, and it takes four trips; downloading, the first data, at
-/// 30 + 10 ms, and it takes three.
+/// message and has said so, at 4 · 10 ms, and it takes two or three trips of 50 ms. MPTCP's client begins it with the
+/// first packet of the server: uploading, the acknowledgement of the first data, at 20 + 2 · 10 ms, and it takes four
+/// trips; downloading, the first data, at 30 + 10 ms, and it takes three.
 #[test]
 fn who_lost_the_race_joins_afterwards() {
     for (what, transport) in stacks() {
@@ -416,8 +417,9 @@ fn who_lost_the_race_joins_afterwards() {
     }
 }
 
-/// QUIC's client answers the server's challenge of another path before its first data there, with a packet as full as all
-/// that validate (RFC 9000 §8.2.2): at 1 Mbit/s these take two packets' time, and where the client receives one packet's.
+/// QUIC's client answers the server's challenge of another path before its first data there, with a packet as full as
+/// all that validate (RFC 9000 §8.2.2): at 1 Mbit/s these take two packets' time, and where the client receives one
+/// packet's.
 #[test]
 fn the_answer_to_a_challenge_goes_before_the_first_data_of_a_path() {
     for direction in [Direction::Upload, Direction::Download] {
@@ -438,8 +440,8 @@ fn the_answer_to_a_challenge_goes_before_the_first_data_of_a_path() {
     }
 }
 
-/// The first path is dead from the start: no connection comes about where it has to begin on it. In a race the second is up
-/// after three trips of 20 ms.
+/// The first path is dead from the start: no connection comes about where it has to begin on it. In a race the second
+/// is up after three trips of 20 ms.
 #[test]
 fn a_race_needs_no_patience_with_a_dead_path() {
     for (what, transport) in stacks() {
@@ -509,10 +511,10 @@ fn a_fair_single_path_has_the_data_to_itself() {
     }
 }
 
-/// A path fails whose last packets have arrived and are not acknowledged. If the peer's limit has told that before they are
-/// overdue, nothing repeats them, and QUIC keeps them in the send buffer. That is soon full, until the path is given up
-/// 3 s later. `earliest-delivery` sends them again elsewhere, whenever the path fails; so does the transport itself at the
-/// first probe timeout.
+/// A path fails whose last packets have arrived and are not acknowledged. If the peer's limit has told that before they
+/// are overdue, nothing repeats them, and QUIC keeps them in the send buffer. That is soon full, until the path is
+/// given up 3 s later. `earliest-delivery` sends them again elsewhere, whenever the path fails; so does the transport
+/// itself at the first probe timeout.
 #[test]
 fn a_send_buffer_full_of_what_has_arrived_does_not_stop_the_connection() {
     let standstill = |scheduler: &str, reinject_at_pto: bool, at: u64| {

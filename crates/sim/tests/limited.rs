@@ -10,7 +10,7 @@ use weftway_sim::{Sim, Verdict};
 
 const NEAR: PathId = PathId::new(0);
 const FAR: PathId = PathId::new(1);
-/// How long the last packet of a message is kept.
+/// Time that the last packet of a message is kept.
 const KEPT: Span = Span::from_millis(60);
 
 /// Gives all but the last packet of a message to the far path at once, and the last one to the near path later.
@@ -43,10 +43,10 @@ impl Scheduler for Late {
     }
 }
 
-/// A message of three packets each 100 ms. Two go on a path of 130 ms, whose acknowledgements come 30 ms after the next message
-/// was written, while its last packet is kept; that leaves after 60 ms, on the other path. For 40 ms nothing is left to send and
-/// the far path has room: what it delivers, some 0.2 Mbit/s, is not all that it could. BBR stays in STARTUP there, and
-/// paces by its first window: ten packets in 130 ms, 2.9 times as fast, 2 Mbit/s.
+/// A message of three packets each 100 ms. Two go on a path of 130 ms, whose acknowledgements come 30 ms after the next
+/// message was written, while its last packet is kept; that leaves after 60 ms, on the other path. For 40 ms nothing is
+/// left to send and the far path has room: what it delivers, some 0.2 Mbit/s, is not all that it could. BBR stays in
+/// STARTUP there, and paces by its first window: ten packets in 130 ms, 2.9 times as fast, 2 Mbit/s.
 #[test]
 fn a_path_with_room_is_limited_by_an_application_that_has_nothing_to_send_wherever_its_last_packet_went() {
     let paths = vec![path("near", 20_000, 5), path("far", 20_000, 65)];

@@ -1,7 +1,6 @@
 //! The tests of the engine in one program, which is linked once. `cargo test FILE::` runs those of one file.
 
 mod again;
-mod arrivals;
 mod bottlenecks;
 mod bound;
 mod call;
@@ -18,12 +17,10 @@ mod lifecycle;
 mod limited;
 mod memory;
 mod nagle;
-mod oracle;
 mod policy;
 mod property;
 mod recall;
 mod setup;
-mod sight;
 mod silence;
 mod stalls;
 mod steady;

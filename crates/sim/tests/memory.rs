@@ -65,10 +65,10 @@ fn a_subflow_begins_with_memory_for_ten_packets() {
     }
 }
 
-/// A subflow of 15 Mbit/s and 81 ms has 65 456 bytes, which is more than its memory of 46 080, and fills its window with each
-/// acknowledgement while that grows from 10 packets to 20. So its memory stays (`tcp_should_expand_sndbuf`), and the second
-/// subflow carries what comes next, as on Linux 6.18: room for two packets, the largest buffer at its pace of 1.4 Mbit/s, is
-/// used at once (`tcp_tso_should_defer`).
+/// A subflow of 15 Mbit/s and 81 ms has 65 456 bytes, which is more than its memory of 46 080, and fills its window
+/// with each acknowledgement while that grows from 10 packets to 20. So its memory stays (`tcp_should_expand_sndbuf`),
+/// and the second subflow carries what comes next, as on Linux 6.18: room for two packets, the largest buffer at its
+/// pace of 1.4 Mbit/s, is used at once (`tcp_tso_should_defer`).
 #[test]
 fn a_full_window_grants_no_memory() {
     let receive_buffer = Buffer::Auto { max: Bytes::new(353 << 10) };
@@ -82,8 +82,9 @@ fn a_full_window_grants_no_memory() {
     assert_eq!(next, Some(Decision::Send(PathId::new(1))));
 }
 
-/// Three subflows shake hands while the first sends: the socket of each has 16 384 bytes of send memory, which the connection
-/// may fill. When the quickest of them is up, eight fragments are written, as on Linux 6.18 (BBR, four paths).
+/// Three subflows shake hands while the first sends: the socket of each has 16 384 bytes of send memory, which the
+/// connection may fill. When the quickest of them is up, eight fragments are written, as on Linux 6.18 (BBR, four
+/// paths).
 #[test]
 fn a_subflow_that_joins_has_memory_before_it_is_up() {
     let receive_buffer = Buffer::Fixed(Bytes::new(798 << 10));

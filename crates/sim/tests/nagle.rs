@@ -1,5 +1,5 @@
-//! Small messages under Nagle's rule, without `TCP_NODELAY`: what waits is sent when a packet is full, or nothing small is
-//! unacknowledged.
+//! Small messages under Nagle's rule, without `TCP_NODELAY`: what waits is sent when a packet is full, or nothing small
+//! is unacknowledged.
 
 use weftway_host::Decided;
 use weftway_link::{LinkConfig, Rate};
@@ -33,9 +33,10 @@ fn delays(holds_small: bool) -> Vec<u64> {
     measured.messages.delays.iter().map(|delay| delay.as_millis()).collect()
 }
 
-/// Written at 0, 31, 62, 93, 124 and 155 ms. The first goes at once and is acknowledged at 40, for the application reads it. Then
-/// the second goes, and is acknowledged at 80; the third, at 120; the fourth, at 160. The fifth is there at 124 and waits with
-/// it unacknowledged. At 155 the sixth comes: 1940 bytes fill a packet of 1448, which holds the fifth. The rest waits until 160.
+/// Written at 0, 31, 62, 93, 124 and 155 ms. The first goes at once and is acknowledged at 40, for the application
+/// reads it. Then the second goes, and is acknowledged at 80; the third, at 120; the fourth, at 160. The fifth is there
+/// at 124 and waits with it unacknowledged. At 155 the sixth comes: 1940 bytes fill a packet of 1448, which holds the
+/// fifth. The rest waits until 160.
 ///
 /// By the reading that each message is a packet of its own, the fifth would go at 160 and the sixth at 200.
 #[test]
@@ -44,10 +45,11 @@ fn messages_that_wait_share_a_packet() {
     assert_eq!(delays(false), [20; 6]);
 }
 
-/// A path of 81 ms and one of 2 ms share a window of 223 096 bytes, which the slow path's congestion window has outgrown by
-/// 2 s. What one push gives to that path leaves at once, whatever is unacknowledged: the end of a fragment (32 728 bytes, 22
-/// packets of 1424 and a rest) is in one buffer with what follows. Only the last of a push may wait. On Linux 6.18 it carries
-/// 62 packets of 1424 bytes and one of 128 back to back: two fragments and the end of one before.
+/// A path of 81 ms and one of 2 ms share a window of 223 096 bytes, which the slow path's congestion window has
+/// outgrown by 2 s. What one push gives to that path leaves at once, whatever is unacknowledged: the end of a fragment
+/// (32 728 bytes, 22 packets of 1424 and a rest) is in one buffer with what follows. Only the last of a push may wait.
+/// On Linux 6.18 it carries 62 packets of 1424 bytes and one of 128 back to back: two fragments and the end of one
+/// before.
 ///
 /// By the reading that each fragment ends with a small packet, the second of these and all behind it wait.
 #[test]

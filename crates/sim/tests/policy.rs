@@ -34,7 +34,7 @@ fn wire(run: &Run) -> [u64; 2] {
     [0, 1].map(|path| run.sim.connection(0).path_tallies[path].wire_bytes)
 }
 
-/// When packets with data left on path `path`, from the first to the last.
+/// Times at which packets with data left on path `path`, from the first to the last.
 fn sent(run: &Run, path: u8) -> Vec<Instant> {
     let sent = run.notes.iter().filter(|(_, note)| matches!(note, Note::Sent { path: at, .. } if at.get() == path));
     sent.map(|(at, _)| *at).collect()
@@ -108,8 +108,8 @@ fn a_backup_path_opens_at_once_when_no_path_above_works_and_closes_again() {
     }
 }
 
-/// The cap counts IP bytes, and another full packet does not fit. What a redundant scheduler has queued on the path, and does
-/// not send because the other path has brought it, counts as well.
+/// The cap counts IP bytes, and another full packet does not fit. What a redundant scheduler has queued on the path,
+/// and does not send because the other path has brought it, counts as well.
 #[test]
 fn a_cap_stops_at_its_byte() {
     for scheduler in ["min-rtt", "round-robin", "redundant", "dems", "otias"] {

@@ -43,7 +43,7 @@ struct Line {
     ack_loss: u8,
     /// Uniform jitter of so many ms that may reorder.
     jitter: u64,
-    /// When the path is removed and added again, in ms; the first path always exists.
+    /// Times at which the path is removed and added again, in ms; the first path always exists.
     presence: Vec<u64>,
     backup: bool,
 }
@@ -76,8 +76,8 @@ enum Work {
 }
 
 const CONTROLLERS: [&str; 10] = ["newreno", "cubic", "lia", "olia", "balia", "dlia", "wvegas", "bbr1", "bbr2", "bbr3"];
-/// How long a healed world may take. Backed-off timers reach two minutes, and a path that was
-/// given up may need several.
+/// Time that a healed world may take. Backed-off timers reach two minutes, and a path that was given up may need
+/// several.
 const PATIENCE: u64 = 2_000;
 
 impl Work {
@@ -181,7 +181,7 @@ struct Witness {
     in_order: usize,
     last: Instant,
     packets: u64,
-    /// Whether nothing that arrived may be dropped.
+    /// True if nothing that arrived may be dropped.
     is_exact: bool,
 }
 
@@ -524,8 +524,8 @@ fn what_a_full_send_buffer_kept_out_waits_for_the_pacer() {
     play(&world, &[Op::Pass(14_281), Op::Loss(0, 35), Op::Pass(508)]);
 }
 
-/// The last packet arrived behind a hole of its subflow and was acknowledged selectively; then the subflow was given up.
-/// MPTCP acknowledges data only in order of the subflow, so that they must be sent again on another.
+/// The last packet arrived behind a hole of its subflow and was acknowledged selectively; then the subflow was given
+/// up. MPTCP acknowledges data only in order of the subflow, so that they must be sent again on another.
 #[test]
 fn what_waited_behind_a_hole_of_a_closed_subflow_is_sent_again() {
     let base = plain(Stack::MptcpLinuxV1, 100, 0, Work::Bulk(7_322));

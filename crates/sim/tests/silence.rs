@@ -1,5 +1,5 @@
-//! Paths that fall silent under Linux v1, by what was seen on live sockets of Linux 6.18 (250 Hz): CUBIC uploads over paths of
-//! 10 to 20 Mbit/s whose links lose everything from some time on.
+//! Paths that fall silent under Linux v1, by what was seen on live sockets of Linux 6.18 (250 Hz): CUBIC uploads over
+//! paths of 10 to 20 Mbit/s whose links lose everything from some time on.
 
 use std::collections::BTreeSet;
 
@@ -57,9 +57,9 @@ fn backup(path: PathConfig) -> PathConfig {
     PathConfig { role: Role::Backup, ..path }
 }
 
-/// The active path of 10 Mbit/s and 10 ms loses everything from 1 s on; the backup has 30 ms. On live sockets a subflow was
-/// stale 1.06 to 1.58 s after its failure, after its second timeout and before its third; the backup repeated up to three
-/// fragments before and carried nothing new until then; and 4 MB took 4.6 s.
+/// The active path of 10 Mbit/s and 10 ms loses everything from 1 s on; the backup has 30 ms. On live sockets a subflow
+/// was stale 1.06 to 1.58 s after its failure, after its second timeout and before its third; the backup repeated up to
+/// three fragments before and carried nothing new until then; and 4 MB took 4.6 s.
 #[test]
 fn a_backup_takes_over_from_a_stale_subflow() {
     let paths = vec![down(narrow("fails", 10), 1_000, None), backup(path("backup", 10_000, 30))];
@@ -74,8 +74,8 @@ fn a_backup_takes_over_from_a_stale_subflow() {
     assert!(run.end_ms() > 4_140.0 && run.end_ms() < 5_060.0, "{}", run.end_ms());
 }
 
-/// Both are active. What the failed subflow held is sent again on the other, and so is what that one had under way itself
-/// (`__mptcp_retransmit_pending_data` takes the whole queue). 4 MB took 4.1 s.
+/// Both are active. What the failed subflow held is sent again on the other, and so is what that one had under way
+/// itself (`__mptcp_retransmit_pending_data` takes the whole queue). 4 MB took 4.1 s.
 #[test]
 fn an_active_subflow_takes_over_from_a_stale_one() {
     let paths = vec![down(narrow("fails", 10), 1_000, None), path("lasts", 10_000, 30)];
@@ -84,8 +84,8 @@ fn an_active_subflow_takes_over_from_a_stale_one() {
     assert!(run.end_ms() > 3_690.0 && run.end_ms() < 4_510.0, "{}", run.end_ms());
 }
 
-/// Two subflows fall silent, and nobody else is there: neither is stale before one of them is back, since no other brings
-/// anything.
+/// Two subflows fall silent, and nobody else is there: neither is stale before one of them is back, since no other
+/// brings anything.
 #[test]
 fn without_another_subflow_none_is_stale() {
     let paths = vec![down(narrow("one", 10), 1_000, Some(6_000)), down(path("two", 10_000, 30), 1_000, Some(6_000))];
@@ -95,8 +95,8 @@ fn without_another_subflow_none_is_stale() {
     assert_eq!(run.sim.connection(0).delivered(), Bytes::new(4_000_000));
 }
 
-/// The path answers again from 3 s on. Nothing is sent on it but by its own timer, which doubles: it is used when that was
-/// answered, and then sends what it had been given, although the other path has brought those data meanwhile.
+/// The path answers again from 3 s on. Nothing is sent on it but by its own timer, which doubles: it is used when that
+/// was answered, and then sends what it had been given, although the other path has brought those data meanwhile.
 #[test]
 fn a_subflow_that_returns_waits_for_its_timer_and_keeps_what_it_was_given() {
     let paths = vec![down(narrow("returns", 10), 1_000, Some(3_000)), path("lasts", 10_000, 30)];
@@ -136,9 +136,10 @@ fn schedulers_see_that_a_subflow_is_stale() {
     assert!(healths[stale + 1..].contains(&Health::Good), "and good again: {healths:?}");
 }
 
-/// A CUBIC path of 20 Mbit/s and 10 ms is cut at 1.5 s. On Linux: a probe at 1.613 s, then timeouts at 1.865, 2.369, 3.393 and
-/// 5.409 s. The timeout counts from the probe, and the probe's own packet asks for no second one. Where the ticks lie depends on
-/// the seed, and moves the second timeout by up to 28 ms: one of eight clocks is as that kernel's was, to 5 ms.
+/// A CUBIC path of 20 Mbit/s and 10 ms is cut at 1.5 s. On Linux: a probe at 1.613 s, then timeouts at 1.865, 2.369,
+/// 3.393 and 5.409 s. The timeout counts from the probe, and the probe's own packet asks for no second one. Where the
+/// ticks lie depends on the seed, and moves the second timeout by up to 28 ms: one of eight clocks is as that kernel's
+/// was, to 5 ms.
 #[test]
 fn timeouts_count_from_the_tail_loss_probe() {
     let mut cut = down(path("cut", 20_000, 10), 1_500, None);
@@ -161,9 +162,9 @@ fn timeouts_count_from_the_tail_loss_probe() {
     assert!(best <= 0.005, "{best}");
 }
 
-/// Only acknowledgements are lost, from 1.3 to 3.3 s. Then one tells of some hundred packets at once. The rate that follows is
-/// measured from when they were sent, not from the timeout's retransmission (`tcp_rate_skb_sent` asks whether anything is
-/// unacknowledged): never more than the link carries.
+/// Only acknowledgements are lost, from 1.3 to 3.3 s. Then one tells of some hundred packets at once. The rate that
+/// follows is measured from when they were sent, not from the timeout's retransmission (`tcp_rate_skb_sent` asks
+/// whether anything is unacknowledged): never more than the link carries.
 #[test]
 fn an_acknowledgement_after_an_outage_shows_no_impossible_rate() {
     let mut deaf = path("deaf", 5_000, 50);

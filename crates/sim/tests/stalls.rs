@@ -1,5 +1,5 @@
-//! Paths of Multipath QUIC are cut in the middle of a bulk transfer: how long nothing arrives in order. The same cuts as in
-//! the tests of the driver (`quic/tests/stalls.rs`).
+//! Paths of Multipath QUIC are cut in the middle of a bulk transfer: how long nothing arrives in order. The same cuts
+//! as in the tests of the driver (`quic/tests/stalls.rs`).
 
 use crate::setup::{bulk, down, path, run};
 use weftway_link::Limit;
@@ -43,8 +43,8 @@ fn stall(config: &SimConfig, scheduler: &str, cc: &str) -> f64 {
     longest.as_millis_f64()
 }
 
-/// At most 1.5 round trips of the slower path: 60 ms and as long in its queue, or by satellite 0.6 and 0.9 s. With a second of
-/// queue 1.2 s.
+/// At most 1.5 round trips of the slower path: 60 ms and as long in its queue, or by satellite 0.6 and 0.9 s. With a
+/// second of queue 1.2 s.
 #[test]
 fn a_cut_holds_up_the_data_no_longer_than_silence_takes_to_notice() {
     let cases = [

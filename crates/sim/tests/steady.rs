@@ -1,5 +1,6 @@
 //! Where one path settles under each controller: how much of it is used, and how long its queue is. Shares are of the
-//! payload that the link can bring. `cargo test --release -p weftway-sim --test all steady:: -- --nocapture` prints them.
+//! payload that the link can bring. `cargo test --release -p weftway-sim --test all steady:: -- --nocapture` prints
+//! them.
 
 use std::sync::{Arc, Mutex};
 
@@ -26,7 +27,7 @@ fn stacks() -> [(&'static str, Transport); 4] {
 #[derive(Clone, Copy)]
 struct World {
     mbps: u64,
-    /// How many packets it queues; none: what is sent in a round trip.
+    /// Number of packets that it queues; none: what is sent in a round trip.
     queue: Option<u32>,
     loss: f64,
     seed: u64,
@@ -100,8 +101,8 @@ struct Steady {
     probing: f64,
 }
 
-/// A transfer that takes 20 s at the path's rate. PROBE_RTT shows where nothing else makes a window small: without loss,
-/// and under controllers that pace. It leaves half the product or less in a window of twice the product.
+/// A transfer that takes 20 s at the path's rate. PROBE_RTT shows where nothing else makes a window small: without
+/// loss, and under controllers that pace. It leaves half the product or less in a window of twice the product.
 fn settle(transport: &Transport, cc: &str, world: World) -> Steady {
     let mut only = path("only", world.mbps * 1000, 20);
     only.data.queue.limit = Limit::Packets(world.queue.map_or(world.product(transport) as u64, u64::from));
@@ -134,15 +135,16 @@ fn each(cc: &str, world: World, judge: impl Fn(&Transport, &Steady) -> bool) {
     }
 }
 
-/// What BBR paces by while it cruises, as a share of its estimate: 99 %, and over MPTCP 1.4 % more, with Linux v1 1.7 %.
+/// What BBR paces by while it cruises, as a share of its estimate: 99 %, and over MPTCP 1.4 % more, with Linux v1 1.7
+/// %.
 fn pace(transport: &Transport) -> f64 {
     let mss = transport.mss.get() as f64;
     0.99 * (mss + transport.dss_option.get() as f64) / mss
 }
 
-/// With a queue of the product, half a window still fills the path (Appenzeller et al., SIGCOMM 2004), and so do CUBIC's
-/// seven tenths. wVegas adds a packet each round trip until ten wait, and is past the product at 3 s or soon after, over QUIC
-/// at 7 s: there the first packet is acknowledged alone, and slow start ends at half the product.
+/// With a queue of the product, half a window still fills the path (Appenzeller et al., SIGCOMM 2004), and so do
+/// CUBIC's seven tenths. wVegas adds a packet each round trip until ten wait, and is past the product at 3 s or soon
+/// after, over QUIC at 7 s: there the first packet is acknowledged alone, and slow start ends at half the product.
 fn fills(entry: &Entry) {
     each(entry.name, CLEAN, |transport, steady| {
         // BBR cruises at its pace, and its probes fill the link. PROBE_RTT comes every 5 s at most: a round trip to
@@ -170,9 +172,9 @@ fn reno(transport: &Transport, steady: &Steady, loss: f64) -> f64 {
 }
 
 /// A loss in a hundred, each by chance. Reno's mean window lies between 12.25 packets, if losses come evenly (Mathis et
-/// al. 1997), and 13.1, if they come by chance (1.31 / sqrt(p): Ott et al. 1996), less by what timeouts take: 12 % in the
-/// formula of Padhye et al. (1998), which knows no SACK. Alone, LIA, OLIA and BALIA are Reno. So is wVegas: outside the
-/// open state it grows as NewReno does, and in it by a packet a round trip while the path is not full.
+/// al. 1997), and 13.1, if they come by chance (1.31 / sqrt(p): Ott et al. 1996), less by what timeouts take: 12 % in
+/// the formula of Padhye et al. (1998), which knows no SACK. Alone, LIA, OLIA and BALIA are Reno. So is wVegas: outside
+/// the open state it grows as NewReno does, and in it by a packet a round trip while the path is not full.
 #[test]
 fn random_loss_leaves_reno_its_square_root() {
     for cc in ["newreno", "lia:count=packets", "olia:count=packets", "balia:count=packets", "wvegas"] {
@@ -180,9 +182,9 @@ fn random_loss_leaves_reno_its_square_root() {
     }
 }
 
-/// The kernel's modules of the coupled controllers count acknowledgements. A receiver acknowledges every second packet, so
-/// that a window of w grows by a packet in 2 w acknowledged, and by comparing before it counts in 2 (w + 1): with w near 9,
-/// the root of 9/10 · 1/2, 0.67 of Reno's window. QUIC has no such module and counts bytes.
+/// The kernel's modules of the coupled controllers count acknowledgements. A receiver acknowledges every second packet,
+/// so that a window of w grows by a packet in 2 w acknowledged, and by comparing before it counts in 2 (w + 1): with w
+/// near 9, the root of 9/10 · 1/2, 0.67 of Reno's window. QUIC has no such module and counts bytes.
 #[test]
 fn random_loss_leaves_what_counts_acknowledgements_less() {
     for cc in ["lia", "olia", "balia"] {
@@ -193,17 +195,17 @@ fn random_loss_leaves_what_counts_acknowledgements_less() {
     }
 }
 
-/// RFC 9438 §5.1: 1.054 · (RTT/p)^(3/4) is 3 packets here, so that CUBIC does as Reno does (§4.3), whose increase is 8/15
-/// of a packet with a cut to 0.7, or a packet once the last window is reached: between the same mean and
-/// sqrt(1.7 / (0.6 p)), 1.37 of it, if it were there all the time. Linux counts in whole packets, of twelve.
+/// RFC 9438 §5.1: 1.054 · (RTT/p)^(3/4) is 3 packets here, so that CUBIC does as Reno does (§4.3), whose increase is
+/// 8/15 of a packet with a cut to 0.7, or a packet once the last window is reached: between the same mean and sqrt(1.7
+/// / (0.6 p)), 1.37 of it, if it were there all the time. Linux counts in whole packets, of twelve.
 #[test]
 fn random_loss_leaves_cubic_what_it_leaves_reno() {
     each("cubic", LOSSY, |transport, steady| (0.8..1.15).contains(&(steady.used / reno(transport, steady, 0.01))));
 }
 
-/// A loss leaves a half at least, and nine tenths at most: (2 − b) / (2 b p) with b the share that is cut, from Reno's mean
-/// window to 2.5 times as much. What is left follows the windows at the losses; where they come by chance two thirds
-/// are left or more, and windows are 1.29 times Reno's or more. Linux cuts to whole percents and whole packets.
+/// A loss leaves a half at least, and nine tenths at most: (2 − b) / (2 b p) with b the share that is cut, from Reno's
+/// mean window to 2.5 times as much. What is left follows the windows at the losses; where they come by chance two
+/// thirds are left or more, and windows are 1.29 times Reno's or more. Linux cuts to whole percents and whole packets.
 #[test]
 fn random_loss_leaves_d_lia_more() {
     each("dlia:count=packets", LOSSY, |transport, steady| {
@@ -226,13 +228,13 @@ fn declining(kept: f64, rounds: i32, most: f64) -> f64 {
     (1..=rounds).map(|round| kept.powi(round).min(most)).sum::<f64>() / f64::from(rounds)
 }
 
-/// Two losses in a hundred are too many, and one is not, but any lowers `bw_lo`, to the best sample of a round: what was
-/// paced, less what that sample lost. So a round leaves at least 0.99 of the pace, for 63 rounds at most, after which a
-/// probe finds the rate again; a probe that lost too much by chance leaves 85 % of what was in flight, of which the rounds
-/// after it leave their 0.99 of the pace. And it may keep
-/// more: a round begins anew with its first loss, which comes 1/(pN) of a round later, a round where the flight N is 100
-/// packets; and 50 rounds, of 2 s, pass until the next probe, whose REFILL and two rounds of UP are at the rate. Paced
-/// above its estimate, over MPTCP, it does not fall where a sample lost nothing.
+/// Two losses in a hundred are too many, and one is not, but any lowers `bw_lo`, to the best sample of a round: what
+/// was paced, less what that sample lost. So a round leaves at least 0.99 of the pace, for 63 rounds at most, after
+/// which a probe finds the rate again; a probe that lost too much by chance leaves 85 % of what was in flight, of which
+/// the rounds after it leave their 0.99 of the pace. And it may keep more: a round begins anew with its first loss,
+/// which comes 1/(pN) of a round later, a round where the flight N is 100 packets; and 50 rounds, of 2 s, pass until
+/// the next probe, whose REFILL and two rounds of UP are at the rate. Paced above its estimate, over MPTCP, it does not
+/// fall where a sample lost nothing.
 fn holds_out(cc: &str, world: World) {
     each(cc, world, |transport, steady| {
         let least = 0.85 * declining(pace(transport) * 0.99, 63, 1.0);
@@ -262,9 +264,9 @@ fn random_loss_leaves_no_controller_less_than_reno() {
     }
 }
 
-/// Of 166 packets 2 % are more than 3. With one loss in 500 that is one flight in 3000, so that whoever waits for it keeps
-/// its pace. Any loss comes once in 3 rounds, and cuts one in four: twelve times by 1 % until the next probe, eight or
-/// more where PROBE_RTT shortens the wait.
+/// Of 166 packets 2 % are more than 3. With one loss in 500 that is one flight in 3000, so that whoever waits for it
+/// keeps its pace. Any loss comes once in 3 rounds, and cuts one in four: twelve times by 1 % until the next probe,
+/// eight or more where PROBE_RTT shortens the wait.
 #[test]
 fn waiting_for_two_percent_helps_where_one_loss_is_none() {
     let (_, tcp) = &stacks()[3];
@@ -305,7 +307,8 @@ fn draining_any_queue_leaves_the_path_half_empty() {
 
 /// A probe comes each 33 round trips, as many as the path has packets. UP queues a quarter of the product, and that is
 /// there for four rounds at most. What is paced below the estimate adds nothing; over MPTCP each round adds 0.4 % of a
-/// round trip, and DOWN takes it back. A burst of two packets waits for itself, and a third packet is acknowledged late.
+/// round trip, and DOWN takes it back. A burst of two packets waits for itself, and a third packet is acknowledged
+/// late.
 #[test]
 fn bbr2_and_bbr3_queue_what_their_pace_exceeds_the_rate_by() {
     for cc in ["bbr2", "bbr3"] {
@@ -319,9 +322,9 @@ fn bbr2_and_bbr3_queue_what_their_pace_exceeds_the_rate_by() {
 }
 
 /// Phases end by what is in flight, for which three bursts of two packets are allowed, two more while probing: eight
-/// packets, and the three of a burst and a late acknowledgement. Over MPTCP six of eight rounds add 0.4 % of a round trip
-/// each, and nothing takes that back until PROBE_RTT after 10 s: 187 rounds of 0.15 ms, half of it in the mean at least,
-/// and never more than the window of two products leaves.
+/// packets, and the three of a burst and a late acknowledgement. Over MPTCP six of eight rounds add 0.4 % of a round
+/// trip each, and nothing takes that back until PROBE_RTT after 10 s: 187 rounds of 0.15 ms, half of it in the mean at
+/// least, and never more than the window of two products leaves.
 #[test]
 fn bbr1_queues_its_bursts_and_over_mptcp_up_to_a_product() {
     each("bbr1", SLOW, |transport, steady| {
@@ -345,11 +348,11 @@ impl Listener for Largest {
     }
 }
 
-/// The peer's window is 125 kB, half of what the clean path holds in a round trip of 40 ms, and moves on when half of it is
-/// used. So the rate stays the same from round to round, and a BBR that believes its samples leaves STARTUP: its window is
-/// twice what it brings in a round trip, and room for bursts; before, it is 2.885 times. The application always has more to
-/// send, so no sample is limited by it (the draft, Linux, XQUIC). noq marks them, as the path is given nothing while the
-/// peer's window is shut.
+/// The peer's window is 125 kB, half of what the clean path holds in a round trip of 40 ms, and moves on when half of
+/// it is used. So the rate stays the same from round to round, and a BBR that believes its samples leaves STARTUP: its
+/// window is twice what it brings in a round trip, and room for bursts; before, it is 2.885 times. The application
+/// always has more to send, so no sample is limited by it (the draft, Linux, XQUIC). noq marks them, as the path is
+/// given nothing while the peer's window is shut.
 #[test]
 fn a_small_window_of_the_peer_is_not_the_application() {
     const BYTES: u64 = 20_000_000;

@@ -71,7 +71,7 @@ fn event(note: &Note, mss: u64) -> Option<String> {
     })
 }
 
-/// Whether `event` is what `words` say, as far as they go.
+/// Returns true if `event` is what `words` say, as far as they go.
 fn is(event: &str, words: &[&str]) -> bool {
     let mut given = event.split(' ');
     words.iter().all(|&word| given.next().is_some_and(|given| word == "*" || word == given))
@@ -176,8 +176,8 @@ fn penalisation_keeps_the_slow_window_small() {
     assert!(punished < free && copies == 0, "{punished} against {free} bytes, {copies} copies");
 }
 
-/// `__mptcp_next_segment` does both for an application that waits for room in the send buffer, too, all of which is sent;
-/// for one that has written all it has, neither.
+/// `__mptcp_next_segment` does both for an application that waits for room in the send buffer, too, all of which is
+/// sent; for one that has written all it has, neither.
 #[test]
 fn a_full_send_buffer_is_relieved_as_a_shut_window_is() {
     assert_eq!(full_buffer(2_000_000, false, false).0, 0, "switched off");
@@ -220,9 +220,9 @@ fn a_subflows_stale_window_makes_the_connection_stand_still() {
     assert!(held_up < 0.6 * free, "{held_up:.1} of {free:.1} Mbit/s");
 }
 
-/// What lies below the edge that the receiver has announced, it keeps: who chooses nothing beyond it loses hardly anything
-/// there. Without `busy` and `present`: with either, this rule sends hardly anything beyond that edge here, whether or not it
-/// may.
+/// What lies below the edge that the receiver has announced, it keeps: who chooses nothing beyond it loses hardly
+/// anything there. Without `busy` and `present`: with either, this rule sends hardly anything beyond that edge here,
+/// whether or not it may.
 #[test]
 fn what_goes_beyond_the_announced_edge_is_what_the_receiver_drops() {
     let (_, beyond) = limited_by_the_window("earliest-delivery:busy=false:present=false:announced=false", true);
@@ -239,8 +239,8 @@ fn reordering(cc: &str, loss: f64) -> Run {
     setup::run(&setup::bulk(&Transport::mpquic(), vec![path], 5_000_000), "min-rtt", cc)
 }
 
-/// A packet that is lost for good keeps episodes from being taken back for two probe timeouts, and no longer. At 2 % loss
-/// most episodes are begun by packets that are only late.
+/// A packet that is lost for good keeps episodes from being taken back for two probe timeouts, and no longer. At 2 %
+/// loss most episodes are begun by packets that are only late.
 #[test]
 fn a_loss_is_not_held_against_later_episodes() {
     let run = reordering("bbr1", 0.02);

@@ -13,6 +13,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Clock};
 
 use bytes::BytesMut;
+use weftway_host::sending::Data;
 use weftway_path::{Instant, Message, Offset, Span};
 use weftway_quic::driver::Source;
 
@@ -126,7 +127,7 @@ impl Cache {
     }
 }
 
-impl Source for FileSource {
+impl Data for FileSource {
     fn written(&mut self) -> u64 {
         self.layout.bytes()
     }
@@ -134,6 +135,14 @@ impl Source for FileSource {
     /// The stream is one message.
     fn message_at(&mut self, _: u64) -> Option<Message> {
         Some(Message { start: 0, end: self.layout.bytes(), written: Instant::ZERO, deadline: None, class: 0 })
+    }
+}
+
+impl Source for FileSource {
+    type Data = Self;
+
+    fn data(&mut self) -> &mut Self {
+        self
     }
 
     fn append(&self, offset: Offset, bytes: usize, to: &mut BytesMut) {

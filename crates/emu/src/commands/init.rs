@@ -16,7 +16,7 @@ use nix::unistd::{Pid, setpgid};
 
 use super::terminal::Terminal;
 
-/// What bounds a command, and is killed as a whole.
+/// Confinement of a command, which is killed as a whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Confinement {
     /// A PID namespace, which nothing leaves.
@@ -42,7 +42,8 @@ pub(super) fn divide(control: RawFd, confinement: Confinement) -> io::Result<()>
     }
 }
 
-/// A mount namespace in which `/proc` and `/sys` show this process's namespaces. Whatever is refused stays the caller's.
+/// A mount namespace in which `/proc` and `/sys` show this process's namespaces. Whatever is refused stays the
+/// caller's.
 fn own_views() {
     const NONE: Option<&CStr> = None;
     // A slave follows the caller's mounts, as a file system that is unmounted there, and tells the caller nothing.
@@ -63,8 +64,8 @@ fn lead_group() -> nix::Result<()> {
     Ok(())
 }
 
-/// `fork`, with a descriptor of the child that becomes readable when it ends. It is the system call itself, since libc's
-/// `fork` runs handlers that other libraries registered, which may allocate and lock.
+/// `fork`, with a descriptor of the child that becomes readable when it ends. It is the system call itself, since
+/// libc's `fork` runs handlers that other libraries registered, which may allocate and lock.
 fn fork_watched(watch: &mut RawFd) -> nix::Result<libc::pid_t> {
     let flags = (libc::CLONE_PIDFD | libc::SIGCHLD) as libc::c_ulong;
     let none: libc::c_ulong = 0;

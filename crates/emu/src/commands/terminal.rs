@@ -1,4 +1,4 @@
-//! Who reads from the terminal.
+//! Reader of the terminal.
 //!
 //! A shell with job control makes its own process group the terminal's foreground. When it runs as a command and ends,
 //! it cannot give the terminal back: its caller's group has no number in its PID namespace. So the caller takes it.
@@ -35,7 +35,7 @@ impl Terminal {
         let _ = before.thread_set_mask();
     }
 
-    /// The same, if the group in the foreground is gone.
+    /// Takes the terminal back if the group in the foreground is gone.
     pub(super) fn reclaim(self) {
         if foreground().is_some_and(|group| killpg(group, None) == Err(Errno::ESRCH)) {
             self.take();

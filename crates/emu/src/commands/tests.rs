@@ -3,7 +3,7 @@ use super::*;
 use std::fs;
 use std::time::Instant;
 
-/// How many processes have `word` among their arguments.
+/// Number of processes that have `word` among their arguments.
 fn processes(word: &str) -> usize {
     let entries = fs::read_dir("/proc").unwrap().flatten();
     let arguments = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());

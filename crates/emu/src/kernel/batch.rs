@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::kernel::{KernelRun, RunResult};
 
-/// What two cores carry together without being late, in Mbit/s; a link of more runs alone. One of 930 Mbit/s keeps
+/// Load that two cores carry together without being late, in Mbit/s; a link of more runs alone. One of 930 Mbit/s keeps
 /// both busy.
 const BUDGET_MBPS: f64 = 600.0;
 
@@ -23,7 +23,7 @@ pub struct Batch {
     remaining: AtomicUsize,
 }
 
-/// What the threads share.
+/// State that the threads share.
 #[derive(Debug)]
 struct Shared {
     runs: Vec<KernelRun>,
@@ -59,12 +59,12 @@ impl Batch {
         Self { shared, finished: Mutex::new(receiver), remaining }
     }
 
-    /// How many are not finished.
+    /// Number of runs that are not finished.
     pub fn remaining(&self) -> usize {
         self.remaining.load(Ordering::Relaxed)
     }
 
-    /// Those that finished meanwhile, by their places in the order; waits at most so long for the first.
+    /// Runs that finished meanwhile, by their places in the order; waits at most so long for the first.
     pub fn wait(&self, patience: Duration) -> Vec<(usize, RunResult)> {
         let receiver = self.finished.lock().unwrap_or_else(PoisonError::into_inner);
         let finished: Vec<_> = match receiver.recv_timeout(patience) {
@@ -130,7 +130,7 @@ impl LoadBudget {
         Self { most_mbps, loads_mbps, next: 0, running: 0, load_mbps: 0.0 }
     }
 
-    /// Whether every run has started.
+    /// Returns true if every run has started.
     fn is_empty(&self) -> bool {
         self.next == self.loads_mbps.len()
     }

@@ -1,4 +1,4 @@
-//! What a network namespace counts: `/proc/net/snmp` and `/proc/net/netstat`.
+//! Counters of a network namespace: `/proc/net/snmp` and `/proc/net/netstat`.
 //!
 //! Both are pairs of lines that begin with the same word, names above values.
 
@@ -10,13 +10,13 @@ use crate::{EmuError, Namespace};
 /// Counters by name, such as `Tcp.RetransSegs` or `MPTcpExt.OFOQueue`.
 pub type Counters = BTreeMap<String, u64>;
 
-/// Of the calling thread's namespace.
+/// Files of the calling thread's namespace.
 const FILES: [&str; 2] = ["/proc/thread-self/net/snmp", "/proc/thread-self/net/netstat"];
 
 /// The groups that say something about a transfer.
 const GROUPS: [&str; 3] = ["Tcp", "TcpExt", "MPTcpExt"];
 
-/// What `namespace` has counted so far.
+/// Counts of `namespace` so far.
 pub(super) fn read(namespace: &Namespace) -> Result<Counters, EmuError> {
     namespace.within(|| {
         let mut counters = Counters::new();
@@ -27,7 +27,7 @@ pub(super) fn read(namespace: &Namespace) -> Result<Counters, EmuError> {
     })
 }
 
-/// What grew, and by how much. What can fall, such as the number of connections, is left out when it fell.
+/// Counters that grew, and by how much. What can fall, such as the number of connections, is left out when it fell.
 pub(super) fn growth(before: &Counters, after: &Counters) -> Counters {
     let grown = after.iter().filter_map(|(name, &value)| {
         let growth = value.saturating_sub(before.get(name).copied().unwrap_or(0));

@@ -1,4 +1,4 @@
-//! What the kernel tells about a connection in one call: `MPTCP_FULL_INFO` of `linux/mptcp.h`, or `TCP_INFO`.
+//! Information of the kernel about a connection in one call: `MPTCP_FULL_INFO` of `linux/mptcp.h`, or `TCP_INFO`.
 //!
 //! The C library does not know the structures, and they grow at their ends from kernel to kernel. So they are read
 //! from bytes at their offsets; what an older kernel does not fill stays zero.
@@ -18,7 +18,7 @@ const MPTCP_FULL_INFO: libc::c_int = 4;
 const SUBFLOWS: usize = 16;
 /// `struct mptcp_full_info` up to its last member.
 const HEAD: usize = 40;
-/// That member, `struct mptcp_info`, as of Linux 6.10.
+/// Size of that member, `struct mptcp_info`, as of Linux 6.10.
 const MPTCP_INFO: usize = 96;
 /// `struct mptcp_subflow_info`: a number, padding, two `sockaddr_storage`.
 const PLACE: usize = 8 + 2 * 128;
@@ -30,7 +30,7 @@ const OUT_OF_ORDER: usize = 224;
 /// `MPTCP_INFO_FLAG_FALLBACK`.
 const FALLBACK: u32 = 1;
 
-/// Of MPTCP's connection (`struct mptcp_info`).
+/// Figures of MPTCP's connection (`struct mptcp_info`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Connection {
     /// Subflows besides the first.
@@ -49,7 +49,7 @@ pub struct Connection {
     pub bytes_retrans: Bytes,
 }
 
-/// What the kernel said about a connection.
+/// Information of the kernel about a connection.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub(super) struct FullInfo {
     /// About the connection; `None` if it is TCP.
@@ -58,7 +58,7 @@ pub(super) struct FullInfo {
     pub subflows: Vec<SubflowInfo>,
 }
 
-/// What the kernel said about a subflow.
+/// Information of the kernel about a subflow.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct SubflowInfo {
     /// Counted from the connection's first; never given twice.

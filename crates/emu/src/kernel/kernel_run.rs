@@ -1,4 +1,4 @@
-//! One run of the kernel, from a scenario's variant to its row.
+//! A run of the kernel, from a scenario's variant to its row.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -10,10 +10,10 @@ use weftway_scenario::{Row, Variant};
 use crate::kernel::{Measured, Setup, Transfer, measure, obstacle};
 use crate::{EmuError, LabPlan};
 
-/// What a trace counts as, in Mbit/s.
+/// Rate that a trace counts as, in Mbit/s.
 const TRACE_MBPS: f64 = 20.0;
 
-/// How often a run that was late is repeated before it is handed over as it is.
+/// Number of times that a run that was late is repeated before it is handed over as it is.
 const REPEATS: u32 = 2;
 
 /// A transfer of a variant by the kernel.
@@ -27,14 +27,14 @@ pub struct KernelRun {
     pub seed: u64,
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunResult {
     /// It was measured.
     Row {
         /// Its figures.
         row: Row,
-        /// What it looked like over time, where that is recorded.
+        /// Timeline of the run, where that is recorded.
         timeline: Option<Value>,
     },
     /// It cannot be run here, for this reason.
@@ -44,7 +44,7 @@ pub enum RunResult {
 }
 
 impl KernelRun {
-    /// What its links can carry together towards the receiver, in Mbit/s.
+    /// Load that its links can carry together towards the receiver, in Mbit/s.
     pub fn load_mbps(&self) -> f64 {
         let rate = |rate: &Rate| match rate {
             Rate::Constant(rate) => rate.as_bps() as f64 / 1e6,

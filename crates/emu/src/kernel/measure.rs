@@ -9,7 +9,7 @@ use crate::kernel::{Ends, Opener, Outcome, ReadyTransfer, Transfer};
 use crate::record::record;
 use crate::{EmuError, EmulatorReport, Lab, LabPlan, Namespace, ReadyLab, client_address, server_address};
 
-/// What the kernel starts a socket's buffers with, and their least size (`tcp_rmem`, `tcp_wmem`).
+/// Size that the kernel starts a socket's buffers with, and their least size (`tcp_rmem`, `tcp_wmem`).
 const LEAST_BUFFER: u64 = 4096;
 const FIRST_RECEIVE_BUFFER: u64 = 131_072;
 const FIRST_SEND_BUFFER: u64 = 16_384;
@@ -18,33 +18,33 @@ const FIRST_SEND_BUFFER: u64 = 16_384;
 /// may stop the thread that is about to connect: the links' schedules then come so much too early for the connection.
 const LATEST_START: Instant = Instant::from_millis(5);
 
-/// How both ends are set.
+/// Settings of both ends.
 #[derive(Clone, Debug, Default)]
 pub struct Setup {
-    /// Of each path, whether it is a backup.
+    /// Backup flag of each path.
     pub backups: Vec<bool>,
-    /// How far a send buffer grows by itself; `None`: the kernel's own bound.
+    /// Size to which a send buffer grows by itself; `None`: the kernel's own bound.
     pub send_max: Option<Bytes>,
-    /// How far a receive buffer does.
+    /// Size to which a receive buffer does.
     pub receive_max: Option<Bytes>,
-    /// Whether connections negotiate ECN.
+    /// True if connections negotiate ECN.
     pub ecn: bool,
 }
 
-/// What came of it.
+/// Outcome of a measured transfer.
 #[derive(Clone, Debug)]
 pub struct Measured {
     /// The transfer's outcome.
     pub outcome: Outcome,
-    /// What the emulator says: what the links did, and how punctual they were. Path k's links are number 2k, away from
+    /// Report of the emulator: what the links did, and how punctual they were. Path k's links are number 2k, away from
     /// the client, and 2k + 1.
     pub report: EmulatorReport,
-    /// What went over each link, if it was recorded.
+    /// Traffic over each link, if it was recorded.
     pub traffic: Vec<Traffic>,
 }
 
 impl Measured {
-    /// Whether the links were in time: with the packets, and with the start of the connection.
+    /// Returns true if the links were in time: with the packets, and with the start of the connection.
     pub fn is_in_time(&self) -> bool {
         self.report.lateness.is_fit() && self.report.first_entered.is_some_and(|at| at <= LATEST_START)
     }

@@ -1,4 +1,4 @@
-//! What a run of the kernel amounts to.
+//! Measurement of a run of the kernel.
 //!
 //! What the kernel does not tell is left open: what its receiver holds, what a capture would tag, decisions, which path
 //! sent another's data again, and whose packets a shared link lost.

@@ -1,4 +1,4 @@
-//! What is to be transferred, and what came of it.
+//! An order for a transfer, and what came of it.
 
 use std::net::Ipv4Addr;
 
@@ -12,9 +12,9 @@ use crate::kernel::sample::Sample;
 /// Between whom.
 #[derive(Clone, Copy, Debug)]
 pub struct Ends<'a> {
-    /// Where the data come from.
+    /// Namespace that the data come from.
     pub sender: &'a Namespace,
-    /// Where they go; may be the sender's namespace.
+    /// Namespace that they go to; may be the sender's namespace.
     pub receiver: &'a Namespace,
     /// The sender's address on the first path.
     pub sender_address: Ipv4Addr,
@@ -31,50 +31,51 @@ pub enum Opener {
     Receiver,
 }
 
-/// What the application does.
+/// Behaviour of the application.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work {
     /// Writes so much at once.
     Bulk {
-        /// How much.
+        /// Size of the transfer.
         bytes: Bytes,
     },
     /// Writes without end.
     Duration {
-        /// From time zero to the end.
+        /// Time from time zero to the end.
         span: Span,
     },
     /// Writes messages at given times. One that is empty counts as one byte.
     Messages {
-        /// When each is written, counted from the start of the sender's application and never falling; its size.
+        /// Time at which each is written, counted from the start of the sender's application and never falling; its
+        /// size.
         written: Vec<(Span, Bytes)>,
     },
     /// Writes an answer, waits for the request that follows, and so on. Who uploads writes the first one unasked.
     RequestResponse {
         /// The size of an answer; at least one byte.
         bytes: Bytes,
-        /// From the end of an answer to the next request.
+        /// Time from the end of an answer to the next request.
         think: Span,
-        /// How many answers.
+        /// Number of answers.
         count: u64,
     },
     /// Writes a page: a document unasked, and each other object when it is asked for.
     Web {
         /// The objects, in the order in which they are asked for.
         objects: Vec<WebObject>,
-        /// From the arrival of an object to the requests that follow from it.
+        /// Time from the arrival of an object to the requests that follow from it.
         think: Span,
     },
 }
 
 impl Work {
-    /// Whether the receiver asks for more as it goes on.
+    /// Returns true if the receiver asks for more as it goes on.
     pub fn has_requests(&self) -> bool {
         matches!(self, Self::RequestResponse { .. } | Self::Web { .. })
     }
 }
 
-/// One transfer.
+/// A transfer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Transfer {
     /// MPTCP; otherwise TCP.
@@ -83,45 +84,46 @@ pub struct Transfer {
     pub opener: Opener,
     /// The congestion controller, by the kernel's name, on every subflow and at both ends.
     pub cc: String,
-    /// What the application does.
+    /// Behaviour of the application.
     pub work: Work,
-    /// How much the application hands over with one `write` at most; at most 4 MiB.
+    /// Bytes that the application hands over with one `write` at most; at most 4 MiB.
     pub write: Bytes,
-    /// Whether the application sets `TCP_NODELAY`.
+    /// True if the application sets `TCP_NODELAY`.
     pub nodelay: bool,
-    /// When to give up, from time zero.
+    /// Time at which to give up, from time zero.
     pub time_limit: Span,
     /// The payload that the sender's socket holds (`SO_SNDBUF`); the kernel reserves as much again for its own
     /// overhead. `None`: it grows as the kernel sees fit.
     pub send_buffer: Option<Bytes>,
-    /// The same of the receiver's socket (`SO_RCVBUF`).
+    /// The payload that the receiver's socket holds (`SO_RCVBUF`).
     pub receive_buffer: Option<Bytes>,
-    /// From one sample to the next. A sample of two paths takes about 500 bytes of memory.
+    /// Time from one sample to the next. A sample of two paths takes about 500 bytes of memory.
     pub sample_every: Span,
-    /// What tells the paths apart: an address of each, in the paths' order. A subflow belongs to the path that has
-    /// its address at the sender, or else the one that has its address at the receiver: where one end has a single
+    /// Addresses that tell the paths apart: an address of each, in the paths' order. A subflow belongs to the path that
+    /// has its address at the sender, or else the one that has its address at the receiver: where one end has a single
     /// address for all subflows, give the other's.
     pub paths: Vec<Ipv4Addr>,
 }
 
 impl Transfer {
-    /// What to sample at unless there is a reason not to: often enough to see a round trip of 10 ms, and a thousandth
-    /// of a core.
+    /// Interval of samples unless there is a reason for another: often enough to see a round trip of 10 ms, and a
+    /// thousandth of a core.
     pub const SAMPLE_EVERY: Span = Span::from_millis(5);
 }
 
-/// What came of a transfer. Time zero is just before `connect`.
+/// Outcome of a transfer. Time zero is just before `connect`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// From time zero to when the receiver had read the last byte, or to the end of the span or of the time limit.
+    /// Time from time zero to when the receiver had read the last byte, or to the end of the span or of the time limit.
     pub elapsed: Span,
-    /// What the receiver had read by then.
+    /// Bytes that the receiver had read by then.
     pub delivered: Bytes,
     /// Everything arrived; for [`Work::Duration`], the span is over.
     pub finished: bool,
-    /// Of each message or answer that was due, from then to the arrival of its last byte; `None`: it did not arrive.
+    /// Delay of each message or answer that was due, from then to the arrival of its last byte; `None`: it did not
+    /// arrive.
     pub message_delays: Vec<Option<Span>>,
-    /// When `connect` was through, from time zero; `None`: it never was.
+    /// Time at which `connect` was through, from time zero; `None`: it never was.
     pub established: Option<Span>,
     /// The sender's statistics over time.
     pub samples: Vec<Sample>,
@@ -129,9 +131,9 @@ pub struct Outcome {
     pub last: Sample,
     /// The receiver's at the end.
     pub received: Sample,
-    /// What the sender's namespace counted meanwhile.
+    /// Counts of the sender's namespace meanwhile.
     pub sender_counters: Counters,
-    /// What the receiver's namespace counted meanwhile.
+    /// Counts of the receiver's namespace meanwhile.
     pub receiver_counters: Counters,
     /// MPTCP was asked for, and this became TCP.
     pub fallback: bool,

@@ -11,15 +11,15 @@ use crate::EmuError;
 use crate::kernel::run::{Joined, REQUEST, Run, Unconnected, broke_off};
 use crate::kernel::workload::Sink;
 
-/// What is read at once, at most.
+/// Size of what is read at once, at most.
 const BUFFER: usize = 256 << 10;
 
-/// What the receiver has at the end.
+/// State of the receiver at the end.
 #[derive(Debug)]
 pub(super) struct Received<'a> {
     pub joined: Option<Joined>,
     pub sink: Sink<'a>,
-    /// When it read the last byte, or gave up.
+    /// Time at which it read the last byte, or gave up.
     pub ended: Instant,
 }
 
@@ -35,7 +35,7 @@ pub(super) fn receive<'a>(run: &Run<'a>, socket: Unconnected) -> Result<Received
     Ok(Received { joined, sink, ended })
 }
 
-/// When it ended.
+/// Time at which it ended.
 fn read(run: &Run, joined: &Joined, sink: &mut Sink) -> Result<Instant, EmuError> {
     let mut stream = &joined.stream;
     let mut buffer = vec![0; BUFFER];

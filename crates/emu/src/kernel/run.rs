@@ -1,4 +1,4 @@
-//! What the two ends of a transfer share, and how they wait.
+//! State that the two ends of a transfer share, and how they wait.
 
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::AsFd;
@@ -14,13 +14,13 @@ use crate::kernel::order::{Ends, Opener, Transfer, Work};
 use crate::kernel::sample::{Observer, View};
 use crate::{Clock, EmuError, priority};
 
-/// How soon a stop is noticed.
+/// Time in which a stop is noticed.
 const LOOK_UP: Span = Span::from_millis(20);
 
 /// The size of a request: one small packet.
 pub(super) const REQUEST: usize = 64;
 
-/// One transfer under way.
+/// A transfer under way.
 #[derive(Debug)]
 pub(super) struct Run<'a> {
     pub ends: &'a Ends<'a>,
@@ -31,7 +31,7 @@ pub(super) struct Run<'a> {
     pub stop: &'a AtomicBool,
     /// The receiver has all that it will read.
     pub read: AtomicBool,
-    /// One end has failed.
+    /// True once an end has failed.
     pub broken: AtomicBool,
 }
 
@@ -48,22 +48,22 @@ pub(super) enum Unconnected {
 #[derive(Debug)]
 pub(super) struct Joined {
     pub stream: TcpStream,
-    /// When it had it.
+    /// Time at which it had it.
     pub at: Instant,
-    /// Where it accepted it; `None` at the end that called `connect`. Kept open until the end: a further subflow is
+    /// Socket that accepted it; `None` at the end that called `connect`. Kept open until the end: a further subflow is
     /// let in only where somebody listens.
     pub listener: Option<TcpListener>,
 }
 
 impl Joined {
-    /// Whether this end called `connect`.
+    /// Returns true if this end called `connect`.
     pub fn opened(&self) -> bool {
         self.listener.is_none()
     }
 }
 
 impl Run<'_> {
-    /// When it ends, whatever has arrived.
+    /// Time at which it ends, whatever has arrived.
     pub fn until(&self) -> Instant {
         let limit = match self.order.work {
             Work::Duration { span } => span.min(self.order.time_limit),
@@ -72,7 +72,7 @@ impl Run<'_> {
         Instant::ZERO + limit
     }
 
-    /// Whether there is a reason to go on at `now`.
+    /// Returns true if there is a reason to go on at `now`.
     pub fn goes_on(&self, now: Instant) -> bool {
         now < self.until() && !self.stop.load(Ordering::Relaxed) && !self.broken.load(Ordering::Relaxed)
     }

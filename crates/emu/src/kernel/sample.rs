@@ -11,26 +11,26 @@ use crate::netlink::CaState;
 /// Statistics at one time.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Sample {
-    /// From time zero.
+    /// Time from time zero.
     pub at: Span,
-    /// Of each path, by number.
+    /// Subflow of each path, by number.
     pub paths: Vec<Subflow>,
-    /// Of the connection as a whole; `None` for TCP, and for MPTCP that fell back to it.
+    /// Figures of the connection as a whole; `None` for TCP, and for MPTCP that fell back to it.
     pub connection: Option<Connection>,
     /// Subflows between addresses of no path, seen up to now. Their bytes are in no path.
     pub unmatched: u32,
 }
 
 impl Sample {
-    /// Whether some subflow has sent what is not acknowledged. The connection is not asked: its last acknowledgement
-    /// may come only when its timer has sent the data again.
+    /// Returns true if some subflow has sent what is not acknowledged. The connection is not asked: its last
+    /// acknowledgement may come only when its timer has sent the data again.
     pub(super) fn in_doubt(&self) -> bool {
         self.paths.iter().any(|path| path.open > 0 && path.unacked > 0)
     }
 }
 
-/// Of a path's subflow. A path that was given up and joined again has had several: what counts from the beginning is
-/// added up over them, and what is of the moment is the newest's, as it was when last seen.
+/// Figures of a path's subflow. A path that was given up and joined again has had several: what counts from the
+/// beginning is added up over them, and what is of the moment is the newest's, as it was when last seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Subflow {
     /// Subflows open now; 0 before the path is joined and after it is given up.
@@ -55,13 +55,13 @@ pub struct Subflow {
     pub ssthresh_packets: Option<u32>,
     /// Packets sent and not acknowledged by a cumulative acknowledgement.
     pub unacked: u32,
-    /// Of these, deemed lost.
+    /// Packets among these that are deemed lost.
     pub lost: u32,
     /// In flight: sent, neither arrived nor lost as far as is known.
     pub bytes_in_flight: Bytes,
     /// Latest measurement of what arrives.
     pub delivery_rate: BitRate,
-    /// How fast packets are put out; `None` where they are not spread.
+    /// Rate at which packets are put out; `None` where they are not spread.
     pub pacing_rate: Option<BitRate>,
     /// Data sent, retransmissions included. From here on, everything counts from the beginning.
     pub bytes_sent: Bytes,
@@ -124,7 +124,7 @@ impl Subflow {
     }
 }
 
-/// What was seen of a connection's subflows. The kernel forgets a subflow when it closes; this does not.
+/// Observations of a connection's subflows. The kernel forgets a subflow when it closes; this does not.
 #[derive(Debug)]
 pub(super) struct Observer {
     view: View,
@@ -133,7 +133,7 @@ pub(super) struct Observer {
     seen: Vec<(u32, Option<usize>, Subflow)>,
 }
 
-/// How subflows are told apart.
+/// Way in which subflows are told apart.
 #[derive(Clone, Debug)]
 pub(super) struct View {
     /// An address of each path.

@@ -1,4 +1,4 @@
-//! From a scenario to what the kernel is asked to do; and what it cannot do.
+//! The way from a scenario to what the kernel is asked to do; and what it cannot do.
 
 use std::net::Ipv4Addr;
 
@@ -63,7 +63,7 @@ fn name(cc: &str) -> Option<&'static str> {
 }
 
 impl Setup {
-    /// How both ends are set for `config`.
+    /// Settings of both ends for `config`.
     pub fn of(config: &SimConfig) -> Self {
         let kept = config.transport.path_manager == PathManager::Backup;
         let is_backup = |(at, role): (usize, Role)| role == Role::Backup || kept && at > 0;

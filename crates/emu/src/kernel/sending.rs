@@ -15,10 +15,10 @@ use crate::kernel::run::{Joined, REQUEST, Run, Unconnected, broke_off, check};
 use crate::kernel::sample::{Observer, Sample};
 use crate::kernel::workload::Source;
 
-/// What is written, again and again.
+/// Bytes that are written, again and again.
 static PAYLOAD: [u8; 4 << 20] = [0; 4 << 20];
 
-/// From one look at the acknowledgements to the next.
+/// Time from one look at the acknowledgements to the next.
 const GRACE_STEP: Duration = Duration::from_millis(1);
 
 /// The round trip that acknowledgements are waited for is not taken to be longer.
@@ -27,11 +27,11 @@ const TRIP: Span = Span::from_secs(1);
 /// An acknowledgement may be held back for so long: the kernel's `TCP_DELACK_MIN`.
 const DELAYED_ACK: Span = Span::from_millis(40);
 
-/// What the sender has at the end.
+/// State of the sender at the end.
 #[derive(Debug, Default)]
 pub(super) struct Sent {
     pub joined: Option<Joined>,
-    /// When each message was due.
+    /// Times at which each message was due.
     pub due: Vec<Instant>,
     pub samples: Vec<Sample>,
     pub last: Option<Sample>,
@@ -58,8 +58,8 @@ struct Sender<'a> {
     next_sample: Instant,
     /// Bytes of requests that have come, less those of requests answered.
     heard: usize,
-    /// Whether the socket took less than it was given. An application waits then until the socket is writable, which
-    /// it is with a third of its buffer free; trying earlier puts data in by the drop.
+    /// True if the socket took less than it was given. An application waits then until the socket is writable, which it
+    /// is with a third of its buffer free; trying earlier puts data in by the drop.
     full: bool,
 }
 
@@ -69,7 +69,7 @@ impl<'a> Sender<'a> {
         Self { run, stream, observer, samples: Vec::new(), next_sample: run.clock.now(), heard: 0, full: false }
     }
 
-    /// When the application starts: at once in an upload, with the request in a download. `None`: never.
+    /// Time at which the application starts: at once in an upload, with the request in a download. `None`: never.
     fn asked(&mut self, joined: &Joined) -> Result<Option<Instant>, EmuError> {
         if joined.opened() {
             return Ok(Some(joined.at));
@@ -133,7 +133,7 @@ impl<'a> Sender<'a> {
         Ok(taken as u64)
     }
 
-    /// Whether another request is there. Of several, each is answered by itself.
+    /// Returns true if another request is there. Of several, each is answered by itself.
     fn request(&mut self) -> Result<bool, EmuError> {
         let mut stream = self.stream;
         match stream.read(&mut [0; REQUEST]) {

@@ -23,7 +23,7 @@ pub fn available_controllers(namespace: &Namespace) -> Result<Vec<String>, EmuEr
     Ok(names.split_whitespace().map(str::to_owned).collect())
 }
 
-/// Whether connections in `namespace` can be of MPTCP: the kernel has it, and it is switched on.
+/// Returns true if connections in `namespace` can be of MPTCP: the kernel has it, and it is switched on.
 pub fn mptcp_enabled(namespace: &Namespace) -> Result<bool, EmuError> {
     namespace.within(|| Ok(fs::read_to_string(MPTCP_ENABLED).is_ok_and(|text| text.trim() == "1")))
 }

@@ -6,12 +6,12 @@ use weftway_scenario::config::SimConfig;
 
 use crate::kernel::{Outcome, Sample, Subflow};
 
-/// How long a step of a timeline lasts at first, and the most steps, as in a simulated one.
+/// Time that a step of a timeline lasts at first, and the most steps, as in a simulated one.
 const FIRST_STEP: Span = Span::from_millis(10);
 const MAX_STEPS: u64 = 400;
 
 impl Outcome {
-    /// What the run of `config` looked like over time. Rates are of what was acknowledged.
+    /// Timeline of the run of `config`. Rates are of what was acknowledged.
     pub fn timeline(&self, config: &SimConfig) -> Value {
         let mut step = FIRST_STEP;
         while self.elapsed.as_nanos() / step.as_nanos() >= MAX_STEPS {
@@ -33,13 +33,13 @@ impl Outcome {
     }
 }
 
-/// What `value` was at the end of each step; null while the path has no subflow.
+/// Values of `value` at the end of each step; null while the path has no subflow.
 fn gauged(ends: &[Option<&Sample>], path: usize, value: fn(&Subflow) -> f64) -> Value {
     let at = |sample: &Option<&Sample>| sample.and_then(|s| s.paths.get(path)).filter(|path| path.open > 0).map(value);
     json!(ends.iter().map(at).collect::<Vec<_>>())
 }
 
-/// What was acknowledged in each step, in Mbit/s.
+/// Rates of what was acknowledged in each step, in Mbit/s.
 fn rates(ends: &[Option<&Sample>], path: usize, step: Span) -> Value {
     let bytes = |sample: &Option<&Sample>| sample.map_or(0, |s| s.paths.get(path).map_or(0, |p| p.bytes_acked.get()));
     let totals: Vec<u64> = std::iter::once(0).chain(ends.iter().map(bytes)).collect();

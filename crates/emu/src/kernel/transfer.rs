@@ -1,4 +1,4 @@
-//! One transfer, from the sockets to the outcome.
+//! A transfer, from the sockets to the outcome.
 //!
 //! Both ends are threads of this process, so that one clock serves both. A socket belongs to the namespace in which
 //! it was made, whichever thread uses it: only making it, and reading counters, needs a visit there.
@@ -154,7 +154,7 @@ fn is_tcp(sample: &Sample) -> bool {
     sample.connection.is_none_or(|connection| connection.fallback)
 }
 
-/// What the receiver's kernel says at the end: what came out of order, for one.
+/// Last sample of the receiver's kernel: what came out of order, for one.
 fn last_received(run: &Run, received: &Received) -> Result<Sample, EmuError> {
     let Some(joined) = &received.joined else { return Ok(nothing(run.order)) };
     let at = run.clock.now().since(Instant::ZERO);
@@ -162,7 +162,7 @@ fn last_received(run: &Run, received: &Received) -> Result<Sample, EmuError> {
     look.map_err(EmuError::system("reading the receiver's statistics"))
 }
 
-/// What is known of a connection that never was.
+/// Sample of a connection that never was.
 fn nothing(order: &Transfer) -> Sample {
     Sample { paths: vec![Subflow::default(); order.paths.len()], ..Sample::default() }
 }

@@ -15,7 +15,7 @@ pub(super) struct Source<'a> {
     work: &'a Work,
     start: Instant,
     written: u64,
-    /// When each message was due, so far. A delay counts from then, even if the socket had no room.
+    /// Times at which each message was due, so far. A delay counts from then, even if the socket had no room.
     due: Vec<Instant>,
 }
 
@@ -55,12 +55,12 @@ impl<'a> Source<'a> {
         self.written
     }
 
-    /// When it writes next of its own accord.
+    /// Time at which it writes next of its own accord.
     pub fn next_event(&self) -> Instant {
         self.next().map_or(Instant::NEVER, |(due, _)| due)
     }
 
-    /// When each message was due.
+    /// Times at which each message was due.
     pub fn into_due(self) -> Vec<Instant> {
         self.due
     }
@@ -84,19 +84,19 @@ pub(super) struct Sink<'a> {
     /// The byte after the next message's last.
     end: u64,
     arrivals: Vec<Instant>,
-    /// When to ask for more, soonest first.
+    /// Times at which to ask for more, soonest first.
     requests: VecDeque<Instant>,
 }
 
 impl<'a> Sink<'a> {
-    /// Nothing is read yet.
+    /// Receiver's application before anything is read.
     pub fn new(work: &'a Work) -> Self {
         let mut sink = Self { work, read: 0, end: 0, arrivals: Vec::new(), requests: VecDeque::new() };
         sink.end = sink.next_size();
         sink
     }
 
-    /// So many bytes more are read.
+    /// Takes in that so many bytes more are read.
     pub fn took(&mut self, now: Instant, bytes: u64) {
         self.read += bytes;
         while self.read >= self.end {
@@ -118,23 +118,23 @@ impl<'a> Sink<'a> {
         }
     }
 
-    /// So many requests are due then, or after those before them if that is later.
+    /// Adds so many requests that are due then, or after those before them if that is later.
     pub fn asks_at(&mut self, due: Instant, count: u64) {
         let due = self.requests.back().map_or(due, |last| due.max(*last));
         self.requests.extend((0..count).map(|_| due));
     }
 
-    /// When the next request is due.
+    /// Time at which the next request is due.
     pub fn next_request(&self) -> Instant {
         self.requests.front().copied().unwrap_or(Instant::NEVER)
     }
 
-    /// Whether to send a request now; it is then sent.
+    /// Returns true if a request is due now; it is then sent.
     pub fn asks(&mut self, now: Instant) -> bool {
         self.next_request() <= now && self.requests.pop_front().is_some()
     }
 
-    /// Whether everything has arrived.
+    /// Returns true if everything has arrived.
     pub fn is_done(&self) -> bool {
         match self.work {
             Work::Bulk { bytes } => self.read >= bytes.get(),
@@ -148,7 +148,7 @@ impl<'a> Sink<'a> {
         self.read
     }
 
-    /// How long each message took of those that were due.
+    /// Time that each message took of those that were due.
     pub fn delays(&self, due: &[Instant]) -> Vec<Option<Span>> {
         let delay = |(k, due): (usize, &Instant)| self.arrivals.get(k).map(|arrival| arrival.since(*due));
         due.iter().enumerate().map(delay).collect()

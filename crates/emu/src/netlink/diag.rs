@@ -59,13 +59,13 @@ pub struct SubflowInfo {
     pub send_queue: Bytes,
     /// The congestion controller's name.
     pub controller: String,
-    /// What TCP tells of itself.
+    /// Information of TCP on itself.
     pub tcp: TcpInfo,
-    /// What MPTCP tells of it; `None` for plain TCP.
+    /// Information of MPTCP on it; `None` for plain TCP.
     pub mptcp: Option<MptcpSubflow>,
 }
 
-/// What MPTCP tells of a subflow.
+/// Information of MPTCP on a subflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct MptcpSubflow {
     /// The connection, as this end names it: the same in all its subflows. `None` without `CAP_NET_ADMIN`.
@@ -78,7 +78,7 @@ pub struct MptcpSubflow {
     pub id_loc: u8,
     /// Number of the address at the other end.
     pub id_rem: u8,
-    /// What kind of subflow it is.
+    /// Kind of the subflow.
     pub flags: SubflowFlags,
 }
 
@@ -148,8 +148,8 @@ impl Diagnosis {
         Ok(answers.iter().filter_map(SubflowInfo::parse).collect())
     }
 
-    /// One connection that is bound to no device; `None` where it does not exist. The kernel finds it by its hash,
-    /// where a list costs it a walk through the hash table.
+    /// A connection that is bound to no device; `None` where it does not exist. The kernel finds it by its hash, where
+    /// a list costs it a walk through the hash table.
     pub fn subflow(&self, local: SocketAddrV4, remote: SocketAddrV4) -> Result<Option<SubflowInfo>, EmuError> {
         self.subflow_bound(local, remote, 0)
     }
@@ -214,7 +214,7 @@ impl ConnectionInfo {
     }
 }
 
-/// What is used of `struct inet_diag_msg`.
+/// Used part of `struct inet_diag_msg`.
 struct Head {
     local: SocketAddrV4,
     remote: SocketAddrV4,
@@ -231,7 +231,7 @@ fn request(protocol: u8, attributes: &Attributes) -> Buffer {
     cursor.into_inner().into()
 }
 
-/// One connection of TCP.
+/// Request for one connection of TCP.
 fn exact_request(local: SocketAddrV4, remote: SocketAddrV4, interface: u32) -> Buffer {
     let mut bytes = header(libc::IPPROTO_TCP as u8);
     bytes[8..10].copy_from_slice(&local.port().to_be_bytes());

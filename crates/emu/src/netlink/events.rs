@@ -1,4 +1,4 @@
-//! What happens to the MPTCP connections of a namespace: the kernel's messages to the group `mptcp_pm_events`.
+//! Events of the MPTCP connections of a namespace: the kernel's messages to the group `mptcp_pm_events`.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -28,7 +28,7 @@ mod attr {
     pub const SERVER_SIDE: u16 = 18;
 }
 
-/// What happened.
+/// Kind of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PmEventKind {
     /// A connection began.
@@ -58,7 +58,7 @@ pub enum PmEventKind {
 /// An event. What the kernel says depends on the kind; the rest is `None`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PmEvent {
-    /// What happened.
+    /// Kind of the event.
     pub kind: PmEventKind,
     /// The connection, as this end names it.
     pub token: Option<u32>,
@@ -70,7 +70,7 @@ pub struct PmEvent {
     pub local: Option<SocketAddrV4>,
     /// Address and port at the other end; port 0 where an announcement names none.
     pub remote: Option<SocketAddrV4>,
-    /// Whether the subflow is a backup.
+    /// True if the subflow is a backup.
     pub backup: Option<bool>,
     /// Error number of the subflow's socket.
     pub error: Option<u8>,
@@ -78,7 +78,7 @@ pub struct PmEvent {
     pub device: Option<u32>,
     /// Reason of an MP_TCPRST that closed the subflow (RFC 8684 §3.6).
     pub reset_reason: Option<u32>,
-    /// Whether this end accepted the connection.
+    /// True if this end accepted the connection.
     pub server_side: Option<bool>,
 }
 
@@ -98,7 +98,8 @@ impl Events {
     /// The next event, if one comes within `timeout`; a timeout of zero does not wait, and a signal ends
     /// the wait.
     ///
-    /// The error `ENOBUFS` says that events were lost because they were not read fast enough; those that follow are not.
+    /// The error `ENOBUFS` says that events were lost because they were not read fast enough; those that follow are
+    /// not.
     pub fn next(&self, timeout: Duration) -> Result<Option<PmEvent>, EmuError> {
         Ok(self.family.next(timeout)?.map(|message| PmEvent::parse(&message)))
     }

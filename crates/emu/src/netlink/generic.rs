@@ -28,7 +28,7 @@ pub(super) struct Family {
     groups: Vec<(String, u32)>,
 }
 
-/// What the kernel's controller tells of a family.
+/// Description of a family by the kernel's controller.
 type Description = Genlmsghdr<CtrlCmd, CtrlAttr>;
 
 impl Family {
@@ -74,7 +74,7 @@ impl AsFd for Family {
     }
 }
 
-/// One attribute.
+/// An attribute.
 pub(super) fn attribute(kind: u16, value: impl Size + ToBytes) -> Nlattr<u16, Buffer> {
     build(kind, false, value)
 }
@@ -89,7 +89,7 @@ pub(super) fn value<T: FromBytes>(attributes: &Attributes, kind: u16) -> Option<
     find(attributes, kind)?.get_payload_as().ok()
 }
 
-/// What a nested attribute holds; nothing where it is absent.
+/// Attributes in a nested attribute; nothing where it is absent.
 pub(super) fn inside(attributes: &Attributes, kind: u16) -> Option<Attributes> {
     find(attributes, kind)?.get_payload_as_with_len().ok()
 }
@@ -109,7 +109,7 @@ fn message(command: u8, attributes: Attributes) -> Message {
     header.attrs(attributes).build().expect("command and version are set")
 }
 
-/// What to ask the controller with.
+/// Question to the controller about a family.
 fn question(name: &str) -> Message {
     message(CtrlCmd::Getfamily.into(), [attribute(CtrlAttr::FamilyName.into(), name)].into_iter().collect())
 }

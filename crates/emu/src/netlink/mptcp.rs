@@ -46,7 +46,7 @@ mod addr {
     pub const IF_IDX: u16 = 7;
 }
 
-/// What an endpoint is used for.
+/// Uses of an endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct EndpointFlags {
     /// The peer is told of it (ADD_ADDR).
@@ -68,7 +68,7 @@ pub struct Endpoint {
     pub address: Ipv4Addr,
     /// The device, by its number, that its subflows are bound to.
     pub device: Option<u32>,
-    /// What it is used for.
+    /// Uses of the endpoint.
     pub flags: EndpointFlags,
 }
 

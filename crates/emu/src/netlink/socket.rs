@@ -133,7 +133,7 @@ impl Refusal {
         Self { source: io::Error::from_raw_os_error(-error.error()), text }
     }
 
-    /// Whether what was named does not exist.
+    /// Returns true if what was named does not exist.
     pub fn is_absence(&self) -> bool {
         self.source.kind() == io::ErrorKind::NotFound
     }
@@ -154,7 +154,7 @@ impl From<io::Error> for Refusal {
     }
 }
 
-/// What follows a netlink header.
+/// Body that follows a netlink header.
 pub(super) trait Body: Size + ToBytes + Debug {}
 impl<T: Size + ToBytes + Debug> Body for T {}
 

@@ -1,4 +1,4 @@
-//! What the kernel tells about a TCP connection: `struct tcp_info` of `linux/tcp.h`.
+//! Information of the kernel about a TCP connection: `struct tcp_info` of `linux/tcp.h`.
 //!
 //! The structure grows at its end from kernel to kernel. Here it is read from bytes, field by field at its offset, so
 //! that an answer of an older kernel is a shorter one and no other type: what it does not hold is zero, or `None`.
@@ -39,9 +39,9 @@ pub struct TcpInfo {
     pub snd_mss: Bytes,
     /// Packets sent and not yet acknowledged, retransmissions not counted.
     pub unacked: u32,
-    /// Of these, selectively acknowledged.
+    /// Packets among these that are selectively acknowledged.
     pub sacked: u32,
-    /// Of these, deemed lost.
+    /// Packets among these that are deemed lost.
     pub lost: u32,
     /// Retransmissions that are in flight.
     pub retrans: u32,
@@ -83,7 +83,7 @@ pub struct TcpInfo {
     pub total_retrans: u32,
     /// Packets delivered, selectively acknowledged ones included.
     pub delivered: u32,
-    /// Of these, with a congestion mark.
+    /// Packets among these with a congestion mark.
     pub delivered_ce: u32,
     /// Duplicates that the peer reported: retransmissions for nothing.
     pub dsack_dups: u32,
@@ -91,9 +91,9 @@ pub struct TcpInfo {
     pub reord_seen: u32,
     /// Time with data to send.
     pub busy: Span,
-    /// Of this, held back by the peer's receive window.
+    /// Part of this time in which the peer's receive window held back.
     pub rwnd_limited: Span,
-    /// Of this, held back by the send buffer.
+    /// Part of this time in which the send buffer held back.
     pub sndbuf_limited: Span,
 }
 

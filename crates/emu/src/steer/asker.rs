@@ -9,7 +9,7 @@ use weftway_sched::{Needs, Scheduler, TransportRules};
 
 use super::Connection;
 
-/// What the kernel offers to those who steer it.
+/// Offers of the kernel to those who steer it.
 const OFFERS: Needs = Needs { wake: true, events: true, ..Needs::NONE };
 
 /// Why the scheduler that `spec` names cannot steer the kernel, if it cannot.
@@ -40,7 +40,7 @@ struct Asker {
     serial: u64,
 }
 
-/// One look at a connection, as a host asks about it.
+/// A look at a connection, as a host asks about it.
 struct Look<'a> {
     host: &'a mut Host,
     cx: Context<'a>,
@@ -55,7 +55,7 @@ impl Askers {
         Ok(Self { spec: spec.to_owned(), by_token: HashMap::new(), faults: 0 })
     }
 
-    /// What the scheduler of the connection with this token decides.
+    /// Decision of the scheduler of the connection with this token.
     pub fn ask(&mut self, token: u32, cx: &Context<'_>) -> Decision {
         let new = || Asker::new(weftway_sched::build(&self.spec).expect("it was built before"));
         self.by_token.entry(token).or_insert_with(new).ask(cx)
@@ -100,7 +100,7 @@ impl Asker {
         Decision::Send(path)
     }
 
-    /// What happened since the last look.
+    /// Events since the last look.
     fn events(&self, cx: &Context<'_>) -> Vec<Event> {
         let gone = self.known.iter().filter(|path| cx.path(path.id).is_none()).map(|path| Event::PathDown(path.id));
         let mut events: Vec<Event> = gone.collect();
@@ -229,7 +229,7 @@ mod tests {
             Self { asker: Asker::new(Box::new(scheduler)), told, now: Instant::ZERO }
         }
 
-        /// What is told by a look 50 ms after the one before.
+        /// Events that are told by a look 50 ms after the one before.
         fn look(&mut self, paths: &[Path]) -> Vec<Event> {
             self.now += Span::from_millis(50);
             let _ = self.asker.ask(&Context::new(self.now, paths, Some(&PACKET), None));

@@ -10,7 +10,7 @@ use crate::netlink::{Endpoint, PathManager};
 const MANAGERS: [(&str, &str); 2] =
     [("/proc/sys/net/mptcp/path_manager", "userspace"), ("/proc/sys/net/mptcp/pm_type", "1")];
 
-/// How they are set.
+/// Way in which they are set.
 pub(super) enum BackupFlags {
     /// Each subflow by itself: the userspace path manager.
     Subflows(PathManager),
@@ -22,7 +22,7 @@ pub(super) enum BackupFlags {
 pub(super) struct Known {
     /// As it was.
     was: Endpoint,
-    /// Whether it is a backup now.
+    /// True if it is a backup now.
     backup: bool,
 }
 
@@ -46,12 +46,13 @@ impl BackupFlags {
         }
     }
 
-    /// Whether one connection is steered and all others go along.
+    /// Returns true if one connection is steered and all others go along.
     pub fn is_shared(&self) -> bool {
         matches!(self, Self::Endpoints(..))
     }
 
-    /// Whether the subflows from `address` are backups of their own accord; `None` where only the subflow knows.
+    /// Returns true if the subflows from `address` are backups of their own accord; `None` where only the subflow
+    /// knows.
     pub fn own(&self, address: Ipv4Addr) -> Option<bool> {
         match self {
             Self::Subflows(_) => None,
@@ -94,7 +95,8 @@ impl BackupFlags {
         Ok(())
     }
 
-    /// Endpoints that came or went in the meantime. One that came back may have another number, and another one its own.
+    /// Endpoints that came or went in the meantime. One that came back may have another number, and another one its
+    /// own.
     pub fn renew(&mut self) -> Result<(), EmuError> {
         let Self::Endpoints(manager, known) = self else { return Ok(()) };
         let present = manager.endpoints()?;
@@ -107,8 +109,8 @@ impl BackupFlags {
         Ok(())
     }
 
-    /// Sets all endpoints back to what they were, as many as the kernel lets, and returns the first error; those that are
-    /// gone need it no more.
+    /// Sets all endpoints back to what they were, as many as the kernel lets, and returns the first error; those that
+    /// are gone need it no more.
     pub fn restore(&self) -> Result<(), EmuError> {
         let Self::Endpoints(manager, known) = self else { return Ok(()) };
         let present = manager.endpoints()?;

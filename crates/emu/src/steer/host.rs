@@ -18,19 +18,20 @@ use super::view;
 use crate::netlink::{Diagnosis, Endpoint, EndpointFlags, Events, PmEvent, PmEventKind, SubflowInfo};
 use crate::{Clock, EmuError};
 
-/// How soon a stop is noticed.
+/// Time in which a stop is noticed.
 const LOOK_UP: Span = Span::from_millis(20);
 
-/// So often everything is listed anew although no event asked for it: the kernel drops events that nobody reads.
+/// Time after which everything is listed anew although no event asked for it: the kernel drops events that nobody
+/// reads.
 const LISTED_EVERY: Span = Span::from_secs(2);
 
-/// How long a subflow may outlive its connection.
+/// Time that a subflow may outlive its connection.
 const CLOSING: Duration = Duration::from_secs(1);
 
-/// What is asked: the connection by its token, and its paths, every one of them open. `flow` is none.
+/// Rule that is asked: the connection by its token, and its paths, every one of them open. `flow` is none.
 pub type Rule<'a> = dyn FnMut(u32, &Context<'_>) -> Decision + Send + 'a;
 
-/// What the subflows do that were not chosen.
+/// Behaviour of the subflows that were not chosen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mode {
     /// They are backups: they carry nothing new while the chosen one lives.
@@ -42,12 +43,12 @@ pub enum Mode {
     Preferred,
 }
 
-/// How to steer.
+/// Settings of a steering.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// From one question to the next; more than nothing.
+    /// Time from one question to the next; more than nothing.
     pub interval: Span,
-    /// What the others do.
+    /// Behaviour of the others.
     pub mode: Mode,
     /// The only connection to steer; `None`: every one of the namespace.
     pub token: Option<u32>,
@@ -68,7 +69,7 @@ pub struct Steering {
     backup_flags: BackupFlags,
     connections: Vec<Connection>,
     due: Instant,
-    /// When to list everything anew; `ZERO` for now.
+    /// Time to list everything anew; `ZERO` for now.
     list_at: Instant,
     report: SteeringReport,
 }
@@ -86,9 +87,9 @@ pub struct Connection {
     pub chosen: Option<PathId>,
     /// Why it cannot be steered, if it cannot.
     pub obstacle: Option<String>,
-    /// Of each subflow: whether it is a backup of its own accord, and whether it is one now.
+    /// Flags of each subflow: whether it is a backup of its own accord, and whether it is one now.
     backups: Vec<(bool, bool)>,
-    /// Of each subflow: the index of the device that it is bound to, or 0.
+    /// Devices of the subflows: of each the index of the device that it is bound to, or 0.
     interfaces: Vec<u32>,
 }
 
@@ -152,12 +153,12 @@ impl Steering {
         result.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    /// What is steered.
+    /// Connections that are steered.
     pub fn connections(&self) -> &[Connection] {
         &self.connections
     }
 
-    /// What was done so far.
+    /// Report of what was done so far.
     pub fn report(&self) -> SteeringReport {
         SteeringReport { elapsed: self.clock.now().since(Instant::ZERO), ..self.report.clone() }
     }
@@ -169,8 +170,8 @@ impl Steering {
         Ok(self.report())
     }
 
-    /// Sets all priorities back, as many as the kernel lets, and returns the first error. A connection that is gone needs
-    /// nothing.
+    /// Sets all priorities back, as many as the kernel lets, and returns the first error. A connection that is gone
+    /// needs nothing.
     fn restore(&mut self) -> Result<(), EmuError> {
         if self.backup_flags.is_shared() {
             return self.backup_flags.restore();
@@ -367,7 +368,7 @@ impl Connection {
         self.chosen = self.chosen.filter(|chosen| self.paths.iter().any(|path| path.id == *chosen));
     }
 
-    /// Of each subflow, whether it is to be a backup.
+    /// Backup flag that each subflow is to have.
     fn wanted(&self, mode: Mode) -> Vec<bool> {
         let chosen = self.paths.iter().find(|path| Some(path.id) == self.chosen);
         let has_room = chosen.is_none_or(|path| path.space() >= path.mss);
@@ -385,8 +386,8 @@ impl SteeringReport {
     }
 }
 
-/// Sets the priority of a subflow back, if it is there and another now. The kernel refuses where the connection is closed
-/// already and its subflow is not: such a subflow soon closes too.
+/// Sets the priority of a subflow back, if it is there and another now. The kernel refuses where the connection is
+/// closed already and its subflow is not: such a subflow soon closes too.
 fn restore(diagnosis: &Diagnosis, backup_flags: &mut BackupFlags, of: &Connection, at: usize) -> Result<(), EmuError> {
     let (ends, own) = (of.ends[at], of.backups[at].0);
     let begin = Wall::now();

@@ -43,7 +43,7 @@ pub fn measure(
     Ok((Measured { outcome, report: links, traffic: Vec::new() }, report))
 }
 
-/// What `work` returns, with the steering beside it in `namespace` from before its start to its end.
+/// Result of `work`, with the steering beside it in `namespace` from before its start to its end.
 fn steered<T>(
     namespace: &Namespace,
     settings: Settings,

@@ -35,7 +35,7 @@ impl LiveSteering {
         Ok(Self { connections, stop, thread: Some(thread) })
     }
 
-    /// Whether it goes on: it may have ended by itself, which [`LiveSteering::stop`] explains.
+    /// Returns true if it goes on: it may have ended by itself, which [`LiveSteering::stop`] explains.
     pub fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }

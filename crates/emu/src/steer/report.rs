@@ -1,21 +1,21 @@
-//! What a steering did, and what that cost.
+//! Actions of a steering, and what that cost.
 
 use serde_json::{Value, json};
 use weftway_path::Span;
 use weftway_scenario::Row;
 
-/// How often something was done, and how long it took.
+/// Number of times that something was done, and how long it took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Tally {
-    /// How often.
+    /// Number of calls.
     pub calls: u64,
-    /// How long, all in all.
+    /// Duration of all calls.
     pub total: Span,
-    /// How long at most.
+    /// Longest time.
     pub most: Span,
 }
 
-/// What a steering did so far.
+/// Actions of a steering so far.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct SteeringReport {
     /// Since it was opened.

@@ -1,4 +1,4 @@
-//! One steered run, from a scenario's variant to its row.
+//! A steered run, from a scenario's variant to its row.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -21,7 +21,7 @@ pub struct SteeredRun {
     pub cc: String,
     /// The seed.
     pub seed: u64,
-    /// How it steers.
+    /// Settings of the steering.
     pub settings: Settings,
 }
 

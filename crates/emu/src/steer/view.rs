@@ -3,7 +3,8 @@
 //! `sock_diag` tells the state of TCP: round-trip times, windows, rates, counters. It does not tell of a single packet,
 //! nor of the connection's data, nor of the device below. What is therefore not in a path: `next` and `device_queue`
 //! stay 0 and `queue_room` without bound; `latest_rtt` is the smoothed one; `max_rtt`, `rtt_sum` and `rtt_samples` are
-//! over what looks found, not over every sample; `lost` is what was sent again, less what the peer reported as duplicate.
+//! over what looks found, not over every sample; `lost` is what was sent again, less what the peer reported as
+//! duplicate.
 
 use weftway_path::{BitRate, BlockedReason, Bytes, Counters, Health, Path, PathId, Role, Span};
 

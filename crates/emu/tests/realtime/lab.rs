@@ -53,7 +53,7 @@ fn server(lab: &RunningLab, path: usize) -> UdpSocket {
     socket
 }
 
-/// How long a packet takes from `from` to the server's address on `path`; `None` if it does not come.
+/// Time that a packet takes from `from` to the server's address on `path`; `None` if it does not come.
 fn trip(from: &UdpSocket, to: &UdpSocket, path: usize) -> Option<Duration> {
     let begin = Wall::now();
     from.send_to(b"hello", (server_address(path), PORT)).unwrap();

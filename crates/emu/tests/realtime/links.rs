@@ -47,9 +47,9 @@ fn sockets(lab: &weftway_emu::RunningLab) -> (UdpSocket, UdpSocket) {
     (client.unwrap(), server)
 }
 
-/// 200 packets of 1000 B, 28 B of headers each, sent at once over 10 Mbit/s and 20 ms. The last leaves after
-/// 200 · 1028 B · 8 / 10 Mbit/s = 164.5 ms. What the link decides holds on any machine; that it comes in time, in one of
-/// three tries on a busy one.
+/// 200 packets of 1000 B, 28 B of headers each, sent at once over 10 Mbit/s and 20 ms. The last leaves after 200 · 1028
+/// B · 8 / 10 Mbit/s = 164.5 ms. What the link decides holds on any machine; that it comes in time, in one of three
+/// tries on a busy one.
 #[test]
 fn a_burst_takes_the_time_of_its_bits_and_the_delay() {
     let in_time = (0..3).any(|_| {

@@ -99,7 +99,7 @@ fn stream(opener: Opener) -> Transfer {
 struct Moved {
     outcome: Outcome,
     report: SteeringReport,
-    /// When the rule began to name another path than before, from about the transfer's time zero.
+    /// Times at which the rule began to name another path than before, from about the transfer's time zero.
     turns: Vec<Instant>,
     /// The sender's subflows when the steering was over and the transfer was not.
     after: Vec<SubflowInfo>,

@@ -14,11 +14,11 @@
 //! since a path with a longer way back hears of the queue later. A group has the number of its first path.
 //! Nothing is known of a path before it has been watched for half of the memory.
 //!
-//! Reference: the aim and the means, round-trip times summed up over intervals, are those of RFC 8382 (shared bottleneck
-//! detection). It compares how the delays of flows are distributed; we compare when they change, since two paths with
-//! bottlenecks of their own, but alike, have delays that are distributed alike.
-//! State: two words and a mean for each path; the sums are those that every path keeps.
-//! `docs/explanation/shared-bottlenecks.md` says how often it is wrong.
+//! Reference: the aim and the means, round-trip times summed up over intervals, are those of RFC 8382 (shared
+//! bottleneck detection). It compares how the delays of flows are distributed; we compare when they change, since two
+//! paths with bottlenecks of their own, but alike, have delays that are distributed alike. State: two words and a mean
+//! for each path; the sums are those that every path keeps. `docs/explanation/shared-bottlenecks.md` says how often it
+//! is wrong.
 
 use weftway_path::{Instant, Path, PathId, Span};
 
@@ -29,17 +29,17 @@ const INTERVAL: Span = Span::from_millis(200);
 /// Intervals that are remembered, and those without which nothing is said.
 const MEMORY: u32 = u64::BITS;
 const LEAST: u32 = MEMORY / 2;
-/// What r² must reach, as one over this: 1/2 to join a group, 1/3 to stay in it.
+/// Bound that r² must reach, as one over this: 1/2 to join a group, 1/3 to stay in it.
 const JOIN: i64 = 4;
 const STAY: i64 = 9;
 /// A change below this part of the mean change is none.
 const STILL: u64 = 4;
 
-/// What a connection knows of its paths' bottlenecks.
+/// Knowledge that a connection has of its paths' bottlenecks.
 #[derive(Clone, Debug)]
 pub struct Groups {
     of: Vec<Option<u8>>,
-    /// When to look again; never, unless it is to be found out.
+    /// Time to look again; never, unless it is to be found out.
     due: Instant,
     traces: Vec<Trace>,
 }
@@ -60,7 +60,7 @@ impl Groups {
         self.of[path.index()]
     }
 
-    /// Whether an interval is over.
+    /// Returns true if an interval is over.
     #[inline]
     pub fn is_due(&self, now: Instant) -> bool {
         self.due <= now
@@ -95,7 +95,7 @@ impl Groups {
     }
 }
 
-/// How the round-trip time of one path has moved.
+/// Moves of one path's round-trip time.
 #[derive(Clone, Debug, Default)]
 struct Trace {
     /// The path's sums at the end of the last interval.
@@ -138,8 +138,8 @@ impl Trace {
         (counts && now > before, counts && now < before)
     }
 
-    /// Whether r² with `other` is at least one over `least`, and r above zero, where either hears of the queue in the
-    /// same interval or one of them an interval later.
+    /// Returns true if r² with `other` is at least one over `least`, and r above zero, where either hears of the queue
+    /// in the same interval or one of them an interval later.
     fn is_alike(&self, other: &Self, least: i64) -> bool {
         let later = |late: u32, other_late: u32| {
             let intervals = self.watched.min(other.watched) - late.max(other_late);
@@ -154,7 +154,7 @@ impl Trace {
     }
 }
 
-/// Whether the last `intervals` signs of two paths have r² of at least one over `least`, and r above zero.
+/// Returns true if the last `intervals` signs of two paths have r² of at least one over `least`, and r above zero.
 fn correlate(one: (u64, u64), other: (u64, u64), intervals: u32, least: i64) -> bool {
     let mask = u64::MAX >> (MEMORY - intervals);
     let n = i64::from(intervals);

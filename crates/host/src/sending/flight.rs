@@ -1,4 +1,4 @@
-//! What one path has sent and not settled: a ring that slides over [una, next).
+//! Packets that one path has sent and not settled: a ring that slides over [una, next).
 
 use weftway_path::{Bytes, Instant, Offset, Path, PathId, Receipt, Ring, SendKind};
 
@@ -9,13 +9,13 @@ pub struct Assigned {
     pub chunk: u64,
     /// The number of the decision.
     pub serial: u64,
-    /// How the packet came to be sent.
+    /// Reason for which the packet was sent.
     pub kind: SendKind,
     /// Its first byte.
     pub offset: Offset,
     /// Its payload.
     pub bytes: u32,
-    /// Whether the path had not carried the chunk before.
+    /// True if the path had not carried the chunk before.
     pub first: bool,
     /// The first offset after everything that the path had carried when this joined its queue.
     pub after: Offset,
@@ -30,7 +30,7 @@ impl Assigned {
         view.next = view.next.max(self.offset + Bytes::new(u64::from(self.bytes)));
     }
 
-    /// What schedulers are told of it on `path`.
+    /// Receipt that schedulers are told of it on `path`.
     #[inline]
     pub fn receipt(&self, path: PathId) -> Receipt {
         let Self { offset, bytes, serial, .. } = *self;
@@ -38,10 +38,10 @@ impl Assigned {
     }
 }
 
-/// One packet that was sent.
+/// A packet that was sent.
 #[derive(Clone, Copy, Debug)]
 pub struct SentPacket {
-    /// When it was sent last.
+    /// Time at which it was sent last.
     pub sent_at: Instant,
     /// Its first byte.
     pub offset: Offset,
@@ -51,9 +51,9 @@ pub struct SentPacket {
     pub chunk: u64,
     /// The path's total of delivered bytes when it was sent.
     pub delivered: Bytes,
-    /// When that total last changed.
+    /// Time at which that total last changed.
     pub delivered_at: Instant,
-    /// When the flight that it belongs to began.
+    /// Time at which the flight that it belongs to began.
     pub flight_start: Instant,
     /// Its payload.
     pub bytes: u32,
@@ -93,19 +93,19 @@ impl SentPacket {
         }
     }
 
-    /// Whether it has arrived, or counts as lost.
+    /// Returns true if it has arrived, or counts as lost.
     #[inline]
     pub fn is_settled(&self) -> bool {
         self.acked || self.lost
     }
 
-    /// Whether nothing is known of it since it was sent, once.
+    /// Returns true if nothing is known of it since it was sent, once.
     #[inline]
     pub fn is_undecided(&self) -> bool {
         !self.acked && !self.lost && !self.ever_retransmitted
     }
 
-    /// How the connection names it.
+    /// Receipt by which the connection names it.
     #[inline]
     pub fn receipt(&self, path: PathId) -> Receipt {
         Receipt { path, offset: self.offset, bytes: Bytes::new(u64::from(self.bytes)), serial: self.serial }
@@ -139,7 +139,7 @@ impl Flight {
         self.buffers
     }
 
-    /// Whether everything is settled.
+    /// Returns true if everything is settled.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.ring.is_empty()
@@ -203,7 +203,8 @@ impl Flight {
         Some(packet)
     }
 
-    /// Settles every packet below number `end`, all of which are in the ring, and shows each to `settled`; their payload.
+    /// Settles every packet below number `end`, all of which are in the ring, and shows each to `settled`; their
+    /// payload.
     #[inline(always)]
     pub fn settle_below(&mut self, end: u64, mut settled: impl FnMut(&SentPacket)) -> Bytes {
         let (mut bytes, mut heads) = (0, 0);
@@ -239,8 +240,8 @@ impl Flight {
 mod tests {
     use super::*;
 
-    /// Five packets in buffers of two: numbers 0 and 2 and 4 head one. With 0 to 2 gone, 3 is left in the second buffer, whose
-    /// head is gone, and 4 in the third.
+    /// Five packets in buffers of two: numbers 0 and 2 and 4 head one. With 0 to 2 gone, 3 is left in the second
+    /// buffer, whose head is gone, and 4 in the third.
     #[test]
     fn packets_settled_together_take_the_heads_of_their_buffers_along() {
         let mut flight = Flight::default();

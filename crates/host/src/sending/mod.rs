@@ -1,7 +1,7 @@
-//! What a sender of data keeps and does, whatever carries its packets. Read `dispatch` first: it is where a scheduler's
+//! State and duties of a sender of data, whatever carries its packets. Read `dispatch` first: it is where a scheduler's
 //! decisions become packets. Around it: the data and which of them are acknowledged (`outbox`), the question to the
-//! scheduler, the paths as schedulers see them (`views`), the packets in flight on each path (`flight`), delivery rates,
-//! pacing, silent paths (`silence`), which paths share a bottleneck, and which paths a policy offers (`policy`).
+//! scheduler, the paths as schedulers see them (`views`), the packets in flight on each path (`flight`), delivery
+//! rates, pacing, silent paths (`silence`), which paths share a bottleneck, and which paths a policy offers (`policy`).
 
 mod bottleneck;
 mod dispatch;
@@ -16,7 +16,7 @@ mod silence;
 mod views;
 
 pub use bottleneck::Groups;
-pub use dispatch::{Carrier, Dispatch, PROBE_AFTER, assign, prepare, write_up};
+pub use dispatch::{Carrier, Data, Dispatch, PROBE_AFTER, assign, prepare, write_up};
 pub use flight::{Assigned, Flight, SentPacket};
 pub use outbox::{Chunk, Outbox};
 pub use pacer::{Pace, PacedBy, Pacer};

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use weftway_path::{Bytes, Offset, PathId, PathSet, Ring};
 
-/// One packet's worth of data.
+/// A packet's worth of data.
 #[derive(Clone, Copy, Debug)]
 pub struct Chunk {
     /// Its first byte.
@@ -20,7 +20,7 @@ pub struct Chunk {
     pub waiting: bool,
     /// The paths that have carried it.
     pub carried: PathSet,
-    /// Those of them that have lost it and have not carried it since (QUIC).
+    /// Paths among them that have lost it and have not carried it since (QUIC).
     lost_by: PathSet,
 }
 
@@ -31,12 +31,12 @@ impl Chunk {
         self.offset.plus(Bytes::new(u64::from(self.bytes)))
     }
 
-    /// Whether `path` may carry a copy: it has not carried it, or has lost it, and it was sent again elsewhere.
+    /// Returns true if `path` may carry a copy: it has not carried it, or has lost it, and it was sent again elsewhere.
     fn may_copy(&self, path: PathId) -> bool {
         !self.carried.contains(path) || self.lost_by.contains(path) && !self.waiting
     }
 
-    /// Whether every path that has carried it has lost it (QUIC).
+    /// Returns true if every path that has carried it has lost it (QUIC).
     fn is_lost_by_all(&self) -> bool {
         self.carried.minus(self.lost_by).is_empty()
     }
@@ -48,7 +48,7 @@ pub struct Outbox {
     ring: Ring<Chunk>,
     /// The lowest chunk that was never sent; `base + len` when there is none.
     unsent: u64,
-    /// Where the next chunk is cut.
+    /// Place where the next chunk is cut.
     cut: Offset,
     /// The first byte of the lowest chunk.
     una: Offset,
@@ -67,7 +67,7 @@ impl Outbox {
         self.una
     }
 
-    /// Where the next chunk is cut.
+    /// Place where the next chunk is cut.
     #[inline]
     pub fn cut_at(&self) -> Offset {
         self.cut
@@ -91,7 +91,7 @@ impl Outbox {
         self.next
     }
 
-    /// Whether data were cut that do not fit below `edge`.
+    /// Returns true if data were cut that do not fit below `edge`.
     pub fn is_blocked_by(&self, edge: Offset) -> bool {
         self.first_unsent().is_some_and(|number| self.chunk(number).end() > edge)
     }
@@ -224,8 +224,8 @@ impl Outbox {
         (self.at_or_after(offset).max(self.unsent)..end).find(|&number| !self.chunk(number).sent)
     }
 
-    /// The first sent and unacknowledged chunk at or after `offset` that `path` has not carried; or that it has lost, if it
-    /// was sent again since.
+    /// The first sent and unacknowledged chunk at or after `offset` that `path` has not carried; or that it has lost,
+    /// if it was sent again since.
     pub fn copy_from(&self, offset: Offset, path: PathId) -> Option<u64> {
         let end = self.ring.end();
         (self.at_or_after(offset)..end).find(|&number| {
@@ -234,14 +234,14 @@ impl Outbox {
         })
     }
 
-    /// Whether anything is sent and not acknowledged.
+    /// Returns true if anything is sent and not acknowledged.
     #[inline]
     pub fn has_sent(&self) -> bool {
         self.ring.front().is_some_and(|chunk| chunk.sent) || self.unsent > self.ring.base()
     }
 
-    /// Everything below `una` has arrived (DATA_ACK; QUIC: what the receiver tells with its limit), and what follows it and was
-    /// acknowledged before.
+    /// Everything below `una` has arrived (DATA_ACK; QUIC: what the receiver tells with its limit), and what follows it
+    /// and was acknowledged before.
     #[inline]
     pub fn acknowledge_below(&mut self, una: Offset) {
         while let Some(&chunk) = self.ring.front()
@@ -305,8 +305,8 @@ impl Outbox {
         self.hand_back(number);
     }
 
-    /// `path` has lost chunk `number`, or was silent for too long with it (QUIC): it is to be sent again, unless another
-    /// path carries it and has not lost it.
+    /// `path` has lost chunk `number`, or was silent for too long with it (QUIC): it is to be sent again, unless
+    /// another path carries it and has not lost it.
     pub fn lose_unless_elsewhere(&mut self, number: u64, path: PathId) {
         let Some(chunk) = self.ring.get_mut(number) else { return };
         chunk.lost_by = chunk.lost_by.with(path);
@@ -512,8 +512,8 @@ mod tests {
         outbox.took_reinjection();
         outbox.carry(0, q);
         assert_eq!(outbox.first_reinjection(), None, "the other path has it");
-        // The packet of the silent path is declared lost: the data are under way all the same, until the other path loses
-        // them, too.
+        // The packet of the silent path is declared lost: the data are under way all the same, until the other path
+        // loses them, too.
         outbox.lose_unless_elsewhere(0, p);
         assert_eq!(outbox.first_reinjection(), None);
         outbox.lose_unless_elsewhere(0, q);

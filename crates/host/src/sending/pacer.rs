@@ -2,14 +2,15 @@
 
 use weftway_path::{BitRate, Bytes, Instant, Path, Span};
 
-/// A credit that grows at the pacing rate up to [`Pace::credit`]; sending takes from it, and may overdraw it by one packet.
-/// When the credit is used up the next send waits until a whole quantum is due, as Linux releases one burst at a time.
+/// A credit that grows at the pacing rate up to [`Pace::credit`]; sending takes from it, and may overdraw it by one
+/// packet. When the credit is used up the next send waits until a whole quantum is due, as Linux releases one burst at
+/// a time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pacer {
     last: Paced,
-    /// When the credit was zero, or will be.
+    /// Time at which the credit was zero, or will be.
     empty_at: Instant,
-    /// When the next packet may leave.
+    /// Time at which the next packet may leave.
     release: Instant,
     burst: Burst,
     /// The pacer alone holds packets back.
@@ -18,12 +19,12 @@ pub struct Pacer {
     late: (Instant, Span),
 }
 
-/// What left at one instant, where the pacer is Linux's.
+/// Packets that left at one instant, where the pacer is Linux's.
 #[derive(Clone, Copy, Debug)]
 struct Burst {
     at: Instant,
     bytes: Bytes,
-    /// How late it left.
+    /// Time by which it left late.
     late: Span,
 }
 
@@ -33,16 +34,17 @@ impl Default for Burst {
     }
 }
 
-/// How fast packets may leave.
+/// Speed at which packets may leave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pace {
     /// In the long run.
     pub rate: BitRate,
-    /// How much is due when a wait ends.
+    /// Bytes that are due when a wait ends.
     pub quantum: Bytes,
-    /// A full packet. A wait ends when all of a quantum but this is due: the last packet of a quantum overdraws the credit.
+    /// A full packet. A wait ends when all of a quantum but this is due: the last packet of a quantum overdraws the
+    /// credit.
     pub packet: Bytes,
-    /// How much may leave at once after a pause: a quantum, or more.
+    /// Bytes that may leave at once after a pause: a quantum, or more.
     pub credit: Bytes,
 }
 
@@ -54,12 +56,13 @@ impl Pace {
     }
 }
 
-/// What one packet took: most are of one size, and the rate changes seldom.
+/// Cost of one packet: most are of one size, and the rate changes seldom.
 #[derive(Clone, Copy, Debug, Default)]
 struct Paced {
     bytes: Bytes,
     pace: Pace,
-    /// What the packet takes at that rate, and what a quantum but for a full packet takes, and the credit but for one.
+    /// Time that the packet takes at that rate, and what a quantum but for a full packet takes, and the credit but for
+    /// one.
     time: Span,
     rest: Span,
     credit: Span,
@@ -77,26 +80,26 @@ impl Paced {
 }
 
 impl Pacer {
-    /// When the next packet may leave, unless it leaves with those that leave now ([`Pacer::lets_go`]).
+    /// Time at which the next packet may leave, unless it leaves with those that leave now ([`Pacer::lets_go`]).
     #[inline]
     pub fn release(&self) -> Instant {
         self.release
     }
 
-    /// Whether a packet may leave `now`.
+    /// Returns true if a packet may leave `now`.
     #[inline]
     pub fn lets_go(&self, now: Instant) -> bool {
         self.release <= now || self.burst.at == now
     }
 
-    /// Whether the last packet took `bytes` at this rate.
+    /// Returns true if the last packet took `bytes` at this rate.
     #[inline]
     pub fn is_set_for(&self, bytes: Bytes, rate: BitRate) -> bool {
         (bytes, rate) == (self.last.bytes, self.last.pace.rate)
     }
 
-    /// A packet of `bytes` left. Where bytes, rate and quantum are those of the packet before, so is the credit: it is not looked
-    /// at.
+    /// A packet of `bytes` left. Where bytes, rate and quantum are those of the packet before, so is the credit: it is
+    /// not looked at.
     #[inline]
     pub fn on_sent(&mut self, now: Instant, bytes: Bytes, pace: Pace) {
         let last = &self.last;
@@ -106,8 +109,8 @@ impl Pacer {
         self.on_sent_alike(now);
     }
 
-    /// A packet of `bytes` left, as Linux counts it: what leaves at one instant is one burst, up to a quantum, and the next
-    /// leaves when all of this one is due. A burst that left late makes up for it, by half of its own time at most
+    /// A packet of `bytes` left, as Linux counts it: what leaves at one instant is one burst, up to a quantum, and the
+    /// next leaves when all of this one is due. A burst that left late makes up for it, by half of its own time at most
     /// (`tcp_update_skb_after_send`). So what a window cuts short leaves no credit.
     #[inline]
     pub fn on_sent_in_burst(&mut self, now: Instant, bytes: Bytes, rate: BitRate, quantum: Bytes) {
@@ -150,10 +153,10 @@ impl Pacer {
     }
 }
 
-/// What says how fast the packets of a path may leave.
+/// Source of a path's pace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacedBy {
-    /// Nothing.
+    /// Not paced.
     Nothing,
     /// The rate that its controller names.
     Controller,
@@ -162,7 +165,7 @@ pub enum PacedBy {
 }
 
 impl PacedBy {
-    /// Of a path whose controller names a rate, or not, over a transport that paces windows, or not.
+    /// Source of the pace of a path whose controller names a rate, or not, over a transport that paces windows, or not.
     pub fn new(names_rate: bool, pace_window: bool) -> Self {
         match (names_rate, pace_window) {
             (true, _) => Self::Controller,
@@ -171,8 +174,9 @@ impl PacedBy {
         }
     }
 
-    /// Whether a pacer that has not let go blocks the path. Where the window paces, packets wait in the path's queue, up to an
-    /// initial window: the choice between paths stays that of the windows, and little is bound to a path before it leaves.
+    /// Returns true if a pacer that has not let go blocks the path. Where the window paces, packets wait in the path's
+    /// queue, up to an initial window: the choice between paths stays that of the windows, and little is bound to a
+    /// path before it leaves.
     #[inline]
     pub fn blocks(self, path: &Path, initial_window: Bytes) -> bool {
         match self {
@@ -182,15 +186,15 @@ impl PacedBy {
         }
     }
 
-    /// How much of its window a path uses. What only the pacer holds back counts: a window that would be full without it is
-    /// no reason not to grow (RFC 9002 §7.8).
+    /// Bytes of its window that a path uses. What only the pacer holds back counts: a window that would be full without
+    /// it is no reason not to grow (RFC 9002 §7.8).
     #[inline]
     pub fn used(self, path: &Path) -> Bytes {
         if self == Self::Window { path.unacked() } else { path.bytes_in_flight }
     }
 
-    /// What the window of a path says: at its rate, in quanta as `quantum` has them for controllers that name one. The initial
-    /// window may leave at once (RFC 9002 §7.7). None before the first round trip.
+    /// Pace by the window of a path: at its rate, in quanta as `quantum` has them for controllers that name one. The
+    /// initial window may leave at once (RFC 9002 §7.7). None before the first round trip.
     #[inline]
     pub fn window_pace(path: &Path, quantum: impl Fn(BitRate) -> Bytes, initial_window: Bytes) -> Option<Pace> {
         let rate = path.pacing_rate;
@@ -206,7 +210,8 @@ impl PacedBy {
     }
 }
 
-/// A quarter more than a window per round trip, and in slow start, in which the window doubles, two windows (RFC 9002 §7.7).
+/// A quarter more than a window per round trip, and in slow start, in which the window doubles, two windows (RFC 9002
+/// §7.7).
 #[inline(never)]
 fn window_rate(path: &Path) -> BitRate {
     if path.srtt.is_zero() {
@@ -216,8 +221,8 @@ fn window_rate(path: &Path) -> BitRate {
     BitRate::of(path.cwnd.mul_div(percent, 100), path.srtt)
 }
 
-/// Linux keeps a rate for every connection, paced or not: twice the window per round trip in slow start, 1.2 times it after
-/// (`tcp_update_pacing_rate`).
+/// Linux keeps a rate for every connection, paced or not: twice the window per round trip in slow start, 1.2 times it
+/// after (`tcp_update_pacing_rate`).
 #[inline]
 fn implied_rate(path: &Path) -> BitRate {
     if path.srtt.is_zero() {
@@ -260,8 +265,8 @@ mod tests {
         assert_eq!(pacer.release(), now + Span::from_millis(2));
     }
 
-    /// Messages of three full packets and a short one: each byte takes its time at the rate, whatever size its packet has
-    /// (draft-ietf-ccwg-bbr: the next departure is a packet's size over the rate later).
+    /// Messages of three full packets and a short one: each byte takes its time at the rate, whatever size its packet
+    /// has (draft-ietf-ccwg-bbr: the next departure is a packet's size over the rate later).
     #[test]
     fn the_rate_holds_for_packets_of_any_sizes() {
         let (rate, full, short) = (BitRate::from_mbps(12), Bytes::new(1500), Bytes::new(375));

@@ -6,19 +6,22 @@
 //! | secondary | while the offered paths do not suffice, or no path above works |
 //! | backup | while no path above works |
 //!
-//! A path above works while it is up, answers, and may carry more. The offered paths do not suffice when data have waited
-//! for [`Thresholds::open_after`] without a pause, or what waits would take longer than [`Thresholds::open_delay`].
+//! A path above works while it is up, answers, and may carry more. The offered paths do not suffice when data have
+//! waited for [`Thresholds::open_after`] without a pause, or what waits would take longer than
+//! [`Thresholds::open_delay`].
 //!
-//! A tier that opens stays open until it was not needed for [`Thresholds::close_after`]. Where it is needed again soon after
-//! it was closed, it stays open twice as long as before.
+//! A tier that opens stays open until it was not needed for [`Thresholds::close_after`]. Where it is needed again soon
+//! after it was closed, it stays open twice as long as before.
 //!
-//! A path that is closed stays up: it opens without a handshake. The time comes with each call, and all numbers are whole.
+//! A path that is closed stays up: it opens without a handshake. The time comes with each call, and all numbers are
+//! whole.
 
 use weftway_path::{Bytes, Counters, Instant, PathId, PathSet, Span, Thresholds, Tier};
 
 use super::Views;
 
-/// Where a tier is needed again within its time after it was closed, that time is doubled, to at most so many times.
+/// Most doublings of a tier's time: where a tier is needed again within its time after it was closed, that time is
+/// doubled.
 const MOST_DOUBLINGS: u64 = 32;
 /// For so long paths above that were never up are waited for: they are still shaking hands.
 const JOINING: Span = Span::from_secs(1);
@@ -27,12 +30,12 @@ const SILENT: u32 = 2;
 /// … if this lasts so long: where round trips are short a busy machine is silent, too.
 const SILENT_FOR: Span = Span::from_millis(100);
 
-/// What a path is for.
+/// Terms under which a path is used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Terms {
-    /// When it is offered.
+    /// Tier: says when it is offered.
     pub tier: Tier,
-    /// How much it may still carry; none: as much as it can.
+    /// Bytes that it may still carry; none: as much as it can.
     pub left: Option<Bytes>,
 }
 
@@ -41,7 +44,7 @@ pub struct Terms {
 pub struct Policy {
     paths: Vec<Metered>,
     thresholds: Thresholds,
-    /// What a packet takes on the wire beside its payload, and what a full one takes.
+    /// Bytes that a packet takes on the wire beside its payload, and what a full one takes.
     overhead: u64,
     full: u64,
     secondary: Standby,
@@ -62,7 +65,7 @@ pub struct Policy {
 struct Metered {
     tier: Tier,
     left: Option<u64>,
-    /// What TCP has repeated by itself since the path came up, as far as it is counted.
+    /// Packets that TCP has repeated by itself since the path came up, as far as it is counted.
     repeated: Counters,
 }
 
@@ -72,7 +75,7 @@ struct Standby {
     open: bool,
     needed_at: Instant,
     closed_at: Option<Instant>,
-    /// How long it stays open when it is not needed.
+    /// Time that it stays open when it is not needed.
     hold: Span,
 }
 
@@ -119,7 +122,7 @@ impl Policy {
         }
     }
 
-    /// When to look again, though nothing happened.
+    /// Time to look again, though nothing happened.
     pub fn due(&self) -> Instant {
         self.due
     }
@@ -136,7 +139,7 @@ impl Policy {
         }
     }
 
-    /// How much path `id` may still carry; none: as much as it can.
+    /// Bytes that path `id` may still carry; none: as much as it can.
     pub fn left(&self, id: PathId) -> Option<Bytes> {
         self.paths[id.index()].left.map(Bytes::new)
     }
@@ -152,8 +155,8 @@ impl Policy {
         self.set_left(id, terms.left);
     }
 
-    /// Path `id` was given a packet with so much payload; `repeated` is what TCP has repeated on it by itself. Whether it has
-    /// room for another one below its cap.
+    /// Path `id` was given a packet with so much payload; `repeated` is what TCP has repeated on it by itself. Whether
+    /// it has room for another one below its cap.
     pub fn charge(&mut self, id: PathId, payload: Bytes, repeated: Counters) -> bool {
         let overhead = self.overhead;
         let path = &mut self.paths[id.index()];
@@ -174,12 +177,12 @@ impl Policy {
         }
     }
 
-    /// Whether data wait that no offered path takes.
+    /// Returns true if data wait that no offered path takes.
     pub fn is_waiting(&self) -> bool {
         self.waiting_since.is_some()
     }
 
-    /// Whether path `id` may carry another full packet.
+    /// Returns true if path `id` may carry another full packet.
     pub fn may_carry(&self, id: PathId) -> bool {
         self.paths[id.index()].left.is_none_or(|left| left >= self.full)
     }
@@ -198,7 +201,8 @@ impl Policy {
         self.ids().filter(is_closed).fold(PathSet::EMPTY, PathSet::with)
     }
 
-    /// Looks which tiers are needed. `waiting` is what the offered paths do not take, none where they take all there is.
+    /// Looks which tiers are needed. `waiting` is what the offered paths do not take, none where they take all there
+    /// is.
     pub fn look(&mut self, now: Instant, waiting: Option<Bytes>, views: &Views) {
         self.met = self.met.or(views.set());
         for id in self.ids() {
@@ -223,7 +227,7 @@ impl Policy {
         self.due = joining.min(closes).min(silent.unwrap_or(Instant::NEVER));
     }
 
-    /// Whether a path above `tier` works, or may come up yet.
+    /// Returns true if a path above `tier` works, or may come up yet.
     fn works_above(&self, now: Instant, tier: Tier, views: &Views) -> bool {
         let joins = self.joining_until.is_some_and(|until| now < until);
         self.ids().filter(|&id| self.paths[id.index()].tier < tier && self.may_carry(id)).any(|id| {
@@ -237,7 +241,7 @@ impl Policy {
     }
 }
 
-/// How long `waiting` and what is under way take on the offered paths, at a window in each round trip.
+/// Time that `waiting` and what is under way take on the offered paths, at a window in each round trip.
 fn drain_time(waiting: Bytes, views: &Views) -> Span {
     let per_second = |cwnd: Bytes, srtt: Span| cwnd.mul_div(1_000_000_000, srtt.as_nanos().max(1)).get();
     let rate: u64 = views.usable().iter().map(|path| per_second(path.cwnd, path.srtt)).sum();
@@ -274,7 +278,7 @@ mod tests {
         views
     }
 
-    /// What is open after a look at `now`, by number.
+    /// Open paths after a look at `now`, by number.
     fn open(policy: &mut Policy, now: Instant, waiting: bool, views: &Views) -> Vec<u8> {
         policy.look(now, waiting.then_some(Bytes::new(100_000)), views);
         let closed = policy.closed();
@@ -294,8 +298,8 @@ mod tests {
         assert_eq!(open(&mut policy, at(500), true, &views), [0, 1]);
     }
 
-    /// It stays open for 2 s after it was needed last, for 4 s where it is needed within 2 s of its closing, and for 2 s again
-    /// when it was not.
+    /// It stays open for 2 s after it was needed last, for 4 s where it is needed within 2 s of its closing, and for 2
+    /// s again when it was not.
     #[test]
     fn a_tier_that_is_needed_again_soon_stays_open_twice_as_long() {
         let (mut policy, views) = (policy(&THREE), views(&[true; 3]));

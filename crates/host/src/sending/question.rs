@@ -2,12 +2,12 @@
 
 use weftway_path::{BlockedReason, Bytes, Instant, Offset, Packet, PathId, PathSet, SendKind};
 
-/// Whether a scheduler must be asked, and about what.
+/// Question that stands: whether a scheduler must be asked, and about which packet.
 #[derive(Clone, Debug)]
 pub struct Question {
     /// The number of the next packet's chunk, and how it would be sent.
     pub next: Option<(u64, SendKind)>,
-    /// What the scheduler sees of it.
+    /// The packet, as the scheduler sees it.
     pub packet: Packet,
     /// Paths that may send now.
     pub open: PathSet,
@@ -17,22 +17,22 @@ pub struct Question {
     pub paced: PathSet,
     /// Paths whose state has changed in this turn.
     pub changed: PathSet,
-    /// Whether something happened since the scheduler last said `Wait`.
+    /// True if something happened since the scheduler last said `Wait`.
     pub ready: bool,
-    /// Whether the scheduler was told that nothing may go though a path has room. The episode ends when a packet may.
+    /// True if the scheduler was told that nothing may go though a path has room. The episode ends when a packet may.
     pub starved: bool,
-    /// Whether the flow has been brought up to date in this turn: then only what is sent moves it.
+    /// True if the flow has been brought up to date in this turn: then only what is sent moves it.
     pub synced: bool,
-    /// When pacers were last looked at: one that holds a path back then lets go later.
+    /// Time at which pacers were last looked at: one that holds a path back then lets go later.
     pub(super) pacers_seen: Instant,
-    /// When each path last gave back what waited in its queue.
+    /// Time at which each path last gave back what waited in its queue.
     pub(super) recalled: Vec<Instant>,
     /// The end of the message in which chunks are being cut.
     pub(super) message_end: u64,
 }
 
 impl Question {
-    /// Of a connection with so many paths; none is open yet.
+    /// Question of a connection with so many paths; none is open yet.
     pub(super) fn new(paths: usize) -> Self {
         let (offset, bytes, none) = (Offset::ZERO, Bytes::ZERO, PathSet::EMPTY);
         Self {
@@ -61,7 +61,7 @@ impl Question {
         self.changed = self.changed.with(id);
     }
 
-    /// What the scheduler sees of the next packet, if there is one.
+    /// The next packet as the scheduler sees it, if there is one.
     #[inline]
     pub fn packet(&self) -> Option<&Packet> {
         if self.next.is_some() { Some(&self.packet) } else { None }

@@ -6,19 +6,19 @@
 pub struct RangeSet {
     /// The ranges, after those that are gone.
     ranges: Vec<(u64, u64)>,
-    /// How many are gone. They are cleared away when they are half of all.
+    /// Number of ranges that are gone. They are cleared away when they are half of all.
     gone: usize,
     total: u64,
 }
 
 impl RangeSet {
-    /// Whether nothing is in the set.
+    /// Returns true if nothing is in the set.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.gone == self.ranges.len()
     }
 
-    /// How many numbers are in the set.
+    /// Count of the numbers in the set.
     #[inline]
     pub fn total(&self) -> u64 {
         self.total
@@ -51,8 +51,8 @@ impl RangeSet {
         self.ranges.get(self.first_to_end_at(n + 1)).copied().filter(|&(lo, _)| lo <= n)
     }
 
-    /// Where the first range is that ends at `n` or after it. What is asked for is mostly high: the search begins at the
-    /// highest range, and takes steps four times as long each.
+    /// Place of the first range that ends at `n` or after it. What is asked for is mostly high: the search begins at
+    /// the highest range, and takes steps four times as long each.
     #[inline]
     fn first_to_end_at(&self, n: u64) -> usize {
         let ranges = self.ranges();
@@ -79,8 +79,8 @@ impl RangeSet {
         }
     }
 
-    /// Whether one range holds all of `[lo, hi)`, looking from the `passed`-th highest range downwards. A caller with
-    /// several parts of descending order keeps `passed` between them, and looks at each range once.
+    /// Returns true if one range holds all of `[lo, hi)`, looking from the `passed`-th highest range downwards. A
+    /// caller with several parts of descending order keeps `passed` between them, and looks at each range once.
     #[inline]
     pub fn holds(&self, lo: u64, hi: u64, passed: &mut usize) -> bool {
         let ranges = self.ranges();

@@ -4,7 +4,7 @@ use weftway_path::{BitRate, Bytes, Instant, Span};
 
 use super::SentPacket;
 
-/// What one path has delivered.
+/// Deliveries of one path.
 #[derive(Clone, Debug, Default)]
 pub struct RateSampler {
     delivered: Bytes,
@@ -17,13 +17,13 @@ pub struct RateSampler {
 /// A sample in the making: of the newest packet that one acknowledgement covers.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Sample {
-    /// When that packet was sent; `None` before the first.
+    /// Time at which that packet was sent; `None` before the first.
     pub newest_sent: Option<Instant>,
     /// The path's total when it was sent.
     pub prior_delivered: Bytes,
     prior_at: Instant,
     send_elapsed: Span,
-    /// Whether it was sent while the application limited the sender.
+    /// True if it was sent while the application limited the sender.
     pub app_limited: bool,
 }
 
@@ -47,7 +47,7 @@ impl RateSampler {
         packet.app_limited = self.is_app_limited();
     }
 
-    /// Whether the application limits the sender: what is sent now yields no sample of what the path can bring.
+    /// Returns true if the application limits the sender: what is sent now yields no sample of what the path can bring.
     #[inline]
     pub fn is_app_limited(&self) -> bool {
         self.app_limited_until > Bytes::ZERO

@@ -13,15 +13,16 @@ pub struct Offered {
 }
 
 impl Offered {
-    /// When the oldest packet in `flight` that was not offered should be acknowledged: a round trip after it was sent. Every
-    /// packet below number `settled` is settled.
+    /// Time at which the oldest packet in `flight` that was not offered should be acknowledged: a round trip after it
+    /// was sent. Every packet below number `settled` is settled.
     #[inline]
     pub fn due_at(&self, flight: &Flight, settled: u64, srtt: Span) -> Instant {
         let oldest = flight.oldest_unsettled(settled.max(self.below));
         oldest.map_or(Instant::NEVER, |packet| packet.sent_at + srtt)
     }
 
-    /// What `path` has in flight, and was not offered before, is to be sent again, unless another path carries it.
+    /// Offers what `path` has in flight, and was not offered before: it is to be sent again, unless another path
+    /// carries it.
     pub fn offer(&mut self, flight: &Flight, path: PathId, outbox: &mut Outbox) {
         let numbers = self.below.max(flight.base())..flight.next();
         for packet in numbers.map(|number| flight.at(number)).filter(|packet| !packet.is_settled()) {
@@ -35,8 +36,8 @@ impl Offered {
         self.below = flight.next();
     }
 
-    /// `path` has lost packet `number`, with the data `chunk`: they are to be sent again, unless they were offered and another
-    /// path carries them.
+    /// `path` has lost packet `number`, with the data `chunk`: they are to be sent again, unless they were offered and
+    /// another path carries them.
     pub fn lose(&self, number: u64, chunk: u64, path: PathId, outbox: &mut Outbox) {
         if number < self.below {
             outbox.lose_unless_elsewhere(chunk, path);
@@ -46,8 +47,9 @@ impl Offered {
     }
 }
 
-/// When a path is silent of which an acknowledgement is expected at `due` ([`Offered::due_at`]): when nothing was heard since
-/// then, or since `last_progress`, for as long as acknowledgements may vary. That is a probe timeout less the round trip.
+/// Time at which a path is silent of which an acknowledgement is expected at `due` ([`Offered::due_at`]): when nothing
+/// was heard since then, or since `last_progress`, for as long as acknowledgements may vary. That is a probe timeout
+/// less the round trip.
 #[inline]
 pub fn silent_at(due: Instant, last_progress: Instant, pto: Span, srtt: Span) -> Instant {
     if due.is_never() {
@@ -56,8 +58,9 @@ pub fn silent_at(due: Instant, last_progress: Instant, pto: Span, srtt: Span) ->
     due.max(last_progress) + pto.saturating_sub(srtt)
 }
 
-/// Whether another path may carry what path `id` has, of which an acknowledgement was expected at `due`: one that has brought
-/// something since then (`last_progress`), or has nothing to answer. Where all are silent at once it is the other end that rests.
+/// Returns true if another path may carry what path `id` has, of which an acknowledgement was expected at `due`: one
+/// that has brought something since then (`last_progress`), or has nothing to answer. Where all are silent at once it
+/// is the other end that rests.
 pub fn may_offer(views: &Views, id: PathId, due: Instant, last_progress: impl Fn(PathId) -> Instant) -> bool {
     let is_alive = |other| views.get(other).bytes_in_flight == Bytes::ZERO || last_progress(other) >= due;
     views.offered().without(id).iter().any(is_alive)

@@ -2,12 +2,12 @@
 
 use weftway_path::{Path, PathId, PathSet};
 
-/// Every path of a connection; the first [`Views::usable`] ones are what a scheduler sees. Where no policy closes one, they
-/// are all that are up.
+/// Every path of a connection; the first [`Views::usable`] ones are what a scheduler sees. Where no policy closes one,
+/// they are all that are up.
 #[derive(Clone, Debug)]
 pub struct Views {
     paths: Vec<Path>,
-    /// Where each path is.
+    /// Place of each path.
     slot: [u8; PathId::MAX_PATHS],
     up: PathSet,
     closed: PathSet,
@@ -24,12 +24,12 @@ impl Views {
         Self { paths, slot, up: none, closed: none, closing: none, offered: none, count: 0 }
     }
 
-    /// How many paths there are, usable or not.
+    /// Number of paths, usable or not.
     pub fn len(&self) -> usize {
         self.paths.len()
     }
 
-    /// Whether there is no path at all.
+    /// Returns true if there is no path at all.
     pub fn is_empty(&self) -> bool {
         self.paths.is_empty()
     }
@@ -40,7 +40,7 @@ impl Views {
         &self.paths[..self.count]
     }
 
-    /// Those of them that take data where nothing blocks them: they are not about to be closed.
+    /// Paths among them that take data where nothing blocks them: they are not about to be closed.
     #[inline]
     pub fn offered(&self) -> PathSet {
         self.offered

@@ -1,5 +1,5 @@
-//! The raw state of a connection, from which an agent of one's own makes its observation and its reward: a row of float64
-//! per environment. Names and units are those of `Context` in Python.
+//! The raw state of a connection, from which an agent of one's own makes its observation and its reward: a row of
+//! float64 per environment. Names and units are those of `Context` in Python.
 
 use weftway_path::{Bytes, Context, Flow, Path};
 
@@ -58,7 +58,7 @@ pub fn names() -> (Vec<&'static str>, Vec<&'static str>) {
     (CONNECTION.map(|(name, _)| name).to_vec(), PATH.map(|(name, _)| name).to_vec())
 }
 
-/// How many numbers the state of a connection with so many paths has.
+/// Count of the numbers in the state of a connection with so many paths has.
 pub fn width(paths: usize) -> usize {
     CONNECTION.len() + paths * PATH.len()
 }

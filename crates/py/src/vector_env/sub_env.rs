@@ -1,4 +1,4 @@
-//! One environment of a vector environment: an episode, and the next when it ends.
+//! An environment of a vector environment: an episode, and the next when it ends.
 
 use std::sync::Arc;
 
@@ -13,17 +13,18 @@ use super::state::{state, width};
 pub enum Trouble {
     /// A task, scheduler or controller that makes no sense.
     Spec(SpecError),
-    /// Nothing is ever to be decided.
+    /// Result where nothing is ever to be decided.
     Silent,
     /// The answers that were kept do not lead to where they led.
     Elsewhere,
 }
 
-/// What an environment is made anew from: the number of its episode and of that episode's first decision, what was
-/// answered in it, and what nobody has taken yet (the last observation and state of the episode before, rewards, rows).
+/// State that an environment is made anew from: the number of its episode and of that episode's first decision, what
+/// was answered in it, and what nobody has taken yet (the last observation and state of the episode before, rewards,
+/// rows).
 pub type Kept = (u64, u64, Vec<f32>, Vec<f32>, Vec<f64>, Vec<(i64, f32)>, Vec<String>);
 
-/// What episodes are drawn from.
+/// Pool that episodes are drawn from.
 #[derive(Clone)]
 pub struct Pool {
     pub task: String,
@@ -34,7 +35,7 @@ pub struct Pool {
     pub paths: usize,
 }
 
-/// One environment, with its present episode.
+/// An environment, with its present episode.
 #[derive(Clone)]
 pub struct SubEnv {
     pub number: u64,
@@ -45,9 +46,9 @@ pub struct SubEnv {
     pub base: u64,
     steps: u64,
     gained: f64,
-    /// What was answered in this episode.
+    /// Answers in this episode.
     answers: Vec<f32>,
-    /// What is seen now, and what was seen at the end of the episode before.
+    /// Observation now, and that of the end of the episode before.
     pub observation: Vec<f32>,
     pub last: Vec<f32>,
     /// The state of the connection at the end of the episode before.
@@ -65,7 +66,7 @@ pub struct Draw {
     pub seed: u64,
 }
 
-/// What the last step brought.
+/// Outcome of the last step.
 #[derive(Clone, Copy, Default)]
 pub struct Outcome {
     pub reward: f32,
@@ -116,13 +117,14 @@ impl SubEnv {
         })
     }
 
-    /// What [`Self::remade`] makes it anew from.
+    /// State that [`Self::remade`] makes it anew from.
     pub fn kept(&self) -> Kept {
         let Self { episodes, base, answers, last, last_state, closed, finished, .. } = self.clone();
         (episodes, base, answers, last, last_state, closed, finished)
     }
 
-    /// Environment `number` as it was when `kept` was taken: its episode is played again. An answer has `width` numbers.
+    /// Environment `number` as it was when `kept` was taken: its episode is played again. An answer has `width`
+    /// numbers.
     pub fn remade(pool: &Pool, number: u64, inputs: usize, width: usize, kept: Kept) -> Result<Self, Trouble> {
         let (episodes, base, answers, last, last_state, closed, finished) = kept;
         let mut env = Self { base, ..Self::at(pool, number, inputs, episodes)? };
@@ -208,5 +210,5 @@ impl SubEnv {
     }
 }
 
-/// So many episodes in a row without a question: the scenarios do not suit the task.
+/// Most episodes in a row without a question: the scenarios do not suit the task.
 pub const MOST_SILENT: usize = 64;

@@ -1,5 +1,5 @@
-//! On which path acknowledgements leave: each on the one that brought what they acknowledge, so that round-trip times are
-//! those of a path.
+//! On which path acknowledgements leave: each on the one that brought what they acknowledge, so that round-trip times
+//! are those of a path.
 
 use weftway_path::{Instant, PathId};
 
@@ -12,7 +12,7 @@ pub struct Answers {
 }
 
 impl Answers {
-    /// Of a connection over so many paths.
+    /// Answers of a connection over so many paths.
     pub fn new(paths: usize) -> Self {
         Self { owes_since: vec![Instant::NEVER; paths] }
     }

@@ -1,19 +1,26 @@
-//! What the sender supplies to [`Dispatch`]: how its packets are cut, placed on paths, and what waits in their queues.
+//! The sender as a [`Carrier`] of [`Dispatch`]: how its packets are cut, placed on paths, and what waits in their
+//! queues.
 
-use weftway_host::sending::{Assigned, Carrier, Dispatch};
-use weftway_path::{BlockedReason, Bytes, Instant, Message, Offset, PathId, Starved};
+use weftway_host::sending::{Assigned, Carrier, Data, Dispatch};
+use weftway_path::{BlockedReason, Bytes, Instant, PathId, Starved};
 
 use super::sender::{Sender, send_buffer};
 use super::sending_path::Stage;
 use super::source::Source;
 
 impl<S: Source> Carrier for Sender<S> {
+    type Data = S::Data;
+
     fn dispatch(&self) -> &Dispatch {
         &self.dispatch
     }
 
     fn dispatch_mut(&mut self) -> &mut Dispatch {
         &mut self.dispatch
+    }
+
+    fn data(&mut self) -> &mut S::Data {
+        self.source.data()
     }
 
     fn now(&self) -> Instant {
@@ -24,37 +31,9 @@ impl<S: Source> Carrier for Sender<S> {
         self.established && self.broken.is_none() && !self.connection.is_early_spent()
     }
 
-    fn written(&mut self) -> u64 {
-        self.source.written()
-    }
-
     fn buffered(&mut self) -> u64 {
         let room = self.dispatch.outbox.una() + send_buffer(&self.setting.transport);
-        self.source.written().min(room.get())
-    }
-
-    fn message_at(&mut self, at: u64) -> Option<Message> {
-        self.source.message_at(at)
-    }
-
-    fn has_messages(&self) -> bool {
-        self.source.has_messages()
-    }
-
-    fn cuts(&self) -> bool {
-        self.source.cuts()
-    }
-
-    fn next_record(&mut self) -> u64 {
-        self.source.next_record()
-    }
-
-    fn cut(&mut self, at: Offset, bytes: u64) {
-        self.source.cut(at, bytes);
-    }
-
-    fn is_wanted(&mut self, at: Offset) -> bool {
-        self.source.is_wanted(at)
+        self.source.data().written().min(room.get())
     }
 
     fn place(&mut self, id: PathId, mut assigned: Assigned) {

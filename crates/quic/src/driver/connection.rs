@@ -56,23 +56,23 @@ impl Clock {
 pub struct Outgoing {
     /// The path that it takes. None: noq asks whether the peer is still where it was before its address changed.
     pub path: Option<PathId>,
-    /// From where to where.
+    /// Addresses of both ends.
     pub route: FourTuple,
     /// Its payload.
     pub bytes: Vec<u8>,
-    /// Whether it is ECN-capable.
+    /// True if it is ECN-capable.
     pub ecn: bool,
-    /// How many bytes of the data it carries.
+    /// Number of bytes of the data it carries.
     pub payload: u32,
 }
 
 /// A client sends at most so many datagrams between the end of the handshake and its confirmation. noq updates its keys
 /// after 10 to 1000 packets (10 is the least of its draws), even before the handshake is confirmed, which RFC 9001 §6.1
-/// forbids. A server that has not seen the end of the handshake follows it, and updates its keys once more when it has (see
-/// [`Event::Connected`]): both ends have other keys for good. A session without keys needs no such care.
+/// forbids. A server that has not seen the end of the handshake follows it, and updates its keys once more when it has
+/// (see [`Event::Connected`]): both ends have other keys for good. A session without keys needs no such care.
 const EARLY: u32 = 8;
 
-/// What happened to a connection, beside what its observers tell.
+/// Events of a connection, beside what its observers tell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum QuicEvent {
     /// The handshake is done.
@@ -107,22 +107,22 @@ pub struct QuicConnection {
     /// The path that the connection was opened on.
     first: PathId,
     connected: bool,
-    /// Whether the peer is known to have finished the handshake (RFC 9001 §4.1.2).
+    /// True if the peer is known to have finished the handshake (RFC 9001 §4.1.2).
     confirmed: bool,
     /// Datagrams that were sent while it was not.
     early: u32,
-    /// Whether updates of keys do harm: not where there are none.
+    /// True if updates of keys do harm: not where there are none.
     has_keys: bool,
     /// Paths that noq has validated.
     up: PathSet,
     /// Paths that a client keeps open.
     kept: PathSet,
-    /// When to try again to open a path that was closed.
+    /// Times to try again to open paths that were closed.
     open_at: Vec<Instant>,
-    /// How far each path's validation is.
+    /// Validation of each path.
     validations: Vec<Validation>,
     reopen_after: Span,
-    /// What leaves next.
+    /// Datagrams that leave next.
     pub outgoing: VecDeque<Outgoing>,
     events: VecDeque<QuicEvent>,
     /// Memory for datagrams.
@@ -227,12 +227,12 @@ impl QuicConnection {
         self.settle(now, endpoint);
     }
 
-    /// Whether the handshake is done.
+    /// Returns true if the handshake is done.
     pub fn is_established(&self) -> bool {
         self.connected
     }
 
-    /// When a timer is due.
+    /// Time at which a timer is due.
     pub fn timeout(&self) -> Instant {
         let own = self.next_timeout.map_or(Instant::NEVER, |at| self.clock.ours(at));
         let opening = self.next_opening();
@@ -240,12 +240,12 @@ impl QuicConnection {
         if opening > self.last_call { own.min(opening) } else { own }
     }
 
-    /// What happened since the last time.
+    /// Events since the last time.
     pub fn poll_event(&mut self) -> Option<QuicEvent> {
         self.events.pop_front()
     }
 
-    /// What the observers were told since the last time, each with our path.
+    /// Reports that the observers were told since the last time, each with our path.
     pub fn take_reports(&mut self, into: &mut Vec<Report>) {
         into.clear();
         self.observer_state.take(into);
@@ -265,7 +265,8 @@ impl QuicConnection {
     }
 
     /// The round trip of the path's validation, once after each. noq's own estimate may by then have begun with an
-    /// acknowledgement that came on another path: the peer has not validated this one, and must not use it (RFC 9000 §8.2).
+    /// acknowledgement that came on another path: the peer has not validated this one, and must not use it (RFC 9000
+    /// §8.2).
     pub fn take_validation_rtt(&mut self, path: PathId) -> Option<Span> {
         self.validations[path.index()].take()
     }
@@ -286,7 +287,7 @@ impl QuicConnection {
         self.numbers[path.index()]?.to_string().parse().ok()
     }
 
-    /// Whether noq knows this path now.
+    /// Returns true if noq knows this path now.
     pub fn has_path(&self, path: PathId) -> bool {
         self.numbers[path.index()].is_some()
     }
@@ -313,7 +314,7 @@ impl QuicConnection {
         }
     }
 
-    /// When a closed path is tried again.
+    /// Time at which a closed path is tried again.
     fn next_opening(&self) -> Instant {
         let closed = self.kept.iter().filter(|&path| self.connected && !self.has_path(path));
         closed.map(|path| self.open_at[path.index()]).min().unwrap_or(Instant::NEVER)
@@ -333,7 +334,7 @@ impl QuicConnection {
         }
     }
 
-    /// Whether no data may leave until the handshake is confirmed.
+    /// Returns true if no data may leave until the handshake is confirmed.
     pub fn is_early_spent(&self) -> bool {
         !self.confirmed && self.has_keys && self.early >= EARLY
     }
@@ -407,8 +408,8 @@ impl QuicConnection {
         known.or_else(unused).or_else(closed)
     }
 
-    /// The peer's address changed (RFC 9000 §9): a path goes on under other addresses. Only a server sees this; it calls
-    /// it when a datagram comes from where no path is known.
+    /// The peer's address changed (RFC 9000 §9): a path goes on under other addresses. Only a server sees this; it
+    /// calls it when a datagram comes from where no path is known.
     pub fn follow_migration(&mut self) {
         if self.inner.side().is_client() {
             return;
@@ -426,8 +427,8 @@ impl QuicConnection {
         }
     }
 
-    /// A client's path begins at a socket of its own. noq lets it go on at another one when a datagram of it comes there, as
-    /// from a NAT that took one path for another: then the path is closed, and opened again later.
+    /// A client's path begins at a socket of its own. noq lets it go on at another one when a datagram of it comes
+    /// there, as from a NAT that took one path for another: then the path is closed, and opened again later.
     fn return_to_sockets(&mut self, now: Instant) {
         for path in self.kept.iter() {
             let own = self.routes[path.index()].and_then(|route| route.local_ip());
@@ -451,8 +452,9 @@ impl QuicConnection {
                 self.connected = true;
                 self.up = self.up.with(self.first);
                 // noq makes one key update early, and compares the packet numbers of different paths then: packets in
-                // flight on another path would not be readable. While there is one path it does no harm. The server makes
-                // it: for it the handshake is confirmed now, and a client must not update its keys before (RFC 9001 §6.1).
+                // flight on another path would not be readable. While there is one path it does no harm. The server
+                // makes it: for it the handshake is confirmed now, and a client must not update its keys before (RFC
+                // 9001 §6.1).
                 let session = self.inner.crypto_session().handshake_data();
                 self.has_keys = session.is_none_or(|session| !session.is::<NoKeys>());
                 if self.inner.side().is_server() {
@@ -464,7 +466,8 @@ impl QuicConnection {
                 self.events.extend([QuicEvent::Connected, QuicEvent::PathUp(self.first)]);
             }
             Event::HandshakeConfirmed => self.confirmed = true,
-            // noq tells it again when a stateless reset comes behind the peer's last word: the first reason is the cause.
+            // noq tells it again when a stateless reset comes behind the peer's last word: the first reason is the
+            // cause.
             Event::ConnectionLost { reason } if self.over.is_none() => {
                 self.events.push_back(QuicEvent::Lost(reason.to_string()));
                 self.over = Some(reason);
@@ -488,7 +491,7 @@ impl QuicConnection {
         }
     }
 
-    /// Whether the connection is over.
+    /// Returns true if the connection is over.
     pub fn is_closed(&self) -> bool {
         self.inner.is_closed()
     }

@@ -1,8 +1,8 @@
 //! A connection whose both ends send: many streams and datagrams each way ([`weftway_mux`]), over all paths.
 //!
-//! It is a [`Sender`] whose data are the records of a [`Mux`], and which gives the mux the records that arrive. So each end
-//! has schedulers, controllers, windows and losses of its own, for what it sends. What an end says of what has arrived
-//! travels in records as everything else: nothing leaves beside them without a congestion window.
+//! It is a [`Sender`] whose data are the records of a [`Mux`], and which gives the mux the records that arrive. So each
+//! end has schedulers, controllers, windows and losses of its own, for what it sends. What an end says of what has
+//! arrived travels in records as everything else: nothing leaves beside them without a congestion window.
 //!
 //! The mux outlives the connection: [`Duplex::into_parts`] gives it back, and [`Duplex::over`] goes on with it.
 //!
@@ -32,7 +32,7 @@ pub enum DuplexError {
     Limits(#[from] LimitsError),
 }
 
-/// One end.
+/// An end that sends and receives.
 pub struct Duplex {
     sender: Sender<Streams>,
     /// Paths that were usable once, and those that were in the last turn.
@@ -41,8 +41,8 @@ pub struct Duplex {
 }
 
 impl Duplex {
-    /// The end `side` of `connection`, over `roles.len()` paths. It takes as much as `own` says, the other end as much as
-    /// `peer` says: these are its buffers, whatever `setting` has. The controller must exist.
+    /// The end `side` of `connection`, over `roles.len()` paths. It takes as much as `own` says, the other end as much
+    /// as `peer` says: these are its buffers, whatever `setting` has. The controller must exist.
     pub fn new(
         connection: QuicConnection,
         side: Side,
@@ -53,9 +53,10 @@ impl Duplex {
         Ok(Self::over(connection, Mux::new(side, own, peer)?, setting, roles)?)
     }
 
-    /// The same with a mux that is there already: a new one, or one whose connection before was lost ([`Mux::resume`]).
+    /// End over a mux that is there already: a new one, or one whose connection before was lost ([`Mux::resume`]).
     pub fn over(connection: QuicConnection, mux: Mux, mut setting: Setting, roles: &[Role]) -> Result<Self, SpecError> {
-        // The mux bounds what is written. What is sent ahead of the first missing record is bounded as its receiver's memory is.
+        // The mux bounds what is written. What is sent ahead of the first missing record is bounded as its receiver's
+        // memory is.
         let (own, peer) = mux.limits();
         setting.transport.send_buffer = Buffer::Fixed(own.send + own.send);
         setting.transport.receive_buffer = Buffer::Fixed(peer.receive);
@@ -82,7 +83,7 @@ impl Duplex {
         self.sender.source.mux_mut()
     }
 
-    /// The same, to look at.
+    /// The streams, read-only.
     pub fn streams(&self) -> &Streams {
         &self.sender.source
     }
@@ -92,7 +93,7 @@ impl Duplex {
         &self.sender
     }
 
-    /// The same, to set its policy.
+    /// The sending half, to set its policy.
     pub fn sender_mut(&mut self) -> &mut Sender<Streams> {
         &mut self.sender
     }
@@ -102,7 +103,7 @@ impl Duplex {
         &self.sender.connection
     }
 
-    /// The same, to send what it has, or to close it.
+    /// The connection, to send what it has, or to close it.
     pub fn connection_mut(&mut self) -> &mut QuicConnection {
         &mut self.sender.connection
     }
@@ -124,7 +125,7 @@ impl Duplex {
         self.sender.on_timer(now, endpoint);
     }
 
-    /// When something is due.
+    /// Time at which something is due.
     pub fn next_event(&self) -> Instant {
         self.sender.next_event()
     }
@@ -139,7 +140,7 @@ impl Duplex {
         self.sender.turn(now, scheduler);
     }
 
-    /// What is no record stays off paths that were given up; and the peer, which learns of it, keeps its data off them.
+    /// Keeps what is no record off paths that were given up; and the peer, which learns of it, keeps its data off them.
     fn look_after_paths(&mut self) {
         let usable = self.sender.usable_or_refused();
         if usable == self.usable {

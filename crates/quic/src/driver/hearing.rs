@@ -1,4 +1,4 @@
-//! What a sender hears: datagrams, what noq makes of them, and what it owes for them.
+//! Hearing of a sender: datagrams, what noq makes of them, and what it owes for them.
 
 use noq_proto::{ConnectionEvent, Endpoint, FourTuple};
 use weftway_cc::Signal;
@@ -36,7 +36,7 @@ impl<S: Source> Sender<S> {
         path
     }
 
-    /// What the path that was heard last owes leaves on it.
+    /// Sends on the path that was heard last what it owes.
     pub(super) fn answer(&mut self, now: Instant) {
         if let Some(path) = self.heard.take() {
             self.answers.answer(now, &mut self.connection, path);
@@ -161,7 +161,8 @@ impl<S: Source> Sender<S> {
             (view.pto_count, view.health) = (0, Health::Good);
             path.last_progress = now;
         } else if view.bytes_in_flight == Bytes::ZERO {
-            // The last packet that was awaited is lost. A silent path takes no new data, and without any it would never be heard.
+            // The last packet that was awaited is lost. A silent path takes no new data, and without any it would never
+            // be heard.
             view.health = Health::Good;
         }
         // At once (RFC 9002 §A.7, §A.10), and not in the next turn: timers may be looked at before.

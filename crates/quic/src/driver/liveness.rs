@@ -1,7 +1,7 @@
 //! Paths of a sender come up, fall silent, are given up and come back.
 //!
-//! A path that brings nothing for too long with data outstanding, or loses most of what it is given, is given up: its data
-//! go to the others. It is asked now and then whether it is alive.
+//! A path that brings nothing for too long with data outstanding, or loses most of what it is given, is given up: its
+//! data go to the others. It is asked now and then whether it is alive.
 
 use weftway_host::sending::{Carrier, Dispatch, SentPacket, may_offer};
 use weftway_path::{Bytes, Event, Health, Instant, Path, PathId, Recovery, Span};
@@ -98,14 +98,14 @@ impl<S: Source> Sender<S> {
         self.refresh(id);
     }
 
-    /// Whether another path may carry what path `id` has, of which an acknowledgement was expected at `due`.
+    /// Returns true if another path may carry what path `id` has, of which an acknowledgement was expected at `due`.
     fn may_offer(&self, id: PathId, due: Instant) -> bool {
         let last_progress = |other: PathId| self.paths[other.index()].last_progress;
         self.setting.transport.reinject_at_pto && may_offer(&self.dispatch.views, id, due, last_progress)
     }
 
-    /// When what path `id` has may go on the other paths. The probe timer runs from the newest packet, and fires late where a
-    /// queue is long.
+    /// Time at which what path `id` has may go on the other paths. The probe timer runs from the newest packet, and
+    /// fires late where a queue is long.
     pub(super) fn offer_at(&self, id: PathId) -> Instant {
         let (path, view) = (&self.paths[id.index()], self.dispatch.views.get(id));
         let due = path.due_at(view);
@@ -116,8 +116,8 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// What path `id` has, in flight or waiting, may go on the other paths. The path is kept, and no packet counts as lost
-    /// (RFC 9002 §6.2).
+    /// Offers what path `id` has, in flight or waiting, to the other paths. The path is kept, and no packet counts as
+    /// lost (RFC 9002 §6.2).
     pub(super) fn offer(&mut self, id: PathId) {
         let Dispatch { outbox, host, views, .. } = &mut self.dispatch;
         let (path, view) = (&mut self.paths[id.index()], views.get_mut(id));
@@ -128,7 +128,7 @@ impl<S: Source> Sender<S> {
         });
     }
 
-    /// When a path has been silent for so long with data outstanding that it is given up.
+    /// Time at which a path is given up that has been silent with data outstanding.
     pub(super) fn give_up_at(&self, id: PathId) -> Instant {
         let (path, view) = (&self.paths[id.index()], self.dispatch.views.get(id));
         if view.bytes_in_flight == Bytes::ZERO {
@@ -137,7 +137,7 @@ impl<S: Source> Sender<S> {
         path.last_progress + self.patience(id)
     }
 
-    /// How long nothing has to come back for a path to be given up.
+    /// Time that nothing has to come back for a path to be given up.
     fn patience(&self, id: PathId) -> Span {
         // Its own round trip may still be under way.
         let own = SendingPath::pto(self.dispatch.views.get(id), self.setting.transport.ack_delay) * 3;

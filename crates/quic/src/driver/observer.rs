@@ -1,13 +1,13 @@
-//! What noq's loss recovery tells of each path, and when a path may send.
+//! Reports of noq's loss recovery on each path, and when a path may send.
 //!
-//! noq gives every path a congestion controller. The driver's observer decides nothing itself: it writes down what
-//! it is told, for the driver to read after each call into noq, and it opens or closes its path. The window is checked
-//! before a datagram that elicits an acknowledgement, so a closed path sends at most acknowledgements; a quiet path does
-//! not even send those, because its pacer lets a byte a second through.
+//! noq gives every path a congestion controller. The driver's observer decides nothing itself: it writes down what it
+//! is told, for the driver to read after each call into noq, and it opens or closes its path. The window is checked
+//! before a datagram that elicits an acknowledgement, so a closed path sends at most acknowledgements; a quiet path
+//! does not even send those, because its pacer lets a byte a second through.
 //!
 //! What is no record, such as the control stream, leaves when noq likes, as far as a window allows: that of the path's
-//! controller, which the driver tells, or of a New Reno that sees everything noq sends, whichever is larger. The latter is all
-//! there is at an end that sends no data, and grows before the first data do.
+//! controller, which the driver tells, or of a New Reno that sees everything noq sends, whichever is larger. The latter
+//! is all there is at an end that sends no data, and grows before the first data do.
 
 use std::any::Any;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -22,11 +22,11 @@ use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics, Ne
 pub struct Report {
     /// Which path.
     pub observer: u32,
-    /// What.
+    /// Contents of the report.
     pub what: What,
 }
 
-/// What noq told.
+/// Contents of a report of noq.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// This packet was acknowledged.
@@ -63,7 +63,7 @@ pub struct ObserverState {
     log: Mutex<Log>,
     open: AtomicU64,
     quiet: AtomicU64,
-    /// Whether a record is being sent, whose window the driver has checked.
+    /// True if a record is being sent, whose window the driver has checked.
     record: AtomicBool,
     /// Paths on which one packet may leave whatever their window is, a bit each.
     exempt: AtomicU64,
@@ -100,7 +100,7 @@ impl ObserverState {
         })
     }
 
-    /// Whether a record is being sent.
+    /// Sets whether a record is being sent.
     pub fn set_record(&self, is_sent: bool) {
         self.record.store(is_sent, Ordering::Relaxed);
     }
@@ -110,7 +110,7 @@ impl ObserverState {
         self.exempt.fetch_or(paths, Ordering::Relaxed);
     }
 
-    /// What is no record may have so many bytes in flight on a path, together with all records.
+    /// Sets how many bytes may be in flight on a path of what is no record, together with all records.
     pub fn set_window(&self, observer: usize, bytes: u64) {
         self.windows[observer % BITS].store(bytes, Ordering::Relaxed);
     }
@@ -119,7 +119,7 @@ impl ObserverState {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many observers were built.
+    /// Number of observers that were built.
     pub fn observers(&self) -> u32 {
         self.log().observers
     }
@@ -159,7 +159,7 @@ impl ObserverState {
 pub struct Observers {
     /// What they share.
     pub state: Arc<ObserverState>,
-    /// Whether what is no record is held to a window.
+    /// True if what is no record is held to a window.
     pub has_window: bool,
 }
 

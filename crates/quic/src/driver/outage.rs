@@ -1,4 +1,4 @@
-//! When a path is given up, and what brings it back.
+//! Giving up a path, and what brings it back.
 
 use weftway_path::{Instant, Path, Span};
 
@@ -12,24 +12,25 @@ const MOST_DOUBLINGS: u32 = 3;
 /// The outages of a path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Outages {
-    /// When it was given up, if it has not come back.
+    /// Time at which it was given up, if it has not come back.
     since: Option<Instant>,
-    /// How long the earlier ones lasted.
+    /// Time that the earlier ones lasted.
     before: Span,
-    /// How often in a row it was given up without having been of use.
+    /// Number of times in a row that it was given up without having been of use.
     relapses: u32,
     /// Answers in a row that bring it back; with 0, whatever comes.
     needed: u32,
     answered: u32,
     /// It was asked, and has not answered yet.
     asked: bool,
-    /// When its loss rate was judged last, and how many packets were acknowledged and lost by then.
+    /// Time at which its loss rate was judged last, and how many packets were acknowledged and lost by then.
     judged: (Instant, u64, u64),
 }
 
 impl Outages {
-    /// Whether it lost more than two thirds of its packets over at least `period`, though it answers. One that was given
-    /// up before, and has been of no use since, is judged by half as many packets, as soon as they are settled.
+    /// Returns true if it lost more than two thirds of its packets over at least `period`, though it answers. One that
+    /// was given up before, and has been of no use since, is judged by half as many packets, as soon as they are
+    /// settled.
     pub fn loses_most(&mut self, now: Instant, view: &Path, period: Span) -> bool {
         let (begin, acked_before, lost_before) = self.judged;
         // A path that a policy opens again counts from the beginning.
@@ -80,7 +81,7 @@ impl Outages {
         self.judged = (now, 0, 0);
     }
 
-    /// How long all of them lasted so far.
+    /// Time that all of them lasted so far.
     pub fn total(&self, now: Instant) -> Span {
         self.before + self.since.map_or(Span::ZERO, |since| now.since(since))
     }

@@ -10,7 +10,7 @@
 //!
 //! What finds no room so is left to the scheduler, as everything else: a flood gains nothing.
 
-use weftway_host::sending::Carrier;
+use weftway_host::sending::{Carrier, Data};
 use weftway_path::{Bytes, Health, PathId, SendKind, Span};
 
 use super::realtime_state::HOLD;
@@ -21,7 +21,7 @@ use super::source::Source;
 impl<S: Source> Sender<S> {
     /// Sends what goes before everything else, as far as there is room for it.
     pub(super) fn send_realtime(&mut self) {
-        if !self.source.cuts() || !self.is_live() {
+        if !self.source.data().cuts() || !self.is_live() {
             return;
         }
         let mut bytes = self.source.next_urgent();
@@ -65,8 +65,8 @@ impl<S: Source> Sender<S> {
         offered.iter().filter(has_room).min_by_key(|&id| self.present_delay(id))
     }
 
-    /// How long a packet takes to the other end, as far as is known now: what came back last, and what should have come back by
-    /// now, without the way back. A path that does not answer comes after all others.
+    /// Time that a packet takes to the other end, as far as is known now: what came back last, and what should have
+    /// come back by now, without the way back. A path that does not answer comes after all others.
     fn present_delay(&self, id: PathId) -> (bool, Span) {
         let (path, view) = (&self.paths[id.index()], self.dispatch.views.get(id));
         let silent = if view.bytes_in_flight > Bytes::ZERO { self.now.since(path.last_progress) } else { Span::ZERO };
@@ -74,7 +74,8 @@ impl<S: Source> Sender<S> {
         (view.health != Health::Good, trip.saturating_sub(view.min_rtt / 2))
     }
 
-    /// Sends the same by another path that is idle, where nobody pays by the byte: what is on a path that fails is not late.
+    /// Sends the same by another path that is idle, where nobody pays by the byte: what is on a path that fails is not
+    /// late.
     fn duplicate(&mut self, first: PathId, chunk: u64, bytes: u64) {
         let is_idle = |&id: &PathId| {
             let (path, view) = (&self.paths[id.index()], self.dispatch.views.get(id));

@@ -1,20 +1,20 @@
-//! What a sender knows of its realtime data: until when there are any, and how many bytes of them may be duplicated.
+//! State of a sender's realtime data: until when there are any, and how many bytes of them may be duplicated.
 
 use weftway_path::{Instant, Span};
 
 /// For so long after the last of them there are realtime data: a voice may be silent for a while.
 pub(super) const HOLD: Span = Span::from_secs(5);
-/// How many bytes a second are duplicated: two voices of 64 kbit/s with their heads.
+/// Number of bytes a second that are duplicated: two voices of 64 kbit/s with their heads.
 const DUPLICATES_PER_SECOND: u64 = 25_000;
-/// How many at once.
+/// Number of bytes that may be duplicated at once.
 const DUPLICATES_AT_ONCE: u64 = 5_000;
 
-/// What a sender knows of its realtime data.
+/// State of a sender's realtime data.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Realtime {
     /// Until when there are any.
     pub until: Instant,
-    /// How many bytes may be duplicated, as of a time.
+    /// Number of bytes that may be duplicated, as of a time.
     budget: (u64, Instant),
 }
 

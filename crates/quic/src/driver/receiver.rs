@@ -1,22 +1,22 @@
 //! The end that receives the data: what has arrived, and how far the sender may go.
 //!
-//! The limit is raised when half of the window is used, as QUIC implementations raise MAX_DATA. It travels in a record of
-//! its own, on the path that brought the data; a later limit replaces a lost one, and a sender that waits asks for it.
-//! An application that reads slowly holds the limit back ([`Receiver::took`]).
+//! The limit is raised when half of the window is used, as QUIC implementations raise MAX_DATA. It travels in a record
+//! of its own, on the path that brought the data; a later limit replaces a lost one, and a sender that waits asks for
+//! it. An application that reads slowly holds the limit back ([`Receiver::took`]).
 
 use weftway_host::sending::RangeSet;
 use weftway_path::{Bytes, Instant, Offset, PathId, Span};
 
-/// What arrived may have so many gaps, or as many as full packets fit into the window if those are more. A sender whose records
-/// are of 1 KiB or more leaves a quarter of them in a window of 32 MiB at most; one that leaves more means harm, and what would
+/// Most gaps that what arrived may have, unless more full packets fit into the window. A sender whose records are of 1
+/// KiB or more leaves a quarter of them in a window of 32 MiB at most; one that leaves more means harm, and what would
 /// be another gap is dropped.
 const MOST_GAPS: usize = 1 << 16;
 
-/// What arrived of the data.
+/// Data that arrived.
 #[derive(Clone, Debug)]
 pub struct Receiver {
     next: u64,
-    /// What the application took out; `None` if it takes everything at once.
+    /// Bytes that the application took out; `None` if it takes everything at once.
     taken: Option<u64>,
     held: RangeSet,
     edge: u64,
@@ -26,24 +26,24 @@ pub struct Receiver {
     most_gaps: usize,
     held_ns: u128,
     held_since: Instant,
-    /// When the data grew in order last.
+    /// Time at which the data grew in order last.
     grew_at: Option<Instant>,
-    /// What was counted.
+    /// Counters of the receiver.
     pub tally: Tally,
-    /// What each path brought first.
+    /// Bytes that each path brought first.
     pub delivered: Vec<u64>,
 }
 
-/// What a receiver counts.
+/// Counters of a receiver.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
     /// Records of data.
     pub arrived: u64,
-    /// Those that did not continue what had arrived.
+    /// Records that did not continue what had arrived.
     pub out_of_order: u64,
-    /// Those that brought nothing new.
+    /// Records that brought nothing new.
     pub duplicates: u64,
-    /// Those that reached beyond the limit, or were a gap too many, and were dropped.
+    /// Records that reached beyond the limit, or were a gap too many, and were dropped.
     pub beyond: u64,
     /// The most bytes that were held out of order.
     pub held_max: u64,
@@ -140,7 +140,7 @@ impl Receiver {
         self.held_since = now;
     }
 
-    /// How long a byte waited for what was missing before it, in milliseconds, on the mean over all bytes.
+    /// Time that a byte waited for what was missing before it, in milliseconds, on the mean over all bytes.
     pub fn mean_wait_ms(&self) -> f64 {
         if self.next == 0 { 0.0 } else { self.held_ns as f64 / self.next as f64 / 1e6 }
     }
@@ -182,7 +182,8 @@ mod tests {
         assert_eq!(receiver.mean_wait_ms(), 2.0);
     }
 
-    /// In order at 5, 7 and 30 ms: 23 ms pass between the last two, in which a packet arrives that does not continue them.
+    /// In order at 5, 7 and 30 ms: 23 ms pass between the last two, in which a packet arrives that does not continue
+    /// them.
     #[test]
     fn a_stall_lasts_until_what_is_missing_arrives() {
         let mut receiver = Receiver::new(Bytes::new(1000), Bytes::new(100), 1);

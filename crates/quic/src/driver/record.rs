@@ -1,4 +1,4 @@
-//! What a DATAGRAM frame carries: a piece of the data, or a message between the two ends of a transfer.
+//! Contents of a DATAGRAM frame: a piece of the data, or a message between the two ends of a transfer.
 //!
 //! ```text
 //! bits    62..63 kind    0..61 value                     then
@@ -13,8 +13,8 @@ use weftway_path::Offset;
 
 /// The length of the head of a record.
 pub const HEAD: usize = 8;
-/// What a full packet of the driver has beside its payload, in a datagram of UDP: the short header with a connection ID of
-/// 8 bytes and the longest packet number (13), the tag (16), the DATAGRAM frame's bound (9), the record's head.
+/// Bytes of a full packet of the driver beside its payload, in a datagram of UDP: the short header with a connection ID
+/// of 8 bytes and the longest packet number (13), the tag (16), the DATAGRAM frame's bound (9), the record's head.
 pub const OVERHEAD: u64 = 13 + 16 + 9 + HEAD as u64;
 const LIMIT: usize = 16;
 const KIND_SHIFT: u32 = 62;
@@ -25,7 +25,7 @@ const VALUE: u64 = (1 << KIND_SHIFT) - 1;
 pub enum Record<'a> {
     /// Data, from this offset on.
     Data(Offset, &'a [u8]),
-    /// How far the sender may go, and everything before what has arrived.
+    /// Limit up to which the sender may go, and everything before what has arrived.
     Limit {
         /// The right edge.
         edge: Offset,

@@ -22,10 +22,10 @@ use super::record::Record;
 use super::sending_path::{PathTally, SendingPath, Stage};
 use super::source::Source;
 
-/// What the driver offers to a scheduler: everything, where its front end sees what the sender's devices hold.
+/// Offers of the driver to a scheduler: everything, where its front end sees what the sender's devices hold.
 pub const OFFERS: Needs = weftway_host::EVERYTHING;
 
-/// How a sender is set.
+/// Settings of a sender.
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// The transport's settings.
@@ -36,8 +36,8 @@ pub struct Setting {
     pub seed: u64,
     /// Which paths share a bottleneck, as far as it is known.
     pub groups: Groups,
-    /// Whether a full record is as long as every path of noq's takes by now, which is no less than the transport's `mss`. If
-    /// not, it has the `mss`.
+    /// True if a full record is as long as every path of noq's takes by now, which is no less than the transport's
+    /// `mss`. If not, it has the `mss`.
     pub fills_packets: bool,
 }
 
@@ -45,7 +45,7 @@ pub struct Setting {
 pub struct Sender<S> {
     /// The connection.
     pub connection: QuicConnection,
-    /// Where the data come from.
+    /// Source of the data.
     pub source: S,
     pub(super) dispatch: Dispatch,
     pub(super) setting: Setting,
@@ -54,11 +54,11 @@ pub struct Sender<S> {
     pub(super) broken: Option<String>,
     pub(super) paths: Vec<SendingPath>,
     pub(super) shares: Vec<Share>,
-    /// Whether anything waits for a path with room.
+    /// True if anything waits for a path with room.
     pub(super) wants_room: bool,
-    /// Whether the last turn ended because it had sent enough: the next one is due at once.
+    /// True if the last turn ended because it had sent enough: the next one is due at once.
     has_more: bool,
-    /// How many packets this turn may still send.
+    /// Number of packets that this turn may still send.
     pub(super) left: u32,
     pub(super) pool: BytesMut,
     /// The payload of a full record.
@@ -122,7 +122,8 @@ impl<S: Source> Sender<S> {
         self.dispatch.set_host(host);
     }
 
-    /// Another scheduler takes over, for which `host` was made, while data are under way. It is told which paths are up.
+    /// Another scheduler takes over, for which `host` was made, while data are under way. It is told which paths are
+    /// up.
     pub fn switch_host(&mut self, host: Host) {
         self.dispatch.set_host(host.following(&self.dispatch.host));
         for id in self.dispatch.views.offered().iter() {
@@ -132,7 +133,7 @@ impl<S: Source> Sender<S> {
         self.dispatch.question.ready = true;
     }
 
-    /// From now on the scheduler is offered paths as `policy` says.
+    /// Offers the scheduler paths as `policy` says from now on.
     pub fn set_policy(&mut self, policy: Option<Policy>) {
         self.dispatch.set_policy(policy);
         self.paths().for_each(|id| self.refresh(id));
@@ -144,7 +145,7 @@ impl<S: Source> Sender<S> {
         self.dispatch.policy()
     }
 
-    /// The same, to change. What follows from it does so in the next turn.
+    /// The policy, to change. What follows from it does so in the next turn.
     pub fn policy_mut(&mut self) -> Option<&mut Policy> {
         self.dispatch.question.ready = true;
         self.dispatch.policy_mut()
@@ -154,17 +155,17 @@ impl<S: Source> Sender<S> {
         (0..self.paths.len() as u8).map(PathId::new)
     }
 
-    /// What is kept for the scheduler.
+    /// Counts of what the scheduler was asked and did.
     pub fn counts(&self) -> weftway_host::Counts {
         self.dispatch.host.counts
     }
 
-    /// What was counted of a path.
+    /// Counters of a path.
     pub fn tally(&self, path: PathId) -> &PathTally {
         &self.paths[path.index()].tally
     }
 
-    /// How long a path could not be used so far, each time from when it was given up or closed until it was back.
+    /// Time that a path could not be used so far, each time from when it was given up or closed until it was back.
     pub fn away(&self, path: PathId) -> Span {
         self.paths[path.index()].outages.total(self.now)
     }
@@ -184,7 +185,7 @@ impl<S: Source> Sender<S> {
         self.dispatch.views.offered()
     }
 
-    /// The same, and those onto which noq let no data lately: the peer should go on sending there.
+    /// Usable paths, and those onto which noq let no data lately: the peer should go on sending there.
     pub(super) fn usable_or_refused(&self) -> PathSet {
         let refused = |id: &PathId| self.paths[id.index()].is_refused(self.now);
         self.paths().filter(refused).fold(self.usable(), PathSet::with)
@@ -195,7 +196,7 @@ impl<S: Source> Sender<S> {
         self.dispatch.views.set()
     }
 
-    /// Whether any path can be used.
+    /// Returns true if any path can be used.
     pub fn has_path(&self) -> bool {
         !self.dispatch.views.offered().is_empty()
     }
@@ -210,7 +211,7 @@ impl<S: Source> Sender<S> {
         self.realtime.until > now
     }
 
-    /// Whether the handshake is done.
+    /// Returns true if the handshake is done.
     pub fn is_established(&self) -> bool {
         self.established
     }
@@ -220,12 +221,12 @@ impl<S: Source> Sender<S> {
         self.broken.as_deref()
     }
 
-    /// Whether the scheduler wants to see what devices hold.
+    /// Returns true if the scheduler wants to see what devices hold.
     pub fn wants_devices(&self) -> bool {
         self.dispatch.host.needs.device
     }
 
-    /// What this host's device on `path` holds.
+    /// Sets what this host's device on `path` holds.
     pub fn set_device_queue(&mut self, path: PathId, bytes: Bytes) {
         self.dispatch.views.get_mut(path).device_queue = bytes;
     }
@@ -273,7 +274,7 @@ impl<S: Source> Sender<S> {
         self.dispatch.question.ready = true;
     }
 
-    /// When something is due.
+    /// Time at which something is due.
     pub fn next_event(&self) -> Instant {
         if self.has_more {
             return self.now;
@@ -345,8 +346,8 @@ impl<S: Source> Sender<S> {
         self.refresh(id);
     }
 
-    /// The window is shut: the limit that opened it may be lost (RFC 9000 §4.1: DATA_BLOCKED), with a path that is dead and
-    /// has data in flight.
+    /// The window is shut: the limit that opened it may be lost (RFC 9000 §4.1: DATA_BLOCKED), with a path that is dead
+    /// and has data in flight.
     fn ask_for_window(&mut self) {
         if !self.dispatch.probes_window(self.now) {
             return;
@@ -369,13 +370,13 @@ pub(super) fn controller(
     weftway_cc::build(&setting.cc, &setup)
 }
 
-/// How far the right edge is ahead of what was read.
+/// Distance of the right edge from what was read.
 pub fn receive_window(transport: &Settings) -> Bytes {
     let (Buffer::Fixed(bytes) | Buffer::Auto { max: bytes }) = transport.receive_buffer;
     transport.stream_window.map_or(bytes, |stream| bytes.min(stream)).max(transport.mss)
 }
 
-/// How far the application writes ahead of what is acknowledged.
+/// Bytes that the application writes ahead of what is acknowledged.
 pub(super) fn send_buffer(transport: &Settings) -> Bytes {
     let (Buffer::Fixed(bytes) | Buffer::Auto { max: bytes }) = transport.send_buffer;
     bytes.max(transport.mss)

@@ -1,4 +1,4 @@
-//! One path at the end that sends the data: what is in flight, its congestion controller, its pacer, its probes.
+//! A path at the end that sends the data: what is in flight, its congestion controller, its pacer, its probes.
 //!
 //! noq finds losses (RFC 9002 §6.1) and reports them, or `sending_path/reordering.rs` finds them; the window is ours.
 //! Packets are known by noq's packet numbers. A probe timeout (RFC 9002 §6.2) repeats the oldest data, a moment before
@@ -25,15 +25,16 @@ mod standing_queue;
 #[cfg(test)]
 mod tests;
 
-/// So long noq is given to validate an address of the peer's. It may send three times what came from there, and a challenge has
-/// 1200 bytes: that the peer sends on meanwhile is what it needs.
+/// Time that noq is given to validate an address of the peer's. It may send three times what came from there, and a
+/// challenge has 1200 bytes: that the peer sends on meanwhile is what it needs.
 const VALIDATION: Span = Span::from_secs(2);
 
-/// noq gives up an address that is not validated after three probe timeouts, the longest of which begins with a guess of a
-/// third of a second, and lets nothing but probes onto the path from then on. Who was refused for so long waits in vain.
+/// noq gives up an address that is not validated after three probe timeouts, the longest of which begins with a guess
+/// of a third of a second, and lets nothing but probes onto the path from then on. Who was refused for so long waits in
+/// vain.
 const REFUSED_FOR_GOOD: Span = Span::from_secs(5);
 
-/// How far a path is.
+/// Stage of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
     /// It does not exist.
@@ -42,12 +43,12 @@ pub(super) enum Stage {
     Up,
     /// It was silent for too long. It is asked now and then whether it is alive.
     Down {
-        /// When to ask next.
+        /// Time to ask next.
         ask_at: Instant,
     },
 }
 
-/// What was counted of one path.
+/// Counters of one path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathTally {
     /// Packets with data, repeated ones included.
@@ -64,7 +65,7 @@ pub struct PathTally {
     pub timeouts: u64,
     /// Reductions that were taken back.
     pub spurious: u64,
-    /// How often it was given up.
+    /// Number of times that it was given up.
     pub given_up: u64,
 }
 
@@ -81,21 +82,21 @@ pub(super) struct SendingPath {
     /// Which of noq's paths it is.
     pub generation: Option<usize>,
     pub tally: PathTally,
-    /// When something last came back, or since when something is outstanding.
+    /// Time at which something last came back, or since when something is outstanding.
     pub last_progress: Instant,
-    /// When a probe is due.
+    /// Time at which a probe is due.
     pub probe_at: Instant,
-    /// When it could not be used.
+    /// Times at which it could not be used.
     pub outages: Outages,
-    /// What was offered to the other paths when this one fell silent.
+    /// Packets that were offered to the other paths when this one fell silent.
     pub offered: Offered,
-    /// What left in several packets.
+    /// Packets that left in several parts.
     pub parts: Parts,
-    /// When noq last let no data onto it.
+    /// Time at which noq last let no data onto it.
     pub refused_at: Option<Instant>,
     /// Since when it has let none.
     refused_since: Option<Instant>,
-    /// How long a queue it may keep, while there are realtime data.
+    /// Length of the queue that it may keep, while there are realtime data.
     pub queue_bound: Option<QueueBound>,
     rate: RateSampler,
     last_sent: Instant,
@@ -105,13 +106,13 @@ pub(super) struct SendingPath {
     /// noq's smoothed round trip, as it was told last.
     noq_srtt: Span,
     usage: Usage,
-    /// How long a queue its window may build.
+    /// Length of the queue that its window may build.
     standing_queue: Option<StandingQueue>,
     /// Loss detection, where it is not left to noq.
     pub reordering: Option<Reordering>,
 }
 
-/// How much of the window was used in a round.
+/// Use of the window in a round.
 #[derive(Clone, Copy, Debug, Default)]
 struct Usage {
     limited: bool,
@@ -120,7 +121,7 @@ struct Usage {
     until: u64,
 }
 
-/// What one call into noq settled on a path.
+/// Packets that one call into noq settled on a path.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Outcome {
     pub acked: Bytes,
@@ -135,7 +136,7 @@ pub(super) struct Outcome {
     pub rtt: Option<Span>,
     pub newest: (u64, Bytes),
     pub sample: Sample,
-    /// Whether an acknowledgement came.
+    /// True if an acknowledgement came.
     pub heard: bool,
 }
 
@@ -225,7 +226,7 @@ impl SendingPath {
         }
     }
 
-    /// How fast packets may leave.
+    /// Pace at which packets may leave.
     fn pace(&self, view: &Path) -> Option<Pace> {
         match self.paced_by {
             PacedBy::Nothing => None,
@@ -356,7 +357,8 @@ impl SendingPath {
         true
     }
 
-    /// What was declared lost has arrived after all. The window is what it was at once: often nothing else is new.
+    /// Takes in that what was declared lost has arrived after all. The window is what it was at once: often nothing
+    /// else is new.
     pub fn on_spurious(&mut self, now: Instant, view: &mut Path, share: &mut Share) {
         if view.recovery != Recovery::Open {
             view.recovery = Recovery::Open;
@@ -374,10 +376,10 @@ impl SendingPath {
         Self::count_rtt(view, rtt);
     }
 
-    /// An acknowledgement showed a round trip of `latest`, of this path and back on it, if any; noq's estimate is `noq_srtt`
-    /// after it. What that has risen or fallen by shows the sample without the delay of the acknowledgement, which
-    /// is smoothed here as RFC 9002 §5.3 has it. noq's own first sample replaces its estimate, which then shows nothing: the
-    /// sample is never below the least round trip, as §5.3 has it too.
+    /// An acknowledgement showed a round trip of `latest`, of this path and back on it, if any; noq's estimate is
+    /// `noq_srtt` after it. What that has risen or fallen by shows the sample without the delay of the acknowledgement,
+    /// which is smoothed here as RFC 9002 §5.3 has it. noq's own first sample replaces its estimate, which then shows
+    /// nothing: the sample is never below the least round trip, as §5.3 has it too.
     pub fn on_rtt(&mut self, view: &mut Path, latest: Option<Span>, noq_srtt: Span) {
         let before = std::mem::replace(&mut self.noq_srtt, noq_srtt);
         let Some(latest) = latest else { return };
@@ -448,7 +450,8 @@ impl SendingPath {
         }
     }
 
-    /// Whether the window is what limits the path, and may grow. In slow start it may grow to twice what was used.
+    /// Returns true if the window is what limits the path, and may grow. In slow start it may grow to twice what was
+    /// used.
     fn is_limited(&self, view: &Path) -> bool {
         if self.standing_queue.is_some_and(|standing| standing.is_full()) {
             return false;
@@ -493,24 +496,24 @@ impl SendingPath {
         bound.window().min(cwnd - Self::reserve(cwnd, view)).max(cwnd.min(view.mss + view.mss))
     }
 
-    /// What is kept of a window for realtime data.
+    /// Bytes of a window that are kept for realtime data.
     fn reserve(cwnd: Bytes, view: &Path) -> Bytes {
         Bytes::new((3 * view.mss.get()).min(cwnd.get() / 4))
     }
 
-    /// Whether what limits the path is how long its queue may be, and not its controller.
+    /// Returns true if what limits the path is how long its queue may be, and not its controller.
     fn is_bounded(&self, view: &Path) -> bool {
         let cwnd = self.cc.cwnd();
         self.queue_bound.as_ref().is_some_and(|bound| bound.window() < cwnd - Self::reserve(cwnd, view))
     }
 
-    /// Whether there is room for so many bytes of realtime data.
+    /// Returns true if there is room for so many bytes of realtime data.
     pub fn has_room(&self, view: &Path, bytes: Bytes) -> bool {
         let window = view.cwnd + Self::reserve(self.cc.cwnd(), view);
         self.stage == Stage::Up && view.bytes_in_flight + bytes <= window
     }
 
-    /// Whether a packet that the path takes now leaves at once.
+    /// Returns true if a packet that the path takes now leaves at once.
     pub fn sends_at_once(&self, now: Instant, view: &Path) -> bool {
         let waits = !self.queue.is_empty() || self.pacer.release() > now;
         !waits && self.blocked_reason(now, view) == BlockedReason::None
@@ -527,7 +530,8 @@ impl SendingPath {
         for_good
     }
 
-    /// Whether noq let no data onto it lately: the peer's address changed, and is not validated yet (RFC 9000 §8.2).
+    /// Returns true if noq let no data onto it lately: the peer's address changed, and is not validated yet (RFC 9000
+    /// §8.2).
     pub fn is_refused(&self, now: Instant) -> bool {
         self.refused_at.is_some_and(|at| now < at + VALIDATION)
     }
@@ -543,14 +547,14 @@ impl SendingPath {
         }
     }
 
-    /// Whether the next packet of the queue may leave.
+    /// Returns true if the next packet of the queue may leave.
     pub fn may_send_queued(&self, now: Instant, view: &Path) -> bool {
         !self.queue.is_empty() && has_window(view, view.bytes_in_flight) && self.pacer.release() <= now
     }
 }
 
-/// Whether the window of which `used` is used has room for a packet. One may leave in any case: packets may be longer than
-/// those that the controller reckons with, which are QUIC's least.
+/// Returns true if the window of which `used` is used has room for a packet. One may leave in any case: packets may be
+/// longer than those that the controller reckons with, which are QUIC's least.
 fn has_window(view: &Path, used: Bytes) -> bool {
     used == Bytes::ZERO || used + view.mss <= view.cwnd
 }

@@ -1,6 +1,7 @@
 //! The streams of a [`Mux`] as a sender's data: records of its one sequence, cut when a path takes them.
 
 use bytes::BytesMut;
+use weftway_host::sending::Data;
 use weftway_mux::{Mux, Next, ProtocolError};
 use weftway_path::{Bytes, Instant, Message, Offset, PathId};
 
@@ -12,14 +13,14 @@ pub struct Streams {
     mux: Mux,
     now: Instant,
     error: Option<ProtocolError>,
-    /// What would be cut now, if that is known.
+    /// Record that would be cut now, if that is known.
     next: Option<Option<Next>>,
     /// The payload of a full record.
     most: usize,
 }
 
 impl Streams {
-    /// What `mux` has is cut into records of `most` bytes.
+    /// Streams of `mux`, cut into records of `most` bytes.
     pub fn new(mux: Mux, most: u64) -> Self {
         Self { mux, now: Instant::ZERO, error: None, next: None, most: most as usize }
     }
@@ -45,7 +46,7 @@ impl Streams {
         (self.now, self.next) = (now, None);
     }
 
-    /// What the peer did against the protocol: the connection is to be closed.
+    /// Breach of the protocol by the peer: the connection is to be closed.
     pub fn error(&self) -> Option<&ProtocolError> {
         self.error.as_ref()
     }
@@ -56,9 +57,7 @@ impl Streams {
     }
 }
 
-impl Source for Streams {
-    const DUPLEX: bool = true;
-
+impl Data for Streams {
     fn cuts(&self) -> bool {
         true
     }
@@ -76,16 +75,6 @@ impl Source for Streams {
         true
     }
 
-    fn append(&self, offset: Offset, _: usize, to: &mut BytesMut) {
-        if let Some(payload) = self.mux.payload(offset) {
-            to.extend_from_slice(&payload);
-        }
-    }
-
-    fn set_record(&mut self, most: Bytes) {
-        (self.most, self.next) = (most.get() as usize, None);
-    }
-
     fn next_record(&mut self) -> u64 {
         self.peek().map_or(0, |next| next.bytes as u64)
     }
@@ -95,6 +84,36 @@ impl Source for Streams {
         let record = self.mux_mut().cut(now, bytes as usize);
         let cut = record.map(|record| (record.place, record.payload.len() as u64));
         debug_assert_eq!(cut, Some((at, bytes)), "a record is cut as it was told");
+    }
+
+    fn is_wanted(&mut self, at: Offset) -> bool {
+        let (now, most) = (self.now, self.most);
+        if self.mux.payload(at).is_some_and(|payload| payload.len() > most) {
+            // No path has room for it any more.
+            self.mux_mut().abandon(now, at);
+            return false;
+        }
+        self.mux_mut().lost(now, at)
+    }
+}
+
+impl Source for Streams {
+    const DUPLEX: bool = true;
+
+    type Data = Self;
+
+    fn data(&mut self) -> &mut Self {
+        self
+    }
+
+    fn append(&self, offset: Offset, _: usize, to: &mut BytesMut) {
+        if let Some(payload) = self.mux.payload(offset) {
+            to.extend_from_slice(&payload);
+        }
+    }
+
+    fn set_record(&mut self, most: Bytes) {
+        (self.most, self.next) = (most.get() as usize, None);
     }
 
     fn next_urgent(&mut self) -> u64 {
@@ -110,16 +129,6 @@ impl Source for Streams {
 
     fn acked(&mut self, at: Offset) {
         self.mux_mut().acked(at);
-    }
-
-    fn is_wanted(&mut self, at: Offset) -> bool {
-        let (now, most) = (self.now, self.most);
-        if self.mux.payload(at).is_some_and(|payload| payload.len() > most) {
-            // No path has room for it any more.
-            self.mux_mut().abandon(now, at);
-            return false;
-        }
-        self.mux_mut().lost(now, at)
     }
 
     fn sent(&mut self, at: Offset, path: PathId) {
@@ -142,8 +151,8 @@ mod tests {
 
     use super::*;
 
-    /// 5000 bytes are cut for paths that carry 1400 a packet. The second of four records is lost, and a path has opened that
-    /// carries 1154.
+    /// 5000 bytes are cut for paths that carry 1400 a packet. The second of four records is lost, and a path has opened
+    /// that carries 1154.
     #[test]
     fn a_record_that_no_path_carries_any_more_is_cut_anew() {
         let mux = |side| Mux::new(side, Limits::default(), Limits::default()).unwrap();

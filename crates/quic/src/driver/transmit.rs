@@ -1,10 +1,11 @@
-//! How what a path took leaves: one record to a packet.
+//! Departure of what a path took: one record to a packet.
 //!
-//! Records fill the packets of the path with the least MTU: noq takes none that is longer than that, whichever path carries
-//! it. The MTU grows while noq looks for it, and falls when a path is opened or turns out to lose what is long. What was cut
-//! before may then be too long. A piece of a row of bytes leaves in parts; a record that can only travel whole is cut anew.
+//! Records fill the packets of the path with the least MTU: noq takes none that is longer than that, whichever path
+//! carries it. The MTU grows while noq looks for it, and falls when a path is opened or turns out to lose what is long.
+//! What was cut before may then be too long. A piece of a row of bytes leaves in parts; a record that can only travel
+//! whole is cut anew.
 
-use weftway_host::sending::{Assigned, Carrier};
+use weftway_host::sending::{Assigned, Carrier, Data};
 use weftway_path::{Bytes, PathId};
 
 use super::record::{HEAD, Record};
@@ -15,8 +16,9 @@ use super::source::Source;
 /// Room for some fifty records: memory comes in pieces of this size.
 const POOL: usize = 64 << 10;
 
-/// How many packets leave in a turn. Then the front end sends them and looks for acknowledgements before the next turn: a
-/// wide window does not leave in one burst (RFC 9002 §7.7). Some three batches of GSO; of long packets so many fewer.
+/// Number of packets that leave in a turn. Then the front end sends them and looks for acknowledgements before the next
+/// turn: a wide window does not leave in one burst (RFC 9002 §7.7). Some three batches of GSO; of long packets so many
+/// fewer.
 const PACKETS_PER_TURN: u64 = 192;
 
 impl<S: Source> Sender<S> {
@@ -36,16 +38,15 @@ impl<S: Source> Sender<S> {
         }
         self.record = record;
         self.dispatch.set_mss(record);
-        if self.source.cuts() {
-            self.source.set_record(record);
-        }
+        self.source.set_record(record);
         for id in (0..self.paths.len()).map(|at| PathId::new(at as u8)) {
             self.dispatch.views.get_mut(id).mss = record;
             Carrier::refresh(self, id);
         }
     }
 
-    /// noq may send what is no record as far as the windows allow. Its packets have headers, which do not count in ours.
+    /// noq may send what is no record as far as the windows allow. Its packets have headers, which do not count in
+    /// ours.
     pub(super) fn tell_windows(&self) {
         for id in (0..self.paths.len()).map(|at| PathId::new(at as u8)) {
             let view = self.dispatch.views.get(id);
@@ -62,7 +63,7 @@ impl<S: Source> Sender<S> {
         let leaves = match assigned.bytes {
             bytes if bytes <= most => self.transmit_record(id, assigned),
             // It is found too long when it is about to be sent again.
-            _ if self.source.cuts() => return self.dispatch.give_up(id, assigned),
+            _ if self.source.data().cuts() => return self.dispatch.give_up(id, assigned),
             _ => self.transmit_parts(id, assigned, most),
         };
         if leaves.is_none() {
@@ -79,8 +80,8 @@ impl<S: Source> Sender<S> {
         }
     }
 
-    /// The number of the packet that carries it. None if noq does not let data onto this path any more: what left on another
-    /// one may arrive; nobody waits for it.
+    /// The number of the packet that carries it. None if noq does not let data onto this path any more: what left on
+    /// another one may arrive; nobody waits for it.
     fn transmit_record(&mut self, id: PathId, assigned: &Assigned) -> Option<u64> {
         let bytes = assigned.bytes as usize;
         if self.pool.capacity() - self.pool.len() < HEAD + bytes {
@@ -96,7 +97,7 @@ impl<S: Source> Sender<S> {
         Some(number)
     }
 
-    /// The same in several packets, none longer than `most`.
+    /// Transmits in several packets, none longer than `most`.
     fn transmit_parts(&mut self, id: PathId, whole: &Assigned, most: u32) -> Option<u64> {
         let mut number = None;
         for from in (0..whole.bytes).step_by(most as usize) {

@@ -1,8 +1,8 @@
 //! A scheduler inside an application that uses noq, in one line of its `TransportConfig`.
 //!
 //! noq sends on the lowest path whose congestion window has room. A [`Gate`] is a `ControllerFactory` whose windows are
-//! shut except on the path that a scheduler chose for the next packet; behind each stands one of the project's congestion
-//! controllers. Nothing else of the application changes.
+//! shut except on the path that a scheduler chose for the next packet; behind each stands one of the project's
+//! congestion controllers. Nothing else of the application changes.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -14,7 +14,8 @@
 //! # Ok::<(), weftway_quic::gate::GateError>(())
 //! ```
 //!
-//! That serves one connection. An endpoint with many connections gives each its own, and so does a client that reconnects:
+//! That serves one connection. An endpoint with many connections gives each its own, and so does a client that
+//! reconnects:
 //!
 //! ```
 //! # use weftway_quic::gate::Gate;
@@ -28,9 +29,10 @@
 //!
 //! # What it offers
 //!
-//! A gate opens a path (`Send`) or none (`Wait`), and tells events ([`OFFERS`]). It does not see the data, has no timer,
-//! cannot copy or reorder. A scheduler that needs more is refused with one line that says what, unless its rule has a part
-//! that only sends ([`Report::sending_part`](weftway_sched::Report::sending_part)): then that part runs, and [`Gate::name`] is the part's.
+//! A gate opens a path (`Send`) or none (`Wait`), and tells events ([`OFFERS`]). It does not see the data, has no
+//! timer, cannot copy or reorder. A scheduler that needs more is refused with one line that says what, unless its rule
+//! has a part that only sends ([`Report::sending_part`](weftway_sched::Report::sending_part)): then that part runs, and
+//! [`Gate::name`] is the part's.
 //!
 //! # How noq asks
 //!
@@ -38,27 +40,29 @@
 //! its scheduler at the first of these reads and keeps the answer until something happens. As long as the answers are
 //! equal the same window stays open, and the datagrams leave in one piece (GSO).
 //!
-//! - **Until its first acknowledgement** a path is open and not shown to the scheduler: it must be validated first. Beside
-//!   other paths it may have [`UNPROVEN`] packets in flight; the first path has its whole window for the handshake.
-//! - **Wait** shuts everything, acknowledgements too where data wait. So one packet leaves on the fastest open path all the same, after a
-//!   quarter of its round-trip time (1 to 25 ms) at the earliest: [`Counts::escapes`]. Nothing wakes noq for it, so it is about one
-//!   for each round trip and the peer's delay of acknowledgements. A wait while nothing is in flight is a fault, and overruled at
-//!   once.
-//! - **noq's pacer** may hold a path that was chosen. The gate learns that when noq goes on to another path; the scheduler
-//!   then sees the path as [`Pacing`](weftway_path::BlockedReason::Pacing), and its window stays open, so that noq's own timer lets it go on.
-//!   If the path was the last in noq's round, the others get their turn when noq's next round begins.
+//! - **Until its first acknowledgement** a path is open and not shown to the scheduler: it must be validated first.
+//!   Beside other paths it may have [`UNPROVEN`] packets in flight; the first path has its whole window for the
+//!   handshake.
+//! - **Wait** shuts everything, acknowledgements too where data wait. So one packet leaves on the fastest open path all
+//!   the same, after a quarter of its round-trip time (1 to 25 ms) at the earliest: [`Counts::escapes`]. Nothing wakes
+//!   noq for it, so it is about one for each round trip and the peer's delay of acknowledgements. A wait while nothing
+//!   is in flight is a fault, and overruled at once.
+//! - **noq's pacer** may hold a path that was chosen. The gate learns that when noq goes on to another path; the
+//!   scheduler then sees the path as [`Pacing`](weftway_path::BlockedReason::Pacing), and its window stays open, so
+//!   that noq's own timer lets it go on. If the path was the last in noq's round, the others get their turn when noq's
+//!   next round begins.
 //! - **Probes** after a timeout leave without asking. So does everything that is not acknowledged.
-//! - **A path that the application makes a backup**, or opens as one, must be made one here as well: [`Gate::set_role`]. If it is
-//!   not, noq goes past the path that was chosen, though it has data. The gate learns that in noq's next round, for which nothing
-//!   wakes noq ([`Counts::passed`]); the scheduler then sees the path as held by the
-//!   [`Transport`](weftway_path::BlockedReason::Transport), until noq reads its window.
+//! - **A path that the application makes a backup**, or opens as one, must be made one here as well:
+//!   [`Gate::set_role`]. If it is not, noq goes past the path that was chosen, though it has data. The gate learns that
+//!   in noq's next round, for which nothing wakes noq ([`Counts::passed`]); the scheduler then sees the path as held by
+//!   the [`Transport`](weftway_path::BlockedReason::Transport), until noq reads its window.
 //! - Another scheduler can take over at any time: [`Gate::switch`].
 //!
 //! # What it costs
 //!
 //! A factory hands out controllers that must be `Send + Sync` and share one scheduler: a lock is the only way in safe
-//! Rust. It is taken when a packet leaves, once for its decision and once for each acknowledgement, always by the thread
-//! that holds the connection: nobody ever waits for it, unless a snapshot is taken at that moment. A window that
+//! Rust. It is taken when a packet leaves, once for its decision and once for each acknowledgement, always by the
+//! thread that holds the connection: nobody ever waits for it, unless a snapshot is taken at that moment. A window that
 //! is read again before something happened takes no lock.
 
 mod opening;
@@ -83,7 +87,7 @@ pub use opening::open_paths;
 use state::State;
 pub use state::{Counts, UNPROVEN};
 
-/// What a gate offers a scheduler beyond paths and the packet at hand.
+/// Offers of a gate to a scheduler beyond paths and the packet at hand.
 pub const OFFERS: Needs = Needs { events: true, ..Needs::NONE };
 
 /// noq's clock.
@@ -100,7 +104,7 @@ pub enum GateError {
     Refused {
         /// The scheduler.
         name: String,
-        /// What it needs.
+        /// Need of the scheduler.
         why: String,
     },
 }
@@ -137,8 +141,8 @@ impl Gate {
 
     /// A gate for a scheduler of your own, called `name`, or for the part of it that only sends.
     ///
-    /// If it panics, that is a fault, and `min-rtt` decides from then on ([`Gate::name`]). In a program that is built with
-    /// `panic = "abort"` it ends the program.
+    /// If it panics, that is a fault, and `min-rtt` decides from then on ([`Gate::name`]). In a program that is built
+    /// with `panic = "abort"` it ends the program.
     pub fn with_scheduler(name: &str, scheduler: Box<dyn Scheduler>) -> Result<Self, GateError> {
         let (name, scheduler) = fitting(name, scheduler)?;
         let prototype = Arc::new(Unasked(Mutex::new(scheduler)));
@@ -146,13 +150,13 @@ impl Gate {
         Ok(Self::assemble(prototype, name, &controllers, Clock::now))
     }
 
-    /// The same with the congestion controller that `spec` names, for a new connection.
+    /// Gate with the congestion controller that `spec` names, for a new connection.
     pub fn with_controller(&self, spec: &str) -> Result<Self, GateError> {
         let controllers = Controllers::new(spec)?;
         Ok(Self::assemble(Arc::clone(&self.prototype), self.name.clone(), &controllers, self.shared.clock))
     }
 
-    /// The same with another clock: for connections in virtual time.
+    /// Gate with another clock: for connections in virtual time.
     #[must_use]
     pub fn with_clock(&self, clock: fn() -> Clock) -> Self {
         Self::assemble(Arc::clone(&self.prototype), self.name.clone(), &self.controllers, clock)
@@ -183,13 +187,13 @@ impl Gate {
         Self { prototype, name, controllers: Arc::new(fresh.with_hook(hook)), shared }
     }
 
-    /// The paths as its scheduler sees them, those left out that have acknowledged nothing yet. noq's own statistics show
-    /// a window of 0 for a path that is shut.
+    /// The paths as its scheduler sees them, those left out that have acknowledged nothing yet. noq's own statistics
+    /// show a window of 0 for a path that is shut.
     pub fn paths(&self) -> Vec<Path> {
         self.shared.state().paths().to_vec()
     }
 
-    /// What was counted.
+    /// Counters of the gate.
     pub fn counts(&self) -> Counts {
         self.shared.state().counts()
     }
@@ -199,13 +203,14 @@ impl Gate {
         self.shared.state().name().to_owned()
     }
 
-    /// From now on the scheduler that `spec` names decides, while data are under way. If it is refused the one before goes on.
-    /// Connections that are made from this gate later begin with the scheduler that the gate was made for.
+    /// Lets the scheduler that `spec` names decide from now on, while data are under way. If it is refused the one
+    /// before goes on. Connections that are made from this gate later begin with the scheduler that the gate was made
+    /// for.
     pub fn switch(&self, spec: &str) -> Result<(), GateError> {
         self.switch_to(spec, build(spec)?)
     }
 
-    /// The same with a scheduler of your own, called `name`.
+    /// Lets a scheduler of your own decide from now on, called `name`.
     pub fn switch_to(&self, name: &str, scheduler: Box<dyn Scheduler>) -> Result<(), GateError> {
         let (name, scheduler) = fitting(name, scheduler)?;
         self.shared.state().switch(name, scheduler);
@@ -213,8 +218,8 @@ impl Gate {
         Ok(())
     }
 
-    /// Says what `path` is for. noq does not tell its controllers what `Path::set_status` and `open_path` were given, and sends no
-    /// data on a backup while another path lives: a gate that does not know chooses it all the same.
+    /// Says what `path` is for. noq does not tell its controllers what `Path::set_status` and `open_path` were given,
+    /// and sends no data on a backup while another path lives: a gate that does not know chooses it all the same.
     ///
     /// The number is the gate's own, of [`Gate::paths`]: that of noq's only until a path moves or the 65th is made.
     pub fn set_role(&self, path: PathId, role: Role) {
@@ -247,10 +252,11 @@ impl ControllerFactory for Gate {
     }
 }
 
-/// Nothing is decided. (Were 64 paths open at once the question would be asked again: no harm.)
+/// Value that stands for no decision. (Were 64 paths open at once the question would be asked again: no harm.)
 const UNDECIDED: u64 = u64::MAX;
 
-// Where noq is in its round over the paths. With the number of a path: it found the window open; then it asked its pacer.
+// Where noq is in its round over the paths. With the number of a path: it found the window open; then it asked its
+// pacer.
 const ELSEWHERE: u8 = 0;
 const ASKED: u8 = 0x40;
 const PACER: u8 = 0x80;

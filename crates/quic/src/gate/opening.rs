@@ -7,20 +7,21 @@ use std::time::Duration;
 
 use noq_proto::PathError;
 
-/// How long to wait before the next try, and how long in all. The peer's connection IDs take a round trip, and more where
-/// packets are lost.
+/// Time to wait before the next try, and in all. The peer's connection IDs take a round trip, and more
+/// where packets are lost.
 const PAUSE: Duration = Duration::from_millis(10);
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Opens a path to each of `addresses`, one after the other, and gives the paths back.
 ///
-/// A path needs a connection ID of the peer's ([`PathError::RemoteCidsExhausted`]). The first of them are still on their way
-/// when the handshake is done, so `open` is called again every 10 ms, for ten seconds at most; any other error ends it at once.
-/// The paths that were opened before an error stay open.
+/// A path needs a connection ID of the peer's ([`PathError::RemoteCidsExhausted`]). The first of them are still on
+/// their way when the handshake is done, so `open` is called again every 10 ms, for ten seconds at most; any other
+/// error ends it at once. The paths that were opened before an error stay open.
 ///
 /// A path over a link that is absent is never validated, and noq says nothing: after ten seconds this is
-/// [`PathError::ValidationFailed`]. It is too, and at once, when `closed` is ready: noq does not settle what is being opened when the
-/// connection ends. noq goes on trying to validate a path that was given up here, until the path's idle timeout.
+/// [`PathError::ValidationFailed`]. It is too, and at once, when `closed` is ready: noq does not settle what is being
+/// opened when the connection ends. noq goes on trying to validate a path that was given up here, until the path's idle
+/// timeout.
 ///
 /// `sleep` waits, as the application's runtime does:
 ///
@@ -64,7 +65,7 @@ where
     Ok(paths)
 }
 
-/// What `opening` comes to, if that does not take longer than `span`.
+/// Result of `opening`, if that does not take longer than `span`.
 async fn within<P, S: Future<Output = ()>>(
     opening: impl Future<Output = Result<P, PathError>>,
     span: Duration,
@@ -84,7 +85,7 @@ async fn within<P, S: Future<Output = ()>>(
     .await
 }
 
-/// What `other` comes to, unless `closed` is ready before.
+/// Result of `other`, unless `closed` is ready before.
 async fn unless<T>(closed: &mut Pin<&mut impl Future>, other: impl Future<Output = T>) -> Result<T, PathError> {
     let mut other = pin!(other);
     poll_fn(|cx| match other.as_mut().poll(cx) {
@@ -105,7 +106,7 @@ mod tests {
 
     type Opened = Result<Vec<u8>, PathError>;
 
-    /// What it comes to without waiting.
+    /// Result without waiting.
     fn now(opening: impl Future<Output = Opened>) -> Option<Opened> {
         match pin!(opening).poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(opened) => Some(opened),
@@ -113,7 +114,7 @@ mod tests {
         }
     }
 
-    /// What opening two paths comes to when the peer's connection IDs arrive after so long, and how long that took.
+    /// Result of opening two paths when the peer's connection IDs arrive after so long, and how long that took.
     fn opened(ids_after: Duration) -> (Opened, Duration) {
         let clock = Cell::new(Duration::ZERO);
         let open = |address: u8| {

@@ -1,4 +1,4 @@
-//! What a gate keeps of one connection, and how it decides.
+//! State that a gate keeps of one connection, and how it decides.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,13 +11,13 @@ use weftway_sched::{Scheduler, TransportRules};
 
 use super::{NOBODY, WAITS, build};
 
-/// How many packets a path may have in flight before its first acknowledgement, while others serve.
+/// Number of packets that a path may have in flight before its first acknowledgement, while others serve.
 pub const UNPROVEN: u64 = 3;
 
-/// How long a waiting scheduler may hold acknowledgements back: a quarter of a round trip in these bounds.
+/// Time that a waiting scheduler may hold acknowledgements back: a quarter of a round trip in these bounds.
 const ESCAPE: (Span, Span) = (Span::from_millis(1), Span::from_millis(25));
 
-/// What decides in the place of a scheduler that panicked.
+/// Scheduler that decides in the place of one that panicked.
 const INSTEAD: &str = "min-rtt";
 
 /// What was counted.
@@ -37,15 +37,15 @@ pub struct Counts {
     pub passed: u64,
     /// Packets that left.
     pub packets: u64,
-    /// Of these, those on another path than the one that was chosen: before its first acknowledgement, probes, and while
-    /// noq's pacer decides.
+    /// Of these, those on another path than the one that was chosen: before its first acknowledgement, probes, and
+    /// while noq's pacer decides.
     pub unasked: u64,
 }
 
-/// What the scheduler last said.
+/// Last answer of the scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Turn {
-    /// Nothing yet, or there was nothing to ask.
+    /// No answer yet, or there was nothing to ask.
     None,
     /// This path carries the next packet.
     Open(PathId),
@@ -99,13 +99,13 @@ pub(super) struct State {
     scheduler: Box<dyn Scheduler>,
     /// Paths that have acknowledged nothing yet.
     unproven: Vec<Path>,
-    /// What happened on them: the scheduler is told when it is shown the path.
+    /// Events of paths that the scheduler has not been shown: the scheduler is told when it is shown the path.
     early: Vec<(PathId, Event)>,
     /// Paths of which the application said that they are backups.
     backups: PathSet,
     /// Paths that noq's pacer holds.
     pacing: PathSet,
-    /// When a packet last left.
+    /// Time at which a packet last left.
     last_sent: Instant,
     /// The path that may send although the scheduler waits.
     escape: Option<PathId>,
@@ -308,7 +308,7 @@ impl State {
         self.note(self.shows(receipt.path), receipt.path, Event::Lost(receipt));
     }
 
-    /// Whether the scheduler sees path `id`.
+    /// Returns true if the scheduler sees path `id`.
     pub(super) fn shows(&self, id: PathId) -> bool {
         self.gated.paths.iter().any(|path| path.id == id)
     }

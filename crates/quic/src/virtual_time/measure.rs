@@ -1,4 +1,4 @@
-//! From a scenario to a row.
+//! The way from a scenario to a row.
 
 use weftway_host::Host;
 use weftway_path::{Bytes, Instant, Offset, PathId};
@@ -8,7 +8,7 @@ use weftway_scenario::single;
 
 use super::world::{Finished, RunError, World};
 
-/// What to run.
+/// A run to make.
 #[derive(Clone, Copy, Debug)]
 pub struct Job<'a> {
     /// The configuration. It has no obstacle.
@@ -32,7 +32,7 @@ impl Job<'_> {
         Ok(measured.row(self.config))
     }
 
-    /// What single paths bring under the same controller and seed; see [`single::singles`].
+    /// Figures of single paths under the same controller and seed; see [`single::singles`].
     pub fn singles(&self) -> Result<Singles, RunError> {
         single::singles(self.config, |config| Job { config, ..*self }.row("min-rtt", &Singles::default()))
     }
@@ -84,7 +84,7 @@ fn measurement(config: &SimConfig, world: &World, finished: &Finished, singles: 
         }),
         fallback: None,
         chosen: None,
-        messages: sender.map_or_else(Messages::default, |sender| Messages::from(&sender.source.app)),
+        messages: sender.map_or_else(Messages::default, |sender| Messages::from(&sender.source.data.app)),
         paths: paths().map(|id| figures(world, id)).collect(),
         real_time: None,
         became_tcp: None,

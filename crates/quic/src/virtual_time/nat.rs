@@ -1,4 +1,5 @@
-//! What stands before one end of a connection: the other end sees the addresses that this gives, and they may change.
+//! Address translation before one end of a connection: the other end sees the addresses that this gives, and they may
+//! change.
 
 use std::net::SocketAddr;
 
@@ -7,7 +8,7 @@ use weftway_path::PathId;
 /// A NAT on each link.
 #[derive(Debug)]
 pub(super) struct Nats {
-    /// From which address the datagrams of each path come.
+    /// Address from which the datagrams of each path come.
     sources: Vec<SocketAddr>,
     /// At which path's end the datagrams for an address arrive; those for any other address are lost.
     ends: Vec<(SocketAddr, PathId)>,
@@ -20,7 +21,7 @@ impl Nats {
         Self { sources, ends }
     }
 
-    /// From which address the datagrams of a path come.
+    /// Address from which the datagrams of a path come.
     pub fn source(&self, path: PathId) -> SocketAddr {
         self.sources[path.index()]
     }

@@ -1,4 +1,4 @@
-//! What real QUIC cannot run of a scenario, or not yet.
+//! Parts of a scenario that real QUIC cannot run, or not yet.
 
 use weftway_host::mismatch;
 use weftway_path::Bytes;
@@ -13,7 +13,7 @@ use crate::driver::record::OVERHEAD;
 
 /// The least UDP payload of QUIC (RFC 9000 §14).
 const LEAST_PAYLOAD: u64 = 1200;
-/// What a path's number may be at most, given the addresses of a run.
+/// Largest number of a path, given the addresses of a run.
 const MOST_PATHS: usize = 32;
 
 /// Why this variant cannot be run here with this scheduler, if it cannot: one line.

@@ -1,9 +1,10 @@
 //! Two ends that both send, over the links of a scenario: a [`Duplex`] each, and whatever their applications do.
 //!
-//! The scenario gives paths, transport and time limit; its workload does not count. Its paths are there all the time, though
-//! their links may be down. The addresses of the end that connects may change ([`Pair::come_from`], [`Pair::lead`]), and an
-//! end may be busy with something else for a while ([`Pair::keep_busy`]). The caller is both applications: it takes a step
-//! ([`Pair::step`]), looks at the streams of each end ([`Pair::mux`]), and has them sent ([`Pair::turn`]).
+//! The scenario gives paths, transport and time limit; its workload does not count. Its paths are there all the time,
+//! though their links may be down. The addresses of the end that connects may change ([`Pair::come_from`],
+//! [`Pair::lead`]), and an end may be busy with something else for a while ([`Pair::keep_busy`]). The caller is both
+//! applications: it takes a step ([`Pair::step`]), looks at the streams of each end ([`Pair::mux`]), and has them sent
+//! ([`Pair::turn`]).
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
@@ -36,7 +37,7 @@ impl From<DuplexError> for RunError {
     }
 }
 
-/// One end.
+/// An end of the pair.
 struct End {
     endpoint: Endpoint,
     duplex: Option<Duplex>,
@@ -45,7 +46,7 @@ struct End {
     next: Instant,
     /// Its process does something else until then.
     busy_until: Option<Instant>,
-    /// What its sockets hold meanwhile.
+    /// Datagrams that its sockets hold meanwhile.
     held: VecDeque<Arrived>,
 }
 
@@ -57,11 +58,12 @@ struct Arrived {
     path: PathId,
 }
 
-/// A front end over sockets reads so many datagrams from each before it looks at its timers (noq-udp's `BATCH_SIZE` on Linux).
+/// A front end over sockets reads so many datagrams from each before it looks at its timers (noq-udp's `BATCH_SIZE` on
+/// Linux).
 const BATCH: usize = 32;
 
-/// So many datagrams find room in the sockets of an end. Linux gives a socket 208 KiB where it may have no more, and counts more
-/// than the bytes.
+/// Number of datagrams that find room in the sockets of an end. Linux gives a socket 208 KiB where it may have no more,
+/// and counts more than the bytes.
 const SOCKET_ROOM: usize = 128;
 
 /// Both ends, and the network between them.
@@ -91,7 +93,7 @@ impl Pair {
         Self::with([build(scheduler)?, build(scheduler)?], config, cc, seed, limits)
     }
 
-    /// The same with a control stream in both muxes ([`Mux::with_control`]).
+    /// Pair with a control stream in both muxes ([`Mux::with_control`]).
     pub fn with_control(
         config: &SimConfig,
         (scheduler, cc): (&str, &str),
@@ -101,7 +103,8 @@ impl Pair {
         Self::make([build(scheduler)?, build(scheduler)?], config, cc, seed, (limits, true))
     }
 
-    /// The same, with these schedulers and what is kept for each: that of the end that connects, and of the one that listens.
+    /// Pair with these schedulers and what is kept for each: that of the end that connects, and of the one that
+    /// listens.
     pub fn with(
         schedulers: [(Box<dyn Scheduler>, Host); 2],
         config: &SimConfig,
@@ -195,29 +198,30 @@ impl Pair {
         Ok(())
     }
 
-    /// From now on the datagrams of `path` come from `address`, as far as the end that listens sees.
+    /// Lets the datagrams of `path` come from `address` from now on, as far as the end that listens sees.
     pub fn come_from(&mut self, path: PathId, address: SocketAddr) {
         self.nats.set_source(path, address);
     }
 
-    /// From which address they come.
+    /// Address from which they come.
     pub fn source(&self, path: PathId) -> SocketAddr {
         self.nats.source(path)
     }
 
-    /// From now on datagrams of the end that listens for `address` arrive over `path` at the end of that path; with none they
-    /// are lost.
+    /// Leads datagrams of the end that listens for `address` over `path` to the end of that path from now on; with none
+    /// they are lost.
     pub fn lead(&mut self, address: SocketAddr, path: Option<PathId>) {
         self.nats.set_end(address, path);
     }
 
-    /// The process of one end does something else until then, or stands still: its sockets hold what comes, and its timers
-    /// wait. Then it reads some of the datagrams, looks at its timers and has its turn, again and again until none is left.
+    /// The process of one end does something else until then, or stands still: its sockets hold what comes, and its
+    /// timers wait. Then it reads some of the datagrams, looks at its timers and has its turn, again and again until
+    /// none is left.
     pub fn keep_busy(&mut self, side: weftway_mux::Side, until: Instant) {
         self.ends[at(side)].busy_until = Some(until);
     }
 
-    /// Whether it does.
+    /// Returns true if the process of that end is busy.
     pub fn is_busy(&self, side: weftway_mux::Side) -> bool {
         self.ends[at(side)].busy_until.is_some_and(|until| until > self.now)
     }
@@ -232,7 +236,7 @@ impl Pair {
         Some(self.duplex(side)?.mux())
     }
 
-    /// One end, once its handshake is done.
+    /// An end, once its handshake is done.
     pub fn duplex(&mut self, side: weftway_mux::Side) -> Option<&mut Duplex> {
         self.ends[at(side)].duplex.as_mut().filter(|duplex| duplex.sender().is_established())
     }
@@ -259,8 +263,8 @@ impl Pair {
         }
     }
 
-    /// Lets the time pass until something happens, `until` at the latest: whether something happened. Both ends have taken
-    /// it in; neither has sent in answer to it.
+    /// Lets the time pass until something happens, `until` at the latest: whether something happened. Both ends have
+    /// taken it in; neither has sent in answer to it.
     pub fn step(&mut self, until: Instant) -> Result<bool, RunError> {
         if let Some(error) = self.error.take() {
             return Err(error);
@@ -367,7 +371,7 @@ fn own_route(at: usize) -> FourTuple {
     FourTuple::new(setup::route(Side::Client, 0).remote(), setup::route(Side::Client, at).local_ip())
 }
 
-/// Those of the path to `address`, as the end that listens sees them.
+/// Route of the path to `address`, as the end that listens sees them.
 fn listening_route(address: SocketAddr) -> FourTuple {
     FourTuple::new(address, setup::route(Side::Server, 0).local_ip())
 }

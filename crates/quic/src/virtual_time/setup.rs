@@ -1,4 +1,4 @@
-//! What both endpoints are made from.
+//! Parts that both endpoints are made from.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -87,7 +87,7 @@ fn payload(transport: &Transport) -> u16 {
     u16::try_from((transport.packet - Bytes::new(HEADERS)).get()).unwrap_or(u16::MAX)
 }
 
-/// How a connection behaves: as the scenario says, and with nothing that this run has no use for.
+/// Configuration of a connection: as the scenario says, and with nothing that this run has no use for.
 pub fn transport_config(transport: &Transport, paths: usize, observers: Arc<ObserverState>) -> Arc<TransportConfig> {
     let (packets, round_trips) = if transport.adapts_to_reordering {
         (u32::MAX, f32::from(NOQ_ROUND_TRIPS))

@@ -2,10 +2,11 @@
 
 use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, Endpoint, FourTuple};
 use weftway_host::Host;
+use weftway_net::AppData;
 use weftway_path::spec::SpecError;
 use weftway_path::{Instant, PathId, Role, Span};
 use weftway_scenario::config::{Direction, SimConfig};
-use weftway_scenario::{App, Verdict, mix};
+use weftway_scenario::{Verdict, mix};
 use weftway_sched::Scheduler;
 
 use super::setup::{self, Side};
@@ -46,9 +47,9 @@ pub enum RunError {
 /// A run at its end.
 #[derive(Debug)]
 pub struct Finished {
-    /// How it ended.
+    /// Verdict on its end.
     pub verdict: Verdict,
-    /// When.
+    /// Time of its end.
     pub now: Instant,
     /// Datagrams that were put on links.
     pub datagrams: u64,
@@ -97,7 +98,7 @@ impl World {
         let (sends, receives) = if upload { (Side::Client, Side::Server) } else { (Side::Server, Side::Client) };
         let transport = &config.transport;
         let count = config.paths.len();
-        let source = ScenarioSource::new(App::of(&config.workload, seed), weftway_net::Flows::of(config), seed);
+        let source = ScenarioSource::new(AppData::of(config, seed), seed);
         let mut world = Self {
             now: Instant::ZERO,
             clock: setup::clock(),
@@ -129,12 +130,12 @@ impl World {
         Ok(world)
     }
 
-    /// From now on the network brings this share of datagrams twice.
+    /// Lets the network bring this share of datagrams twice from now on.
     pub fn copy_datagrams(&mut self, share: f64) {
         self.network.copies.set_share(share);
     }
 
-    /// How many datagrams the network copied.
+    /// Number of datagrams that the network copied.
     pub fn copied(&self) -> u64 {
         self.network.copies.made
     }
@@ -231,10 +232,10 @@ impl World {
 
     fn is_done(&self) -> bool {
         let delivered = self.receiving.receiver.next().get();
-        self.sending.sender.as_ref().is_some_and(|sender| sender.source.app.is_done(self.now, delivered))
+        self.sending.sender.as_ref().is_some_and(|sender| sender.source.data.app.is_done(self.now, delivered))
     }
 
-    /// What happens next; of what happens at the same time, the first in this order.
+    /// Next event; of what happens at the same time, the first in this order.
     fn next_event(&self) -> (Instant, Happening) {
         let mut next = (Instant::NEVER, Happening::Presence);
         let mut look = |at: Instant, event: Happening| {
@@ -249,8 +250,8 @@ impl World {
         look(self.sending.next, Happening::Sender);
         look(self.race_timeout(), Happening::Race);
         if let Some(sender) = self.sending.sender.as_ref().filter(|sender| sender.is_established()) {
-            look(sender.source.app.next_event(), Happening::Application);
-            look(sender.source.app.cut_off().max(self.now), Happening::Application);
+            look(sender.source.data.app.next_event(), Happening::Application);
+            look(sender.source.data.app.cut_off().max(self.now), Happening::Application);
         }
         look(self.presence_at, Happening::Presence);
         next
@@ -276,8 +277,8 @@ impl World {
             }
             Happening::Application => {
                 let Some(sender) = &mut self.sending.sender else { return };
-                sender.source.app.run(now);
-                sender.source.open_flows(now);
+                sender.source.data.app.run(now);
+                sender.source.data.open_flows(now);
                 sender.wake();
                 self.turn(scheduler);
             }
@@ -292,9 +293,9 @@ impl World {
     /// The sender's turn.
     fn turn(&mut self, scheduler: &mut dyn Scheduler) {
         let Some(sender) = &mut self.sending.sender else { return };
-        if sender.is_established() && !sender.source.app.has_started() {
-            sender.source.app.start(self.now);
-            sender.source.open_flows(self.now);
+        if sender.is_established() && !sender.source.data.app.has_started() {
+            sender.source.data.app.start(self.now);
+            sender.source.data.open_flows(self.now);
         }
         if sender.wants_devices() {
             let headers = self.config.transport.packet - self.config.transport.mss;
@@ -313,7 +314,7 @@ impl World {
         }
     }
 
-    /// What the connection of one end wants to send goes onto links.
+    /// Puts onto links what the connection of one end wants to send.
     fn put_out(&mut self, forward: bool) {
         loop {
             let connection = if forward {
@@ -448,16 +449,16 @@ impl World {
         self.put_out(false);
     }
 
-    /// What has arrived in order is of use to the application.
+    /// Gives the application what has arrived in order.
     fn advance_application(&mut self, path: PathId, scheduler: &mut dyn Scheduler) {
         let delivered = self.receiving.receiver.next().get();
         let request = self.config.paths[path.index()].acks.delay;
         let Some(sender) = &mut self.sending.sender else { return };
-        if !sender.source.app.completes(delivered) {
+        if !sender.source.data.app.completes(delivered) {
             return;
         }
-        sender.source.app.arrived(self.now, delivered, request);
-        if sender.source.app.next_event() <= self.now {
+        sender.source.data.app.arrived(self.now, delivered, request);
+        if sender.source.data.app.next_event() <= self.now {
             self.dispatch(Happening::Application, scheduler);
         }
     }
@@ -472,12 +473,12 @@ impl World {
         &self.receiving.receiver
     }
 
-    /// What links did to the data of a path.
+    /// Counters of the links for the data of a path.
     pub fn wire(&self, path: PathId) -> WireTally {
         self.network.wire[path.index()]
     }
 
-    /// How long it has run.
+    /// Time that it has run.
     pub fn elapsed(&self) -> Span {
         self.now.since(Instant::ZERO)
     }

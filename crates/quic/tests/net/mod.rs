@@ -235,7 +235,8 @@ impl Net {
     }
 }
 
-/// Reads what has arrived on all streams of `conn`; returns the bytes of each stream that had some, and whether it ended.
+/// Reads what has arrived on all streams of `conn`; returns the bytes of each stream that had some, and whether it
+/// ended.
 pub fn read_all(side: &mut Side, streams: &mut Vec<noq_proto::StreamId>) -> Vec<(noq_proto::StreamId, usize, bool)> {
     let conn = side.conn();
     while let Some(id) = conn.streams().accept(noq_proto::Dir::Uni) {

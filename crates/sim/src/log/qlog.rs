@@ -24,7 +24,7 @@ pub struct Qlog<W: Write> {
     file: qlog::Qlog<W>,
     /// An acknowledgement confirms all segments below a number, as TCP's does.
     cumulative: bool,
-    /// What packets have on the wire beside their payload.
+    /// Bytes of a packet on the wire beside its payload.
     headers: u64,
     ack_packet: u64,
 }
@@ -150,7 +150,7 @@ impl<W: Write + Send> Listener for Qlog<W> {
     }
 }
 
-/// What a simulator knows when a packet leaves and its sender does not.
+/// Fate of a packet, which a simulator knows when the packet leaves and its sender does not.
 fn fate(verdict: Verdict) -> Option<&'static str> {
     match verdict {
         Verdict::Queued => None,

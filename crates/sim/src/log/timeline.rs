@@ -1,4 +1,4 @@
-//! What a run looked like over time, in bounded memory: a value per path and step.
+//! A run over time, in bounded memory: a value per path and step.
 //!
 //! A step lasts 10 ms at first. When a run outgrows [`MAX_STEPS`], each pair of steps becomes one:
 //! bytes and decisions add up, a gauge (srtt, window, in flight) keeps its later value, the receiver's
@@ -10,7 +10,7 @@ use weftway_path::{Decision, Instant, PathId, Span};
 
 use crate::listeners::{Listener, Note};
 
-/// How long a step lasts until there are too many.
+/// Time that a step lasts until there are too many.
 const FIRST_STEP: Span = Span::from_millis(10);
 /// The most steps: about what a chart can show.
 const MAX_STEPS: usize = 400;
@@ -25,7 +25,7 @@ struct Gauge {
     in_flight: u64,
 }
 
-/// One path, step by step.
+/// A path, step by step.
 #[derive(Default)]
 struct PathSteps {
     /// Bytes that it was the first to bring.
@@ -65,7 +65,7 @@ struct Happening {
 pub struct Timeline {
     names: Vec<String>,
     step: Span,
-    /// When the last step ends.
+    /// Time at which the last step ends.
     end: Instant,
     paths: Vec<PathSteps>,
     receiver: ReceiverSteps,
@@ -185,8 +185,9 @@ impl Timeline {
         pair_up(&mut self.receiver.reach, u64::max);
     }
 
-    /// What has arrived, in order or not, grows by what is new in a packet: nothing for a copy. Linux v1 drops what its window
-    /// does not take once it is in order on its path: what has arrived becomes less, and the same data come again.
+    /// Notes the bytes that have arrived, in order or not, which grow by what is new in a packet: nothing for a copy.
+    /// Linux v1 drops what its window does not take once it is in order on its path: what has arrived becomes less, and
+    /// the same data come again.
     fn arrived(&mut self, path: PathId, end: u64, in_order_to: u64, held: u64) {
         let fresh = (in_order_to + held).saturating_sub(self.most);
         self.most += fresh;
@@ -219,7 +220,7 @@ impl Timeline {
         }
     }
 
-    /// Whether the step has a reason for this kind of decision already.
+    /// Returns true if the step has a reason for this kind of decision already.
     fn has_reason(&self, step: usize, kind: &'static str, path: Option<PathId>) -> bool {
         let mut here = self.reasons.iter().rev().take_while(|reason| reason.step == step);
         here.any(|reason| (reason.kind, reason.path) == (kind, path))
@@ -266,7 +267,7 @@ impl Listener for Timeline {
     }
 }
 
-/// What a decision is called, and the path that it names.
+/// Name of a decision, and the path that it names.
 fn kind_of(decision: Decision) -> (&'static str, Option<PathId>) {
     match decision {
         Decision::Send(path) | Decision::Ahead(path, _) => ("send", Some(path)),

@@ -1,3 +1,7 @@
+use weftway_path::{Bytes, Span};
+use weftway_scenario::config::Buffer;
+
+use super::inbound::ReceiverRtt;
 use super::*;
 
 const MSS: u64 = 1428;
@@ -168,8 +172,8 @@ fn a_path_hands_over_in_its_own_order() {
     assert_eq!(receiver.data.held().get(), 2 * MSS);
 }
 
-/// A packet comes 10 ms before the one that was missing: of its two packets' bytes, half waited 10 ms. Over 20 ms, 1428 B
-/// were held half of the time.
+/// A packet comes 10 ms before the one that was missing: of its two packets' bytes, half waited 10 ms. Over 20 ms, 1428
+/// B were held half of the time.
 #[test]
 fn bytes_held_are_counted_by_how_long() {
     let mut receiver = grown(40_000);
@@ -182,8 +186,9 @@ fn bytes_held_are_counted_by_how_long() {
     assert_eq!(receiver.data.held_mean(end, Span::from_millis(20)), MSS as f64 / 2.0);
 }
 
-/// Packets that come up to five places late, a tenth of them not at all: whenever the number of an acknowledgement's gaps
-/// is that of the one before, so are its blocks, but for the end of the highest one and for the lowest that are settled.
+/// Packets that come up to five places late, a tenth of them not at all: whenever the number of an acknowledgement's
+/// gaps is that of the one before, so are its blocks, but for the end of the highest one and for the lowest that are
+/// settled.
 #[test]
 fn blocks_with_the_same_number_of_gaps_are_the_same() {
     let mut state = 7_u64;
@@ -211,8 +216,9 @@ fn blocks_with_the_same_number_of_gaps_are_the_same() {
     assert!(repeats > 300, "{repeats}");
 }
 
-/// Packets 0 to 5 came at 1 ms and were acknowledged. What comes again of them below the last is answered at once and looked at
-/// no further, with the timestamp that was echoed before (`tcp_validate_incoming`); the last one itself brings a new one.
+/// Packets 0 to 5 came at 1 ms and were acknowledged. What comes again of them below the last is answered at once and
+/// looked at no further, with the timestamp that was echoed before (`tcp_validate_incoming`); the last one itself
+/// brings a new one.
 #[test]
 fn an_old_packet_does_not_bring_its_timestamp() {
     let transport = Transport::mptcp_linux_v1();
@@ -230,8 +236,8 @@ fn an_old_packet_does_not_bring_its_timestamp() {
     assert_eq!(echo(5), (true, Instant::from_millis(900)));
 }
 
-/// Packets echo timestamps that are 60, 21 and 29 ms old. The shorter is taken at once, and of the longer an eighth:
-/// 21 − 21/8 + 29/8 = 22 ms. A timestamp counts once, and a packet that is not full, which may have waited for data, not
+/// Packets echo timestamps that are 60, 21 and 29 ms old. The shorter is taken at once, and of the longer an eighth: 21
+/// − 21/8 + 29/8 = 22 ms. A timestamp counts once, and a packet that is not full, which may have waited for data, not
 /// at all.
 #[test]
 fn a_receiver_knows_the_round_trip_by_its_own_timestamps() {
@@ -245,10 +251,10 @@ fn a_receiver_knows_the_round_trip_by_its_own_timestamps() {
     assert_eq!([sample(125, 34, true), sample(130, 10, false), sample(140, 0, true)], [ms(22); 3]);
 }
 
-/// 256 KiB asked for are 524 288 bytes: half of them, in whole segments of 1448, are the 262 088 with which a subflow begins;
-/// the handshake tells 65 535. Each packet adds 2896, and a subflow that joins begins with what was announced before it.
-/// `tcp_probe` shows 264 984 after the first packet on Linux 6.18, 276 568 after the fifth, and 279 464 after the first on the
-/// second subflow.
+/// 256 KiB asked for are 524 288 bytes: half of them, in whole segments of 1448, are the 262 088 with which a subflow
+/// begins; the handshake tells 65 535. Each packet adds 2896, and a subflow that joins begins with what was announced
+/// before it. `tcp_probe` shows 264 984 after the first packet on Linux 6.18, 276 568 after the fifth, and 279 464
+/// after the first on the second subflow.
 #[test]
 fn a_window_begins_with_half_of_the_buffer() {
     let mut receiver = receiver(256 << 10);

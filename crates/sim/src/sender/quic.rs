@@ -44,11 +44,12 @@ pub struct Quic {
     marked: bool,
     /// Probes that the connection must send now, whatever the window.
     pub probes: u32,
-    /// Whether what the path has is offered to the others when it falls silent.
+    /// True if what the path has is offered to the others when it falls silent.
     offers: bool,
-    /// What was offered to the other paths when this one fell silent.
+    /// Packets that were offered to the other paths when this one fell silent.
     pub offered: Offered,
-    /// When the path is silent, as of the last acknowledgement ([`silent_at`]): never while all is settled or offered.
+    /// Time at which the path is silent, as of the last acknowledgement ([`silent_at`]): never while all is settled or
+    /// offered.
     silent_at: Instant,
 }
 
@@ -61,8 +62,8 @@ impl PathSender {
         self.publish(ctx);
     }
 
-    /// After a new packet: the probe timeout counts from it. The silence counts from the oldest one, which it is if there was
-    /// none.
+    /// After a new packet: the probe timeout counts from it. The silence counts from the oldest one, which it is if
+    /// there was none.
     #[inline]
     pub fn quic_sent(&mut self, now: Instant, view: &Path) {
         self.quic.last_sent = now;
@@ -84,7 +85,8 @@ impl PathSender {
         }
     }
 
-    /// What is in flight or known of the round trip has changed: when the path is silent, and the probe timeout.
+    /// Sets anew when the path is silent, and the probe timeout: what is in flight or known of the round trip has
+    /// changed.
     fn arm_probe_anew(&mut self, now: Instant, view: &Path) {
         if self.quic.offers {
             let (pto, srtt) = (self.quic.pto, self.quic.rtt.srtt());
@@ -104,7 +106,7 @@ impl PathSender {
         self.arm(now, Timer::Timeout, if silent > now { probe.min(silent) } else { probe });
     }
 
-    /// When the oldest packet that was not offered to the other paths should be acknowledged.
+    /// Time at which the oldest packet that was not offered to the other paths should be acknowledged.
     #[inline]
     pub fn due_at(&self) -> Instant {
         self.quic.offered.due_at(&self.flight, self.quic.settled_below(), self.quic.rtt.srtt())
@@ -166,8 +168,8 @@ impl PathSender {
         self.publish(ctx);
     }
 
-    /// Settles and forgets the packets of one range, which are the oldest ones: nothing is settled yet. The last one and
-    /// when it was sent.
+    /// Settles and forgets the packets of one range, which are the oldest ones: nothing is settled yet. The last one
+    /// and when it was sent.
     fn take_oldest(&mut self, ctx: &mut SendContext<'_>, range: (u64, u64), outcome: &mut Outcome) -> (u64, Instant) {
         let last = *self.flight.at(range.1 - 1);
         let bytes = self.flight.settle_below(range.1, |packet| {
@@ -183,8 +185,8 @@ impl PathSender {
     }
 
     /// Settles the packets of one range that are not settled yet. A packet that was declared lost is settled (RFC 9002
-    /// §A.7): its acknowledgement is neither a delivery nor a sample of the round trip. Its data are sent again all the same, as
-    /// noq does; RFC 9000 §13.3 would rather not.
+    /// §A.7): its acknowledgement is neither a delivery nor a sample of the round trip. Its data are sent again all the
+    /// same, as noq does; RFC 9000 §13.3 would rather not.
     fn take_range(
         &mut self,
         ctx: &mut SendContext<'_>,
@@ -254,7 +256,7 @@ impl PathSender {
         self.find_lost(ctx, index, largest, outcome);
     }
 
-    /// The same, of the packets from `index` up to `largest`, the first of which is not settled.
+    /// Finds what is lost of the packets from `index` up to `largest`, the first of which is not settled.
     #[inline(never)]
     fn find_lost(&mut self, ctx: &mut SendContext<'_>, mut index: u64, largest: u64, outcome: &mut Outcome) {
         let longest = ctx.view.srtt.max(ctx.view.latest_rtt);
@@ -325,8 +327,8 @@ impl PathSender {
         self.congestion(ctx, signal, prior, lost);
     }
 
-    /// Forgets what is settled: acknowledged packets, and lost ones that nobody expects any more, two probe timeouts after
-    /// they were sent (noq, msquic).
+    /// Forgets what is settled: acknowledged packets, and lost ones that nobody expects any more, two probe timeouts
+    /// after they were sent (noq, msquic).
     fn slide(&mut self, ctx: &mut SendContext<'_>) {
         while let Some(front) = self.flight.front() {
             if !front.acked {
@@ -368,9 +370,9 @@ impl PathSender {
         self.publish(ctx);
     }
 
-    /// The path is silent: what it has in flight may go on the others, other than what was offered to them before, and what
-    /// waits. It takes no new data while another path can, until something is heard of it. No packet counts as lost (RFC 9002
-    /// §6.2).
+    /// The path is silent: what it has in flight may go on the others, other than what was offered to them before, and
+    /// what waits. It takes no new data while another path can, until something is heard of it. No packet counts as
+    /// lost (RFC 9002 §6.2).
     pub fn offer_all(&mut self, ctx: &mut SendContext<'_>) {
         ctx.view.health = Health::Suspect;
         self.quic.offered.offer(&self.flight, self.id, ctx.outbox);

@@ -35,7 +35,7 @@ pub enum Repair {
     /// None.
     #[default]
     Nothing,
-    /// Those marked lost.
+    /// Repairs packets marked lost.
     Lost,
     /// First try new data: F-RTO's second step.
     NewData,
@@ -88,7 +88,7 @@ pub struct Tcp {
     lost_queue: VecDeque<u64>,
 }
 
-/// What a reduction that proves needless is taken back by (`undo_marker`, `undo_retrans`).
+/// State by which a reduction that proves needless is taken back (`undo_marker`, `undo_retrans`).
 #[derive(Clone, Debug)]
 struct Undo {
     /// The oldest packet in flight when the episode began.
@@ -108,9 +108,9 @@ struct Prr {
 /// The tail-loss probe (RFC 8985 §7).
 #[derive(Clone, Debug, Default)]
 struct TailProbe {
-    /// What was the next packet when the probe was sent; none without a probe.
+    /// Number of the next packet when the probe was sent; none without a probe.
     high_seq: Option<u64>,
-    /// Whether the probe was a retransmission.
+    /// True if the probe was a retransmission.
     retrans: bool,
     /// New packets left since the probe was scheduled.
     burst: bool,
@@ -141,7 +141,7 @@ impl Default for Tcp {
     }
 }
 
-/// What one acknowledgement told.
+/// Contents of one acknowledgement.
 #[derive(Default)]
 struct Seen {
     /// Send times of the first and last packet acknowledged in order and sent once.
@@ -221,8 +221,8 @@ impl PathSender {
         }
     }
 
-    /// Whether nothing is missing and nothing was sent twice: an acknowledgement then only settles
-    /// packets from the front.
+    /// Returns true if nothing is missing and nothing was sent twice: an acknowledgement then only settles packets from
+    /// the front.
     #[inline]
     pub fn is_plain(&self, view: &Path, ack: &Ack) -> bool {
         view.recovery == Recovery::Open
@@ -325,7 +325,7 @@ impl PathSender {
         view.health = Health::Good;
     }
 
-    /// One SACK block: marks what is new of it.
+    /// Takes one SACK block: marks what is new of it.
     fn take_block(
         &mut self,
         ctx: &mut SendContext<'_>,

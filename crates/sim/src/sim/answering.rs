@@ -1,4 +1,4 @@
-//! Who answers the questions of a run: schedulers, a learned task, or somebody outside.
+//! Answers to the questions of a run: schedulers, a learned task, or somebody outside.
 
 use weftway_host::Turn;
 use weftway_sched::Scheduler;
@@ -7,7 +7,7 @@ use weftway_sched::learned::Task;
 use super::Pause;
 use crate::port::Port;
 
-/// Who answers the questions of a run's connections.
+/// A source of answers to the questions of a run's connections.
 pub(super) trait Answering {
     /// Connection `at` asks. A question that is left open comes again.
     fn ask(&mut self, port: &mut Port<'_>, at: usize) -> Turn;
@@ -66,7 +66,7 @@ impl Answering for SteppedTask<'_, '_> {
     }
 }
 
-/// Who answers outside of the simulation: it stops at each question.
+/// Answers from outside of the simulation: it stops at each question.
 pub(super) struct Outside(pub Option<Pause>);
 
 impl Answering for Outside {

@@ -1,10 +1,10 @@
-//! What a simulation is made of: links, routes and connections.
+//! Parts of a simulation: links, routes and connections.
 
-use weftway_net::{Links, Route, controller_setup};
+use weftway_net::{AppData, Links, Route, controller_setup};
 use weftway_path::spec::SpecError;
 use weftway_path::{Instant, PathId};
 use weftway_scenario::config::{Bottlenecks, Direction, PathConfig, SimConfig, Transport};
-use weftway_scenario::{App, mix};
+use weftway_scenario::mix;
 
 use crate::connection::{Connection, Parts};
 use crate::sender::PathSender;
@@ -23,7 +23,7 @@ impl Layout {
 
     /// The half of a call that goes the other way: a connection of its own over the links of `forth`, each used in the
     /// other direction. Shared links and what is known of them are of the direction of the data of `forth` only.
-    pub fn reverse(&self, forth: &Parts, app: App) -> Parts {
+    pub fn reverse(&self, forth: &Parts, data: AppData) -> Parts {
         let turn = |path: &PathConfig| PathConfig { data: path.acks.clone(), acks: path.data.clone(), ..path.clone() };
         let routes = forth.routes.iter().map(|route| Route { data: route.acks, acks: route.data, via: route.via });
         let mut transport = forth.transport.clone();
@@ -42,14 +42,20 @@ impl Layout {
             cc_spec: forth.cc_spec.clone(),
             seed: mix(self.seed, 0xc1),
             clock: self.seed,
-            app,
-            flows: None,
+            data,
             write: forth.write,
             source: 0,
         }
     }
 
-    pub fn connection(&mut self, number: u8, transport: &Transport, paths: &[PathConfig], cc: &str, app: App) -> Parts {
+    pub fn connection(
+        &mut self,
+        number: u8,
+        transport: &Transport,
+        paths: &[PathConfig],
+        cc: &str,
+        data: AppData,
+    ) -> Parts {
         let routes = paths.iter().map(|path| self.net.add(number, path, transport.ecn)).collect();
         Parts {
             number,
@@ -59,8 +65,7 @@ impl Layout {
             cc_spec: cc.to_owned(),
             seed: mix(self.seed, 0xc0 + u64::from(number)),
             clock: self.seed,
-            app,
-            flows: None,
+            data,
             write: weftway_scenario::config::WRITE,
             source: 0,
         }
@@ -76,7 +81,7 @@ pub(super) fn build(parts: Parts) -> Result<Connection, SpecError> {
         .map(|(at, route)| {
             let id = PathId::new(at as u8);
             let cc = weftway_cc::build(&parts.cc_spec, &controller_setup(&parts.transport, parts.seed, id))?;
-            Ok(PathSender::new(id, route.data, cc, &parts.transport, parts.app.has_messages(), Instant::ZERO))
+            Ok(PathSender::new(id, route.data, cc, &parts.transport, parts.data.app.has_messages(), Instant::ZERO))
         })
         .collect::<Result<Vec<_>, _>>()?;
     Ok(Connection::new(parts, senders))

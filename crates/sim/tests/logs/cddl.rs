@@ -57,7 +57,7 @@ impl Schema {
         Self { rules }
     }
 
-    /// Whether `value` is a `rule`; otherwise why not.
+    /// Checks that `value` is a `rule`; if not, says why not.
     pub fn check(&self, value: &Value, rule: &str) -> Result<(), String> {
         self.is(value, &Type::Name(rule.to_owned())).map_err(|why| format!("{rule}: {why}"))
     }

@@ -51,8 +51,8 @@ pub fn stacks() -> [(&'static str, Transport); 3] {
     ]
 }
 
-/// The most that a receiver announces whose buffer an application asked for. Today's Linux doubles it, and 158 of 256 parts
-/// of that become window.
+/// The most that a receiver announces whose buffer an application asked for. Today's Linux doubles it, and 158 of 256
+/// parts of that become window.
 pub fn largest_window(transport: &Transport, buffer: Bytes) -> Bytes {
     match transport.stack {
         Stack::MptcpLinuxV1 => (buffer + buffer).mul_div(158, 256),
@@ -135,22 +135,22 @@ impl Listener for Notes {
 }
 
 impl Run {
-    /// When the transfer ended, in milliseconds.
+    /// Time at which the transfer ended, in milliseconds.
     pub fn end_ms(&self) -> f64 {
         self.sim.now().as_secs_f64() * 1e3
     }
 
-    /// When path `id` came up first.
+    /// Time at which path `id` came up first.
     pub fn up(&self, id: u8) -> Option<Instant> {
         self.first(|note| matches!(note, Note::Up(path) if path.get() == id))
     }
 
-    /// When something was first noted.
+    /// Time at which something was first noted.
     pub fn first(&self, what: impl Fn(&Note) -> bool) -> Option<Instant> {
         self.notes.iter().find(|(_, note)| what(note)).map(|(at, _)| *at)
     }
 
-    /// When packets were put on the wire: time, path, number on the path, payload.
+    /// Times at which packets were put on the wire: time, path, number on the path, payload.
     pub fn sent(&self) -> Vec<(Instant, PathId, u64, u32)> {
         let sent = self.notes.iter().filter_map(|(at, note)| match note {
             Note::Sent { path, index, bytes, .. } => Some((*at, *path, *index, *bytes)),
@@ -159,7 +159,7 @@ impl Run {
         sent.collect()
     }
 
-    /// When acknowledgements reached the sender on path `id`, and up to which packet.
+    /// Times at which acknowledgements reached the sender on path `id`, and up to which packet.
     pub fn acked(&self, id: u8) -> Vec<(Instant, u64)> {
         let acked = self.notes.iter().filter_map(|(at, note)| match note {
             Note::Acked { path, cum, .. } if path.get() == id => Some((*at, *cum)),

@@ -1,6 +1,6 @@
 """Labels to learn from: what a scheduler saw, and which path an oracle inside the simulator would have taken.
 
-The oracle knows queues, rates, delays and losses of every link (`crates/sim/src/oracle`). What it says depends on what
+The oracle knows queues, rates, delays and losses of every link (`crates/oracle`). What it says depends on what
 was done before, so several behaviours take turns, second by second: the oracle's own, simple rules, chance, and the
 policy that is being trained (DAgger), each as the name of a scheduler.
 """

@@ -1,13 +1,15 @@
-//! What a [`Policy`] does to a connection. A path that it closes takes nothing new, and what waits in its queue goes to others.
-//! The scheduler sees it as one that the transport blocks until what is under way is settled, and then as one that is down.
+//! Effects of a [`Policy`] on a connection. A path that it closes takes nothing new, and what waits in its queue goes
+//! to others. The scheduler sees it as one that the transport blocks until what is under way is settled, and then as
+//! one that is down.
 
 use weftway_path::{BlockedReason, Bytes, Event, Instant, PathId, PathSet};
 
 use super::super::Policy;
-use super::{Carrier, Dispatch, empty_queue};
+use super::Dispatch;
+use super::carrier::{Carrier, empty_queue};
 
 impl Dispatch {
-    /// From now on paths are offered as `policy` says.
+    /// Offers paths as `policy` says from now on.
     pub fn set_policy(&mut self, policy: Option<Policy>) {
         let closed = policy.as_ref().map_or(PathSet::EMPTY, Policy::closed);
         self.policy = policy.map(Box::new);
@@ -26,17 +28,17 @@ impl Dispatch {
         self.policy.as_deref()
     }
 
-    /// The same, to change. What follows from it does so with the next question.
+    /// The policy, to change. What follows from it does so with the next question.
     pub fn policy_mut(&mut self) -> Option<&mut Policy> {
         self.policy.as_deref_mut()
     }
 
-    /// When the policy is to be looked at, though nothing happens.
+    /// Time at which the policy is to be looked at, though nothing happens.
     pub fn policy_due(&self) -> Instant {
         self.policy.as_ref().map_or(Instant::NEVER, |policy| policy.due())
     }
 
-    /// That time may have come: the next question looks.
+    /// Notes that the time may have come: the next question looks.
     pub fn fire_policy(&mut self, now: Instant) {
         if let Some(policy) = &mut self.policy {
             policy.fired(now);
@@ -50,7 +52,7 @@ impl Dispatch {
         }
     }
 
-    /// Whether a packet may be repeated on path `id` without a decision of the scheduler.
+    /// Returns true if a packet may be repeated on path `id` without a decision of the scheduler.
     pub fn may_repeat(&self, id: PathId) -> bool {
         self.policy.as_ref().is_none_or(|policy| policy.may_carry(id))
     }
@@ -109,7 +111,8 @@ impl Dispatch {
     }
 }
 
-/// The scheduler waits, though a path has room: it is asked again if one that it may wait for has gone, or another one is there.
+/// The scheduler waits, though a path has room: it is asked again if one that it may wait for has gone, or another one
+/// is there.
 #[inline(never)]
 pub(super) fn look_while_waiting<C: Carrier>(carrier: &mut C) {
     let Dispatch { policy, views, flow, .. } = carrier.dispatch();
@@ -121,8 +124,8 @@ pub(super) fn look_while_waiting<C: Carrier>(carrier: &mut C) {
     }
 }
 
-/// Opens and closes paths as the policy says now, of a connection in which `waiting` bytes wait that no path takes. Where one is
-/// opened another turn follows at once.
+/// Opens and closes paths as the policy says now, of a connection in which `waiting` bytes wait that no path takes.
+/// Where one is opened another turn follows at once.
 pub(super) fn look_at_policy<C: Carrier>(carrier: &mut C, waiting: Option<Bytes>) {
     let now = carrier.now();
     let Dispatch { policy, views, .. } = carrier.dispatch_mut();

@@ -10,12 +10,12 @@ use weftway_path::{Instant, PathId, Span};
 
 use super::QuicConnection;
 
-/// How the peer ended the connection.
+/// Reason for which the peer ended the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CloseReason {
     /// The application's code.
     pub code: u64,
-    /// What it said.
+    /// Text that it gave.
     pub reason: String,
 }
 
@@ -95,22 +95,23 @@ impl QuicConnection {
         }
     }
 
-    /// What the peer said when it ended the connection.
+    /// Reason that the peer gave when it ended the connection.
     pub fn close_reason(&self) -> Option<CloseReason> {
         CloseReason::of(self.over.as_ref()?)
     }
 
-    /// Whether the peer had no room for this connection. The next one may find some.
+    /// Returns true if the peer had no room for this connection. The next one may find some.
     pub fn is_refused(&self) -> bool {
         self.over.as_ref().is_some_and(is_refusal)
     }
 
-    /// Whether nothing is left to do for a connection that is over.
+    /// Returns true if nothing is left to do for a connection that is over.
     pub fn is_drained(&self) -> bool {
         self.inner.is_drained()
     }
 
-    /// A path on which nothing came for so long says that it is alive, beginning with the next packet. None: it says nothing.
+    /// A path on which nothing came for so long says that it is alive, beginning with the next packet. None: it says
+    /// nothing.
     pub fn set_keep_alive(&mut self, interval: Option<Span>) {
         let interval = interval.map(|span| Duration::from_nanos(span.as_nanos()));
         for number in self.numbers.iter().flatten() {
@@ -119,7 +120,7 @@ impl QuicConnection {
         }
     }
 
-    /// Whether noq should put what is no data onto this path only if no better one is there.
+    /// Sets whether noq should put what is no data onto this path only if no better one is there.
     pub fn set_backup(&mut self, path: PathId, backup: bool) {
         let Some(number) = self.numbers[path.index()] else { return };
         let status = if backup { PathStatus::Backup } else { PathStatus::Available };

@@ -1,4 +1,4 @@
-//! What leaves, and on which path: records, each alone, and what is no record.
+//! Datagrams that leave, and their paths: records, each alone, and what is no record.
 
 use std::num::NonZeroUsize;
 
@@ -22,15 +22,16 @@ impl QuicConnection {
         }
     }
 
-    /// What is no record may have so many bytes in flight on a path, together with all records; noq counts headers, too.
+    /// Sets how many bytes may be in flight on a path of what is no record, together with all records; noq counts
+    /// headers, too.
     pub fn set_window(&self, path: PathId, bytes: u64) {
         if let Some(observer) = self.generation(path) {
             self.observer_state.set_window(observer, bytes);
         }
     }
 
-    /// Lets everything leave that is no data: acknowledgements, handshakes, probes, what keeps the paths, and the control
-    /// stream as far as its window allows. No record waits while this is called.
+    /// Lets everything leave that is no data: acknowledgements, handshakes, probes, what keeps the paths, and the
+    /// control stream as far as its window allows. No record waits while this is called.
     pub fn flush(&mut self, now: Instant) {
         self.observer_state.open(ALL);
         self.observer_state.quiet(0);
@@ -38,7 +39,7 @@ impl QuicConnection {
         self.note_timeout();
     }
 
-    /// The same, with what is due on path `path` on that path.
+    /// Sends what is due on path `path` on that path, and the rest as ever.
     pub fn answer(&mut self, now: Instant, path: PathId) {
         if let Some(bit) = self.observer_of(path) {
             self.observer_state.open(ALL);
@@ -57,8 +58,8 @@ impl QuicConnection {
         self.observers.get(path.index()).copied().flatten().map(|observer| observer as usize)
     }
 
-    /// Sends a record with `payload` bytes of the data on `path`, at once. The path that it took and its packet number; `None`
-    /// if it could not leave.
+    /// Sends a record with `payload` bytes of the data on `path`, at once. The path that it took and its packet number;
+    /// `None` if it could not leave.
     pub fn send(&mut self, now: Instant, path: PathId, record: Bytes, payload: u32) -> Option<(PathId, u64)> {
         let sent = self.send_one_of_many(now, path, record, payload);
         self.note_timeout();
@@ -114,7 +115,7 @@ impl QuicConnection {
         while self.poll(now, 0).is_some() && !self.inner.is_closed() {}
     }
 
-    /// One datagram, and the path that it takes, if it takes one.
+    /// Polls one datagram, and the path that it takes, if it takes one.
     fn poll(&mut self, now: Instant, payload: u32) -> Option<Option<PathId>> {
         let mut bytes = self.spare.pop().unwrap_or_default();
         let transmit = self.inner.poll_transmit(self.clock.theirs(now), NonZeroUsize::MIN, &mut bytes);

@@ -1,9 +1,9 @@
-//! How long the validation of a path takes.
+//! Duration of the validation of a path.
 
 use weftway_path::{Instant, Span};
 
-/// A path's validation (RFC 9000 §8.2). What a path sends before it is validated is a challenge, and nothing else but the
-/// answer to one.
+/// A path's validation (RFC 9000 §8.2). What a path sends before it is validated is a challenge, and nothing else but
+/// the answer to one.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Validation {
     /// There is none.
@@ -35,7 +35,7 @@ impl Validation {
         }
     }
 
-    /// How long it took, once.
+    /// Time that it took, once.
     pub fn take(&mut self) -> Option<Span> {
         let Self::Done(rtt) = *self else { return None };
         *self = Self::Over;

@@ -1,17 +1,18 @@
-//! Pieces of data that left in several packets: one has arrived when all its parts have, and is lost when one of them is.
+//! Pieces of data that left in several packets: one has arrived when all its parts have, and is lost when one of them
+//! is.
 
 use std::collections::BTreeMap;
 
 use weftway_host::sending::{Assigned, SentPacket};
 use weftway_path::Offset;
 
-/// What a part belongs to.
+/// Owner of a part.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     serial: u64,
     offset: Offset,
     bytes: u32,
-    /// Whether none of the parts is lost, so far.
+    /// True if none of the parts is lost, so far.
     is_live: bool,
 }
 
@@ -46,12 +47,12 @@ impl Parts {
         part.is_live.then_some(SentPacket { offset: part.offset, bytes: part.bytes, ..packet })
     }
 
-    /// What the decision `serial` sent does not count, whatever becomes of its parts.
+    /// Forgets what the decision `serial` sent: it does not count, whatever becomes of its parts.
     pub fn forget(&mut self, serial: u64) {
         self.0.values_mut().filter(|part| part.serial == serial).for_each(|part| part.is_live = false);
     }
 
-    /// Nothing is in flight any more.
+    /// Forgets all: nothing is in flight any more.
     pub fn clear(&mut self) {
         self.0.clear();
     }

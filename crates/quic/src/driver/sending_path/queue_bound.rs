@@ -1,7 +1,8 @@
-//! How long a queue this connection may keep at a path's bottleneck while realtime data are under way.
+//! Length of the queue that this connection may keep at a path's bottleneck while realtime data are under way.
 //!
-//! A controller that waits for losses fills the queue, and everything behind it waits. While there are realtime data, the
-//! window of all other data is bounded, so that a packet waits no longer than [`TARGET`] for what this connection has sent:
+//! A controller that waits for losses fills the queue, and everything behind it waits. While there are realtime data,
+//! the window of all other data is bounded, so that a packet waits no longer than [`TARGET`] for what this connection
+//! has sent:
 //!
 //! ```text
 //! w = f · base / rtt + extra           once a round, as in FAST TCP (Jin, Wei and Low, 2004)
@@ -10,23 +11,23 @@
 //!   extra  what the path delivers in `target` at the best rate of that time, but no more than in twice that at the present one
 //! ```
 //!
-//! `f / rtt` is the rate at which the path delivers, so the bound is right after one round, and grows by `target / base` a
-//! round where the queue is shorter, and by a packet at least: a part of one is no room, so a window of three would stay so
-//! for ever. Every five seconds the target is 0 for a round: the queue drains, and shows the base anew.
+//! `f / rtt` is the rate at which the path delivers, so the bound is right after one round, and grows by `target /
+//! base` a round where the queue is shorter, and by a packet at least: a part of one is no room, so a window of three
+//! would stay so for ever. Every five seconds the target is 0 for a round: the queue drains, and shows the base anew.
 //!
-//! A round trip has the queues of both directions, and both ends may bound theirs. At `f · (base + target) / rtt` each end
-//! would take the other's queue for its own, and one that has little of its link's rate would keep that little. So the best
-//! rate counts for `extra`, and it grows until its own link is full.
+//! A round trip has the queues of both directions, and both ends may bound theirs. At `f · (base + target) / rtt` each
+//! end would take the other's queue for its own, and one that has little of its link's rate would keep that little. So
+//! the best rate counts for `extra`, and it grows until its own link is full.
 //!
-//! A queue that stays for [`PATIENCE`] rounds, however small the window, is not ours: others fill it, or the route is another
-//! one. Then its round trip is the new base.
+//! A queue that stays for [`PATIENCE`] rounds, however small the window, is not ours: others fill it, or the route is
+//! another one. Then its round trip is the new base.
 //!
 //! A round has packets that were sent under one bound. All numbers are whole, and the time comes with each call.
 
 use weftway_path::{Bytes, Instant, Span};
 
-/// How long a packet waits behind what this connection has sent, in the long run. It is half of the 5 ms by which bulk may
-/// delay a voice; the other half is for bursts, and for a rate that varies.
+/// Time that a packet waits behind what this connection has sent, in the long run. It is half of the 5 ms by which bulk
+/// may delay a voice; the other half is for bursts, and for a rate that varies.
 pub const TARGET: Span = Span::from_micros(2500);
 /// A base counts for one to two of these.
 const PERIOD: Span = Span::from_secs(5);
@@ -39,7 +40,7 @@ pub struct QueueBound {
     window: Bytes,
     /// The least round trip of this period, and of the one before.
     least: [Span; 2],
-    /// What was delivered in [`TARGET`], at most, in the same periods.
+    /// Most bytes delivered in [`TARGET`], in the same periods.
     most: [Bytes; 2],
     period_ends: Instant,
     /// The least round trip of this round, and what was delivered meanwhile.
@@ -50,7 +51,7 @@ pub struct QueueBound {
 }
 
 impl QueueBound {
-    /// Of a path with this base. The first round trip that is told is a round: nothing is bounded before.
+    /// Bound of a path with this base. The first round trip that is told is a round: nothing is bounded before.
     pub fn new(now: Instant, base: Span) -> Self {
         Self {
             window: Bytes::new(u64::MAX),
@@ -63,13 +64,13 @@ impl QueueBound {
         }
     }
 
-    /// What may be in flight.
+    /// Bytes that may be in flight.
     pub fn window(&self) -> Bytes {
         self.window
     }
 
-    /// Packet `number` was acknowledged after `rtt`, in which the path delivered `delivered` with it. The next that is sent is
-    /// packet `next`, and has `mss` bytes at most.
+    /// Packet `number` was acknowledged after `rtt`, in which the path delivered `delivered` with it. The next that is
+    /// sent is packet `next`, and has `mss` bytes at most.
     pub fn on_acked(&mut self, now: Instant, number: u64, (rtt, delivered): (Span, Bytes), next: u64, mss: Bytes) {
         self.least[0] = self.least[0].min(rtt);
         let (first, _) = self.packets;
@@ -119,7 +120,7 @@ impl QueueBound {
     }
 }
 
-/// What is in flight where the path delivers `delivered` in `rtt`, and a round trip takes `wanted`.
+/// Bytes in flight where the path delivers `delivered` in `rtt`, and a round trip takes `wanted`.
 fn keeping(delivered: Bytes, rtt: Span, wanted: Span) -> Bytes {
     delivered.mul_div(wanted.as_nanos(), rtt.as_nanos().max(1))
 }
@@ -131,8 +132,8 @@ mod tests {
     const BASE: Span = Span::from_millis(10);
     const MSS: Bytes = Bytes::new(1200);
 
-    /// Packet `number` comes back at `at_ms` after `rtt_ms`, over a link of 60 Mbit/s that was busy all the time; 100 more are in
-    /// flight.
+    /// Packet `number` comes back at `at_ms` after `rtt_ms`, over a link of 60 Mbit/s that was busy all the time; 100
+    /// more are in flight.
     fn acked(bound: &mut QueueBound, at_ms: u64, number: u64, rtt_ms: u64) -> u64 {
         let delivered = Bytes::new(7500 * rtt_ms);
         bound.on_acked(Instant::from_millis(at_ms), number, (Span::from_millis(rtt_ms), delivered), number + 100, MSS);
@@ -148,8 +149,8 @@ mod tests {
         assert_eq!(acked(&mut bound, 70, 5, 70), 93_750);
     }
 
-    /// What was sent before the bound says nothing about it. A round lasts from the first packet that says something to those
-    /// that are in flight then, and its least round trip counts.
+    /// What was sent before the bound says nothing about it. A round lasts from the first packet that says something to
+    /// those that are in flight then, and its least round trip counts.
     #[test]
     fn a_round_has_packets_that_were_sent_under_one_bound() {
         let mut bound = QueueBound::new(Instant::ZERO, BASE);
@@ -183,13 +184,14 @@ mod tests {
                 number += packets;
             }
         }
-        // 2, 3, 4, and then a quarter more each round: 5, 6, 7, 8, 10, 12, 15, 18, 22 packets; 22 and a quarter are 27.5.
+        // 2, 3, 4, and then a quarter more each round: 5, 6, 7, 8, 10, 12, 15, 18, 22 packets; 22 and a quarter are
+        // 27.5.
         assert_eq!(bound.window().get(), 1200 * 22 * 5 / 4);
     }
 
-    /// 75 000 bytes in 10 ms are 18 750 in 2.5 ms. Then half as many are in flight, and the other direction's queue makes 15 ms of
-    /// the 10: 25 000 bytes would be in flight without it, and 12 500 more are twice what is delivered in 2.5 ms now. So what is in
-    /// flight may stay, where 12.5 of 15 ms would be 31 250.
+    /// 75 000 bytes in 10 ms are 18 750 in 2.5 ms. Then half as many are in flight, and the other direction's queue
+    /// makes 15 ms of the 10: 25 000 bytes would be in flight without it, and 12 500 more are twice what is delivered
+    /// in 2.5 ms now. So what is in flight may stay, where 12.5 of 15 ms would be 31 250.
     #[test]
     fn a_queue_of_the_other_direction_takes_nothing_from_this_one() {
         let mut bound = QueueBound::new(Instant::ZERO, BASE);
@@ -221,8 +223,8 @@ mod tests {
         assert_eq!(bound.window().get(), 7500 * 85 / 2);
     }
 
-    /// After five seconds a round with what fits in flight without a queue, 10 ms of 7500 bytes, and then the target again. A round
-    /// trip of 20 ms that lasts is the base when 10 ms are more than ten seconds ago, and no sooner.
+    /// After five seconds a round with what fits in flight without a queue, 10 ms of 7500 bytes, and then the target
+    /// again. A round trip of 20 ms that lasts is the base when 10 ms are more than ten seconds ago, and no sooner.
     #[test]
     fn every_five_seconds_the_queue_drains_and_a_base_is_forgotten_after_ten() {
         let mut bound = QueueBound::new(Instant::ZERO, BASE);

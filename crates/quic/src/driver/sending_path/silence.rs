@@ -1,4 +1,4 @@
-//! What a path does that is not answered: its probe timer, what it leaves to the other paths, and what it gives up.
+//! Silence of a path that is not answered: its probe timer, what it leaves to the other paths, and what it gives up.
 
 use weftway_host::sending::{Outbox, silent_at};
 use weftway_path::{Bytes, Health, Instant, Path, PathId, Receipt, Span};
@@ -14,7 +14,7 @@ impl SendingPath {
         view.srtt + (view.rttvar * 4).max(GRANULARITY) + ack_delay
     }
 
-    /// When a probe is due.
+    /// Arms the probe timer.
     pub fn arm(&mut self, now: Instant, view: &Path, ack_delay: Span) {
         self.probe_at = if self.stage != Stage::Up || view.bytes_in_flight == Bytes::ZERO {
             Instant::NEVER
@@ -34,18 +34,18 @@ impl SendingPath {
         1 + u32::from(view.pto_count > 1)
     }
 
-    /// When the path is silent, of which an acknowledgement is expected at `due`.
+    /// Time at which the path is silent, of which an acknowledgement is expected at `due`.
     pub fn silent_at(&self, view: &Path, due: Instant, ack_delay: Span) -> Instant {
         silent_at(due, self.last_progress, Self::pto(view, ack_delay), view.srtt)
     }
 
-    /// When the oldest packet that was not offered to the other paths should be acknowledged.
+    /// Time at which the oldest packet that was not offered to the other paths should be acknowledged.
     pub fn due_at(&self, view: &Path) -> Instant {
         self.offered.due_at(&self.flight, self.flight.base(), view.srtt)
     }
 
-    /// The path is silent: what it has in flight may go on the others, other than what was offered to them before. It takes
-    /// no new data while another path can, until something is heard of it.
+    /// The path is silent: what it has in flight may go on the others, other than what was offered to them before. It
+    /// takes no new data while another path can, until something is heard of it.
     pub fn offer_flight(&mut self, id: PathId, view: &mut Path, outbox: &mut Outbox) {
         view.health = Health::Suspect;
         self.offered.offer(&self.flight, id, outbox);

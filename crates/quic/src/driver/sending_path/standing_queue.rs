@@ -1,33 +1,34 @@
-//! How long a queue the window of a path may build where another path can be cut.
+//! Length of the queue that the window of a path may build where another path can be cut.
 //!
-//! A controller that waits for losses fills the queue at the bottleneck. When another path is cut, its data wait at the end of
-//! that queue, or are lost there; and a queue that is longer than a round trip brings no throughput. So the window does not grow
-//! while what is in flight takes longer than the least round trip and [`Transport::standing_queue`] to arrive:
+//! A controller that waits for losses fills the queue at the bottleneck. When another path is cut, its data wait at the
+//! end of that queue, or are lost there; and a queue that is longer than a round trip brings no throughput. So the
+//! window does not grow while what is in flight takes longer than the least round trip and
+//! [`Transport::standing_queue`] to arrive:
 //!
 //! ```text
 //! in flight ≥ f · (min_rtt + bound) / rtt          f: what the path delivered in its last round trip, rtt
 //! ```
 //!
-//! The rule reckons with what is in flight now, which in slow start is twice what the newest round trip shows. Slow start ends then. A
-//! window is never reduced, and the queue has to be ours:
+//! The rule reckons with what is in flight now, which in slow start is twice what the newest round trip shows. Slow
+//! start ends then. A window is never reduced, and the queue has to be ours:
 //!
-//! - A queue of more than one and a half times the bound, though the window was held: others fill the queue, or the route is
-//!   another one. The window grows as it would.
-//! - The path delivers less than 7/8 of its best rate: others take their share, or a longer route needs a wider window. The best
-//!   rate fades by a 4096th with each acknowledgement, as it may have been that of a burst.
+//! - A queue of more than one and a half times the bound, though the window was held: others fill the queue, or the
+//!   route is another one. The window grows as it would.
+//! - The path delivers less than 7/8 of its best rate: others take their share, or a longer route needs a wider window.
+//!   The best rate fades by a 4096th with each acknowledgement, as it may have been that of a burst.
 //!
 //! [`Transport::standing_queue`]: weftway_scenario::config::Transport::standing_queue
 
 use weftway_path::{Bytes, Span};
 
-/// Of the best rate so small a part is forgotten with each acknowledgement.
+/// Part of the best rate that is forgotten with each acknowledgement, as one over this.
 const FADING: u64 = 4096;
 
-/// Whether the queue of one path is long enough.
+/// True if the queue of one path is long enough.
 #[derive(Clone, Copy, Debug)]
 pub struct StandingQueue {
     bound: Span,
-    /// What the path delivered at its best in the least round trip and the bound.
+    /// Bytes that the path delivered at its best in the least round trip and the bound.
     best: Bytes,
     is_full: bool,
 }
@@ -38,13 +39,13 @@ impl StandingQueue {
         Self { bound, best: Bytes::ZERO, is_full: false }
     }
 
-    /// Whether the window should not grow.
+    /// Returns true if the window should not grow.
     pub fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// A packet came back after `rtt`, in which the path `delivered` so much with it; so much was in flight. Whether the window
-    /// should not grow.
+    /// A packet came back after `rtt`, in which the path `delivered` so much with it; so much was in flight. Whether
+    /// the window should not grow.
     pub fn on_acked(&mut self, (rtt, delivered): (Span, Bytes), min_rtt: Span, in_flight: Bytes) -> bool {
         let queue = rtt.saturating_sub(min_rtt);
         // A short queue says little: acknowledgements come in bursts, and a path may be hardly used.
@@ -100,8 +101,8 @@ mod tests {
         assert!((2200..2400).contains(&acks.unwrap()), "{acks:?}");
     }
 
-    /// The way is 600 ms long from now on, and 40 000 bytes in flight are a fifteenth of what the path delivers. The window
-    /// grows until that is nearly as much as before.
+    /// The way is 600 ms long from now on, and 40 000 bytes in flight are a fifteenth of what the path delivers. The
+    /// window grows until that is nearly as much as before.
     #[test]
     fn a_longer_route_lets_the_window_grow_until_the_path_is_full_again() {
         let mut queue = StandingQueue::new(Span::from_millis(500));

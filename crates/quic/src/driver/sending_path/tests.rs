@@ -32,8 +32,8 @@ fn lose(path: &mut SendingPath, view: &mut Path, at_ms: u64, acked: u64, lost: u
     share
 }
 
-/// The path was validated in 40 ms. noq's first sample of 34 ms is its estimate, of which 8·34 − 7·40 would be below zero:
-/// srtt = 40 − 6/8, rttvar = (3·20 + 6)/4. Then it is 38, smoothed by noq to 34.5: 39.25 − 1.25/8.
+/// The path was validated in 40 ms. noq's first sample of 34 ms is its estimate, of which 8·34 − 7·40 would be below
+/// zero: srtt = 40 − 6/8, rttvar = (3·20 + 6)/4. Then it is 38, smoothed by noq to 34.5: 39.25 − 1.25/8.
 #[test]
 fn noqs_first_sample_is_no_average() {
     let (mut path, mut view) = path();

@@ -10,14 +10,14 @@ use weftway_scenario::mix;
 use crate::driver::connection::Outgoing;
 use crate::virtual_time::setup::HEADERS;
 
-/// What links did to packets with data.
+/// Counters of links for packets with data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WireTally {
     /// Lost on the way, or because a link was down.
     pub lost: u64,
     /// Dropped by a full queue.
     pub dropped: u64,
-    /// What they took on the path's own link.
+    /// Bytes that they took on the path's own link.
     pub bytes: u64,
 }
 
@@ -27,12 +27,12 @@ pub(in crate::virtual_time) struct Network {
     pub routes: Vec<Route>,
     /// The paths that exist now.
     pub present: PathSet,
-    /// What links did to the data of each path.
+    /// Counters of the links for the data of each path.
     pub wire: Vec<WireTally>,
-    /// How many datagrams were put on links.
+    /// Number of datagrams that were put on links.
     pub count: u64,
     pub copies: Copies,
-    /// What a packet takes beside its data, and what one without data takes, as the scenario has it.
+    /// Bytes that a packet takes beside its data, and what one without data takes, as the scenario has it.
     headers: Bytes,
     bare: Bytes,
     seed: u64,
@@ -44,18 +44,18 @@ pub(in crate::virtual_time) struct Network {
 pub(in crate::virtual_time) struct Datagram {
     pub bytes: BytesMut,
     pub path: PathId,
-    /// Whether it is ECN-capable.
+    /// True if it is ECN-capable.
     pub ecn: bool,
-    /// Whether it goes from the sender of the data to the receiver.
+    /// True if it goes from the sender of the data to the receiver.
     pub forward: bool,
-    /// What it takes on a link.
+    /// Bytes that it takes on a link.
     size: Bytes,
     is_data: bool,
-    /// Whether the network brings it once more, after it has arrived.
+    /// True if the network brings it once more, after it has arrived.
     again: bool,
 }
 
-/// How often the network copies a datagram: a fault that tests inject. No scenario has it.
+/// Number of times that the network copies a datagram: a fault that tests inject. No scenario has it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in crate::virtual_time) struct Copies {
     /// In units of 2⁻³².
@@ -64,18 +64,18 @@ pub(in crate::virtual_time) struct Copies {
     pub made: u64,
 }
 
-/// Whether and when a copy of a datagram follows.
+/// Copy of a datagram: whether it follows, and when.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Copy {
     No,
     /// At once.
     Now,
-    /// When the first one has arrived.
+    /// Time at which the first one has arrived.
     Late,
 }
 
 impl Copies {
-    /// From now on this share of datagrams is copied.
+    /// Sets the share of datagrams that is copied from now on.
     pub fn set_share(&mut self, share: f64) {
         self.share = (share.clamp(0.0, 1.0) * 2f64.powi(32)).round() as u64;
     }
@@ -128,8 +128,8 @@ impl Network {
         }
     }
 
-    /// What a datagram takes on a link: what the scenario says of a packet with so much data (`options.packet`) or with none
-    /// (`options.ack_packet`), unless it is larger.
+    /// Bytes that a datagram takes on a link: what the scenario says of a packet with so much data (`options.packet`)
+    /// or with none (`options.ack_packet`), unless it is larger.
     fn size(&self, out: &Outgoing) -> Bytes {
         let asked = if out.payload == 0 { self.bare } else { self.headers + Bytes::new(u64::from(out.payload)) };
         asked.max(Bytes::new(out.bytes.len() as u64 + HEADERS))

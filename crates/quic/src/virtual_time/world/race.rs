@@ -33,7 +33,7 @@ impl Attempt {
 }
 
 impl World {
-    /// Whether the connection is opened over all paths at once.
+    /// Returns true if the connection is opened over all paths at once.
     pub(super) fn races(&self) -> bool {
         self.config.transport.open == Opening::Race && self.config.paths.len() > 1
     }
@@ -49,12 +49,12 @@ impl World {
         self.advance_race()
     }
 
-    /// Whether handshakes are under way, and none is done.
+    /// Returns true if handshakes are under way, and none is done.
     pub(super) fn is_racing(&self) -> bool {
         !self.attempts.is_empty()
     }
 
-    /// When a handshake has to send again.
+    /// Time at which a handshake has to send again.
     pub(super) fn race_timeout(&self) -> Instant {
         self.attempts.iter().map(Attempt::timeout).min().unwrap_or(Instant::NEVER).max(self.now)
     }

@@ -4,8 +4,8 @@ use weftway_scenario::config::{MessageSize, PathConfig, Transport, Workload};
 
 use super::*;
 
-/// Two messages of 400 packets, a second apart, into a window of a thousand: the second leaves in three turns, each due at
-/// once, and then nothing is due.
+/// Two messages of 400 packets, a second apart, into a window of a thousand: the second leaves in three turns, each due
+/// at once, and then nothing is due.
 #[test]
 fn a_wide_window_leaves_in_several_turns() {
     let transport =
@@ -24,7 +24,7 @@ fn a_wide_window_leaves_in_several_turns() {
     let sender = world.sending.sender.as_mut().unwrap();
     // The application started with the connection, 20 ms late.
     let now = Instant::from_millis(1_100);
-    sender.source.app.run(now);
+    sender.source.data.app.run(now);
     sender.wake();
     let mut turns = Vec::new();
     loop {

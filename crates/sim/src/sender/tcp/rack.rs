@@ -81,7 +81,7 @@ impl PathSender {
         (first..top).rev().find(|&index| self.flight.at(index).is_undecided()).unwrap_or(first)
     }
 
-    /// Of the packets that were sent once, those below this number were sent before RACK's.
+    /// Number below which packets that were sent once were sent before RACK's.
     fn sent_before_rack(&self) -> u64 {
         let rack = &self.tcp.rack;
         if rack.index >= self.flight.base() && !self.flight.at(rack.index).ever_retransmitted {
@@ -171,13 +171,13 @@ impl Rack {
         }
     }
 
-    /// Whether RACK's packet was sent after this one.
+    /// Returns true if RACK's packet was sent after this one.
     #[inline]
     pub(super) fn is_after(&self, sent_at: Instant, index: u64) -> bool {
         (self.sent_at, self.index) > (sent_at, index)
     }
 
-    /// How long a packet may still take; `None`: it is lost.
+    /// Time that a packet may still take; `None`: it is lost.
     #[inline]
     pub(super) fn remaining(&self, now: Instant, sent_at: Instant, window: Span) -> Option<Span> {
         let due = sent_at + self.rtt + window;
@@ -239,7 +239,8 @@ mod tests {
         assert_eq!(rack.steps, 1);
     }
 
-    /// A packet that was sent at the same time or before the newest that has arrived, and has a lower number, came first.
+    /// A packet that was sent at the same time or before the newest that has arrived, and has a lower number, came
+    /// first.
     #[test]
     fn packets_sent_at_once_are_told_apart_by_their_numbers() {
         let at = Instant::from_millis(5);

@@ -132,8 +132,8 @@ impl PathSender {
         self.cc.on_recovered(ctx.now);
     }
 
-    /// Whether the echoed timestamp is older than the first retransmission: what was
-    /// acknowledged is the original (the Eifel test; timestamps tick in milliseconds).
+    /// Returns true if the echoed timestamp is older than the first retransmission: what was acknowledged is the
+    /// original (the Eifel test; timestamps tick in milliseconds).
     pub(super) fn may_undo(&self, seen: &Seen) -> bool {
         self.tcp.undo.marker.is_some() && (self.tcp.undo.retrans == 0 || self.delayed(seen))
     }

@@ -1,5 +1,5 @@
-//! What is sent again, how the window shrinks meanwhile (RFC 6937), and the timers: retransmission
-//! timeout, tail-loss probe, reordering window.
+//! Retransmissions, how the window shrinks meanwhile (RFC 6937), and the timers: retransmission timeout, tail-loss
+//! probe, reordering window.
 
 use weftway_cc::Signal;
 use weftway_path::{Bytes, Health, Instant, Path, Recovery, Span};
@@ -34,7 +34,7 @@ impl PathSender {
         ctx.view.bytes_in_flight = Bytes::new(self.pipe() * ctx.transport.mss.get());
     }
 
-    /// Whether losses wait for the pacer or the window.
+    /// Returns true if losses wait for the pacer or the window.
     pub fn has_lost(&self) -> bool {
         !self.tcp.lost_queue.is_empty()
     }
@@ -174,8 +174,8 @@ impl PathSender {
         repair
     }
 
-    /// `tcp_send_loss_probe`: new data, or the last packet again. The timeout counts from the probe, and from the oldest
-    /// packet if an earlier probe is not answered yet.
+    /// `tcp_send_loss_probe`: new data, or the last packet again. The timeout counts from the probe, and from the
+    /// oldest packet if an earlier probe is not answered yet.
     pub(super) fn tail_probe(&mut self, ctx: &mut SendContext<'_>, new_data: bool) -> Repair {
         ctx.listeners.note(ctx.now, ctx.conn, || Note::Timeout { path: self.id, kind: "tlp" });
         let mut repair = Repair::Nothing;
@@ -198,7 +198,7 @@ impl PathSender {
         repair
     }
 
-    /// What was sent last was a probe: it schedules no other (`tcp_write_xmit` with `push_one`).
+    /// Notes that what was sent last was a probe: it schedules no other (`tcp_write_xmit` with `push_one`).
     pub fn sent_probe(&mut self) {
         self.tcp.probe.burst = false;
     }

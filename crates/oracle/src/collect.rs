@@ -4,9 +4,9 @@ use weftway_path::spec::SpecError;
 use weftway_path::{Instant, Span};
 use weftway_scenario::mix;
 
-use super::lab::{Lab, Stop};
-use super::{Basis, Judgement};
-use crate::run::{Finished, Job};
+use crate::lab::{Lab, Stop};
+use crate::{Basis, Judgement};
+use weftway_sim::run::{Finished, Job};
 
 /// Behaviours that are not registered schedulers: O1, and any living path with equal probability.
 pub const BEHAVIOURS: [&str; 2] = ["oracle", "uniform"];
@@ -14,26 +14,26 @@ pub const BEHAVIOURS: [&str; 2] = ["oracle", "uniform"];
 /// With several behaviours, which of them decides is drawn anew so often.
 const STRETCH: Span = Span::from_secs(1);
 
-/// How a run is decided.
+/// Way in which a run is decided.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The task `graph`, with its switches.
     pub task: String,
-    /// Who decides, in stretches of a second each: one of [`BEHAVIOURS`], or a registered scheduler, asked about the
-    /// message's first packet as if every path were open.
+    /// Behaviours that decide, in stretches of a second each: one of [`BEHAVIOURS`], or a registered scheduler, asked
+    /// about the message's first packet as if every path were open.
     pub behaviours: Vec<String>,
     /// For which data the best path is looked for.
     pub basis: Basis,
 }
 
-/// One question.
+/// A question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {
-    /// When.
+    /// Time of the question.
     pub at: Instant,
-    /// What the task saw.
+    /// Observation of the task.
     pub observation: Vec<f32>,
-    /// What O1 said.
+    /// Judgement of O1.
     pub judgement: Judgement,
     /// Which path was taken.
     pub taken: usize,
@@ -47,7 +47,7 @@ pub struct Sample {
 pub struct Run {
     /// Every question.
     pub samples: Vec<Sample>,
-    /// What an ordinary run leaves behind: [`Job::row`] has its figures.
+    /// The finished run, as of any job: [`Job::row`] has its figures.
     pub finished: Finished,
 }
 
@@ -70,7 +70,7 @@ pub fn run(job: &Job<'_>, plan: &Plan) -> Result<Run, SpecError> {
     }
 }
 
-/// Who decides.
+/// Behaviours that take turns.
 pub(crate) struct Crew {
     members: Vec<Member>,
     /// The registered schedulers among them.

@@ -1,11 +1,11 @@
-//! What an answer binds that holds until the interval ends: all that its size class brings by then.
+//! Data that an answer binds until the interval ends: all that its size class brings by then.
 
 use weftway_path::spec::{Params, Spec, SpecError};
 use weftway_path::{Bytes, Flow, Instant};
 use weftway_sched::learned::TaskEntry;
 
-use super::Truth;
-use crate::connection::Connection;
+use crate::Truth;
+use weftway_sim::Connection;
 
 /// For which data the best path is looked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,8 +43,8 @@ impl Binding {
         self.held[self.class(flow.message_end.since(flow.message_start))] = Some((path, ends));
     }
 
-    /// What the class at hand brings until the interval `ends`; what the others bring goes to the queues of the paths
-    /// that they were answered with.
+    /// Bytes that the class at hand brings until the interval `ends`; what the others bring goes to the queues of the
+    /// paths that they were answered with.
     pub(crate) fn stake(
         &self,
         (conn, now): (&Connection, Instant),
@@ -71,12 +71,13 @@ impl Binding {
     /// By class, `most` bytes at most from `next` on, of messages that are written before the interval `ends`. What
     /// is no message is all of the class at hand.
     fn brought(&self, conn: &Connection, (next, own): (u64, usize), ends: Instant, most: Bytes) -> [Bytes; CLASSES] {
-        let mut app = conn.app.clone();
+        let mut app = conn.app().clone();
         app.run(ends);
         let (mut left, mut brought) = (most, [Bytes::ZERO; CLASSES]);
         for message in app.outlook().filter(|message| message.end > next) {
             let bytes = Bytes::new(message.end - message.start.max(next)).min(left);
-            let class = if conn.app.has_messages() { self.class(Bytes::new(message.end - message.start)) } else { own };
+            let class =
+                if conn.app().has_messages() { self.class(Bytes::new(message.end - message.start)) } else { own };
             brought[class] += bytes;
             left -= bytes;
         }

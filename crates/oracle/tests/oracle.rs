@@ -2,10 +2,10 @@
 
 use crate::setup;
 use weftway_link::{Limit, Loss};
+use weftway_oracle::{Audit, Basis, FAR, Lab, Plan, Run, Stop, Truth, audit, jain, judge, run};
 use weftway_path::{BitRate, Bytes, Instant, PathId, Span};
 use weftway_scenario::config::{Buffer, MessageSize, SimConfig, Transport, Workload};
 use weftway_sim::measure::Singles;
-use weftway_sim::oracle::{Audit, Basis, FAR, Lab, Plan, Run, Stop, Truth, audit, jain, judge, run};
 use weftway_sim::run::Job;
 
 /// Behaviours that take turns.
@@ -210,7 +210,7 @@ fn labels_of_the_mixed_set_are_spread_over_the_paths() {
     }
 }
 
-/// What a behaviour achieves with each seed: p50 and p95 of messages in ms, goodput in Mbit/s.
+/// Figures of a behaviour with each seed: p50 and p95 of messages in ms, goodput in Mbit/s.
 fn figures(config: &SimConfig, task: &str, behaviour: &str) -> Vec<[f64; 3]> {
     figures_by(config, &plan(task, &[behaviour]))
 }

@@ -7,11 +7,12 @@ use weftway_scenario::config::SimConfig;
 use weftway_sched::learned::{Ledger, Shape, Task, TaskEntry, build_task};
 use weftway_sched::{Needs, Scheduler, TransportRules};
 
-use super::binding::{Basis, Binding};
-use super::shares::Shares;
-use super::truth::{Truth, release};
-use super::{Judgement, judge};
-use crate::{Host, Pause, Sim, Verdict};
+use crate::binding::{Basis, Binding};
+use crate::shares::Shares;
+use crate::truth::{Truth, release};
+use crate::{Judgement, judge};
+use weftway_sim::run::second;
+use weftway_sim::{Host, Pause, Sim, Verdict};
 
 /// Data that are no messages are judged in portions of the largest message of the paper.
 const PORTION: Bytes = Bytes::new(10_000);
@@ -100,7 +101,7 @@ impl Lab {
         let mut sim = Sim::new(config, cc, seed)?;
         let (spec, (entry, task)) = (task, slots(task, config.paths.len())?);
         let advisers = advisers.iter().map(|spec| weftway_sched::build(spec)).collect::<Result<Vec<_>, _>>()?;
-        let rival = crate::run::second(&mut sim, config)?;
+        let rival = second(&mut sim, config)?;
         let (binding, basis) = (Binding::new(entry, spec)?, Basis::default());
         let observation = vec![0.0; task.shape().inputs.len()];
         let (shares, company) = (Shares::new(config.paths.len()), Company { task, advisers });
@@ -157,12 +158,12 @@ impl Lab {
         let mut truths: Vec<Option<Truth>> = (0..open.len()).map(truth).collect();
         let bytes = match (self.basis, self.company.task.wake()) {
             (Basis::Interval, Some(ends)) => self.binding.stake((conn, self.sim.now()), flow, ends, &mut truths),
-            _ if conn.app.has_messages() => flow.message_end.since(start),
+            _ if conn.app().has_messages() => flow.message_end.since(start),
             _ => PORTION,
         };
         let mut loads = self.shares.loads().to_vec();
         loads.resize(open.len(), 0.0);
-        judge(&truths, bytes, conn.transport.mss, release(&self.sim, start), &loads)
+        judge(&truths, bytes, conn.transport().mss, release(&self.sim, start), &loads)
     }
 
     /// Which slots have a living path.
@@ -172,7 +173,7 @@ impl Lab {
         open
     }
 
-    /// What the task sees at the question.
+    /// Observation of the task at the question.
     pub fn observation(&self) -> &[f32] {
         &self.observation
     }
@@ -181,10 +182,11 @@ impl Lab {
     pub(crate) fn message(&self) -> (u64, u64, usize) {
         let flow = self.sim.context(0).flow.copied().unwrap_or_default();
         let (start, end) = (flow.message_start.get(), flow.message_end.get());
-        (start, end.saturating_sub(start), self.sim.connection(0).app.number_at(start))
+        (start, end.saturating_sub(start), self.sim.connection(0).app().number_at(start))
     }
 
-    /// What adviser `at` would do about the packet at hand if every path were open, as [`weftway_sched::Interval`] asks.
+    /// Path on which adviser `at` would send the packet at hand if every path were open, as [`weftway_sched::Interval`]
+    /// asks.
     pub fn advice(&mut self, at: usize) -> Option<usize> {
         let cx = self.sim.context(0);
         let mut paths: Vec<Path> =

@@ -1,24 +1,24 @@
-//! When packets would arrive, told by who sees the links' queues and what they bring: labels for the estimate of `foreseen`.
+//! Arrival times of packets, told by who sees the links' queues and what they bring: labels for the estimate of
+//! `foreseen`.
 
 use weftway_link::Link;
 use weftway_path::spec::SpecError;
 use weftway_path::{Bytes, Instant, Path, Span};
 use weftway_sched::learned::foreseen::Foreseen;
 
-use super::truth::{crossing, links};
-use crate::measure::Finished;
-use crate::run::{Job, second, transport_rules};
-use crate::wire::Datagram;
-use crate::{Host, Pause, Sim};
+use crate::truth::{crossing, links};
+use weftway_sim::run::{Finished, Job, second, transport_rules};
+use weftway_sim::wire::Datagram;
+use weftway_sim::{Host, Pause, Sim};
 
-/// What heads add to a packet, about: some times are right to that.
+/// Size of the heads of a packet, about: some times are right to that.
 const HEADS: Bytes = Bytes::new(60);
 /// No packet takes longer.
 const FAR: Span = Span::from_secs(60);
 
-/// Runs `job` with a copy of `rule`. At every `every`-th question, for each
-/// path that holds data: what the network sees, and the binary logarithm of the time that a packet takes which is given to the
-/// path now over the rule's own estimate.
+/// Runs `job` with a copy of `rule`. At every `every`-th question, for each path that holds data: what the network
+/// sees, and the binary logarithm of the time that a packet takes which is given to the path now over the rule's own
+/// estimate.
 pub fn arrivals(job: &Job<'_>, mut rule: Foreseen, every: u64) -> Result<Vec<f32>, SpecError> {
     let (mut rows, mut asked) = (Vec::new(), 0u64);
     run(job, &mut rule, |sim, rule| {
@@ -32,7 +32,7 @@ pub fn arrivals(job: &Job<'_>, mut rule: Foreseen, every: u64) -> Result<Vec<f32
 }
 
 /// Runs `job` with `rule`. `look` comes before each question.
-pub(super) fn run(
+pub(crate) fn run(
     job: &Job<'_>,
     rule: &mut Foreseen,
     mut look: impl FnMut(&mut Sim, &mut Foreseen),
@@ -56,7 +56,7 @@ pub(super) fn run(
 }
 
 /// The paths that hold data.
-pub(super) fn holding(sim: &Sim) -> impl Iterator<Item = &Path> {
+pub(crate) fn holding(sim: &Sim) -> impl Iterator<Item = &Path> {
     sim.context(0).paths.iter().filter(|path| path.unacked() > Bytes::ZERO)
 }
 
@@ -67,9 +67,9 @@ fn row(sim: &Sim, rule: &Foreseen, path: &Path) -> Option<impl Iterator<Item = f
     Some(inputs.into_iter().chain([label]))
 }
 
-/// How long a packet takes that the path gets now, behind what the path has queued, where `arrival` says when one of so many bytes
-/// arrives on a link. A shared link behind the path's own is taken as it is.
-pub(super) fn takes(sim: &Sim, path: &Path, arrival: impl Fn(&Link<Datagram>, Instant, Bytes) -> Instant) -> Span {
+/// Time that a packet takes that the path gets now, behind what the path has queued, where `arrival` says when one of
+/// so many bytes arrives on a link. A shared link behind the path's own is taken as it is.
+pub(crate) fn takes(sim: &Sim, path: &Path, arrival: impl Fn(&Link<Datagram>, Instant, Bytes) -> Instant) -> Span {
     let (now, bytes) = (sim.now(), path.queued + path.mss + HEADS);
     let mut links = links(sim, path.id);
     let own = links.next().map_or(FAR, |link| {
@@ -79,7 +79,7 @@ pub(super) fn takes(sim: &Sim, path: &Path, arrival: impl Fn(&Link<Datagram>, In
     links.fold(own, |sum, link| sum + Span::from_nanos((crossing(link, now) * 1e9) as u64)).min(FAR)
 }
 
-/// When one arrives if the link stays as it is.
-pub(super) fn as_it_is(link: &Link<Datagram>, now: Instant, bytes: Bytes) -> Instant {
+/// Time at which one arrives if the link stays as it is.
+pub(crate) fn as_it_is(link: &Link<Datagram>, now: Instant, bytes: Bytes) -> Instant {
     link.arrival_of(now, bytes)
 }

@@ -5,7 +5,7 @@
 
 use weftway_path::Bytes;
 
-use super::truth::{FAR, Truth};
+use crate::truth::{FAR, Truth};
 
 /// λ: Jain's index from 0 to 1 is worth this much of [`D0`].
 pub const LAMBDA: f64 = 0.1;
@@ -13,17 +13,17 @@ pub const LAMBDA: f64 = 0.1;
 /// D0: the delay that counts as 1, in seconds.
 pub const D0: f64 = 0.1;
 
-/// What is this near, in seconds, is equal: the path of smaller number is taken.
+/// Difference in seconds below which costs are equal: the path of smaller number is taken.
 const TIE: f64 = 1e-6;
 
-/// What the oracle thinks of each path.
+/// Judgement of the oracle on each path.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Judgement {
     /// The best path.
     pub label: usize,
     /// By how many seconds the second is worse; [`FAR`] if there is none.
     pub margin: f64,
-    /// What each path costs, in seconds: its delay less its fairness. Infinite where it cannot be taken.
+    /// Cost of each path, in seconds: its delay less its fairness. Infinite where it cannot be taken.
     pub costs: Vec<f64>,
 }
 

@@ -1,30 +1,29 @@
-//! What perfect sight would be worth: `earliest-delivery`, told by the links when a packet arrives, in place of its own
-//! estimates.
+//! Worth of perfect sight: `earliest-delivery`, told by the links when a packet arrives, in place of its own estimates.
 
 use weftway_path::spec::SpecError;
 use weftway_path::{Path, Span};
 use weftway_sched::learned::foreseen::Foreseen;
 
-use super::arrivals::{as_it_is, holding, run, takes};
-use crate::Sim;
-use crate::measure::Finished;
-use crate::run::Job;
-use crate::wire::{Datagram, Load};
+use crate::arrivals::{as_it_is, holding, run, takes};
+use weftway_sim::Sim;
+use weftway_sim::run::{Finished, Job};
+use weftway_sim::wire::{Datagram, Load};
 
 /// The number of no connection: the packet whose arrival is asked for.
 const PROBE: u8 = u8::MAX;
 
-/// What is told.
+/// Arrival times that are told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sight {
-    /// When a packet would arrive if the links stayed as they are: the label of `foreseen`. Nothing of what comes is known.
+    /// Time at which a packet would arrive if the links stayed as they are: the label of `foreseen`. Nothing of what
+    /// comes is known.
     Present,
-    /// When it will arrive, if it is not lost.
+    /// Time at which it will arrive, if it is not lost.
     Arrival,
 }
 
-/// A run of `job` by the rule `earliest-delivery` with this sight: at each question it is told of each path that holds data
-/// when a packet given to it now arrives.
+/// A run of `job` by the rule `earliest-delivery` with this sight: at each question it is told of each path that holds
+/// data when a packet given to it now arrives.
 pub fn sighted(job: &Job<'_>, sight: Sight) -> Result<Finished, SpecError> {
     run(job, &mut Foreseen::listening(), |sim, rule| {
         sim.tell(0, rule);

@@ -1,17 +1,17 @@
-//! What is true of a path now, and of what was sent before.
+//! True state of a path now, and of what was sent before.
 
 use weftway_host::sending::SentPacket;
 use weftway_link::Link;
 use weftway_path::{BitRate, BlockedReason, Bytes, Instant, Offset, PathId, Span};
 
-use crate::Sim;
-use crate::connection::Connection;
-use crate::wire::{Datagram, Load};
+use weftway_sim::Connection;
+use weftway_sim::Sim;
+use weftway_sim::wire::{Datagram, Load};
 
 /// No delay counts as longer, in seconds.
 pub const FAR: f64 = 60.0;
 
-/// What is true of one path.
+/// True state of one path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Truth {
     /// Bytes before a packet that is sent now: in the bottleneck's queue, and what the path owes (waiting in its own
@@ -19,7 +19,7 @@ pub struct Truth {
     pub queue: Bytes,
     /// The bottleneck's rate; zero while it is down.
     pub rate: BitRate,
-    /// One-way delay.
+    /// Propagation delay in one direction.
     pub delay: Span,
     /// The probability that a packet is lost.
     pub loss: f64,
@@ -29,8 +29,8 @@ pub struct Truth {
 }
 
 impl Truth {
-    /// What is true of path `id` of the connection under test. Where data cross a shared link too, the slower one is
-    /// the bottleneck, and queues, delays and losses are those of both.
+    /// True state of path `id` of the connection under test. Where data cross a shared link too, the slower one is the
+    /// bottleneck, and queues, delays and losses are those of both.
     pub fn of(sim: &Sim, id: PathId) -> Self {
         let (conn, now) = (sim.connection(0), sim.now());
         let mut truth =
@@ -47,7 +47,7 @@ impl Truth {
 
     const NONE: Self = Self { queue: Bytes::ZERO, rate: BitRate::ZERO, delay: Span::ZERO, loss: 0.0, wait: Span::ZERO };
 
-    /// How long the bottleneck takes for `bytes`, in seconds.
+    /// Time that the bottleneck takes for `bytes`, in seconds.
     pub fn seconds(&self, bytes: Bytes) -> f64 {
         match self.rate.as_bps() {
             0 => FAR,
@@ -66,24 +66,24 @@ impl Truth {
 }
 
 /// The links that the path's data cross.
-pub(super) fn links(sim: &Sim, id: PathId) -> impl Iterator<Item = &Link<Datagram>> {
-    let route = sim.connection(0).routes[id.index()];
+pub(crate) fn links(sim: &Sim, id: PathId) -> impl Iterator<Item = &Link<Datagram>> {
+    let route = sim.connection(0).route(id);
     [Some(route.data), route.via].into_iter().flatten().map(|link| sim.link(link))
 }
 
-/// What the path has to send before anything new.
+/// Bytes that the path has to send before anything new.
 fn owed(conn: &Connection, id: PathId) -> Bytes {
-    let lost = conn.send.senders[id.index()].flight.iter().filter(|packet| packet.lost && !packet.retransmitted);
-    conn.dispatch.views.get(id).queued + Bytes::new(lost.map(|packet| u64::from(packet.bytes)).sum())
+    let lost = conn.flight(id).iter().filter(|packet| packet.lost && !packet.retransmitted);
+    conn.view(id).queued + Bytes::new(lost.map(|packet| u64::from(packet.bytes)).sum())
 }
 
 fn wait(conn: &Connection, id: PathId, now: Instant) -> Span {
-    let view = conn.dispatch.views.get(id);
+    let view = conn.view(id);
     match view.blocked {
         BlockedReason::None => Span::ZERO,
         BlockedReason::Pacing => view.release.max(now).since(now),
         _ => {
-            let oldest = conn.send.senders[id.index()].flight.iter().find(|packet| !packet.acked);
+            let oldest = conn.flight(id).iter().find(|packet| !packet.acked);
             oldest.map_or(Span::ZERO, |packet| (packet.sent_at + view.srtt).max(now).since(now))
         }
     }
@@ -93,11 +93,11 @@ fn wait(conn: &Connection, id: PathId, now: Instant) -> Span {
 /// known to the links; what is lost comes a round trip after it was sent, and the path's queue later.
 pub(crate) fn release(sim: &Sim, start: Offset) -> f64 {
     let conn = sim.connection(0);
-    if conn.receive.receiver.data.next() >= start {
+    if conn.reordering().next() >= start {
         return 0.0;
     }
     let of = |view: &weftway_path::Path| path_release(sim, view.id, start);
-    conn.dispatch.views.usable().iter().map(of).fold(0.0, f64::max).min(FAR)
+    sim.context(0).paths.iter().map(of).fold(0.0, f64::max).min(FAR)
 }
 
 fn path_release(sim: &Sim, id: PathId, start: Offset) -> f64 {
@@ -116,16 +116,12 @@ fn path_release(sim: &Sim, id: PathId, start: Offset) -> f64 {
             }
         }
     }
-    let sender = &conn.send.senders[id.index()];
+    let flight = conn.flight(id);
     let missing = |(index, packet): &(u64, &SentPacket)| {
-        !packet.acked
-            && packet.offset < start
-            && !conn.receive.receiver.data.has(packet.offset)
-            && !under_way.contains(index)
+        !packet.acked && packet.offset < start && !conn.reordering().has(packet.offset) && !under_way.contains(index)
     };
-    let numbered = (sender.flight.base()..).zip(sender.flight.iter());
-    let repairs =
-        numbered.filter(missing).map(|(_, packet)| (packet.sent_at + conn.dispatch.views.get(id).srtt).max(now));
+    let numbered = (flight.base()..).zip(flight.iter());
+    let repairs = numbered.filter(missing).map(|(_, packet)| (packet.sent_at + conn.view(id).srtt).max(now));
     let repaired = repairs.max().map(|at| {
         let truth = Truth::of(sim, id);
         at.since(now).as_secs_f64() + truth.seconds(truth.queue) + truth.delay.as_secs_f64()
@@ -133,7 +129,7 @@ fn path_release(sim: &Sim, id: PathId, start: Offset) -> f64 {
     last.max(repaired.unwrap_or(0.0))
 }
 
-/// How long a link takes for what it holds, and its delay, in seconds.
-pub(super) fn crossing(link: &Link<Datagram>, now: Instant) -> f64 {
+/// Time that a link takes for what it holds, and its delay, in seconds.
+pub(crate) fn crossing(link: &Link<Datagram>, now: Instant) -> f64 {
     link.queueing_delay(now).as_secs_f64().min(FAR) + link.outlook(now).delay.as_secs_f64()
 }

@@ -1,12 +1,12 @@
 //! Labels for the estimate of `foreseen`: when packets arrive, as the links know it.
 
 use crate::setup::{bulk, path, stacks};
+use weftway_oracle::arrivals;
 use weftway_sched::learned::foreseen::Foreseen;
-use weftway_sim::oracle::arrivals;
 use weftway_sim::run::Job;
 
-/// Two paths of 8 Mbit/s, 10 and 40 ms: a packet takes some 1.5 ms and the delay at least, and as long as the largest queue
-/// allows at most. What the rule predicts is within a factor of two of that, mostly.
+/// Two paths of 8 Mbit/s, 10 and 40 ms: a packet takes some 1.5 ms and the delay at least, and as long as the largest
+/// queue allows at most. What the rule predicts is within a factor of two of that, mostly.
 #[test]
 fn a_packet_takes_the_delay_the_queue_and_its_own_time() {
     let rule = Foreseen::new(None).expect("no policy, nothing to refuse");

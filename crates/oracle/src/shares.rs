@@ -1,4 +1,4 @@
-//! What each path has carried of late: sums of sent bytes that fade.
+//! Loads of the paths of late: sums of sent bytes that fade.
 
 use weftway_path::{Bytes, Instant, Path, Span};
 
@@ -14,7 +14,7 @@ pub(crate) struct Shares {
 }
 
 impl Shares {
-    /// Nothing was sent on so many paths.
+    /// Loads of so many paths on which nothing was sent.
     pub(crate) fn new(paths: usize) -> Self {
         Self { loads: vec![0.0; paths], counted: vec![Bytes::ZERO; paths], at: Instant::ZERO }
     }

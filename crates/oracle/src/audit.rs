@@ -8,24 +8,24 @@
 use weftway_path::spec::SpecError;
 use weftway_path::{Instant, PathId, Span};
 
-use super::collect::{Crew, Plan};
-use super::judge::{LAMBDA, jain};
-use super::lab::{Lab, Stop};
-use super::shares::HORIZON;
-use super::{Judgement, Truth};
-use crate::run::Job;
+use crate::collect::{Crew, Plan};
+use crate::judge::{LAMBDA, jain};
+use crate::lab::{Lab, Stop};
+use crate::shares::HORIZON;
+use crate::{Judgement, Truth};
+use weftway_sim::run::Job;
 
-/// What comes of one path.
+/// Outcome of taking one path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Future {
     /// J: goodput of the next second over the links' rates, less λ·(1 − Jain's index of the paths' deliveries over
     /// their rates).
     pub value: f64,
-    /// How long the message took from when it was written; none if it had not arrived a second later.
+    /// Time that the message took from when it was written; none if it had not arrived a second later.
     pub delay: Option<Span>,
 }
 
-/// One question, as O1 judged it and as it would have come.
+/// A question, as O1 judged it and as it would have come.
 #[derive(Clone, Debug)]
 pub struct Audit {
     /// O1.
@@ -68,7 +68,7 @@ pub fn audit(job: &Job<'_>, plan: &Plan, every: usize) -> Result<Vec<Audit>, Spe
     Ok(audits)
 }
 
-/// What would come of each path.
+/// Outcomes of taking each path.
 fn futures(lab: &Lab) -> Vec<Option<Future>> {
     lab.open().iter().enumerate().map(|(path, open)| open.then(|| future(lab.twin(), path))).collect()
 }
@@ -87,7 +87,7 @@ fn future(mut lab: Lab, path: usize) -> Future {
     let goodput = (after.0 - before.0) / HORIZON.as_secs_f64() / rates.iter().sum::<f64>();
     let loads = after.1.iter().zip(&before.1).map(|(after, before)| after - before);
     let shares: Vec<f64> = loads.zip(&rates).filter(|(_, rate)| **rate > 0.0).map(|(load, rate)| load / rate).collect();
-    let delay = lab.sim().connection(0).app.delays.get(number).copied();
+    let delay = lab.sim().connection(0).app().delays.get(number).copied();
     Future { value: goodput - LAMBDA * (1.0 - jain(&shares)), delay }
 }
 
