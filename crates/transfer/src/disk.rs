@@ -8,10 +8,12 @@ use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver as Inbox, Sender as Outbox, channel};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
+
+use portable_atomic::AtomicU64;
 
 use super::manifest::{Layout, Manifest};
 use super::options::Failure;

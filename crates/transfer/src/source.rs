@@ -7,12 +7,13 @@ use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant as Clock};
 
 use bytes::BytesMut;
+use portable_atomic::AtomicU64;
 use weftway_path::{Instant, Message, Offset, Span};
 use weftway_quic::driver::Source;
 

@@ -19,12 +19,13 @@ use std::fs::{File, FileTimes, Permissions};
 use std::io::{self, ErrorKind, Read, Seek as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, Metadata, MetadataExt, OpenOptions, OpenOptionsExt};
+use portable_atomic::AtomicU64;
 use rustix::fs::{AtFlags, Mode, OFlags, Timespec, Timestamps, UTIME_OMIT, fstatvfs, fsync, openat, utimensat};
 
 use super::manifest::{Entry, HIDDEN, Layout, Manifest};
