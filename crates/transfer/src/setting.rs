@@ -7,16 +7,15 @@ use weftway_scenario::config::{Buffer, Transport};
 use weftway_sched::Scheduler;
 use weftway_udp::settings::LARGEST_PAYLOAD;
 
-use super::options::Failure;
-use super::qlog::Log;
+use crate::failure::Failure;
 
 /// How far the sender may be ahead of what the receiver has written: 100 Mbit/s for two seconds. Both ends know it.
-pub(super) const WINDOW: u64 = 32 << 20;
+pub(crate) const WINDOW: u64 = 32 << 20;
 /// The payload of the least record that is called full: what is left of QUIC's least packet, so that it fits on every path. It
 /// grows as noq finds that every path takes more.
-pub(super) const RECORD: u64 = 1200 - OVERHEAD;
+pub(crate) const RECORD: u64 = 1200 - OVERHEAD;
 /// The payload of the longest record.
-pub(super) const LARGEST_RECORD: u64 = LARGEST_PAYLOAD as u64 - OVERHEAD;
+pub(crate) const LARGEST_RECORD: u64 = LARGEST_PAYLOAD as u64 - OVERHEAD;
 /// A path is given up when it is silent for so long, or for three probe timeouts.
 const PATH_TIMEOUT: Span = Span::from_millis(500);
 /// How often it is then asked.
@@ -26,7 +25,7 @@ const PROBE_INTERVAL: Span = Span::from_millis(250);
 const STANDING_QUEUE: Span = Span::from_millis(500);
 
 /// The driver's settings over sockets.
-pub(super) fn transport() -> Transport {
+pub(crate) fn transport() -> Transport {
     Transport {
         mss: Bytes::new(RECORD),
         send_buffer: Buffer::Fixed(Bytes::new(WINDOW)),
@@ -39,14 +38,19 @@ pub(super) fn transport() -> Transport {
     }
 }
 
-/// A scheduler, and what is kept for it, if it can run here.
-pub(super) fn build(name: &str, log: Option<&Log>) -> Result<(Box<dyn Scheduler>, Host), Failure> {
+/// Scheduler of a name, and its host's state for it, if it can run here.
+pub(crate) fn build(name: &str) -> Result<(Box<dyn Scheduler>, Host), Failure> {
+    build_within(name, |scheduler| scheduler)
+}
+
+/// Builds the scheduler of a name, within another one that `wrap` puts around it.
+pub(crate) fn build_within(
+    name: &str,
+    wrap: impl FnOnce(Box<dyn Scheduler>) -> Box<dyn Scheduler>,
+) -> Result<(Box<dyn Scheduler>, Host), Failure> {
     let spec = |error: weftway_path::spec::SpecError| Failure::Spec(error.to_string());
     let (entry, given) = weftway_sched::parse(name).map_err(spec)?;
-    let mut scheduler = entry.make(&given.given).map_err(spec)?;
-    if let Some(log) = log {
-        scheduler = log.around(scheduler);
-    }
+    let scheduler = wrap(entry.make(&given.given).map_err(spec)?);
     let host = Host::serving(scheduler.as_ref(), entry.transport);
     match mismatch(host.needs, OVER_SOCKETS, "a transfer over UDP") {
         Some(why) => Err(Failure::Spec(format!("scheduler {name}: {why}"))),
