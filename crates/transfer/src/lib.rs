@@ -57,7 +57,9 @@ pub use files::outcome::Report;
 pub use files::receiving::receive;
 pub use files::sending::send;
 pub use links::terms::{Cap, Link, LinkProgress, LinkTerms, Period};
-pub use options::{Lookup, Options, OtherEnd};
+pub use options::{
+    Connect, Links, Listen, Lookup, OtherEnd, ProxyOptions, ReceiveOptions, RelayOptions, SendOptions, Times,
+};
 pub use programs::client_rules::ClientRules;
 pub use programs::proxying::proxy;
 pub use programs::relaying::relay;
@@ -65,6 +67,7 @@ pub use programs::relaying::relay;
 pub use programs::tunnelling::tunnel;
 pub use progress::{Progress, State, Watch};
 pub use seen::{ByClass, ClientProgress, FlowPath, FlowProgress, LastPacket, PathProgress, Seen, Unread, UnreadFlow};
+pub use setting::Scheduling;
 pub use tree::found::{FailedFile, Skipped};
 pub use tree::manifest::{self, Entry, Manifest};
 pub use tree::store;

@@ -1,7 +1,11 @@
 //! How data travel: what the driver is set to over sockets, and whether a scheduler can run there.
 
+use std::sync::mpsc::Receiver;
+
+use weftway_host::sending::Groups;
 use weftway_host::{Host, OVER_SOCKETS, mismatch};
 use weftway_path::{Bytes, Span};
+use weftway_quic::driver::Setting;
 use weftway_quic::driver::record::OVERHEAD;
 use weftway_scenario::config::{Buffer, Transport};
 use weftway_sched::Scheduler;
@@ -24,8 +28,39 @@ const PROBE_INTERVAL: Span = Span::from_millis(250);
 /// What a path had in flight when it is cut waits in another one's queue: no longer than this, where that queue is ours.
 const STANDING_QUEUE: Span = Span::from_millis(500);
 
-/// The driver's settings over sockets.
-pub(crate) fn transport() -> Transport {
+/// Scheduler and congestion controller of what an end sends.
+pub struct Scheduling {
+    /// Name of the scheduler, with its switches.
+    pub scheduler: String,
+    /// Name of the congestion controller, with its switches.
+    pub cc: String,
+    /// Schedulers that take over while the program is at work.
+    pub switch: Option<Receiver<String>>,
+}
+
+impl Default for Scheduling {
+    fn default() -> Self {
+        // Radio links lose packets that no queue dropped.
+        Self { scheduler: "earliest-delivery".to_owned(), cc: "cubic:random_loss=2".to_owned(), switch: None }
+    }
+}
+
+impl Scheduling {
+    /// Refuses a scheduler that cannot run over sockets, and a controller that there is not.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        build(&self.scheduler)?;
+        weftway_cc::parse(&self.cc).map(drop).map_err(|error| Failure::Spec(error.to_string()))
+    }
+
+    /// Settings of the driver for a connection of so many paths.
+    pub(crate) fn setting(&self, paths: usize) -> Setting {
+        let groups = Groups::detected(paths);
+        Setting { transport: transport(), cc: self.cc.clone(), seed: 0, groups, fills_packets: true }
+    }
+}
+
+/// Settings of the transport over sockets.
+fn transport() -> Transport {
     Transport {
         mss: Bytes::new(RECORD),
         send_buffer: Buffer::Fixed(Bytes::new(WINDOW)),

@@ -188,7 +188,7 @@ impl Session<'_> {
         role: Role,
         meanwhile: &mut dyn Meanwhile,
     ) -> Result<Box<AcceptedConnection>, Failure> {
-        let deadline = self.net.now() + self.give_up_after;
+        let deadline = self.net.now() + self.times.give_up_after;
         target.whereabouts.begin();
         self.open_links()?;
         loop {
@@ -233,7 +233,7 @@ impl Session<'_> {
     }
 
     fn tell_full(&mut self) -> Result<(), Failure> {
-        let seconds = self.give_up_after.as_secs_f64();
+        let seconds = self.times.give_up_after.as_secs_f64();
         self.say(format!("the other end has no room for one more connection; it is asked again for {seconds:.0} s"));
         self.tell()
     }
@@ -252,7 +252,7 @@ impl Session<'_> {
         for at in usable {
             let now = self.net.now();
             let observers = ObserverState::new();
-            let (config, mismatch) = tls::client(pairing, observers.clone(), largest_payload, self.lost_after)?;
+            let (config, mismatch) = tls::client(pairing, observers.clone(), largest_payload, self.times.lost_after)?;
             let theirs = self.net.clock().theirs(now);
             let opened = self.net.endpoint.connect(theirs, config, address, "weftway");
             let (handle, inner) = opened.map_err(|error| Failure::Socket(io::Error::other(error)))?;
@@ -415,7 +415,7 @@ impl Session<'_> {
             if connection.is_closed() {
                 return Err(lost(connection));
             }
-            if begin + self.stall_after <= now {
+            if begin + self.times.stall_after <= now {
                 return Err(Failure::Stalled);
             }
             control.exchange(connection)?;

@@ -14,6 +14,7 @@ use weftway_path::{Instant, PathId, Span};
 use weftway_quic::driver::connection::{QuicConnection, QuicEvent};
 use weftway_quic::driver::{Sender, Source};
 use weftway_udp::settings::MAX_PATHS;
+use weftway_udp::socket::Socket;
 use weftway_udp::tls::{Identity, Pairing};
 use weftway_udp::token::Token;
 use weftway_udp::{Local, Net, settings};
@@ -23,8 +24,9 @@ use crate::connection::listener::{Current, Listener, WRONG_TOKEN};
 use crate::connection::whereabouts::Whereabouts;
 use crate::failure::{Failure, code};
 use crate::links::metering::{Metering, is_opened};
+use crate::links::terms::Link;
 use crate::links::usage::Usage;
-use crate::options::{Options, OtherEnd};
+use crate::options::{Connect, Links, Listen, OtherEnd, Times};
 use crate::progress::{Progress, State, Watch};
 use crate::seen::PathProgress;
 use crate::wire::{Role, SessionState, TransferId};
@@ -44,23 +46,27 @@ pub(crate) struct Target {
     pub pairing: Pairing,
 }
 
-/// What both sides share.
+/// Wrong tokens of which the user was told.
+struct ToldTokens {
+    count: u64,
+    /// Instant from which others may be told.
+    next: Instant,
+}
+
+/// Sockets, other end and user of a program.
 pub(crate) struct Session<'a> {
     pub net: Net,
     pub listener: Option<Listener>,
     pub progress: Progress,
     watch: Watch<'a>,
     tick_at: Instant,
-    tell_every: Span,
-    pub give_up_after: Span,
-    pub stall_after: Span,
-    pub lost_after: Span,
+    /// Intervals and timeouts.
+    pub times: Times,
     /// The session that the next connection is to go on with.
     pub going_on: Option<SessionState>,
     /// Since when connections have brought nothing.
     pub fruitless_since: Option<Instant>,
-    /// How many wrong tokens the user knows of, and when the next may be told.
-    told_tokens: (u64, Instant),
+    told_tokens: ToldTokens,
     /// Whose transfer this end wants, if it connects.
     pub id: TransferId,
     /// Whose transfer is under way.
@@ -71,95 +77,120 @@ pub(crate) struct Session<'a> {
     pub metering: Option<Metering>,
 }
 
-/// Paths of an end that may be opened: those without terms, and those whose terms allow it.
-fn paths(options: &Options, role: Role) -> Result<Vec<Local>, Failure> {
-    let connects = matches!(options.other, OtherEnd::Connect { .. });
-    let may_have_terms = connects && matches!(role, Role::Send | Role::Proxy);
-    if !options.terms.is_empty() && !may_have_terms {
-        let why = "tiers, caps and prices of paths are for the end that connects: weft send --to, weft proxy";
-        return Err(Failure::Spec(why.to_owned()));
-    }
-    let unused = |local: &Local| options.terms.iter().any(|(at, terms)| at == local && !is_opened(terms));
-    let opened: Vec<Local> = options.paths.iter().filter(|local| !unused(local)).cloned().collect();
-    if opened.is_empty() && !options.paths.is_empty() {
+/// Links that may be opened: all but those that are never to be used.
+fn opened(links: &[Link]) -> Result<Vec<Local>, Failure> {
+    let is_unused = |link: &Link| link.terms.as_ref().is_some_and(|terms| !is_opened(terms));
+    let opened: Vec<Local> = links.iter().filter(|link| !is_unused(link)).map(|link| link.local.clone()).collect();
+    if opened.is_empty() && !links.is_empty() {
         return Err(Failure::Spec("every --path has tier=never: there is nothing to send over".to_owned()));
     }
-    if opened.len() > MAX_PATHS {
-        let count = opened.len();
-        let why = format!("{count} times --path: a connection has {MAX_PATHS} paths at most; leave some out");
-        return Err(Failure::Spec(why));
-    }
+    check_count(&opened)?;
     Ok(opened)
 }
 
-/// Terms of the links at `locals`, where some were given.
-fn metering(options: &mut Options, locals: &[Local], role: Role) -> Result<Option<Metering>, Failure> {
-    if options.terms.is_empty() {
+fn check_count(locals: &[Local]) -> Result<(), Failure> {
+    let count = locals.len();
+    if count > MAX_PATHS {
+        let why = format!("{count} times --path: a connection has {MAX_PATHS} paths at most; leave some out");
+        return Err(Failure::Spec(why));
+    }
+    Ok(())
+}
+
+/// Metering of the links at `locals`, where some have terms.
+fn metering(links: Links, locals: &[Local], role: Role) -> Result<Option<Metering>, Failure> {
+    if links.all.iter().all(|link| link.terms.is_none()) {
         return Ok(None);
     }
     // The other end is told of all links: one of which nothing is said is primary.
-    let said = |local: &Local| options.terms.iter().find(|(at, _)| at == local).map(|(_, terms)| terms.clone());
-    let links = locals.iter().map(|local| (local.clone(), said(local).unwrap_or_default())).collect();
-    Metering::new(links, options.usage.take().map(Usage::at), role == Role::Proxy).map(Some)
+    let opened = links.all.into_iter().filter(|link| locals.contains(&link.local));
+    let terms = opened.map(|link| (link.local, link.terms.unwrap_or_default())).collect();
+    Metering::new(terms, links.usage.map(Usage::at), role == Role::Proxy).map(Some)
 }
 
 impl<'a> Session<'a> {
-    /// Opens the sockets; one that listens begins to. `path` is what is sent, or where it goes.
+    /// Opens the sockets of either end of a transfer. `path` is what is sent, or where it goes.
     pub fn open(
-        mut options: Options,
-        role: Role,
-        path: &Path,
+        other: OtherEnd,
+        links: Links,
+        times: Times,
+        (role, path): (Role, &Path),
         watch: Watch<'a>,
     ) -> Result<(Self, Option<Target>), Failure> {
-        let mut locals = paths(&options, role)?;
-        let metering = metering(&mut options, &locals, role)?;
-        let (net, listener, target, state) = match options.other {
-            OtherEnd::Connect { addresses, pairing } => {
-                addresses.iter().try_for_each(check_reachable).map_err(Failure::Socket)?;
-                if locals.is_empty() {
-                    locals.push(Local::Any);
-                }
-                let config = Arc::new(settings::endpoint(EndpointConfig::default()));
-                let endpoint = Endpoint::new(config, None, true);
-                let net = Net::client(endpoint, &locals, &addresses).map_err(Failure::Socket)?;
-                let is_reachable = |address: &SocketAddr| !net.routes(*address).is_empty();
-                let whereabouts = Whereabouts::new(addresses, is_reachable, options.lookup);
-                (net, None, Some(Target { whereabouts, pairing }), State::Connecting)
+        match other {
+            OtherEnd::Connect(connect) => {
+                let (session, target) = Self::connecting(connect, links, times, (role, path), watch)?;
+                Ok((session, Some(target)))
             }
-            OtherEnd::Listen { address, identity } => {
-                let config = Arc::new(identity.endpoint(address.port()));
-                let listener = Listener::new(&identity, role)?;
-                let endpoint = Endpoint::new(config, Some(Arc::new(listener.config())), true);
-                let net = Net::server(endpoint, &locals, address).map_err(Failure::Socket)?;
-                (net, Some(listener), None, State::Listening)
+            OtherEnd::Listen(listen) => {
+                Ok((Self::listening(listen, &links.locals()?, times, (role, path), watch)?, None))
             }
-        };
-        let listening = match (&listener, net.sockets().first()) {
-            (Some(_), Some(socket)) => Some(socket.address()),
-            _ => None,
-        };
-        let note = net.missing();
-        let progress = Progress { state, listening, note, ..Progress::default() };
-        let heard = [Instant::ZERO; MAX_PATHS];
-        let session = Self {
+        }
+    }
+
+    /// Opens the sockets of an end that connects.
+    pub fn connecting(
+        connect: Connect,
+        links: Links,
+        times: Times,
+        (role, path): (Role, &Path),
+        watch: Watch<'a>,
+    ) -> Result<(Self, Target), Failure> {
+        let Connect { addresses, pairing, lookup } = connect;
+        let mut locals = opened(&links.all)?;
+        let metering = metering(links, &locals, role)?;
+        addresses.iter().try_for_each(check_reachable).map_err(Failure::Socket)?;
+        if locals.is_empty() {
+            locals.push(Local::Any);
+        }
+        let config = Arc::new(settings::endpoint(EndpointConfig::default()));
+        let net = Net::client(Endpoint::new(config, None, true), &locals, &addresses).map_err(Failure::Socket)?;
+        let is_reachable = |address: &SocketAddr| !net.routes(*address).is_empty();
+        let whereabouts = Whereabouts::new(addresses, is_reachable, lookup);
+        let progress = Progress { state: State::Connecting, ..Progress::default() };
+        let mut session = Self::over(net, progress, times, identify(role, path), watch);
+        session.metering = metering;
+        Ok((session, Target { whereabouts, pairing }))
+    }
+
+    /// Opens the sockets of an end that listens, and listens.
+    pub fn listening(
+        listen: Listen,
+        locals: &[Local],
+        times: Times,
+        (role, path): (Role, &Path),
+        watch: Watch<'a>,
+    ) -> Result<Self, Failure> {
+        let Listen { address, identity } = listen;
+        check_count(locals)?;
+        let listener = Listener::new(&identity, role)?;
+        let config = Arc::new(identity.endpoint(address.port()));
+        let endpoint = Endpoint::new(config, Some(Arc::new(listener.config())), true);
+        let net = Net::server(endpoint, locals, address).map_err(Failure::Socket)?;
+        let listening = net.sockets().first().map(Socket::address);
+        let progress = Progress { state: State::Listening, listening, ..Progress::default() };
+        let mut session = Self::over(net, progress, times, identify(role, path), watch);
+        session.listener = Some(listener);
+        Ok(session)
+    }
+
+    fn over(net: Net, progress: Progress, times: Times, id: TransferId, watch: Watch<'a>) -> Self {
+        let progress = Progress { note: net.missing(), ..progress };
+        Self {
             net,
-            listener,
+            listener: None,
             progress,
             watch,
             tick_at: Instant::ZERO,
-            tell_every: options.tell_every,
-            give_up_after: options.give_up_after,
-            stall_after: options.stall_after,
-            lost_after: options.lost_after,
+            times,
             going_on: None,
             fruitless_since: None,
-            told_tokens: (0, Instant::ZERO),
-            id: identify(role, path),
+            told_tokens: ToldTokens { count: 0, next: Instant::ZERO },
+            id,
             current: TransferId::default(),
-            heard,
-            metering,
-        };
-        Ok((session, target))
+            heard: [Instant::ZERO; MAX_PATHS],
+            metering: None,
+        }
     }
 
     /// Has the user told something, once.
@@ -175,7 +206,7 @@ impl<'a> Session<'a> {
         if self.tick_at > now {
             return Ok(());
         }
-        self.tick_at = now + self.tell_every;
+        self.tick_at = now + self.times.tell_every;
         self.tell()
     }
 
@@ -188,10 +219,10 @@ impl<'a> Session<'a> {
     }
 
     fn tell_wrong_tokens(&mut self) {
-        let (known, due) = self.told_tokens;
+        let ToldTokens { count: known, next } = self.told_tokens;
         let (now, count) = (self.net.now(), self.listener.as_ref().map_or(0, Listener::wrong_tokens));
-        if count > known && (due <= now || self.progress.state == State::Done) {
-            self.told_tokens = (count, now + TELL_TOKENS);
+        if count > known && (next <= now || self.progress.state == State::Done) {
+            self.told_tokens = ToldTokens { count, next: now + TELL_TOKENS };
             let times = if count == 1 { "once".to_owned() } else { format!("{count} times") };
             self.say(format!("a wrong token was shown {times}, and refused"));
         }

@@ -14,7 +14,6 @@ use weftway_scenario::qlog::{Head, Qlog, data_frame, packet};
 use weftway_sched::{Needs, Report, Scheduler};
 
 use crate::failure::Failure;
-use crate::options::{Options, OtherEnd};
 
 /// How the events of a transfer are to be read.
 const DESCRIPTION: &str =
@@ -31,14 +30,18 @@ struct Lines {
 }
 
 impl Log {
-    /// A log of a transfer of `root`. `overhead` is what a packet holds beside its data.
-    pub fn create(file: &FilePath, root: &FilePath, options: &Options, overhead: u64) -> Result<Self, Failure> {
-        let is_client = matches!(options.other, OtherEnd::Connect { .. });
+    /// Log of a transfer of `root` over `paths`. `overhead` is what a packet holds beside its data.
+    pub fn create(
+        file: &FilePath,
+        root: &FilePath,
+        is_client: bool,
+        paths: Vec<String>,
+        overhead: u64,
+    ) -> Result<Self, Failure> {
         let title = root.display().to_string();
         let head = Head { title: &title, description: DESCRIPTION, is_client, schema: None };
-        let names = options.paths.iter().map(ToString::to_string).collect();
         let folder = file.parent().map_or(Ok(()), std::fs::create_dir_all);
-        let made = folder.and_then(|()| File::create(file)).map(|made| Qlog::new(made, &head, names));
+        let made = folder.and_then(|()| File::create(file)).map(|made| Qlog::new(made, &head, paths));
         let file = made.map_err(|error| Failure::File(format!("{}: {error}", file.display())))?;
         Ok(Self(Arc::new(Mutex::new(Lines { file, overhead }))))
     }

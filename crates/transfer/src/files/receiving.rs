@@ -21,7 +21,7 @@ use crate::files::incoming::Incoming;
 use crate::files::outcome::Report;
 use crate::files::outcome::{FailedEntries, Outcome};
 use crate::files::rounds::Ended;
-use crate::options::Options;
+use crate::options::{Links, ReceiveOptions};
 use crate::progress::{State, Watch};
 use crate::setting::{LARGEST_RECORD, WINDOW};
 use crate::tree::found::FailedFile;
@@ -37,12 +37,13 @@ const CLOSE_TRIPS: u64 = 3;
 const PATIENCE: Span = Span::from_secs(3);
 
 /// Receives into the directory `target`.
-pub fn receive(target: &Path, options: Options, watch: Watch<'_>) -> Result<Report, Failure> {
+pub fn receive(target: &Path, options: ReceiveOptions, watch: Watch<'_>) -> Result<Report, Failure> {
     // What is wrong with the target shows before anybody is waited for.
     let store = Store::open(target)?;
-    let store = Arc::new(if options.sync { store } else { store.without_sync() });
-    let (mut session, other) = Session::open(options, Role::Receive, target, watch)?;
-    session.transfer(other, Role::Receive, |session, accepted| take(session, &store, accepted))
+    let ReceiveOptions { other, paths, sync, times } = options;
+    let store = Arc::new(if sync { store } else { store.without_sync() });
+    let (mut session, connects_to) = Session::open(other, Links::plain(paths), times, (Role::Receive, target), watch)?;
+    session.transfer(connects_to, Role::Receive, |session, accepted| take(session, &store, accepted))
 }
 
 /// Receives from an end that was let in. What has arrived in order is on the disk when this returns.
@@ -288,7 +289,7 @@ impl Receiving {
             self.control.exchange(&mut self.connection)?;
         }
         let mark = self.receiver.tally.arrived + self.control.moved();
-        self.pulse.look(now, mark, is_busy || self.ended.is_some(), session.stall_after)
+        self.pulse.look(now, mark, is_busy || self.ended.is_some(), session.times.stall_after)
     }
 
     fn tell_limit(&mut self, now: Instant) {

@@ -65,7 +65,7 @@ impl Session<'_> {
         let since = *self.fruitless_since.get_or_insert(now);
         match failure {
             Failure::Stalled => self.progress.done > 0,
-            Failure::Lost(_) | Failure::Again(_) => self.progress.done > 0 || now < since + self.give_up_after,
+            Failure::Lost(_) | Failure::Again(_) => self.progress.done > 0 || now < since + self.times.give_up_after,
             _ => false,
         }
     }

@@ -2,12 +2,10 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 
 use weftway_host::Host;
-use weftway_host::sending::Groups;
 use weftway_path::{Instant, PathSet, Role as PathRole, Span};
-use weftway_quic::driver::{Sender, Setting};
+use weftway_quic::driver::Sender;
 use weftway_sched::Scheduler;
 
 use crate::connection::control_stream::{AcceptedConnection, ControlStream};
@@ -20,10 +18,10 @@ use crate::files::outcome::{FailedEntries, Outcome};
 use crate::files::qlog::Log;
 use crate::files::rounds::Ended;
 use crate::files::source::{FileSource, Hashed, Hasher, read_all};
-use crate::options::Options;
+use crate::options::{OtherEnd, SendOptions};
 use crate::progress::{State, Watch};
 use crate::seen::PathProgress;
-use crate::setting::{RECORD, build, build_within, transport};
+use crate::setting::{RECORD, Scheduling, build_within};
 use crate::tree::found::{FailedFile, Found, Root, Skipped};
 use crate::tree::manifest::{Layout, Manifest};
 use crate::wire::{Message, Role};
@@ -37,22 +35,22 @@ const QUEUE: usize = 256 << 10;
 const PATIENCE: Span = Span::from_secs(3);
 
 /// Sends `root`, a file or a directory, under its own name.
-pub fn send(root: &Path, mut options: Options, watch: Watch<'_>) -> Result<Report, Failure> {
-    let (scheduler, cc) = (options.scheduler.clone(), options.cc.clone());
-    let switch = options.switch.take();
-    build(&scheduler)?;
-    weftway_cc::parse(&cc).map_err(|error| Failure::Spec(error.to_string()))?;
+pub fn send(root: &Path, options: SendOptions, watch: Watch<'_>) -> Result<Report, Failure> {
+    let SendOptions { other, links, scheduling, checksum, qlog, times } = options;
+    scheduling.check()?;
     let mut found = Found::at(root)?;
-    if options.checksum {
-        read_all(&mut found, options.tell_every, &mut *watch)?;
+    if checksum {
+        read_all(&mut found, times.tell_every, &mut *watch)?;
     }
     let Found { manifest, root: files, skipped, failed: unreadable } = found;
-    let log = options.qlog.take().map(|file| Log::create(&file, root, &options, 1200 - RECORD)).transpose()?;
-    let (mut session, target) = Session::open(options, Role::Send, root, watch)?;
+    let is_client = matches!(other, OtherEnd::Connect(_));
+    let paths = links.all.iter().map(|link| link.local.to_string()).collect();
+    let log = qlog.map(|file| Log::create(&file, root, is_client, paths, 1200 - RECORD)).transpose()?;
+    let (mut session, target) = Session::open(other, links, times, (Role::Send, root), watch)?;
     session.progress.bytes = manifest.bytes();
     session.progress.files = manifest.files();
-    session.progress.scheduler = Some(scheduler.clone());
-    let job = Job { manifest: Arc::new(manifest), files, skipped, unreadable, scheduler, cc, switch, log };
+    session.progress.scheduler = Some(scheduling.scheduler.clone());
+    let job = Job { manifest: Arc::new(manifest), files, skipped, unreadable, scheduling, log };
     session.transfer(target, Role::Send, |session, accepted| job.serve(session, accepted))
 }
 
@@ -63,9 +61,7 @@ struct Job {
     skipped: Vec<Skipped>,
     /// What cannot be read, and is not in the manifest.
     unreadable: Vec<FailedFile>,
-    scheduler: String,
-    cc: String,
-    switch: Option<Receiver<String>>,
+    scheduling: Scheduling,
     log: Option<Log>,
 }
 
@@ -139,10 +135,9 @@ struct Sending<'a> {
 impl<'a> Sending<'a> {
     fn new(job: &'a Job, accepted: Box<AcceptedConnection>, now: Instant) -> Result<Self, Failure> {
         let paths = accepted.connection.paths().count();
-        let (scheduler, host) = job.build(&job.scheduler)?;
+        let (scheduler, host) = job.build(&job.scheduling.scheduler)?;
         let source = FileSource::new(job.manifest.clone(), job.files.clone());
-        let groups = Groups::detected(paths);
-        let setting = Setting { transport: transport(), cc: job.cc.clone(), seed: 0, groups, fills_packets: true };
+        let setting = job.scheduling.setting(paths);
         let roles = vec![PathRole::default(); paths];
         let mut sender = Sender::new(accepted.connection, source, setting, &roles)
             .map_err(|error| Failure::Spec(error.to_string()))?;
@@ -151,7 +146,7 @@ impl<'a> Sending<'a> {
             job,
             sender,
             scheduler,
-            scheduler_name: job.scheduler.clone(),
+            scheduler_name: job.scheduling.scheduler.clone(),
             control: accepted.control,
             pulse: Pulse::new(now),
             told: (0, 0, false),
@@ -180,7 +175,7 @@ impl<'a> Sending<'a> {
             self.look_for_the_end(now);
             self.look_after_paths(now, session);
             let mark = self.sender.delivered().get() + self.control.moved();
-            self.pulse.look(now, mark, self.is_hashing(), session.stall_after)?;
+            self.pulse.look(now, mark, self.is_hashing(), session.times.stall_after)?;
             self.switch(session)?;
             session.meter(now, &mut self.sender)?;
             self.sender.turn(now, self.scheduler.as_mut());
@@ -372,7 +367,7 @@ impl<'a> Sending<'a> {
     /// Other schedulers take over, if the user said so.
     fn switch(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
         let Self { job, scheduler, sender, scheduler_name, .. } = self;
-        take_over(job.switch.as_ref(), scheduler_name, session, |name| {
+        take_over(job.scheduling.switch.as_ref(), scheduler_name, session, |name| {
             let host;
             (*scheduler, host) = job.build(name)?;
             sender.switch_host(host);
@@ -414,7 +409,7 @@ impl<'a> Sending<'a> {
         };
         Report {
             scheduler: Some(self.scheduler_name.clone()),
-            cc: Some(self.job.cc.clone()),
+            cc: Some(self.job.scheduling.cc.clone()),
             skipped: self.job.skipped.clone(),
             ..outcome.report()
         }

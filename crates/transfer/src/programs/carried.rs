@@ -2,10 +2,8 @@
 //! sockets.
 
 use noq_proto::{ConnectionEvent, ConnectionHandle, FourTuple};
-use weftway_host::sending::Groups;
 use weftway_mux::{Limits, Mux, Received, Side, StreamId};
 use weftway_path::{Instant, PathId, Role as PathRole, Span};
-use weftway_quic::driver::Setting;
 use weftway_quic::driver::connection::QuicConnection;
 use weftway_quic::driver::duplex::Duplex;
 use weftway_udp::Net;
@@ -18,7 +16,7 @@ use crate::programs::explaining::Explained;
 use crate::programs::mux_control::MuxControl;
 use crate::programs::policy_exchange::PolicyExchange;
 use crate::seen::{FlowPath, LastPacket, PathProgress, Unread};
-use crate::setting::{build, transport};
+use crate::setting::{Scheduling, build};
 
 /// What outlives a connection.
 pub(crate) struct Kept {
@@ -57,13 +55,12 @@ impl Carried {
         now: Instant,
         accepted: Box<AcceptedConnection>,
         kept: Kept,
-        (scheduler, cc): &(String, String),
+        scheduling: &Scheduling,
     ) -> Result<Self, Failure> {
         let AcceptedConnection { connection, policy, .. } = *accepted;
         let paths = connection.paths().count();
-        let (scheduler, host) = build(scheduler)?;
-        let groups = Groups::detected(paths);
-        let setting = Setting { transport: transport(), cc: cc.clone(), seed: 0, groups, fills_packets: true };
+        let (scheduler, host) = build(&scheduling.scheduler)?;
+        let setting = scheduling.setting(paths);
         let roles = vec![PathRole::default(); paths];
         let Kept { mux, control } = kept;
         let policy = PolicyExchange::new(policy && mux.side() == Side::Listening);

@@ -1,7 +1,7 @@
 //! `weft proxy` and `weft tunnel`: what local programs send over several links, to an end that relays it.
 
 use std::os::fd::BorrowedFd;
-use std::sync::mpsc::Receiver;
+use std::path::Path;
 
 use weftway_mux::Side;
 use weftway_path::{Instant, Span};
@@ -13,12 +13,12 @@ use crate::connection::session::peer;
 use crate::connection::session::{Session, Target};
 use crate::connection::switching::take_over;
 use crate::failure::Failure;
-use crate::options::Options;
+use crate::options::ProxyOptions;
 use crate::programs::carried::{Carried, Kept};
 use crate::programs::memory::limits;
 use crate::progress::{State, Watch};
 use crate::seen::Seen;
-use crate::setting::{RECORD, build};
+use crate::setting::{RECORD, Scheduling, build};
 use crate::wire::{Role, SessionState};
 
 /// The streams of a connection that was lost are kept for so long, at both ends.
@@ -36,7 +36,7 @@ pub fn proxy(
     ports: &[PortAddress],
     classes: Classes,
     accounts: Accounts,
-    options: Options,
+    options: ProxyOptions,
     watch: Watch<'_>,
 ) -> Result<(), Failure> {
     let limits = ProxyLimits { record: RECORD as usize, ..ProxyLimits::default() };
@@ -46,21 +46,17 @@ pub fn proxy(
 /// Has what local programs send to a front end relayed.
 pub(crate) fn carry<F: Front>(
     front: impl FnOnce() -> Result<F, Failure>,
-    mut options: Options,
+    options: ProxyOptions,
     watch: Watch<'_>,
 ) -> Result<(), Failure> {
-    build(&options.scheduler)?;
-    weftway_cc::parse(&options.cc).map_err(|error| Failure::Spec(error.to_string()))?;
-    let how = (options.scheduler.clone(), options.cc.clone());
-    let switch = options.switch.take();
+    let ProxyOptions { relay, links, scheduling, times } = options;
+    scheduling.check()?;
     let front = front()?;
-    let (mut session, target) = Session::open(options, Role::Proxy, std::path::Path::new("."), watch)?;
-    let Some(target) = target else {
-        return Err(Failure::Spec("this end connects to a relay, it does not listen for one".to_owned()));
-    };
+    let (mut session, target) = Session::connecting(relay, links, times, (Role::Proxy, Path::new(".")), watch)?;
     session.progress.ports = front.addresses();
-    session.progress.scheduler = Some(how.0.clone());
-    Proxying { front, target, how, switch, met: false, kept: None, late: (0, 0) }.run(&mut session)
+    session.progress.scheduler = Some(scheduling.scheduler.clone());
+    let late = Late::default();
+    Proxying { front, target, scheduling, was_connected: false, waiting: None, late }.run(&mut session)
 }
 
 /// The streams of a connection that was lost.
@@ -75,12 +71,12 @@ struct Waiting {
 /// that there is no connection.
 struct Serving<'a, F> {
     front: &'a mut F,
-    kept: &'a mut Option<Waiting>,
+    waiting: &'a mut Option<Waiting>,
 }
 
 impl<F: Front> Meanwhile for Serving<'_, F> {
     fn turn(&mut self, now: Instant) -> Result<(), Failure> {
-        self.front.turn(now, self.kept.as_mut().map(|waiting| &mut waiting.kept.mux));
+        self.front.turn(now, self.waiting.as_mut().map(|waiting| &mut waiting.kept.mux));
         check(self.front)
     }
 
@@ -93,39 +89,58 @@ impl<F: Front> Meanwhile for Serving<'_, F> {
     }
 }
 
+/// Datagrams that had passed their deadlines before they left.
+#[derive(Default)]
+struct Late {
+    /// Count of the muxes before.
+    before: u64,
+    /// Count of the mux that is there.
+    now: u64,
+}
+
+impl Late {
+    /// Takes over the count of the mux that is there. It is another one if it has counted fewer.
+    fn note(&mut self, count: u64) {
+        if count < self.now {
+            self.before += self.now;
+        }
+        self.now = count;
+    }
+
+    fn total(&self) -> u64 {
+        self.before + self.now
+    }
+}
+
 struct Proxying<F> {
     front: F,
     target: Target,
-    /// Scheduler and controller.
-    how: (String, String),
-    /// Schedulers that take over.
-    switch: Option<Receiver<String>>,
-    /// Whether the relay was there once.
-    met: bool,
+    scheduling: Scheduling,
+    /// True once there was a connection to the relay.
+    was_connected: bool,
     /// Streams that wait for another connection.
-    kept: Option<Waiting>,
-    /// Datagrams that came too late to leave: of earlier muxes, and of this one.
-    late: (u64, u64),
+    waiting: Option<Waiting>,
+    late: Late,
 }
 
 impl<F: Front> Proxying<F> {
     fn run(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
         loop {
             session.progress.state = State::Connecting;
-            session.going_on = self.kept.as_ref().map(|waiting| SessionState {
+            session.going_on = self.waiting.as_ref().map(|waiting| SessionState {
                 id: waiting.id.clone(),
                 received: Some(waiting.kept.mux.received().into()),
             });
-            let mut serving = Serving { front: &mut self.front, kept: &mut self.kept };
+            let mut serving = Serving { front: &mut self.front, waiting: &mut self.waiting };
             let accepted = session.connect(&mut self.target, Role::Proxy, &mut serving);
             let outcome = accepted.and_then(|accepted| self.serve(session, accepted));
-            if self.kept.is_none() {
+            if self.waiting.is_none() {
                 self.front.lost(session.net.now());
             }
             session.progress.flows = self.front.flows().count() as u64;
             self.see(session, None);
             if let Err(failure) = outcome {
-                let is_over = !self.met || !may_pass(&failure);
+                let is_over = !self.was_connected || !may_pass(&failure);
                 let failure = of_relaying(failure);
                 if is_over {
                     return Err(failure);
@@ -138,7 +153,7 @@ impl<F: Front> Proxying<F> {
 
     /// As long as the connection lives.
     fn serve(&mut self, session: &mut Session<'_>, accepted: Box<AcceptedConnection>) -> Result<(), Failure> {
-        self.met = true;
+        self.was_connected = true;
         session.progress.state = State::Relaying;
         let (now, theirs) = (session.net.now(), accepted.session.as_ref());
         let id = theirs.map(|state| state.id.clone());
@@ -152,7 +167,7 @@ impl<F: Front> Proxying<F> {
         let goes_on = if kept.mux.connection() > 0 { "; what was open goes on" } else { "" };
         session.say(format!("connected to the relay at {}{goes_on}", peer(&accepted.connection)));
         session.tell()?;
-        let mut carried = Carried::new(now, accepted, kept, &self.how)?;
+        let mut carried = Carried::new(now, accepted, kept, &self.scheduling)?;
         carried.begin_policy(session);
         let outcome = self.carry(session, &mut carried);
         session.progress.paths = carried.paths(session);
@@ -160,14 +175,14 @@ impl<F: Front> Proxying<F> {
         if let Err(failure) = &outcome {
             session.close_because_of(connection, failure);
             let until = session.net.now() + KEPT_FOR;
-            self.kept = id.filter(|_| is_loss(failure)).map(|id| Waiting { id, kept, until });
+            self.waiting = id.filter(|_| is_loss(failure)).map(|id| Waiting { id, kept, until });
         }
         outcome
     }
 
     /// The streams of the next connection: those that wait, if the relay has kept them, too.
     fn go_on(&mut self, now: Instant, theirs: Option<&SessionState>) -> Result<Kept, Failure> {
-        let Some(Waiting { id, mut kept, .. }) = self.kept.take() else {
+        let Some(Waiting { id, mut kept, .. }) = self.waiting.take() else {
             return Kept::new(Side::Connecting, limits(MEMORY_PARTS));
         };
         match theirs.filter(|theirs| theirs.id == id).and_then(|theirs| theirs.received.clone()) {
@@ -194,9 +209,9 @@ impl<F: Front> Proxying<F> {
             if session.is_tick(now) {
                 self.switch(session, Some(carried))?;
                 session.progress.flows = self.front.flows().count() as u64;
-                self.note_late(carried.mux().counts().datagrams_expired);
+                self.late.note(carried.mux().counts().datagrams_expired);
                 self.see(session, Some(carried));
-                carried.keep_alive(session.progress.flows > 0, session.lost_after);
+                carried.keep_alive(session.progress.flows > 0, session.times.lost_after);
                 session.progress.paths = carried.paths(session);
                 session.progress.last_packet = carried.last_packet(session);
                 session.tick(now)?;
@@ -208,7 +223,7 @@ impl<F: Front> Proxying<F> {
 
     /// Other schedulers take over, if the user said so: of the connection that is there, and of those to come.
     fn switch(&mut self, session: &mut Session<'_>, mut carried: Option<&mut Carried>) -> Result<(), Failure> {
-        take_over(self.switch.as_ref(), &mut self.how.0, session, |name| match &mut carried {
+        take_over(self.scheduling.switch.as_ref(), &mut self.scheduling.scheduler, session, |name| match &mut carried {
             Some(carried) => carried.switch(name),
             None => build(name).map(drop),
         })
@@ -217,8 +232,8 @@ impl<F: Front> Proxying<F> {
     /// What programs have open, for the user.
     fn see(&self, session: &mut Session<'_>, carried: Option<&Carried>) {
         let mut drops = self.front.drops();
-        if self.late.0 + self.late.1 > 0 {
-            *drops.entry("late").or_default() += self.late.0 + self.late.1;
+        if self.late.total() > 0 {
+            *drops.entry("late").or_default() += self.late.total();
         }
         let refusals = self.front.refusals().clone();
         let paths = |_: &(), id| carried.map_or_else(Vec::new, |carried| carried.flow_paths(session, id));
@@ -231,26 +246,18 @@ impl<F: Front> Proxying<F> {
         session.progress.seen = Seen { refusals, drops, ..seen };
     }
 
-    /// So many datagrams had passed their deadlines before they left, over the streams that are there.
-    fn note_late(&mut self, count: u64) {
-        if count < self.late.1 {
-            self.late.0 += self.late.1;
-        }
-        self.late.1 = count;
-    }
-
     /// Waits a little before the next connection. Local programs are served all the same: their streams take what they hold, or
     /// they are told that there is no connection.
     fn pause(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
-        let until = session.net.now() + if self.kept.is_some() { SHORT_PAUSE } else { PAUSE };
+        let until = session.net.now() + if self.waiting.is_some() { SHORT_PAUSE } else { PAUSE };
         loop {
             let now = session.net.now();
             if now >= until {
                 return Ok(());
             }
-            self.kept.take_if(|waiting| waiting.until <= now);
+            self.waiting.take_if(|waiting| waiting.until <= now);
             self.switch(session, None)?;
-            let mut serving = Serving { front: &mut self.front, kept: &mut self.kept };
+            let mut serving = Serving { front: &mut self.front, waiting: &mut self.waiting };
             session.wait_beside(until, &mut serving)?;
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::mpsc::Receiver;
 
 use noq_proto::ConnectionHandle;
@@ -16,14 +17,14 @@ use crate::connection::session::Session;
 use crate::connection::session::peer;
 use crate::connection::switching::take_over;
 use crate::failure::Failure;
-use crate::options::Options;
+use crate::options::RelayOptions;
 use crate::programs::carried::{Carried, Kept};
 use crate::programs::client_rules::{ClientRules, MOST_CLIENTS};
 use crate::programs::memory::limits;
 use crate::programs::proxying::{KEPT_FOR, is_loss};
 use crate::progress::{State, Watch};
 use crate::seen::{ClientProgress, Seen};
-use crate::setting::{RECORD, build};
+use crate::setting::{RECORD, Scheduling, build};
 use crate::wire::{Role, SessionState};
 
 /// Relays for all clients that show the token, until the user stops it. `policy` says which addresses they may reach, `rules`
@@ -32,21 +33,19 @@ pub fn relay(
     policy: Policy,
     rules: ClientRules,
     names: Option<SocketAddr>,
-    mut options: Options,
+    options: RelayOptions,
     watch: Watch<'_>,
 ) -> Result<(), Failure> {
-    build(&options.scheduler)?;
-    weftway_cc::parse(&options.cc).map_err(|error| Failure::Spec(error.to_string()))?;
-    let how = (options.scheduler.clone(), options.cc.clone());
+    let RelayOptions { listen, paths, scheduling, identities, times } = options;
+    scheduling.check()?;
     let limits = RelayLimits { record: RECORD as usize, ..RelayLimits::default() };
     let mut relay = Relay::new(policy, limits).map_err(Failure::Socket)?;
     if let Some(server) = names {
         relay.set_name_server(server);
     }
-    let (identities, switch) = (options.identities.take(), options.switch.take());
-    let (mut session, _) = Session::open(options, Role::Relay, std::path::Path::new("."), watch)?;
-    session.progress.scheduler = Some(how.0.clone());
-    let mut relaying = Relaying { switch, ..Relaying::new(relay, rules, how, identities) };
+    let mut session = Session::listening(listen, &paths, times, (Role::Relay, Path::new(".")), watch)?;
+    session.progress.scheduler = Some(scheduling.scheduler.clone());
+    let mut relaying = Relaying::new(relay, rules, scheduling, identities);
     let outcome = relaying.run(&mut session);
     relaying.close(&mut session);
     outcome
@@ -187,22 +186,19 @@ struct Relaying {
     left: Left,
     /// Those that may come again, the longest first.
     waiting: Vec<Waiting>,
-    /// Scheduler and controller.
-    how: (String, String),
+    scheduling: Scheduling,
     /// The number of the next client.
     next: u64,
     /// Rounds in which the clients had their turns.
     rounds: usize,
-    /// What becomes of the identity.
+    /// Later states of the identity.
     identities: Option<Receiver<Identity>>,
-    /// Schedulers that take over.
-    switch: Option<Receiver<String>>,
 }
 
 impl Relaying {
-    fn new(relay: Relay, rules: ClientRules, how: (String, String), identities: Option<Receiver<Identity>>) -> Self {
+    fn new(relay: Relay, rules: ClientRules, scheduling: Scheduling, identities: Option<Receiver<Identity>>) -> Self {
         let (clients, waiting, left) = Default::default();
-        Self { relay, rules, clients, waiting, left, how, next: 0, rounds: 0, identities, switch: None }
+        Self { relay, rules, clients, waiting, left, scheduling, next: 0, rounds: 0, identities }
     }
 
     fn run(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
@@ -222,7 +218,7 @@ impl Relaying {
                 session.progress.flows = self.clients.values().map(|client| self.relay.streams(client.id) as u64).sum();
                 self.see(session);
                 self.tell_full(session);
-                self.clients.values_mut().for_each(|client| client.carried.keep_alive(true, session.lost_after));
+                self.clients.values_mut().for_each(|client| client.carried.keep_alive(true, session.times.lost_after));
                 session.tick(now)?;
                 self.revoke(session);
             }
@@ -293,7 +289,7 @@ impl Relaying {
         session.say(who.tell(if received.is_some() { "is here again; what was open goes on" } else { "is here" }));
         // If it cannot be told, the connection is over, as its first turn finds.
         let _ = accepted.welcome(SessionState { id: token.text(), received });
-        let carried = Carried::new(now, accepted, kept, &self.how)?;
+        let carried = Carried::new(now, accepted, kept, &self.scheduling)?;
         self.clients
             .insert(carried.handle(), Client { id, carried, who, session: token, is_new: true, told_full: false });
         Ok(())
@@ -461,7 +457,7 @@ impl Relaying {
     /// Other schedulers take over, if the user said so: one for each client that is here, and for those to come.
     fn switch(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
         let clients = &mut self.clients;
-        take_over(self.switch.as_ref(), &mut self.how.0, session, |name| {
+        take_over(self.scheduling.switch.as_ref(), &mut self.scheduling.scheduler, session, |name| {
             build(name)?;
             clients.values_mut().try_for_each(|client| {
                 client.is_new = true;
@@ -511,8 +507,7 @@ mod tests {
 
     fn relaying() -> Relaying {
         let relay = Relay::new(Policy::default(), RelayLimits::default()).unwrap();
-        let how = ("min-rtt".to_owned(), "cubic".to_owned());
-        Relaying::new(relay, ClientRules::default(), how, None)
+        Relaying::new(relay, ClientRules::default(), Scheduling::default(), None)
     }
 
     fn waiting(number: u64, token: &Token, until: Instant) -> Waiting {

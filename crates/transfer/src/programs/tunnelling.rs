@@ -6,7 +6,7 @@ use weftway_relay::{Classes, ProxyLimits};
 use weftway_tunnel::{Names, TunDevice, Tunnel};
 
 use crate::failure::Failure;
-use crate::options::Options;
+use crate::options::ProxyOptions;
 use crate::programs::proxying::carry;
 use crate::progress::Watch;
 use crate::setting::RECORD;
@@ -19,7 +19,7 @@ pub fn tunnel(
     mtu: usize,
     names: Names,
     classes: Classes,
-    options: Options,
+    options: ProxyOptions,
     watch: Watch<'_>,
 ) -> Result<(), Failure> {
     let limits = ProxyLimits { record: RECORD as usize, ..ProxyLimits::default() };
