@@ -1,62 +1,61 @@
-//! The other end: at an address and known by its pairing line, or it comes to where this one listens.
+//! Other end of a connection: at an address and known by its pairing line, or it comes to where this one listens.
 
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::ToSocketAddrs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use weftway_transfer::{Lookup, Options, OtherEnd};
+use weftway_transfer::{Connect, Lookup};
 use weftway_udp::tls::Pairing;
 
 use crate::address::{self, PORT};
 use crate::failure::{Done, Failure};
+use crate::options::{IdentityFile, Pair, To};
 use crate::{identity, reading};
 
-/// Where the pairing line may be that is not to stand on a command line, which other users of the machine can read.
+/// Variable of the environment with the pairing line, which other users of the machine can read on a command line.
 const PAIR_VARIABLE: &str = "WEFT_PAIR";
 
-/// The other end as the options say it.
-pub struct End {
-    /// End that opens the connection.
-    pub other: OtherEnd,
-    /// Its first address, or where it is awaited.
-    pub address: SocketAddr,
-    /// Looks its name up again, if it was given by one.
-    pub lookup: Option<Lookup>,
-    /// File and text of the identity, where this end listens.
-    pub identity: Option<(PathBuf, String)>,
+/// End that listens on this machine, and the file of its identity.
+pub struct Listening {
+    /// Place and identity.
+    pub listen: weftway_transfer::Listen,
+    /// File of the identity.
+    pub file: PathBuf,
+    /// Text of that file.
+    pub text: String,
 }
 
-impl End {
-    /// The settings of a transfer or of what carries connections, with nothing set but the other end.
-    pub fn options(self) -> Options {
-        Options { lookup: self.lookup, ..Options::new(self.other) }
-    }
-}
-
-/// The other end: `host` with the pairing line `pair`, which may be the line, a file or `-`; or it comes to `listen`, where this
-/// machine has the identity of a file. `option` is the one that names the host, for messages.
-pub fn other_end(
-    host: Option<&str>,
-    listen: Option<&str>,
-    pair: Option<&str>,
-    identity: Option<&Path>,
-    option: &str,
-) -> Done<End> {
-    let Some(host) = host else {
-        if pair.is_some() {
-            return Err(Failure::input(format!(
-                "--pair goes with {option}: the end that listens has the identity itself"
-            )));
-        }
-        return at(listen.unwrap_or_default(), identity.map_or_else(identity::identity_file, Path::to_owned));
-    };
+/// Reads the end at `host`, which may name a port. `pair` is its pairing line, a file with it, or `-`. `option` is the one that
+/// names the host, for messages.
+pub fn connect(host: &str, pair: Option<&str>, option: &str) -> Done<Connect> {
     let line = pairing(pair)?.ok_or_else(|| {
         Failure::input(format!("{option} needs --pair LINE: `weft pair` prints it on the machine that listens"))
     })?;
     to(host, &line)
 }
 
-/// A pairing line: `given` itself, the first line of standard input if it is `-`, or the file of this name.
+/// Reads the relay of `verb`.
+pub fn relay(to: &To, pair: &Pair, verb: &str) -> Done<Connect> {
+    let needs = || Failure::input(format!("{verb} needs --to HOST:PORT, where `weft relay` listens"));
+    connect(to.to.as_deref().ok_or_else(needs)?, pair.pair.as_deref(), "--to")
+}
+
+/// Reads the end that listens at `place`, which may be a port alone, with the identity of a file.
+pub fn listen(place: &str, identity: &IdentityFile) -> Done<Listening> {
+    at(place, identity.identity.clone().unwrap_or_else(identity::identity_file))
+}
+
+/// Refuses a pairing line at an end that listens. `option` is the one that names a host to connect to.
+pub fn refuse_pair(pair: &Pair, option: &str) -> Done {
+    match pair.pair {
+        None => Ok(()),
+        Some(_) => {
+            Err(Failure::input(format!("--pair goes with {option}: the end that listens has the identity itself")))
+        }
+    }
+}
+
+/// Reads a pairing line: `given` itself, the first line of standard input if it is `-`, or the file of this name.
 ///
 /// Without it, WEFT_PAIR in the environment is taken for it.
 fn pairing(given: Option<&str>) -> Done<Option<String>> {
@@ -73,17 +72,19 @@ fn pairing(given: Option<&str>) -> Done<Option<String>> {
     }
 }
 
-/// The end at `host`, which may name a port, and its pairing line.
-fn to(host: &str, line: &str) -> Done<End> {
+/// Reads the end at `host`, which may name a port, and its pairing line.
+fn to(host: &str, line: &str) -> Done<Connect> {
     let (host, port) = address::split(host, PORT)?;
     // A port alone is one of this machine.
     let host = host.unwrap_or_else(|| "localhost".to_owned());
     let addresses = address::resolve(&host, port)?;
-    let address = *addresses.first().ok_or_else(|| Failure::run(format!("{host}: this name has no address")))?;
+    if addresses.is_empty() {
+        return Err(Failure::run(format!("{host}: this name has no address")));
+    }
     let pairing = Pairing::parse(line).map_err(Failure::input)?;
     let lookup =
         if address::is_address(&host) { None } else { address::plain_name(&host).map(|name| lookup(name, port)) };
-    Ok(End { other: OtherEnd::Connect { addresses, pairing }, address, lookup, identity: None })
+    Ok(Connect { addresses, pairing, lookup })
 }
 
 /// Looks a name up as the system does.
@@ -91,23 +92,22 @@ fn lookup(name: String, port: u16) -> Lookup {
     Arc::new(move || Ok((name.as_str(), port).to_socket_addrs()?.collect()))
 }
 
-/// The end that comes to `listen`, which may be a port alone, where this machine has the identity in `file`.
-fn at(listen: &str, file: PathBuf) -> Done<End> {
+fn at(place: &str, file: PathBuf) -> Done<Listening> {
     if !reading::is_there(&file)? {
         let why = "this machine has no identity yet: run `weft pair` here, and copy its line";
         return Err(Failure::File(format!("{}: {why}", file.display())));
     }
-    let (host, port) = address::split_listening(listen, PORT)?;
+    let (host, port) = address::split_listening(place, PORT)?;
     let address = address::resolve_first(host.as_deref().unwrap_or_else(|| address::all_addresses()), port)?;
     let (text, identity) = identity::read_identity(&file)?;
-    Ok(End { other: OtherEnd::Listen { address, identity }, address, lookup: None, identity: Some((file, text)) })
+    Ok(Listening { listen: weftway_transfer::Listen { address, identity }, file, text })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn told(done: Done<End>) -> String {
+    fn told<T>(done: Done<T>) -> String {
         match done {
             Err(failure) => failure.text().unwrap_or_default().to_owned(),
             Ok(_) => panic!("it is refused"),
@@ -118,32 +118,35 @@ mod tests {
     fn an_end_that_connects_has_a_line_and_one_that_listens_an_identity() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("me");
-        let missing = told(other_end(None, Some("127.0.0.1:7"), None, Some(&file), "--to"));
+        let identity_file = IdentityFile { identity: Some(file.clone()) };
+        let missing = told(listen("127.0.0.1:7", &identity_file));
         assert_eq!(
             missing,
             format!("{}: this machine has no identity yet: run `weft pair` here, and copy its line", file.display())
         );
         let line = identity::pair(&file, None, false).unwrap();
-        let end = other_end(None, Some("127.0.0.1:7"), None, Some(&file), "--to").unwrap();
-        assert_eq!(end.address, "127.0.0.1:7".parse().unwrap());
-        assert!(end.identity.is_some_and(|(_, text)| text == std::fs::read_to_string(&file).unwrap()));
-        let end = other_end(Some("localhost:7"), None, Some(&line), None, "--to").unwrap();
-        assert!(
-            end.address.ip().is_loopback() && end.lookup.is_some_and(|lookup| lookup().unwrap().contains(&end.address))
-        );
+        let end = listen("127.0.0.1:7", &identity_file).unwrap();
+        assert_eq!(end.listen.address, "127.0.0.1:7".parse().unwrap());
+        assert_eq!((end.text, end.file), (std::fs::read_to_string(&file).unwrap(), file));
+        let end = connect("localhost:7", Some(&line), "--to").unwrap();
+        let address = end.addresses[0];
+        assert!(address.ip().is_loopback() && end.lookup.is_some_and(|lookup| lookup().unwrap().contains(&address)));
         let kept = folder.path().join("line");
         std::fs::write(&kept, format!("\u{feff}{line}\r\n")).unwrap();
-        let end = other_end(Some("127.0.0.1"), None, kept.to_str(), None, "--to").unwrap();
-        assert!(end.address.port() == PORT && end.lookup.is_none());
-        assert!(matches!(end.options().other, OtherEnd::Connect { pairing, .. } if pairing.line() == line));
+        let end = connect("127.0.0.1", kept.to_str(), "--to").unwrap();
+        assert!(end.addresses[0].port() == PORT && end.lookup.is_none());
+        assert_eq!(end.pairing.line(), line);
     }
 
     #[test]
     fn what_makes_no_sense_is_told() {
-        let refused = |host, pair| told(other_end(host, None, pair, None, "--from"));
-        assert!(refused(None, Some("weft1-x")).starts_with("--pair goes with --from"));
-        assert!(refused(Some("127.0.0.1:port"), Some("weft1-x")).contains("a port is a number"));
-        assert!(refused(Some("127.0.0.1"), Some("weft1-x")).starts_with("this is no line of `weft pair`"));
-        assert!(refused(Some("127.0.0.1"), Some("/no/where")).starts_with("/no/where: No such file"));
+        let refused = |host, pair| told(connect(host, pair, "--from"));
+        let pair = Pair { pair: Some("weft1-x".to_owned()) };
+        assert!(told(refuse_pair(&pair, "--from")).starts_with("--pair goes with --from"));
+        let nowhere = told(relay(&To { to: None }, &pair, "weft proxy"));
+        assert_eq!(nowhere, "weft proxy needs --to HOST:PORT, where `weft relay` listens");
+        assert!(refused("127.0.0.1:port", Some("weft1-x")).contains("a port is a number"));
+        assert!(refused("127.0.0.1", Some("weft1-x")).starts_with("this is no line of `weft pair`"));
+        assert!(refused("127.0.0.1", Some("/no/where")).starts_with("/no/where: No such file"));
     }
 }

@@ -1,11 +1,13 @@
 //! Options that several verbs have. A verb takes a group in with `#[command(flatten)]`.
 
 use std::path::PathBuf;
+use std::sync::mpsc::{Sender, channel};
 
 use clap::{Arg, ArgMatches, Command};
-use weftway_transfer::{Link, LinkTerms};
+use weftway_transfer::Link;
 use weftway_udp::Local;
 
+use crate::address::PORT;
 use crate::failure::{Done, Failure};
 use crate::identity;
 
@@ -21,6 +23,13 @@ pub struct Listen {
         help = "Waits here for the other end, for example at 4433. A port alone is over IPv6 and IPv4."
     )]
     pub listen: Option<String>,
+}
+
+impl Listen {
+    /// Returns the place: the usual port if none is named.
+    pub fn place(&self) -> String {
+        self.listen.clone().unwrap_or_else(|| PORT.to_string())
+    }
 }
 
 /// The pairing line of the other end.
@@ -130,29 +139,33 @@ pub struct Config {
     pub config: Option<PathBuf>,
 }
 
-/// Local ends of paths, and terms of some of them, as [`weftway_transfer::Options`] has them.
-#[derive(Debug, Default)]
-pub struct ReadLinks {
-    /// Local end of each path.
-    pub paths: Vec<Local>,
-    /// Terms of those that have some.
-    pub terms: Vec<(Local, LinkTerms)>,
-}
-
-/// Reads what `--path` named.
-pub fn read_links(texts: &[String]) -> Done<ReadLinks> {
-    let mut read = ReadLinks::default();
-    for text in texts {
-        let link = Link::parse(text).map_err(Failure::input)?;
-        read.terms.extend(link.terms.map(|terms| (link.local.clone(), terms)));
-        read.paths.push(link.local);
+impl Paths {
+    /// Reads the local ends of the paths.
+    pub fn read(&self) -> Done<Vec<Local>> {
+        Ok(read_links(&self.local)?.locals()?)
     }
-    Ok(read)
 }
 
-/// The file in which it is counted what links with a cap carry.
-pub fn usage_file() -> PathBuf {
-    identity::user_folder("XDG_STATE_HOME", ".local/state").join("weftway/usage.json")
+impl Links {
+    /// Reads the links.
+    pub fn read(&self) -> Done<weftway_transfer::Links> {
+        read_links(&self.local)
+    }
+}
+
+/// Reads the values of `--path`. Bytes of links with a cap are counted in a file of the user.
+pub fn read_links(texts: &[String]) -> Done<weftway_transfer::Links> {
+    let all = texts.iter().map(|text| Link::parse(text).map_err(Failure::input)).collect::<Done<_>>()?;
+    let usage = identity::user_folder("XDG_STATE_HOME", ".local/state").join("weftway/usage.json");
+    Ok(weftway_transfer::Links { all, usage: Some(usage) })
+}
+
+impl Scheduling {
+    /// Returns the scheduling of an end, and the sender of schedulers that are to take over.
+    pub fn switched(self) -> (weftway_transfer::Scheduling, Sender<String>) {
+        let (switches, switch) = channel();
+        (weftway_transfer::Scheduling { scheduler: self.scheduler, cc: self.cc, switch: Some(switch) }, switches)
+    }
 }
 
 /// Refuses a value that has nothing in it: `--out "$UNSET"` is a slip, and no path or name. `matches` are those of `command`.
@@ -201,8 +214,8 @@ mod tests {
     #[test]
     fn links_are_read_with_what_they_are_for() {
         let read = read_links(&["wlan0".to_owned(), "wwan0,tier=backup".to_owned()]).unwrap();
-        assert_eq!((read.paths.len(), read.terms.len()), (2, 1));
-        assert_eq!(read.terms[0].0, read.paths[1]);
+        assert_eq!(read.all.iter().map(|link| link.terms.is_some()).collect::<Vec<_>>(), [false, true]);
+        assert!(matches!(read.locals(), Err(weftway_transfer::Failure::Spec(_))));
         for (text, told) in [
             ("wwan0,tier=bakcup", "did you mean `backup`?"),
             ("wwan0,cap=10GB", "in which time? For example cap=10GB/month"),

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use weftway_relay::{Accounts, PortAddress};
+use weftway_transfer::ProxyOptions;
 
 use crate::address;
 use crate::connections::Carrying;
@@ -62,23 +63,17 @@ pub fn run(args: Args) -> Done {
     if let Some(target) = &args.check {
         return classes::explain(&rules, target)?.iter().try_for_each(|line| output::print(line));
     }
-    let Some(to) = args.to.to.as_deref() else {
-        return Err(Failure::input("weft proxy needs --to HOST:PORT, where `weft relay` listens"));
-    };
-    let end = ends::other_end(Some(to), None, args.pair.pair.as_deref(), None, "--to")?;
+    let relay = ends::relay(&args.to, &args.pair, "weft proxy")?;
     let ports = local_ports(&args.listen)?;
     let accounts = read_passwords(args.passwords.as_deref())?;
     if accounts.is_open() {
         warn_of_others(&ports);
     }
-    let carrying = Carrying {
-        program: "proxy",
-        stopped: "stopped carrying connections",
-        links: &args.links.local,
-        scheduling: args.scheduling,
-        watching: args.watching,
-    };
-    connections::carry(end, carrying, |options, watch| weftway_transfer::proxy(&ports, rules, accounts, options, watch))
+    let (scheduling, switches) = args.scheduling.switched();
+    let options = ProxyOptions { links: args.links.read()?, scheduling, ..ProxyOptions::new(relay) };
+    let carrying =
+        Carrying { program: "proxy", stopped: "stopped carrying connections", watching: args.watching, switches };
+    connections::carry(carrying, || None, |watch| weftway_transfer::proxy(&ports, rules, accounts, options, watch))
 }
 
 /// Places where programs connect to: those that are named, or the usual one.

@@ -1,22 +1,20 @@
 //! `weft recv`.
 
 use std::fs::Permissions;
-use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use weftway_transfer::{Options, OtherEnd, Progress, Report};
+use weftway_transfer::{OtherEnd, Progress, ReceiveOptions, Report, receive};
 use weftway_udp::tls::Identity;
 
-use crate::address::PORT;
 use crate::display::{Display, state_name};
-use crate::ends::{End, other_end};
+use crate::ends::{self, Listening};
 use crate::failure::{Done, Failure, INTERRUPTED};
-use crate::options::{self, Config, IdentityFile, Listen, Pair, Paths, ReadLinks};
+use crate::options::{Config, IdentityFile, Listen, Pair, Paths};
 use crate::outcome::{self, finish};
 use crate::output;
 use crate::text::{number_of, printable};
-use crate::transferring::{self, Ended, Role};
+use crate::transferring::{self, Ended};
 
 /// Receives files over several links from a machine with `weft send`. It listens, or it connects with --from.
 ///
@@ -64,19 +62,15 @@ pub struct Args {
 /// Runs the verb.
 pub fn run(args: Args) -> Done {
     args.go_together()?;
-    let default = PORT.to_string();
-    let source = args.source.as_deref();
-    let listen = args.listen.listen.as_deref().unwrap_or(&default);
-    let listen = source.is_none().then_some(listen);
-    let end = other_end(source, listen, args.pair.pair.as_deref(), args.identity.identity.as_deref(), "--from")?;
-    if args.once || args.source.is_some() {
-        let report = match args.receive(end.options(), &mut Display::new("listening at"))? {
-            Ended::Whole(report) | Ended::AtEnd(report) => report,
-            Ended::InMidst | Ended::Before => return Err(args.interrupted()),
-        };
-        return finish(&report, args.show());
+    if let Some(source) = &args.source {
+        return args.receive_once(ends::connect(source, args.pair.pair.as_deref(), "--from")?.into());
     }
-    match args.receive_on(&end)? {
+    ends::refuse_pair(&args.pair, "--from")?;
+    let listening = ends::listen(&args.listen.place(), &args.identity)?;
+    if args.once {
+        return args.receive_once(listening.listen.into());
+    }
+    match args.receive_on(&listening)? {
         0 => Err(Failure::Status("stopped listening".to_owned(), INTERRUPTED)),
         whole => {
             output::say(&format!("stopped listening after {}", number_of(whole, "transfer")));
@@ -118,26 +112,35 @@ impl Args {
         }
     }
 
-    /// Receives one transfer, with all that is set by options.
-    fn receive(&self, options: Options, display: &mut Display) -> Done<Ended> {
-        let ReadLinks { paths, terms } = options::read_links(&self.paths.local)?;
-        let usage = Some(options::usage_file());
-        let options = Options { paths, terms, usage, sync: self.sync && !self.no_sync, ..options };
+    /// Receives one transfer, and prints its report.
+    fn receive_once(&self, other: OtherEnd) -> Done {
+        match self.receive(other, &mut Display::new("listening at"))? {
+            Ended::Whole(report) | Ended::AtEnd(report) => finish(&report, self.show()),
+            Ended::InMidst | Ended::Before => Err(self.interrupted()),
+        }
+    }
+
+    /// Receives one transfer.
+    fn receive(&self, other: OtherEnd, display: &mut Display) -> Done<Ended> {
+        let (paths, sync) = (self.paths.read()?, self.sync && !self.no_sync);
+        let options = ReceiveOptions { paths, sync, ..ReceiveOptions::new(other) };
         let _beside = output::beside_traffic();
         let inbox = Inbox::new(self.target.as_deref())?;
         let mut watch = |progress: &Progress| display.tell(progress, state_name(progress.state));
-        transferring::run(Role::Receive, inbox.folder(), options, &mut watch)
+        transferring::run(&mut watch, |watch| receive(inbox.folder(), options, watch))
     }
 
     /// Receives one transfer after another until an interrupt comes between two; returns how many arrived whole.
     ///
     /// A transfer that fails is told, and the next one may come: its sender tries again.
-    fn receive_on(&self, end: &End) -> Done<u64> {
-        let (mut whole, mut address, mut is_first) = (0, end.address, true);
+    fn receive_on(&self, end: &Listening) -> Done<u64> {
+        let (mut whole, mut address, mut is_first) = (0, end.listen.address, true);
         loop {
             let mut display =
                 Display::new(if is_first { "listening at" } else { "listening for the next transfer at" });
-            let ended = self.receive(listening(end, address)?, &mut display);
+            // The identity is the one that was read at the start.
+            let identity = Identity::load(&end.text).map_err(weftway_transfer::Failure::from)?;
+            let ended = self.receive(weftway_transfer::Listen { address, identity }.into(), &mut display);
             // A port that was free stays the same one.
             address = display.listening.unwrap_or(address);
             let has_listened = display.listening.is_some();
@@ -169,13 +172,6 @@ impl Args {
             Err(failure) => Err(failure),
         }
     }
-}
-
-/// The settings of an end that listens at `address`, with the identity that was read at the start.
-fn listening(end: &End, address: SocketAddr) -> Done<Options> {
-    let text = end.identity.as_ref().map(|(_, text)| text.as_str()).unwrap_or_default();
-    let identity = Identity::load(text).map_err(weftway_transfer::Failure::from)?;
-    Ok(Options::new(OtherEnd::Listen { address, identity }))
 }
 
 /// The folder where files go.

@@ -1,11 +1,16 @@
 //! `weft relay`.
 
-use weftway_relay::Policy;
-use weftway_transfer::ClientRules;
+use std::sync::mpsc::{Sender, channel};
 
-use crate::address::{self, PORT};
+use weftway_relay::Policy;
+use weftway_transfer::{ClientRules, RelayOptions};
+use weftway_udp::tls::Identity;
+
+use crate::address;
 use crate::connections::Carrying;
+use crate::ends::Listening;
 use crate::failure::{Done, Failure};
+use crate::identity::Changes;
 use crate::options::{Config, IdentityFile, Listen, Paths, Scheduling, Watching};
 use crate::{connections, ends};
 
@@ -56,20 +61,30 @@ pub struct Args {
     config: Config,
 }
 
-/// Runs the verb.
+/// Runs the verb. When the file of its identity changes, names that are new and those that were revoked count at once.
 pub fn run(args: Args) -> Done {
-    let default = PORT.to_string();
-    let listen = args.listen.listen.as_deref().unwrap_or(&default);
-    let end = ends::other_end(None, Some(listen), None, args.identity.identity.as_deref(), "--to")?;
+    let Listening { listen, file, text } = ends::listen(&args.listen.place(), &args.identity)?;
     let names = args.dns.as_deref().map(address::name_server).transpose()?;
     let policy = Policy::parse(&args.allow, &args.deny).map_err(Failure::input)?;
     let rules = ClientRules::parse(&args.client).map_err(Failure::input)?;
-    let carrying = Carrying {
-        program: "relay",
-        stopped: "stopped relaying",
-        links: &args.paths.local,
-        scheduling: args.scheduling,
-        watching: args.watching,
-    };
-    connections::carry(end, carrying, |options, watch| weftway_transfer::relay(policy, rules, names, options, watch))
+    let (scheduling, switches) = args.scheduling.switched();
+    let (became, identities) = channel();
+    let (paths, identities) = (args.paths.read()?, Some(identities));
+    let options = RelayOptions { paths, scheduling, identities, ..RelayOptions::new(listen) };
+    let carrying = Carrying { program: "relay", stopped: "stopped relaying", watching: args.watching, switches };
+    let mut changes = Changes::new(file, text);
+    let note = || take_over(&mut changes, &became);
+    connections::carry(carrying, note, |watch| weftway_transfer::relay(policy, rules, names, options, watch))
+}
+
+/// Hands an identity on that has changed; returns what is wrong with the file, if something is.
+fn take_over(changes: &mut Changes, became: &Sender<Identity>) -> Option<String> {
+    match changes.now() {
+        Ok(identity) => {
+            // Nobody takes it any more: the program ends.
+            identity.map(|identity| became.send(identity));
+            None
+        }
+        Err(failure) => failure.text().map(|text| format!("{text}; the identity before is kept")),
+    }
 }

@@ -1,16 +1,16 @@
 //! `weft send`.
 
 use std::path::PathBuf;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 
-use weftway_transfer::{Options, Progress, Report};
+use weftway_transfer::{OtherEnd, Progress, Report, SendOptions, send};
 
-use crate::ends::other_end;
+use crate::ends;
 use crate::failure::{Done, Failure};
-use crate::options::{self, IdentityFile, Json, Links, Listen, Pair, WIRE_CC};
+use crate::options::{IdentityFile, Json, Links, Listen, Pair, WIRE_CC};
 use crate::outcome::{self, finish};
 use crate::reading::Lines;
-use crate::transferring::{self, Ended, Role};
+use crate::transferring::{self, Ended};
 use crate::watched::Watched;
 
 /// Sends a file or a directory over several links to a machine with `weft recv`.
@@ -65,41 +65,39 @@ fn carry(args: Args) -> Done<Report> {
     let mut lines = args.switch.then(Lines::default);
     let mut watch = |progress: &Progress| {
         program.tell(progress);
-        let typed = lines.as_mut().map(Lines::new_ones).unwrap_or_default();
-        take_over(typed.into_iter().chain(program.schedulers()), &chosen);
+        for name in lines.as_mut().map(Lines::new_ones).unwrap_or_default() {
+            // The transfer may be over.
+            let _ = chosen.send(name);
+        }
+        program.pass_schedulers(&chosen);
     };
-    match transferring::run(Role::Send, &args.path, options, &mut watch)? {
+    match transferring::run(&mut watch, |watch| send(&args.path, options, watch))? {
         Ended::Whole(report) | Ended::AtEnd(report) => Ok(report),
         Ended::InMidst | Ended::Before => Err(outcome::resumable()),
     }
 }
 
 impl Args {
-    fn options(&self, switch: Receiver<String>) -> Done<Options> {
-        let (to, listen) = (self.to.as_deref(), self.listen.listen.as_deref());
-        if to.is_none() == listen.is_none() {
-            return Err(Failure::input("weft send needs either --to HOST:PORT or --listen ADDR"));
-        }
-        let end = other_end(to, listen, self.pair.pair.as_deref(), self.identity.identity.as_deref(), "--to")?;
-        let links = options::read_links(&self.links.local)?;
-        Ok(Options {
-            paths: links.paths,
-            terms: links.terms,
-            usage: Some(options::usage_file()),
-            scheduler: self.scheduler.clone(),
-            cc: self.cc.clone(),
-            switch: Some(switch),
-            qlog: self.qlog.clone(),
+    fn options(&self, switch: Receiver<String>) -> Done<SendOptions> {
+        let (other, links) = (self.other()?, self.links.read()?);
+        let (scheduler, cc) = (self.scheduler.clone(), self.cc.clone());
+        Ok(SendOptions {
+            links,
+            scheduling: weftway_transfer::Scheduling { scheduler, cc, switch: Some(switch) },
             checksum: self.checksum,
-            ..end.options()
+            qlog: self.qlog.clone(),
+            ..SendOptions::new(other)
         })
     }
-}
 
-/// Passes on the schedulers that are to take over.
-fn take_over(names: impl Iterator<Item = String>, switch: &Sender<String>) {
-    for name in names {
-        // The transfer may be over.
-        let _ = switch.send(name);
+    fn other(&self) -> Done<OtherEnd> {
+        match (&self.to, &self.listen.listen) {
+            (Some(host), None) => Ok(ends::connect(host, self.pair.pair.as_deref(), "--to")?.into()),
+            (None, Some(place)) => {
+                ends::refuse_pair(&self.pair, "--to")?;
+                Ok(ends::listen(place, &self.identity)?.listen.into())
+            }
+            _ => Err(Failure::input("weft send needs either --to HOST:PORT or --listen ADDR")),
+        }
     }
 }

@@ -1,22 +1,11 @@
 //! A transfer that runs until all is there or an interrupt comes.
 
-use std::path::Path;
-
-use weftway_transfer::{Options, Progress, Report, State, receive, send};
+use weftway_transfer::{Progress, Report, State, Watch};
 
 use crate::failure::{Done, Failure};
 use crate::signals;
 
-/// What this end does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// It sends what is at a path.
-    Send,
-    /// It writes into the folder at a path.
-    Receive,
-}
-
-/// How a transfer ended.
+/// End of a transfer.
 #[derive(Debug)]
 pub enum Ended {
     /// All was there.
@@ -29,18 +18,19 @@ pub enum Ended {
     Before,
 }
 
-/// Sends what is at `path`, or receives into it, until all of it is there. `watch` is told ten times a second how far it is.
-pub fn run(role: Role, path: &Path, options: Options, watch: &mut dyn FnMut(&Progress)) -> Done<Ended> {
-    run_until(role, path, options, watch, &signals::interrupted)
+/// Result of sending or receiving.
+type Outcome = Result<Report, weftway_transfer::Failure>;
+
+/// Transfers by `work` until all is there, or until an interrupt. `watch` is told ten times a second how far it is.
+pub fn run(watch: &mut dyn FnMut(&Progress), work: impl FnOnce(Watch<'_>) -> Outcome) -> Done<Ended> {
+    run_until(&signals::interrupted, watch, work)
 }
 
-/// The same, until `stops` returns true.
+/// Transfers until `stops` returns true.
 fn run_until(
-    role: Role,
-    path: &Path,
-    options: Options,
-    watch: &mut dyn FnMut(&Progress),
     stops: &dyn Fn() -> bool,
+    watch: &mut dyn FnMut(&Progress),
+    work: impl FnOnce(Watch<'_>) -> Outcome,
 ) -> Done<Ended> {
     let (mut is_stopped, mut is_begun) = (false, false);
     let mut tell = |progress: &Progress| {
@@ -52,11 +42,7 @@ fn run_until(
         }
         !is_stopped
     };
-    let ended = match role {
-        Role::Send => send(path, options, &mut tell),
-        Role::Receive => receive(path, options, &mut tell),
-    };
-    match (ended, is_stopped) {
+    match (work(&mut tell), is_stopped) {
         (Ok(report), false) => Ok(Ended::Whole(report)),
         (Ok(report), true) => Ok(Ended::AtEnd(report)),
         (Err(_), true) if is_begun => Ok(Ended::InMidst),
@@ -70,7 +56,7 @@ mod tests {
     use std::net::SocketAddr;
     use std::sync::mpsc::channel;
 
-    use weftway_transfer::OtherEnd;
+    use weftway_transfer::{Connect, Listen, ReceiveOptions, SendOptions, receive, send};
     use weftway_udp::tls::Identity;
 
     use super::*;
@@ -82,7 +68,7 @@ mod tests {
         std::fs::write(&file, vec![7; bytes]).unwrap();
         let identity = Identity::generate().unwrap();
         let pairing = identity.pairing();
-        let listen = OtherEnd::Listen { address: ([127, 0, 0, 1], 0).into(), identity };
+        let options = ReceiveOptions::new(Listen { address: ([127, 0, 0, 1], 0).into(), identity });
         let (told, listening) = channel::<SocketAddr>();
         std::thread::scope(|scope| {
             let receiver = scope.spawn(|| {
@@ -90,13 +76,13 @@ mod tests {
                     // The sender takes the first one.
                     let _ = progress.listening.map(|address| told.send(address));
                 };
-                run_until(Role::Receive, &inbox, Options::new(listen), &mut watch, &|| false)
+                run_until(&|| false, &mut watch, |watch| receive(&inbox, options, watch))
             });
             let addresses = vec![listening.recv().unwrap()];
-            let options = Options::new(OtherEnd::Connect { addresses, pairing });
+            let options = SendOptions::new(Connect::to(addresses, pairing));
             let is_due = std::cell::Cell::new(false);
             let mut watch = |progress: &Progress| is_due.set(Some(progress.state) == stop);
-            let sent = run_until(Role::Send, &file, options, &mut watch, &|| is_due.get());
+            let sent = run_until(&|| is_due.get(), &mut watch, |watch| send(&file, options, watch));
             (sent, receiver.join().unwrap())
         })
     }
@@ -119,13 +105,13 @@ mod tests {
     fn an_interrupt_in_the_midst_is_told_from_one_before_the_ends_had_met() {
         let identity = Identity::generate().unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let listen = OtherEnd::Listen { address: ([127, 0, 0, 1], 0).into(), identity };
-        let ended = run_until(Role::Receive, folder.path(), Options::new(listen), &mut |_| (), &|| true);
+        let options = ReceiveOptions::new(Listen { address: ([127, 0, 0, 1], 0).into(), identity });
+        let ended = run_until(&|| true, &mut |_| (), |watch| receive(folder.path(), options, watch));
         assert!(matches!(ended, Ok(Ended::Before)));
         let pairing = Identity::generate().unwrap().pairing();
-        let nobody = OtherEnd::Connect { addresses: vec![([127, 0, 0, 1], 9).into()], pairing };
+        let nobody = SendOptions::new(Connect::to(vec![([127, 0, 0, 1], 9).into()], pairing));
         std::fs::write(folder.path().join("file"), "x").unwrap();
-        let ended = run_until(Role::Send, &folder.path().join("file"), Options::new(nobody), &mut |_| (), &|| true);
+        let ended = run_until(&|| true, &mut |_| (), |watch| send(&folder.path().join("file"), nobody, watch));
         assert!(matches!(ended, Ok(Ended::InMidst)));
     }
 }

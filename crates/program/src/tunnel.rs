@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 
 use weftway_relay::Classes;
-use weftway_transfer::{Options, OtherEnd, Progress, State};
+use weftway_transfer::{Progress, ProxyOptions, State};
 use weftway_tun::Tun;
 use weftway_tunnel::{Names, TunDevice};
 
@@ -14,7 +14,7 @@ use crate::failure::{Done, Failure, INTERRUPTED};
 use crate::options::{ClassesFile, Config, Links, Pair, Scheduling, To, Watching};
 use crate::routing::{self, Plan, Routes, Watcher};
 use crate::watched::Watched;
-use crate::{address, classes, connections, ends, output, signals};
+use crate::{address, classes, ends, output, signals};
 
 /// Bytes that packets of programs may have.
 const MTU: usize = 1500;
@@ -62,23 +62,19 @@ pub struct Args {
 
 /// Runs the verb.
 pub fn run(args: Args) -> Done {
-    tunnel(args)
-}
-
-fn tunnel(args: Args) -> Done {
-    let Some(to) = &args.to.to else {
-        let needs = "weft tunnel needs --to HOST:PORT, where `weft relay` listens";
-        return if args.restore { restore() } else { Err(Failure::input(needs)) };
-    };
-    if args.restore {
-        return Err(Failure::input("--restore goes alone: it starts no tunnel"));
+    match &args.to.to {
+        Some(_) if args.restore => return Err(Failure::input("--restore goes alone: it starts no tunnel")),
+        None if args.restore => return restore(),
+        _ => {}
     }
-    let other = ends::other_end(Some(to), None, args.pair.pair.as_deref(), None, "--to")?.other;
-    let plan = plan(&args, relays(&other))?;
+    let mut relay = ends::relay(&args.to, &args.pair, "weft tunnel")?;
+    // Its addresses are part of the routes: it is not looked up again.
+    relay.lookup = None;
+    let plan = plan(&args, relay.addresses.clone())?;
     let names = names(args.dns.as_deref(), &plan)?;
     let classes = classes::read(args.classes.classes.as_deref())?;
-    // The relay's addresses are part of the routes: it is not looked up again.
-    let (options, switches) = connections::set(Options::new(other), &args.links.local, args.scheduling)?;
+    let (scheduling, switches) = args.scheduling.switched();
+    let options = ProxyOptions { links: args.links.read()?, scheduling, ..ProxyOptions::new(relay) };
     let watched = Watched::new("tunnel", args.watching.metrics.as_deref(), args.watching.json)?;
     carry(plan, names, classes, options, watched, switches)
 }
@@ -97,13 +93,6 @@ fn restore() -> Done {
     let _undisturbed = signals::undisturbed();
     output::say(if routes.restore()? { "restored" } else { "there was nothing to restore" });
     Ok(())
-}
-
-fn relays(other: &OtherEnd) -> Vec<SocketAddr> {
-    match other {
-        OtherEnd::Connect { addresses, .. } => addresses.clone(),
-        OtherEnd::Listen { .. } => Vec::new(),
-    }
 }
 
 /// The routes that the options ask for, or why these make no sense.
@@ -145,7 +134,7 @@ fn carry(
     plan: Plan,
     names: Names,
     classes: Classes,
-    options: Options,
+    options: ProxyOptions,
     watched: Watched,
     switches: Sender<String>,
 ) -> Done {
@@ -176,7 +165,7 @@ struct Led {
 }
 
 impl Led {
-    fn carry(&mut self, names: Names, classes: Classes, options: Options) -> Done {
+    fn carry(&mut self, names: Names, classes: Classes, options: ProxyOptions) -> Done {
         let plan = self.plan.clone();
         self.notes.extend(routing::locked(&self.routes).begin(&plan)?);
         let device = device(&plan.device)?;
@@ -219,10 +208,7 @@ impl Led {
         }
         let note = Some(std::mem::take(&mut self.notes).join("; ")).filter(|note| !note.is_empty());
         self.watched.tell_as(progress, astray, note.as_deref());
-        for name in self.watched.schedulers() {
-            // Nobody takes it any more: the tunnel ends.
-            let _ = self.switches.send(name);
-        }
+        self.watched.pass_schedulers(&self.switches);
         Ok(())
     }
 

@@ -721,7 +721,7 @@ impl NoqController for Adapter {
 
 /// The simplest hook: somebody else decides which paths are open. All are at the start.
 #[derive(Debug)]
-pub struct Doors(std::sync::atomic::AtomicU64);
+pub struct Doors(portable_atomic::AtomicU64);
 
 impl Default for Doors {
     fn default() -> Self {

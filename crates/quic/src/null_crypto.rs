@@ -18,7 +18,7 @@
 
 use std::any::Any;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
 use bytes::BytesMut;
 use noq_proto::crypto::{
@@ -27,6 +27,7 @@ use noq_proto::crypto::{
 };
 use noq_proto::transport_parameters::TransportParameters;
 use noq_proto::{ConnectError, ConnectionId, PathId, Side, TransportError};
+use portable_atomic::AtomicU64;
 use weftway_scenario::mix;
 
 /// The tag of AES-128-GCM and the sample of its header protection (RFC 9001 §5).

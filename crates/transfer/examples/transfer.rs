@@ -5,7 +5,7 @@ use std::error::Error;
 use std::sync::mpsc::channel;
 use std::time::Instant;
 
-use weftway_transfer::{Options, OtherEnd, receive, send};
+use weftway_transfer::{Connect, Links, Listen, ReceiveOptions, Scheduling, SendOptions, receive, send};
 use weftway_udp::Local;
 use weftway_udp::tls::Identity;
 
@@ -24,17 +24,11 @@ fn transfer(scheduler: &str, megabytes: usize) -> Result<(), Box<dyn Error>> {
     let data: Vec<u8> = random.iter().copied().cycle().take(megabytes * 1_000_000).collect();
     std::fs::write(&file, data)?;
 
-    let options = |other, paths: &[&str]| Options {
-        paths: paths.iter().map(|path| Local::parse(path)).collect(),
-        scheduler: scheduler.to_owned(),
-        ..Options::new(other)
-    };
     let identity = Identity::generate()?;
     let pairing = identity.pairing();
     let (told, listening) = channel();
     let target = dir.join("target");
-    let other = OtherEnd::Listen { address: ([127, 0, 0, 1], 0).into(), identity };
-    let order = options(other, &[]);
+    let order = ReceiveOptions::new(Listen { address: ([127, 0, 0, 1], 0).into(), identity });
     let receiver = std::thread::spawn(move || {
         receive(&target, order, &mut |progress| {
             // The sender takes the first one.
@@ -44,8 +38,10 @@ fn transfer(scheduler: &str, megabytes: usize) -> Result<(), Box<dyn Error>> {
     });
     let address = listening.recv()?;
     let (begin, before) = (Instant::now(), cpu());
-    let other = OtherEnd::Connect { addresses: vec![address], pairing };
-    let report = send(&file, options(other, &["127.0.0.1", "127.0.0.2"]), &mut |_| true);
+    let links = Links::plain(["127.0.0.1", "127.0.0.2"].map(Local::parse).into());
+    let scheduling = Scheduling { scheduler: scheduler.to_owned(), ..Scheduling::default() };
+    let options = SendOptions { links, scheduling, ..SendOptions::new(Connect::to(vec![address], pairing)) };
+    let report = send(&file, options, &mut |_| true);
     receiver.join().map_err(|_| "the receiver panicked")??;
     let (report, wall, cpu) = (report?, begin.elapsed().as_secs_f64(), cpu() - before);
     std::fs::remove_dir_all(&dir)?;

@@ -20,82 +20,54 @@
 //!
 //! # Where to begin
 //!
-//! [`wire`] has all messages in their order. `sending` and `receiving` are the two ends, a loop each; the rest serves them:
+//! [`wire`] has all messages in their order. `files::sending` and `files::receiving` are the two ends of a transfer,
+//! `programs::proxying` and `programs::relaying` those of a connection that carries programs: a loop each.
 //!
-//! | module | what it decides |
+//! | module | contents |
 //! |---|---|
-//! | `files`, [`manifest`], `incoming` | which files are sent, under which names, and where each lies in the stream of bytes |
-//! | `opening` | the end that connects: over which path and address the connection is made |
-//! | `listener` | the end that listens: which connection has the token and is accepted |
-//! | `rounds` | whether another connection follows one that ended |
-//! | `session` | when the user is told; sockets and other end are the same for both ends |
-//! | `pulse` | when an end is given up that says nothing |
-//! | `control_stream`, `mux_control` | nothing: they bring messages whole |
-//! | `source` | what the next record holds, and the sender's hashes |
-//! | `disk`, `writer`, [`store`] | when a file is whole, and which name and permissions it gets; a thread of its own |
-//! | `links`, `metering`, `usage` | which links are open to data, and how much each may still carry |
-//! | `peer_policy`, `policy_exchange` | the same of the other end's links; what both ends tell each other of them |
-//! | `proxying`, `tunnelling`, `relaying`, `carried` | what becomes of the streams of `weft proxy` and `weft relay` when a connection is lost |
-//! | `client_rules` | how much each client of a relay may have |
-//! | `switching`, `explaining` | which scheduler takes over while a program is at work; what it says of a packet |
-//! | `setting`, `options` | the driver's settings over sockets; what the user may set |
-//! | `outcome`, `seen`, `qlog` | nothing: reports and the log |
-//! | [`doctor`] | nothing: what this machine's interfaces and sockets allow |
+//! | `options` | options of each program |
+//! | `files` | `weft send` and `weft recv` |
+//! | `programs` | `weft proxy`, `weft tunnel` and `weft relay` |
+//! | `connection` | sockets, the other end and the user, for all of them |
+//! | `links` | links that are open to data, and how much each may still carry |
+//! | `tree` | files and folders on a machine's disk |
+//! | `setting` | settings of the driver over sockets, and of the scheduler |
+//! | `progress`, `seen`, `failure` | messages to the user |
+//! | [`doctor`] | interfaces and sockets of this machine |
 //!
 //! Which path carries a record, and when a path is given up, is the driver's matter ([`weftway_quic::driver`]).
 
 #![cfg(unix)]
 
-mod arrived;
-mod carried;
-mod client_rules;
-mod control_stream;
-mod disk;
+mod connection;
 pub mod doctor;
-mod explaining;
+mod failure;
 mod files;
-mod incoming;
 mod links;
-mod listener;
-pub mod manifest;
-mod memory;
-mod metering;
-mod mux_control;
-mod opening;
 mod options;
-mod outcome;
-mod peer_policy;
-mod policy_exchange;
-mod proxying;
-mod pulse;
-mod qlog;
-mod receiving;
-mod relaying;
-mod rounds;
+mod programs;
+mod progress;
 mod seen;
-mod sending;
-mod session;
 mod setting;
-mod source;
-pub mod store;
-mod switching;
-#[cfg(all(target_os = "linux", feature = "tunnel"))]
-mod tunnelling;
-mod usage;
-mod whereabouts;
+mod tree;
 pub mod wire;
-mod writer;
 
-pub use client_rules::ClientRules;
-pub use files::{FailedFile, Skipped};
-pub use links::{Cap, Link, LinkProgress, LinkTerms, Period};
-pub use manifest::{Entry, Manifest};
-pub use options::{Failure, Options, OtherEnd, Progress, Report, State, Watch};
-pub use proxying::proxy;
-pub use receiving::receive;
-pub use relaying::relay;
-pub use seen::{ByClass, ClientProgress, FlowPath, FlowProgress, LastPacket, PathProgress, Seen, Unread, UnreadFlow};
-pub use sending::send;
+pub use failure::Failure;
+pub use files::outcome::Report;
+pub use files::receiving::receive;
+pub use files::sending::send;
+pub use links::terms::{Cap, Link, LinkProgress, LinkTerms, Period};
+pub use options::{
+    Connect, Links, Listen, Lookup, OtherEnd, ProxyOptions, ReceiveOptions, RelayOptions, SendOptions, Times,
+};
+pub use programs::client_rules::ClientRules;
+pub use programs::proxying::proxy;
+pub use programs::relaying::relay;
 #[cfg(all(target_os = "linux", feature = "tunnel"))]
-pub use tunnelling::tunnel;
-pub use whereabouts::Lookup;
+pub use programs::tunnelling::tunnel;
+pub use progress::{Progress, State, Watch};
+pub use seen::{ByClass, ClientProgress, FlowPath, FlowProgress, LastPacket, PathProgress, Seen, Unread, UnreadFlow};
+pub use setting::Scheduling;
+pub use tree::found::{FailedFile, Skipped};
+pub use tree::manifest::{self, Entry, Manifest};
+pub use tree::store;

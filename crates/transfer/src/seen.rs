@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use weftway_mux::StreamId;
 use weftway_relay::{Class, Drops, FlowView};
 
-use super::links::LinkProgress;
+use crate::links::terms::LinkProgress;
 
 /// So many connections are told, those that carried most.
 const MOST_TOLD: usize = 32;
@@ -155,7 +155,7 @@ pub struct Seen {
 impl Seen {
     /// Counts connections, and keeps those that carried most. Each comes with `W`, whose it is. `paths` says by which
     /// paths one went, `unread` how many bytes it holds that are not read.
-    pub(super) fn of<'a, W>(
+    pub(crate) fn of<'a, W>(
         flows: impl Iterator<Item = (W, FlowView<'a>)>,
         paths: impl Fn(&W, StreamId) -> Vec<FlowPath>,
         unread: impl Fn(&W, StreamId) -> u64,

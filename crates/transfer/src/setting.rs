@@ -1,22 +1,25 @@
 //! How data travel: what the driver is set to over sockets, and whether a scheduler can run there.
 
+use std::sync::mpsc::Receiver;
+
+use weftway_host::sending::Groups;
 use weftway_host::{Host, OVER_SOCKETS, mismatch};
 use weftway_path::{Bytes, Span};
+use weftway_quic::driver::Setting;
 use weftway_quic::driver::record::OVERHEAD;
 use weftway_scenario::config::{Buffer, Transport};
 use weftway_sched::Scheduler;
 use weftway_udp::settings::LARGEST_PAYLOAD;
 
-use super::options::Failure;
-use super::qlog::Log;
+use crate::failure::Failure;
 
 /// How far the sender may be ahead of what the receiver has written: 100 Mbit/s for two seconds. Both ends know it.
-pub(super) const WINDOW: u64 = 32 << 20;
+pub(crate) const WINDOW: u64 = 32 << 20;
 /// The payload of the least record that is called full: what is left of QUIC's least packet, so that it fits on every path. It
 /// grows as noq finds that every path takes more.
-pub(super) const RECORD: u64 = 1200 - OVERHEAD;
+pub(crate) const RECORD: u64 = 1200 - OVERHEAD;
 /// The payload of the longest record.
-pub(super) const LARGEST_RECORD: u64 = LARGEST_PAYLOAD as u64 - OVERHEAD;
+pub(crate) const LARGEST_RECORD: u64 = LARGEST_PAYLOAD as u64 - OVERHEAD;
 /// A path is given up when it is silent for so long, or for three probe timeouts.
 const PATH_TIMEOUT: Span = Span::from_millis(500);
 /// How often it is then asked.
@@ -25,8 +28,39 @@ const PROBE_INTERVAL: Span = Span::from_millis(250);
 /// What a path had in flight when it is cut waits in another one's queue: no longer than this, where that queue is ours.
 const STANDING_QUEUE: Span = Span::from_millis(500);
 
-/// The driver's settings over sockets.
-pub(super) fn transport() -> Transport {
+/// Scheduler and congestion controller of what an end sends.
+pub struct Scheduling {
+    /// Name of the scheduler, with its switches.
+    pub scheduler: String,
+    /// Name of the congestion controller, with its switches.
+    pub cc: String,
+    /// Schedulers that take over while the program is at work.
+    pub switch: Option<Receiver<String>>,
+}
+
+impl Default for Scheduling {
+    fn default() -> Self {
+        // Radio links lose packets that no queue dropped.
+        Self { scheduler: "earliest-delivery".to_owned(), cc: "cubic:random_loss=2".to_owned(), switch: None }
+    }
+}
+
+impl Scheduling {
+    /// Refuses a scheduler that cannot run over sockets, and a controller that there is not.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        build(&self.scheduler)?;
+        weftway_cc::parse(&self.cc).map(drop).map_err(|error| Failure::Spec(error.to_string()))
+    }
+
+    /// Settings of the driver for a connection of so many paths.
+    pub(crate) fn setting(&self, paths: usize) -> Setting {
+        let groups = Groups::detected(paths);
+        Setting { transport: transport(), cc: self.cc.clone(), seed: 0, groups, fills_packets: true }
+    }
+}
+
+/// Settings of the transport over sockets.
+fn transport() -> Transport {
     Transport {
         mss: Bytes::new(RECORD),
         send_buffer: Buffer::Fixed(Bytes::new(WINDOW)),
@@ -39,14 +73,19 @@ pub(super) fn transport() -> Transport {
     }
 }
 
-/// A scheduler, and what is kept for it, if it can run here.
-pub(super) fn build(name: &str, log: Option<&Log>) -> Result<(Box<dyn Scheduler>, Host), Failure> {
+/// Scheduler of a name, and its host's state for it, if it can run here.
+pub(crate) fn build(name: &str) -> Result<(Box<dyn Scheduler>, Host), Failure> {
+    build_within(name, |scheduler| scheduler)
+}
+
+/// Builds the scheduler of a name, within another one that `wrap` puts around it.
+pub(crate) fn build_within(
+    name: &str,
+    wrap: impl FnOnce(Box<dyn Scheduler>) -> Box<dyn Scheduler>,
+) -> Result<(Box<dyn Scheduler>, Host), Failure> {
     let spec = |error: weftway_path::spec::SpecError| Failure::Spec(error.to_string());
     let (entry, given) = weftway_sched::parse(name).map_err(spec)?;
-    let mut scheduler = entry.make(&given.given).map_err(spec)?;
-    if let Some(log) = log {
-        scheduler = log.around(scheduler);
-    }
+    let scheduler = wrap(entry.make(&given.given).map_err(spec)?);
     let host = Host::serving(scheduler.as_ref(), entry.transport);
     match mismatch(host.needs, OVER_SOCKETS, "a transfer over UDP") {
         Some(why) => Err(Failure::Spec(format!("scheduler {name}: {why}"))),

@@ -21,8 +21,8 @@ use serde::{Deserialize, Serialize};
 use weftway_mux::Received;
 use weftway_path::{Offset, Tier};
 
-use super::files::FailedFile;
-use super::manifest::Entry;
+use crate::tree::found::FailedFile;
+use crate::tree::manifest::Entry;
 
 /// The version of all this.
 pub const VERSION: u32 = 5;
@@ -31,7 +31,7 @@ pub const MAX_MESSAGE: usize = 4 << 20;
 /// The longest message from an end that has not shown its token.
 pub const MAX_HELLO: usize = 1024;
 /// The length of a message, before it.
-pub(super) const LENGTH: usize = 4;
+pub(crate) const LENGTH: usize = 4;
 
 /// What an end wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

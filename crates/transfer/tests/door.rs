@@ -93,7 +93,7 @@ fn an_end_without_room_is_asked_again() {
     let refusing = refusing();
     let mut notes = Vec::new();
     let mut options = connect(refusing.address, &pairing, &["127.0.0.1"]);
-    options.give_up_after = Span::from_millis(2500);
+    options.times.give_up_after = Span::from_millis(2500);
     let failure = send(&root, options, &mut |progress: &Progress| {
         notes.extend(progress.note.clone());
         true

@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::ends::{BOTH, Listening, connect, here, listening, noise, options, relay};
+use crate::ends::{BOTH, Listening, connect, fetch, here, listening, noise, relay, sending};
 use tempfile::TempDir;
 use weftway_path::Span;
-use weftway_transfer::{FailedFile, Failure, Options, OtherEnd, receive, send};
+use weftway_transfer::{Connect, FailedFile, Failure, receive, send};
 use weftway_udp::tls::Identity;
 
 /// A folder `things` with files of so many bytes: `0`, `1`, ….
@@ -157,7 +157,7 @@ fn what_cannot_be_written_is_named_at_both_ends_and_the_rest_arrives() {
 #[test]
 fn a_second_receiver_of_one_target_is_refused() {
     let (target, pairing, receiver) = listening();
-    let second = receive(target.path(), connect(receiver.address, &pairing, &[]), &mut |_| true).unwrap_err();
+    let second = receive(target.path(), fetch(receiver.address, &pairing, &[]), &mut |_| true).unwrap_err();
     assert!(second.to_string().contains(&format!("process {}", std::process::id())), "{second}");
     let (_keep, root) = files(&[1000]);
     send(&root, connect(receiver.address, &pairing, &[]), &mut |_| true).unwrap();
@@ -237,14 +237,14 @@ fn all_addresses_of_a_name_are_tried() {
     for paths in [&[][..], &["127.0.0.1"]] {
         let (target, pairing, receiver) = listening();
         let addresses = vec![silent.local_addr().unwrap(), ([0_u16, 0, 0, 0, 0, 0, 0, 1], 9).into(), receiver.address];
-        let sent = send(&root, options(OtherEnd::Connect { addresses, pairing }, paths), &mut |_| true).unwrap();
+        let sent = send(&root, sending(Connect::to(addresses, pairing), paths), &mut |_| true).unwrap();
         assert_eq!(sent.peer, receiver.address.to_string());
         receiver.end().unwrap();
         assert_eq!(arrived(&root, target.path()), ["0"]);
     }
     let pairing = Identity::generate().unwrap().pairing();
     let addresses = vec![([0_u16, 0, 0, 0, 0, 0, 0, 1], 9).into()];
-    let none = send(&root, options(OtherEnd::Connect { addresses, pairing }, &["127.0.0.1"]), &mut |_| true);
+    let none = send(&root, sending(Connect::to(addresses, pairing), &["127.0.0.1"]), &mut |_| true);
     assert!(none.unwrap_err().to_string().contains("IPv6 addresses only"));
 }
 
@@ -310,7 +310,8 @@ fn a_round_trip_of_more_than_three_seconds_connects() {
     let (_keep, root) = files(&[1000]);
     let (target, pairing, receiver) = listening();
     let (address, stop) = far(receiver.address, Duration::from_millis(3300));
-    let options = Options { give_up_after: Span::from_secs(20), ..connect(address, &pairing, &["127.0.0.1"]) };
+    let mut options = connect(address, &pairing, &["127.0.0.1"]);
+    options.times.give_up_after = Span::from_secs(20);
     send(&root, options, &mut |_| true).unwrap();
     // What the sender says last is still on its way: without it the receiver would wait for three round trips.
     receiver.end().unwrap();

@@ -12,20 +12,19 @@ use std::time::{Duration, Instant};
 use crate::ends::forwarder::Forwarder;
 use crate::ends::peer::Peer;
 use crate::ends::ports;
-use crate::ends::{BOTH, Listening, assert_same, connect, here, listening, loopback, noise, options, tree};
+use crate::ends::{
+    BOTH, Listening, assert_same, connect, fetch, here, listening, loopback, noise, receiving, sending, tree,
+};
 use weftway_path::{Offset, Span};
 use weftway_quic::driver::record::Record;
 use weftway_transfer::wire::{Message, Role};
-use weftway_transfer::{Entry, Failure, Options, OtherEnd, Progress, Report, State, receive, send};
+use weftway_transfer::{Entry, Failure, Listen, Progress, Report, State, receive, send};
 use weftway_udp::tls::{Identity, Pairing};
 
-/// Options with little patience.
-fn hasty(options: Options) -> Options {
-    Options { stall_after: Span::from_millis(700), ..options }
-}
-
-/// Options as they are.
-const PATIENT: fn(Options) -> Options = |options| options;
+/// Silence of a living connection after which an end with little patience gives up.
+const HASTY: Span = Span::from_millis(700);
+/// Silence after which other ends do.
+const PATIENT: Span = Span::from_secs(40);
 
 /// A sender that listens on a thread.
 struct SenderThatListens {
@@ -36,14 +35,15 @@ struct SenderThatListens {
     thread: std::thread::JoinHandle<Result<Report, Failure>>,
 }
 
-fn sender_that_listens(root: &Path, set: fn(Options) -> Options) -> SenderThatListens {
+fn sender_that_listens(root: &Path, stall_after: Span) -> SenderThatListens {
     let identity = Identity::generate().unwrap();
     let pairing = identity.pairing();
     let (told, address) = channel();
     let (stop, notes) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(Vec::new())));
     let (root, halt, said) = (root.to_owned(), stop.clone(), notes.clone());
     let thread = std::thread::spawn(move || {
-        let options = set(options(OtherEnd::Listen { address: here(), identity }, &[]));
+        let mut options = sending(Listen { address: here(), identity }, &[]);
+        options.times.stall_after = stall_after;
         send(&root, options, &mut |progress: &Progress| {
             let _ = progress.listening.map(|address| told.send(address));
             said.lock().unwrap().extend(progress.note.clone());
@@ -61,8 +61,8 @@ fn check_started_again(paths: &[&str]) {
     let (pairing, stored) = (identity.pairing(), identity.store());
     // Both processes listen at this port, of different addresses: that of one that was killed is free again.
     let port = ports::free();
-    let at = |host: u8, identity| OtherEnd::Listen { address: ([127, 0, 0, host], port).into(), identity };
-    let first = Listening::with(target.path(), options(at(1, identity), &[]));
+    let at = |host: u8, identity| Listen { address: ([127, 0, 0, host], port).into(), identity };
+    let first = Listening::with(target.path(), receiving(at(1, identity), &[]));
     let forwarder = Forwarder::to(([127, 0, 0, 1], port).into());
     let (so_far, mut notes) = (first.done.clone(), Vec::new());
     let mut first = Some(first);
@@ -77,7 +77,7 @@ fn check_started_again(paths: &[&str]) {
             forwarder.serve(([127, 0, 0, 2], port).into());
             first.stop.store(true, Ordering::Relaxed);
             assert!(matches!(first.end(), Err(Failure::Interrupted)));
-            second = Some(Listening::with(target.path(), options(at(2, Identity::load(&stored).unwrap()), &[])));
+            second = Some(Listening::with(target.path(), receiving(at(2, Identity::load(&stored).unwrap()), &[])));
             killed = Some(Instant::now());
         }
         true
@@ -126,7 +126,7 @@ fn a_receiver_that_says_nothing_is_given_up() {
     let (_keep, root) = tree(1000);
     // It says nothing after the manifest, or takes no data.
     for says_ready in [false, true] {
-        let sender = sender_that_listens(&root, hasty);
+        let sender = sender_that_listens(&root, HASTY);
         let mut peer = Peer::greeting(sender.address, &sender.pairing, Role::Receive);
         manifest(&mut peer);
         if says_ready {
@@ -135,7 +135,7 @@ fn a_receiver_that_says_nothing_is_given_up() {
         peer.wait_for_the_end();
         // The sender listens on.
         let target = tempfile::tempdir().unwrap();
-        receive(target.path(), connect(sender.address, &sender.pairing, &[]), &mut |_| true).unwrap();
+        receive(target.path(), fetch(sender.address, &sender.pairing, &[]), &mut |_| true).unwrap();
         sender.thread.join().unwrap().unwrap();
         assert_same(&root, target.path());
         let notes = sender.notes.lock().unwrap();
@@ -190,8 +190,9 @@ fn a_sender_that_says_nothing_is_given_up() {
     for steps in 0..3 {
         let (target, identity) = (tempfile::tempdir().unwrap(), Identity::generate().unwrap());
         let pairing = identity.pairing();
-        let other = OtherEnd::Listen { address: here(), identity };
-        let receiver = Listening::with(target.path(), hasty(options(other, &[])));
+        let mut options = receiving(Listen { address: here(), identity }, &[]);
+        options.times.stall_after = HASTY;
+        let receiver = Listening::with(target.path(), options);
         let mut peer = Peer::greeting(receiver.address, &pairing, Role::Send);
         if steps > 0 {
             peer.say(&Message::Entries { entries: vec![entry("f", 1000)] });
@@ -253,7 +254,7 @@ fn what_was_kept_and_is_not_the_senders_is_fetched_again_by_itself() {
             (sent, receiver.end())
         } else {
             let sender = sender_that_listens(&root, PATIENT);
-            let options = connect(sender.address, &sender.pairing, &BOTH);
+            let options = fetch(sender.address, &sender.pairing, &BOTH);
             let received = receive(target.path(), options, &mut |_| true);
             (sender.thread.join().unwrap(), received)
         };
@@ -278,14 +279,14 @@ fn a_receiver_hears_its_user_while_it_looks_at_many_files() {
     let target = tempfile::tempdir().unwrap();
     // It knows all names, and does not know yet what is there.
     let mut looks = 0;
-    let failure = receive(target.path(), connect(sender.address, &sender.pairing, &BOTH), &mut |progress| {
+    let failure = receive(target.path(), fetch(sender.address, &sender.pairing, &BOTH), &mut |progress| {
         looks += u32::from(progress.files == FILES && matches!(progress.state, State::Agreeing));
         looks == 0
     });
     assert!(matches!(failure, Err(Failure::Interrupted)), "{failure:?}");
     let made = fs::read_dir(target.path().join("photos/3")).map_or(0, Iterator::count);
     assert!(made < 1000, "the last folder is not filled");
-    receive(target.path(), connect(sender.address, &sender.pairing, &BOTH), &mut |_| true).unwrap();
+    receive(target.path(), fetch(sender.address, &sender.pairing, &BOTH), &mut |_| true).unwrap();
     sender.thread.join().unwrap().unwrap();
     assert_same(&root, target.path());
 }

@@ -8,19 +8,27 @@ use std::time::{Duration, Instant};
 
 use weftway_path::Span;
 use weftway_relay::{Accounts, Classes, Policy, PortAddress};
-use weftway_transfer::{ClientRules, Link, LinkProgress, Options, OtherEnd, Progress, Report, proxy, relay, send};
+use weftway_transfer::{
+    ClientRules, Connect, Link, LinkProgress, Links, Listen, Progress, ProxyOptions, RelayOptions, Report, Scheduling,
+    SendOptions, Times, proxy, relay, send,
+};
 use weftway_udp::tls::Identity;
 
 use crate::ends::running::{PATIENCE, Running};
 use crate::ends::{self, Listening, noise};
 
-/// The options of an end that connects over these links, and counts in `usage`.
-fn over(other: OtherEnd, links: &[&str], usage: &Path) -> Options {
-    let links: Vec<Link> = links.iter().map(|text| Link::parse(text).unwrap()).collect();
-    let terms = links.iter().filter_map(|link| Some((link.local.clone(), link.terms.clone()?))).collect();
-    let paths = links.into_iter().map(|link| link.local).collect();
-    let tell_every = Span::from_millis(5);
-    Options { paths, terms, usage: Some(usage.to_owned()), sync: false, tell_every, ..Options::new(other) }
+/// These links, which count in `usage`.
+fn links(texts: &[&str], usage: &Path) -> Links {
+    let all = texts.iter().map(|text| Link::parse(text).unwrap()).collect();
+    Links { all, usage: Some(usage.to_owned()) }
+}
+
+fn often() -> Times {
+    Times { tell_every: Span::from_millis(5), ..Times::default() }
+}
+
+fn scheduling(scheduler: &str) -> Scheduling {
+    Scheduling { scheduler: scheduler.to_owned(), ..Scheduling::default() }
 }
 
 /// What the second link carried; none where it was not opened.
@@ -34,16 +42,21 @@ struct Sent {
 }
 
 /// Sends so many bytes to an end that listens.
-fn send_over(bytes: usize, links: &[&str], scheduler: &str, usage: &Path) -> Sent {
+fn send_over(bytes: usize, texts: &[&str], scheduler: &str, usage: &Path) -> Sent {
     let (target, source) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let file = source.path().join("file");
     std::fs::write(&file, noise(bytes, 1)).unwrap();
     let identity = Identity::generate().unwrap();
     let pairing = identity.pairing();
     let receiver = Listening::at(target.path(), identity);
-    let options = over(OtherEnd::Connect { addresses: vec![receiver.address], pairing }, links, usage);
+    let other = Connect::to(vec![receiver.address], pairing);
     let mut notes = Vec::new();
-    let options = Options { scheduler: scheduler.to_owned(), ..options };
+    let options = SendOptions {
+        links: links(texts, usage),
+        scheduling: scheduling(scheduler),
+        times: often(),
+        ..SendOptions::new(other)
+    };
     let report = send(&file, options, &mut |progress: &Progress| {
         notes.extend(progress.note.clone());
         true
@@ -94,11 +107,12 @@ fn a_link_with_a_small_cap_carries_data_alone_until_it_is_used_up() {
     }
     send_over(500_000, &["127.0.0.2,cap=1MB/day"], "round-robin", &usage);
     let identity = Identity::generate().unwrap();
-    let other = OtherEnd::Connect { addresses: vec![(Ipv4Addr::LOCALHOST, 9).into()], pairing: identity.pairing() };
+    let other = Connect::to(vec![(Ipv4Addr::LOCALHOST, 9).into()], identity.pairing());
     let (source, asked) = (folder.path().join("file"), Instant::now());
     std::fs::write(&source, noise(600_000, 1)).unwrap();
-    let links = ["127.0.0.2,cap=200kB/day"];
-    let error = send(&source, over(other, &links, &usage), &mut |_| true).unwrap_err();
+    let links = links(&["127.0.0.2,cap=200kB/day"], &usage);
+    let options = SendOptions { links, times: often(), ..SendOptions::new(other) };
+    let error = send(&source, options, &mut |_| true).unwrap_err();
     assert!(error.to_string().contains("no link may carry anything"), "{error}");
     assert!(asked.elapsed() < PATIENCE);
 }
@@ -122,11 +136,11 @@ fn a_backup_carries_no_data_while_the_primary_works() {
 
 #[test]
 fn an_end_that_listens_has_no_policy_of_its_own() {
-    let other = OtherEnd::Listen { address: ends::here(), identity: Identity::generate().unwrap() };
+    let listen = Listen { address: ends::here(), identity: Identity::generate().unwrap() };
     let folder = tempfile::tempdir().unwrap();
-    let options = over(other, &["127.0.0.1,tier=backup"], &folder.path().join("usage.json"));
-    let failed =
-        relay(Policy::default(), ClientRules::default(), None, options, &mut |_| true).unwrap_err().to_string();
+    let links = links(&["127.0.0.1,tier=backup"], &folder.path().join("usage.json"));
+    let options = SendOptions { links, ..SendOptions::new(listen) };
+    let failed = send(folder.path(), options, &mut |_| true).unwrap_err().to_string();
     assert!(failed.contains("for the end that connects"), "{failed}");
 }
 
@@ -150,17 +164,18 @@ struct Through {
 }
 
 impl Through {
-    fn links(links: &'static [&'static str], usage: &Path) -> Self {
+    fn over(texts: &'static [&'static str], usage: &Path) -> Self {
         let identity = Identity::generate().unwrap();
         let pairing = identity.pairing();
         let local: IpAddr = Ipv4Addr::LOCALHOST.into();
-        let listens = OtherEnd::Listen { address: SocketAddr::new(local, 0), identity };
+        let listen = Listen { address: SocketAddr::new(local, 0), identity };
         let options =
-            Options { scheduler: "round-robin".to_owned(), tell_every: Span::from_millis(5), ..Options::new(listens) };
+            RelayOptions { scheduling: scheduling("round-robin"), times: often(), ..RelayOptions::new(listen) };
         let allowed = Policy::parse(&["127.0.0.0/8"], &[""; 0]).unwrap();
         let relay = Running::start(move |watch| relay(allowed, ClientRules::default(), None, options, watch));
         let address = relay.until("the relay", |progress| progress.listening.is_some()).listening.unwrap();
-        let options = over(OtherEnd::Connect { addresses: vec![address], pairing }, links, usage);
+        let links = links(texts, usage);
+        let options = ProxyOptions { links, times: often(), ..ProxyOptions::new(Connect::to(vec![address], pairing)) };
         let at = PortAddress::Tcp(SocketAddr::new(local, 0));
         let open = Accounts::default();
         let proxy = Running::start(move |watch| proxy(&[at], Classes::default(), open, options, watch));
@@ -197,7 +212,7 @@ impl Through {
 #[test]
 fn a_cap_counts_both_directions_through_a_proxy() {
     let folder = tempfile::tempdir().unwrap();
-    let through = Through::links(&["127.0.0.1", "127.0.0.2,cap=3MB/month"], &folder.path().join("usage.json"));
+    let through = Through::over(&["127.0.0.1", "127.0.0.2,cap=3MB/month"], &folder.path().join("usage.json"));
     let carried = (0..40).map(|_| through.download(16_000_000).carried).find(|&carried| carried >= 2_000_000);
     assert!(carried.is_some(), "it is not used up");
     let carried = through.download(16_000_000).carried;
@@ -207,7 +222,7 @@ fn a_cap_counts_both_directions_through_a_proxy() {
 #[test]
 fn the_relay_keeps_to_the_tiers_of_its_clients_links() {
     let folder = tempfile::tempdir().unwrap();
-    let through = Through::links(&["127.0.0.1", "127.0.0.2,tier=backup"], &folder.path().join("usage.json"));
+    let through = Through::over(&["127.0.0.1", "127.0.0.2,tier=backup"], &folder.path().join("usage.json"));
     let carried = through.download(24_000_000);
     assert!(carried.carried * 50 <= 24_000_000, "{carried:?}");
 }

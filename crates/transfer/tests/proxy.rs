@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use weftway_path::Span;
 use weftway_relay::{Accounts, Classes, PortAddress};
-use weftway_transfer::{ClientRules, Failure, Options, OtherEnd, State, proxy};
+use weftway_transfer::{ClientRules, Connect, Failure, ProxyOptions, State, proxy};
 use weftway_udp::tls::Identity;
 
 use crate::ends::ports;
@@ -26,7 +26,7 @@ fn programs_are_carried_over_two_paths_and_back() {
     let (mut relay, address) = start_relay(again);
     // In turn over both paths, once both are there: otherwise it depends on the machine how much the second one carries.
     let (mut proxy, port) = start_proxy_with(identity.pairing(), address, |options| {
-        options.scheduler = "round-robin".to_owned();
+        options.scheduling.scheduler = "round-robin".to_owned();
     });
     proxy.until("both paths", |progress| progress.paths.iter().filter(|path| path.up).count() == 2);
     let server = echo();
@@ -75,7 +75,7 @@ fn a_relay_that_has_moved_is_found_where_its_name_leads() {
     let place = Arc::new(Mutex::new(before));
     let known = place.clone();
     let (mut proxy, port) = start_proxy_with(identity.pairing(), before, move |options| {
-        options.lookup = Some(Arc::new(move || Ok(vec![*known.lock().unwrap()])));
+        options.relay.lookup = Some(Arc::new(move || Ok(vec![*known.lock().unwrap()])));
     });
     let server = echo();
     there_and_back(port, server, 100_000, 1);
@@ -97,7 +97,7 @@ fn programs_are_served_while_the_relay_is_looked_for() {
     let identity = Identity::generate().unwrap();
     let (mut relay, address) = start_relay(Identity::load(&identity.store()).unwrap());
     let (mut proxy, port) = start_proxy_with(identity.pairing(), address, |options| {
-        options.give_up_after = Span::from_secs(3600);
+        options.times.give_up_after = Span::from_secs(3600);
     });
     there_and_back(port, echo(), 1000, 1);
     assert!(matches!(relay.end(), Err(Failure::Interrupted)));
@@ -190,7 +190,7 @@ fn a_name_has_its_places_and_what_it_may_have_once_however_many_connections_it_m
     }
 
     // The newest is asked to come again, and those that are here stay. Another name has a place.
-    let hurried = |options: &mut Options| options.give_up_after = Span::from_millis(1500);
+    let hurried = |options: &mut ProxyOptions| options.times.give_up_after = Span::from_millis(1500);
     let (mut third, _) = start_proxy_with(pairing.clone(), address, hurried);
     relay.until_told("phone has no place: its pairing line has the 2 that it may have");
     assert!(matches!(third.ended(), Err(Failure::Full)));
@@ -224,9 +224,9 @@ fn an_identity_that_is_made_anew_ends_all_lines() {
 fn who_has_another_pairing_line_gets_no_relay() {
     let (_relay, address) = start_relay(Identity::generate().unwrap());
     let other = Identity::generate().unwrap();
-    let end = OtherEnd::Connect { addresses: vec![address], pairing: other.pairing() };
+    let end = Connect::to(vec![address], other.pairing());
     let (port, open) = (PortAddress::Tcp(SocketAddr::new(local(1), 0)), Accounts::default());
-    let failure = proxy(&[port], Classes::default(), open, Options::new(end), &mut |_| true).unwrap_err();
+    let failure = proxy(&[port], Classes::default(), open, ProxyOptions::new(end), &mut |_| true).unwrap_err();
     assert!(matches!(failure, Failure::OtherIdentity(_)), "{failure}");
 }
 

@@ -21,7 +21,7 @@ fn again(identity: &Identity) -> Identity {
 }
 
 fn start_proxy(identity: &Identity, address: SocketAddr) -> (Running, SocketAddr) {
-    start_proxy_with(identity.pairing(), address, |options| options.lost_after = Span::from_secs(3))
+    start_proxy_with(identity.pairing(), address, |options| options.times.lost_after = Span::from_secs(3))
 }
 
 /// Sends the first half through, and gets it back.

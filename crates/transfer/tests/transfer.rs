@@ -13,11 +13,12 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
 use crate::ends::{
-    BOTH, Listening, assert_same, connect, here, listening, loopback, noise, options, ports, relay, tree,
+    BOTH, Listening, assert_same, connect, fetch, here, listening, loopback, noise, ports, receiving, relay, sending,
+    tree,
 };
 use serde_json::Value;
 use weftway_path::Span;
-use weftway_transfer::{Failure, Options, OtherEnd, Progress, receive, send};
+use weftway_transfer::{Failure, Listen, Progress, Scheduling, SendOptions, receive, send};
 use weftway_udp::tls::Identity;
 
 #[test]
@@ -84,7 +85,7 @@ fn a_transfer_is_logged_as_qlog() {
 }
 
 /// Sends until `bytes` have arrived, and stops there.
-fn send_some(root: &Path, options: Options, bytes: u64) -> Failure {
+fn send_some(root: &Path, options: SendOptions, bytes: u64) -> Failure {
     send(root, options, &mut |progress| progress.done < bytes).unwrap_err()
 }
 
@@ -149,14 +150,14 @@ fn the_receiver_may_be_the_one_that_connects() {
     let sender = std::thread::spawn({
         let root = root.clone();
         move || {
-            let other = OtherEnd::Listen { address: here(), identity };
-            send(&root, options(other, &[]), &mut |progress: &Progress| {
+            let other = Listen { address: here(), identity };
+            send(&root, sending(other, &[]), &mut |progress: &Progress| {
                 let _ = progress.listening.map(|address| told.send(address));
                 true
             })
         }
     });
-    let received = receive(target.path(), connect(loopback(&address), &pairing, &BOTH), &mut |_| true).unwrap();
+    let received = receive(target.path(), fetch(loopback(&address), &pairing, &BOTH), &mut |_| true).unwrap();
     let sent = sender.join().unwrap().unwrap();
     assert_same(&root, target.path());
     assert_eq!(received.sent_bytes, sent.sent_bytes);
@@ -189,7 +190,7 @@ fn who_has_not_the_token_or_finds_another_certificate_gets_one_clear_error() {
 fn two_ends_that_want_the_same_are_told() {
     let (_target, pairing, receiver) = listening();
     let other = tempfile::tempdir().unwrap();
-    let same = receive(other.path(), connect(receiver.address, &pairing, &[]), &mut |_| true).unwrap_err();
+    let same = receive(other.path(), fetch(receiver.address, &pairing, &[]), &mut |_| true).unwrap_err();
     assert!(same.to_string().contains("this end is `weft recv`, the other `weft recv`"), "{same}");
     receiver.stop.store(true, Ordering::Relaxed);
     assert!(matches!(receiver.end(), Err(Failure::Interrupted)));
@@ -234,7 +235,7 @@ fn schedulers_and_controllers_that_cannot_run_are_refused_before_anything_is_sen
     let pairing = Identity::generate().unwrap().pairing();
     for (scheduler, cc) in [("min-rtx", "cubic"), ("min-rtt", "cubik")] {
         let mut options = connect(here(), &pairing, &[]);
-        (options.scheduler, options.cc) = (scheduler.into(), cc.into());
+        options.scheduling = Scheduling { scheduler: scheduler.into(), cc: cc.into(), switch: None };
         let error = send(&root, options, &mut |_| true).unwrap_err();
         assert!(matches!(error, Failure::Spec(_)), "{error}");
     }
@@ -245,7 +246,8 @@ fn a_port_where_nobody_listens_is_told() {
     let (_keep, root) = tree(10);
     let pairing = Identity::generate().unwrap().pairing();
     let free = ([127, 0, 0, 1], ports::free()).into();
-    let options = Options { give_up_after: Span::from_secs(1), ..connect(free, &pairing, &[]) };
+    let mut options = connect(free, &pairing, &[]);
+    options.times.give_up_after = Span::from_secs(1);
     let error = send(&root, options, &mut |_| true).unwrap_err();
     assert!(matches!(error, Failure::NoAnswer(_)), "{error}");
 }
@@ -256,7 +258,7 @@ fn another_scheduler_may_take_over() {
     let (target, pairing, receiver) = listening();
     let (say, switch) = channel();
     let (mut options, mut notes) = (connect(receiver.address, &pairing, &BOTH), Vec::new());
-    (options.scheduler, options.switch) = ("min-rtt".into(), Some(switch));
+    options.scheduling = Scheduling { scheduler: "min-rtt".into(), switch: Some(switch), ..Scheduling::default() };
     for name in ["redundant", "no-such-scheduler", "round-robin"] {
         say.send(name.to_owned()).unwrap();
     }
@@ -321,18 +323,25 @@ fn a_nat_that_takes_another_port_costs_nothing_but_time() {
         let listener = std::thread::spawn({
             let (root, target) = (root.clone(), target.path().to_owned());
             move || {
-                let options = options(OtherEnd::Listen { address: here(), identity }, &[]);
+                let listen = Listen { address: here(), identity };
                 let mut watch = |progress: &Progress| {
                     let _ = progress.listening.map(|address| told.send(address));
                     true
                 };
-                if sends { receive(&target, options, &mut watch) } else { send(&root, options, &mut watch) }
+                if sends {
+                    receive(&target, receiving(listen, &[]), &mut watch)
+                } else {
+                    send(&root, sending(listen, &[]), &mut watch)
+                }
             }
         });
         let (address, stop, forwarder) = nat(loopback(&address), if sends { 1500 } else { 40 });
-        let options = connect(address, &pairing, &["127.0.0.1"]);
-        let result =
-            if sends { send(&root, options, &mut |_| true) } else { receive(target.path(), options, &mut |_| true) };
+        let paths = ["127.0.0.1"];
+        let result = if sends {
+            send(&root, connect(address, &pairing, &paths), &mut |_| true)
+        } else {
+            receive(target.path(), fetch(address, &pairing, &paths), &mut |_| true)
+        };
         result.unwrap();
         listener.join().unwrap().unwrap();
         stop.store(true, Ordering::Relaxed);
@@ -364,7 +373,8 @@ fn a_connection_that_brings_nothing_any_more_is_replaced_by_another() {
     let (target, pairing, receiver) = listening();
     let (pass, held) = narrow(9 << 20);
     let (address, stop, forwarder) = relay(receiver.address, pass);
-    let options = Options { stall_after: Span::from_secs(2), ..connect(address, &pairing, &["127.0.0.1"]) };
+    let mut options = connect(address, &pairing, &["127.0.0.1"]);
+    options.times.stall_after = Span::from_secs(2);
     let mut notes = Vec::new();
     let sent = send(&root, options, &mut |progress| {
         notes.extend(progress.note.clone());
@@ -387,7 +397,8 @@ fn the_path_that_answers_first_opens_the_connection() {
     let (_keep, root) = tree(1 << 20);
     let (target, pairing, receiver) = listening();
     let (address, stop, forwarder) = relay(receiver.address, |from, _| from.ip().to_string() == BOTH[1]);
-    let options = Options { give_up_after: Span::from_secs(2), ..connect(address, &pairing, &BOTH) };
+    let mut options = connect(address, &pairing, &BOTH);
+    options.times.give_up_after = Span::from_secs(2);
     let sent = send(&root, options, &mut |_| true);
     let brought: Vec<u64> = sent.unwrap().paths.iter().map(|path| path.bytes).collect();
     receiver.end().unwrap();

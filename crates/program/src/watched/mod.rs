@@ -14,6 +14,7 @@ mod service_manager;
 mod snapshot;
 mod svg;
 
+use std::sync::mpsc::Sender;
 use std::time::Instant;
 
 use serde_json::Value;
@@ -145,11 +146,14 @@ impl Watched {
         }
     }
 
-    /// Names of schedulers that are to take over, as `weft top` was told.
-    pub fn schedulers(&mut self) -> Vec<String> {
+    /// Passes on the names of schedulers that are to take over, as `weft top` was told.
+    pub fn pass_schedulers(&mut self, switches: &Sender<String>) {
         let requests = self.socket.as_mut().map(LocalSocket::requests).unwrap_or_default();
         let named = requests.iter().filter_map(|request| request.get("scheduler")?.as_str().map(str::to_owned));
-        named.take(MOST_SWITCHES).collect()
+        for name in named.take(MOST_SWITCHES) {
+            // The program may end, and take none any more.
+            let _ = switches.send(name);
+        }
     }
 }
 

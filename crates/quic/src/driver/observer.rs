@@ -10,12 +10,13 @@
 //! is all there is at an end that sends no data, and grows before the first data do.
 
 use std::any::Any;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use noq_proto::RttEstimator;
 use noq_proto::congestion::{Controller, ControllerFactory, ControllerMetrics, NewRenoConfig};
+use portable_atomic::AtomicU64;
 
 /// Something that noq told of a path. `observer` counts the connection's paths in the order of their creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -71,11 +71,12 @@ mod state;
 mod tests;
 
 use std::fmt;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use noq_proto::TransportConfig;
 use noq_proto::congestion::{Controller, ControllerFactory};
+use portable_atomic::AtomicU64;
 use weftway_host::mismatch;
 use weftway_path::spec::SpecError;
 use weftway_path::{Bytes, Instant, Offset, Path, Receipt};

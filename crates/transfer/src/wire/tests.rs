@@ -83,7 +83,7 @@ proptest! {
         let at = at.index(bytes.len());
         bytes[at] = with;
         match decode(&mut bytes, MAX_MESSAGE) {
-            Ok(Some(Message::Entries { entries })) => drop(crate::manifest::Manifest { entries }.check()),
+            Ok(Some(Message::Entries { entries })) => drop(crate::tree::manifest::Manifest { entries }.check()),
             Ok(Some(
                 Message::Hello { session: Some(session), .. } | Message::Welcome { session: Some(session), .. },
             )) => go_on(session),

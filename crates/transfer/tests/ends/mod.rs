@@ -19,17 +19,34 @@ use noq_proto::{DatagramEvent, Endpoint, EndpointConfig};
 use tempfile::TempDir;
 use weftway_path::Span;
 use weftway_quic::driver::observer::ObserverState;
-use weftway_transfer::{Failure, Options, OtherEnd, Progress, Report, receive};
+use weftway_transfer::{
+    Connect, Failure, Links, Listen, OtherEnd, Progress, ReceiveOptions, Report, SendOptions, receive,
+};
 use weftway_udp::settings::ETHERNET_PAYLOAD;
 use weftway_udp::tls::{Identity, Pairing};
 use weftway_udp::{Local, Net};
 
 pub type Outcome = Result<Report, Failure>;
 
-pub fn options(other: OtherEnd, paths: &[&str]) -> Options {
-    let paths = paths.iter().map(|path| Local::parse(path)).collect();
+/// Interval in which a user is told.
+const OFTEN: Span = Span::from_millis(2);
+
+pub fn sending(other: impl Into<OtherEnd>, paths: &[&str]) -> SendOptions {
+    let mut options = SendOptions::new(other);
+    options.links = Links::plain(locals(paths));
+    options.times.tell_every = OFTEN;
+    options
+}
+
+pub fn receiving(other: impl Into<OtherEnd>, paths: &[&str]) -> ReceiveOptions {
     // Nothing of a test outlives it: it need not be on the disk itself.
-    Options { paths, sync: false, tell_every: Span::from_millis(2), ..Options::new(other) }
+    let mut options = ReceiveOptions { paths: locals(paths), sync: false, ..ReceiveOptions::new(other) };
+    options.times.tell_every = OFTEN;
+    options
+}
+
+fn locals(paths: &[&str]) -> Vec<Local> {
+    paths.iter().map(|path| Local::parse(path)).collect()
 }
 
 pub fn here() -> SocketAddr {
@@ -48,10 +65,10 @@ pub struct Listening {
 
 impl Listening {
     pub fn at(target: &Path, identity: Identity) -> Self {
-        Self::with(target, options(OtherEnd::Listen { address: here(), identity }, &[]))
+        Self::with(target, receiving(Listen { address: here(), identity }, &[]))
     }
 
-    pub fn with(target: &Path, options: Options) -> Self {
+    pub fn with(target: &Path, options: ReceiveOptions) -> Self {
         let (stop, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let notes: Arc<Mutex<Vec<String>>> = Arc::default();
         let (told, address) = channel();
@@ -85,8 +102,14 @@ pub fn loopback(address: &Receiver<SocketAddr>) -> SocketAddr {
     ([127, 0, 0, 1], address.recv().unwrap().port()).into()
 }
 
-pub fn connect(address: SocketAddr, pairing: &Pairing, paths: &[&str]) -> Options {
-    options(OtherEnd::Connect { addresses: vec![address], pairing: pairing.clone() }, paths)
+/// Options of a sender that connects.
+pub fn connect(address: SocketAddr, pairing: &Pairing, paths: &[&str]) -> SendOptions {
+    sending(Connect::to(vec![address], pairing.clone()), paths)
+}
+
+/// Options of a receiver that connects.
+pub fn fetch(address: SocketAddr, pairing: &Pairing, paths: &[&str]) -> ReceiveOptions {
+    receiving(Connect::to(vec![address], pairing.clone()), paths)
 }
 
 pub const BOTH: [&str; 2] = ["127.0.0.1", "127.0.0.2"];

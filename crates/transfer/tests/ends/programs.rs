@@ -7,7 +7,7 @@ use std::thread;
 
 use weftway_path::Span;
 use weftway_relay::{Accounts, Classes, Policy, PortAddress};
-use weftway_transfer::{ClientRules, Options, OtherEnd, proxy, relay};
+use weftway_transfer::{ClientRules, Connect, Links, Listen, ProxyOptions, RelayOptions, proxy, relay};
 use weftway_udp::Local;
 use weftway_udp::tls::{Identity, Pairing};
 
@@ -49,8 +49,9 @@ fn start_relay_at(
     rules: ClientRules,
 ) -> (Running, SocketAddr) {
     let policy = Policy::parse(&["127.0.0.0/8"], &[""; 0]).unwrap();
-    let other = OtherEnd::Listen { address: SocketAddr::new(local(1), port), identity };
-    let options = Options { tell_every: Span::from_millis(20), identities, ..Options::new(other) };
+    let listen = Listen { address: SocketAddr::new(local(1), port), identity };
+    let mut options = RelayOptions { identities, ..RelayOptions::new(listen) };
+    options.times.tell_every = Span::from_millis(20);
     let running = Running::start(move |watch| relay(policy, rules, None, options, watch));
     let address = running.until("the relay to listen", |progress| progress.listening.is_some()).listening.unwrap();
     (running, address)
@@ -69,11 +70,11 @@ pub fn start_proxy_as(pairing: Pairing, address: SocketAddr) -> (Running, Socket
 pub fn start_proxy_with(
     pairing: Pairing,
     address: SocketAddr,
-    change: impl FnOnce(&mut Options),
+    change: impl FnOnce(&mut ProxyOptions),
 ) -> (Running, SocketAddr) {
-    let other = OtherEnd::Connect { addresses: vec![address], pairing };
-    let paths = vec![Local::Address(local(1)), Local::Address(local(2))];
-    let mut options = Options { paths, tell_every: Span::from_millis(20), ..Options::new(other) };
+    let links = Links::plain(vec![Local::Address(local(1)), Local::Address(local(2))]);
+    let mut options = ProxyOptions { links, ..ProxyOptions::new(Connect::to(vec![address], pairing)) };
+    options.times.tell_every = Span::from_millis(20);
     change(&mut options);
     let port = PortAddress::Tcp(SocketAddr::new(local(1), 0));
     let running = Running::start(move |watch| proxy(&[port], Classes::default(), Accounts::default(), options, watch));
