@@ -10,7 +10,7 @@ use weftway_cc::{Flavour, Setup};
 use weftway_host::sending::{Groups, Policy, Terms};
 use weftway_link::{Link, LinkConfig};
 use weftway_path::{Bytes, Instant, PathId, Role, Span};
-use weftway_scenario::config::{Bottlenecks, PathConfig, PathManager, SimConfig, Transport};
+use weftway_scenario::config::{Bottlenecks, PathConfig, PathManager, SimConfig, TransportConfig};
 use weftway_scenario::stack::LossRecovery;
 use weftway_scenario::{mix, path_seeds, shared_seed};
 
@@ -107,7 +107,7 @@ pub fn next_presence(paths: &[PathConfig], now: Instant) -> Instant {
 }
 
 /// What path `id` is for.
-pub fn role(transport: &Transport, paths: &[PathConfig], id: PathId) -> Role {
+pub fn role(transport: &TransportConfig, paths: &[PathConfig], id: PathId) -> Role {
     match transport.path_manager {
         PathManager::Backup if id.get() > 0 => Role::Backup,
         _ => paths[id.index()].role,
@@ -123,7 +123,7 @@ pub fn policy(config: &SimConfig) -> Option<Policy> {
 }
 
 /// What a controller of path `id` is made from when nothing is known of the path.
-pub fn controller_setup(transport: &Transport, seed: u64, id: PathId) -> Setup {
+pub fn controller_setup(transport: &TransportConfig, seed: u64, id: PathId) -> Setup {
     Setup {
         path: id,
         mss: transport.mss,

@@ -16,7 +16,7 @@ use weftway_sched::FallbackTally;
 pub use self::columns::ColumnType;
 use self::columns::Columns;
 use crate::bound::Bound;
-use crate::config::{FlowClass, PathConfig, PathPolicy, Policy, SimConfig, Transport, Workload};
+use crate::config::{FlowClass, PathConfig, PathPolicy, Policy, SimConfig, TransportConfig, Workload};
 use crate::workload::App;
 
 /// A row: names and values, in the order of the columns.
@@ -199,7 +199,7 @@ pub fn schema() -> Vec<(String, ColumnType)> {
     let (bytes, span) = (Bytes::ZERO, Span::ZERO);
     let workload = Workload::Voip { bytes, period: span, deadline: span, span };
     let policy = Policy { paths: vec![PathPolicy::default()], thresholds: Thresholds::default() };
-    let config = SimConfig::new(Transport::mptcp_linux_v1(), vec![path], bytes);
+    let config = SimConfig::new(TransportConfig::mptcp_linux_v1(), vec![path], bytes);
     let config = SimConfig { workload, policy: Some(policy), ..config };
     let punctual = RealTime { late: false, mean: Span::ZERO, over_1ms: 0 };
     let everything = Measurement { back: Some(Messages::default()), real_time: Some(punctual), ..nothing(&config) };
@@ -223,7 +223,7 @@ fn nothing(config: &SimConfig) -> Measurement {
         back: config.is_call().then(Messages::default),
         paths: vec![PathFigures::default(); config.paths.len()],
         real_time: None,
-        became_tcp: config.transport.repeats_before_tcp().map(|_| false),
+        became_tcp: config.transport.rules.repeats_before_tcp.map(|_| false),
     }
 }
 

@@ -9,15 +9,13 @@ use super::error::{Fault, Mistake};
 use super::links::{Around, ends};
 use super::names;
 use super::policy;
-use super::schema::{
-    ConnectionName, DecisionTable, DirectionName, DriveTable, File, ModeName, PathTable, TransportName,
-};
+use super::schema::{ConnectionName, DecisionTable, DriveTable, File, ModeName, PathTable, TransportName};
 use super::text::Window;
 use super::traces::Traces;
 use super::traffic::least_time;
 use super::transport;
 use super::units::Time;
-use crate::config::{PathConfig, Rival, SimConfig, Workload};
+use crate::config::{Direction, PathConfig, Rival, SimConfig, Workload};
 use crate::stack::LossRecovery;
 
 /// Enough for any transfer that is worth waiting for.
@@ -200,8 +198,8 @@ fn run<'a>(drives: &'a Drives, drive: &DriveTable, file: &str) -> Result<&'a Dri
 fn path(file: &File, (name, table): (&str, &PathTable), end: Span, traces: &mut Traces) -> Result<PathConfig, Fault> {
     names::section("path", name)?;
     let (data, acks) = match file.direction {
-        DirectionName::Download => ("down", "up"),
-        DirectionName::Upload => ("up", "down"),
+        Direction::Download => ("down", "up"),
+        Direction::Upload => ("up", "down"),
     };
     let mut side = |side| way(file.drive.as_ref(), (name, table), (side, side == data, end), traces);
     Ok(PathConfig {

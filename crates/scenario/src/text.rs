@@ -235,6 +235,16 @@ impl Count {
     pub fn one() -> Self {
         Self(1)
     }
+
+    pub fn smallest(self) -> u64 {
+        self.0
+    }
+}
+
+impl From<Count> for u64 {
+    fn from(count: Count) -> Self {
+        count.0
+    }
 }
 
 impl<'de> Deserialize<'de> for Count {

@@ -50,6 +50,12 @@ macro_rules! dimension {
                 $make(smallest)
             }
         }
+
+        impl From<Quantity<$name>> for $value {
+            fn from(quantity: Quantity<$name>) -> Self {
+                quantity.get()
+            }
+        }
     };
 }
 
@@ -178,6 +184,19 @@ impl<D: Dimension> Quantity<D> {
             return Err(format!("\"{text}\" {most}"));
         }
         Ok(Self(smallest, PhantomData))
+    }
+}
+
+impl From<Packets> for u32 {
+    /// Returns the number, or the largest that fits.
+    fn from(packets: Packets) -> Self {
+        Self::try_from(packets.get()).unwrap_or(Self::MAX)
+    }
+}
+
+impl From<Size> for Option<Bytes> {
+    fn from(size: Size) -> Self {
+        Some(size.get())
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use weftway_host::sending::RangeSet;
 use weftway_path::{Bytes, Instant, Offset, PathId, Span};
-use weftway_scenario::config::{Buffer, Transport};
+use weftway_scenario::config::{Buffer, TransportConfig};
 use weftway_scenario::stack::{LossRecovery, ReceiveWindow};
 
 use crate::capture::Capture;
@@ -129,7 +129,7 @@ impl Inbound {
 
     /// Takes a packet; whether an acknowledgement must leave at once.
     #[inline(always)]
-    pub fn arrive(&mut self, now: Instant, data: &Data, marked: bool, transport: &Transport) -> bool {
+    pub fn arrive(&mut self, now: Instant, data: &Data, marked: bool, transport: &TransportConfig) -> bool {
         let quic = transport.rules.recovery == LossRecovery::Quic;
         if data.settled > self.cum {
             self.settle(data.settled);
@@ -189,7 +189,7 @@ impl Inbound {
     }
 
     /// QUIC: takes a packet without data that asks for an acknowledgement; whether one must leave at once.
-    pub fn owe(&mut self, now: Instant, transport: &Transport) -> bool {
+    pub fn owe(&mut self, now: Instant, transport: &TransportConfig) -> bool {
         self.unacked += 1;
         let at_once = self.unacked >= transport.ack_every;
         if !at_once && self.due.is_never() {
@@ -453,7 +453,7 @@ fn first_window(buffer: Bytes) -> u64 {
 /// The window scale that Linux v1 agrees on: for half of a buffer that the application asked for, before a ratio is
 /// measured, or for the largest that it may grow to (`tcp_select_initial_window`; `SO_RCVBUF` of 127 KiB has 1 and of
 /// 129 KiB has 2).
-fn scale(transport: &Transport) -> Option<u32> {
+fn scale(transport: &TransportConfig) -> Option<u32> {
     let (Buffer::Fixed(bytes) | Buffer::Auto { max: bytes }) = transport.receive_buffer;
     let bits = bytes.get().max(1).ilog2().saturating_sub(15).min(14);
     (transport.rules.receive_window == ReceiveWindow::Measured).then_some(bits)
@@ -466,7 +466,7 @@ fn asked(bytes: Bytes, window: ReceiveWindow) -> Bytes {
 
 impl Reassembly {
     /// Nothing has arrived.
-    pub fn new(transport: &Transport) -> Self {
+    pub fn new(transport: &TransportConfig) -> Self {
         let rule = transport.rules.receive_window;
         let measured = rule == ReceiveWindow::Measured;
         let (buffer, auto_max) = match transport.receive_buffer {
@@ -698,7 +698,7 @@ pub struct Receiver {
 
 impl Receiver {
     /// A receiver for `paths` paths.
-    pub fn new(transport: &Transport, paths: usize) -> Self {
+    pub fn new(transport: &TransportConfig, paths: usize) -> Self {
         let data = Reassembly::new(transport);
         Self { paths: vec![Inbound::beginning(&data, 0); paths], data }
     }

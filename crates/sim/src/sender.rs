@@ -12,7 +12,7 @@ use weftway_host::sending::{
 use weftway_path::{
     BitRate, BlockedReason, Bytes, Event, Flow, Health, Instant, Offset, Path, PathId, PathSet, Ring, SendKind, Span,
 };
-use weftway_scenario::config::Transport;
+use weftway_scenario::config::TransportConfig;
 use weftway_scenario::stack::LossRecovery;
 
 use crate::listeners::{Listeners, Note};
@@ -67,7 +67,7 @@ pub struct SendContext<'a> {
     /// What all controllers publish.
     pub shares: &'a mut Vec<Share>,
     /// The transport's settings.
-    pub transport: &'a Transport,
+    pub transport: &'a TransportConfig,
     /// The counters of all paths.
     pub tallies: &'a mut Vec<PathTally>,
     /// Who listens.
@@ -206,7 +206,7 @@ impl PathSender {
         id: PathId,
         data_link: usize,
         cc: Box<dyn Controller>,
-        transport: &Transport,
+        transport: &TransportConfig,
         writes_messages: bool,
         now: Instant,
     ) -> Self {
@@ -237,7 +237,7 @@ impl PathSender {
             buffer: (Instant::ZERO, 0),
             small: 0,
             open: (Instant::NEVER, Offset::ZERO, 0),
-            coalescing: (writes_messages && transport.holds_small).then_some(0),
+            coalescing: (writes_messages && transport.holds_small()).then_some(0),
         }
     }
 
@@ -259,7 +259,7 @@ impl PathSender {
 
     /// What a packet of `bytes` takes of the window: Linux counts packets, QUIC bytes.
     #[inline]
-    pub fn charge(transport: &Transport, bytes: u32) -> Bytes {
+    pub fn charge(transport: &TransportConfig, bytes: u32) -> Bytes {
         match transport.rules.recovery {
             LossRecovery::Tcp => transport.mss,
             LossRecovery::Quic => Bytes::new(u64::from(bytes)),
@@ -287,20 +287,20 @@ impl PathSender {
 
     /// Whether something waits that window and pacer let go.
     #[inline(always)]
-    pub fn may_flush(&self, now: Instant, view: &Path, transport: &Transport) -> bool {
+    pub fn may_flush(&self, now: Instant, view: &Path, transport: &TransportConfig) -> bool {
         !self.queue.is_empty() && self.pacer.lets_go(now) && Self::has_room(view) && !self.holds_head(transport)
     }
 
     /// Whether a packet of `bytes` waits as the last one (Nagle's rule, RFC 896, as Minshall has it: `tcp_nagle_check`): it
     /// is not full, and an earlier one that was not full is unacknowledged. MPTCP's last packet of a fragment is not full either.
     #[inline(always)]
-    pub fn holds(&self, bytes: u32, transport: &Transport) -> bool {
-        u64::from(bytes) < transport.mss.get() && self.small > self.flight.base() && transport.holds_small
+    pub fn holds(&self, bytes: u32, transport: &TransportConfig) -> bool {
+        u64::from(bytes) < transport.mss.get() && self.small > self.flight.base() && transport.holds_small()
     }
 
     #[inline]
-    fn holds_head(&self, transport: &Transport) -> bool {
-        transport.holds_small && self.small > self.flight.base() && self.waits_for_more(transport.mss.get())
+    fn holds_head(&self, transport: &TransportConfig) -> bool {
+        transport.holds_small() && self.small > self.flight.base() && self.waits_for_more(transport.mss.get())
     }
 
     /// Whether what waits fills no packet. Here messages stay packets of their own: so many go at once as Linux has in a full one.
@@ -400,7 +400,7 @@ impl PathSender {
     /// behind it and an acknowledgement due soon, it waits for a third of the window, so as to send
     /// larger bursts. It does so only just after it has sent, and not during recovery.
     #[inline]
-    fn defers(&self, now: Instant, view: &Path, taken: Bytes, more: bool, transport: &Transport) -> bool {
+    fn defers(&self, now: Instant, view: &Path, taken: Bytes, more: bool, transport: &TransportConfig) -> bool {
         more && transport.rules.fills_bursts
             && taken.plus(view.mss).plus(view.mss) > view.cwnd
             && view.cwnd.get() > DEFER_DIVISOR * view.mss.get()
@@ -413,7 +413,7 @@ impl PathSender {
     /// then (`tcp_tso_should_defer`). Room for the largest burst of the pace is used at once. What waits here is sent all the
     /// same.
     #[inline]
-    pub fn gathers(&self, now: Instant, view: &Path, transport: &Transport) -> bool {
+    pub fn gathers(&self, now: Instant, view: &Path, transport: &TransportConfig) -> bool {
         let free = view.cwnd.saturating_sub(view.bytes_in_flight).get();
         transport.rules.fills_bursts
             && !self.queue.is_empty()
@@ -530,7 +530,7 @@ impl PathSender {
 
     /// A packet with so much payload leaves: when the next one may.
     #[inline(always)]
-    fn pace(&mut self, now: Instant, view: &Path, transport: &Transport, payload: Bytes) {
+    fn pace(&mut self, now: Instant, view: &Path, transport: &TransportConfig, payload: Bytes) {
         let bytes = transport.paced(payload);
         if self.paced_by == PacedBy::Controller {
             if let Some((rate, quantum)) = self.cc.pacing() {
@@ -553,7 +553,7 @@ impl PathSender {
         &mut self,
         now: Instant,
         view: &Path,
-        transport: &Transport,
+        transport: &TransportConfig,
         bytes: Bytes,
         (rate, quantum): (BitRate, Bytes),
     ) {
@@ -570,7 +570,7 @@ impl PathSender {
 
     /// The same, where the window paces and says another rate than before.
     #[inline(never)]
-    fn pace_anew(&mut self, now: Instant, view: &Path, transport: &Transport, bytes: Bytes) {
+    fn pace_anew(&mut self, now: Instant, view: &Path, transport: &TransportConfig, bytes: Bytes) {
         let quantum = |rate| weftway_cc::send_quantum(rate, view.mss, 2);
         if let Some(pace) = PacedBy::window_pace(view, quantum, transport.initial_cwnd()) {
             self.pacer.on_sent(now, bytes, pace);
@@ -580,7 +580,7 @@ impl PathSender {
     /// After a pause the window is restarted (RFC 9293 via RFC 5681 §4.1; Linux
     /// `tcp_slow_start_after_idle_check`): halved for each timeout that passed. Whether it was.
     #[cold]
-    fn after_idle(&mut self, now: Instant, transport: &Transport) -> bool {
+    fn after_idle(&mut self, now: Instant, transport: &TransportConfig) -> bool {
         if transport.rules.recovery == LossRecovery::Quic || self.cc.owns_recovery() {
             return false;
         }
@@ -635,7 +635,7 @@ impl PathSender {
 
     /// Why the path cannot take a packet now.
     #[inline(always)]
-    fn blocked_reason(&self, now: Instant, view: &Path, more: bool, transport: &Transport) -> BlockedReason {
+    fn blocked_reason(&self, now: Instant, view: &Path, more: bool, transport: &TransportConfig) -> BlockedReason {
         if transport.rules.spares_failing
             && (view.recovery == weftway_path::Recovery::Loss || view.health != weftway_path::Health::Good)
         {
@@ -654,7 +654,7 @@ impl PathSender {
 
     /// The same, of a path with room whose pacer has not let go.
     #[inline(never)]
-    fn blocked_by_pacer(&self, view: &Path, transport: &Transport) -> BlockedReason {
+    fn blocked_by_pacer(&self, view: &Path, transport: &TransportConfig) -> BlockedReason {
         let blocks = self.paced_by.blocks(view, transport.initial_cwnd());
         if blocks { BlockedReason::Pacing } else { BlockedReason::None }
     }
@@ -676,7 +676,7 @@ impl PathSender {
     /// Notes how well the window was used. Whether it was not used for so long that it must shrink
     /// ([`PathSender::restart_unused`]).
     #[inline]
-    fn validate_window(&mut self, now: Instant, view: &Path, transport: &Transport) -> bool {
+    fn validate_window(&mut self, now: Instant, view: &Path, transport: &TransportConfig) -> bool {
         let out = match transport.rules.recovery {
             LossRecovery::Tcp => (self.flight.next() - self.flight.base()) * transport.mss.get(),
             LossRecovery::Quic => self.paced_by.used(view).get(),
@@ -710,7 +710,13 @@ impl PathSender {
     /// A window that was not filled for a whole timeout shrinks towards what was used
     /// (`tcp_cwnd_application_limited`, RFC 7661's aim).
     #[cold]
-    fn restart_unused(&mut self, now: Instant, view: &mut Path, shares: Option<&mut [Share]>, transport: &Transport) {
+    fn restart_unused(
+        &mut self,
+        now: Instant,
+        view: &mut Path,
+        shares: Option<&mut [Share]>,
+        transport: &TransportConfig,
+    ) {
         let used = Bytes::new(self.usage.used).max(transport.initial_cwnd());
         let cwnd = self.cc.cwnd();
         if used < cwnd {

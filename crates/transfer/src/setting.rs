@@ -3,7 +3,7 @@
 use weftway_host::{Host, OVER_SOCKETS, mismatch};
 use weftway_path::{Bytes, Span};
 use weftway_quic::driver::record::OVERHEAD;
-use weftway_scenario::config::{Buffer, Transport};
+use weftway_scenario::config::{Buffer, TransportConfig};
 use weftway_sched::Scheduler;
 use weftway_udp::settings::LARGEST_PAYLOAD;
 
@@ -26,8 +26,8 @@ const PROBE_INTERVAL: Span = Span::from_millis(250);
 const STANDING_QUEUE: Span = Span::from_millis(500);
 
 /// The driver's settings over sockets.
-pub(super) fn transport() -> Transport {
-    Transport {
+pub(super) fn transport() -> TransportConfig {
+    TransportConfig {
         mss: Bytes::new(RECORD),
         send_buffer: Buffer::Fixed(Bytes::new(WINDOW)),
         receive_buffer: Buffer::Fixed(Bytes::new(WINDOW)),
@@ -35,7 +35,7 @@ pub(super) fn transport() -> Transport {
         probe_interval: PROBE_INTERVAL,
         standing_queue: Some(STANDING_QUEUE),
         adapts_to_reordering: true,
-        ..Transport::mpquic()
+        ..TransportConfig::mpquic()
     }
 }
 

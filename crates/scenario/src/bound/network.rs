@@ -3,7 +3,7 @@
 use weftway_link::Supply;
 use weftway_path::{Bytes, Instant, Span};
 
-use crate::config::{Buffer, PathConfig, SimConfig, Transport};
+use crate::config::{Buffer, PathConfig, SimConfig, TransportConfig};
 use crate::seeds::{path_seeds, shared_seed};
 use crate::stack::ReceiveWindow;
 
@@ -145,7 +145,7 @@ impl Network {
 
 /// The most that a receiver announces. Today's Linux doubles a buffer that the application asked for, and makes window of
 /// 158/256 of it.
-fn largest_window(transport: &Transport) -> Bytes {
+fn largest_window(transport: &TransportConfig) -> Bytes {
     let window = match (transport.receive_buffer, transport.rules.receive_window) {
         (Buffer::Fixed(asked), ReceiveWindow::Measured) => (asked + asked).mul_div(158, 256),
         (Buffer::Fixed(most) | Buffer::Auto { max: most }, _) => most,

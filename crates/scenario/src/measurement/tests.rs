@@ -15,7 +15,7 @@ fn config(workload: Workload) -> SimConfig {
         PathConfig { name, role: Role::Active, data, acks, via: None, presence: Vec::new() }
     };
     let paths = vec![path("wifi", 8, 10), path("lte", 4, 20)];
-    SimConfig { workload, ..SimConfig::new(Transport::mptcp_linux_v1(), paths, Bytes::ZERO) }
+    SimConfig { workload, ..SimConfig::new(TransportConfig::mptcp_linux_v1(), paths, Bytes::ZERO) }
 }
 
 fn for_a_second() -> Workload {

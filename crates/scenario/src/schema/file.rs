@@ -8,10 +8,11 @@ use serde::de::IgnoredAny;
 
 use super::transport::{StackName, TransportName};
 use super::{
-    Claim, CrossTable, Directed, Figure, LinkTable, Options, PathTable, PolicyTable, Published, RivalTable, Uncertain,
+    Claim, CrossTable, Directed, Figure, LinkTable, PathTable, PolicyTable, Published, RivalTable, Uncertain,
     WorkloadTable,
 };
 use crate::forms::{Named, OneOrMany};
+use crate::options::{Direction, Options};
 use crate::text::{Count, Seeds};
 use crate::units::Time;
 
@@ -47,7 +48,7 @@ pub(crate) struct File {
     pub backend: Option<OneOrMany>,
     /// Whether the side that opens the connection receives the data (download) or sends them.
     #[serde(default)]
-    pub direction: DirectionName,
+    pub direction: Direction,
     /// A run that has not finished by then is cut off.
     pub time_limit: Option<Time>,
     /// Settings of the transport.
@@ -107,17 +108,6 @@ pub(crate) struct DriveTable {
     pub run: Option<Count>,
     /// Where in the run the connection begins.
     pub start: Option<Time>,
-}
-
-/// Which way the data go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum DirectionName {
-    /// To the side that opened the connection.
-    #[default]
-    Download,
-    /// From the side that opened it.
-    Upload,
 }
 
 /// Decide once per interval.

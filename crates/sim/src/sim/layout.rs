@@ -3,7 +3,7 @@
 use weftway_net::{Links, Route, controller_setup};
 use weftway_path::spec::SpecError;
 use weftway_path::{Instant, PathId};
-use weftway_scenario::config::{Bottlenecks, Direction, PathConfig, SimConfig, Transport};
+use weftway_scenario::config::{Bottlenecks, Direction, PathConfig, SimConfig, TransportConfig};
 use weftway_scenario::{App, mix};
 
 use crate::connection::{Connection, Parts};
@@ -49,7 +49,14 @@ impl Layout {
         }
     }
 
-    pub fn connection(&mut self, number: u8, transport: &Transport, paths: &[PathConfig], cc: &str, app: App) -> Parts {
+    pub fn connection(
+        &mut self,
+        number: u8,
+        transport: &TransportConfig,
+        paths: &[PathConfig],
+        cc: &str,
+        app: App,
+    ) -> Parts {
         let routes = paths.iter().map(|path| self.net.add(number, path, transport.ecn)).collect();
         Parts {
             number,
