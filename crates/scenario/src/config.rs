@@ -1,4 +1,4 @@
-//! What a simulation is made from, in plain typed values. A scenario file becomes one of these;
+//! Configuration of a simulation, in plain typed values. A scenario file becomes one of these;
 //! so does a test. Nothing here is optional for lack of a default: [`SimConfig::new`] has them.
 
 mod transport;
@@ -13,10 +13,10 @@ pub use crate::options::{
     AckPath, AppLimited, Bottlenecks, Buffer, Direction, Opening, PathManager, RtoFloor, TransportConfig,
 };
 
-/// What an application writes at once unless it says otherwise: as iperf3 and many others, rounded to a power of two.
+/// Size of an application's write unless it says otherwise: as iperf3 and many others, rounded to a power of two.
 pub const WRITE: Bytes = Bytes::new(256 << 10);
 
-/// One simulation: a connection over its paths, and what else uses the links.
+/// A simulation: a connection over its paths, and what else uses the links.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SimConfig {
     /// The connection's transport.
@@ -25,9 +25,9 @@ pub struct SimConfig {
     pub paths: Vec<PathConfig>,
     /// Links that several paths, or several connections, share, by number; in the data direction.
     pub shared: Vec<LinkConfig>,
-    /// What the application does.
+    /// Workload of the application.
     pub workload: Workload,
-    /// How much the application hands over with one `write` at most. Linux v1 begins a push, and with it a choice of a
+    /// Most that the application hands over with one `write`. Linux v1 begins a push, and with it a choice of a
     /// subflow, with each of them (`mptcp_sendmsg`); the other stacks do not tell writes apart.
     pub write: Bytes,
     /// A second connection that shares links with this one.
@@ -41,7 +41,7 @@ pub struct SimConfig {
 }
 
 impl SimConfig {
-    /// Whether data go both ways, in a connection for each way. A scenario with a call has no rival.
+    /// Returns true if data go both ways, in a connection for each way. A scenario with a call has no rival.
     pub fn is_call(&self) -> bool {
         self.rival.is_none() && self.workload.reverse().is_some()
     }
@@ -62,7 +62,7 @@ impl SimConfig {
     }
 }
 
-/// One path: a link each way.
+/// A path: a link each way.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PathConfig {
     /// Its name in the scenario.
@@ -75,7 +75,7 @@ pub struct PathConfig {
     pub acks: LinkConfig,
     /// The shared link (an index into [`SimConfig::shared`]) that data cross after their own.
     pub via: Option<usize>,
-    /// When the path exists: it is added at the first instant, removed at the second, and so on.
+    /// Instants at which the path is added, removed, added again, and so on.
     /// Empty: from the start to the end.
     pub presence: Vec<Instant>,
 }
@@ -83,25 +83,25 @@ pub struct PathConfig {
 /// Which paths a scheduler is offered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// What each path is for, by number.
+    /// Policy of each path, by number.
     pub paths: Vec<PathPolicy>,
-    /// When tiers open and close.
+    /// Thresholds at which tiers open and close.
     pub thresholds: Thresholds,
 }
 
-/// What a path is for.
+/// Use of a path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathPolicy {
-    /// When it is offered.
+    /// Tier, which says when it is offered.
     pub tier: Tier,
-    /// How much it may carry in a run, in bytes on the wire.
+    /// Most that it may carry in a run, in bytes on the wire.
     pub cap: Option<Bytes>,
-    /// What a GB costs, in millionths.
+    /// Price of a GB, in millionths.
     pub price: Option<u64>,
 }
 
 impl PathPolicy {
-    /// What so many bytes on the wire cost.
+    /// Returns the cost of so many bytes on the wire.
     pub fn cost(&self, bytes: Bytes) -> f64 {
         // Both are whole below 2⁵³ for all that a run carries.
         bytes.get() as f64 * self.price.unwrap_or(0) as f64 / 1e15
@@ -119,7 +119,7 @@ pub struct Rival {
     pub cc: String,
     /// Its scheduler.
     pub scheduler: String,
-    /// When it starts.
+    /// Start of the connection.
     pub start: Instant,
 }
 
@@ -134,11 +134,11 @@ pub struct CrossTraffic {
     pub packet: Bytes,
     /// Mean time on and off, both exponential; `None`: always on.
     pub on_off: Option<(Span, Span)>,
-    /// Whether gaps between packets are exponential (Poisson), or equal.
+    /// Gaps between packets are exponential (Poisson); if false, equal.
     pub poisson: bool,
 }
 
-/// Where cross traffic enters.
+/// Entry of cross traffic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CrossLink {
     /// The data link of the path with this index.

@@ -1,7 +1,7 @@
 //! Options of the transport: a row each, of which [`table`] makes the keys of a scenario and their JSON Schema, the
-//! configuration of a connection, the defaults of each stack, checks and the table in `docs/reference/scenario.md` (written
-//! by `WRITE=1 cargo test -p weftway-scenario options_of_the_reference_page`). To add an option, add its row, and the type of
-//! its value if that is new.
+//! configuration of a connection, the defaults of each stack, checks and the table in `docs/reference/scenario.md`
+//! (written by `WRITE=1 cargo test -p weftway-scenario options_of_the_reference_page`). To add an option, add its row,
+//! and the type of its value if that is new.
 
 #[macro_use]
 mod table;
@@ -26,8 +26,8 @@ const V09X: &[Stack] = &[Stack::MptcpV09x];
 const LINUX_V1: &[Stack] = &[Stack::MptcpLinuxV1];
 const QUIC: &[Stack] = &[Stack::Mpquic];
 
-// key: form in a scenario, type in the configuration if another, least value = values of MPTCP v0.9x, of MPTCP linux-v1, of
-// TCP and of MPQUIC, stacks that have the option; for any other it has no effect.
+// key: form in a scenario, type in the configuration if another, least value = values of MPTCP v0.9x, of MPTCP
+// linux-v1, of TCP and of MPQUIC, stacks that have the option; for any other it has no effect.
 options! {
     /// Size of a full packet on the wire, IP header included.
     packet: Size as Bytes > 0 = ["1500 B", "1500 B", "1500 B", "1280 B"], EVERY;
@@ -41,17 +41,17 @@ options! {
     /// Window at the start.
     initial_window: Packets as u64 > 0 = ["10 packets", "10 packets", "10 packets", "10 packets"], EVERY;
 
-    /// Send buffer: how far the application writes ahead of what is acknowledged. A size, or `auto`: growing as Linux's does,
-    /// to at most this.
+    /// Send buffer: how far the application writes ahead of what is acknowledged. A size, or `auto`: growing as Linux's
+    /// does, to at most this.
     send_buffer: Buffer > 0 = [{ auto = "4 MiB" }, { auto = "4 MiB" }, { auto = "4 MiB" }, "4 MiB"], EVERY;
 
     /// Receive buffer: how far data may be ahead of what the application has read. MPTCP, TCP: what is asked for by
-    /// `SO_RCVBUF`; Linux doubles it and counts what packets take in memory, so that `linux-v1` announces 1.23 times as much
-    /// at most.
+    /// `SO_RCVBUF`; Linux doubles it and counts what packets take in memory, so that `linux-v1` announces 1.23 times as
+    /// much at most.
     receive_buffer: Buffer > 0 = [{ auto = "6 MiB" }, { auto = "6 MiB" }, { auto = "6 MiB" }, "16 MiB"], EVERY;
 
-    /// Disagreement about the right edge of the window, as in the kernel: the sender takes it as DATA_ACK plus the window of
-    /// the *subflow*, and the receiver drops what comes out of order from beyond the edge that it announced
+    /// Disagreement about the right edge of the window, as in the kernel: the sender takes it as DATA_ACK plus the
+    /// window of the *subflow*, and the receiver drops what comes out of order from beyond the edge that it announced
     /// (`window_drops`); only the meta timer repairs that. `false`: both always agree.
     subflow_windows: bool = [false, true, false, false], LINUX_V1;
 
@@ -64,29 +64,29 @@ options! {
     /// … or after this long (Linux's delayed-ACK timer, QUIC's `max_ack_delay`).
     ack_delay: Time as Span = ["40 ms", "40 ms", "40 ms", "25 ms"], EVERY;
 
-    /// Path on which acknowledgements return. `same`: the path that they acknowledge; `fastest`: the one with the smallest
-    /// round-trip time.
+    /// Path on which acknowledgements return. `same`: the path that they acknowledge; `fastest`: the one with the
+    /// smallest round-trip time.
     ack_path: AckPath = ["same", "same", "same", "same"], QUIC;
 
-    /// Condition under which the delivery rate of a path that has room is marked as limited by the application, so that BBR
-    /// does not take it for what the path can bring. `no-data`: less than a packet is unsent (Linux's TCP,
-    /// draft-cheng-iccrg-delivery-rate-estimation, XQUIC); `path`: the path is given nothing, also because of the peer's
-    /// window or of the scheduler (noq); `never`: MPTCP, whose subflows are not written to by `tcp_sendmsg`.
+    /// Condition under which the delivery rate of a path that has room is marked as limited by the application, so that
+    /// BBR does not take it for what the path can bring. `no-data`: less than a packet is unsent (Linux's TCP,
+    /// draft-cheng-iccrg-delivery-rate-estimation, XQUIC); `path`: the path is given nothing, also because of the
+    /// peer's window or of the scheduler (noq); `never`: MPTCP, whose subflows are not written to by `tcp_sendmsg`.
     app_limited: AppLimited = ["never", "never", "no-data", "no-data"], EVERY;
 
-    /// Acknowledgement of a packet after it was declared lost: it undoes the reduction that the loss caused, and the packet
-    /// counts as delivered. `false`: neither.
+    /// Acknowledgement of a packet after it was declared lost: it undoes the reduction that the loss caused, and the
+    /// packet counts as delivered. `false`: neither.
     credit_late_acks: bool = [true, true, true, true], QUIC;
 
     /// Data of a silent path, in flight or waiting, may go on the other paths: when its oldest packet was sent a probe
-    /// timeout ago (RFC 9002 §6.2) and nothing was heard for as long as acknowledgements vary. The path is kept, nothing
-    /// counts as lost, and most schedulers prefer the others until it answers. `false`: the data wait until the path answers
-    /// or is given up.
+    /// timeout ago (RFC 9002 §6.2) and nothing was heard for as long as acknowledgements vary. The path is kept,
+    /// nothing counts as lost, and most schedulers prefer the others until it answers. `false`: the data wait until the
+    /// path answers or is given up.
     reinject_at_pto: bool = [false, false, false, true], QUIC;
 
-    /// Pacing by the window of a controller that names no pacing rate (all but BBR's family): 1.25 windows in a round trip,
-    /// two in slow start, in bursts of the initial window, or of a millisecond if that is more (RFC 9002 §7.7). `false`: what
-    /// the window allows leaves at once.
+    /// Pacing by the window of a controller that names no pacing rate (all but BBR's family): 1.25 windows in a round
+    /// trip, two in slow start, in bursts of the initial window, or of a millisecond if that is more (RFC 9002 §7.7).
+    /// `false`: what the window allows leaves at once.
     pace_window: bool = [false, false, false, true], QUIC;
 
     /// Packets that may overtake one before it counts as lost (`kPacketThreshold`).
@@ -101,8 +101,8 @@ options! {
     /// Use of the least timeout. `linux`: it is added to the smoothed round-trip time; `rfc6298`: it bounds the sum.
     rto_floor: RtoFloor = ["linux", "linux", "linux", "linux"], MPTCP_TCP;
 
-    /// Opportunistic retransmission: the oldest data go again on a faster path when the receive window is full. If not given,
-    /// the scheduler says so.
+    /// Opportunistic retransmission: the oldest data go again on a faster path when the receive window is full. If not
+    /// given, the scheduler says so.
     opportunistic: bool as Option<bool> = [_, false, false, false], V09X;
 
     /// Penalisation: the window of the path that holds them is then halved. If not given, the scheduler says so.
@@ -111,32 +111,32 @@ options! {
     /// Penalisation of the first such path only, as up to version 0.94.
     penalise_first_only: bool = [false, false, false, false], V09X;
 
-    /// Tick of the hosts' clocks, 1/`CONFIG_HZ`: timers fire on a tick, and long ones on every eighth or 64th. `"0 ms"`: they
-    /// fire when they are due. Where the ticks lie follows from the seed.
+    /// Tick of the hosts' clocks, 1/`CONFIG_HZ`: timers fire on a tick, and long ones on every eighth or 64th. `"0
+    /// ms"`: they fire when they are due. Where the ticks lie follows from the seed.
     tick: Time as Span = ["4 ms", "4 ms", "4 ms", "0 ms"], MPTCP_TCP;
 
-    /// `TCP_NODELAY`, as browsers, curl and nginx set it and iperf3 does not. Without it a packet that is not full waits
-    /// while an earlier one of its path is not acknowledged (Nagle's rule, RFC 896). The kernel backend sets the same on its
-    /// sockets.
+    /// `TCP_NODELAY`, as browsers, curl and nginx set it and iperf3 does not. Without it a packet that is not full
+    /// waits while an earlier one of its path is not acknowledged (Nagle's rule, RFC 896). The kernel backend sets the
+    /// same on its sockets.
     nodelay: bool = [true, true, true, true], MPTCP_TCP;
 
-    /// Mean time from a packet's arrival until a host takes it up: an exponential draw for each packet, at both ends, in
-    /// order. A real host is never on time to the microsecond: without any loss and jitter of the links, its runs still
-    /// differ. `fidelity` sets 50 µs. The kernel backend has real hosts and draws none.
+    /// Mean time from a packet's arrival until a host takes it up: an exponential draw for each packet, at both ends,
+    /// in order. A real host is never on time to the microsecond: without any loss and jitter of the links, its runs
+    /// still differ. `fidelity` sets 50 µs. The kernel backend has real hosts and draws none.
     host_jitter: Time as Span = ["0 ms", "0 ms", "0 ms", "0 ms"], EVERY;
 
-    /// Opening of paths. `full-mesh`: the first path, then all others at once; `primary-first`: the others when the first
-    /// fails; `backup`: all, those after the first as backups.
+    /// Opening of paths. `full-mesh`: the first path, then all others at once; `primary-first`: the others when the
+    /// first fails; `backup`: all, those after the first as backups.
     path_manager: PathManager = ["full-mesh", "full-mesh", "full-mesh", "full-mesh"], MULTIPATH;
 
-    /// Path on which the connection begins. `primary`: the first, however long that does not answer; `race`: a handshake is
-    /// begun on all paths at once, and it begins on the one whose peer answers first. The others are then dropped and join
-    /// as they otherwise do. Data go on the winner before they have joined.
+    /// Path on which the connection begins. `primary`: the first, however long that does not answer; `race`: a
+    /// handshake is begun on all paths at once, and it begins on the one whose peer answers first. The others are then
+    /// dropped and join as they otherwise do. Data go on the winner before they have joined.
     open: Opening = ["primary", "primary", "primary", "primary"], MULTIPATH;
 
-    /// Time after which a path that is silent, with data outstanding, is given up and its data go on others. Linux does that
-    /// after the sixteenth retransmission timeout in a row (`tcp_retries2`: timeouts of 0.2 s, doubling up to 120 s);
-    /// `linux-v1` sends the data on other paths long before ([stale subflows](../explanation/transport.md)).
+    /// Time after which a path that is silent, with data outstanding, is given up and its data go on others. Linux does
+    /// that after the sixteenth retransmission timeout in a row (`tcp_retries2`: timeouts of 0.2 s, doubling up to 120
+    /// s); `linux-v1` sends the data on other paths long before ([stale subflows](../explanation/transport.md)).
     path_timeout: Time as Span > 0 = ["20 s", "924.6 s", "924.6 s", "3 s"], EVERY;
 
     /// Interval at which a path that was given up is tried.
@@ -145,9 +145,9 @@ options! {
     /// ECN: packets may be marked in place of being dropped.
     ecn: bool = [false, false, false, false], EVERY;
 
-    /// Knowledge of bottlenecks that paths share, for controllers and schedulers that ask: `none`; `given`: paths with the
-    /// same `via` share one, and no others; `detected`:
-    /// [what their round-trip times tell](../explanation/shared-bottlenecks.md).
+    /// Knowledge of bottlenecks that paths share, for controllers and schedulers that ask: `none`; `given`: paths with
+    /// the same `via` share one, and no others; `detected`: [what their round-trip times
+    /// tell](../explanation/shared-bottlenecks.md).
     bottlenecks: Bottlenecks = ["none", "none", "none", "none"], MULTIPATH;
 }
 
@@ -270,16 +270,17 @@ macro_rules! words {
 }
 
 words! {
-    /// Condition under which rate samples of a path are marked as limited by the application: a controller does not take
-    /// them for what the path can bring.
+    /// Condition under which rate samples of a path are marked as limited by the application: a controller does not
+    /// take them for what the path can bring.
     AppLimited {
         /// Never. MPTCP gives data to its subflows without `tcp_sendmsg`, the only place where Linux marks samples.
         Never,
-        /// The path has room, and less than a packet is unsent: Linux's TCP (`tcp_rate_check_app_limited`), the draft that it
-        /// follows (draft-cheng-iccrg-delivery-rate-estimation), and XQUIC, where no path may hold packets either.
+        /// The path has room, and less than a packet is unsent: Linux's TCP (`tcp_rate_check_app_limited`), the draft
+        /// that it follows (draft-cheng-iccrg-delivery-rate-estimation), and XQUIC, where no path may hold packets
+        /// either.
         NoData,
-        /// The path has room and is given nothing, be it that there are no data, that the peer's window is shut, or that the
-        /// scheduler prefers another path: noq.
+        /// The path has room and is given nothing, be it that there are no data, that the peer's window is shut, or
+        /// that the scheduler prefers another path: noq.
         Path,
     }
 
@@ -313,8 +314,8 @@ words! {
     Opening {
         /// The first.
         Primary,
-        /// The one whose peer answers first: a handshake is begun on all paths at once. The others are dropped with that
-        /// answer and join as under [`Opening::Primary`].
+        /// The one whose peer answers first: a handshake is begun on all paths at once. The others are dropped with
+        /// that answer and join as under [`Opening::Primary`].
         Race,
     }
 
@@ -348,6 +349,6 @@ pub enum Direction {
     /// To the side that opened the connection, on request.
     #[default]
     Download,
-    /// From that side.
+    /// Away from that side.
     Upload,
 }

@@ -27,7 +27,8 @@ pub enum LossRecovery {
     /// Linux's for TCP: RACK, tail-loss probes, proportional rate reduction; a path repairs what it lost, and windows
     /// count packets.
     Tcp,
-    /// RFC 9002: packet and time thresholds, probe timeouts; lost data go back to the connection, and windows count bytes.
+    /// RFC 9002: packet and time thresholds, probe timeouts; lost data go back to the connection, and windows count
+    /// bytes.
     Quic,
 }
 
@@ -38,8 +39,8 @@ pub enum MetaTimer {
     None,
     /// MPTCP v0.9x: after twice the longest timeout of the subflows, its oldest packet is offered to all of them.
     LongestTimeout,
-    /// Linux v1: after the longest rest of a pending timer, an idle subflow repeats the oldest fragment, and what a silent
-    /// subflow holds is sent again on the others after a while.
+    /// Linux v1: after the longest rest of a pending timer, an idle subflow repeats the oldest fragment, and what a
+    /// silent subflow holds is sent again on the others after a while.
     PendingTimers,
 }
 
@@ -48,7 +49,8 @@ pub enum MetaTimer {
 pub enum ReceiveWindow {
     /// Half of twice what was asked for (`tcp_adv_win_scale` before Linux 6.6).
     Assumed,
-    /// The measured share of twice what was asked for (`scaling_ratio` since Linux 6.6), in the units of the window scale.
+    /// The measured share of twice what was asked for (`scaling_ratio` since Linux 6.6), in the units of the window
+    /// scale.
     Measured,
     /// All of it: QUIC's limit, raised when half of it is used.
     Credit,
@@ -91,21 +93,21 @@ rules! {
     receive_window: ReceiveWindow
         = [ReceiveWindow::Assumed, ReceiveWindow::Measured, ReceiveWindow::Measured, ReceiveWindow::Credit];
 
-    /// DSS option of a full MPTCP packet (RFC 8684 §3.3): 4 + 4 (DATA_ACK) + 14 bytes (64-bit mapping), padded to 24; 20 with
-    /// the 32-bit mapping of v0.9x. Linux turns packets into a pacing rate by `mss_cache`, from which it is not subtracted
-    /// (1448 B for packets that carry 1424 B), and charges the pacer the payload alone (`skb->len` in
+    /// DSS option of a full MPTCP packet (RFC 8684 §3.3): 4 + 4 (DATA_ACK) + 14 bytes (64-bit mapping), padded to 24;
+    /// 20 with the 32-bit mapping of v0.9x. Linux turns packets into a pacing rate by `mss_cache`, from which it is not
+    /// subtracted (1448 B for packets that carry 1424 B), and charges the pacer the payload alone (`skb->len` in
     /// `tcp_update_skb_after_send`): MPTCP is paced 1.7 % above what the controller means.
     dss_option: Bytes = [Bytes::new(20), Bytes::new(24), Bytes::ZERO, Bytes::ZERO];
 
-    /// A sender fills bursts for its device: it waits for a third of the window (`tcp_tso_should_defer`), and packets of
-    /// a burst share a buffer (`tcp_tso_autosize`).
+    /// A sender fills bursts for its device: it waits for a third of the window (`tcp_tso_should_defer`), and packets
+    /// of a burst share a buffer (`tcp_tso_autosize`).
     fills_bursts: bool = [false, true, true, false];
 
     /// Bursts are longer where the round trip is a few milliseconds (`tcp_tso_rtt_log`, since Linux 5.18).
     lengthens_bursts: bool = [false, true, true, false];
 
-    /// Data are pushed in fragments and writes, within which the choice of a path and its memory are not looked at again
-    /// (`mptcp_sendmsg`, `mptcp_send_limit`).
+    /// Data are pushed in fragments and writes, within which the choice of a path and its memory are not looked at
+    /// again (`mptcp_sendmsg`, `mptcp_send_limit`).
     pushes_fragments: bool = [false, true, true, false];
 
     /// A subflow whose timer fired takes no new data (`mptcp_is_def_unavailable`).

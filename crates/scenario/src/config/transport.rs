@@ -48,12 +48,13 @@ impl TransportConfig {
         if self.rules.pads_handshakes { Bytes::new(1200 + 28) } else { self.ack_packet }
     }
 
-    /// QUIC: size of the server's last message of the handshake, with connection IDs for so many paths, and of the packet
-    /// that follows where they do not fit into one.
+    /// QUIC: size of the server's last message of the handshake, with connection IDs for so many paths, and of the
+    /// packet that follows where they do not fit into one.
     ///
-    /// noq gives five IDs a path (30 B each: PATH_NEW_CONNECTION_ID), for four paths more than there are, less the one that
-    /// the handshake had; the driver asks for the four. The rest of the message, and the second packet's own head, are as
-    /// noq 1.4 sent them: 1025 B for two paths, 1175 for three, 1277 and 102 for four, where a full packet has 1280.
+    /// noq gives five IDs a path (30 B each: PATH_NEW_CONNECTION_ID), for four paths more than there are, less the one
+    /// that the handshake had; the driver asks for the four. The rest of the message, and the second packet's own head,
+    /// are as noq 1.4 sent them: 1025 B for two paths, 1175 for three, 1277 and 102 for four, where a full packet has
+    /// 1280.
     pub fn id_packets(&self, paths: usize) -> (Bytes, Option<Bytes>) {
         let (ids, full) = (30 * (5 * (paths as u64 + 4) - 1), self.packet.get() - 3);
         match ids + 155 {

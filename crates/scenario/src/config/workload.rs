@@ -2,87 +2,87 @@
 
 use weftway_path::{BitRate, Bytes, Span};
 
-/// What the application does.
+/// Workload of an application.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Workload {
     /// Sends so many bytes at once; the run ends when the last has arrived.
     Bulk {
-        /// How many.
+        /// Size.
         bytes: Bytes,
     },
     /// Sends without end; the run stops after this long.
     Duration {
-        /// From the start of the connection.
+        /// Time from the start of the connection.
         span: Span,
     },
     /// Sends messages of mixed sizes at a fixed period.
     Messages {
-        /// What is drawn for each message.
+        /// Sizes, one of which is drawn for each message.
         sizes: Vec<MessageSize>,
-        /// From one message to the next.
+        /// Time from one message to the next.
         period: Span,
-        /// How many.
+        /// Number of messages.
         count: u64,
-        /// How long after it is written a message is still of use.
+        /// Time after it is written for which a message is of use.
         deadline: Option<Span>,
     },
     /// Writes at a steady rate.
     Limited {
-        /// How fast.
+        /// Rate.
         rate: BitRate,
-        /// How much in all.
+        /// Size in all.
         bytes: Bytes,
     },
     /// Writes a frame at each period, each with a deadline: live video.
     Stream {
         /// The mean rate.
         rate: BitRate,
-        /// From one frame to the next.
+        /// Time from one frame to the next.
         period: Span,
         /// A key frame every so many frames; 0 for none.
         key_every: u32,
         /// A key frame is so many times as large as another.
         key_ratio: u32,
-        /// How long after it is written a frame is still of use.
+        /// Time after it is written for which a frame is of use.
         deadline: Span,
-        /// How long it goes on.
+        /// Length of the video.
         span: Span,
     },
     /// Sends a request's answer, waits for the next request, and so on.
     RequestResponse {
         /// The size of an answer.
         bytes: Bytes,
-        /// From the end of an answer to the next request.
+        /// Time from the end of an answer to the next request.
         think: Span,
-        /// How many.
+        /// Number of requests.
         count: u64,
     },
     /// Sends a page: a document, and objects that are asked for when what names them has arrived.
     Web {
         /// In the order in which they are asked for; the first is the document. Never empty.
         objects: Vec<WebObject>,
-        /// From the arrival of an object to the requests that follow from it.
+        /// Time from the arrival of an object to the requests that follow from it.
         think: Span,
     },
     /// Sends a packet of speech each period, one way.
     Voip {
         /// The payload of a packet.
         bytes: Bytes,
-        /// From one packet to the next.
+        /// Time from one packet to the next.
         period: Span,
-        /// How long after it is written a packet is played.
+        /// Time after it is written at which a packet is played.
         deadline: Span,
-        /// How long it goes on.
+        /// Length of the call.
         span: Span,
     },
-    /// Flows that come at random, each a stream of the connection ([`has_flows`](Workload::has_flows)): all its data are
-    /// written when it comes.
+    /// Flows that come at random, each a stream of the connection ([`has_flows`](Workload::has_flows)): all its data
+    /// are written when it comes.
     Flows {
-        /// From one to the next, on the mean of an exponential distribution: they are a Poisson process.
+        /// Time from one flow to the next, on the mean of an exponential distribution: they are a Poisson process.
         mean_gap: Span,
-        /// How many.
+        /// Number of flows.
         count: u64,
-        /// What is drawn for each. Never empty.
+        /// Kinds, one of which is drawn for each flow. Never empty.
         kinds: Vec<FlowKind>,
     },
     /// A call with both voices and pictures: frames of one size each way, at once.
@@ -91,11 +91,11 @@ pub enum Workload {
         rate: BitRate,
         /// The rate in the other direction.
         back: BitRate,
-        /// From one frame to the next.
+        /// Time from one frame to the next.
         period: Span,
-        /// How long after it is written a frame is still of use.
+        /// Time after it is written for which a frame is of use.
         deadline: Span,
-        /// How long it goes on.
+        /// Length of the call.
         span: Span,
     },
 }
@@ -105,8 +105,8 @@ pub enum Workload {
 pub struct WebObject {
     /// Its size.
     pub bytes: Bytes,
-    /// How many objects are asked for when it has arrived. Requests go in the order of arrivals, so they are the next
-    /// ones of the page that nobody has asked for.
+    /// Number of objects that are asked for when it has arrived. Requests go in the order of arrivals, so they are the
+    /// next ones of the page that nobody has asked for.
     pub children: u64,
 }
 
@@ -121,18 +121,18 @@ impl Workload {
         }
     }
 
-    /// Whether it is made of messages: data that are of use once all of them have arrived.
+    /// Returns true if it is made of messages: data that are of use once all of them have arrived.
     pub fn has_messages(&self) -> bool {
         !matches!(self, Self::Bulk { .. } | Self::Duration { .. } | Self::Limited { .. })
     }
 
-    /// Whether its messages are flows, each a stream of its own. Where a connection has streams, they arrive in any order, and
-    /// what is urgent leaves before what was written earlier.
+    /// Returns true if its messages are flows, each a stream of its own. Where a connection has streams, they arrive in
+    /// any order, and what is urgent leaves before what was written earlier.
     pub fn has_flows(&self) -> bool {
         matches!(self, Self::Flows { .. })
     }
 
-    /// How long after it is written a message is still of use.
+    /// Returns the time after it is written for which a message is of use.
     pub fn deadline(&self) -> Option<Span> {
         match *self {
             Self::Messages { deadline, .. } => deadline,
@@ -145,9 +145,9 @@ impl Workload {
 /// Flows that are equally urgent.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlowKind {
-    /// How urgent they are.
+    /// Urgency.
     pub class: FlowClass,
-    /// How often they come, against the others.
+    /// Frequency, against the others.
     pub weight: u32,
     /// Half of them are no larger. Sizes are log-normal.
     pub median: Bytes,
@@ -155,7 +155,7 @@ pub struct FlowKind {
     pub sigma: f64,
 }
 
-/// How urgent a flow is.
+/// Urgency of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FlowClass {
     /// Somebody waits for it.
@@ -177,14 +177,14 @@ impl FlowClass {
     }
 }
 
-/// One of the sizes that messages have.
+/// Size that some messages have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MessageSize {
-    /// How often, against the others.
+    /// Frequency, against the others.
     pub weight: u32,
     /// The size.
     pub bytes: Bytes,
-    /// How urgent messages of this size are; 0 the most.
+    /// Urgency of messages of this size; 0 the most.
     pub class: u8,
 }
 

@@ -1,7 +1,7 @@
 //! Macro that makes everything of an option from its row in [`options`](super).
 
-/// Type of an option in [`TransportConfig`](super::TransportConfig): the form in which it is written, unless a row names
-/// another.
+/// Type of an option in [`TransportConfig`](super::TransportConfig): the form in which it is written, unless a row
+/// names another.
 macro_rules! configured {
     ($form:ty) => {
         $form
@@ -21,8 +21,8 @@ macro_rules! cell {
     };
 }
 
-/// Makes `Options` (the keys of `[options]`, of which the JSON Schema is made, too), `TransportConfig`, its values for each
-/// stack, what is checked and applied, and the rows of the reference page.
+/// Makes `Options` (the keys of `[options]`, of which the JSON Schema is made, too), `TransportConfig`, its values for
+/// each stack, what is checked and applied, and the rows of the reference page.
 macro_rules! options {
     ($(
         $(#[doc = $doc:literal])+
@@ -45,12 +45,12 @@ macro_rules! options {
             pub rules: StackRules,
             /// Side that sends the data.
             pub direction: Direction,
-            /// QUIC over several paths: a window does not grow while its packets wait longer than this in the queue that
-            /// it fills. Only the driver does it, and scenarios cannot set it: so the simulator and QUIC in virtual time
-            /// stay the same.
+            /// QUIC over several paths: a window does not grow while its packets wait longer than this in the queue
+            /// that it fills. Only the driver does it, and scenarios cannot set it: so the simulator and QUIC in
+            /// virtual time stay the same.
             pub standing_queue: Option<Span>,
-            /// QUIC: where packets of a path arrive after they were declared lost, its packets are waited for longer from
-            /// then on. Only the driver does it, and scenarios cannot set it.
+            /// QUIC: where packets of a path arrive after they were declared lost, its packets are waited for longer
+            /// from then on. Only the driver does it, and scenarios cannot set it.
             pub adapts_to_reordering: bool,
             $($(#[doc = $doc])+ pub $name: configured!($form $(, $type)?),)+
         }

@@ -30,7 +30,7 @@ fn words(schema: &Value, found: &mut BTreeSet<String>) {
     }
 }
 
-/// Whether the page has `word` as a key or choice, or as the name of a section.
+/// Returns true if the page has `word` as a key or choice, or as the name of a section.
 fn named(word: &str) -> bool {
     [format!("`{word}`"), format!("## `[{word}]`"), format!("## `[{word}.NAME]`")]
         .iter()

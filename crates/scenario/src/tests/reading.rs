@@ -1,4 +1,4 @@
-//! What scenarios become.
+//! Configurations that scenarios become.
 
 use weftway_link::{Distribution, Limit, Loss, Rate, Set};
 use weftway_path::{BitRate, Bytes, Instant, Role, Span, Thresholds, Tier};
@@ -367,9 +367,9 @@ fn another_transport_leaves_the_stack_out() {
     }
 }
 
-/// A full packet has 20 B of IP, 20 B of TCP and 12 B of timestamps. Linux v1's DSS option (RFC 8684 §3.3) has a head of
-/// 4 B, a DATA_ACK of 4 B and a mapping of 14 B (a sequence number of 8 B, no checksum); that of v0.9x a mapping of 12 B
-/// (4 B, with a checksum), and the same acknowledgement. Options are padded to words.
+/// A full packet has 20 B of IP, 20 B of TCP and 12 B of timestamps. Linux v1's DSS option (RFC 8684 §3.3) has a head
+/// of 4 B, a DATA_ACK of 4 B and a mapping of 14 B (a sequence number of 8 B, no checksum); that of v0.9x a mapping of
+/// 12 B (4 B, with a checksum), and the same acknowledgement. Options are padded to words.
 #[test]
 fn a_full_packet_has_room_for_the_data_ack_beside_the_mapping() {
     let padded = |mapping: u64| Bytes::new((4 + 4 + mapping).next_multiple_of(4));
