@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use cpu_time::ProcessTime;
 use weftway_link::{LinkConfig, Loss};
 use weftway_path::{BitRate, Bytes, Context, Decision, Event, Instant, Role, Span};
-use weftway_scenario::config::{PathConfig, SimConfig, Transport, Workload};
+use weftway_scenario::config::{PathConfig, SimConfig, TransportConfig, Workload};
 use weftway_scenario::mix;
 use weftway_sched::learned::{Task, build_task};
 use weftway_sched::{Needs, Scheduler, TransportRules};
@@ -66,7 +66,7 @@ pub fn wait_or_send(packets: u64) -> Setting {
 
 /// 2, 2, 4 and 2 Mbit/s, 10 ms, 3 % loss, buffers of 128 kB: 200 s under load.
 fn four_paths() -> SimConfig {
-    let mut transport = Transport::mptcp_v09x();
+    let mut transport = TransportConfig::mptcp_v09x();
     transport.receive_buffer = weftway_scenario::config::Buffer::Fixed(Bytes::new(128_000));
     transport.send_buffer = weftway_scenario::config::Buffer::Fixed(Bytes::new(128_000));
     let path = |(at, mbps): (usize, u64)| {

@@ -3,7 +3,7 @@
 
 use weftway_link::{Distribution, Jitter, Limit, LinkConfig, Loss};
 use weftway_path::{BitRate, Bytes, Role, Span};
-use weftway_scenario::config::{PathConfig, SimConfig, Transport};
+use weftway_scenario::config::{PathConfig, SimConfig, TransportConfig};
 use weftway_sim::run::Job;
 
 /// A measured scenario.
@@ -141,11 +141,11 @@ impl Scenario {
         }
     }
 
-    fn transport(self) -> Transport {
+    fn transport(self) -> TransportConfig {
         match self {
-            Self::QuicCubic | Self::QuicBbr => Transport::mpquic(),
-            Self::LinuxBbr | Self::LinuxLia => Transport::mptcp_linux_v1(),
-            _ => Transport::mptcp_v09x(),
+            Self::QuicCubic | Self::QuicBbr => TransportConfig::mpquic(),
+            Self::LinuxBbr | Self::LinuxLia => TransportConfig::mptcp_linux_v1(),
+            _ => TransportConfig::mptcp_v09x(),
         }
     }
 

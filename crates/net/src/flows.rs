@@ -148,7 +148,7 @@ impl Flows {
 #[cfg(test)]
 mod tests {
     use weftway_path::Span;
-    use weftway_scenario::config::{FlowClass, FlowKind, Transport};
+    use weftway_scenario::config::{FlowClass, FlowKind, TransportConfig};
 
     use super::*;
 
@@ -171,7 +171,7 @@ mod tests {
         let kind = |class| FlowKind { class, weight: 1, median: Bytes::new(5_000), sigma: 0.0 };
         let kinds = vec![kind(FlowClass::Interactive), kind(FlowClass::Bulk)];
         let workload = Workload::Flows { mean_gap: Span::from_millis(1), count: 6, kinds };
-        let config = SimConfig { workload, ..SimConfig::new(Transport::mpquic(), Vec::new(), Bytes::ZERO) };
+        let config = SimConfig { workload, ..SimConfig::new(TransportConfig::mpquic(), Vec::new(), Bytes::ZERO) };
         let mut app = App::of(&config.workload, 2);
         let mut flows = Flows::of(&config).unwrap();
         let later = Instant::from_millis(1_000);
@@ -202,6 +202,6 @@ mod tests {
 
     #[test]
     fn other_workloads_have_no_streams() {
-        assert!(Flows::of(&SimConfig::new(Transport::mpquic(), Vec::new(), Bytes::new(1))).is_none());
+        assert!(Flows::of(&SimConfig::new(TransportConfig::mpquic(), Vec::new(), Bytes::new(1))).is_none());
     }
 }

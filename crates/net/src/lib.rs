@@ -11,7 +11,7 @@ use weftway_cc::{Flavour, Setup};
 use weftway_host::sending::{Groups, Policy, Terms};
 use weftway_link::{Link, LinkConfig};
 use weftway_path::{Bytes, Instant, PathId, Role, Span};
-use weftway_scenario::config::{Bottlenecks, PathConfig, PathManager, SimConfig, Transport};
+use weftway_scenario::config::{Bottlenecks, PathConfig, PathManager, SimConfig, TransportConfig};
 use weftway_scenario::stack::LossRecovery;
 use weftway_scenario::{mix, path_seeds, shared_seed};
 
@@ -109,7 +109,7 @@ pub fn next_presence(paths: &[PathConfig], now: Instant) -> Instant {
 }
 
 /// Role of path `id`.
-pub fn role(transport: &Transport, paths: &[PathConfig], id: PathId) -> Role {
+pub fn role(transport: &TransportConfig, paths: &[PathConfig], id: PathId) -> Role {
     match transport.path_manager {
         PathManager::Backup if id.get() > 0 => Role::Backup,
         _ => paths[id.index()].role,
@@ -125,7 +125,7 @@ pub fn policy(config: &SimConfig) -> Option<Policy> {
 }
 
 /// Setup of a controller of path `id` when nothing is known of the path.
-pub fn controller_setup(transport: &Transport, seed: u64, id: PathId) -> Setup {
+pub fn controller_setup(transport: &TransportConfig, seed: u64, id: PathId) -> Setup {
     Setup {
         path: id,
         mss: transport.mss,

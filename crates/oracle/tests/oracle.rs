@@ -4,7 +4,7 @@ use crate::setup;
 use weftway_link::{Limit, Loss};
 use weftway_oracle::{Audit, Basis, FAR, Lab, Plan, Run, Stop, Truth, audit, jain, judge, run};
 use weftway_path::{BitRate, Bytes, Instant, PathId, Span};
-use weftway_scenario::config::{Buffer, MessageSize, SimConfig, Transport, Workload};
+use weftway_scenario::config::{Buffer, MessageSize, SimConfig, TransportConfig, Workload};
 use weftway_sim::measure::Singles;
 use weftway_sim::run::Job;
 
@@ -26,7 +26,7 @@ fn config(paths: &[Shape], period: u64) -> SimConfig {
         path
     };
     let buffer = Buffer::Fixed(Bytes::new(128_000));
-    let transport = Transport { send_buffer: buffer, receive_buffer: buffer, ..Transport::mptcp_v09x() };
+    let transport = TransportConfig { send_buffer: buffer, receive_buffer: buffer, ..TransportConfig::mptcp_v09x() };
     let workload = Workload::Messages {
         sizes: [1000, 5000, 10_000].map(|bytes| MessageSize::of(Bytes::new(bytes))).to_vec(),
         period: Span::from_micros(period),

@@ -17,7 +17,7 @@ use weftway_link::{Change, Limit, LinkConfig, Queue, Rate, Set};
 use weftway_path::{BitRate, Bytes, Role, Span};
 use weftway_quic::gate::Gate;
 use weftway_quic::virtual_time::Job;
-use weftway_scenario::config::{Direction, PathConfig, SimConfig, Transport};
+use weftway_scenario::config::{Direction, PathConfig, SimConfig, TransportConfig};
 
 const MBPS: [u64; 2] = [50, 10];
 const DELAY_MS: [u64; 2] = [10, 50];
@@ -133,11 +133,11 @@ fn driven(scheduler: &str) -> Result<Duration, Box<dyn Error>> {
         via: None,
         presence: Vec::new(),
     };
-    let transport = Transport {
+    let transport = TransportConfig {
         direction: Direction::Upload,
         path_timeout: Span::from_millis(500),
         probe_interval: Span::from_millis(250),
-        ..Transport::mpquic()
+        ..TransportConfig::mpquic()
     };
     let mut config = SimConfig::new(transport, vec![path(0), path(1)], Bytes::new(BULK as u64));
     let (entry, spec) = weftway_sched::parse(scheduler)?;

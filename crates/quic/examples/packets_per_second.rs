@@ -5,7 +5,7 @@ use weftway_host::Host;
 use weftway_link::{Limit, LinkConfig, Queue, Rate};
 use weftway_path::{BitRate, Bytes, Role, Span};
 use weftway_quic::virtual_time::Job;
-use weftway_scenario::config::{PathConfig, SimConfig, Transport};
+use weftway_scenario::config::{PathConfig, SimConfig, TransportConfig};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let link = |ms| LinkConfig {
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         via: None,
         presence: Vec::new(),
     };
-    let config = SimConfig::new(Transport::mpquic(), vec![path("a", 10), path("b", 30)], Bytes::new(100_000_000));
+    let config = SimConfig::new(TransportConfig::mpquic(), vec![path("a", 10), path("b", 30)], Bytes::new(100_000_000));
     for name in ["min-rtt", "earliest-delivery", "redundant"] {
         let (entry, spec) = weftway_sched::parse(name)?;
         let mut scheduler = entry.make(&spec.given)?;

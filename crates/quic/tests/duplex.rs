@@ -8,7 +8,7 @@ use weftway_mux::{Limits, Mux, Read, Ready, Side, StreamId};
 use weftway_path::{BitRate, Bytes, Instant, PathId, Role, Span};
 use weftway_quic::driver::OFFERS;
 use weftway_quic::virtual_time::Pair;
-use weftway_scenario::config::{PathConfig, SimConfig, Transport};
+use weftway_scenario::config::{PathConfig, SimConfig, TransportConfig};
 
 pub const SIDES: [Side; 2] = [Side::Connecting, Side::Listening];
 
@@ -26,10 +26,10 @@ pub fn path(name: &str, mbps: u64, ms: u64, loss: f64) -> PathConfig {
 }
 
 pub fn config(paths: Vec<PathConfig>) -> SimConfig {
-    let transport = Transport {
+    let transport = TransportConfig {
         path_timeout: Span::from_millis(500),
         probe_interval: Span::from_millis(250),
-        ..Transport::mpquic()
+        ..TransportConfig::mpquic()
     };
     SimConfig::new(transport, paths, Bytes::new(1))
 }
@@ -57,13 +57,13 @@ pub fn read_all(mux: &mut Mux, now: Instant) -> u64 {
 
 /// The transport as front ends over sockets set it: a path is given up after half a second of silence, and no window
 /// builds a longer queue.
-pub fn over_sockets() -> Transport {
-    Transport {
+pub fn over_sockets() -> TransportConfig {
+    TransportConfig {
         path_timeout: Span::from_millis(500),
         probe_interval: Span::from_millis(250),
         standing_queue: Some(Span::from_millis(500)),
         adapts_to_reordering: true,
-        ..Transport::mpquic()
+        ..TransportConfig::mpquic()
     }
 }
 

@@ -9,7 +9,9 @@ use weftway_path::{BitRate, Bytes, Instant, Role, Span, Thresholds, Tier};
 use weftway_quic::driver::OFFERS;
 use weftway_quic::virtual_time::{Job, Pair};
 use weftway_scenario::Verdict;
-use weftway_scenario::config::{Buffer, MessageSize, PathConfig, PathPolicy, Policy, SimConfig, Transport, Workload};
+use weftway_scenario::config::{
+    Buffer, MessageSize, PathConfig, PathPolicy, Policy, SimConfig, TransportConfig, Workload,
+};
 use weftway_sched::TransportRules;
 
 use crate::duplex::{SIDES, Script, finish};
@@ -29,7 +31,7 @@ fn path(name: &str, mbps: u64, ms: u64, loss: f64) -> PathConfig {
 /// messages.
 fn worlds() -> Vec<(&'static str, SimConfig)> {
     let with_buffer =
-        |bytes: u64| Transport { receive_buffer: Buffer::Fixed(Bytes::new(bytes)), ..Transport::mpquic() };
+        |bytes: u64| TransportConfig { receive_buffer: Buffer::Fixed(Bytes::new(bytes)), ..TransportConfig::mpquic() };
     let pair = || vec![path("fast", 20, 10, 0.01), path("slow", 4, 50, 0.01)];
     let at = Instant::from_millis;
     let mut fails = path("fails", 8, 10, 0.0);
@@ -45,7 +47,7 @@ fn worlds() -> Vec<(&'static str, SimConfig)> {
         count: 30,
         deadline: None,
     };
-    let mut tiers = config(Transport::mpquic(), pair(), 1_000_000);
+    let mut tiers = config(TransportConfig::mpquic(), pair(), 1_000_000);
     let secondary = PathPolicy { tier: Tier::Secondary, cap: Some(Bytes::new(300_000)), price: None };
     let thresholds =
         Thresholds { open_after: Span::from_millis(30), close_after: Span::from_millis(60), ..Thresholds::default() };
@@ -56,8 +58,8 @@ fn worlds() -> Vec<(&'static str, SimConfig)> {
         ("tiers and caps", tiers),
         ("tiers that close", closes),
         ("small buffer", config(with_buffer(40_000), pair(), 1_000_000)),
-        ("fails", config(Transport::mpquic(), vec![path("lasts", 4, 20, 0.0), fails], 2_000_000)),
-        ("comes and goes", config(Transport::mpquic(), vec![path("stays", 4, 20, 0.0), comes], 1_000_000)),
+        ("fails", config(TransportConfig::mpquic(), vec![path("lasts", 4, 20, 0.0), fails], 2_000_000)),
+        ("comes and goes", config(TransportConfig::mpquic(), vec![path("stays", 4, 20, 0.0), comes], 1_000_000)),
         ("messages", messages),
     ]
 }
@@ -87,7 +89,7 @@ fn the_driver_meets_a_hosts_duties() {
 fn duplex_worlds() -> Vec<(&'static str, SimConfig, Limits)> {
     let small = Limits { receive: Bytes::new(64 << 10), streams: 2, ..Limits::default() };
     let impatient = |config: &SimConfig| {
-        let transport = Transport { path_timeout: Span::from_millis(500), ..config.transport.clone() };
+        let transport = TransportConfig { path_timeout: Span::from_millis(500), ..config.transport.clone() };
         SimConfig { transport, ..config.clone() }
     };
     let limits = [("small buffer", small), ("fails", Limits::default())];

@@ -6,7 +6,7 @@ use weftway_path::{BitRate, Bytes, Instant, Role, Span};
 use weftway_quic::virtual_time::{Job, row};
 
 use weftway_scenario::Verdict;
-use weftway_scenario::config::{FlowClass, FlowKind, PathConfig, SimConfig, Transport, Workload};
+use weftway_scenario::config::{FlowClass, FlowKind, PathConfig, SimConfig, TransportConfig, Workload};
 use weftway_scenario::measurement::Singles;
 
 fn path(name: &str, mbps: u64, ms: u64, loss: f64) -> PathConfig {
@@ -23,7 +23,7 @@ fn config() -> SimConfig {
     let cut = [(300, Set::Down), (1500, Set::Up)].map(|(ms, set)| Change { at: Instant::from_millis(ms), set });
     (paths[0].data.changes, paths[0].acks.changes) = (cut.to_vec(), cut.to_vec());
     let workload = Workload::Flows { mean_gap: Span::from_millis(20), count: 60, kinds };
-    SimConfig { workload, ..SimConfig::new(Transport::mpquic(), paths, Bytes::ZERO) }
+    SimConfig { workload, ..SimConfig::new(TransportConfig::mpquic(), paths, Bytes::ZERO) }
 }
 
 #[test]

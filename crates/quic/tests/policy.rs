@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 use weftway_link::{Change, Limit, LinkConfig, Queue, Rate, Set};
 use weftway_path::{BitRate, Bytes, Instant, Role, Span, Thresholds, Tier};
 use weftway_quic::virtual_time::Job;
-use weftway_scenario::config::{PathConfig, PathPolicy, Policy, SimConfig, Transport, Workload};
+use weftway_scenario::config::{PathConfig, PathPolicy, Policy, SimConfig, TransportConfig, Workload};
 use weftway_scenario::measurement::Singles;
 
 fn path(name: &str, mbps: u64, ms: u64) -> PathConfig {
@@ -23,7 +23,7 @@ fn row(second: PathPolicy, workload: Workload, scheduler: &str, change: impl Fn(
     let paths = vec![path("wifi", 20, 10), path("lte", 10, 30)];
     let policies = vec![PathPolicy { price: Some(0), ..PathPolicy::default() }, second];
     let policy = Some(Policy { paths: policies, thresholds: Thresholds::default() });
-    let plain = SimConfig::new(Transport::mpquic(), paths, Bytes::ZERO);
+    let plain = SimConfig::new(TransportConfig::mpquic(), paths, Bytes::ZERO);
     let mut config = SimConfig { workload, policy, time_limit: Span::from_secs(60), ..plain };
     change(&mut config);
     Job { config: &config, cc: "cubic", seed: 1 }.row(scheduler, &Singles::default()).unwrap()

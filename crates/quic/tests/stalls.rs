@@ -5,7 +5,7 @@ use weftway_link::{Change, Limit, LinkConfig, Queue, Rate, Set};
 use weftway_path::{BitRate, Bytes, Instant, Role, Span};
 use weftway_quic::virtual_time::Job;
 use weftway_scenario::Verdict;
-use weftway_scenario::config::{Buffer, Direction, PathConfig, SimConfig, Transport};
+use weftway_scenario::config::{Buffer, Direction, PathConfig, SimConfig, TransportConfig};
 
 use crate::duplex::over_sockets;
 
@@ -26,7 +26,7 @@ fn path(name: &str, (mbps, ms, queue): (u64, u64, u64), cuts: &[(u64, u64)]) -> 
 
 /// An upload as over sockets, or without what is done for a silent path there.
 fn upload(paths: Vec<PathConfig>, megabytes: u64, reinject_at_pto: bool) -> SimConfig {
-    let transport = Transport { direction: Direction::Upload, reinject_at_pto, ..over_sockets() };
+    let transport = TransportConfig { direction: Direction::Upload, reinject_at_pto, ..over_sockets() };
     SimConfig::new(transport, paths, Bytes::new(1_000_000 * megabytes))
 }
 

@@ -6,7 +6,7 @@ use weftway_link::{Limit, LinkConfig, Loss, Queue, Rate};
 use weftway_path::{BitRate, Bytes, Role, Span};
 use weftway_quic::virtual_time::Job;
 use weftway_scenario::Verdict;
-use weftway_scenario::config::{Buffer, PathConfig, SimConfig, Transport};
+use weftway_scenario::config::{Buffer, PathConfig, SimConfig, TransportConfig};
 use weftway_sched::TransportRules;
 use weftway_sched::testing::Episodes;
 
@@ -23,7 +23,8 @@ fn path(name: &str, mbps: u64, ms: u64, loss: Loss) -> PathConfig {
 
 #[test]
 fn each_time_that_the_window_is_full_is_told_once() {
-    let transport = Transport { receive_buffer: Buffer::Fixed(Bytes::new(256 << 10)), ..Transport::mpquic() };
+    let transport =
+        TransportConfig { receive_buffer: Buffer::Fixed(Bytes::new(256 << 10)), ..TransportConfig::mpquic() };
     let paths = vec![path("wifi", 30, 10, Loss::Bernoulli(0.005)), path("lte", 12, 35, Loss::None)];
     let config = SimConfig::new(transport, paths, Bytes::new(4_000_000));
     for seed in 1..4 {

@@ -7,7 +7,9 @@ use weftway_path::{BitRate, Bytes, Context, Decision, Event, Instant, PathId, Sp
 use weftway_quic::driver::OFFERS;
 use weftway_quic::virtual_time::Job;
 use weftway_scenario::Verdict;
-use weftway_scenario::config::{Buffer, Direction, MessageSize, Opening, PathConfig, SimConfig, Transport, Workload};
+use weftway_scenario::config::{
+    Buffer, Direction, MessageSize, Opening, PathConfig, SimConfig, TransportConfig, Workload,
+};
 use weftway_scenario::measurement::Singles;
 use weftway_sched::{Needs, Scheduler};
 
@@ -31,7 +33,7 @@ fn path(name: &str, mbps: u64, ms: u64, loss: f64) -> PathConfig {
 
 fn two_paths(bytes: u64) -> SimConfig {
     let paths = vec![path("wifi", 30, 10, 0.005), path("lte", 15, 35, 0.0)];
-    SimConfig::new(Transport::mpquic(), paths, Bytes::new(bytes))
+    SimConfig::new(TransportConfig::mpquic(), paths, Bytes::new(bytes))
 }
 
 #[test]
@@ -52,7 +54,7 @@ fn a_bulk_transfer_arrives_over_both_paths() {
 /// fills 65. Short packets take as much.
 #[test]
 fn a_packet_takes_on_a_link_what_the_scenario_says() {
-    let transport = Transport { packet: Bytes::new(1500), ..Transport::mpquic() };
+    let transport = TransportConfig { packet: Bytes::new(1500), ..TransportConfig::mpquic() };
     let bulk = SimConfig::new(transport, vec![path("only", 12, 10, 0.0)], Bytes::new(3_000_000));
     let messages = Workload::Messages {
         sizes: vec![MessageSize::of(Bytes::new(300))],
@@ -72,7 +74,7 @@ fn a_packet_takes_on_a_link_what_the_scenario_says() {
 /// round trip is 20 ms without.
 #[test]
 fn an_acknowledgement_takes_on_a_link_what_the_scenario_says() {
-    let transport = Transport { ack_packet: Bytes::new(1000), ..Transport::mpquic() };
+    let transport = TransportConfig { ack_packet: Bytes::new(1000), ..TransportConfig::mpquic() };
     let mut config = SimConfig::new(transport, vec![path("only", 100, 10, 0.0)], Bytes::new(0));
     config.paths[0].acks.rate = Rate::Constant(BitRate::from_mbps(1));
     config.workload = Workload::Messages {
@@ -466,7 +468,7 @@ fn history() -> impl Strategy<Value = History> {
 
 impl History {
     fn config(&self) -> SimConfig {
-        let mut config = SimConfig::new(Transport::mpquic(), Vec::new(), Bytes::new(self.bytes));
+        let mut config = SimConfig::new(TransportConfig::mpquic(), Vec::new(), Bytes::new(self.bytes));
         config.transport.receive_buffer = Buffer::Fixed(Bytes::new(self.window));
         config.transport.direction = if self.upload { Direction::Upload } else { Direction::Download };
         config.transport.open = if self.races { Opening::Race } else { Opening::Primary };

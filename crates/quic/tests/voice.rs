@@ -4,7 +4,7 @@ use weftway_link::{Change, Limit, LinkConfig, Queue, Rate, Set};
 use weftway_mux::Limits;
 use weftway_path::{BitRate, Bytes, Instant, Role, Span};
 use weftway_quic::virtual_time::Pair;
-use weftway_scenario::config::{PathConfig, SimConfig, Transport};
+use weftway_scenario::config::{PathConfig, SimConfig, TransportConfig};
 
 use crate::duplex::{SIDES, read_all};
 
@@ -33,10 +33,10 @@ fn path(name: &str, mbps: u64, ms: u64) -> PathConfig {
 }
 
 pub fn config(paths: Vec<PathConfig>) -> SimConfig {
-    let transport = Transport {
+    let transport = TransportConfig {
         path_timeout: Span::from_millis(500),
         probe_interval: Span::from_millis(250),
-        ..Transport::mpquic()
+        ..TransportConfig::mpquic()
     };
     SimConfig::new(transport, paths, Bytes::new(1))
 }

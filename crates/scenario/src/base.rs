@@ -1,5 +1,5 @@
-//! `base = "FILE"`: the keys of another file hold where this one does not have them. With `base_metric = { OLD = "NEW" }`
-//! what that file shows, has published and claims of one column is said of another.
+//! `base = "FILE"`: the keys of another file hold where this one does not have them. With `base_metric = { OLD = "NEW"
+//! }` what that file shows, has published and claims of one column is said of another.
 
 use std::path::{Path, PathBuf};
 

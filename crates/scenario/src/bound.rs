@@ -3,14 +3,15 @@
 //! With R(s) bytes released by the application before s, and C_i(s, t) what path i's links carry of packets that come
 //! after s and depart by t, no more than
 //!   `D(t) = min over s ≤ t of R(s) + Σ_i C_i(s, t − d_i)`
-//! can be delivered in order by t: what comes after the first R(s) bytes sets out after s. C_i is of this run: drawn rates,
-//! traces, failures, delays, from [`weftway_link::Supply`]; each payload byte takes its share of a full packet's headers; where paths
-//! share a link, that link bounds their sum. A window of W bytes adds `D(t) ≤ D(t − r) + W`, r the least delay there and
-//! back. R begins when the connection is established; a request sets out when what it waits for can have arrived.
+//! can be delivered in order by t: what comes after the first R(s) bytes sets out after s. C_i is of this run: drawn
+//! rates, traces, failures, delays, from [`weftway_link::Supply`]; each payload byte takes its share of a full packet's
+//! headers; where paths share a link, that link bounds their sum. A window of W bytes adds `D(t) ≤ D(t − r) + W`, r the
+//! least delay there and back. R begins when the connection is established; a request sets out when what it waits for
+//! can have arrived.
 //!
 //! It ignores controllers, and whatever else takes time or capacity: acknowledgements, other traffic, queues that drop,
-//! random losses, the send buffer, a path's handshake, and that a path is not there for a time. So a run may well be unable
-//! to attain it, but none is better.
+//! random losses, the send buffer, a path's handshake, and that a path is not there for a time. So a run may well be
+//! unable to attain it, but none is better.
 
 use std::collections::HashMap;
 
@@ -26,21 +27,21 @@ mod tests;
 
 use network::{Network, payload};
 
-/// Of the releases since the network was last empty, so many of the newest count, and of the others a few.
+/// Newest releases that count, of those since the network was last empty; of the others a few do.
 const NEWEST: usize = 24;
 
-/// What a run can have done at most.
+/// Limits of what any run can have done.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Bound {
-    /// When the last byte can have arrived at the earliest, from when the connection was opened. `None` if not before the
-    /// time limit, and where the workload has no end.
+    /// Earliest time at which the last byte can have arrived, from when the connection was opened. `None` if not before
+    /// the time limit, and where the workload has no end.
     pub completion: Option<Span>,
-    /// How long each message took at least, in the order of writing; up to the time limit.
+    /// Least time that each message took, in the order of writing; up to the time limit.
     pub delays: Vec<Span>,
-    /// The same where it is no matter of luck: with what jitter takes off nearly all messages once in 10⁹ runs, instead of
-    /// what it takes off one of them. Of these the high percentiles are taken.
+    /// Least times where they are no matter of luck: with what jitter takes off nearly all messages once in 10⁹ runs,
+    /// instead of what it takes off one of them. The high percentiles are taken of these.
     pub tail: Vec<Span>,
-    /// What can have arrived at most of a workload that runs for a time.
+    /// Most that can have arrived of a workload that runs for a time.
     pub delivered: Option<Bytes>,
 }
 
@@ -69,9 +70,9 @@ impl Bound {
     }
 }
 
-/// The odds of a jitter that nearly all messages have once in 10⁹ runs. They need it in each stretch of time, or for a jitter
-/// without memory in each message, for which it is drawn anew, on one of the paths. A twentieth of the messages may do
-/// without, so that less than all of them count: two thirds.
+/// The odds of a jitter that nearly all messages have once in 10⁹ runs. They need it in each stretch of time, or for a
+/// jitter without memory in each message, for which it is drawn anew, on one of the paths. A twentieth of the messages
+/// may do without, so that less than all of them count: two thirds.
 fn odds(config: &SimConfig, bound: &Bound, start: Instant) -> f64 {
     let jitters = config.paths.iter().map(|path| &path.data).chain(&config.shared).filter_map(|link| link.jitter);
     let time = bound.completion.unwrap_or(config.time_limit).saturating_sub(start.since(Instant::ZERO));
@@ -84,7 +85,7 @@ fn odds(config: &SimConfig, bound: &Bound, start: Instant) -> f64 {
     if draws == 0 { SURE } else { libm::pow(SURE, 1.0 / draws as f64) / jitters.count() as f64 }
 }
 
-/// What was released when, and by when it can have arrived.
+/// Releases of data, and the earliest arrival of each.
 struct Deliveries<'a> {
     network: &'a Network,
     /// Each message: when it was released, its end in the data, and when it can have arrived.
@@ -93,7 +94,7 @@ struct Deliveries<'a> {
     empty_before: usize,
     /// The last message whose end is a window before that at hand.
     window_before: usize,
-    /// How long so much takes on the wire at least, whenever it sets out.
+    /// Least time that so many bytes take on the wire, whenever they set out.
     at_any_time: HashMap<u64, Span>,
 }
 
@@ -141,7 +142,7 @@ impl<'a> Deliveries<'a> {
         Bound { completion: completion.map(|at| at.since(Instant::ZERO)), delays, ..Bound::default() }
     }
 
-    /// When the bytes from `start` to `end`, released at `at`, can have arrived.
+    /// Returns the earliest arrival of the bytes from `start` to `end`, released at `at`.
     fn deliver(&mut self, at: Instant, start: u64, end: u64) -> Instant {
         let number = self.released.len();
         let before = self.released.last().map_or(Instant::ZERO, |last| last.2);
@@ -159,7 +160,8 @@ impl<'a> Deliveries<'a> {
         arrival
     }
 
-    /// When the byte at `end` can have arrived, since that a window before it has arrived, and the sender knows.
+    /// Returns the earliest arrival of the byte at `end`: the byte a window before it has arrived, and the sender
+    /// knows.
     fn after_the_window(&mut self, at: Instant, start: u64, end: u64, mut arrival: Instant) -> Instant {
         let Some(window) = self.network.window.map(Bytes::get) else { return arrival };
         let round_trip = self.network.round_trip;
@@ -178,8 +180,8 @@ impl<'a> Deliveries<'a> {
         arrival
     }
 
-    /// The messages since the network was last empty: the newest, and of the older ones fewer and fewer, the first among
-    /// them. Leaving some out only makes the bound looser.
+    /// The messages since the network was last empty: the newest, and of the older ones fewer and fewer, the first
+    /// among them. Leaving some out only makes the bound looser.
     fn earlier(&self, number: usize) -> impl Iterator<Item = usize> + use<> {
         let first = self.empty_before;
         let oldest_of_newest = number.saturating_sub(NEWEST).max(first);

@@ -54,7 +54,7 @@ fn uncertain(root: &Node) -> Result<(), Fault> {
     Ok(())
 }
 
-/// What may be named.
+/// Names that may be used.
 struct Known<'a> {
     metrics: Vec<String>,
     variants: &'a [Variant],

@@ -29,8 +29,8 @@ pub(crate) fn log_normal(generator: &mut Pcg64Mcg, median: Bytes, sigma: f64) ->
 mod tests {
     use super::*;
 
-    /// The exponential distribution has half of its values below ln 2 · mean and its mean; of 20 000 draws the share below
-    /// has a standard deviation of 0.0035 and the mean one of 0.7 %. Five of them.
+    /// The exponential distribution has half of its values below ln 2 · mean and its mean; of 20 000 draws the share
+    /// below has a standard deviation of 0.0035 and the mean one of 0.7 %. Five of them.
     #[test]
     fn exponential_times_have_their_mean_and_median() {
         let mut generator = Pcg64Mcg::new(7);

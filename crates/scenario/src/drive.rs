@@ -1,18 +1,18 @@
 //! Drives: what several links carried at the same moments, measured on one clock.
 //!
-//! A drive file is a table of comma-separated values. `at_s` counts from the start of a run; `run` numbers the runs, where
-//! the file holds several; `NAME_mbps`, and where they were measured `NAME_delay_ms` and `NAME_loss_percent`, are what the
-//! link NAME did from then until the next line. An empty field says that nothing new was measured.
+//! A drive file is a table of comma-separated values. `at_s` counts from the start of a run; `run` numbers the runs,
+//! where the file holds several; `NAME_mbps`, and where they were measured `NAME_delay_ms` and `NAME_loss_percent`, are
+//! what the link NAME did from then until the next line. An empty field says that nothing new was measured.
 
 use std::collections::BTreeMap;
 
 use weftway_link::{Change, Loss, Rate, Set};
 use weftway_path::{BitRate, Instant, Span};
 
-/// Samples of a run are at least so far apart. A run that took no time would begin anew for ever; for finer detail there are
-/// traces.
+/// Samples of a run are at least so far apart. A run that took no time would begin anew for ever; for finer detail
+/// there are traces.
 const LEAST_STEP: Span = Span::from_millis(10);
-/// How long the only sample of a run counts.
+/// Time for which the only sample of a run counts.
 const LONE_SAMPLE: Span = Span::from_secs(1);
 
 /// All runs of a drive file.
@@ -22,20 +22,20 @@ pub struct Drives {
     runs: BTreeMap<u64, Drive>,
 }
 
-/// One run.
+/// A run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drive {
-    /// When the first sample was taken, as the file says.
+    /// Time of the first sample, as the file says.
     begins: Span,
-    /// When each sample was taken, from the first one on.
+    /// Time of each sample, from the first one on.
     at: Vec<Span>,
-    /// How long the run lasts: the last sample counts as long as the one before it.
+    /// Length of the run: the last sample counts as long as the one before it.
     lasts: Span,
     /// By link and sample.
     samples: Vec<Vec<Sample>>,
 }
 
-/// What a link does from one moment on.
+/// State of a link from one moment on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Sample {
     rate: BitRate,
@@ -44,7 +44,7 @@ struct Sample {
     loss: Option<f64>,
 }
 
-/// What a column of the file holds.
+/// Content of a column of the file.
 #[derive(Clone, Copy)]
 enum Column {
     Run,
@@ -54,17 +54,17 @@ enum Column {
     Loss(usize),
 }
 
-/// What a link does while a scenario runs.
+/// Behaviour of a link while a scenario runs.
 pub(super) struct Measured {
-    /// How fast it is at the beginning.
+    /// Rate at the beginning.
     pub rate: BitRate,
-    /// How fast it is in the mean over the run.
+    /// Mean rate over the run.
     pub mean: BitRate,
     /// Its delay at the beginning, if that was measured.
     pub delay: Option<Span>,
-    /// What it loses at the beginning, if that was measured.
+    /// Share lost at the beginning, if that was measured.
     pub loss: Option<f64>,
-    /// What changes later.
+    /// Later changes.
     pub changes: Vec<Change>,
 }
 
@@ -127,12 +127,12 @@ impl Drive {
         Self { begins: Span::ZERO, at: Vec::new(), lasts: Span::ZERO, samples: vec![Vec::new(); links] }
     }
 
-    /// How long the run lasts.
+    /// Returns the length of the run.
     pub fn lasts(&self) -> Span {
         self.lasts
     }
 
-    /// When its first sample was taken, by the clock of its file.
+    /// Returns the time of its first sample, by the clock of its file.
     pub(super) fn begins(&self) -> Span {
         self.begins
     }
@@ -151,7 +151,7 @@ impl Drive {
         BitRate::from_bps(u64::try_from(sum / lasts).unwrap_or(u64::MAX))
     }
 
-    /// What is measured later counts until the next sample, and what was not measured is as before.
+    /// Appends a sample: it counts until the next one, and what was not measured is as before.
     fn push(&mut self, line: &Line) -> Result<(), Pushed> {
         if self.at.last().is_some_and(|last| *last + LEAST_STEP > line.at) {
             return Err(Pushed::Early);
@@ -177,7 +177,8 @@ impl Drive {
         self.lasts = last + step;
     }
 
-    /// What `link` does from `start` of the run on, which begins anew at its end, until `end` of the scenario.
+    /// Returns the behaviour of `link` from `start` of the run on, which begins anew at its end, until `end` of the
+    /// scenario.
     pub(super) fn measured(&self, link: usize, start: Span, end: Span) -> Measured {
         let samples = &self.samples[link];
         let start = Span::from_nanos(start.as_nanos() % self.lasts.as_nanos());
@@ -256,7 +257,7 @@ fn columns(head: &str) -> Result<(Vec<Column>, Vec<String>), String> {
     }
 }
 
-/// What a line says: of each link its rate, delay and loss, where they are given.
+/// A line: of each link its rate, delay and loss, where they are given.
 struct Line {
     run: u64,
     at: Span,
@@ -311,7 +312,7 @@ fn within(field: &str, most: f64) -> Result<f64, String> {
     number.ok_or_else(|| format!("`{field}` is not a number from 0 to {most}"))
 }
 
-/// When a line was measured. Thousands of seconds of Unix time are milliseconds.
+/// Reads the time of a line. Thousands of seconds of Unix time are milliseconds.
 fn time(field: &str) -> Result<Span, String> {
     if field.is_empty() {
         return Err("`at_s` is empty".to_owned());

@@ -1,4 +1,4 @@
-//! What is wrong with a scenario, where, and what would be right.
+//! Mistakes in a scenario: what is wrong, where, and what would be right.
 
 use std::fmt;
 
@@ -32,13 +32,13 @@ pub enum Mistake {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}", self.render())]
 pub struct ScenarioError {
-    /// Of which kind it is.
+    /// Kind of the mistake.
     pub mistake: Mistake,
-    /// What is wrong, in one sentence.
+    /// Fault, in one sentence.
     pub reason: String,
-    /// What would be right.
+    /// Correction.
     pub help: Option<String>,
-    /// Where; `None` when it is the file as a whole.
+    /// Place; `None` when it is the file as a whole.
     pub place: Option<Box<Place>>,
     /// The scenario file.
     pub file: String,
@@ -80,7 +80,7 @@ pub(super) struct Fault {
     pub spot: Spot,
 }
 
-/// What is known about the place of a fault.
+/// Place of a fault, as far as it is known.
 #[derive(Clone, Debug)]
 pub(super) enum Spot {
     Unknown,

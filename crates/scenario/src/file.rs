@@ -27,9 +27,9 @@ const DEFAULT_CC: &str = "cubic";
 /// A scenario: what to run, what to compare, what to show.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What it shows, in a line; the file's name if it has no title.
+    /// Title: its subject, in a line; the file's name if it has no title.
     pub title: String,
-    /// What it shows and why.
+    /// Description: its subject and reasons.
     pub description: String,
     /// The seeds to run.
     pub seeds: Range<u64>,
@@ -53,7 +53,7 @@ pub struct Scenario {
     hash: String,
 }
 
-/// What a scenario was read from.
+/// Files that a scenario was read from.
 #[derive(Clone, Debug, Default)]
 struct Origin {
     file: String,

@@ -1,4 +1,4 @@
-//! One number for everything that decides results.
+//! Number that stands for everything that decides results.
 
 use sha2::{Digest, Sha256};
 
@@ -73,7 +73,7 @@ fn text(digest: &mut Sha256, kind: char, text: &str) {
     digest.update(format!("{kind}{}:{text}", text.len()));
 }
 
-/// One number for several; the number itself if there is one.
+/// Joins several numbers into one; the number itself if there is one.
 pub(super) fn of_all(hashes: &[String]) -> String {
     match hashes {
         [only] => only.clone(),

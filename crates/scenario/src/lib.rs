@@ -40,6 +40,7 @@ mod hash;
 mod links;
 pub mod measurement;
 mod names;
+mod options;
 pub mod policy;
 pub mod qlog;
 mod reading;

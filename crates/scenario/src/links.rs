@@ -1,4 +1,4 @@
-//! From the keys of a path or a link to [`LinkConfig`].
+//! [`LinkConfig`] from the keys of a path or a link.
 
 use weftway_link::{
     Arq, Change, Discipline, Distribution, Ecn, Jitter, Limit, LinkConfig, Loss, Queue, Rate, Redraw, Set,
@@ -12,7 +12,7 @@ use super::text::{self, Spread, Window};
 use super::traces::Traces;
 use super::units::{Dimension, Quantity, Share, Time};
 
-/// What a queue holds if the scenario does not say: some two round trips of a home link.
+/// Limit of a queue if the scenario does not say: some two round trips of a home link.
 const QUEUE: Limit = Limit::Packets(100);
 /// The largest packet on the wire that every queue must be able to hold.
 const LARGEST: Bytes = Bytes::new(1500);
@@ -63,7 +63,7 @@ impl PathTable {
     }
 }
 
-/// What a link is read in.
+/// Surroundings in which a link is read.
 pub(super) struct Around<'a> {
     /// The section and the name: `path`, `wifi`.
     pub at: [&'a str; 2],
@@ -72,7 +72,7 @@ pub(super) struct Around<'a> {
     /// For queues in bandwidth-delay products; `None` for a shared link, which has no round trip
     /// of its own.
     pub round_trip: Option<Span>,
-    /// What a drive says of it.
+    /// Measurements of a drive.
     pub measured: Option<Measured>,
     pub traces: &'a mut Traces,
 }

@@ -1,4 +1,4 @@
-//! What a run amounts to, whatever ran it: one row of named figures, each defined in `docs/glossary.md`.
+//! Result of a run on any backend: one row of named figures, each defined in `docs/glossary.md`.
 //!
 //! A backend fills a [`Measurement`] with what it knows; [`Measurement::row`] is the only place where a column is
 //! computed. What a backend cannot know is `None`, and null in the row.
@@ -16,13 +16,13 @@ use weftway_sched::FallbackTally;
 pub use self::columns::ColumnType;
 use self::columns::Columns;
 use crate::bound::Bound;
-use crate::config::{FlowClass, PathConfig, PathPolicy, Policy, SimConfig, Transport, Workload};
+use crate::config::{FlowClass, PathConfig, PathPolicy, Policy, SimConfig, TransportConfig, Workload};
 use crate::workload::App;
 
 /// A row: names and values, in the order of the columns.
 pub type Row = Map<String, Value>;
 
-/// How a run ended.
+/// End of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The workload is done.
@@ -33,32 +33,32 @@ pub enum Verdict {
     NoPath,
 }
 
-/// What a run amounts to.
+/// Result of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measurement {
-    /// How it ended.
+    /// End of the run.
     pub verdict: Verdict,
-    /// From when the connection was opened to the end.
+    /// Time from when the connection was opened to the end.
     pub elapsed: Span,
-    /// What the receiving application had by then.
+    /// Bytes that the receiving application had by then.
     pub delivered: Bytes,
-    /// What each path alone would have done.
+    /// Goodput of each path alone.
     pub singles: Singles,
-    /// What was counted of the connection.
+    /// Counters of the connection.
     pub counts: Counts,
-    /// What waited at the receiver for data before it.
+    /// Data that waited at the receiver for data before them.
     pub reordering: Option<Reordering>,
-    /// What became of the scheduler's fallback, if it has one.
+    /// Use of the scheduler's fallback, if it has one.
     pub fallback: Option<FallbackTally>,
-    /// Of a scheduler that decides for intervals, what was acknowledged on the path that it had chosen at the time.
+    /// Bytes acknowledged on the path that a scheduler for intervals had chosen at the time.
     pub chosen: Option<Bytes>,
     /// The messages of a workload that has some.
     pub messages: Messages,
-    /// Of a call, the frames that went the other way.
+    /// Frames of a call that went the other way.
     pub back: Option<Messages>,
     /// Each path, in the order of the configuration.
     pub paths: Vec<PathFigures>,
-    /// How punctual the emulated links were; `None` in virtual time.
+    /// Punctuality of the emulated links; `None` in virtual time.
     pub real_time: Option<RealTime>,
     /// MPTCP was asked for and became TCP; `None` where that cannot be.
     pub became_tcp: Option<bool>,
@@ -67,18 +67,18 @@ pub struct Measurement {
 /// The goodput of one path at a time, in Mbit/s, under the same controller and seed; empty where it was not measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Singles {
-    /// Of each path as the only one there is: the connection is opened on it.
+    /// Goodput of each path as the only one there is: the connection is opened on it.
     pub alone: Vec<f64>,
-    /// Of each path in a connection that is opened as this one is, with the other paths as backups.
+    /// Goodput of each path in a connection that is opened as this one is, with the other paths as backups.
     pub fair: Vec<f64>,
 }
 
-/// What is counted of a connection.
+/// Counters of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packets that reached the receiver.
     pub arrived: Option<u64>,
-    /// Those whose data did not continue what had arrived.
+    /// Packets whose data did not continue what had arrived.
     pub out_of_order: Option<u64>,
     /// Packets that were handed back to the connection and sent on another path.
     pub reinjections: Option<u64>,
@@ -92,9 +92,9 @@ pub struct Counts {
     pub timeouts: Option<u64>,
     /// Window reductions that were taken back.
     pub spurious: Option<u64>,
-    /// What a capture tool at the receiver would tag as out of order, summed over subflows.
+    /// Packets that a capture tool at the receiver would tag as out of order, summed over subflows.
     pub capture_out_of_order: Option<u64>,
-    /// What it would tag as a retransmission.
+    /// Packets that it would tag as retransmissions.
     pub capture_retransmissions: Option<u64>,
     /// Decisions of the scheduler.
     pub decisions: Option<u64>,
@@ -104,10 +104,10 @@ pub struct Counts {
     pub faults: Option<u64>,
 }
 
-/// What waited at the receiver for data before it.
+/// Data that waited at the receiver for data before them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Reordering {
-    /// How long a byte waited, in milliseconds, on the mean over all bytes.
+    /// Time that a byte waited, in milliseconds, on the mean over all bytes.
     pub mean_wait_ms: f64,
     /// The most bytes that were held at a time.
     pub held_max: u64,
@@ -118,11 +118,11 @@ pub struct Reordering {
 /// The messages of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Messages {
-    /// How long each took that arrived, in any order.
+    /// Time that each message took that arrived, in any order.
     pub delays: Vec<Span>,
-    /// How many were written and did not arrive.
+    /// Messages that were written and did not arrive.
     pub outstanding: u64,
-    /// Of flows: the class of each that arrived, in the order of `delays`.
+    /// Class of each flow that arrived, in the order of `delays`.
     pub classes: Vec<u8>,
 }
 
@@ -132,7 +132,7 @@ impl From<&App> for Messages {
     }
 }
 
-/// What one path did.
+/// Figures of one path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathFigures {
     /// Data that the path brought first.
@@ -153,14 +153,14 @@ pub struct PathFigures {
     pub timeouts: Option<u64>,
     /// Smoothed round-trip time at the end.
     pub srtt: Span,
-    /// What packets with data took on the path's own link, retransmissions included.
+    /// Bytes that packets with data took on the path's own link, retransmissions included.
     pub wire: Option<Bytes>,
 }
 
-/// How a run over links in real time went.
+/// Punctuality of a run over links in real time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RealTime {
-    /// Whether too many packets were late for the run to be used.
+    /// Too many packets were late for the run to be used.
     pub late: bool,
     /// By how much packets were late, on the mean.
     pub mean: Span,
@@ -190,7 +190,8 @@ pub fn bound(bound: &Bound, config: &SimConfig) -> Row {
     row.row()
 }
 
-/// Every column that some run can have, with the type of its values. A path's columns have `*` for the name of the path.
+/// Every column that some run can have, with the type of its values. A path's columns have `*` for the name of the
+/// path.
 pub fn schema() -> Vec<(String, ColumnType)> {
     // Speech, both ways, over links in real time: such a run has the columns of all others.
     let link = LinkConfig::default();
@@ -199,7 +200,7 @@ pub fn schema() -> Vec<(String, ColumnType)> {
     let (bytes, span) = (Bytes::ZERO, Span::ZERO);
     let workload = Workload::Voip { bytes, period: span, deadline: span, span };
     let policy = Policy { paths: vec![PathPolicy::default()], thresholds: Thresholds::default() };
-    let config = SimConfig::new(Transport::mptcp_linux_v1(), vec![path], bytes);
+    let config = SimConfig::new(TransportConfig::mptcp_linux_v1(), vec![path], bytes);
     let config = SimConfig { workload, policy: Some(policy), ..config };
     let punctual = RealTime { late: false, mean: Span::ZERO, over_1ms: 0 };
     let everything = Measurement { back: Some(Messages::default()), real_time: Some(punctual), ..nothing(&config) };
@@ -223,7 +224,7 @@ fn nothing(config: &SimConfig) -> Measurement {
         back: config.is_call().then(Messages::default),
         paths: vec![PathFigures::default(); config.paths.len()],
         real_time: None,
-        became_tcp: config.transport.repeats_before_tcp().map(|_| false),
+        became_tcp: config.transport.rules.repeats_before_tcp.map(|_| false),
     }
 }
 
@@ -304,9 +305,9 @@ impl Measurement {
         row.put("chosen_rate_mbps", self.chosen.map(|bytes| mbps(bytes, self.elapsed)));
     }
 
-    /// Jain's index over each path's share of its capacity, in the usual form and in the papers' inverse (Liang
-    /// et al. 2022 and Xue et al. 2024, eq. 6), the share of all capacity that was used, and the utility of Popov et al.
-    /// 2025 (eq. 1) with unit weights.
+    /// Jain's index over each path's share of its capacity, in the usual form and in the papers' inverse (Liang et al.
+    /// 2022 and Xue et al. 2024, eq. 6), the share of all capacity that was used, and the utility of Popov et al. 2025
+    /// (eq. 1) with unit weights.
     fn balance(&self, row: &mut Columns, config: &SimConfig) {
         let rates: Vec<f64> = self.paths.iter().map(|path| mbps(path.delivered, self.elapsed)).collect();
         let bounds = limits::path_rates(config, self.elapsed);
@@ -343,7 +344,7 @@ impl Measurement {
 }
 
 impl Measurement {
-    /// What each path carried under a policy, and what that costs.
+    /// Puts the bytes that each path carried under a policy, and their cost.
     fn policy(&self, row: &mut Columns, config: &SimConfig, policy: &Policy) {
         let costs =
             self.paths.iter().zip(&policy.paths).map(|(figures, path)| figures.wire.map(|wire| path.cost(wire)));
@@ -377,7 +378,7 @@ impl Messages {
         row.put("deadline_miss_rate", workload.deadline().and_then(|deadline| self.missed(deadline)));
     }
 
-    /// How long flows of each class took that arrived.
+    /// Puts the times of the flows of each class that arrived.
     fn flows(&self, row: &mut Columns) {
         for class in FlowClass::ALL {
             let classes = self.delays.iter().zip(&self.classes);
@@ -392,7 +393,8 @@ impl Messages {
         }
     }
 
-    /// Of a call, the frames that went the other way; and the call as a whole, which is as good as its worse direction.
+    /// Puts the frames of a call that went the other way; and the call as a whole, which is as good as its worse
+    /// direction.
     fn backwards(&self, row: &mut Columns, forth: &Self, workload: &Workload) {
         let millis = |span: Option<Span>| span.map(|span| span.as_millis_f64());
         let [half, most, nearly_all] = self.within([50, 95, 99]);
@@ -407,13 +409,14 @@ impl Messages {
         row.put("call_miss_rate", worse);
     }
 
-    /// How well the speech is understood that is played `mouth_to_ear` after it was spoken, where what comes after
-    /// `deadline` is not played: the transmission rating of ITU-T G.107 and the mean opinion score that goes with it.
+    /// Rates how well the speech is understood that is played `mouth_to_ear` after it was spoken, where what comes
+    /// after `deadline` is not played: the transmission rating of ITU-T G.107 and the mean opinion score that goes with
+    /// it.
     ///
-    /// `R = 93.2 − Id − Ie,eff`: 93.2 is the rating that G.107's default values give without delay and loss. `Id = 0.024 d +
-    /// 0.11 (d − 177.3) H(d − 177.3)`, d in ms, is its delay impairment as Cole and Rosenbluth fit it ("Voice over IP
-    /// performance monitoring", CCR 31(2), 2001). `Ie,eff = Ie + (95 − Ie) · Ppl / (Ppl + Bpl)` (G.107 §7.5, losses
-    /// independent) with Ie = 0 and Bpl = 25.1: G.711 with concealment of lost packets (G.113 Appendix I).
+    /// `R = 93.2 − Id − Ie,eff`: 93.2 is the rating that G.107's default values give without delay and loss. `Id =
+    /// 0.024 d + 0.11 (d − 177.3) H(d − 177.3)`, d in ms, is its delay impairment as Cole and Rosenbluth fit it ("Voice
+    /// over IP performance monitoring", CCR 31(2), 2001). `Ie,eff = Ie + (95 − Ie) · Ppl / (Ppl + Bpl)` (G.107 §7.5,
+    /// losses independent) with Ie = 0 and Bpl = 25.1: G.711 with concealment of lost packets (G.113 Appendix I).
     fn speech(&self, row: &mut Columns, mouth_to_ear: Span, deadline: Span) {
         let rating = self.missed(deadline).map(|missed| {
             let (delay, percent) = (mouth_to_ear.as_millis_f64(), missed * 100.0);

@@ -32,18 +32,18 @@ pub(super) fn backends(names: &OneOrMany) -> Result<Vec<String>, Fault> {
     })
 }
 
-/// Whether there is such a scheduler with such switches. A class in a Python file,
+/// Checks that there is such a scheduler with such switches. A class in a Python file,
 /// `my_rules.py:MyRule`, is for Python to find.
 pub(super) fn scheduler(name: &str) -> Result<(), Fault> {
     if name.contains(".py:") { Ok(()) } else { registered(name) }
 }
 
-/// Whether the registry has such a scheduler with such switches.
+/// Checks that the registry has such a scheduler with such switches.
 pub(super) fn registered(name: &str) -> Result<(), Fault> {
     weftway_sched::build(name).map(drop).map_err(unclear)
 }
 
-/// Whether there is such a controller with such switches.
+/// Checks that there is such a controller with such switches.
 pub(super) fn controller(name: &str) -> Result<(), Fault> {
     // Switches are checked when one is made; this one is thrown away.
     let setup = Setup {

@@ -97,7 +97,7 @@ pub(super) fn role(table: &PathTable) -> Role {
     if is_backup { Role::Backup } else { Role::Active }
 }
 
-/// When a path exists that is never to be opened: never.
+/// Returns the presence of a path; one that is never to be opened never exists.
 pub(super) fn presence(table: &PathTable, presence: Vec<Instant>) -> Vec<Instant> {
     if table.tier == Some(TierName::Never) { vec![Instant::NEVER] } else { presence }
 }

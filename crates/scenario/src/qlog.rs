@@ -23,17 +23,17 @@ pub const SIMULATION: &str = "urn:ietf:params:qlog:events:simulation";
 /// RFC 7464 §2.2: each text starts with it and ends with a line feed.
 const RECORD_SEPARATOR: u8 = 0x1e;
 
-/// What was last logged of a path's recovery: only changes are logged.
+/// Figures of a path's recovery as last logged: only changes are logged.
 type Metrics = [Option<u64>; 3];
 
-/// What the head of a file says.
+/// Head of a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Head<'a> {
-    /// What was run.
+    /// Name of the run.
     pub title: &'a str,
-    /// How the events are to be read.
+    /// Reading of the events.
     pub description: &'a str,
-    /// Whether the sender of the data, which is who sees the events, is the client.
+    /// The sender of the data, who sees the events, is the client.
     pub is_client: bool,
     /// Another schema that the file uses.
     pub schema: Option<&'a str>,
@@ -43,7 +43,7 @@ pub struct Head<'a> {
 #[derive(Debug)]
 pub struct Qlog<W: Write> {
     out: Sink<W>,
-    /// What the paths are called.
+    /// Names of the paths.
     names: Vec<String>,
     metrics: Vec<Metrics>,
 }
@@ -84,7 +84,7 @@ impl<W: Write> Qlog<W> {
         self.names.get(path.index()).cloned().unwrap_or_else(|| path.get().to_string())
     }
 
-    /// What changed of a path's smoothed round-trip time (µs), window and bytes in flight.
+    /// Logs the changes of a path's smoothed round-trip time (µs), window and bytes in flight.
     pub fn metrics(&mut self, now: Instant, path: PathId, [srtt_us, cwnd, in_flight]: [u64; 3]) {
         if self.metrics.len() <= path.index() {
             self.metrics.resize(path.index() + 1, Metrics::default());

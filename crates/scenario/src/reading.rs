@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
-/// What some editors write before a text in UTF-8.
+/// Mark that some editors write before a text in UTF-8.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// More is no file that somebody wrote or recorded; a device such as `/dev/zero` never ends.

@@ -1,4 +1,4 @@
-//! From the keys of a file to what the simulator is told.
+//! Configuration of the simulator from the keys of a file.
 
 use weftway_link::{LinkConfig, Rate, Set};
 use weftway_path::{BitRate, Instant, PathId, Span};
@@ -9,15 +9,13 @@ use super::error::{Fault, Mistake};
 use super::links::{Around, ends};
 use super::names;
 use super::policy;
-use super::schema::{
-    ConnectionName, DecisionTable, DirectionName, DriveTable, File, ModeName, PathTable, TransportName,
-};
+use super::schema::{ConnectionName, DecisionTable, DriveTable, File, ModeName, PathTable, TransportName};
 use super::text::Window;
 use super::traces::Traces;
 use super::traffic::least_time;
 use super::transport;
 use super::units::Time;
-use crate::config::{PathConfig, Rival, SimConfig, Workload};
+use crate::config::{Direction, PathConfig, Rival, SimConfig, Workload};
 use crate::stack::LossRecovery;
 
 /// Enough for any transfer that is worth waiting for.
@@ -26,18 +24,18 @@ const TIME_LIMIT: Span = Span::from_secs(600);
 /// For so long a drive is followed where nothing ends: programs use the links as long as they like.
 const LONG: Span = Span::from_secs(3600);
 
-/// When decisions are made and have effect.
+/// Times at which decisions are made and have effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Timing {
-    /// One decision for so long; `None`: one for each packet.
+    /// Interval of one decision; `None`: one for each packet.
     pub interval: Option<Span>,
-    /// What the other paths may do in it.
+    /// Use of the other paths in it.
     pub mode: Mode,
-    /// How long a decision takes to have effect.
+    /// Time that a decision takes to have effect.
     pub delay: Span,
 }
 
-/// What the simulator is told.
+/// Returns the configuration of the simulator.
 pub(super) fn config(file: &File, traces: &mut Traces) -> Result<SimConfig, Fault> {
     let transport = transport::main(file)?;
     let workload = file.workload.workload()?;
@@ -76,7 +74,7 @@ pub(super) fn config(file: &File, traces: &mut Traces) -> Result<SimConfig, Faul
     })
 }
 
-/// How decisions are timed, if not for each packet at once.
+/// Returns the timing of decisions, if not for each packet at once.
 pub(super) fn timing(table: &DecisionTable) -> Result<Timing, Fault> {
     if table.interval.is_some_and(|interval| interval.is_zero()) {
         let reason = "an interval is more than no time; leave it out to decide for each packet";
@@ -92,7 +90,7 @@ pub(super) fn timing(table: &DecisionTable) -> Result<Timing, Fault> {
     })
 }
 
-/// Whether a connection over `transport` can have these paths.
+/// Checks that a connection over `transport` can have these paths.
 fn check_count(paths: &[PathConfig], transport: TransportName) -> Result<(), Fault> {
     let count = paths.len();
     if let Some(path) = paths.get(PathId::MAX_PATHS) {
@@ -132,7 +130,7 @@ pub(super) fn ways(file: &File, traces: &mut Traces) -> Result<Vec<[LinkConfig; 
     .collect()
 }
 
-/// One direction of a path, and whether it carries the data; a drive is followed until `end`.
+/// Returns a direction of a path, with `data` if it carries the data; a drive is followed until `end`.
 fn way(
     drive: Option<&DriveTable>,
     (name, table): (&str, &PathTable),
@@ -152,7 +150,7 @@ fn way(
     })
 }
 
-/// What the path's drive says of one direction, if the path has one and the direction was measured.
+/// Returns what the path's drive says of one direction, if the path has one and the direction was measured.
 fn measured(
     drive: Option<&DriveTable>,
     (name, table): (&str, &PathTable),
@@ -200,8 +198,8 @@ fn run<'a>(drives: &'a Drives, drive: &DriveTable, file: &str) -> Result<&'a Dri
 fn path(file: &File, (name, table): (&str, &PathTable), end: Span, traces: &mut Traces) -> Result<PathConfig, Fault> {
     names::section("path", name)?;
     let (data, acks) = match file.direction {
-        DirectionName::Download => ("down", "up"),
-        DirectionName::Upload => ("up", "down"),
+        Direction::Download => ("down", "up"),
+        Direction::Upload => ("up", "down"),
     };
     let mut side = |side| way(file.drive.as_ref(), (name, table), (side, side == data, end), traces);
     Ok(PathConfig {

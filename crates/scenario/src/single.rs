@@ -5,8 +5,8 @@ use weftway_path::Role;
 use crate::config::{CrossLink, PathManager, SimConfig, Workload};
 use crate::measurement::{Row, Singles};
 
-/// The goodput of each path alone, and of each path in a connection with the same handshake, where that means something. `run` runs a
-/// scenario with min-RTT, and otherwise as the run that they are compared with.
+/// The goodput of each path alone, and of each path in a connection with the same handshake, where that means
+/// something. `run` runs a scenario with min-RTT, and otherwise as the run that they are compared with.
 pub fn singles<E>(config: &SimConfig, mut run: impl FnMut(&SimConfig) -> Result<Row, E>) -> Result<Singles, E> {
     if !aggregates(config) {
         return Ok(Singles::default());

@@ -9,7 +9,7 @@ pub(super) type Site = Range<usize>;
 /// The place of the file as a whole.
 pub(super) const NOWHERE: Site = usize::MAX..usize::MAX;
 
-/// Where a mistake is, as a person looks for it.
+/// Place of a mistake, as a person looks for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place {
     /// The scenario file, or `--set`.
@@ -18,7 +18,7 @@ pub struct Place {
     pub line: usize,
     /// The column in characters, from 1.
     pub column: usize,
-    /// How many characters are meant; at least 1.
+    /// Number of characters that are meant; at least 1.
     pub width: usize,
     /// The line's text.
     pub text: String,

@@ -15,7 +15,7 @@ pub(super) trait FromText: std::marker::Sized {
     const WHAT: &'static str;
     /// A right one.
     const EXAMPLE: &'static str;
-    /// Whether its numbers have units.
+    /// Its numbers have units.
     const UNIT: bool = true;
 
     fn read(text: &str) -> Result<Self, String>;
@@ -89,7 +89,7 @@ impl FromText for Jitter {
     }
 }
 
-/// How much waits before a link: "100 packets", "64 kB", "1.5 BDP", "unlimited".
+/// Limit of a queue before a link: "100 packets", "64 kB", "1.5 BDP", "unlimited".
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Queue {
     Unlimited,
@@ -115,14 +115,14 @@ impl FromText for Queue {
     }
 }
 
-/// When a packet is marked: "codel", or above a threshold, "20 packets" or "30 kB".
+/// Rule for marking packets: "codel", or above a threshold, "20 packets" or "30 kB".
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Ecn {
-    /// Where CoDel would drop it.
+    /// Marked where CoDel would drop it.
     CoDel,
-    /// When more packets than this wait.
+    /// Marked when more packets than this wait.
     Packets(Packets),
-    /// When more bytes than this wait.
+    /// Marked when more bytes than this wait.
     Bytes(Size),
 }
 
@@ -234,6 +234,16 @@ pub(super) struct Count(pub u64);
 impl Count {
     pub fn one() -> Self {
         Self(1)
+    }
+
+    pub fn smallest(self) -> u64 {
+        self.0
+    }
+}
+
+impl From<Count> for u64 {
+    fn from(count: Count) -> Self {
+        count.0
     }
 }
 

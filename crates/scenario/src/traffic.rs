@@ -1,4 +1,4 @@
-//! From the keys of what is sent to [`Workload`] and [`CrossTraffic`], and how long that takes.
+//! [`Workload`] and [`CrossTraffic`] from the keys of what is sent, and how long that takes.
 
 use weftway_path::{BitRate, Bytes, Span};
 
@@ -67,7 +67,7 @@ impl WorkloadTable {
         })
     }
 
-    /// How much the application writes at once.
+    /// Returns the size of a write of the application.
     pub fn write(&self) -> Bytes {
         match self {
             Self::Bulk { write, .. } | Self::Duration { write, .. } => write.map_or(WRITE, Size::get),
@@ -115,7 +115,7 @@ impl WorkloadTable {
         }
     }
 
-    /// How many pieces are timed one by one, and the key that says so.
+    /// Counts the pieces that are timed one by one, and names the key that says so.
     fn pieces(&self) -> (&'static str, u64) {
         match self {
             Self::Messages { count, .. } | Self::RequestResponse { count, .. } | Self::Flows { count, .. } => {
@@ -187,8 +187,8 @@ fn flow_kinds(tables: [(FlowClass, Option<FlowTable>); 2]) -> Result<Vec<FlowKin
     Ok(kinds)
 }
 
-/// A page's objects in the order in which they are asked for: those that the document names, then those that the first of
-/// them names, and so on.
+/// A page's objects in the order in which they are asked for: those that the document names, then those that the first
+/// of them names, and so on.
 fn page(document: Size, groups: &[WebObjects]) -> Result<Vec<WebObject>, Fault> {
     let named = |at: usize, name: &str| groups[..at].iter().position(|group| group.name.as_deref() == Some(name));
     let mut parents = Vec::with_capacity(groups.len());
@@ -235,7 +235,7 @@ fn page(document: Size, groups: &[WebObjects]) -> Result<Vec<WebObject>, Fault> 
     Ok(page)
 }
 
-/// How long `workload` takes if nothing holds it up; zero when its own sending is no limit.
+/// Returns the time that `workload` takes if nothing holds it up; zero when its own sending is no limit.
 pub(super) fn least_time(workload: &Workload) -> Span {
     match workload {
         Workload::Duration { span }

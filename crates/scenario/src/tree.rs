@@ -15,7 +15,7 @@ pub(super) struct Node {
     pub site: Site,
 }
 
-/// What TOML can say; dates count as text.
+/// Value of TOML; dates count as text.
 #[derive(Clone, Debug)]
 pub(super) enum Value {
     Text(String),

@@ -50,6 +50,12 @@ macro_rules! dimension {
                 $make(smallest)
             }
         }
+
+        impl From<Quantity<$name>> for $value {
+            fn from(quantity: Quantity<$name>) -> Self {
+                quantity.get()
+            }
+        }
     };
 }
 
@@ -63,7 +69,7 @@ const SIZES: &[(&str, u64)] = &[
     ("GiB", 1 << 30),
 ];
 
-/// What people type, and what it is here. In rates a small b is a bit and a large one a byte.
+/// Units as people type them, and as they are here. In rates a small b is a bit and a large one a byte.
 const TYPED: &[(&str, &str)] = &[
     ("bytes", "B"),
     ("bps", "bit/s"),
@@ -128,7 +134,7 @@ dimension! {
 }
 
 dimension! {
-    /// What a number of bytes costs, in millionths for a GB.
+    /// Price of a number of bytes, in millionths for a GB.
     InPrice(u64) = core::convert::identity;
     "a price", "4 /GB", "2 /GB..5 /GB", &[("/GB", 1_000_000), ("/MB", 1_000_000_000)]
 }
@@ -143,7 +149,7 @@ pub(super) type Size = Quantity<InBytes>;
 pub(super) type Packets = Quantity<InPackets>;
 /// A share of a whole, from 0 to 1.
 pub(super) type Share = Quantity<InShare>;
-/// What a number of bytes costs.
+/// Price of a number of bytes.
 pub(super) type Price = Quantity<InPrice>;
 
 /// A number in the smallest unit of its dimension.
@@ -178,6 +184,19 @@ impl<D: Dimension> Quantity<D> {
             return Err(format!("\"{text}\" {most}"));
         }
         Ok(Self(smallest, PhantomData))
+    }
+}
+
+impl From<Packets> for u32 {
+    /// Returns the number, or the largest that fits.
+    fn from(packets: Packets) -> Self {
+        Self::try_from(packets.get()).unwrap_or(Self::MAX)
+    }
+}
+
+impl From<Size> for Option<Bytes> {
+    fn from(size: Size) -> Self {
+        Some(size.get())
     }
 }
 
@@ -294,7 +313,7 @@ pub(super) struct Text<F> {
     pub read: F,
     pub what: &'static str,
     pub example: &'static str,
-    /// Whether it is a unit that a bare number lacks.
+    /// It is a unit that a bare number lacks.
     pub unit: bool,
 }
 

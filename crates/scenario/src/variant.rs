@@ -1,4 +1,4 @@
-//! One combination of what a scenario varies, ready to be run.
+//! Variants: combinations of what a scenario varies, ready to be run.
 
 use serde::Deserialize;
 use weftway_link::LinkConfig;
@@ -11,16 +11,16 @@ use super::traces::Traces;
 use super::tree::Node;
 use crate::config::SimConfig;
 
-/// One combination of what `[vary]` varies.
+/// A combination of what `[vary]` varies.
 #[derive(Clone, Debug)]
 pub struct Variant {
     /// Each varied key and its value, as text; `--set KEY=VALUE` for each gives this variant.
     pub labels: Vec<(String, String)>,
-    /// What the simulator is told.
+    /// Configuration of the simulator.
     pub config: SimConfig,
     /// The links of each path, up and down, where neither is known to carry the data: a single `loss` holds for both.
     pub ways: Vec<[LinkConfig; 2]>,
-    /// How decisions are timed; `None`: one for each packet, at once.
+    /// Timing of decisions; `None`: one for each packet, at once.
     pub timing: Option<Timing>,
     /// The transport's name: `mptcp`, `mpquic` or `tcp`.
     pub transport: &'static str,

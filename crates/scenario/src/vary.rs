@@ -26,7 +26,7 @@ pub(super) const NAMED: &[&str] = &["path", "link", "cross"];
 /// More combinations than this are a slip of the pen.
 const MOST: usize = 10_000;
 
-/// One entry of `[vary]`: a key, or several that vary together, and the values.
+/// An entry of `[vary]`: a key, or several that vary together, and the values.
 #[derive(Clone, Debug)]
 pub(super) struct Axis {
     keys: Vec<String>,
@@ -135,7 +135,7 @@ pub(super) fn split(keys: &str) -> Vec<String> {
     keys.split(',').map(|key| key.trim().to_owned()).collect()
 }
 
-/// Whether `key` may be varied.
+/// Returns true if `key` may be varied.
 fn check(root: &Node, key: &str) -> Result<(), Fault> {
     let path: Vec<&str> = key.split('.').collect();
     if path.iter().any(|part| part.is_empty()) {

@@ -13,7 +13,7 @@ use crate::seeds::mix;
 /// Far more than any run delivers.
 const ENDLESS: u64 = 1 << 60;
 
-/// What an application that waits for nothing writes: when, counted from its start, and how much.
+/// Returns the time, from its start, and the size of each write of an application that waits for nothing.
 ///
 /// The draws are those of a simulation with this seed, so that a real application can write the same. `None` for
 /// applications without end, and for those that wait for an answer.
@@ -34,28 +34,28 @@ pub fn writes(workload: &Workload, seed: u64) -> Option<Vec<(Span, Bytes)>> {
 #[derive(Clone, Debug)]
 pub struct App {
     workload: Workload,
-    /// Whether that is made of messages.
+    /// The workload is made of messages.
     has_messages: bool,
     rng: Pcg64Mcg,
     /// Bytes written so far, should the send buffer take them.
     written: u64,
     /// Messages that have not arrived whole, oldest first.
     open: VecDeque<Message>,
-    /// Where the oldest of them ends; the largest number without one. Of flows 0: each arrival may be the last of one.
+    /// End of the oldest of them; the largest number without one. Of flows 0: each arrival may be the last of one.
     oldest_end: u64,
-    /// Where the sender last was in `open`.
+    /// Place in `open` where the sender last was.
     cursor: usize,
     next_write: Instant,
     remaining: u64,
     frame: u64,
     started: Option<Instant>,
-    /// When objects of a page were asked for, and how many, oldest first; those that are not yet written.
+    /// Times at which objects of a page were asked for, and how many, oldest first; those that are not yet written.
     asked: VecDeque<(Instant, u64)>,
     /// Objects of a page that have been asked for.
     requested: usize,
-    /// How long each message took, in order of arrival.
+    /// Time that each message took, in order of arrival.
     pub delays: Vec<Span>,
-    /// Of which class each was, where they are flows.
+    /// Class of each message, where they are flows.
     pub classes: Vec<u8>,
 }
 
@@ -111,13 +111,13 @@ impl App {
         }
     }
 
-    /// Whether [`App::start`] was called.
+    /// Returns true if [`App::start`] was called.
     #[inline]
     pub fn has_started(&self) -> bool {
         self.started.is_some()
     }
 
-    /// When the application acts next.
+    /// Returns the time at which the application acts next.
     #[inline]
     pub fn next_event(&self) -> Instant {
         self.next_write
@@ -207,7 +207,7 @@ impl App {
         if self.remaining == 0 { Instant::NEVER } else { next }
     }
 
-    /// Whether the next frame is a key frame; all are alike where none are.
+    /// Returns true if the next frame is a key frame; all are alike where none are.
     fn is_key_frame(&self, every: u32) -> bool {
         every < 2 || self.frame.is_multiple_of(u64::from(every))
     }
@@ -249,7 +249,7 @@ impl App {
         self.open.get(self.cursor).copied().filter(|message| message.start <= at)
     }
 
-    /// Whether [`App::arrived`] has anything to do when everything before `to` has arrived, or of flows
+    /// Returns true if [`App::arrived`] has anything to do when everything before `to` has arrived, or of flows
     /// [`App::flow_arrived`], whatever has.
     #[inline]
     pub fn completes(&self, to: u64) -> bool {
@@ -306,7 +306,7 @@ impl App {
         }
     }
 
-    /// Whether everything that will ever be written has arrived, `to` being what has.
+    /// Returns true if everything that will ever be written has arrived, `to` being what has.
     #[inline]
     pub fn is_done(&self, now: Instant, to: u64) -> bool {
         match self.workload {
@@ -317,7 +317,7 @@ impl App {
         }
     }
 
-    /// When the run ends whatever arrives.
+    /// Returns the time at which the run ends whatever arrives.
     pub fn cut_off(&self) -> Instant {
         match self.workload {
             Workload::Duration { span } => Instant::ZERO + span,
@@ -325,7 +325,7 @@ impl App {
         }
     }
 
-    /// How many messages end at or before byte `at`, those that have arrived included.
+    /// Counts the messages that end at or before byte `at`, those that have arrived included.
     pub fn number_at(&self, at: u64) -> usize {
         self.delays.len() + self.open.iter().take_while(|message| message.end <= at).count()
     }
@@ -340,14 +340,14 @@ impl App {
         self.open.len() as u64
     }
 
-    /// Whether the workload is made of messages.
+    /// Returns true if the workload is made of messages.
     #[inline]
     pub fn has_messages(&self) -> bool {
         self.has_messages
     }
 }
 
-/// One of `choices`, each as often as its weight says; none if all are zero.
+/// Draws one of `choices`, each as often as its weight says; none if all are zero.
 fn draw<T: Copy>(rng: &mut Pcg64Mcg, choices: &[T], weight: impl Fn(&T) -> u32) -> Option<T> {
     let total: u64 = choices.iter().map(|choice| u64::from(weight(choice))).sum();
     let mut at = if total == 0 { 0 } else { rng.next_u64() % total };
@@ -388,8 +388,8 @@ mod tests {
     }
 
     /// A document of 10 kB names a style sheet of 2 kB, which names a font of 3 kB, and two pictures of 1 kB. Requests
-    /// take 20 ms and thinking 5 ms. The document arrives at 100 ms: style sheet and pictures are asked for at 125 ms. The
-    /// style sheet arrives at 150 ms, the font is asked for at 175 ms; the pictures name nothing.
+    /// take 20 ms and thinking 5 ms. The document arrives at 100 ms: style sheet and pictures are asked for at 125 ms.
+    /// The style sheet arrives at 150 ms, the font is asked for at 175 ms; the pictures name nothing.
     #[test]
     fn an_object_of_a_page_is_asked_for_when_what_names_it_has_arrived() {
         let object = |kb: u64, children: u64| WebObject { bytes: Bytes::new(kb * 1000), children };

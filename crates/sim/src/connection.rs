@@ -7,7 +7,7 @@ use weftway_host::sending::{Dispatch, Flight};
 use weftway_net::{AppData, Route, device_queue};
 use weftway_path::{Bytes, Instant, Offset, Path, PathId, PathSet, Span};
 use weftway_scenario::App;
-use weftway_scenario::config::{PathConfig, Transport};
+use weftway_scenario::config::{PathConfig, TransportConfig};
 
 use crate::ends::{self, ReceiveEnd, SendEnd};
 use crate::listeners::Listeners;
@@ -26,7 +26,7 @@ const BUFFER_HEAD: u64 = 832;
 #[derive(Clone)]
 pub struct Connection {
     pub(crate) number: u8,
-    pub(crate) transport: Transport,
+    pub(crate) transport: TransportConfig,
     /// The sending half above the paths, and what is kept for the scheduler.
     pub(crate) dispatch: Dispatch,
     pub(crate) configs: Vec<PathConfig>,
@@ -52,7 +52,7 @@ pub struct Connection {
 /// Parts that a connection is made from.
 pub struct Parts {
     pub number: u8,
-    pub transport: Transport,
+    pub transport: TransportConfig,
     pub configs: Vec<PathConfig>,
     pub routes: Vec<Route>,
     pub cc_spec: String,
@@ -115,7 +115,7 @@ impl Connection {
     }
 
     /// Settings of the transport.
-    pub fn transport(&self) -> &Transport {
+    pub fn transport(&self) -> &TransportConfig {
         &self.transport
     }
 

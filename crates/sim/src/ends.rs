@@ -3,7 +3,7 @@
 use weftway_cc::Share;
 use weftway_host::sending::{Dispatch, Groups, Views};
 use weftway_path::{BlockedReason, Bytes, Instant, Offset, Path, PathId, PathSet, Span};
-use weftway_scenario::config::{Buffer, PathConfig, Transport};
+use weftway_scenario::config::{Buffer, PathConfig, TransportConfig};
 use weftway_scenario::stack::ReceiveWindow;
 
 use crate::receiver::{MAX_BLOCKS, Receiver};
@@ -119,7 +119,7 @@ impl Described {
 }
 
 /// The most that QUIC's limit is beyond what was read: the receive buffer.
-fn largest_window(transport: &Transport) -> Option<Bytes> {
+fn largest_window(transport: &TransportConfig) -> Option<Bytes> {
     let window = match transport.receive_buffer {
         Buffer::Fixed(bytes) => transport.stream_window.map_or(bytes, |stream| bytes.min(stream)),
         Buffer::Auto { max } => max,
@@ -129,7 +129,7 @@ fn largest_window(transport: &Transport) -> Option<Bytes> {
 
 impl SendEnd {
     /// A sender over these paths.
-    pub fn new(transport: &Transport, groups: Groups, senders: Vec<PathSender>, write: Bytes) -> Self {
+    pub fn new(transport: &TransportConfig, groups: Groups, senders: Vec<PathSender>, write: Bytes) -> Self {
         let paths = senders.len();
         Self {
             shares: senders.iter().map(|sender| Share { usable: false, ..sender.cc.share() }).collect(),
@@ -143,7 +143,7 @@ impl SendEnd {
 }
 
 /// Dispatch of packets to these paths, for a receiver that announces `edge`.
-pub fn dispatch(transport: &Transport, configs: &[PathConfig], groups: &Groups, edge: Offset) -> Dispatch {
+pub fn dispatch(transport: &TransportConfig, configs: &[PathConfig], groups: &Groups, edge: Offset) -> Dispatch {
     let view = |n: usize| {
         let mut path = Path::new(PathId::new(n as u8), transport.mss, transport.initial_cwnd());
         path.role = configs[n].role;
@@ -159,7 +159,7 @@ pub fn dispatch(transport: &Transport, configs: &[PathConfig], groups: &Groups, 
 
 impl ReceiveEnd {
     /// A receiver of so many paths.
-    pub fn new(transport: &Transport, paths: usize) -> Self {
+    pub fn new(transport: &TransportConfig, paths: usize) -> Self {
         Self { receiver: Receiver::new(transport, paths), described: Vec::new(), free: Vec::new() }
     }
 
@@ -206,7 +206,7 @@ mod tests {
     /// Packet 1 is missing. 2 and then 3 extend one block; 5 begins another.
     #[test]
     fn acknowledgements_with_equal_gaps_share_their_blocks() {
-        let (transport, id) = (Transport::mpquic(), PathId::new(0));
+        let (transport, id) = (TransportConfig::mpquic(), PathId::new(0));
         let mut end = ReceiveEnd::new(&transport, 1);
         let mut arrive = |index: u64| {
             let data = Data { index, settled: 0, offset: Offset::ZERO, bytes: 1, echo: 0, sent_at: Instant::ZERO };

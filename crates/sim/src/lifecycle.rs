@@ -19,7 +19,7 @@
 use weftway_cc::Setup;
 use weftway_host::sending::{Dispatch, RangeSet};
 use weftway_path::{BlockedReason, Bytes, Event, Health, Instant, PathId, Recovery, Span};
-use weftway_scenario::config::{Direction, PathManager, Transport};
+use weftway_scenario::config::{Direction, PathManager, TransportConfig};
 use weftway_scenario::stack::LossRecovery;
 
 use crate::connection::Connection;
@@ -40,7 +40,7 @@ const MORE_IDS: u8 = 5;
 const ACK_OF_IDS: u8 = 6;
 
 /// The size on the wire of a handshake's message on a connection with so many paths.
-pub fn handshake_bytes(transport: &Transport, paths: usize, leg: u8) -> Bytes {
+pub fn handshake_bytes(transport: &TransportConfig, paths: usize, leg: u8) -> Bytes {
     match leg {
         LAST if transport.rules.pads_handshakes => transport.id_packets(paths).0,
         MORE_IDS => transport.id_packets(paths).1.unwrap_or_default(),
@@ -395,7 +395,7 @@ impl Connection {
     /// Returns true if the first handshake goes on without MPTCP, after so many `tries` with it.
     fn gives_up_mptcp(&self, tries: u32) -> bool {
         let begins = self.paths.established.is_none() && !self.paths.racing();
-        begins && self.transport.repeats_before_tcp().is_some_and(|repeats| tries > repeats)
+        begins && self.transport.rules.repeats_before_tcp.is_some_and(|repeats| tries > repeats)
     }
 
     /// The connection becomes plain TCP on path `id`. Nothing has been sent yet, and the path's sender and view are

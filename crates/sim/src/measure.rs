@@ -46,7 +46,7 @@ impl Finished {
             back: config.is_call().then(|| sim.connection(1).app().into()),
             paths: (0..config.paths.len()).map(|path| figures(conn, path)).collect(),
             real_time: None,
-            became_tcp: config.transport.repeats_before_tcp().map(|_| conn.paths.is_tcp()),
+            became_tcp: config.transport.rules.repeats_before_tcp.map(|_| conn.paths.is_tcp()),
         }
     }
 }

@@ -96,7 +96,7 @@ impl Carrier for Port<'_> {
             }
             if conn.send.writer.pushed != Some((id, now)) {
                 conn.look_at_pending_timers(now);
-            } else if conn.transport.holds_small {
+            } else if conn.transport.holds_small() {
                 conn.send.senders[id.index()].join_last(now, offset);
             }
         }
@@ -120,7 +120,7 @@ impl Carrier for Port<'_> {
         {
             conn.refresh(self.net, now, before);
         }
-        if conn.transport.holds_small {
+        if conn.transport.holds_small() {
             conn.fill_packet(self.net, now, id);
         }
         if conn.dispatch.host.needs.queueing {

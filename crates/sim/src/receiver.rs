@@ -5,7 +5,7 @@ mod inbound;
 mod reassembly;
 
 use weftway_path::{Instant, Offset, PathId};
-use weftway_scenario::config::Transport;
+use weftway_scenario::config::TransportConfig;
 
 use crate::wire::Data;
 
@@ -23,7 +23,7 @@ pub struct Receiver {
 
 impl Receiver {
     /// A receiver for `paths` paths.
-    pub fn new(transport: &Transport, paths: usize) -> Self {
+    pub fn new(transport: &TransportConfig, paths: usize) -> Self {
         let data = Reassembly::new(transport);
         Self { paths: vec![Inbound::beginning(&data, 0); paths], data }
     }

@@ -14,7 +14,7 @@ use weftway_host::sending::{
 use weftway_path::{
     BitRate, BlockedReason, Bytes, Event, Flow, Health, Instant, Offset, Path, PathId, PathSet, Ring, SendKind, Span,
 };
-use weftway_scenario::config::Transport;
+use weftway_scenario::config::TransportConfig;
 use weftway_scenario::stack::LossRecovery;
 
 use crate::listeners::{Listeners, Note};
@@ -67,7 +67,7 @@ pub struct SendContext<'a> {
     /// Shares that all controllers publish.
     pub shares: &'a mut Vec<Share>,
     /// The transport's settings.
-    pub transport: &'a Transport,
+    pub transport: &'a TransportConfig,
     /// The counters of all paths.
     pub tallies: &'a mut Vec<PathTally>,
     /// Listeners to the run.
@@ -185,7 +185,7 @@ impl PathSender {
         id: PathId,
         data_link: usize,
         cc: Box<dyn Controller>,
-        transport: &Transport,
+        transport: &TransportConfig,
         writes_messages: bool,
         now: Instant,
     ) -> Self {
@@ -213,7 +213,7 @@ impl PathSender {
             quic: Quic::default(),
             memory: SendMemory::default(),
             send_window: Bytes::ZERO,
-            bursts: Bursts::new(writes_messages && transport.holds_small),
+            bursts: Bursts::new(writes_messages && transport.holds_small()),
         }
     }
 
@@ -236,7 +236,7 @@ impl PathSender {
 
     /// Part of the window that a packet of `bytes` takes: Linux counts packets, QUIC bytes.
     #[inline]
-    pub fn charge(transport: &Transport, bytes: u32) -> Bytes {
+    pub fn charge(transport: &TransportConfig, bytes: u32) -> Bytes {
         match transport.rules.recovery {
             LossRecovery::Tcp => transport.mss,
             LossRecovery::Quic => Bytes::new(u64::from(bytes)),
@@ -264,7 +264,7 @@ impl PathSender {
 
     /// Returns true if something waits that window and pacer let go.
     #[inline(always)]
-    pub fn may_flush(&self, now: Instant, view: &Path, transport: &Transport) -> bool {
+    pub fn may_flush(&self, now: Instant, view: &Path, transport: &TransportConfig) -> bool {
         !self.queue.is_empty() && self.pacer.lets_go(now) && Self::has_room(view) && !self.holds_head(transport)
     }
 
@@ -395,7 +395,7 @@ impl PathSender {
 
     /// A packet with so much payload leaves: when the next one may.
     #[inline(always)]
-    fn pace(&mut self, now: Instant, view: &Path, transport: &Transport, payload: Bytes) {
+    fn pace(&mut self, now: Instant, view: &Path, transport: &TransportConfig, payload: Bytes) {
         let bytes = transport.paced(payload);
         if self.paced_by == PacedBy::Controller {
             if let Some((rate, quantum)) = self.cc.pacing() {
@@ -418,7 +418,7 @@ impl PathSender {
         &mut self,
         now: Instant,
         view: &Path,
-        transport: &Transport,
+        transport: &TransportConfig,
         bytes: Bytes,
         (rate, quantum): (BitRate, Bytes),
     ) {
@@ -435,7 +435,7 @@ impl PathSender {
 
     /// Paces where the window paces and says another rate than before.
     #[inline(never)]
-    fn pace_anew(&mut self, now: Instant, view: &Path, transport: &Transport, bytes: Bytes) {
+    fn pace_anew(&mut self, now: Instant, view: &Path, transport: &TransportConfig, bytes: Bytes) {
         let quantum = |rate| weftway_cc::send_quantum(rate, view.mss, 2);
         if let Some(pace) = PacedBy::window_pace(view, quantum, transport.initial_cwnd()) {
             self.pacer.on_sent(now, bytes, pace);
@@ -445,7 +445,7 @@ impl PathSender {
     /// After a pause the window is restarted (RFC 9293 via RFC 5681 §4.1; Linux
     /// `tcp_slow_start_after_idle_check`): halved for each timeout that passed. Whether it was.
     #[cold]
-    fn after_idle(&mut self, now: Instant, transport: &Transport) -> bool {
+    fn after_idle(&mut self, now: Instant, transport: &TransportConfig) -> bool {
         if transport.rules.recovery == LossRecovery::Quic || self.cc.owns_recovery() {
             return false;
         }
@@ -499,7 +499,7 @@ impl PathSender {
 
     /// Why the path cannot take a packet now.
     #[inline(always)]
-    fn blocked_reason(&self, now: Instant, view: &Path, more: bool, transport: &Transport) -> BlockedReason {
+    fn blocked_reason(&self, now: Instant, view: &Path, more: bool, transport: &TransportConfig) -> BlockedReason {
         if transport.rules.spares_failing
             && (view.recovery == weftway_path::Recovery::Loss || view.health != weftway_path::Health::Good)
         {
@@ -518,7 +518,7 @@ impl PathSender {
 
     /// Reason why a path with room may not send whose pacer has not let go.
     #[inline(never)]
-    fn blocked_by_pacer(&self, view: &Path, transport: &Transport) -> BlockedReason {
+    fn blocked_by_pacer(&self, view: &Path, transport: &TransportConfig) -> BlockedReason {
         let blocks = self.paced_by.blocks(view, transport.initial_cwnd());
         if blocks { BlockedReason::Pacing } else { BlockedReason::None }
     }

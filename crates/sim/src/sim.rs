@@ -7,7 +7,7 @@ use weftway_host::{Host, Turn};
 use weftway_link::Link;
 use weftway_net::AppData;
 use weftway_path::{Bytes, Context, Decision, Instant, PathId, Span};
-use weftway_scenario::config::{CrossLink, SimConfig, Transport};
+use weftway_scenario::config::{CrossLink, SimConfig, TransportConfig};
 use weftway_scenario::{App, Verdict, mix};
 use weftway_sched::Scheduler;
 use weftway_sched::learned::Task;
@@ -459,7 +459,7 @@ impl Sim {
 }
 
 /// The size of a datagram on the wire.
-fn wire_bytes(transport: &Transport, paths: usize, datagram: &Datagram) -> Bytes {
+fn wire_bytes(transport: &TransportConfig, paths: usize, datagram: &Datagram) -> Bytes {
     match datagram.load {
         Load::Data(data) => transport.data_packet(Bytes::new(u64::from(data.bytes))),
         Load::Handshake(handshake) => crate::lifecycle::handshake_bytes(transport, paths, handshake.leg),
@@ -486,7 +486,8 @@ mod tests {
             let acks = LinkConfig { loss: weftway_link::Loss::None, ..data.clone() };
             PathConfig { name: name.into(), role: Role::Active, acks, data, via: None, presence: vec![] }
         };
-        let mut config = SimConfig::new(Transport::mpquic(), [("a", 20), ("b", 10)].map(path).to_vec(), Bytes::ZERO);
+        let mut config =
+            SimConfig::new(TransportConfig::mpquic(), [("a", 20), ("b", 10)].map(path).to_vec(), Bytes::ZERO);
         config.workload = Workload::Messages {
             sizes: vec![MessageSize::of(Bytes::new(60_000))],
             period: Span::from_millis(50),
@@ -525,7 +526,7 @@ mod tests {
         };
         let paths = [("a", 8), ("b", 4)].map(path).to_vec();
         let size = |bytes, class| MessageSize { class, ..MessageSize::of(Bytes::new(bytes)) };
-        for transport in [Transport::mptcp_v09x(), Transport::mptcp_linux_v1(), Transport::mpquic()] {
+        for transport in [TransportConfig::mptcp_v09x(), TransportConfig::mptcp_linux_v1(), TransportConfig::mpquic()] {
             let mut config = SimConfig::new(transport, paths.clone(), Bytes::ZERO);
             let (sizes, deadline) = (vec![size(700, 0), size(9_000, 1)], Some(Span::from_millis(80)));
             config.workload = Workload::Messages { sizes, period: Span::from_millis(3), count: 500, deadline };
@@ -564,7 +565,7 @@ mod tests {
             PathConfig { name: name.into(), role: Role::Active, acks: data.clone(), data, via: None, presence: vec![] }
         };
         let paths = [("a", 20), ("b", 10)].map(path).to_vec();
-        for transport in [Transport::mptcp_v09x(), Transport::mptcp_linux_v1(), Transport::mpquic()] {
+        for transport in [TransportConfig::mptcp_v09x(), TransportConfig::mptcp_linux_v1(), TransportConfig::mpquic()] {
             for name in ["blest", "round-robin", "peekaboo"] {
                 let config = SimConfig::new(transport.clone(), paths.clone(), Bytes::new(1_000_000));
                 let end = |in_steps: bool| {
@@ -591,7 +592,7 @@ mod tests {
 
     /// Bytes in the device of path 1 of two at each of the first questions, all of which it answers; checked on both
     /// paths against the links.
-    fn device_queues(needs: Needs, transport: &Transport) -> Vec<Bytes> {
+    fn device_queues(needs: Needs, transport: &TransportConfig) -> Vec<Bytes> {
         let path = |(name, mbps): (&str, u64)| {
             let delay = Span::from_millis(10);
             let data = LinkConfig { rate: BitRate::from_mbps(mbps).into(), delay, ..LinkConfig::default() };
@@ -625,7 +626,7 @@ mod tests {
     /// 20 ms, and two packets or more may follow.
     #[test]
     fn the_device_queue_follows_the_link() {
-        for transport in [Transport::mptcp_v09x(), Transport::mptcp_linux_v1(), Transport::mpquic()] {
+        for transport in [TransportConfig::mptcp_v09x(), TransportConfig::mptcp_linux_v1(), TransportConfig::mpquic()] {
             let seen = device_queues(Needs { device: true, ..Needs::NONE }, &transport);
             let packets = |n: u64| transport.mss.mul_div(n, 1);
             assert_eq!(seen[..10], (0..10).map(packets).collect::<Vec<_>>(), "{:?}", transport.stack);
@@ -641,7 +642,7 @@ mod tests {
             let data = LinkConfig { rate: BitRate::from_mbps(10).into(), delay, ..LinkConfig::default() };
             PathConfig { name: name.into(), role: Role::Active, acks: data.clone(), data, via: None, presence: vec![] }
         };
-        let mut transport = Transport::mptcp_v09x();
+        let mut transport = TransportConfig::mptcp_v09x();
         transport.penalise_first_only = first_only;
         let paths = [("fast", 10), ("one", 50), ("two", 50)].map(path).to_vec();
         let config = SimConfig::new(transport, paths, Bytes::new(10_000_000));
@@ -675,7 +676,8 @@ mod tests {
             via: None,
             presence: vec![],
         };
-        let config = SimConfig::new(Transport::mptcp_linux_v1(), ["a", "b"].map(path).to_vec(), Bytes::new(1_000_000));
+        let config =
+            SimConfig::new(TransportConfig::mptcp_linux_v1(), ["a", "b"].map(path).to_vec(), Bytes::new(1_000_000));
         let mut sim = Sim::new(&config, "cubic", 1).unwrap();
         sim.host(0, Host::of("linux-v1").unwrap());
         let mut scheduler = weftway_sched::build("linux-v1").unwrap();

@@ -6,7 +6,7 @@
 
 use weftway_host::sending::Views;
 use weftway_path::{Bytes, Flow, Instant, Offset, PathId};
-use weftway_scenario::config::{Buffer, Direction, Transport};
+use weftway_scenario::config::{Buffer, Direction, TransportConfig};
 use weftway_sched::FRAGMENT;
 
 use crate::sender::PathSender;
@@ -45,7 +45,7 @@ pub struct Writer {
 
 impl Writer {
     /// Writer of an application that writes `write` at once.
-    pub fn new(transport: &Transport, write: Bytes) -> Self {
+    pub fn new(transport: &TransportConfig, write: Bytes) -> Self {
         Self {
             buffer: 0,
             writable: 0,
@@ -77,7 +77,7 @@ impl Writer {
 
     /// End up to which the buffer takes what the application has `written`, with everything before `una` acknowledged.
     #[inline]
-    pub fn take(&mut self, now: Instant, una: Offset, written: u64, transport: &Transport) -> u64 {
+    pub fn take(&mut self, now: Instant, una: Offset, written: u64, transport: &TransportConfig) -> u64 {
         // The send buffer keeps what is not acknowledged, whatever QUIC's limit tells.
         let room = una.get() + self.buffer;
         // Linux wakes a blocked writer when what is queued is at most twice what is free
@@ -180,7 +180,7 @@ impl Writer {
 
     /// Linux v1: the client's socket for the subflow of `sender` begins its handshake. Its memory counts when the
     /// connection's is summed up the next time (`__mptcp_sync_sndbuf`).
-    pub fn join(&self, sender: &mut PathSender, transport: &Transport) {
+    pub fn join(&self, sender: &mut PathSender, transport: &TransportConfig) {
         let is_client = transport.direction == Direction::Upload;
         if transport.rules.pushes_fragments && is_client && matches!(transport.send_buffer, Buffer::Auto { .. }) {
             sender.memory.most = Bytes::new(UNCONNECTED_SEND_MEMORY);
@@ -189,7 +189,7 @@ impl Writer {
 
     /// Linux grows a subflow's send memory with its window and never shrinks it; the connection has the sum. Path `id`
     /// has a window as wide as never before.
-    pub fn grow_buffer(&mut self, id: PathId, senders: &mut [PathSender], transport: &Transport) {
+    pub fn grow_buffer(&mut self, id: PathId, senders: &mut [PathSender], transport: &TransportConfig) {
         match transport.send_buffer {
             Buffer::Fixed(bytes) => {
                 senders[id.index()].memory.most = bytes.max(transport.mss);

@@ -3,7 +3,7 @@
 
 use crate::setup::{answer, bulk, down, lossy, path, run, stacks};
 use weftway_path::{Bytes, PathSet, Span};
-use weftway_scenario::config::{MessageSize, Transport, Workload};
+use weftway_scenario::config::{MessageSize, TransportConfig, Workload};
 use weftway_scenario::stack::Stack;
 use weftway_sim::{Host, Note, Pause, Sim};
 
@@ -11,7 +11,7 @@ use weftway_sim::{Host, Note, Pause, Sim};
 /// of them, and for what it lost. (Two losses in a row look like silence, in which the other path helps.)
 #[test]
 fn the_fast_path_of_quic_takes_again_what_it_lost() {
-    let transport = Transport { reinject_at_pto: false, ..Transport::mpquic() };
+    let transport = TransportConfig { reinject_at_pto: false, ..TransportConfig::mpquic() };
     let mut config = bulk(&transport, vec![lossy(path("fast", 20_000, 8), 0.05), path("slow", 10_000, 40)], 0);
     let sizes = vec![MessageSize::of(Bytes::new(160))];
     config.workload = Workload::Messages { sizes, period: Span::from_millis(20), count: 500, deadline: None };

@@ -6,7 +6,7 @@ use crate::setup;
 use weftway_link::{Distribution, Jitter, Limit, LinkConfig};
 use weftway_path::{BitRate, Bytes, Instant, Role, Span};
 use weftway_scenario::config::{
-    Bottlenecks, Buffer, CrossLink, CrossTraffic, PathConfig, SimConfig, Transport, Workload,
+    Bottlenecks, Buffer, CrossLink, CrossTraffic, PathConfig, SimConfig, TransportConfig, Workload,
 };
 use weftway_sim::{Host, Pause, Sim};
 
@@ -38,9 +38,9 @@ fn bottleneck(delay: u64) -> LinkConfig {
     link
 }
 
-fn config(world: &World, stack: &Transport, known: Bottlenecks) -> SimConfig {
+fn config(world: &World, stack: &TransportConfig, known: Bottlenecks) -> SimConfig {
     let (send_buffer, receive_buffer) = (Buffer::Fixed(Bytes::new(16 << 20)), Buffer::Fixed(Bytes::new(64 << 20)));
-    let transport = Transport { send_buffer, receive_buffer, bottlenecks: known, ..stack.clone() };
+    let transport = TransportConfig { send_buffer, receive_buffer, bottlenecks: known, ..stack.clone() };
     let path = |(at, &(delay, via)): (usize, &(u64, Option<usize>))| PathConfig {
         name: format!("p{at}"),
         role: Role::Active,

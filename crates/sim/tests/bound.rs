@@ -7,7 +7,7 @@ use weftway_link::{Arq, Change, Distribution, Jitter, Limit, LinkConfig, Loss, R
 use weftway_path::{BitRate, Bytes, Instant, Span};
 use weftway_scenario::bound::Bound;
 use weftway_scenario::config::{
-    Buffer, Direction, MessageSize, Opening, PathConfig, SimConfig, Transport, WebObject, Workload,
+    Buffer, Direction, MessageSize, Opening, PathConfig, SimConfig, TransportConfig, WebObject, Workload,
 };
 use weftway_scenario::{measurement, mix};
 use weftway_sim::Verdict;
@@ -123,10 +123,10 @@ fn workload(draws: &mut Draws) -> Workload {
     }
 }
 
-fn transport(draws: &mut Draws) -> Transport {
+fn transport(draws: &mut Draws) -> TransportConfig {
     let base = stacks()[draws.below(3) as usize].1.clone();
     let buffers = [Buffer::Fixed(Bytes::new(draws.between(8_000, 60_000))), base.receive_buffer, base.receive_buffer];
-    Transport {
+    TransportConfig {
         receive_buffer: buffers[draws.below(3) as usize],
         direction: if draws.one_in(2) { Direction::Upload } else { Direction::Download },
         open: if draws.one_in(3) { Opening::Race } else { Opening::Primary },
@@ -214,7 +214,8 @@ fn the_bound_is_nearly_attained_where_nothing_but_capacity_matters() {
         path.data.queue.limit = Limit::Packets(1000);
         path
     };
-    let transport = Transport { receive_buffer: Buffer::Fixed(Bytes::new(16 << 20)), ..Transport::mpquic() };
+    let transport =
+        TransportConfig { receive_buffer: Buffer::Fixed(Bytes::new(16 << 20)), ..TransportConfig::mpquic() };
     let mut config = setup::bulk(&transport, vec![roomy("a", 20_000, 10), roomy("b", 10_000, 15)], 20_000_000);
     let job = Job { config: &config, cc: "cubic", seed: 1, timing: None };
     let finished = job.run_named("earliest-delivery").expect("it runs");
@@ -241,7 +242,7 @@ fn the_bound_is_nearly_attained_where_nothing_but_capacity_matters() {
 fn a_small_window_bounds_a_fast_path() {
     let receive_buffer = Buffer::Fixed(Bytes::new(50_000));
     for (name, stack) in stacks() {
-        let transport = Transport { receive_buffer, ..stack };
+        let transport = TransportConfig { receive_buffer, ..stack };
         let window = setup::largest_window(&transport, Bytes::new(50_000));
         let config = setup::bulk(&transport, vec![setup::path("a", 100_000, 20)], window.get() * 20);
         let job = Job { config: &config, cc: "cubic", seed: 1, timing: None };

@@ -2,7 +2,7 @@
 
 use weftway_link::{LinkConfig, Loss};
 use weftway_path::{BitRate, Bytes, Role, Span};
-use weftway_scenario::config::{Direction, PathConfig, SimConfig, Transport, Workload};
+use weftway_scenario::config::{Direction, PathConfig, SimConfig, TransportConfig, Workload};
 use weftway_sim::measure::{Row, Singles};
 use weftway_sim::run::Job;
 
@@ -15,7 +15,7 @@ fn link(kbps: u64) -> LinkConfig {
 fn row(forth: u64, back: u64, (data, acks): (LinkConfig, LinkConfig), direction: Direction) -> Row {
     let path = PathConfig { name: "a".to_owned(), role: Role::Active, data, acks, via: None, presence: Vec::new() };
     let rate = |kbps: u64| BitRate::from_bps(kbps * 1000);
-    let mut config = SimConfig::new(Transport::mptcp_linux_v1(), vec![path], Bytes::ZERO);
+    let mut config = SimConfig::new(TransportConfig::mptcp_linux_v1(), vec![path], Bytes::ZERO);
     config.transport.direction = direction;
     config.workload = Workload::Call {
         rate: rate(forth),

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 
 use crate::setup::{answer, bulk, down, drive, lossy, path, stacks};
 use weftway_path::{Bytes, Context, Decision, Event, Health, Instant, Path, Span};
-use weftway_scenario::config::{MessageSize, SimConfig, Transport, Workload};
+use weftway_scenario::config::{MessageSize, SimConfig, TransportConfig, Workload};
 use weftway_scenario::stack::Stack;
 use weftway_sched::testing::Bandit;
 use weftway_sched::{Needs, Scheduler, TransportRules};
@@ -112,7 +112,7 @@ fn meets(world: World, entry: usize, stack: usize, controller: usize) -> bool {
 }
 
 /// Every entry over every stack, with the controllers that it meets there, on the paths that `paths` gives for a stack.
-fn everywhere(world: World, paths: impl Fn(&Transport) -> SimConfig) {
+fn everywhere(world: World, paths: impl Fn(&TransportConfig) -> SimConfig) {
     for (s, (stack, transport)) in stacks().into_iter().enumerate() {
         let config = paths(&transport);
         for (e, entry) in weftway_sched::all().iter().enumerate() {
@@ -187,7 +187,7 @@ fn a_small_receive_buffer() {
 
 /// 200 kB over lossy paths, and ten seconds later one byte: by then every packet of the first
 /// message has its outcome, and only the byte's is open.
-fn two_messages(transport: &Transport) -> SimConfig {
+fn two_messages(transport: &TransportConfig) -> SimConfig {
     let paths = vec![lossy(path("fast", 20_000, 10), 0.02), lossy(path("slow", 5_000, 40), 0.02)];
     let mut config = bulk(transport, paths, 0);
     config.workload = Workload::Messages {

@@ -7,7 +7,7 @@ use std::fmt::Write;
 use crate::setup::{self, bulk, down, path, run, stacks};
 use weftway_link::{Change, Distribution, Jitter, Loss, Set};
 use weftway_path::{Bytes, Instant, Span};
-use weftway_scenario::config::{Buffer, MessageSize, PathConfig, SimConfig, Transport, Workload};
+use weftway_scenario::config::{Buffer, MessageSize, PathConfig, SimConfig, TransportConfig, Workload};
 
 /// Four pairs of a scheduler and a controller for each world and stack, in turn.
 const SCHEDULERS: [&str; 5] = ["min-rtt", "blest", "round-robin", "redundant", "ecf"];
@@ -41,7 +41,7 @@ fn jitter(mean: u64, reorder: bool) -> Vec<PathConfig> {
 }
 
 /// A message of seven packets every 60 ms: most losses are at a tail.
-fn messages(transport: &Transport, paths: Vec<PathConfig>) -> SimConfig {
+fn messages(transport: &TransportConfig, paths: Vec<PathConfig>) -> SimConfig {
     let size = MessageSize { weight: 1, bytes: Bytes::new(9_800), class: 0 };
     let workload = Workload::Messages { sizes: vec![size], period: Span::from_millis(60), count: 40, deadline: None };
     SimConfig { workload, ..bulk(transport, paths, 0) }
@@ -52,9 +52,11 @@ fn burst() -> Loss {
 }
 
 /// Every world: its name and its configuration over a stack.
-fn worlds(transport: &Transport) -> Vec<(&'static str, SimConfig)> {
-    let small =
-        |kilobytes: u64| Transport { receive_buffer: Buffer::Fixed(Bytes::new(kilobytes * 1000)), ..transport.clone() };
+fn worlds(transport: &TransportConfig) -> Vec<(&'static str, SimConfig)> {
+    let small = |kilobytes: u64| TransportConfig {
+        receive_buffer: Buffer::Fixed(Bytes::new(kilobytes * 1000)),
+        ..transport.clone()
+    };
     let mut acks = pair();
     acks.iter_mut().for_each(|path| path.acks.loss = Loss::Bernoulli(0.2));
     let first = |numbers: &[u64]| {

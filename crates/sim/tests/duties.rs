@@ -2,7 +2,9 @@
 
 use weftway_host::testing::{Duties, Found, declarations};
 use weftway_path::{Bytes, Instant, Span, Thresholds, Tier};
-use weftway_scenario::config::{Buffer, MessageSize, PathConfig, PathPolicy, Policy, SimConfig, Transport, Workload};
+use weftway_scenario::config::{
+    Buffer, MessageSize, PathConfig, PathPolicy, Policy, SimConfig, TransportConfig, Workload,
+};
 use weftway_sched::{Needs, TransportRules};
 use weftway_sim::{Host, Sim, Verdict};
 
@@ -10,11 +12,11 @@ use crate::setup::{bulk, down, drive, lossy, path, stacks};
 
 /// A slow and a fast path with losses and a small receive buffer; one that fails for a second and a half; one that
 /// comes and goes by the scenario; messages with pauses; a policy that opens and closes a path.
-fn worlds(transport: &Transport) -> Vec<(&'static str, SimConfig)> {
+fn worlds(transport: &TransportConfig) -> Vec<(&'static str, SimConfig)> {
     let pair = || vec![lossy(path("fast", 20_000, 10), 0.01), lossy(path("slow", 4_000, 50), 0.01)];
     let with_buffer = |bytes: u64| {
         let buffer = Buffer::Fixed(Bytes::new(bytes));
-        Transport { receive_buffer: buffer, ..transport.clone() }
+        TransportConfig { receive_buffer: buffer, ..transport.clone() }
     };
     let small = bulk(&with_buffer(40_000), pair(), 1_000_000);
     let fails = vec![path("lasts", 4_000, 20), down(path("fails", 8_000, 10), 150, Some(1_650))];

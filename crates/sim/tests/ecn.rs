@@ -2,12 +2,12 @@
 
 use weftway_link::{Ecn, Limit, LinkConfig};
 use weftway_path::{BitRate, Bytes, Role, Span};
-use weftway_scenario::config::{PathConfig, SimConfig, Transport};
+use weftway_scenario::config::{PathConfig, SimConfig, TransportConfig};
 use weftway_sim::run::{Finished, Job};
 
 /// One path of 10 Mbit/s and 40 ms round trip (34 packets), a queue of 100 packets that marks above
 /// 30; 4 MB. Slow start doubles to 80 packets or more, so that the queue passes 30.
-fn run(mut transport: Transport, ecn: bool) -> Finished {
+fn run(mut transport: TransportConfig, ecn: bool) -> Finished {
     transport.ecn = ecn;
     let mut data =
         LinkConfig { rate: BitRate::from_mbps(10).into(), delay: Span::from_millis(20), ..LinkConfig::default() };
@@ -21,7 +21,7 @@ fn run(mut transport: Transport, ecn: bool) -> Finished {
 
 #[test]
 fn marks_slow_a_sender_down_before_the_queue_is_full() {
-    for transport in [Transport::tcp(), Transport::mpquic()] {
+    for transport in [TransportConfig::tcp(), TransportConfig::mpquic()] {
         let with = run(transport.clone(), true);
         let tally = &with.sim.connection(0).path_tallies[0];
         assert_eq!((tally.queue_dropped, tally.retransmissions), (0, 0), "{:?}", transport.stack);

@@ -7,7 +7,7 @@
 use crate::setup;
 use weftway_link::{Limit, LinkConfig};
 use weftway_path::{BitRate, Bytes, Instant, Role, Span};
-use weftway_scenario::config::{Bottlenecks, Buffer, PathConfig, Rival, SimConfig, Transport, Workload};
+use weftway_scenario::config::{Bottlenecks, Buffer, PathConfig, Rival, SimConfig, TransportConfig, Workload};
 use weftway_scenario::mix;
 use weftway_sim::{Host, Pause, Sim};
 
@@ -31,9 +31,9 @@ struct World<'a> {
 /// One link of 20 Mbit/s; 100 packets are 1.5 times what fits into its round trip of 40 ms.
 const ONE: World<'static> = World { mbps: &[20], queue: 100 };
 
-fn transport(bottlenecks: Bottlenecks) -> Transport {
+fn transport(bottlenecks: Bottlenecks) -> TransportConfig {
     let (send_buffer, receive_buffer) = (Buffer::Fixed(Bytes::new(16 << 20)), Buffer::Fixed(Bytes::new(64 << 20)));
-    Transport { send_buffer, receive_buffer, bottlenecks, ..Transport::mptcp_linux_v1() }
+    TransportConfig { send_buffer, receive_buffer, bottlenecks, ..TransportConfig::mptcp_linux_v1() }
 }
 
 /// Paths that are bounded by the shared links alone, with a round trip of 40 ms.

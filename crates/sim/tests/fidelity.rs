@@ -6,7 +6,7 @@ use std::path::Path;
 
 use weftway_link::{Distribution, Jitter, Limit, LinkConfig, Loss};
 use weftway_path::{BitRate, Bytes, Role, Span};
-use weftway_scenario::config::{Direction, PathConfig, SimConfig, Transport};
+use weftway_scenario::config::{Direction, PathConfig, SimConfig, TransportConfig};
 
 const SEEDS: u64 = 12;
 /// The order statistics that bound a median of twelve with at least 95 %: 1 − 2·(1 + 12 + 66)/2¹² = 0.961.
@@ -56,7 +56,7 @@ fn cells() -> Vec<Cell> {
             panic!("seven columns: {row}");
         };
         let single = proto == "tcp";
-        let mut transport = if single { Transport::tcp() } else { Transport::mptcp_linux_v1() };
+        let mut transport = if single { TransportConfig::tcp() } else { TransportConfig::mptcp_linux_v1() };
         transport.direction = Direction::Upload;
         let paths = paths.split(';').enumerate().map(|(number, text)| path(number, text)).collect();
         Cell {

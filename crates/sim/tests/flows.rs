@@ -4,7 +4,7 @@ use crate::setup::{bulk, down, lossy, path};
 use weftway_link::{Limit, Loss};
 use weftway_path::{Bytes, Span};
 use weftway_scenario::config::FlowClass::{Bulk, Interactive};
-use weftway_scenario::config::{Buffer, FlowClass, FlowKind, PathConfig, SimConfig, Transport, Workload};
+use weftway_scenario::config::{Buffer, FlowClass, FlowKind, PathConfig, SimConfig, TransportConfig, Workload};
 use weftway_scenario::measurement::{Messages, Singles};
 use weftway_sim::Verdict;
 use weftway_sim::run::Job;
@@ -13,7 +13,7 @@ use weftway_sim::run::Job;
 fn flows(mean_gap: Span, count: u64, sizes: &[(FlowClass, u64)], paths: Vec<PathConfig>) -> SimConfig {
     let kind = |&(class, bytes)| FlowKind { class, weight: 1, median: Bytes::new(bytes), sigma: 0.0 };
     let workload = Workload::Flows { mean_gap, count, kinds: sizes.iter().map(kind).collect() };
-    SimConfig { workload, ..bulk(&Transport::mpquic(), paths, 0) }
+    SimConfig { workload, ..bulk(&TransportConfig::mpquic(), paths, 0) }
 }
 
 /// All flows arrive, and no decision breaks a rule: how long they took.

@@ -3,7 +3,7 @@
 
 use crate::setup::{self, bulk, lossy, path, stacks};
 use weftway_path::{Bytes, Context, Decision, Event, Instant, Span};
-use weftway_scenario::config::{Buffer, SimConfig, Transport};
+use weftway_scenario::config::{Buffer, SimConfig, TransportConfig};
 use weftway_sched::testing::Episodes;
 use weftway_sched::{Entry, FallbackTally, Needs, Scheduler, TransportRules};
 use weftway_sim::run::{Finished, Job};
@@ -54,7 +54,7 @@ fn steps(sim: &mut Sim, scheduler: &mut dyn Scheduler, most: u64) -> Option<Verd
     None
 }
 
-fn pair(transport: &Transport) -> SimConfig {
+fn pair(transport: &TransportConfig) -> SimConfig {
     bulk(transport, vec![path("fast", 20_000, 10), lossy(path("slow", 5_000, 40), 0.01)], 300_000)
 }
 
@@ -140,13 +140,13 @@ fn learned() -> impl Iterator<Item = &'static Entry> {
 }
 
 /// Paths that no training saw: slow, and with a loss of a tenth.
-fn strange(transport: &Transport) -> SimConfig {
+fn strange(transport: &TransportConfig) -> SimConfig {
     let path = |n: u64| lossy(path(&format!("p{n}"), 300 + 200 * n, 150 + 90 * n), 0.1);
     bulk(transport, (0..3).map(path).collect(), 200_000)
 }
 
 /// Paths as training saw many.
-fn usual(transport: &Transport) -> SimConfig {
+fn usual(transport: &TransportConfig) -> SimConfig {
     bulk(transport, vec![path("wifi", 20_000, 15), path("lte", 10_000, 40)], 4_000_000)
 }
 
@@ -271,7 +271,7 @@ fn an_interval_needs_what_is_in_it() {
 fn each_time_that_the_window_is_full_is_told_once() {
     for (stack, transport) in stacks() {
         let window = Buffer::Fixed(Bytes::new(256 << 10));
-        let transport = Transport { receive_buffer: window, ..transport };
+        let transport = TransportConfig { receive_buffer: window, ..transport };
         let wifi = lossy(path("wifi", 30_000, 10), 0.005);
         let mut seen = 0;
         for seed in 1..4 {

@@ -5,7 +5,7 @@ use crate::setup::{self, Run, bulk, down, link, path, run, stacks};
 use weftway_link::{LinkConfig, Loss, Rate};
 use weftway_path::{BitRate, Bytes, Instant, Span};
 use weftway_scenario::config::{
-    Buffer, Direction, MessageSize, Opening, PathConfig, PathManager, SimConfig, Transport, Workload,
+    Buffer, Direction, MessageSize, Opening, PathConfig, PathManager, SimConfig, TransportConfig, Workload,
 };
 use weftway_scenario::measurement::Singles;
 use weftway_scenario::single;
@@ -158,7 +158,7 @@ fn a_connection_opens_on_its_first_path_and_on_no_other() {
 fn handshakes_are_repeated_each_second_and_then_less_often() {
     for (what, transport) in stacks() {
         let late = down(wire("late", 10), 0, Some(4_500));
-        let transport = Transport { tick: Span::ZERO, ..transport };
+        let transport = TransportConfig { tick: Span::ZERO, ..transport };
         let run = run(&bulk(&transport, vec![late], 100_000), "min-rtt", "cubic");
         let at = if what == "linux-v1" { 5_030 } else { 7_030 };
         let up = run.up(0).unwrap();
@@ -171,7 +171,7 @@ fn handshakes_are_repeated_each_second_and_then_less_often() {
 /// MB in packets of 1448 bytes take 1.66 s of its 20 Mbit/s: 4.829 ± 0.009 s on Linux 6.18 (seven runs).
 #[test]
 fn a_connection_whose_option_is_not_answered_becomes_plain_tcp() {
-    let transport = Transport { direction: Direction::Upload, ..Transport::mptcp_linux_v1() };
+    let transport = TransportConfig { direction: Direction::Upload, ..TransportConfig::mptcp_linux_v1() };
     let after = |dead: u64| {
         let paths = vec![down(path("first", 20_000, 10), 0, Some(dead)), path("second", 12_000, 20)];
         let config = bulk(&transport, paths, 4_000_000);
@@ -367,8 +367,11 @@ fn the_second_path_waits_for_the_first_to_fail() {
 fn nothing_arrives_over_a_link_that_loses_everything() {
     let lost = LinkConfig { loss: Loss::Bernoulli(1.0), ..link(4_000, 20) };
     let paths = vec![PathConfig { data: lost, ..path("void", 4_000, 20) }];
-    let mut config =
-        SimConfig::new(Transport { direction: Direction::Upload, ..Transport::mpquic() }, paths, Bytes::new(1));
+    let mut config = SimConfig::new(
+        TransportConfig { direction: Direction::Upload, ..TransportConfig::mpquic() },
+        paths,
+        Bytes::new(1),
+    );
     config.time_limit = Span::from_secs(10);
     let run = run(&config, "min-rtt", "cubic");
     assert_eq!((run.verdict, run.sim.connection(0).tally.arrived), (Verdict::NoPath, 0));
@@ -378,8 +381,8 @@ fn nothing_arrives_over_a_link_that_loses_everything() {
 const RACED: u64 = 60_000_000;
 
 /// A connection that may open on a slow path of 50 ms and on a fast one of 10 ms.
-fn opened(transport: &Transport, open: Opening, direction: Direction) -> Run {
-    let transport = Transport { open, direction, ..transport.clone() };
+fn opened(transport: &TransportConfig, open: Opening, direction: Direction) -> Run {
+    let transport = TransportConfig { open, direction, ..transport.clone() };
     run(&bulk(&transport, vec![wire("slow", 50), wire("fast", 10)], RACED), "min-rtt", "newreno")
 }
 
@@ -423,7 +426,7 @@ fn who_lost_the_race_joins_afterwards() {
 #[test]
 fn the_answer_to_a_challenge_goes_before_the_first_data_of_a_path() {
     for direction in [Direction::Upload, Direction::Download] {
-        let transport = Transport { direction, ..Transport::mpquic() };
+        let transport = TransportConfig { direction, ..TransportConfig::mpquic() };
         let run = run(
             &bulk(&transport, vec![path("first", 8_000, 10), path("second", 1_000, 10)], 200_000),
             "round-robin",
@@ -445,7 +448,7 @@ fn the_answer_to_a_challenge_goes_before_the_first_data_of_a_path() {
 #[test]
 fn a_race_needs_no_patience_with_a_dead_path() {
     for (what, transport) in stacks() {
-        let transport = Transport { open: Opening::Race, ..transport };
+        let transport = TransportConfig { open: Opening::Race, ..transport };
         let paths = vec![down(wire("dead", 10), 0, None), wire("lives", 20)];
         let run = run(&bulk(&transport, paths, 100_000), "min-rtt", "cubic");
         finishes(&run, 100_000, what);
@@ -460,7 +463,7 @@ fn a_race_needs_no_patience_with_a_dead_path() {
 #[test]
 fn a_late_path_may_win_the_race() {
     for (what, transport) in stacks() {
-        let transport = Transport { open: Opening::Race, ..transport };
+        let transport = TransportConfig { open: Opening::Race, ..transport };
         let mut late = wire("late", 10);
         late.presence = vec![ms(20)];
         let run = run(&bulk(&transport, vec![wire("slow", 50), late], 100_000), "min-rtt", "cubic");
@@ -476,7 +479,7 @@ fn a_late_path_may_win_the_race() {
 #[test]
 fn a_fair_single_path_waits_for_the_first_path_as_well() {
     for (what, transport) in stacks() {
-        let transport = Transport { direction: Direction::Upload, ..transport };
+        let transport = TransportConfig { direction: Direction::Upload, ..transport };
         let bytes = transport.initial_cwnd().get();
         let config = bulk(&transport, vec![wire("slow", 100), wire("fast", 10)], bytes);
         let job = Job { config: &config, cc: "newreno", seed: 1, timing: None };
@@ -518,7 +521,7 @@ fn a_fair_single_path_has_the_data_to_itself() {
 #[test]
 fn a_send_buffer_full_of_what_has_arrived_does_not_stop_the_connection() {
     let standstill = |scheduler: &str, reinject_at_pto: bool, at: u64| {
-        let mut transport = Transport { reinject_at_pto, ..Transport::mpquic() };
+        let mut transport = TransportConfig { reinject_at_pto, ..TransportConfig::mpquic() };
         transport.send_buffer = Buffer::Fixed(Bytes::new(500_000));
         transport.receive_buffer = Buffer::Fixed(Bytes::new(250_000));
         let paths = vec![path("lasts", 20_000, 10), down(path("dies", 20_000, 12), at, None)];

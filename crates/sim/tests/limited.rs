@@ -3,7 +3,7 @@
 use crate::setup::{bulk, drive, path};
 use weftway_host::Host;
 use weftway_path::{BitRate, Bytes, Context, Decision, Instant, PathId, Span};
-use weftway_scenario::config::{MessageSize, SimConfig, Transport, Workload};
+use weftway_scenario::config::{MessageSize, SimConfig, TransportConfig, Workload};
 use weftway_sched::{Needs, Scheduler};
 use weftway_sim::run::transport_rules;
 use weftway_sim::{Sim, Verdict};
@@ -50,9 +50,9 @@ impl Scheduler for Late {
 #[test]
 fn a_path_with_room_is_limited_by_an_application_that_has_nothing_to_send_wherever_its_last_packet_went() {
     let paths = vec![path("near", 20_000, 5), path("far", 20_000, 65)];
-    let size = MessageSize::of(Bytes::new(3 * Transport::mpquic().mss.get()));
+    let size = MessageSize::of(Bytes::new(3 * TransportConfig::mpquic().mss.get()));
     let workload = Workload::Messages { sizes: vec![size], period: Span::from_millis(100), count: 60, deadline: None };
-    let config = SimConfig { workload, ..bulk(&Transport::mpquic(), paths, 0) };
+    let config = SimConfig { workload, ..bulk(&TransportConfig::mpquic(), paths, 0) };
     let mut sim = Sim::new(&config, "bbr1", 1).unwrap();
     let mut scheduler = Late::default();
     sim.host(0, Host::serving(&scheduler, transport_rules("min-rtt").unwrap()));

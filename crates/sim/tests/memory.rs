@@ -3,7 +3,7 @@
 
 use crate::setup;
 use weftway_path::{Bytes, Context, Decision, Offset, PathId};
-use weftway_scenario::config::{Buffer, Direction, SimConfig, Transport};
+use weftway_scenario::config::{Buffer, Direction, SimConfig, TransportConfig};
 use weftway_sched::Scheduler;
 use weftway_sim::{Host, Note, Pause, Sim, Verdict};
 
@@ -33,7 +33,7 @@ fn watch_with(scheduler: &str, config: &SimConfig, cc: &str, mut look: impl FnMu
 /// A buffer of 90 kB that is full takes more when at most 60 kB are queued: 30 kB or more at a time.
 #[test]
 fn a_blocked_writer_is_woken_when_a_third_is_free() {
-    let mut transport = Transport::mptcp_linux_v1();
+    let mut transport = TransportConfig::mptcp_linux_v1();
     transport.send_buffer = Buffer::Fixed(Bytes::new(90_000));
     let config = setup::bulk(&transport, vec![setup::path("a", 10_000, 10)], 1_000_000);
     let mut ends: Vec<Offset> = Vec::new();
@@ -56,7 +56,7 @@ fn a_blocked_writer_is_woken_when_a_third_is_free() {
 #[test]
 fn a_subflow_begins_with_memory_for_ten_packets() {
     for (cc, room) in [("newreno", 2 * 10 * 2304), ("bbr1", 3 * 10 * 2304)] {
-        let config = setup::bulk(&Transport::mptcp_linux_v1(), vec![setup::path("a", 10_000, 10)], 100_000);
+        let config = setup::bulk(&TransportConfig::mptcp_linux_v1(), vec![setup::path("a", 10_000, 10)], 100_000);
         let mut first = None;
         watch(&config, cc, |cx| {
             first.get_or_insert(cx.paths[0].queue_room);
@@ -72,7 +72,8 @@ fn a_subflow_begins_with_memory_for_ten_packets() {
 #[test]
 fn a_full_window_grants_no_memory() {
     let receive_buffer = Buffer::Auto { max: Bytes::new(353 << 10) };
-    let transport = Transport { direction: Direction::Upload, receive_buffer, ..Transport::mptcp_linux_v1() };
+    let transport =
+        TransportConfig { direction: Direction::Upload, receive_buffer, ..TransportConfig::mptcp_linux_v1() };
     let paths = vec![setup::path("slow", 15_000, 81), setup::path("fast", 41_000, 2)];
     let run = setup::run(&setup::bulk(&transport, paths, 1_000_000), "linux-v1", "newreno");
     let next = run.notes.iter().find_map(|(_, note)| match note {
@@ -88,7 +89,8 @@ fn a_full_window_grants_no_memory() {
 #[test]
 fn a_subflow_that_joins_has_memory_before_it_is_up() {
     let receive_buffer = Buffer::Fixed(Bytes::new(798 << 10));
-    let transport = Transport { direction: Direction::Upload, receive_buffer, ..Transport::mptcp_linux_v1() };
+    let transport =
+        TransportConfig { direction: Direction::Upload, receive_buffer, ..TransportConfig::mptcp_linux_v1() };
     let links = [("a", 63_000, 92), ("b", 9_000, 19), ("c", 2_100, 37), ("d", 8_800, 6)];
     let paths = links.map(|(name, kbps, delay)| setup::path(name, kbps, delay)).to_vec();
     let mut written = None;
@@ -103,7 +105,7 @@ fn a_subflow_that_joins_has_memory_before_it_is_up() {
 /// Of a receive buffer of at most 256 KiB, 158 of 256 parts become window: 161 792 bytes.
 #[test]
 fn the_window_is_less_than_the_receive_buffer() {
-    let mut transport = Transport::mptcp_linux_v1();
+    let mut transport = TransportConfig::mptcp_linux_v1();
     transport.receive_buffer = Buffer::Auto { max: Bytes::new(256 << 10) };
     // A round trip of 200 ms at 100 Mbit/s has room for 2.5 MB: the window is what limits.
     let config = setup::bulk(&transport, vec![setup::path("a", 100_000, 100)], 5_000_000);

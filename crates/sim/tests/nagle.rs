@@ -4,7 +4,7 @@
 use weftway_host::Decided;
 use weftway_link::{LinkConfig, Rate};
 use weftway_path::{Bytes, Decision, Instant, Offset, PathId, Span};
-use weftway_scenario::config::{Buffer, MessageSize, SimConfig, Transport, Workload};
+use weftway_scenario::config::{Buffer, MessageSize, SimConfig, TransportConfig, Workload};
 use weftway_sched::FRAGMENT;
 use weftway_sim::Note;
 use weftway_sim::measure::Singles;
@@ -15,9 +15,9 @@ use crate::setup::{bulk, path, run};
 const SLOW: PathId = PathId::new(0);
 
 /// Of 970 bytes each 31 ms on a path of 20 ms and no rate to speak of, in whole milliseconds.
-fn delays(holds_small: bool) -> Vec<u64> {
-    let mut transport = Transport::tcp();
-    transport.holds_small = holds_small;
+fn delays(nodelay: bool) -> Vec<u64> {
+    let mut transport = TransportConfig::tcp();
+    transport.nodelay = nodelay;
     transport.tick = Span::ZERO;
     let mut only = path("a", 1000, 20);
     for link in [&mut only.data, &mut only.acks] {
@@ -41,8 +41,8 @@ fn delays(holds_small: bool) -> Vec<u64> {
 /// By the reading that each message is a packet of its own, the fifth would go at 160 and the sixth at 200.
 #[test]
 fn messages_that_wait_share_a_packet() {
-    assert_eq!(delays(true), [20, 40 - 31 + 20, 80 - 62 + 20, 120 - 93 + 20, 155 - 124 + 20, 160 - 155 + 20]);
-    assert_eq!(delays(false), [20; 6]);
+    assert_eq!(delays(false), [20, 40 - 31 + 20, 80 - 62 + 20, 120 - 93 + 20, 155 - 124 + 20, 160 - 155 + 20]);
+    assert_eq!(delays(true), [20; 6]);
 }
 
 /// A path of 81 ms and one of 2 ms share a window of 223 096 bytes, which the slow path's congestion window has
@@ -54,8 +54,8 @@ fn messages_that_wait_share_a_packet() {
 /// By the reading that each fragment ends with a small packet, the second of these and all behind it wait.
 #[test]
 fn the_end_of_a_fragment_does_not_wait_in_a_push() {
-    let mut transport = Transport::mptcp_linux_v1();
-    transport.holds_small = true;
+    let mut transport = TransportConfig::mptcp_linux_v1();
+    transport.nodelay = false;
     transport.receive_buffer = Buffer::Auto { max: Bytes::new(353 << 10) };
     let (slow, fast) = (path("slow", 100_000, 81), path("fast", 100_000, 2));
     let run = run(&bulk(&transport, vec![slow, fast], 5_000_000), "linux-v1", "newreno");

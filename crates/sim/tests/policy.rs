@@ -3,7 +3,7 @@
 use crate::setup::{Run, down, path, run, stacks};
 use weftway_link::{Change, Set};
 use weftway_path::{BitRate, Bytes, Instant, Span, Thresholds, Tier};
-use weftway_scenario::config::{PathConfig, PathPolicy, Policy, SimConfig, Transport, Workload};
+use weftway_scenario::config::{PathConfig, PathPolicy, Policy, SimConfig, TransportConfig, Workload};
 use weftway_sim::{Note, Verdict};
 
 fn paths() -> Vec<PathConfig> {
@@ -14,7 +14,7 @@ fn tier(tier: Tier) -> PathPolicy {
     PathPolicy { tier, ..PathPolicy::default() }
 }
 
-fn config(transport: &Transport, paths: Vec<PathConfig>, second: PathPolicy, workload: Workload) -> SimConfig {
+fn config(transport: &TransportConfig, paths: Vec<PathConfig>, second: PathPolicy, workload: Workload) -> SimConfig {
     let policies = vec![tier(Tier::Primary), second];
     let policy = Some(Policy { paths: policies, thresholds: Thresholds::default() });
     let time_limit = Span::from_secs(60);
@@ -114,7 +114,7 @@ fn a_backup_path_opens_at_once_when_no_path_above_works_and_closes_again() {
 fn a_cap_stops_at_its_byte() {
     for scheduler in ["min-rtt", "round-robin", "redundant", "dems", "otias"] {
         let capped = PathPolicy { cap: Some(Bytes::new(1_000_000)), ..PathPolicy::default() };
-        let transport = Transport::mpquic();
+        let transport = TransportConfig::mpquic();
         let run = run(&config(&transport, paths(), capped, bulk(10)), scheduler, "cubic");
         let [_, lte] = wire(&run);
         assert_eq!(run.verdict, Verdict::Finished, "{scheduler}");
@@ -141,7 +141,7 @@ fn what_mptcp_repeats_counts() {
 /// With both caps used up nothing more is sent, and the run says that no path is left.
 #[test]
 fn a_connection_whose_caps_are_used_up_ends_without_a_path() {
-    let transport = Transport::mpquic();
+    let transport = TransportConfig::mpquic();
     let capped = PathPolicy { cap: Some(Bytes::new(500_000)), ..PathPolicy::default() };
     let mut config = config(&transport, paths(), capped, bulk(10));
     config.policy.as_mut().unwrap().paths[0] = capped;
@@ -153,7 +153,7 @@ fn a_connection_whose_caps_are_used_up_ends_without_a_path() {
 /// The primary path is there after three seconds: until then there is only the backup.
 #[test]
 fn a_backup_does_not_wait_for_ever_for_a_path_that_does_not_come() {
-    let transport = Transport::mpquic();
+    let transport = TransportConfig::mpquic();
     let mut late = path("wifi", 20_000, 10);
     late.presence = vec![Instant::from_millis(3_000)];
     let mut config = config(&transport, vec![late, path("lte", 10_000, 30)], tier(Tier::Backup), bulk(6));

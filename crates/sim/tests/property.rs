@@ -10,7 +10,7 @@ use proptest::test_runner::FileFailurePersistence;
 use weftway_link::{Distribution, Jitter, Limit, LinkConfig, Loss, Set};
 use weftway_path::{BitRate, Bytes, Decision, Instant, Offset, PathId, Role, Span};
 use weftway_scenario::config::{
-    AckPath, Buffer, Direction, MessageSize, Opening, PathConfig, PathManager, SimConfig, Transport, WebObject,
+    AckPath, Buffer, Direction, MessageSize, Opening, PathConfig, PathManager, SimConfig, TransportConfig, WebObject,
     Workload,
 };
 use weftway_scenario::stack::Stack;
@@ -139,13 +139,9 @@ fn percent(loss: u8) -> Loss {
 }
 
 impl World {
-    fn transport(&self) -> Transport {
-        let base = match self.stack {
-            Stack::MptcpV09x => Transport::mptcp_v09x(),
-            Stack::MptcpLinuxV1 => Transport::mptcp_linux_v1(),
-            Stack::Mpquic => Transport::mpquic(),
-        };
-        Transport {
+    fn transport(&self) -> TransportConfig {
+        let base = TransportConfig::of(self.stack);
+        TransportConfig {
             receive_buffer: Buffer::Fixed(Bytes::new(self.receive)),
             send_buffer: self.send.map_or(base.send_buffer, |bytes| Buffer::Fixed(Bytes::new(bytes))),
             direction: if self.upload { Direction::Upload } else { Direction::Download },

@@ -4,7 +4,7 @@ use crate::setup::{bulk, down, drive, lossy, path, run, stacks};
 use weftway_host::Decided;
 use weftway_link::Limit;
 use weftway_path::{BlockedReason, Bytes, Context, Decision, Event, Offset, Path, PathId};
-use weftway_scenario::config::{PathConfig, Transport};
+use weftway_scenario::config::{PathConfig, TransportConfig};
 use weftway_sched::testing::{Bandit, Ledger};
 use weftway_sched::{Needs, Scheduler, TransportRules};
 use weftway_sim::{Host, Note, Sim, Verdict};
@@ -125,7 +125,7 @@ fn taking_back_for_ever_is_waiting() {
         }
     }
     let mut sim =
-        Sim::new(&bulk(&Transport::mptcp_v09x(), vec![path("only", 10_000, 10)], 300_000), "cubic", 1).unwrap();
+        Sim::new(&bulk(&TransportConfig::mptcp_v09x(), vec![path("only", 10_000, 10)], 300_000), "cubic", 1).unwrap();
     let needs = Needs { queueing: true, recall: true, ..Needs::NONE };
     sim.host(0, Host::new(needs, TransportRules::NONE));
     assert_eq!(drive(&mut sim, &mut Mad, 1), Verdict::Finished);

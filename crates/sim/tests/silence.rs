@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use crate::setup::{Run, bulk, down, lossy, path, run, run_seed, watch};
 use weftway_link::Limit;
 use weftway_path::{Bytes, Health, Instant, Role, Span};
-use weftway_scenario::config::{Direction, PathConfig, SimConfig, Transport};
+use weftway_scenario::config::{Direction, PathConfig, SimConfig, TransportConfig};
 use weftway_sim::Note;
 
 fn ms(ms: u64) -> Instant {
@@ -14,7 +14,7 @@ fn ms(ms: u64) -> Instant {
 }
 
 fn upload(paths: Vec<PathConfig>, bytes: u64) -> SimConfig {
-    bulk(&Transport { direction: Direction::Upload, ..Transport::mptcp_linux_v1() }, paths, bytes)
+    bulk(&TransportConfig { direction: Direction::Upload, ..TransportConfig::mptcp_linux_v1() }, paths, bytes)
 }
 
 /// When a timer of path `id` fired, and which.

@@ -4,7 +4,7 @@
 use crate::setup::{bulk, down, path, run};
 use weftway_link::Limit;
 use weftway_path::{Instant, Offset, Span};
-use weftway_scenario::config::{Direction, PathConfig, SimConfig, Transport};
+use weftway_scenario::config::{Direction, PathConfig, SimConfig, TransportConfig};
 use weftway_sim::Note;
 
 /// A path with a rate in Mbit/s, a delay each way in milliseconds and a queue in packets.
@@ -17,12 +17,12 @@ fn queued(name: &str, (mbps, ms, queue): (u64, u64, u64)) -> PathConfig {
 }
 
 fn upload(paths: Vec<PathConfig>, megabytes: u64, reinject_at_pto: bool) -> SimConfig {
-    let transport = Transport {
+    let transport = TransportConfig {
         direction: Direction::Upload,
         path_timeout: Span::from_millis(500),
         probe_interval: Span::from_millis(250),
         reinject_at_pto,
-        ..Transport::mpquic()
+        ..TransportConfig::mpquic()
     };
     bulk(&transport, paths, 1_000_000 * megabytes)
 }

@@ -8,7 +8,7 @@ use crate::setup::{self, bulk, lossy, path};
 use weftway_cc::{Entry, all, parse};
 use weftway_link::Limit;
 use weftway_path::{Bytes, Instant, Span};
-use weftway_scenario::config::{AppLimited, Buffer, Transport};
+use weftway_scenario::config::{AppLimited, Buffer, TransportConfig};
 use weftway_sim::run::{Job, transport_rules};
 use weftway_sim::{Listener, Note};
 
@@ -18,9 +18,9 @@ const RTT: Span = Span::from_millis(40);
 const SETTLED: Instant = Instant::from_millis(8000);
 
 /// The stacks of the other tests, and TCP.
-fn stacks() -> [(&'static str, Transport); 4] {
+fn stacks() -> [(&'static str, TransportConfig); 4] {
     let [v09x, v1, quic] = setup::stacks();
-    [v09x, v1, quic, ("tcp", Transport::tcp())]
+    [v09x, v1, quic, ("tcp", TransportConfig::tcp())]
 }
 
 /// A path with a round trip of 40 ms.
@@ -40,12 +40,12 @@ const SLOW: World = World { mbps: 10, queue: Some(100), ..CLEAN };
 
 impl World {
     /// Full packets that are sent in a round trip.
-    fn product(&self, transport: &Transport) -> f64 {
+    fn product(&self, transport: &TransportConfig) -> f64 {
         self.mbps as f64 * 1e6 / 8.0 * RTT.as_secs_f64() / transport.packet.get() as f64
     }
 
     /// What the link can bring of payload, in bytes a second.
-    fn goodput(&self, transport: &Transport) -> f64 {
+    fn goodput(&self, transport: &TransportConfig) -> f64 {
         self.product(transport) * transport.mss.get() as f64 / RTT.as_secs_f64()
     }
 }
@@ -103,7 +103,7 @@ struct Steady {
 
 /// A transfer that takes 20 s at the path's rate. PROBE_RTT shows where nothing else makes a window small: without
 /// loss, and under controllers that pace. It leaves half the product or less in a window of twice the product.
-fn settle(transport: &Transport, cc: &str, world: World) -> Steady {
+fn settle(transport: &TransportConfig, cc: &str, world: World) -> Steady {
     let mut only = path("only", world.mbps * 1000, 20);
     only.data.queue.limit = Limit::Packets(world.queue.map_or(world.product(transport) as u64, u64::from));
     let only = if world.loss > 0.0 { lossy(only, world.loss) } else { only };
@@ -123,7 +123,7 @@ fn settle(transport: &Transport, cc: &str, world: World) -> Steady {
 }
 
 /// Runs `cc` over every stack, and asks `judge`.
-fn each(cc: &str, world: World, judge: impl Fn(&Transport, &Steady) -> bool) {
+fn each(cc: &str, world: World, judge: impl Fn(&TransportConfig, &Steady) -> bool) {
     for (stack, transport) in stacks() {
         let steady = settle(&transport, cc, world);
         let (World { mbps, loss, .. }, Steady { used, queue_ms, probing }) = (world, &steady);
@@ -137,9 +137,9 @@ fn each(cc: &str, world: World, judge: impl Fn(&Transport, &Steady) -> bool) {
 
 /// What BBR paces by while it cruises, as a share of its estimate: 99 %, and over MPTCP 1.4 % more, with Linux v1 1.7
 /// %.
-fn pace(transport: &Transport) -> f64 {
+fn pace(transport: &TransportConfig) -> f64 {
     let mss = transport.mss.get() as f64;
-    0.99 * (mss + transport.dss_option.get() as f64) / mss
+    0.99 * (mss + transport.rules.dss_option.get() as f64) / mss
 }
 
 /// With a queue of the product, half a window still fills the path (Appenzeller et al., SIGCOMM 2004), and so do
@@ -166,7 +166,7 @@ fn controllers_that_pace_fill_a_clean_path() {
 }
 
 /// What Reno's sqrt(3/(2p)) packets a round trip bring, as a share of what the link can bring.
-fn reno(transport: &Transport, steady: &Steady, loss: f64) -> f64 {
+fn reno(transport: &TransportConfig, steady: &Steady, loss: f64) -> f64 {
     let rounds = 1.0 + steady.queue_ms / 1e3 / RTT.as_secs_f64();
     (1.5 / loss).sqrt() / rounds / World::product(&LOSSY, transport)
 }
@@ -358,7 +358,7 @@ fn a_small_window_of_the_peer_is_not_the_application() {
     const BYTES: u64 = 20_000_000;
     let gain = |app_limited| {
         let receive_buffer = Buffer::Fixed(Bytes::new(125_000));
-        let transport = Transport { receive_buffer, app_limited, ..Transport::mpquic() };
+        let transport = TransportConfig { receive_buffer, app_limited, ..TransportConfig::mpquic() };
         let config = bulk(&transport, vec![path("only", CLEAN.mbps * 1000, 20)], BYTES);
         let watch = Arc::new(Mutex::new(Largest::default()));
         let job = Job { config: &config, cc: "bbr1", seed: 1, timing: None };
@@ -371,5 +371,5 @@ fn a_small_window_of_the_peer_is_not_the_application() {
     };
     let (no_data, path) = (gain(AppLimited::NoData), gain(AppLimited::Path));
     assert!((2.0..2.885).contains(&no_data) && path > 2.885, "{no_data} and {path}");
-    assert_eq!([Transport::mpquic(), Transport::tcp()].map(|it| it.app_limited), [AppLimited::NoData; 2]);
+    assert_eq!([TransportConfig::mpquic(), TransportConfig::tcp()].map(|it| it.app_limited), [AppLimited::NoData; 2]);
 }

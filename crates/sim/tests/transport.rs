@@ -28,7 +28,7 @@ use serde::Deserialize;
 use weftway_link::{Distribution, Jitter, Limit};
 use weftway_path::{Bytes, Instant, Span};
 use weftway_scenario::Scenario;
-use weftway_scenario::config::{Buffer, Transport};
+use weftway_scenario::config::{Buffer, TransportConfig};
 use weftway_sim::measure::Singles;
 use weftway_sim::{Note, Verdict};
 
@@ -134,17 +134,18 @@ fn the_vectors_hold() {
 /// A window of 60 kB that the slow path's packets shut, on path 0 of 10 ms and path 1 of `slow` ms;
 /// copies sent, and the widest window of the slow path.
 fn shut_window(slow: u64, opportunistic: bool, penalise: bool) -> (u64, u64) {
-    let receive = Transport { receive_buffer: Buffer::Fixed(Bytes::new(60_000)), ..Transport::mptcp_v09x() };
+    let receive =
+        TransportConfig { receive_buffer: Buffer::Fixed(Bytes::new(60_000)), ..TransportConfig::mptcp_v09x() };
     relieved(receive, 2_000_000, slow, opportunistic, penalise)
 }
 
 /// The same with a full send buffer of 60 kB in place of the window.
 fn full_buffer(size: u64, opportunistic: bool, penalise: bool) -> (u64, u64) {
-    let send = Transport { send_buffer: Buffer::Fixed(Bytes::new(60_000)), ..Transport::mptcp_v09x() };
+    let send = TransportConfig { send_buffer: Buffer::Fixed(Bytes::new(60_000)), ..TransportConfig::mptcp_v09x() };
     relieved(send, size, 100, opportunistic, penalise)
 }
 
-fn relieved(mut transport: Transport, size: u64, slow: u64, opportunistic: bool, penalise: bool) -> (u64, u64) {
+fn relieved(mut transport: TransportConfig, size: u64, slow: u64, opportunistic: bool, penalise: bool) -> (u64, u64) {
     (transport.opportunistic, transport.penalise) = (Some(opportunistic), Some(penalise));
     // The fast path takes 25 kB in flight and 15 kB in its queue: the rest of the window is the slow one's.
     let mut paths = vec![setup::path("fast", 10_000, 10), setup::path("slow", 10_000, slow)];
@@ -191,10 +192,10 @@ fn a_full_send_buffer_is_relieved_as_a_shut_window_is() {
 /// Goodput in Mbit/s, and packets dropped beyond the window, of Linux v1 on paths of which two often lose to short
 /// queues and the receive window is what limits the connection.
 fn limited_by_the_window(scheduler: &str, subflow_windows: bool) -> (f64, u64) {
-    let transport = Transport {
+    let transport = TransportConfig {
         receive_buffer: Buffer::Fixed(Bytes::new(610 << 10)),
         subflow_windows,
-        ..Transport::mptcp_linux_v1()
+        ..TransportConfig::mptcp_linux_v1()
     };
     let mut paths = vec![setup::path("a", 52_000, 2), setup::path("b", 65_000, 12), setup::path("c", 6_200, 4)];
     for (path, packets) in paths.iter_mut().zip([10, 510, 5]) {
@@ -236,7 +237,7 @@ fn reordering(cc: &str, loss: f64) -> Run {
     let mut path = setup::lossy(setup::path("thin", 20_000, 10), loss);
     let distribution = Distribution::Normal { sd: Span::from_micros(2236) };
     path.data.jitter = Some(Jitter { distribution, reorder: true });
-    setup::run(&setup::bulk(&Transport::mpquic(), vec![path], 5_000_000), "min-rtt", cc)
+    setup::run(&setup::bulk(&TransportConfig::mpquic(), vec![path], 5_000_000), "min-rtt", cc)
 }
 
 /// A packet that is lost for good keeps episodes from being taken back for two probe timeouts, and no longer. At 2 %

@@ -7,7 +7,7 @@ use weftway_host::{Host, OVER_SOCKETS, mismatch};
 use weftway_path::{Bytes, Span};
 use weftway_quic::driver::Setting;
 use weftway_quic::driver::record::OVERHEAD;
-use weftway_scenario::config::{Buffer, Transport};
+use weftway_scenario::config::{Buffer, TransportConfig};
 use weftway_sched::Scheduler;
 use weftway_udp::settings::LARGEST_PAYLOAD;
 
@@ -60,8 +60,8 @@ impl Scheduling {
 }
 
 /// Settings of the transport over sockets.
-fn transport() -> Transport {
-    Transport {
+fn transport() -> TransportConfig {
+    TransportConfig {
         mss: Bytes::new(RECORD),
         send_buffer: Buffer::Fixed(Bytes::new(WINDOW)),
         receive_buffer: Buffer::Fixed(Bytes::new(WINDOW)),
@@ -69,7 +69,7 @@ fn transport() -> Transport {
         probe_interval: PROBE_INTERVAL,
         standing_queue: Some(STANDING_QUEUE),
         adapts_to_reordering: true,
-        ..Transport::mpquic()
+        ..TransportConfig::mpquic()
     }
 }
 

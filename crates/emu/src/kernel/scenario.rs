@@ -98,7 +98,7 @@ impl Transfer {
             work: work(&config.workload, seed),
             write: config.write,
             time_limit: config.time_limit,
-            nodelay: !config.transport.holds_small,
+            nodelay: config.transport.nodelay,
             send_buffer: fixed(config.transport.send_buffer),
             receive_buffer: fixed(config.transport.receive_buffer),
             sample_every: SAMPLE_EVERY,

@@ -11,7 +11,7 @@ use weftway_host::sending::{Carrier, Dispatch, Groups, Policy, Views, prepare};
 use weftway_host::{Host, ask, tell};
 use weftway_path::spec::SpecError;
 use weftway_path::{BlockedReason, Bytes, Event, Instant, Offset, Path, PathId, PathSet, Span};
-use weftway_scenario::config::{Buffer, Transport as Settings};
+use weftway_scenario::config::{Buffer, TransportConfig};
 use weftway_sched::{Needs, Scheduler};
 
 use super::answers::Answers;
@@ -29,7 +29,7 @@ pub const OFFERS: Needs = weftway_host::EVERYTHING;
 #[derive(Clone, Debug)]
 pub struct Setting {
     /// The transport's settings.
-    pub transport: Settings,
+    pub transport: TransportConfig,
     /// Controller and its switches.
     pub cc: String,
     /// The seed of controllers that draw.
@@ -371,13 +371,13 @@ pub(super) fn controller(
 }
 
 /// Distance of the right edge from what was read.
-pub fn receive_window(transport: &Settings) -> Bytes {
+pub fn receive_window(transport: &TransportConfig) -> Bytes {
     let (Buffer::Fixed(bytes) | Buffer::Auto { max: bytes }) = transport.receive_buffer;
     transport.stream_window.map_or(bytes, |stream| bytes.min(stream)).max(transport.mss)
 }
 
 /// Bytes that the application writes ahead of what is acknowledged.
-pub(super) fn send_buffer(transport: &Settings) -> Bytes {
+pub(super) fn send_buffer(transport: &TransportConfig) -> Bytes {
     let (Buffer::Fixed(bytes) | Buffer::Auto { max: bytes }) = transport.send_buffer;
     bytes.max(transport.mss)
 }

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use weftway_cc::{Acked, Congestion, Controller, Sent, Share, Signal};
 use weftway_host::sending::{Assigned, Flight, Offered, Pace, PacedBy, Pacer, RateSampler, Sample, SentPacket};
 use weftway_path::{BlockedReason, Bytes, Instant, Path, Recovery, SendKind, Span};
-use weftway_scenario::config::Transport;
+use weftway_scenario::config::TransportConfig;
 
 use super::outage::Outages;
 use parts::Parts;
@@ -141,7 +141,7 @@ pub(super) struct Outcome {
 }
 
 impl SendingPath {
-    pub fn new(cc: Box<dyn Controller>, transport: &Transport) -> Self {
+    pub fn new(cc: Box<dyn Controller>, transport: &TransportConfig) -> Self {
         Self {
             paced_by: PacedBy::new(cc.pacing_rate().is_some(), transport.pace_window),
             initial_window: transport.initial_cwnd(),
@@ -172,7 +172,13 @@ impl SendingPath {
     }
 
     /// As new, with this controller; counts go on, and packet numbers if it is the same path of noq's.
-    pub fn renew(&mut self, now: Instant, generation: Option<usize>, cc: Box<dyn Controller>, transport: &Transport) {
+    pub fn renew(
+        &mut self,
+        now: Instant,
+        generation: Option<usize>,
+        cc: Box<dyn Controller>,
+        transport: &TransportConfig,
+    ) {
         let old = std::mem::replace(self, Self::new(cc, transport));
         (self.tally, self.refused_at, self.refused_since) = (old.tally, old.refused_at, old.refused_since);
         self.outages = old.outages;

@@ -6,10 +6,10 @@ use std::time::{Duration, Instant as StdInstant};
 
 use noq_proto::{
     AckFrequencyConfig, ClientConfig, ConnectionId, ConnectionIdGenerator, Endpoint, EndpointConfig, FourTuple,
-    ServerConfig, TransportConfig,
+    ServerConfig, TransportConfig as NoqConfig,
 };
 use weftway_path::{Bytes, PathId};
-use weftway_scenario::config::Transport;
+use weftway_scenario::config::TransportConfig;
 use weftway_scenario::mix;
 
 use crate::driver::NOQ_ROUND_TRIPS;
@@ -68,7 +68,7 @@ impl ConnectionIdGenerator for Cids {
 }
 
 /// An endpoint of a run with this seed.
-pub fn endpoint(side: Side, transport: &Transport, seed: u64) -> Endpoint {
+pub fn endpoint(side: Side, transport: &TransportConfig, seed: u64) -> Endpoint {
     let seed = mix(seed, if side == Side::Client { 0xe0 } else { 0xe1 });
     let mut config = EndpointConfig::new(Arc::new(NullCrypto));
     let mut bytes = [0; 32];
@@ -83,19 +83,19 @@ pub fn endpoint(side: Side, transport: &Transport, seed: u64) -> Endpoint {
 }
 
 /// The UDP payload of a full packet.
-fn payload(transport: &Transport) -> u16 {
+fn payload(transport: &TransportConfig) -> u16 {
     u16::try_from((transport.packet - Bytes::new(HEADERS)).get()).unwrap_or(u16::MAX)
 }
 
 /// Configuration of a connection: as the scenario says, and with nothing that this run has no use for.
-pub fn transport_config(transport: &Transport, paths: usize, observers: Arc<ObserverState>) -> Arc<TransportConfig> {
+pub fn transport_config(transport: &TransportConfig, paths: usize, observers: Arc<ObserverState>) -> Arc<NoqConfig> {
     let (packets, round_trips) = if transport.adapts_to_reordering {
         (u32::MAX, f32::from(NOQ_ROUND_TRIPS))
     } else {
         let packets = u32::try_from(transport.packet_threshold).unwrap_or(u32::MAX);
         (packets, transport.time_threshold_eighths as f32 / 8.0)
     };
-    let mut config = TransportConfig::default();
+    let mut config = NoqConfig::default();
     config
         .congestion_controller_factory(Arc::new(Observers { state: observers, has_window: false }))
         .max_concurrent_multipath_paths(paths as u32 + SPARE_PATHS)
@@ -116,8 +116,8 @@ pub fn transport_config(transport: &Transport, paths: usize, observers: Arc<Obse
 }
 
 /// Asks the peer for other acknowledgements than noq's own, if the scenario does.
-fn ack_frequency(transport: &Transport) -> Option<AckFrequencyConfig> {
-    let plain = Transport::mpquic();
+fn ack_frequency(transport: &TransportConfig) -> Option<AckFrequencyConfig> {
+    let plain = TransportConfig::mpquic();
     let delay =
         (transport.ack_delay != plain.ack_delay).then_some(Duration::from_nanos(transport.ack_delay.as_nanos()));
     if transport.ack_every == plain.ack_every && delay.is_none() {
@@ -131,7 +131,7 @@ fn ack_frequency(transport: &Transport) -> Option<AckFrequencyConfig> {
 }
 
 /// The client's configuration for a connection that is opened on path `first`.
-pub fn client_config(transport: Arc<TransportConfig>, seed: u64, first: PathId) -> ClientConfig {
+pub fn client_config(transport: Arc<NoqConfig>, seed: u64, first: PathId) -> ClientConfig {
     let mut config = ClientConfig::new(NullCrypto::client());
     config.transport_config(transport);
     let draw = 0xd0 | u64::from(first.get()) << 8;
@@ -140,7 +140,7 @@ pub fn client_config(transport: Arc<TransportConfig>, seed: u64, first: PathId) 
 }
 
 /// The server's configuration.
-pub fn server_config(transport: Arc<TransportConfig>) -> Arc<ServerConfig> {
+pub fn server_config(transport: Arc<NoqConfig>) -> Arc<ServerConfig> {
     let mut config = ServerConfig::new(NullCrypto::server(), Arc::new(NullCrypto));
     config.transport_config(transport);
     Arc::new(config)

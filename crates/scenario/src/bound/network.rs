@@ -3,7 +3,7 @@
 use weftway_link::Supply;
 use weftway_path::{Bytes, Instant, Span};
 
-use crate::config::{Buffer, PathConfig, SimConfig, Transport};
+use crate::config::{Buffer, PathConfig, SimConfig, TransportConfig};
 use crate::seeds::{path_seeds, shared_seed};
 use crate::stack::ReceiveWindow;
 
@@ -23,9 +23,9 @@ pub(super) struct Network {
     /// The least delay of a path, and that of the way there and back.
     delay: Span,
     pub(super) round_trip: Span,
-    /// How long a request takes at least.
+    /// Least time of a request.
     pub(super) request: Span,
-    /// Nothing that arrives later counts.
+    /// End of the run; later arrivals do not count.
     end: Instant,
 }
 
@@ -61,13 +61,13 @@ impl Network {
         }
     }
 
-    /// What `bytes` of payload take on the wire at least.
+    /// Returns the least work that `bytes` of payload are on the wire.
     pub(super) fn wire(&self, bytes: u64) -> u128 {
         let (packet, payload) = self.packet;
         u128::from(bytes) * u128::from(packet.get()) * WORK_PER_BYTE / u128::from(payload.get().max(1))
     }
 
-    /// What all paths can have brought by `by` of what set out from `from` on.
+    /// Returns the most that all paths can have brought by `by` of what set out from `from` on.
     pub(super) fn work(&self, from: Instant, by: Instant) -> u128 {
         let mut via = vec![0; self.shared.len()];
         let mut sum = 0u128;
@@ -114,7 +114,7 @@ impl Network {
         low
     }
 
-    /// How long `wire` takes at least, whenever it sets out.
+    /// Returns the least time that `wire` takes, whenever it sets out.
     pub(super) fn at_any_time(&self, wire: u128) -> Span {
         let enough = |span: Span| {
             let within = |supply: &Supply| {
@@ -143,9 +143,9 @@ impl Network {
     }
 }
 
-/// The most that a receiver announces. Today's Linux doubles a buffer that the application asked for, and makes window of
-/// 158/256 of it.
-fn largest_window(transport: &Transport) -> Bytes {
+/// The most that a receiver announces. Today's Linux doubles a buffer that the application asked for, and makes window
+/// of 158/256 of it.
+fn largest_window(transport: &TransportConfig) -> Bytes {
     let window = match (transport.receive_buffer, transport.rules.receive_window) {
         (Buffer::Fixed(asked), ReceiveWindow::Measured) => (asked + asked).mul_div(158, 256),
         (Buffer::Fixed(most) | Buffer::Auto { max: most }, _) => most,

@@ -2,7 +2,7 @@ use weftway_link::{Change, LinkConfig, Loss, Set};
 use weftway_path::{BitRate, Role};
 
 use super::*;
-use crate::config::{Buffer, MessageSize, PathConfig, Transport};
+use crate::config::{Buffer, MessageSize, PathConfig, TransportConfig};
 
 /// 10 Mbit/s are 1250 B a millisecond. Packets have no headers here, so that payload is what the links carry.
 fn path(name: &str, mbps: u64, ms: u64) -> PathConfig {
@@ -13,8 +13,8 @@ fn path(name: &str, mbps: u64, ms: u64) -> PathConfig {
 }
 
 fn config(paths: Vec<PathConfig>, workload: Workload) -> SimConfig {
-    let base = Transport::mpquic();
-    let transport = Transport { packet: base.mss, ..base };
+    let base = TransportConfig::mpquic();
+    let transport = TransportConfig { packet: base.mss, ..base };
     SimConfig { workload, ..SimConfig::new(transport, paths, Bytes::ZERO) }
 }
 
@@ -53,7 +53,7 @@ fn bulk_data_arrive_as_fast_as_all_links_bring_them() {
 #[test]
 fn headers_take_their_share() {
     let mut one = config(vec![path("a", 10, 10)], bulk(93_750));
-    one.transport = Transport::mpquic();
+    one.transport = TransportConfig::mpquic();
     assert_eq!(completion(&one, 50), Some(140.0));
 }
 

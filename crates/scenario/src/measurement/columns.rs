@@ -17,7 +17,7 @@ pub enum ColumnType {
     Boolean,
 }
 
-/// What a column may hold.
+/// Type of a column.
 pub(super) trait Cell {
     const TYPE: ColumnType;
 

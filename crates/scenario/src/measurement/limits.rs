@@ -1,4 +1,4 @@
-//! What the links of a configuration can carry at most.
+//! Limits of what the links of a configuration can carry.
 
 use weftway_link::{LinkConfig, Set, capacity};
 use weftway_path::{Bytes, Instant, Span};
@@ -6,7 +6,7 @@ use weftway_path::{Bytes, Instant, Span};
 use super::mbps;
 use crate::config::{Direction, PathConfig, SimConfig, Workload};
 
-/// What the link of each path can carry on the mean, in Mbit/s.
+/// Returns the mean rate that the link of each path can carry, in Mbit/s.
 pub(super) fn path_rates(config: &SimConfig, elapsed: Span) -> Vec<f64> {
     let end = Instant::ZERO + elapsed;
     config.paths.iter().map(|path| mbps(capacity(&path.data, Instant::ZERO, end), elapsed)).collect()

@@ -15,7 +15,7 @@ fn config(workload: Workload) -> SimConfig {
         PathConfig { name, role: Role::Active, data, acks, via: None, presence: Vec::new() }
     };
     let paths = vec![path("wifi", 8, 10), path("lte", 4, 20)];
-    SimConfig { workload, ..SimConfig::new(Transport::mptcp_linux_v1(), paths, Bytes::ZERO) }
+    SimConfig { workload, ..SimConfig::new(TransportConfig::mptcp_linux_v1(), paths, Bytes::ZERO) }
 }
 
 fn for_a_second() -> Workload {
@@ -87,9 +87,10 @@ fn lines(row: &Row) -> String {
     row.iter().map(|(name, value)| format!("{name} {value}\n")).collect()
 }
 
-/// The best alone brings 6 Mbit/s, both 9: (7.2 − 6) / (9 − 6). With the same handshake it is 5.2 of 8: (7.2 − 5.2) / (8 − 5.2) = 5/7. After a handshake of 10 + 2 · 10 ms, Wi-Fi can bring
-/// 960 ms · 1 MB/s and LTE 950 ms · 0.5 MB/s, of which 1424/1500 are payload: 1 362 293 B. Wi-Fi is used to 0.7, LTE to
-/// 0.4: 1.1² / (2 · (0.7² + 0.4²)). The utility is 7.2 − (0.03 + 0.05) − 8/800.
+/// The best alone brings 6 Mbit/s, both 9: (7.2 − 6) / (9 − 6). With the same handshake it is 5.2 of 8: (7.2 − 5.2) /
+/// (8 − 5.2) = 5/7. After a handshake of 10 + 2 · 10 ms, Wi-Fi can bring 960 ms · 1 MB/s and LTE 950 ms · 0.5 MB/s, of
+/// which 1424/1500 are payload: 1 362 293 B. Wi-Fi is used to 0.7, LTE to 0.4: 1.1² / (2 · (0.7² + 0.4²)). The utility
+/// is 7.2 − (0.03 + 0.05) − 8/800.
 #[test]
 fn a_row_has_these_columns_in_this_order() {
     let row = simulated().row(&config(for_a_second()));

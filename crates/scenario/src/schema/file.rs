@@ -8,10 +8,11 @@ use serde::de::IgnoredAny;
 
 use super::transport::{StackName, TransportName};
 use super::{
-    Claim, CrossTable, Directed, Figure, LinkTable, Options, PathTable, PolicyTable, Published, RivalTable, Uncertain,
+    Claim, CrossTable, Directed, Figure, LinkTable, PathTable, PolicyTable, Published, RivalTable, Uncertain,
     WorkloadTable,
 };
 use crate::forms::{Named, OneOrMany};
+use crate::options::{Direction, Options};
 use crate::text::{Count, Seeds};
 use crate::units::Time;
 
@@ -22,13 +23,14 @@ pub(crate) struct File {
     /// A file, named from the folder of this one, whose keys hold where this one does not have them.
     #[expect(dead_code, reason = "it is followed before keys are read")]
     pub base: Option<String>,
-    /// What `base` shows, has published and claims of a column is said of another: `{ goodput_mbps = "chosen_rate_mbps" }`.
+    /// Columns of `base` whose figures, published numbers and claims are of another column here:
+    /// `{ goodput_mbps = "chosen_rate_mbps" }`.
     #[expect(dead_code, reason = "it is followed before keys are read")]
     pub base_metric: Option<BTreeMap<String, String>>,
-    /// What it shows, in a line.
+    /// Subject, in a line.
     #[serde(default)]
     pub title: String,
-    /// What it shows and why, in a few sentences.
+    /// Subject and reasons, in a few sentences.
     #[serde(default)]
     pub description: String,
     /// Which transport carries the connection.
@@ -45,9 +47,9 @@ pub(crate) struct File {
     pub cc: Option<OneOrMany>,
     /// On what to run: the simulator, the QUIC stack, the kernel.
     pub backend: Option<OneOrMany>,
-    /// Whether the side that opens the connection receives the data (download) or sends them.
+    /// Direction of the data: to the side that opens the connection (download), or from it.
     #[serde(default)]
-    pub direction: DirectionName,
+    pub direction: Direction,
     /// A run that has not finished by then is cut off.
     pub time_limit: Option<Time>,
     /// Settings of the transport.
@@ -61,7 +63,7 @@ pub(crate) struct File {
     pub link: Named<LinkTable>,
     /// Measured links: which run of which file.
     pub drive: Option<DriveTable>,
-    /// What the application does.
+    /// Workload of the application.
     pub workload: WorkloadTable,
     /// A second connection that always sends.
     pub rival: Option<RivalTable>,
@@ -70,16 +72,16 @@ pub(crate) struct File {
     pub cross: Named<CrossTable>,
     /// Decide once per interval, not once per packet.
     pub decision: Option<DecisionTable>,
-    /// When tiers of paths open and close.
+    /// Thresholds at which tiers of paths open and close.
     pub policy: Option<PolicyTable>,
-    /// What to compare: each key is the path of a key of this file, each value a list of its
+    /// Values to compare: each key is the path of a key of this file, each value a list of its
     /// values; all combinations run. Keys joined by ", " vary together.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, serde_json::Value>")]
     #[expect(dead_code, reason = "its values are read with their places; here it is only known to be a table")]
     pub vary: Named<IgnoredAny>,
-    /// What a measurement leaves open: the path of a key of this file, and from where to where its value may lie, as in
-    /// "20 Mbit/s..30 Mbit/s". `weft advise` tries values in between; a run takes no notice.
+    /// Ranges that a measurement leaves open: the path of a key of this file, and from where to where its value may
+    /// lie, as in "20 Mbit/s..30 Mbit/s". `weft advise` tries values in between; a run takes no notice.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, String>")]
     #[expect(dead_code, reason = "its ends are read as the keys that they are of")]
@@ -105,41 +107,30 @@ pub(crate) struct DriveTable {
     pub file: Directed<String>,
     /// Which of its runs; not needed if it holds one.
     pub run: Option<Count>,
-    /// Where in the run the connection begins.
+    /// Time in the run at which the connection begins.
     pub start: Option<Time>,
-}
-
-/// Which way the data go.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum DirectionName {
-    /// To the side that opened the connection.
-    #[default]
-    Download,
-    /// From the side that opened it.
-    Upload,
 }
 
 /// Decide once per interval.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DecisionTable {
-    /// How often.
+    /// Interval between decisions.
     pub interval: Option<Time>,
-    /// What other paths may do in an interval.
+    /// Use of other paths in an interval.
     #[serde(default)]
     pub mode: ModeName,
-    /// How long a decision takes to have effect.
+    /// Time that a decision takes to have effect.
     pub delay: Option<Time>,
 }
 
-/// What paths that were not chosen may do in an interval.
+/// Use in an interval of paths that were not chosen.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ModeName {
     /// Send when the chosen one has no room.
     #[default]
     Preferred,
-    /// Nothing.
+    /// Stay silent.
     Exclusive,
 }

@@ -2,17 +2,13 @@
 //! Schema is made from these comments.
 
 mod file;
-mod options;
 mod path;
 mod policy;
 mod report;
 mod traffic;
 mod transport;
 
-pub(super) use file::{DecisionTable, DirectionName, DriveTable, File, ModeName};
-pub(super) use options::{
-    AckPathName, AppLimitedName, BottlenecksName, Buffer, OpeningName, Options, PathManagerName, RtoFloorName,
-};
+pub(super) use file::{DecisionTable, DriveTable, File, ModeName};
 pub(super) use path::{
     Aqm, Arq, ConnectionName, Directed, LinkTable, Loss, PathTable, Redraw, RoleName, StateName, Step,
 };

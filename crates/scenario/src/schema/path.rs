@@ -15,9 +15,9 @@ use crate::units::{InRate, InShare, InTime, Price, Rate, Share, Size, Time};
 #[serde(rename_all = "lowercase")]
 #[schemars(untagged)]
 pub(crate) enum Directed<T> {
-    /// The same both ways.
+    /// A value for both ways.
     Both(T),
-    /// One for each.
+    /// A value for each.
     Each(Each<T>),
 }
 
@@ -27,7 +27,7 @@ pub(crate) enum Directed<T> {
 pub(crate) struct Each<T> {
     /// Towards the side that opened the connection.
     pub down: Option<T>,
-    /// From it.
+    /// Away from that side.
     pub up: Option<T>,
 }
 
@@ -35,26 +35,27 @@ pub(crate) struct Each<T> {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PathTable {
-    /// How fast.
+    /// Rate.
     pub rate: Option<Directed<Rate>>,
     /// A Mahimahi trace of delivery opportunities, in place of `rate`.
     pub trace: Option<Directed<String>>,
-    /// The link of `[drive]` that it is: its rates, in place of `rate`, and its delays and losses where they were measured.
+    /// The link of `[drive]` that it is: its rates, in place of `rate`, and its delays and losses where they were
+    /// measured.
     pub drive: Option<String>,
-    /// How long every packet travels, one way.
+    /// Time that every packet travels, one way.
     pub delay: Option<Directed<Time>>,
     /// By how much delays vary.
     pub jitter: Option<Directed<Jitter>>,
-    /// Whether jitter may let packets overtake.
+    /// Jitter may let packets overtake.
     pub reorder: Option<Directed<bool>>,
     /// Which share of packets is lost. A single value is for the data; acknowledgements are then
     /// not lost.
     pub loss: Option<Directed<Loss>>,
-    /// How much waits before the link.
+    /// Limit of the queue before the link.
     pub queue: Option<Directed<Queue>>,
-    /// What manages the queue.
+    /// Management of the queue.
     pub aqm: Option<Directed<Aqm>>,
-    /// When packets are marked.
+    /// Rule for marking packets.
     pub ecn: Option<Directed<Ecn>>,
     /// Link-layer retransmission, which hides losses at the price of delay.
     pub arq: Option<Directed<Arq>>,
@@ -64,15 +65,15 @@ pub(crate) struct PathTable {
     pub redraw: Option<Directed<Redraw>>,
     /// Active, or only for when no active path works: what the scheduler and the other end see. Active, if not given.
     pub role: Option<RoleName>,
-    /// When the path is offered to the scheduler, whatever that would do; always, if not given.
+    /// Tier of the path, by which it is offered to the scheduler, whatever that would do; always, if not given.
     pub tier: Option<TierName>,
-    /// How much the path may carry in a run, counted in IP bytes of packets with data.
+    /// Most that the path may carry in a run, counted in IP bytes of packets with data.
     pub cap: Option<Size>,
-    /// What the path costs, in whatever money.
+    /// Price of the path, in whatever money.
     pub price: Option<Price>,
     /// The shared link that data cross after this path's own.
     pub via: Option<String>,
-    /// When the path exists; always, if not given.
+    /// Times in which the path exists; always, if not given.
     pub present: Option<Vec<Window>>,
     /// Which connection it belongs to.
     #[serde(default)]
@@ -83,23 +84,23 @@ pub(crate) struct PathTable {
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LinkTable {
-    /// How fast.
+    /// Rate.
     pub rate: Option<Rate>,
     /// A Mahimahi trace of delivery opportunities, in place of `rate`.
     pub trace: Option<String>,
-    /// How long every packet travels.
+    /// Time that every packet travels.
     pub delay: Option<Time>,
     /// By how much delays vary.
     pub jitter: Option<Jitter>,
-    /// Whether jitter may let packets overtake.
+    /// Jitter may let packets overtake.
     pub reorder: Option<bool>,
     /// Which share of packets is lost.
     pub loss: Option<Loss>,
-    /// How much waits before the link.
+    /// Limit of the queue before the link.
     pub queue: Option<Queue>,
-    /// What manages the queue.
+    /// Management of the queue.
     pub aqm: Option<Aqm>,
-    /// When packets are marked.
+    /// Rule for marking packets.
     pub ecn: Option<Ecn>,
     /// Link-layer retransmission.
     pub arq: Option<Arq>,
@@ -109,7 +110,7 @@ pub(crate) struct LinkTable {
     pub redraw: Option<Redraw>,
 }
 
-/// Whether a path is used at once.
+/// Use of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum RoleName {
@@ -130,12 +131,12 @@ pub(crate) enum ConnectionName {
     Rival,
 }
 
-/// What manages a queue.
+/// Management of a queue.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[schemars(tag = "kind")]
 pub(crate) enum Aqm {
-    /// Nothing: what does not fit is dropped.
+    /// No management: what does not fit is dropped.
     DropTail {},
     /// CoDel (RFC 8289).
     #[serde(rename = "codel")]
@@ -153,7 +154,7 @@ pub(crate) enum Aqm {
 pub(crate) struct Arq {
     /// The share of losses that it repairs.
     pub hides: Share,
-    /// How much later a packet arrives for each retry.
+    /// Delay that each retry adds.
     pub delay: Time,
     /// The share of retries that fail, and are followed by another.
     pub retry_loss: Option<Share>,
@@ -163,7 +164,7 @@ pub(crate) struct Arq {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Step {
-    /// When.
+    /// Time of the change.
     pub at: Time,
     /// The rate from then on.
     pub rate: Option<Rate>,
@@ -171,11 +172,11 @@ pub(crate) struct Step {
     pub delay: Option<Time>,
     /// The losses from then on.
     pub loss: Option<Loss>,
-    /// Whether the link works from then on; what waits when it fails is dropped.
+    /// State of the link from then on; what waits when it fails is dropped.
     pub state: Option<StateName>,
 }
 
-/// Whether a link works.
+/// State of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum StateName {
@@ -189,13 +190,13 @@ pub(crate) enum StateName {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Redraw {
-    /// How often.
+    /// Time between changes.
     pub every: Time,
-    /// From which rates.
+    /// Range of rates.
     pub rate: Option<Spread<InRate>>,
-    /// From which delays.
+    /// Range of delays.
     pub delay: Option<Spread<InTime>>,
-    /// From which shares of losses.
+    /// Range of shares of losses.
     pub loss: Option<Spread<InShare>>,
 }
 

@@ -1,11 +1,11 @@
-//! What paths are for, and when those open that are not for everything.
+//! Policy: tiers of paths, and when they open.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::units::Time;
 
-/// When a path is offered to the scheduler.
+/// Condition under which a path is offered to the scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum TierName {
@@ -19,7 +19,7 @@ pub(crate) enum TierName {
     Never,
 }
 
-/// When tiers open and close.
+/// Thresholds at which tiers open and close.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct PolicyTable {

@@ -1,4 +1,4 @@
-//! What is shown and checked after the runs: charts, published numbers, claims, and values that a paper leaves open.
+//! Reports and checks after the runs: charts, published numbers, claims, and values that a paper leaves open.
 
 use std::collections::BTreeMap;
 
@@ -13,27 +13,27 @@ use crate::units::Share;
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Figure {
-    /// What it shows, for whoever reads the file.
+    /// Title, for whoever reads the file.
     pub title: Option<String>,
-    /// What is along: a varied key, or `scheduler`, `cc`.
+    /// Horizontal axis: a varied key, or `scheduler`, `cc`.
     pub x: String,
-    /// What is up: a metric with its unit, such as `fct_ms`.
+    /// Vertical axis: a metric with its unit, such as `fct_ms`.
     pub y: String,
-    /// What the colours tell apart.
+    /// Key that the colours tell apart.
     pub by: Option<String>,
 }
 
-/// What a paper prints about the experiment in this file.
+/// Numbers that a paper prints about the experiment in this file.
 #[derive(Clone, Debug, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Published {
     /// The paper's DOI, or its authors, title and year if it has none.
     #[serde(default)]
     pub paper: String,
-    /// Where in the paper the experiment stands.
+    /// Place of the experiment in the paper.
     #[serde(default)]
     pub place: String,
-    /// How many runs the paper says each of its numbers is the mean of.
+    /// Number of runs of which, as the paper says, each of its numbers is the mean.
     pub runs: Option<u32>,
     /// Why the experiment cannot be run here.
     pub cannot_run: Option<String>,
@@ -46,15 +46,15 @@ pub struct Published {
 #[derive(Clone, Debug, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Printed {
-    /// Of which metric it is.
+    /// Metric of the number.
     pub metric: Option<String>,
-    /// What it is of, in words, where no metric is the same.
+    /// Quantity of the number, in words, where no metric is the same.
     pub quantity: Option<String>,
-    /// Of which scheduler.
+    /// Scheduler of the number.
     pub scheduler: Option<String>,
     /// Over which scheduler: the number is then a change in percent.
     pub over: Option<String>,
-    /// Whether the change is printed as a reduction.
+    /// The change is printed as a reduction.
     #[serde(default)]
     pub reduction: bool,
     /// Under which controller.
@@ -66,12 +66,12 @@ pub struct Printed {
     pub value: f64,
     /// Its unit as the paper has it.
     pub unit: Unit,
-    /// Where it is printed.
+    /// Place where it is printed.
     pub place: String,
-    /// Whether it is printed as it stands here.
+    /// Wording of the number: printed as it stands here, or not.
     #[serde(default)]
     pub status: Status,
-    /// What the paper's other numbers say that it should be.
+    /// Computation of the number from the paper's other numbers.
     pub identity: Option<Identity>,
 }
 
@@ -81,7 +81,7 @@ pub struct Printed {
 pub struct Identity {
     /// Numbers with `+`, `-`, `*`, `/` and parentheses.
     pub expression: String,
-    /// Where these numbers are printed.
+    /// Place where these numbers are printed.
     pub place: String,
 }
 
@@ -111,7 +111,7 @@ pub enum Unit {
     Plain,
 }
 
-/// How sure the wording of a published number is.
+/// Certainty of the wording of a published number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
@@ -182,10 +182,10 @@ pub enum Claim {
         better: Vec<String>,
         /// The worse group.
         worse: Vec<String>,
-        /// Whether less of the metric is better.
+        /// Less of the metric is better.
         #[serde(default)]
         less_is_better: bool,
-        /// Whether every one of the better is better than every one of the worse.
+        /// Every one of the better is better than every one of the worse.
         #[serde(default)]
         all_pairs: bool,
         /// In which settings.
@@ -200,9 +200,9 @@ pub enum Claim {
         claim: String,
         /// The metric.
         metric: String,
-        /// From the best to the worst.
+        /// Schedulers from the best to the worst.
         order: Vec<String>,
-        /// Whether less of the metric is better.
+        /// Less of the metric is better.
         #[serde(default)]
         less_is_better: bool,
         /// In which settings.
@@ -211,7 +211,7 @@ pub enum Claim {
         /// Under which controller; under each if not given.
         cc: Option<String>,
     },
-    /// One mean over another.
+    /// A mean over another.
     Ratio {
         /// The claim in words.
         claim: String,
@@ -221,7 +221,7 @@ pub enum Claim {
         of: String,
         /// Over whose.
         over: String,
-        /// What it should be.
+        /// Ratio that it should be.
         value: f64,
         /// By which share it may be off; by half of the effect if not given.
         #[serde(default, deserialize_with = "share")]
@@ -316,7 +316,7 @@ pub enum Claim {
     Identical {
         /// The claim in words.
         claim: String,
-        /// One of them.
+        /// First scheduler.
         of: String,
         /// The other.
         over: String,

@@ -1,4 +1,4 @@
-//! What is sent: by the application, by a second connection, by others on the same links.
+//! Traffic: of the application, of a second connection, of others on the same links.
 
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -7,23 +7,23 @@ use super::transport::TransportName;
 use crate::text::Count;
 use crate::units::{Rate, Size, Time};
 
-/// What the application does.
+/// Workload of the application.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 #[schemars(tag = "kind")]
 pub(crate) enum WorkloadTable {
     /// Sends so many bytes at once.
     Bulk {
-        /// How many.
+        /// Size.
         bytes: Size,
-        /// How much the application writes at once.
+        /// Size of one write of the application.
         write: Option<Size>,
     },
     /// Sends without end for a time.
     Duration {
-        /// How long.
+        /// Length of the transfer.
         duration: Time,
-        /// How much the application writes at once.
+        /// Size of one write of the application.
         write: Option<Size>,
     },
     /// Sends messages at a fixed period.
@@ -32,65 +32,65 @@ pub(crate) enum WorkloadTable {
         size: Option<Size>,
         /// … a mixture of sizes.
         sizes: Option<Vec<SizeShare>>,
-        /// From one to the next.
+        /// Time from one message to the next.
         period: Time,
-        /// How many.
+        /// Number of messages.
         count: Count,
-        /// How long a message is of use.
+        /// Time for which a message is of use.
         deadline: Option<Time>,
     },
     /// Writes at a steady rate.
     Limited {
-        /// How fast.
+        /// Rate.
         rate: Rate,
-        /// How much in all.
+        /// Size in all.
         bytes: Size,
     },
     /// Writes the frames of a live video.
     Stream {
         /// The mean rate.
         rate: Rate,
-        /// From one frame to the next.
+        /// Time from one frame to the next.
         period: Time,
         /// A key frame every so many; none if not given.
         #[serde(default)]
         key_every: Count,
-        /// How many times as large a key frame is.
+        /// Size of a key frame, as a multiple of another's.
         #[serde(default = "Count::one")]
         key_ratio: Count,
-        /// How long a frame is of use.
+        /// Time for which a frame is of use.
         deadline: Time,
-        /// How long the video is.
+        /// Length of the video.
         duration: Time,
     },
     /// Answers requests, one after the other.
     RequestResponse {
         /// The size of an answer.
         bytes: Size,
-        /// From the end of an answer to the next request.
+        /// Time from the end of an answer to the next request.
         think: Option<Time>,
-        /// How many requests.
+        /// Number of requests.
         count: Count,
     },
     /// Sends a web page: a document, and objects that are asked for when what names them has arrived.
     Web {
         /// The size of the document.
         document: Size,
-        /// What the document and other objects name.
+        /// Objects that the document and other objects name.
         #[serde(default)]
         objects: Vec<WebObjects>,
-        /// From the arrival of an object to the requests that follow from it.
+        /// Time from the arrival of an object to the requests that follow from it.
         think: Option<Time>,
     },
     /// Sends a packet of speech each period, one way.
     Voip {
         /// The payload of a packet, its RTP header included.
         size: Size,
-        /// From one packet to the next.
+        /// Time from one packet to the next.
         period: Time,
-        /// How long after it is written a packet is played.
+        /// Time after it is written at which a packet is played.
         deadline: Time,
-        /// How long the call is.
+        /// Length of the call.
         duration: Time,
     },
     /// A video call: frames of one size in both directions at once.
@@ -99,18 +99,18 @@ pub(crate) enum WorkloadTable {
         rate: Rate,
         /// The rate in the other direction; as `rate` if not given.
         back_rate: Option<Rate>,
-        /// From one frame to the next.
+        /// Time from one frame to the next.
         period: Time,
-        /// How long a frame is of use.
+        /// Time for which a frame is of use.
         deadline: Time,
-        /// How long the call is.
+        /// Length of the call.
         duration: Time,
     },
     /// Opens flows at random, each a stream of the connection.
     Flows {
-        /// From one to the next, on the mean (a Poisson process).
+        /// Time from one flow to the next, on the mean (a Poisson process).
         mean_gap: Time,
-        /// How many.
+        /// Number of flows.
         count: Count,
         /// Flows that somebody waits for: they leave first.
         interactive: Option<FlowTable>,
@@ -123,7 +123,7 @@ pub(crate) enum WorkloadTable {
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FlowTable {
-    /// How often they come, against those of the other class; 1 if not given.
+    /// Frequency, against flows of the other class; 1 if not given.
     #[serde(default = "Count::one")]
     pub weight: Count,
     /// Half of them are no larger.
@@ -136,26 +136,26 @@ pub(crate) struct FlowTable {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WebObjects {
-    /// What others call it in `after`.
+    /// Name for other objects' `after`.
     pub name: Option<String>,
     /// The size of each.
     pub bytes: Size,
-    /// How many; one if not given.
+    /// Number of objects; one if not given.
     #[serde(default = "Count::one")]
     pub count: Count,
     /// The object whose arrival makes them known, which stands above; the document if not given.
     pub after: Option<String>,
 }
 
-/// One size of a mixture.
+/// A size of a mixture.
 #[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SizeShare {
-    /// How often, against the other sizes.
+    /// Frequency, against the other sizes.
     pub weight: Count,
     /// The size.
     pub bytes: Size,
-    /// How urgent messages of this size are, for schedulers that ask; 0 the most, and if not given.
+    /// Urgency of messages of this size, for schedulers that ask; 0 the most, and if not given.
     #[serde(default)]
     pub class: Count,
 }
@@ -170,7 +170,7 @@ pub(crate) struct RivalTable {
     pub scheduler: Option<String>,
     /// Its congestion controller; CUBIC if not given.
     pub cc: Option<String>,
-    /// When it starts; with the first, if not given.
+    /// Start of the connection; with the first, if not given.
     pub start: Option<Time>,
 }
 
@@ -184,7 +184,7 @@ pub(crate) struct CrossTable {
     pub rate: Rate,
     /// Its packets on the wire; 1500 B if not given.
     pub packet: Option<Size>,
-    /// Whether gaps are random (Poisson) or equal; equal if not given.
+    /// Gaps are random (Poisson); equal if not given.
     #[serde(default)]
     pub poisson: bool,
     /// The mean time it sends; always, if not given.

@@ -1,4 +1,4 @@
-//! What scenarios become.
+//! Configurations that scenarios become.
 
 use weftway_link::{Distribution, Limit, Loss, Rate, Set};
 use weftway_path::{BitRate, Bytes, Instant, Role, Span, Thresholds, Tier};
@@ -6,7 +6,7 @@ use weftway_sched::Mode;
 
 use super::{PLAIN, parse, plain, with_sets};
 use crate::config::{
-    Buffer, CrossLink, Direction, FlowClass, FlowKind, MessageSize, PathPolicy, SimConfig, Transport, WebObject,
+    Buffer, CrossLink, Direction, FlowClass, FlowKind, MessageSize, PathPolicy, SimConfig, TransportConfig, WebObject,
     Workload,
 };
 use crate::stack::Stack;
@@ -154,7 +154,7 @@ fn small_packets_and_ticks_are_of_tcp() {
     let set = |transport: &str| {
         let text = format!("transport = \"{transport}\"\n{PLAIN}\n[options]\nnodelay = false\ntick = \"1 ms\"\n");
         let transport = config(&text).transport;
-        (transport.holds_small, transport.tick)
+        (transport.holds_small(), transport.tick)
     };
     assert_eq!(set("mptcp"), (true, Span::from_millis(1)));
     assert_eq!(set("mpquic"), (false, Span::ZERO));
@@ -367,15 +367,15 @@ fn another_transport_leaves_the_stack_out() {
     }
 }
 
-/// A full packet has 20 B of IP, 20 B of TCP and 12 B of timestamps. Linux v1's DSS option (RFC 8684 §3.3) has a head of
-/// 4 B, a DATA_ACK of 4 B and a mapping of 14 B (a sequence number of 8 B, no checksum); that of v0.9x a mapping of 12 B
-/// (4 B, with a checksum), and the same acknowledgement. Options are padded to words.
+/// A full packet has 20 B of IP, 20 B of TCP and 12 B of timestamps. Linux v1's DSS option (RFC 8684 §3.3) has a head
+/// of 4 B, a DATA_ACK of 4 B and a mapping of 14 B (a sequence number of 8 B, no checksum); that of v0.9x a mapping of
+/// 12 B (4 B, with a checksum), and the same acknowledgement. Options are padded to words.
 #[test]
 fn a_full_packet_has_room_for_the_data_ack_beside_the_mapping() {
     let padded = |mapping: u64| Bytes::new((4 + 4 + mapping).next_multiple_of(4));
-    for (transport, mapping) in [(Transport::mptcp_linux_v1(), 14), (Transport::mptcp_v09x(), 12)] {
-        assert_eq!(transport.dss_option, padded(mapping), "{:?}", transport.stack);
-        assert_eq!(transport.mss + transport.dss_option, Transport::tcp().mss, "{:?}", transport.stack);
-        assert_eq!(transport.packet - transport.mss - transport.dss_option, Bytes::new(20 + 20 + 12));
+    for (transport, mapping) in [(TransportConfig::mptcp_linux_v1(), 14), (TransportConfig::mptcp_v09x(), 12)] {
+        assert_eq!(transport.rules.dss_option, padded(mapping), "{:?}", transport.stack);
+        assert_eq!(transport.mss + transport.rules.dss_option, TransportConfig::tcp().mss, "{:?}", transport.stack);
+        assert_eq!(transport.packet - transport.mss - transport.rules.dss_option, Bytes::new(20 + 20 + 12));
     }
 }

@@ -7,7 +7,7 @@
 //! ```
 //! use std::sync::{Arc, Mutex};
 //! use weftway_path::{Bytes, Role};
-//! use weftway_scenario::config::{PathConfig, SimConfig, Transport};
+//! use weftway_scenario::config::{PathConfig, SimConfig, TransportConfig};
 //! use weftway_sim::{Host, Sim, log::GoldenTrace, run};
 //!
 //! let path = |name: &str| PathConfig {
@@ -18,7 +18,7 @@
 //!     via: None,
 //!     presence: Vec::new(),
 //! };
-//! let config = SimConfig::new(Transport::mpquic(), vec![path("wifi"), path("lte")], Bytes::new(5000));
+//! let config = SimConfig::new(TransportConfig::mpquic(), vec![path("wifi"), path("lte")], Bytes::new(5000));
 //! let mut sim = Sim::new(&config, "cubic", 1).unwrap();
 //! let mut scheduler = weftway_sched::build("min-rtt").unwrap();
 //! sim.host(0, Host::of("min-rtt").unwrap());

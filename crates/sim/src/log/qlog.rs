@@ -40,10 +40,12 @@ impl<W: Write> Qlog<W> {
         let transport = &config.transport;
         let description = match transport.stack {
             Stack::Mpquic => "simulated Multipath QUIC, seen by the sender of the data",
-            _ if transport.is_mptcp() => {
+            Stack::MptcpV09x | Stack::MptcpLinuxV1 => {
                 "simulated MPTCP, seen by the sender of the data: a packet is a segment, numbered on its subflow"
             }
-            _ => "simulated TCP, seen by the sender of the data: a packet is a segment, numbered on its connection",
+            Stack::Tcp => {
+                "simulated TCP, seen by the sender of the data: a packet is a segment, numbered on its connection"
+            }
         };
         let is_client = transport.direction == Direction::Upload;
         let head = Head { title, description, is_client, schema: Some(SIMULATION) };
@@ -165,11 +167,11 @@ mod tests {
     use weftway_path::{Bytes, Role};
 
     use super::*;
-    use weftway_scenario::config::{PathConfig, Transport};
+    use weftway_scenario::config::{PathConfig, TransportConfig};
 
     const PATH: PathId = PathId::new(0);
 
-    fn config(transport: Transport) -> SimConfig {
+    fn config(transport: TransportConfig) -> SimConfig {
         let path = PathConfig {
             name: "wifi".to_owned(),
             role: Role::Active,
@@ -182,7 +184,7 @@ mod tests {
     }
 
     /// The records that follow from `note`, 1.5 ms into a run of `transport`.
-    fn records(transport: Transport, note: &Note) -> Vec<String> {
+    fn records(transport: TransportConfig, note: &Note) -> Vec<String> {
         let config = config(transport);
         let mut log = Qlog::new(Vec::new(), &config, "one note", [("seed", 1)]);
         log.note(Instant::from_micros(1500), 0, note);
@@ -193,10 +195,10 @@ mod tests {
     #[test]
     fn a_log_says_which_transport_was_simulated() {
         for (transport, name) in [
-            (Transport::mpquic(), "simulated Multipath QUIC,"),
-            (Transport::mptcp_v09x(), "simulated MPTCP,"),
-            (Transport::mptcp_linux_v1(), "simulated MPTCP,"),
-            (Transport::tcp(), "simulated TCP,"),
+            (TransportConfig::mpquic(), "simulated Multipath QUIC,"),
+            (TransportConfig::mptcp_v09x(), "simulated MPTCP,"),
+            (TransportConfig::mptcp_linux_v1(), "simulated MPTCP,"),
+            (TransportConfig::tcp(), "simulated TCP,"),
         ] {
             let config = config(transport);
             let mut log = Qlog::new(Vec::new(), &config, "no note", [("seed", 1)]);
@@ -211,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_record_is_framed_and_times_are_milliseconds() {
-        let records = records(Transport::mpquic(), &Note::Lost { path: PATH, index: 7 });
+        let records = records(TransportConfig::mpquic(), &Note::Lost { path: PATH, index: 7 });
         let event = r#"{"time":1.5,"name":"quic:packet_lost","tuple":"wifi","#;
         let data = r#""data":{"header":{"packet_type":"1RTT","packet_number":7}}}"#;
         assert_eq!(records, [format!("\x1e{event}{data}")]);
@@ -219,7 +221,7 @@ mod tests {
 
     #[test]
     fn an_acknowledgement_comes_with_what_it_changed() {
-        let records = records(Transport::mpquic(), &acked(2));
+        let records = records(TransportConfig::mpquic(), &acked(2));
         assert_eq!(records.len(), 2);
         assert!(records[0].contains(r#""frames":[{"frame_type":"ack"}],"weftway_settled_below":2,"weftway_una":2400"#));
         let metrics = r#"{"smoothed_rtt":20.25,"congestion_window":12000,"bytes_in_flight":1200}"#;
@@ -229,7 +231,7 @@ mod tests {
     #[test]
     fn mptcp_acknowledges_all_segments_below() {
         let frame = |cum| {
-            let record = records(Transport::mptcp_linux_v1(), &acked(cum)).remove(0);
+            let record = records(TransportConfig::mptcp_linux_v1(), &acked(cum)).remove(0);
             let start = record.find(r#"{"frame_type""#).unwrap();
             record[start..record.find("],\"weftway").unwrap()].to_owned()
         };
@@ -240,7 +242,7 @@ mod tests {
 
     #[test]
     fn a_path_that_goes_is_a_tuple_without_ends() {
-        let data = |note| records(Transport::mpquic(), &note)[0].split_once(r#""data":"#).unwrap().1.to_owned();
+        let data = |note| records(TransportConfig::mpquic(), &note)[0].split_once(r#""data":"#).unwrap().1.to_owned();
         assert_eq!(data(Note::Up(PATH)), r#"{"tuple_id":"wifi","tuple_remote":{},"tuple_local":{}}}"#);
         assert_eq!(data(Note::Down(PATH)), r#"{"tuple_id":"wifi"}}"#);
     }

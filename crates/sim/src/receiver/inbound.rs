@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use weftway_host::sending::RangeSet;
 use weftway_path::{Instant, Offset, Span};
-use weftway_scenario::config::Transport;
+use weftway_scenario::config::TransportConfig;
 use weftway_scenario::stack::LossRecovery;
 
 use super::reassembly::{ADVERTISED, FIRST_WINDOW, Reassembly};
@@ -134,7 +134,7 @@ impl Inbound {
 
     /// Takes a packet; whether an acknowledgement must leave at once.
     #[inline(always)]
-    pub fn arrive(&mut self, now: Instant, data: &Data, marked: bool, transport: &Transport) -> bool {
+    pub fn arrive(&mut self, now: Instant, data: &Data, marked: bool, transport: &TransportConfig) -> bool {
         let quic = transport.rules.recovery == LossRecovery::Quic;
         if data.settled > self.cum {
             self.settle(data.settled);
@@ -194,7 +194,7 @@ impl Inbound {
     }
 
     /// QUIC: takes a packet without data that asks for an acknowledgement; whether one must leave at once.
-    pub fn owe(&mut self, now: Instant, transport: &Transport) -> bool {
+    pub fn owe(&mut self, now: Instant, transport: &TransportConfig) -> bool {
         self.unacked += 1;
         let at_once = self.unacked >= transport.ack_every;
         if !at_once && self.due.is_never() {

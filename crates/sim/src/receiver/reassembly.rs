@@ -2,7 +2,7 @@
 
 use weftway_host::sending::RangeSet;
 use weftway_path::{Bytes, Instant, Offset, Span};
-use weftway_scenario::config::{Buffer, Transport};
+use weftway_scenario::config::{Buffer, TransportConfig};
 use weftway_scenario::stack::ReceiveWindow;
 
 /// The connection's data at the receiver.
@@ -111,7 +111,7 @@ fn first_window(buffer: Bytes) -> u64 {
 /// The window scale that Linux v1 agrees on: for half of a buffer that the application asked for, before a ratio is
 /// measured, or for the largest that it may grow to (`tcp_select_initial_window`; `SO_RCVBUF` of 127 KiB has 1 and of
 /// 129 KiB has 2).
-fn scale(transport: &Transport) -> Option<u32> {
+fn scale(transport: &TransportConfig) -> Option<u32> {
     let (Buffer::Fixed(bytes) | Buffer::Auto { max: bytes }) = transport.receive_buffer;
     let bits = bytes.get().max(1).ilog2().saturating_sub(15).min(14);
     (transport.rules.receive_window == ReceiveWindow::Measured).then_some(bits)
@@ -124,7 +124,7 @@ fn asked(bytes: Bytes, window: ReceiveWindow) -> Bytes {
 
 impl Reassembly {
     /// Reassembly before anything has arrived.
-    pub fn new(transport: &Transport) -> Self {
+    pub fn new(transport: &TransportConfig) -> Self {
         let rule = transport.rules.receive_window;
         let measured = rule == ReceiveWindow::Measured;
         let (buffer, auto_max) = match transport.receive_buffer {

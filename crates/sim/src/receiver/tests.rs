@@ -8,7 +8,8 @@ const MSS: u64 = 1428;
 
 /// A receiver of today's MPTCP with a buffer that was asked for, on two paths.
 fn receiver(buffer: u64) -> Receiver {
-    let transport = Transport { receive_buffer: Buffer::Fixed(Bytes::new(buffer)), ..Transport::mptcp_linux_v1() };
+    let transport =
+        TransportConfig { receive_buffer: Buffer::Fixed(Bytes::new(buffer)), ..TransportConfig::mptcp_linux_v1() };
     Receiver::new(&transport, 2)
 }
 
@@ -30,7 +31,7 @@ impl Receiver {
     /// acknowledgement after it announces.
     fn feed(&mut self, path: u8, index: u64, packet: u64) -> (Arrival, u64, u64) {
         let (now, id, data) = (Instant::ZERO, PathId::new(path), data(index, packet));
-        self.paths[id.index()].arrive(now, &data, false, &Transport::mptcp_linux_v1());
+        self.paths[id.index()].arrive(now, &data, false, &TransportConfig::mptcp_linux_v1());
         let (arrival, released) = self.take(now, id, &data);
         let edge = self.announce(id).get();
         self.paths[id.index()].report(now);
@@ -68,7 +69,7 @@ fn what_is_not_read_yet_takes_room() {
     let mut receiver = grown(40_000);
     (1..11).for_each(|n| _ = receiver.feed(1, n - 1, n));
     let data = data(0, 0);
-    receiver.paths[0].arrive(Instant::ZERO, &data, false, &Transport::mptcp_linux_v1());
+    receiver.paths[0].arrive(Instant::ZERO, &data, false, &TransportConfig::mptcp_linux_v1());
     assert_eq!(receiver.take(Instant::ZERO, PathId::new(0), &data).0, Arrival::InOrder(Bytes::new(11 * MSS)));
     receiver.data.set_unread(Bytes::new(11 * MSS));
     // 49 375 less 15 708: no more than what was announced before.
@@ -81,7 +82,7 @@ fn what_is_not_read_yet_takes_room() {
 /// acknowledged when the application has read it, with nothing held (`ICSK_ACK_PUSHED`).
 #[test]
 fn reading_acknowledges_a_small_packet() {
-    let transport = Transport::mptcp_linux_v1();
+    let transport = TransportConfig::mptcp_linux_v1();
     let after = |bytes: u32, held: bool| {
         let mut receiver = grown(40_000);
         // The packets after a start are acknowledged one by one.
@@ -108,7 +109,7 @@ fn reading_tells_of_a_window_twice_as_wide() {
     receiver.feed(0, 0, 0);
     (1..31).for_each(|n| _ = receiver.feed(1, n - 1, n + 1));
     let filler = data(1, 1);
-    receiver.paths[0].arrive(Instant::ZERO, &filler, false, &Transport::mptcp_linux_v1());
+    receiver.paths[0].arrive(Instant::ZERO, &filler, false, &TransportConfig::mptcp_linux_v1());
     receiver.take(Instant::ZERO, PathId::new(0), &filler);
     receiver.data.set_unread(Bytes::new(31 * MSS));
     let edge = receiver.announce(PathId::new(0)).get();
@@ -140,7 +141,7 @@ fn a_header_tells_sixteen_bits_of_the_window() {
 /// 1448 B, as `tcp_probe` shows on Linux 6.18.
 #[test]
 fn the_window_grows_by_two_segments_with_each_packet() {
-    let mut receiver = Receiver::new(&Transport::mptcp_linux_v1(), 2);
+    let mut receiver = Receiver::new(&TransportConfig::mptcp_linux_v1(), 2);
     receiver.data.scale = None;
     let windows: Vec<u64> = (0..4).map(|n| receiver.feed(0, n, n).2 - (n + 1) * MSS).collect();
     assert_eq!(windows, [68_056, 70_952, 73_848, 76_744]);
@@ -202,7 +203,7 @@ fn blocks_with_the_same_number_of_gaps_are_the_same() {
     let (mut path, mut before, mut repeats) = (Inbound::default(), (0, Vec::<(u64, u64)>::new()), 0);
     for (_, index) in order {
         let data = Data { settled: index.saturating_sub(100), ..data(index, index) };
-        path.arrive(Instant::ZERO, &data, false, &Transport::mpquic());
+        path.arrive(Instant::ZERO, &data, false, &TransportConfig::mpquic());
         let mut blocks = [(0, 0); MAX_BLOCKS];
         let count = path.blocks(true, &mut blocks);
         let now = (path.gaps, blocks[..count].to_vec());
@@ -221,7 +222,7 @@ fn blocks_with_the_same_number_of_gaps_are_the_same() {
 /// brings a new one.
 #[test]
 fn an_old_packet_does_not_bring_its_timestamp() {
-    let transport = Transport::mptcp_linux_v1();
+    let transport = TransportConfig::mptcp_linux_v1();
     let mut receiver = receiver(400_000);
     let sent = |index, ms| Data { sent_at: Instant::from_millis(ms), ..data(index, index) };
     for index in 0..6 {

@@ -2,7 +2,7 @@
 //! rule).
 
 use weftway_path::{Bytes, Instant, Offset, Path, Span};
-use weftway_scenario::config::Transport;
+use weftway_scenario::config::TransportConfig;
 
 use super::PathSender;
 
@@ -63,13 +63,13 @@ impl PathSender {
     /// `tcp_nagle_check`): it is not full, and an earlier one that was not full is unacknowledged. MPTCP's last packet
     /// of a fragment is not full either.
     #[inline(always)]
-    pub fn holds(&self, bytes: u32, transport: &Transport) -> bool {
-        u64::from(bytes) < transport.mss.get() && self.bursts.small > self.flight.base() && transport.holds_small
+    pub fn holds(&self, bytes: u32, transport: &TransportConfig) -> bool {
+        u64::from(bytes) < transport.mss.get() && self.bursts.small > self.flight.base() && transport.holds_small()
     }
 
     #[inline]
-    pub(super) fn holds_head(&self, transport: &Transport) -> bool {
-        transport.holds_small && self.bursts.small > self.flight.base() && self.waits_for_more(transport.mss.get())
+    pub(super) fn holds_head(&self, transport: &TransportConfig) -> bool {
+        transport.holds_small() && self.bursts.small > self.flight.base() && self.waits_for_more(transport.mss.get())
     }
 
     /// Returns true if what waits fills no packet. Here messages stay packets of their own: so many go at once as Linux
@@ -124,7 +124,7 @@ impl PathSender {
     /// an acknowledgement due soon, it waits for a third of the window, so as to send larger bursts. It does so only
     /// just after it has sent, and not during recovery.
     #[inline]
-    pub(super) fn defers(&self, now: Instant, view: &Path, taken: Bytes, more: bool, transport: &Transport) -> bool {
+    pub(super) fn defers(&self, now: Instant, view: &Path, taken: Bytes, more: bool, transport: &TransportConfig) -> bool {
         more && transport.rules.fills_bursts
             && taken.plus(view.mss).plus(view.mss) > view.cwnd
             && view.cwnd.get() > DEFER_DIVISOR * view.mss.get()
@@ -137,7 +137,7 @@ impl PathSender {
     /// window open then (`tcp_tso_should_defer`). Room for the largest burst of the pace is used at once. What waits
     /// here is sent all the same.
     #[inline]
-    pub fn gathers(&self, now: Instant, view: &Path, transport: &Transport) -> bool {
+    pub fn gathers(&self, now: Instant, view: &Path, transport: &TransportConfig) -> bool {
         let free = view.cwnd.saturating_sub(view.bytes_in_flight).get();
         transport.rules.fills_bursts
             && !self.queue.is_empty()

@@ -13,7 +13,7 @@
 use weftway_cc::Signal;
 use weftway_host::sending::{Offered, silent_at};
 use weftway_path::{Bytes, Event, Health, Instant, Path, Recovery, Span};
-use weftway_scenario::config::Transport;
+use weftway_scenario::config::TransportConfig;
 
 use crate::listeners::Note;
 use crate::rtt::{QuicRtt, publish};
@@ -410,7 +410,7 @@ impl Quic {
     }
 
     /// Takes a round-trip sample.
-    fn sample(&mut self, rtt: Span, delay: Span, transport: &Transport) {
+    fn sample(&mut self, rtt: Span, delay: Span, transport: &TransportConfig) {
         self.rtt.sample(rtt, delay);
         self.pto = self.rtt.pto(transport.ack_delay);
     }

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 use weftway_host::sending::SentPacket;
 use weftway_path::{Bytes, Event, Health, Instant, Path, Recovery, Span};
-use weftway_scenario::config::{RtoFloor, Transport};
+use weftway_scenario::config::{RtoFloor, TransportConfig};
 use weftway_scenario::stack::MetaTimer;
 
 use crate::rtt::{LinuxRtt, MinRtt, publish};
@@ -212,7 +212,7 @@ impl PathSender {
 
     /// The sender has sent what it can: a tail-loss probe is due some time after the last packet.
     #[inline]
-    pub fn end_burst(&mut self, now: Instant, view: &Path, transport: &Transport) {
+    pub fn end_burst(&mut self, now: Instant, view: &Path, transport: &TransportConfig) {
         let moved_on = core::mem::take(&mut self.tcp.moved_on);
         if core::mem::take(&mut self.tcp.probe.burst) {
             self.schedule_probe(now, view, transport, false);
@@ -436,7 +436,13 @@ impl PathSender {
     /// Takes a sample: of the oldest packet acknowledged, delayed acknowledgements and all, for
     /// the estimator; of the newest for minimum and controller.
     #[inline(always)]
-    fn take_rtt(&mut self, now: Instant, view: &mut Path, transport: &Transport, (sequence, newest): (Span, Span)) {
+    fn take_rtt(
+        &mut self,
+        now: Instant,
+        view: &mut Path,
+        transport: &TransportConfig,
+        (sequence, newest): (Span, Span),
+    ) {
         let min = self.tcp.min_rtt.update(now, newest);
         self.tcp.rtt.sample(sequence, transport.min_rto, self.flight.base(), self.flight.next());
         self.tcp.back_off(0, transport);
@@ -462,7 +468,7 @@ impl Tcp {
 
     /// Takes the timeout that follows from the samples, doubled `times` times.
     #[inline]
-    fn back_off(&mut self, times: u32, transport: &Transport) {
+    fn back_off(&mut self, times: u32, transport: &TransportConfig) {
         let base = match transport.rto_floor {
             RtoFloor::Linux => self.rtt.rto(),
             RtoFloor::Rfc6298 => self.rtt.rto_rfc6298(transport.min_rto),

@@ -2,7 +2,7 @@
 
 use weftway_cc::Share;
 use weftway_path::{BlockedReason, Bytes, Instant, Path};
-use weftway_scenario::config::Transport;
+use weftway_scenario::config::TransportConfig;
 use weftway_scenario::stack::LossRecovery;
 
 use super::PathSender;
@@ -39,7 +39,7 @@ impl PathSender {
     /// Notes how well the window was used. Whether it was not used for so long that it must shrink
     /// ([`PathSender::restart_unused`]).
     #[inline]
-    pub(super) fn validate_window(&mut self, now: Instant, view: &Path, transport: &Transport) -> bool {
+    pub(super) fn validate_window(&mut self, now: Instant, view: &Path, transport: &TransportConfig) -> bool {
         let out = match transport.rules.recovery {
             LossRecovery::Tcp => (self.flight.next() - self.flight.base()) * transport.mss.get(),
             LossRecovery::Quic => self.paced_by.used(view).get(),
@@ -77,7 +77,7 @@ impl PathSender {
         now: Instant,
         view: &mut Path,
         shares: Option<&mut [Share]>,
-        transport: &Transport,
+        transport: &TransportConfig,
     ) {
         let used = Bytes::new(self.usage.used).max(transport.initial_cwnd());
         let cwnd = self.cc.cwnd();

@@ -3,7 +3,7 @@
 use weftway_net::{AppData, Links, Route, controller_setup};
 use weftway_path::spec::SpecError;
 use weftway_path::{Instant, PathId};
-use weftway_scenario::config::{Bottlenecks, Direction, PathConfig, SimConfig, Transport};
+use weftway_scenario::config::{Bottlenecks, Direction, PathConfig, SimConfig, TransportConfig};
 use weftway_scenario::mix;
 
 use crate::connection::{Connection, Parts};
@@ -51,7 +51,7 @@ impl Layout {
     pub fn connection(
         &mut self,
         number: u8,
-        transport: &Transport,
+        transport: &TransportConfig,
         paths: &[PathConfig],
         cc: &str,
         data: AppData,

@@ -11,7 +11,7 @@ use cddl::Schema;
 use serde_json::{Value, json};
 use weftway_link::{Limit, LinkConfig, Loss};
 use weftway_path::{BitRate, Bytes, Instant, Role, Span};
-use weftway_scenario::config::{PathConfig, SimConfig, Transport, Workload};
+use weftway_scenario::config::{PathConfig, SimConfig, TransportConfig, Workload};
 use weftway_sim::log::{GoldenTrace, Qlog, Timeline};
 use weftway_sim::{Host, Listener, PathTally, Sim, Verdict, run};
 
@@ -35,11 +35,11 @@ fn path(name: &str, mbps: u64, delay_ms: u64, loss: Loss) -> PathConfig {
 /// Twenty-four packets over two paths. After its handshake, the fourth packet on the first path is lost.
 fn tiny() -> SimConfig {
     let paths = vec![path("wifi", 10, 10, Loss::Packets(vec![4])), path("lte", 10, 14, Loss::None)];
-    SimConfig::new(Transport::mpquic(), paths, Bytes::new(24 * 1200))
+    SimConfig::new(TransportConfig::mpquic(), paths, Bytes::new(24 * 1200))
 }
 
 /// Seconds with losses, and a path that goes and returns.
-fn rough(transport: Transport) -> SimConfig {
+fn rough(transport: TransportConfig) -> SimConfig {
     let mut lte = path("lte", 8, 30, Loss::Bernoulli(0.02));
     lte.presence = [0, 1500, 2500].map(Instant::from_millis).to_vec();
     let paths = vec![path("wi-fi \"5 GHz\"", 10, 10, Loss::Bernoulli(0.01)), lte];
@@ -108,7 +108,7 @@ fn the_golden_trace_is_what_it_was() {
 
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
-    let config = rough(Transport::mpquic());
+    let config = rough(TransportConfig::mpquic());
     assert_eq!(golden(&config, "blest", 3), golden(&config, "blest", 3));
     assert_eq!(qlog(&config, "blest", 3).1, qlog(&config, "blest", 3).1);
     assert_ne!(golden(&config, "blest", 3), golden(&config, "blest", 4).replace("seed: 4", "seed: 3"));
@@ -118,7 +118,7 @@ fn the_same_seed_gives_the_same_bytes() {
 fn the_timeline_adds_up_to_what_was_delivered() {
     // "redundant" sends each packet on both paths: what comes second must not count.
     for scheduler in ["redundant", "round-robin"] {
-        let config = rough(Transport::mpquic());
+        let config = rough(TransportConfig::mpquic());
         let (sim, timeline) = heard(&config, scheduler, 5, Timeline::new(["wifi", "lte"]));
         let json = timeline.lock().unwrap().to_json();
         // A megabit per second is 125 bytes per millisecond.
@@ -140,7 +140,7 @@ fn the_timeline_adds_up_to_what_was_delivered() {
 
 #[test]
 fn the_timeline_shows_a_path_that_goes_and_returns() {
-    let (_, timeline) = heard(&rough(Transport::mpquic()), "round-robin", 5, Timeline::new(["wifi", "lte"]));
+    let (_, timeline) = heard(&rough(TransportConfig::mpquic()), "round-robin", 5, Timeline::new(["wifi", "lte"]));
     let json = timeline.lock().unwrap().to_json();
     let keys: Vec<_> = json.as_object().unwrap().keys().map(String::as_str).collect();
     let wanted = "step_ms paths mbps srtt_ms cwnd_kb inflight_kb receive_buffer_kb ooo_kb events decisions";
@@ -162,7 +162,7 @@ fn the_timeline_shows_a_path_that_goes_and_returns() {
 #[test]
 fn qlog_is_what_the_drafts_define() {
     let schema = schema();
-    for transport in [Transport::mpquic(), Transport::mptcp_linux_v1(), Transport::mptcp_v09x()] {
+    for transport in [TransportConfig::mpquic(), TransportConfig::mptcp_linux_v1(), TransportConfig::mptcp_v09x()] {
         let (_, log) = qlog(&rough(transport), "ecf", 2);
         let texts = texts(&log);
         schema.check(&texts[0], "QlogFileSeq").unwrap();
@@ -178,7 +178,7 @@ fn qlog_is_what_the_drafts_define() {
 
 #[test]
 fn qlog_has_everything_that_was_counted() {
-    let (sim, log) = qlog(&rough(Transport::mpquic()), "ecf", 2);
+    let (sim, log) = qlog(&rough(TransportConfig::mpquic()), "ecf", 2);
     let (connection, events) = (sim.connection(0), &texts(&log)[1..]);
     let count = |name: &str| named(events, name).len() as u64;
     let total = |counter: fn(&PathTally) -> u64| connection.path_tallies.iter().map(counter).sum::<u64>();

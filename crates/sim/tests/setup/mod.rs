@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use weftway_host::Host;
 use weftway_link::{Change, Limit, LinkConfig, Loss, Set};
 use weftway_path::{BitRate, Bytes, Context, Instant, PathId, Role, Span};
-use weftway_scenario::config::{PathConfig, SimConfig, Transport};
+use weftway_scenario::config::{PathConfig, SimConfig, TransportConfig};
 use weftway_scenario::stack::Stack;
 use weftway_sched::Scheduler;
 use weftway_sim::run::{Finished, Job, transport_rules};
@@ -43,25 +43,25 @@ pub fn down(mut path: PathConfig, from: u64, to: Option<u64>) -> PathConfig {
 }
 
 /// The three stacks, with their names.
-pub fn stacks() -> [(&'static str, Transport); 3] {
+pub fn stacks() -> [(&'static str, TransportConfig); 3] {
     [
-        ("mptcp v0.9x", Transport::mptcp_v09x()),
-        ("linux-v1", Transport::mptcp_linux_v1()),
-        ("mpquic", Transport::mpquic()),
+        ("mptcp v0.9x", TransportConfig::mptcp_v09x()),
+        ("linux-v1", TransportConfig::mptcp_linux_v1()),
+        ("mpquic", TransportConfig::mpquic()),
     ]
 }
 
 /// The most that a receiver announces whose buffer an application asked for. Today's Linux doubles it, and 158 of 256
 /// parts of that become window.
-pub fn largest_window(transport: &Transport, buffer: Bytes) -> Bytes {
+pub fn largest_window(transport: &TransportConfig, buffer: Bytes) -> Bytes {
     match transport.stack {
-        Stack::MptcpLinuxV1 => (buffer + buffer).mul_div(158, 256),
+        Stack::MptcpLinuxV1 | Stack::Tcp => (buffer + buffer).mul_div(158, 256),
         Stack::MptcpV09x | Stack::Mpquic => buffer,
     }
 }
 
 /// A bulk transfer.
-pub fn bulk(transport: &Transport, paths: Vec<PathConfig>, bytes: u64) -> SimConfig {
+pub fn bulk(transport: &TransportConfig, paths: Vec<PathConfig>, bytes: u64) -> SimConfig {
     SimConfig::new(transport.clone(), paths, Bytes::new(bytes))
 }
 

@@ -1,7 +1,7 @@
 //! Loss detection on a path that may reorder packets.
 //!
 //! noq's thresholds are fixed, and it reports nothing of a packet that arrives after it was declared lost. Where
-//! [`Transport::adapts_to_reordering`] is set, noq's time threshold is longer than any patience here
+//! [`TransportConfig::adapts_to_reordering`] is set, noq's time threshold is longer than any patience here
 //! ([`NOQ_ROUND_TRIPS`]), and losses are found here: by RFC 9002 §6.1, until a packet arrives after one that left
 //! later.
 //!
@@ -18,7 +18,7 @@
 //! A lost packet is kept until it arrives, until noq declares it lost as well, or until the path is given up. A
 //! reduction is taken back as soon as all packets have arrived for which it was made.
 //!
-//! [`Transport::adapts_to_reordering`]: weftway_scenario::config::Transport::adapts_to_reordering
+//! [`TransportConfig::adapts_to_reordering`]: weftway_scenario::config::TransportConfig::adapts_to_reordering
 
 use std::collections::VecDeque;
 

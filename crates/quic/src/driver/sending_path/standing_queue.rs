@@ -3,7 +3,7 @@
 //! A controller that waits for losses fills the queue at the bottleneck. When another path is cut, its data wait at the
 //! end of that queue, or are lost there; and a queue that is longer than a round trip brings no throughput. So the
 //! window does not grow while what is in flight takes longer than the least round trip and
-//! [`Transport::standing_queue`] to arrive:
+//! [`TransportConfig::standing_queue`] to arrive:
 //!
 //! ```text
 //! in flight ≥ f · (min_rtt + bound) / rtt          f: what the path delivered in its last round trip, rtt
@@ -17,7 +17,7 @@
 //! - The path delivers less than 7/8 of its best rate: others take their share, or a longer route needs a wider window.
 //!   The best rate fades by a 4096th with each acknowledgement, as it may have been that of a burst.
 //!
-//! [`Transport::standing_queue`]: weftway_scenario::config::Transport::standing_queue
+//! [`TransportConfig::standing_queue`]: weftway_scenario::config::TransportConfig::standing_queue
 
 use weftway_path::{Bytes, Span};
 

@@ -10,7 +10,7 @@ fn path() -> (SendingPath, Path) {
     let (id, mss, initial_window) = (PathId::new(0), Bytes::new(1200), Bytes::new(12_000));
     let setup = Setup { path: id, mss, initial_window, flavour: Flavour::Quic, seed: 1, now: Instant::ZERO, rtt: None };
     let cc = weftway_cc::build("newreno", &setup).unwrap();
-    (SendingPath::new(cc, &Transport::mpquic()), Path::new(id, mss, initial_window))
+    (SendingPath::new(cc, &TransportConfig::mpquic()), Path::new(id, mss, initial_window))
 }
 
 fn send(path: &mut SendingPath, view: &mut Path, at_ms: u64, number: u64) {

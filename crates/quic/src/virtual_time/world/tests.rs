@@ -1,6 +1,6 @@
 use weftway_link::LinkConfig;
 use weftway_path::{BitRate, Bytes, Instant, Span};
-use weftway_scenario::config::{MessageSize, PathConfig, Transport, Workload};
+use weftway_scenario::config::{MessageSize, PathConfig, TransportConfig, Workload};
 
 use super::*;
 
@@ -8,8 +8,12 @@ use super::*;
 /// at once, and then nothing is due.
 #[test]
 fn a_wide_window_leaves_in_several_turns() {
-    let transport =
-        Transport { initial_window: 1000, pace_window: false, direction: Direction::Upload, ..Transport::mpquic() };
+    let transport = TransportConfig {
+        initial_window: 1000,
+        pace_window: false,
+        direction: Direction::Upload,
+        ..TransportConfig::mpquic()
+    };
     let link =
         LinkConfig { rate: BitRate::from_mbps(100).into(), delay: Span::from_millis(10), ..LinkConfig::default() };
     let (role, acks) = (Role::Active, link.clone());

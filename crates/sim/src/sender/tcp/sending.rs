@@ -3,7 +3,7 @@
 
 use weftway_cc::Signal;
 use weftway_path::{Bytes, Health, Instant, Path, Recovery, Span};
-use weftway_scenario::config::Transport;
+use weftway_scenario::config::TransportConfig;
 
 use super::{Repair, Seen, TIMER_MIN};
 use crate::listeners::Note;
@@ -115,7 +115,7 @@ impl PathSender {
     }
 
     #[inline]
-    pub(super) fn set_timer(&mut self, now: Instant, view: &Path, transport: &Transport) {
+    pub(super) fn set_timer(&mut self, now: Instant, view: &Path, transport: &TransportConfig) {
         if !self.schedule_probe(now, view, transport, true) {
             self.rearm_timeout(now);
         }
@@ -136,7 +136,13 @@ impl PathSender {
 
     /// `tcp_schedule_loss_probe`.
     #[inline]
-    pub(super) fn schedule_probe(&mut self, now: Instant, view: &Path, transport: &Transport, advancing: bool) -> bool {
+    pub(super) fn schedule_probe(
+        &mut self,
+        now: Instant,
+        view: &Path,
+        transport: &TransportConfig,
+        advancing: bool,
+    ) -> bool {
         let out = self.flight.next() - self.flight.base();
         if out == 0 || !self.sacked.is_empty() || !matches!(view.recovery, Recovery::Open | Recovery::Cwr) {
             return false;

@@ -4,7 +4,7 @@ use weftway_link::{Limit, LinkConfig, Queue, Rate};
 use weftway_mux::{Limits, Mux, Read, Ready, Side, StreamId};
 use weftway_path::{BitRate, Bytes, Instant, PathId, Role, Span};
 use weftway_quic::virtual_time::Pair;
-use weftway_scenario::config::{PathConfig, SimConfig, Transport};
+use weftway_scenario::config::{PathConfig, SimConfig, TransportConfig};
 
 use super::*;
 use crate::wire::TierName;
@@ -34,10 +34,10 @@ struct Full {
 
 impl Full {
     fn new(has_policy: bool) -> Self {
-        let transport = Transport {
+        let transport = TransportConfig {
             path_timeout: Span::from_millis(500),
             probe_interval: Span::from_millis(250),
-            ..Transport::mpquic()
+            ..TransportConfig::mpquic()
         };
         let paths = vec![path("wifi", 20, 10), path("lte", 10, 30)];
         let config = SimConfig::new(transport, paths, Bytes::new(1));
