@@ -1,9 +1,7 @@
 //! Labels to train on: what was seen at each question of the task `graph`, and what the oracle said. Made without the
 //! interpreter's lock; what comes of an episode depends on its number, not on threads.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread;
+use std::sync::Arc;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -13,8 +11,9 @@ use weftway_scenario::Variant;
 use weftway_scenario::mix;
 use weftway_sim::run::Job;
 
-use crate::errors::{Error, ScenarioError, SimulationError};
+use crate::errors::{Error, ScenarioError};
 use crate::scenario::VariantView;
+use crate::threads::each;
 
 /// Episodes that are to be run.
 struct Order {
@@ -36,47 +35,6 @@ impl Order {
         let (variant, cc, seed) = self.drawn(episode);
         let job = Job { config: &self.variants[variant].config, cc, seed, timing: None };
         Ok(run(&job, &self.plan)?.samples)
-    }
-
-    /// All episodes, in their order.
-    fn run(&self, episodes: usize, threads: usize) -> Result<Vec<Vec<Sample>>, Trouble> {
-        let next = AtomicUsize::new(0);
-        let done = Mutex::new(Vec::with_capacity(episodes));
-        let work = || {
-            loop {
-                let episode = next.fetch_add(1, Ordering::Relaxed);
-                if episode >= episodes {
-                    return;
-                }
-                let samples = self.samples(episode);
-                done.lock().unwrap_or_else(PoisonError::into_inner).push((episode, samples));
-            }
-        };
-        let joined = thread::scope(|scope| {
-            let threads: Vec<_> = (0..threads.clamp(1, episodes.max(1))).map(|_| scope.spawn(work)).collect();
-            threads.into_iter().map(|thread| thread.join().is_ok()).fold(true, |all, one| all & one)
-        });
-        if !joined {
-            return Err(Trouble::Broken);
-        }
-        let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-        done.sort_by_key(|(episode, _)| *episode);
-        done.into_iter().map(|(_, samples)| samples.map_err(Trouble::Spec)).collect()
-    }
-}
-
-/// Why there are no labels.
-enum Trouble {
-    Spec(SpecError),
-    Broken,
-}
-
-impl From<Trouble> for PyErr {
-    fn from(trouble: Trouble) -> Self {
-        match trouble {
-            Trouble::Spec(error) => Error::from(error).into(),
-            Trouble::Broken => SimulationError::new_err("the simulator failed; this is a defect of Weftway"),
-        }
     }
 }
 
@@ -108,10 +66,13 @@ pub fn labels<'py>(
     };
     let variants = variants.iter().map(|view| view.variant.clone()).collect();
     let order = Order { variants, controllers, plan: Plan { task: task.to_owned(), behaviours, basis }, seed };
-    let runs = py.detach(|| order.run(episodes, threads))?;
-    let of_run = |(episode, run): (usize, Vec<Sample>)| run.into_iter().map(move |sample| (episode, sample));
-    let table = Table { order, rows: runs.into_iter().enumerate().flat_map(of_run).collect() };
-    table.arrays(py)
+    let numbers: Vec<usize> = (0..episodes).collect();
+    let runs = each(py, &numbers, threads, |episode| order.samples(*episode))?;
+    let mut rows = Vec::new();
+    for (episode, run) in runs.into_iter().enumerate() {
+        rows.extend(run.map_err(Error::from)?.into_iter().map(|sample| (episode, sample)));
+    }
+    Table { order, rows }.arrays(py)
 }
 
 /// Every question, with the number of its episode.

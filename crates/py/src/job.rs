@@ -4,14 +4,11 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread;
 
 use pyo3::prelude::*;
-use weftway_path::spec::SpecError;
-
 use weftway_oracle::Sight;
+use weftway_path::spec::SpecError;
 use weftway_quic::virtual_time;
 use weftway_scenario::Variant;
 use weftway_scenario::config::SimConfig;
@@ -27,6 +24,7 @@ use weftway_sim::{Listener, clairvoyant, run};
 use crate::errors::{Error, ScenarioError};
 use crate::rule::{PythonScheduler, RuleOutcome};
 use crate::scenario::VariantView;
+use crate::threads::each;
 
 /// A run to make: a `Job` of `weftway.run.plan`.
 pub struct Job {
@@ -268,28 +266,11 @@ impl Alone {
     }
 }
 
-/// Results of `work` for each job, on so many threads.
-fn each<T: Send>(py: Python<'_>, jobs: &[Job], threads: usize, work: impl Fn(&Job) -> T + Sync) -> Vec<T> {
-    let next = AtomicUsize::new(0);
-    let results: Vec<Mutex<Option<T>>> = jobs.iter().map(|_| Mutex::new(None)).collect();
-    let on_thread = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(job) = jobs.get(at) else { return };
-            *results[at].lock().unwrap_or_else(PoisonError::into_inner) = Some(work(job));
-        }
-    };
-    py.detach(|| {
-        thread::scope(|scope| (0..threads.clamp(1, jobs.len().max(1))).for_each(|_| drop(scope.spawn(on_thread))))
-    });
-    results.into_iter().filter_map(|result| result.into_inner().unwrap_or_else(PoisonError::into_inner)).collect()
-}
-
 /// Bounds on what each job's run in the simulator can have done, whatever its scheduler and controller: a JSON object
 /// each, with the columns `bound_…`. The job's seed and scenario count.
 #[pyfunction]
 pub fn bounds(py: Python<'_>, jobs: Vec<Job>, threads: usize) -> PyResult<Vec<String>> {
-    let found = each(py, &jobs, threads, Job::bound);
+    let found = each(py, &jobs, threads, Job::bound)?;
     found.into_iter().map(|bound| bound.map_err(|error| Error::from(error).into())).collect()
 }
 
@@ -297,7 +278,7 @@ pub fn bounds(py: Python<'_>, jobs: Vec<Job>, threads: usize) -> PyResult<Vec<St
 /// questions.
 #[pyfunction]
 pub fn clairvoyants(py: Python<'_>, jobs: Vec<Job>, threads: usize, tries: u64) -> PyResult<Vec<String>> {
-    let found = each(py, &jobs, threads, |job| job.clairvoyant(tries));
+    let found = each(py, &jobs, threads, |job| job.clairvoyant(tries))?;
     found.into_iter().map(|row| row.map_err(|error| Error::from(error).into())).collect()
 }
 
@@ -310,7 +291,7 @@ pub fn oracles(py: Python<'_>, jobs: Vec<Job>, threads: usize, sight: &str) -> P
         "arrival" => Sight::Arrival,
         other => return Err(ScenarioError::new_err(format!("sight `{other}`: expected present or arrival"))),
     };
-    let found = each(py, &jobs, threads, |job| job.sighted(sight));
+    let found = each(py, &jobs, threads, |job| job.sighted(sight))?;
     found.into_iter().map(|row| row.map_err(|error| Error::from(error).into())).collect()
 }
 
@@ -332,7 +313,7 @@ pub fn arrivals(
     let found = each(py, &jobs, threads, |job| {
         let own = rule.lock().unwrap_or_else(PoisonError::into_inner).clone();
         weftway_oracle::arrivals(&job.inner(), own, every)
-    });
+    })?;
     let bytes = |rows: Vec<f32>| Cow::Owned(rows.into_iter().flat_map(f32::to_le_bytes).collect());
     found.into_iter().map(|rows| rows.map(bytes).map_err(|error| Error::from(error).into())).collect()
 }
@@ -358,7 +339,7 @@ pub fn demonstrations(
         let mut shown = Demonstration::new(job.inner().scheduler(&job.scheduler)?, student, own);
         job.inner().run(&mut shown, TransportRules::NONE, Vec::new())?;
         Ok(shown.into_rows())
-    });
+    })?;
     let bytes = |rows: Vec<f32>| Cow::Owned(rows.into_iter().flat_map(f32::to_le_bytes).collect());
     found
         .into_iter()

@@ -18,6 +18,7 @@ mod scenario;
 mod shown;
 #[cfg(target_os = "linux")]
 mod steer;
+mod threads;
 mod vector_env;
 mod vectors;
 mod view;

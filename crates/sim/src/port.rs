@@ -53,7 +53,8 @@ impl Carrier for Port<'_> {
     #[inline(always)]
     fn buffered(&mut self) -> u64 {
         let Connection { data, dispatch, send, transport, .. } = &mut *self.conn;
-        send.writer.take(self.now, dispatch.outbox.una(), data.written(), transport)
+        let written = data.written();
+        send.writer.take(self.now, dispatch.outbox.una(), written, transport)
     }
 
     #[inline]
