@@ -134,14 +134,20 @@ fn failed(error: IdentityError) -> Failure {
 pub struct Changes {
     file: PathBuf,
     text: String,
-    seen: Option<Option<Look>>,
+    seen: Option<Option<FileState>>,
     due: Option<Instant>,
     every: Duration,
 }
 
-/// State of a file that is seen without reading it: its number, time, size and rights.
+/// State of a file that is seen without reading it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Look(u64, i64, i64, u64, u32);
+struct FileState {
+    number: u64,
+    seconds: i64,
+    nanoseconds: i64,
+    size: u64,
+    mode: u32,
+}
 
 impl Changes {
     /// Looks for changes of `file`, whose `text` is that of the identity.
@@ -168,9 +174,15 @@ impl Changes {
         Ok(Some(identity))
     }
 
-    fn look(&self) -> Option<Look> {
+    fn look(&self) -> Option<FileState> {
         let seen = fs::metadata(&self.file).ok()?;
-        Some(Look(seen.ino(), seen.mtime(), seen.mtime_nsec(), seen.size(), seen.mode()))
+        Some(FileState {
+            number: seen.ino(),
+            seconds: seen.mtime(),
+            nanoseconds: seen.mtime_nsec(),
+            size: seen.size(),
+            mode: seen.mode(),
+        })
     }
 }
 

@@ -142,7 +142,7 @@ fn carry(
     routing::check_free(&plan.device)?;
     // A second interrupt would end the program at once, and leave routes that lead nowhere.
     let _undisturbed = signals::undisturbed();
-    let mut led = Led { plan, routes, watcher: None, notes: Vec::new(), watched, switches, is_ended: false };
+    let mut led = RoutedTunnel { plan, routes, watcher: None, notes: Vec::new(), watched, switches, is_ended: false };
     let ended = led.carry(names, classes, options);
     let is_stopped = ended.is_ok() && signals::interrupted();
     led.end(ended)?;
@@ -150,7 +150,7 @@ fn carry(
 }
 
 /// A tunnel, and the routes that lead packets to it.
-struct Led {
+struct RoutedTunnel {
     plan: Plan,
     routes: routing::Shared,
     /// Looks after the routes, once they are there.
@@ -164,7 +164,7 @@ struct Led {
     is_ended: bool,
 }
 
-impl Led {
+impl RoutedTunnel {
     fn carry(&mut self, names: Names, classes: Classes, options: ProxyOptions) -> Done {
         let plan = self.plan.clone();
         self.notes.extend(routing::locked(&self.routes).begin(&plan)?);
@@ -234,8 +234,8 @@ impl Led {
     }
 }
 
-impl Drop for Led {
-    /// A fault of the program itself that ends it past [`Led::end`] is a tunnel that failed.
+impl Drop for RoutedTunnel {
+    /// A fault of the program itself that ends it past [`RoutedTunnel::end`] is a tunnel that failed.
     fn drop(&mut self) {
         if !self.is_ended {
             say_of(self.take_back(true));

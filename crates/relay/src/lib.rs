@@ -129,7 +129,7 @@ pub use relay::Relay;
 pub use target::{Host, Purpose, Target, TargetError};
 pub use view::FlowView;
 
-/// What another front end than [`Proxy`] is made of: `weft tunnel` has one.
+/// Parts of another front end than [`Proxy`]: `weft tunnel` has one.
 pub mod parts {
     pub use crate::datagram::{Sent, mark, read};
     pub use crate::flow::{Flow, READ, TcpEnd, Turn};

@@ -28,13 +28,13 @@ const FIRST_ROOM: usize = 1 << 10;
 /// A connection of a local program.
 pub struct Local {
     socket: Socket,
-    /// What it sent and nobody has understood or carried: at most [`MOST_BYTES`].
+    /// Bytes that it sent and nobody has understood or carried: at most [`MOST_BYTES`].
     input: Vec<u8>,
-    /// What it is told, as far as it has not taken it.
+    /// Bytes for it, as far as it has not taken them.
     output: Vec<u8>,
     stage: Stage,
     deadline: Instant,
-    /// How long a record is.
+    /// Length of a record.
     record: usize,
     classes: Arc<Classes>,
     accounts: Arc<Accounts>,
@@ -43,7 +43,7 @@ pub struct Local {
 }
 
 impl Local {
-    /// One that has just been accepted.
+    /// Connection that has just been accepted.
     pub fn new(
         now: Instant,
         socket: Socket,
@@ -85,12 +85,12 @@ impl Local {
         }
     }
 
-    /// When it is to have its turn, whatever comes before.
+    /// Instant of its next turn, whatever comes before.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// How far it has come.
+    /// Stage.
     pub fn stage(&self) -> &Stage {
         &self.stage
     }
@@ -150,7 +150,7 @@ impl Local {
         }
     }
 
-    /// Whether it goes on, although its time may be over.
+    /// Returns true if it goes on, although its time may be over.
     fn keep_time(&mut self, now: Instant, mux: Option<&mut Mux>) -> bool {
         if now < self.deadline {
             return true;

@@ -1,4 +1,4 @@
-//! Where the relay connects to. By default to public addresses alone: whoever has a token must not reach, through the relay,
+//! Destinations of the relay. By default public addresses alone: whoever has a token must not reach, through the relay,
 //! what only the relay's machine or its network should.
 //!
 //! What is judged is the address that is dialled, after a name was resolved. An address of IPv6 that stands for one of IPv4 is
@@ -61,7 +61,7 @@ const LAST_BYTES: [Ipv6Net; 4] = [
     Ipv6Net::new_assert(Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, 0, 0), 96), // translated (RFC 2765)
 ];
 
-/// Where the relay connects to.
+/// Destinations of the relay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     allowed: Vec<IpNet>,
@@ -79,12 +79,12 @@ impl Policy {
         Self { allowed, denied }
     }
 
-    /// The same, from texts: networks such as 192.168.1.0/24, or single addresses.
+    /// Reads a policy from texts: networks such as 192.168.1.0/24, or single addresses.
     pub fn parse(allowed: &[impl AsRef<str>], denied: &[impl AsRef<str>]) -> Result<Self, NoNetwork> {
         Ok(Self::new(networks(allowed)?, networks(denied)?))
     }
 
-    /// Whether it connects to `address`.
+    /// Returns true if it connects to `address`.
     pub fn allows(&self, address: IpAddr) -> bool {
         let v4 = |address: Ipv4Addr| {
             let is_public = || !NOT_PUBLIC_V4.iter().any(|net| net.contains(&address));

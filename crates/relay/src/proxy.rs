@@ -33,19 +33,19 @@ pub struct Proxy {
     /// Each with its number.
     locals: Slab<(u64, Local)>,
     by_stream: BTreeMap<StreamId, usize>,
-    /// Those that wait for a stream, the longest first.
+    /// Connections that wait for a stream, the longest first.
     waiting: VecDeque<usize>,
-    /// Whether the mux may have a stream for them.
+    /// True if the mux may have a stream for them.
     may_open: bool,
-    /// Whether the mux may have datagrams.
+    /// True if the mux may have datagrams.
     has_datagrams: bool,
     /// The connections that have not said where they want to, by the order in which they came.
     hellos: BTreeMap<u64, usize>,
     /// The number of the next connection.
     next_number: u64,
-    /// What programs were refused, by its name.
+    /// Refusals of programs by name.
     refusals: BTreeMap<&'static str, u64>,
-    /// Of those that have ended.
+    /// Counters of closed associations.
     datagrams: DatagramCounts,
     run: RunQueue,
     timers: Timers,
@@ -83,7 +83,7 @@ impl Proxy {
         })
     }
 
-    /// Where it listens.
+    /// Places where it listens.
     pub fn addresses(&self) -> impl Iterator<Item = &PortAddress> {
         self.ports.addresses()
     }
@@ -93,7 +93,7 @@ impl Proxy {
         self.poller.registry().as_fd()
     }
 
-    /// When the next turn is due, whatever the sockets do: the past, if it is due now.
+    /// Instant of the next turn, whatever the sockets do: the past, if it is due now.
     pub fn next_event(&self) -> Instant {
         if !self.run.is_empty() || self.has_datagrams {
             return Instant::ZERO;
@@ -107,12 +107,12 @@ impl Proxy {
         self.by_stream.values().filter_map(|&key| self.locals.get(key)?.1.stage().flow(&self.classes))
     }
 
-    /// What programs were refused, by its name, and how often.
+    /// Refusals of programs by name, and their numbers.
     pub fn refusals(&self) -> &BTreeMap<&'static str, u64> {
         &self.refusals
     }
 
-    /// What was dropped of what programs sent, and of what was for them.
+    /// Drops of what programs sent, and of what was for them.
     pub fn drops(&self) -> Drops {
         let mut counts = self.datagrams;
         self.by_stream
@@ -122,12 +122,12 @@ impl Proxy {
         counts.drops()
     }
 
-    /// How many local connections there are.
+    /// Number of local connections.
     pub fn connections(&self) -> usize {
         self.locals.len()
     }
 
-    /// How many of them wait for a stream, or for a connection to the relay.
+    /// Number of those that wait for a stream, or for a connection to the relay.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }

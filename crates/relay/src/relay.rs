@@ -58,7 +58,7 @@ pub struct Relay {
     shares: Slab<Share>,
     timers: Timers,
     buffer: Vec<u8>,
-    /// Where clients' questions for names go: without it, where the system's go.
+    /// Server of clients' questions for names: without it, where the system's go.
     name_server: Option<SocketAddr>,
 }
 
@@ -96,7 +96,7 @@ impl Relay {
         self.poller.registry().as_fd()
     }
 
-    /// When the next turn of some client is due, whatever the sockets do: the past, if it is due now.
+    /// Instant of the next turn of some client, whatever the sockets do: the past, if it is due now.
     pub fn next_event(&self) -> Instant {
         let paced = self.clients.values().map(|client| self.next_turn(client)).min().unwrap_or(Instant::NEVER);
         let due = self.timers.next().min(paced).min(self.resolver.next_event()).min(self.places.next_event());
@@ -149,7 +149,7 @@ impl Relay {
         }
     }
 
-    /// What a client was refused, and how often.
+    /// Refusals of a client, and their numbers.
     pub fn refusals(&self, client: ClientId) -> impl Iterator<Item = (Refusal, u64)> {
         self.clients
             .get(&client)
@@ -163,18 +163,18 @@ impl Relay {
         keys.filter_map(|&key| self.remotes.get(key)?.1.flow())
     }
 
-    /// How many bytes of data its connections have carried from a client and to it, those included that are over.
+    /// Numbers of bytes that its connections have carried from a client and to it, those included that are over.
     pub fn carried(&self, client: ClientId) -> [u64; 2] {
         let over = self.clients.get(&client).map_or([0; 2], |client| client.carried);
         self.flows(client).fold(over, |sum, flow| added(sum, &flow))
     }
 
-    /// How many streams a client has.
+    /// Number of a client's streams.
     pub fn streams(&self, client: ClientId) -> usize {
         self.clients.get(&client).map_or(0, |client| client.by_stream.len())
     }
 
-    /// What became of the datagrams of a client's programs, of those included that are gone.
+    /// Counters of the datagrams of a client's programs, of those included that are gone.
     pub fn datagrams(&self, client: ClientId) -> DatagramCounts {
         let mut counts = self.clients.get(&client).map_or(DatagramCounts::default(), |client| client.datagrams);
         let keys = self.clients.get(&client).into_iter().flat_map(|client| client.by_stream.values());

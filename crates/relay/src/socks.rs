@@ -96,7 +96,7 @@ impl HostBytes<'_> {
     }
 }
 
-/// What bytes say that begin with the kind of an address.
+/// Address at the beginning of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Address<'a> {
     /// They end too early.
@@ -109,7 +109,7 @@ pub enum Address<'a> {
         host: HostBytes<'a>,
         /// The port.
         port: u16,
-        /// What follows.
+        /// Bytes behind the address.
         rest: &'a [u8],
     },
 }
@@ -182,7 +182,7 @@ pub fn connected() -> Vec<u8> {
     reply(SUCCEEDED, NOWHERE)
 }
 
-/// The same for datagrams, which the program is to send to this address.
+/// Answer about datagrams, which the program is to send to this address.
 pub fn associated(at: SocketAddr) -> Vec<u8> {
     reply(SUCCEEDED, at)
 }

@@ -16,14 +16,14 @@ pub struct Udp {
 }
 
 impl Udp {
-    /// One at `address`; a port of 0 is one that is free.
+    /// Socket at `address`; a port of 0 is one that is free.
     pub fn bind(address: SocketAddr, registry: &Registry, token: Token) -> io::Result<Self> {
         let mut socket = UdpSocket::bind(address)?;
         registry.register(&mut socket, token, Interest::READABLE)?;
         Ok(Self { socket, readable: true })
     }
 
-    /// One for echo requests and their replies, which the kernel gives to those whom `net.ipv4.ping_group_range` names. What it
+    /// Socket for echo requests and their replies, which the kernel gives to those whom `net.ipv4.ping_group_range` names. What it
     /// sends and brings are whole messages of ICMP; the kernel writes their identifiers and checksums. Of Linux only:
     /// other systems bring the header of IP too, and leave the identifiers.
     pub fn for_pings(is_v4: bool, registry: &Registry, token: Token) -> io::Result<Self> {
@@ -32,7 +32,7 @@ impl Udp {
         Ok(Self { socket, readable: true })
     }
 
-    /// Where it is.
+    /// Address of it.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }

@@ -66,7 +66,9 @@ pub use programs::relaying::relay;
 #[cfg(all(target_os = "linux", feature = "tunnel"))]
 pub use programs::tunnelling::tunnel;
 pub use progress::{Progress, State, Watch};
-pub use seen::{ByClass, ClientProgress, FlowPath, FlowProgress, LastPacket, PathProgress, Seen, Unread, UnreadFlow};
+pub use seen::{
+    ByClass, ClientProgress, Connections, FlowPath, FlowProgress, LastPacket, PathProgress, Unread, UnreadFlow,
+};
 pub use setting::Scheduling;
 pub use tree::found::{FailedFile, Skipped};
 pub use tree::manifest::{self, Entry, Manifest};

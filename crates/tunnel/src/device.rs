@@ -18,7 +18,7 @@ const MOST_MADE: u32 = 8;
 const NEEDS_CHECKSUM: u8 = 1;
 const SEGMENTS_V4: u8 = 1;
 const SEGMENTS_V6: u8 = 4;
-/// Where the checksum is in a header of TCP.
+/// Place of the checksum in a header of TCP.
 const TCP_CHECKSUM: u16 = 16;
 
 /// A network device, seen from the network.

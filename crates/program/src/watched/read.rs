@@ -9,7 +9,7 @@ use crate::text::NOTHING;
 /// What a page shows of a snapshot. What another version of the program does not tell is empty.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Told {
+pub struct ShownSnapshot {
     /// The verb that runs.
     pub program: String,
     /// The number of its process.
@@ -29,9 +29,9 @@ pub struct Told {
     /// Connections that carried most.
     pub busiest: Vec<ToldFlow>,
     /// Links.
-    pub paths: Vec<ToldPath>,
+    pub paths: Vec<ShownPath>,
     /// The last hour, if it was asked for.
-    pub hour: ToldHour,
+    pub hour: ShownHour,
 }
 
 /// A connection.
@@ -59,7 +59,7 @@ struct ToldShare {
 
 /// A link and its rate.
 #[derive(Debug, Deserialize)]
-pub struct ToldPath {
+pub struct ShownPath {
     /// Its counters.
     #[serde(flatten)]
     pub path: PathProgress,
@@ -71,7 +71,7 @@ pub struct ToldPath {
 /// The last hour, in columns by name and key.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct ToldHour {
+pub struct ShownHour {
     /// Of links.
     pub links: Map<String, Value>,
     /// Of a relay's clients.

@@ -136,7 +136,7 @@ pub fn rounded(value: f64, digits: i32) -> f64 {
 pub mod tests {
     use std::collections::BTreeMap;
 
-    use weftway_transfer::{ByClass, FlowPath, FlowProgress, LinkProgress, Seen, State};
+    use weftway_transfer::{ByClass, Connections, FlowPath, FlowProgress, LinkProgress, State};
 
     use super::*;
 
@@ -176,12 +176,12 @@ pub mod tests {
             state: State::Relaying,
             ports: vec!["127.0.0.1:1080".into()],
             flows: 3,
-            seen: Seen {
+            connections: Connections {
                 by_class: ByClass { realtime: 1, interactive: 0, bulk: 2 },
                 busiest: vec![busiest],
                 refusals: BTreeMap::from([("not_allowed", 4)]),
                 drops: BTreeMap::from([("too_long", 2), ("malformed", 1)]),
-                ..Seen::default()
+                ..Connections::default()
             },
             paths: vec![path("wlan0")],
             ..Progress::default()

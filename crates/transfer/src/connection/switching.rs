@@ -23,7 +23,7 @@ pub(crate) fn take_over(
     Ok(())
 }
 
-/// What is said of a switch to `name`, which is `current` from then on if it came to pass.
+/// Message about a switch to `name`, which is `current` from then on if it came to pass.
 fn told(name: String, outcome: Result<(), Failure>, current: &mut String) -> String {
     match outcome {
         Ok(()) => {

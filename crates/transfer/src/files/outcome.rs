@@ -1,4 +1,4 @@
-//! What came of a transfer, in the numbers and names that both ends report.
+//! Report of a transfer, in the numbers and names that both ends have.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use crate::wire::Role;
 /// A transfer at its end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// What this end did.
+    /// Role of this end.
     pub role: Role,
     /// The other end.
     pub peer: String,
@@ -29,7 +29,7 @@ pub struct Report {
     pub had_bytes: u64,
     /// Bytes that travelled.
     pub sent_bytes: u64,
-    /// From the first byte of data to the last name.
+    /// Time from the first byte of data to the last name.
     pub elapsed_s: f64,
     /// `sent_bytes` in that time.
     pub goodput_mbps: f64,
@@ -54,7 +54,7 @@ pub(crate) struct FailedEntries {
     reasons: BTreeMap<u32, String>,
     /// Bytes of all reasons.
     bytes: usize,
-    /// Those of which what the manifest has arrived all the same.
+    /// Entries of which all bytes in the manifest arrived all the same.
     arrived: BTreeSet<u32>,
 }
 
@@ -74,7 +74,7 @@ impl FailedEntries {
         Ok(true)
     }
 
-    /// Of one that is added: what the manifest has of it arrives.
+    /// Notes that all bytes of an added entry arrive.
     pub fn arrives(&mut self, entry: u32) {
         self.arrived.insert(entry);
     }
@@ -88,13 +88,13 @@ impl FailedEntries {
     }
 }
 
-/// What both ends know of a transfer at its end.
+/// State of a transfer at its end, as both ends know it.
 pub(crate) struct Outcome<'a> {
     pub role: Role,
     pub connection: &'a QuicConnection,
     pub manifest: &'a Manifest,
     pub layout: &'a Layout,
-    /// What the sender left out of the manifest.
+    /// Files that the sender left out of the manifest.
     pub left_out: &'a [FailedFile],
     pub failed: &'a FailedEntries,
     /// Files that are there.

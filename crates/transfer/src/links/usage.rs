@@ -1,4 +1,4 @@
-//! How much each link has carried on this day and in this month, of UTC: a small file that outlives programs.
+//! Bytes that each link has carried on this day and in this month, of UTC: a small file that outlives programs.
 //!
 //! A program takes bytes out of the file before they travel, some at a time, and at its end puts what has travelled in their place.
 //! What it has at midnight and has not sent travels on the next day, and is taken out of that one, too.
@@ -21,13 +21,13 @@ use time::{Date, OffsetDateTime};
 
 use crate::links::terms::{Cap, Period};
 
-/// What every link has carried.
+/// Bytes that every link has carried.
 #[derive(Clone, Debug)]
 pub(crate) struct Usage {
     file: PathBuf,
 }
 
-/// What one link has carried.
+/// Bytes that a link has carried.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Count {
@@ -41,14 +41,14 @@ struct Count {
 
 /// Some bytes of a link that were taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Taken {
-    /// How many.
+pub(crate) struct TakenBytes {
+    /// Number of bytes.
     pub bytes: u64,
     /// The periods that they are counted in.
     pub of: Counted,
-    /// When the day ends, by the clock.
+    /// End of the day, by the clock.
     pub until: SystemTime,
-    /// What was taken in the period of each cap, these included.
+    /// Bytes that were taken in the period of each cap, these included.
     pub used: Vec<u64>,
 }
 
@@ -78,7 +78,7 @@ impl Today {
     }
 }
 
-/// Those of a day and its month, in the order of time.
+/// Periods of a day and its month, in the order of time.
 fn names(date: Date) -> [String; 2] {
     let month = format!("{:04}-{:02}", date.year(), u8::from(date.month()));
     [format!("{month}-{:02}", date.day()), month]
@@ -113,13 +113,19 @@ impl Count {
 }
 
 impl Usage {
-    /// What `file` says; none yet, if there is no such file.
+    /// Reads `file`; empty, if there is no such file.
     pub fn at(file: PathBuf) -> Self {
         Self { file }
     }
 
     /// Takes bytes of `link`: `want(left)` of the `left` that its caps leave.
-    pub fn take(&self, link: &str, caps: &[Cap], today: Today, want: impl FnOnce(u64) -> u64) -> io::Result<Taken> {
+    pub fn take(
+        &self,
+        link: &str,
+        caps: &[Cap],
+        today: Today,
+        want: impl FnOnce(u64) -> u64,
+    ) -> io::Result<TakenBytes> {
         self.change(|counts| {
             let count = counts.entry(link.to_owned()).or_default();
             count.turn_to(&today);
@@ -128,7 +134,7 @@ impl Usage {
             let bytes = want(left).min(left);
             count.day_bytes = count.day_bytes.saturating_add(bytes);
             count.month_bytes = count.month_bytes.saturating_add(bytes);
-            Taken {
+            TakenBytes {
                 bytes,
                 used: caps.iter().map(|cap| count.of(cap.period)).collect(),
                 of: Counted { day: count.day.clone(), month: count.month.clone() },
@@ -151,7 +157,7 @@ impl Usage {
         })
     }
 
-    /// Of `taken` bytes of `link`, the last in `of`, `carried` have travelled: less, as a rule, but the other end may have sent
+    /// Gives back: of `taken` bytes of `link`, the last in `of`, `carried` have travelled: less, as a rule, but the other end may have sent
     /// more than this end could know.
     pub fn settle(&self, link: &str, of: &Counted, taken: u64, carried: u64) -> io::Result<()> {
         self.change(|counts| {

@@ -18,15 +18,15 @@ use crate::programs::policy_exchange::PolicyExchange;
 use crate::seen::{FlowPath, LastPacket, PathProgress, Unread};
 use crate::setting::{Scheduling, build};
 
-/// What outlives a connection.
-pub(crate) struct Kept {
+/// Streams that outlive a connection.
+pub(crate) struct SavedStreams {
     /// The streams.
     pub mux: Mux,
-    /// What both ends were about to tell each other.
+    /// Messages that both ends were about to exchange.
     control: MuxControl,
 }
 
-impl Kept {
+impl SavedStreams {
     /// Streams that no connection has carried yet. This end takes as much as `own` says. The other one is thought to take as much
     /// as [`Limits::default`], of which streams and their first credit count here, and these are the same in all.
     pub fn new(side: Side, own: Limits) -> Result<Self, Failure> {
@@ -54,7 +54,7 @@ impl Carried {
     pub fn new(
         now: Instant,
         accepted: Box<AcceptedConnection>,
-        kept: Kept,
+        kept: SavedStreams,
         scheduling: &Scheduling,
     ) -> Result<Self, Failure> {
         let AcceptedConnection { connection, policy, .. } = *accepted;
@@ -62,7 +62,7 @@ impl Carried {
         let (scheduler, host) = build(&scheduling.scheduler)?;
         let setting = scheduling.setting(paths);
         let roles = vec![PathRole::default(); paths];
-        let Kept { mux, control } = kept;
+        let SavedStreams { mux, control } = kept;
         let policy = PolicyExchange::new(policy && mux.side() == Side::Listening);
         let mut duplex =
             Duplex::over(connection, mux, setting, &roles).map_err(|error| Failure::Spec(error.to_string()))?;
@@ -112,7 +112,7 @@ impl Carried {
         }
     }
 
-    /// When something is due.
+    /// Instant at which something is due.
     pub fn next_event(&self) -> Instant {
         self.duplex.next_event()
     }
@@ -187,15 +187,15 @@ impl Carried {
         to.promised += mux.limits().0.receive.get() - mux.free_memory();
     }
 
-    /// Where one of the last packets went, and why, for the user.
+    /// Path of one of the last packets, and the reason, for the user.
     pub fn last_packet(&mut self, session: &Session<'_>) -> Option<LastPacket> {
         let connection = self.duplex.connection();
         self.scheduler.last(|path| session.label(connection, path))
     }
 
     /// The connection, to be closed, and what another one may go on with.
-    pub fn into_parts(self) -> (QuicConnection, Kept) {
+    pub fn into_parts(self) -> (QuicConnection, SavedStreams) {
         let (connection, mux) = self.duplex.into_parts();
-        (connection, Kept { mux, control: self.control })
+        (connection, SavedStreams { mux, control: self.control })
     }
 }

@@ -1,4 +1,4 @@
-//! What both ends of a carried connection tell each other of links: the end with the links what each may carry, the other one
+//! Messages of both ends of a carried connection about links: the end with the links tells what each may carry, the other one
 //! what it has sent. Paths have other numbers in each connection, so whatever is said names the connection that it is about.
 
 use weftway_mux::Mux;
@@ -11,11 +11,11 @@ use crate::links::peer_policy::PeerPolicy;
 use crate::programs::mux_control::MuxControl;
 use crate::wire::{Message, PathTerms};
 
-/// How far it has come in one connection.
+/// State of the exchange in one connection.
 pub(crate) struct PolicyExchange {
-    /// What this end has said of its links.
+    /// Terms that this end has told of its links.
     told: Vec<PathTerms>,
-    /// What the other end has said of its own.
+    /// Terms that the other end has told of its own.
     peer: PeerPolicy,
 }
 

@@ -33,16 +33,16 @@ pub use error::StoreError;
 pub(crate) use error::disk;
 use error::no_folder;
 
-/// What is not complete is private.
+/// Mode of a file that is not complete: private.
 const PRIVATE_FILE: u32 = 0o600;
 const PRIVATE_DIR: u32 = 0o700;
 /// Files of this size and more are written to the disk itself one by one, each before it gets its name.
 const LARGE: u64 = 1 << 20;
-/// So are this many smaller ones. If there are more, their file system is written at the end, with whatever else waits there.
+/// Number of smaller files of which this is true, too. If there are more, their file system is written at the end, with whatever else waits there.
 const FEW: u64 = 64;
 /// Partial files that nobody has gone on with for so long are removed.
 const OLD: Duration = Duration::from_secs(7 * 86_400);
-/// How a partial file's name ends.
+/// End of a partial file's name.
 const PART: &str = ".part";
 /// `st_blocks` counts in this unit, whatever the file system's is.
 const BLOCK: u64 = 512;
@@ -52,13 +52,13 @@ pub struct Store {
     dir: Dir,
     parts: Dir,
     name: String,
-    /// Whether files are written to the disk itself.
+    /// True if files are written to the disk itself.
     syncs: bool,
-    /// How many small files got their name.
+    /// Number of small files that got their name.
     small: AtomicU64,
     /// The file system keeps times in so many nanoseconds.
     time_unit: i64,
-    /// What each file of the transfer is on the disk, where the file system may take two names for one.
+    /// Identity of each file of the transfer on the disk, where the file system may take two names for one.
     names: Option<Mutex<Names>>,
     /// Its lock is released when it is closed.
     lock: File,
@@ -84,7 +84,7 @@ impl FileIdentity {
 struct Names(HashMap<(u64, u64), String>);
 
 impl Names {
-    /// Whether the file `there` may be replaced by what gets the name `path`: not if it has another one. A hard link may have.
+    /// Checks that the file `there` may be replaced by what gets the name `path`: not if it has another one. A hard link may have.
     fn check(&self, path: &str, there: &Metadata) -> Result<(), StoreError> {
         match self.0.get(&(there.dev(), there.ino())) {
             Some(other) if other != path && there.nlink() == 1 => Err(StoreError::Taken(
@@ -101,7 +101,7 @@ impl Names {
     }
 }
 
-/// What came of giving permissions. Some file systems have none, as FAT, and refuse them: that costs no file.
+/// Result of giving permissions. Some file systems have none, as FAT, and refuse them: that costs no file.
 fn if_it_has_any(given: io::Result<()>) -> io::Result<()> {
     let is_refused = |error: &io::Error| [ErrorKind::PermissionDenied, ErrorKind::Unsupported].contains(&error.kind());
     given.or_else(|error| if is_refused(&error) { Ok(()) } else { Err(error) })
@@ -172,7 +172,7 @@ impl Store {
         }
     }
 
-    /// The same; files may be in memory only when the transfer is over.
+    /// Store whose files may be in memory only when the transfer is over.
     pub fn without_sync(mut self) -> Self {
         self.syncs = false;
         self
@@ -251,13 +251,13 @@ impl Store {
         Some(self.names.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether a file has the right size, and the right time unless contents are compared.
+    /// Returns true if a file has the right size, and the right time unless contents are compared.
     fn is_whole(&self, there: &Metadata, entry: &Entry) -> bool {
         let kept = entry.mtime.saturating_sub(entry.mtime.rem_euclid(self.time_unit));
         there.is_file() && there.len() == entry.size && (entry.hash.is_some() || mtime(there) == kept)
     }
 
-    /// Whether a file of the right size has the bytes that the manifest says, if it says so. One that cannot be read has not.
+    /// Returns true if a file of the right size has the bytes that the manifest says, if it says so. One that cannot be read has not.
     fn is_same(&self, entry: &Entry, stop: &AtomicBool) -> bool {
         let Some(hash) = &entry.hash else { return true };
         let Ok(file) = self.dir.open(&entry.path) else { return false };
@@ -309,7 +309,7 @@ impl Store {
         Ok(())
     }
 
-    /// Whether the whole file has its name already, of which [`Store::prepare`] has said so. Where contents were compared, it
+    /// Returns true if the whole file has its name already, of which [`Store::prepare`] has said so. Where contents were compared, it
     /// gets its time and permissions.
     pub(crate) fn is_there(&self, entry: &Entry) -> bool {
         if !self.dir.symlink_metadata(&entry.path).is_ok_and(|there| self.is_whole(&there, entry)) {
