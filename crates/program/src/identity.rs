@@ -1,5 +1,5 @@
-//! Who this machine is: a file that only its owner may read, and the pairing lines with which others connect: one for all, one
-//! for each name.
+//! Identity of this machine: a file that only its owner may read, and the pairing lines with which others connect: one
+//! for all, one for each name.
 
 use std::env;
 use std::fs::{self, OpenOptions};
@@ -79,8 +79,8 @@ pub fn revoke(file: &Path, name: &str) -> Done {
     .map(drop)
 }
 
-/// Reads what nobody else may read, and refuses it if somebody else may. `what` it is, and what is `renewed` if somebody may
-/// have read it, are for messages.
+/// Reads what nobody else may read, and refuses it if somebody else may. `what` it is, and what is `renewed` if
+/// somebody may have read it, are for messages.
 pub fn read_private(file: &Path, what: &str, renewed: &str) -> Done<String> {
     let (name, about) = (file.display(), fs::metadata(file).map_err(|error| Failure::file(file, &error))?);
     if about.is_dir() {
@@ -98,8 +98,8 @@ pub fn read_private(file: &Path, what: &str, renewed: &str) -> Done<String> {
     reading::text(file)
 }
 
-/// Reads an identity: its text and what it is. What is none is refused: a disk that was full or lost its power may have left
-/// half of one.
+/// Reads an identity: its text and what it is. What is none is refused: a disk that was full or lost its power may have
+/// left half of one.
 pub fn read_identity(file: &Path) -> Done<(String, Identity)> {
     let text = read_private(file, "identity", "`weft pair --new`")?;
     let identity = Identity::load(&text).map_err(|error| {
@@ -186,8 +186,8 @@ impl Changes {
     }
 }
 
-/// Replaces an identity by what `make` makes of it, while nobody else does the same: the new one. Without `read` the one that
-/// is there does not matter.
+/// Replaces an identity by what `make` makes of it, while nobody else does the same: the new one. Without `read` the
+/// one that is there does not matter.
 fn change(file: &Path, read: bool, make: impl FnOnce(Option<Identity>) -> Done<Identity>) -> Done<Identity> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);

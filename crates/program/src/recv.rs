@@ -176,9 +176,9 @@ impl Args {
 
 /// The folder where files go.
 enum Inbox<'a> {
-    /// One that the user named.
+    /// Folder that the user named.
     Kept(&'a Path),
-    /// One that is removed.
+    /// Folder that is removed.
     Passing(tempfile::TempDir),
 }
 

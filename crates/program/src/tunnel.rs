@@ -117,7 +117,7 @@ fn plan(args: &Args, relays: Vec<SocketAddr>) -> Done<Plan> {
     Ok(plan)
 }
 
-/// Who answers questions to servers of names in private networks.
+/// Reads who answers questions to servers of names in private networks.
 fn names(dns: Option<&str>, plan: &Plan) -> Done<Names> {
     match dns {
         _ if !plan.names => Ok(Names::AsTheyAre),
@@ -126,8 +126,8 @@ fn names(dns: Option<&str>, plan: &Plan) -> Done<Names> {
     }
 }
 
-/// Carries packets until it is interrupted. Then all routes are as they were, and so they are when it fails, unless there is a kill
-/// switch: what programs send leads nowhere then, until it is restored.
+/// Carries packets until it is interrupted. Then all routes are as they were, and so they are when it fails, unless
+/// there is a kill switch: what programs send leads nowhere then, until it is restored.
 ///
 /// Routes that other programs take away meanwhile are set again.
 fn carry(
@@ -272,7 +272,7 @@ mod tests {
         args: Args,
     }
 
-    /// What these options make of a tunnel.
+    /// Plan and names of a tunnel with these options.
     fn set(words: &[&str]) -> Done<(Plan, Names)> {
         let args = Line::parse_from(["tunnel"].iter().chain(words)).args;
         let plan = plan(&args, vec![([192, 0, 2, 1], 4433).into()])?;

@@ -1,8 +1,8 @@
 //! Classes of urgency of what programs send: three classes, and rules that say which flow is of which.
 //!
 //! A class goes before those below it, and leaves them half of what it could take ([`weftway_mux`] decides that). The
-//! proxy has the rules, since it knows where programs want to. The relay learns the class with the stream, and with each
-//! datagram, and sends what comes back by the same class.
+//! proxy has the rules, since it knows where programs want to. The relay learns the class with the stream, and with
+//! each datagram, and sends what comes back by the same class.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -163,8 +163,8 @@ impl Default for Classes {
 }
 
 impl Classes {
-    /// `rules`, and behind them those that hold without any: what a program has marked is what it says, as `ssh` says of a shell and
-    /// of `scp`; SSH and DNS are interactive, UDP is realtime, and all else is bulk.
+    /// `rules`, and behind them those that hold without any: what a program has marked is what it says, as `ssh` says
+    /// of a shell and of `scp`; SSH and DNS are interactive, UDP is realtime, and all else is bulk.
     pub fn new(mut rules: Vec<Rule>) -> Self {
         let marked = |name: &str, transport, marks: &[RangeInclusive<Dscp>], class| Rule {
             name: name.to_owned(),

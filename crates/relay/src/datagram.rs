@@ -1,6 +1,7 @@
-//! A datagram of a program on its way. Programs put SOCKS5's header before it (RFC 1928, section 7). Both ends of the connection
-//! leave out what is always zero in that: the kind of address, the address and the port are left. In the upper half of the
-//! byte with the kind the proxy says of which class the datagram is, and so those that come back from there.
+//! A datagram of a program on its way. Programs put SOCKS5's header before it (RFC 1928, section 7). Both ends of the
+//! connection leave out what is always zero in that: the kind of address, the address and the port are left. In the
+//! upper half of the byte with the kind the proxy says of which class the datagram is, and so those that come back from
+//! there.
 
 use std::collections::BTreeMap;
 

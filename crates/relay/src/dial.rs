@@ -1,5 +1,5 @@
-//! Connects to the first of several addresses that answers (Happy Eyeballs, RFC 8305): the families in turn, the next address
-//! when one fails or has not answered for a while, all of them within the time that there is.
+//! Connects to the first of several addresses that answers (Happy Eyeballs, RFC 8305): the families in turn, the next
+//! address when one fails or has not answered for a while, all of them within the time that there is.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -167,8 +167,8 @@ impl Dial {
     }
 }
 
-/// The families by turns, and the addresses of each as they were (RFC 8305, section 4): first the family that was not `tried`
-/// last, or that of the first address.
+/// The families by turns, and the addresses of each as they were (RFC 8305, section 4): first the family that was not
+/// `tried` last, or that of the first address.
 fn in_turn(addresses: impl IntoIterator<Item = SocketAddr>, tried: Option<SocketAddr>) -> VecDeque<SocketAddr> {
     let addresses: Vec<SocketAddr> = addresses.into_iter().collect();
     let v4_first = tried.map_or(addresses.first().is_none_or(SocketAddr::is_ipv4), |tried| tried.is_ipv6());

@@ -1,5 +1,5 @@
-//! Marks of a program's packets (DSCP, RFC 2474): a number of six bits in the IP header, with names of RFC 2474, 2597, 3246,
-//! 5865 and 8622. Only a tunnel sees it; what programs give a proxy has no header.
+//! Marks of a program's packets (DSCP, RFC 2474): a number of six bits in the IP header, with names of RFC 2474, 2597,
+//! 3246, 5865 and 8622. Only a tunnel sees it; what programs give a proxy has no header.
 
 use std::fmt;
 use std::ops::RangeInclusive;

@@ -1,8 +1,9 @@
-//! The end of a TCP connection and a stream that are one connection: carries bytes, ends and resets from each to the other.
+//! The end of a TCP connection and a stream that are one connection: carries bytes, ends and resets from each to the
+//! other.
 //!
-//! Each direction goes on until what it reads from has nothing or what it writes to takes nothing; whichever it was says when
-//! there is more. So no byte is read from a socket while the stream takes none, and none is taken from the stream that the
-//! socket has not.
+//! Each direction goes on until what it reads from has nothing or what it writes to takes nothing; whichever it was
+//! says when there is more. So no byte is read from a socket while the stream takes none, and none is taken from the
+//! stream that the socket has not.
 
 use std::io::{self, IoSlice};
 
@@ -24,10 +25,12 @@ const LARGE: usize = 16 << 10;
 
 /// This machine's end of a TCP connection: a socket of the kernel, or one of a tunnel. It never waits.
 pub trait TcpEnd {
-    /// Returns true if the other end has reset the connection, or it is broken otherwise. What came before may be read still.
+    /// Returns true if the other end has reset the connection, or it is broken otherwise. What came before may be read
+    /// still.
     fn has_failed(&self) -> bool;
 
-    /// Reads into what is spare of `buffer`, which is not nothing: how many bytes, 0 at the end. None if it has to wait.
+    /// Reads into what is spare of `buffer`, which is not nothing: how many bytes, 0 at the end. None if it has to
+    /// wait.
     fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Option<usize>>;
 
     /// Writes the first of these bytes, which are some: how many. None if it has to wait.
@@ -122,7 +125,8 @@ impl Flow {
         self.carried
     }
 
-    /// Carries what can be carried without waiting, and what `pace` allows. `buffer` is empty, with room for [`READ`] bytes.
+    /// Carries what can be carried without waiting, and what `pace` allows. `buffer` is empty, with room for [`READ`]
+    /// bytes.
     pub fn turn(
         &mut self,
         now: Instant,

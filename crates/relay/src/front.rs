@@ -10,8 +10,8 @@ use crate::datagram::Drops;
 use crate::refusal::ABORTED;
 use crate::view::FlowView;
 
-/// Returns the mux's next stream for the client's end: one that is to be read, or else to be written. It notes whether streams may be
-/// opened, and whether datagrams are there.
+/// Returns the mux's next stream for the client's end: one that is to be read, or else to be written. It notes whether
+/// streams may be opened, and whether datagrams are there.
 pub fn next_ready(mux: &mut Mux, may_open: &mut bool, has_datagrams: &mut bool) -> Option<(StreamId, bool)> {
     loop {
         match mux.poll_ready()? {
@@ -40,8 +40,8 @@ pub trait Front {
     /// Instant of the next turn, whatever programs do: the past, if it is due now.
     fn next_event(&self) -> Instant;
 
-    /// Does what can be done without waiting. It is due when [`Front::fd`] is readable, [`Front::next_event`] has come, or the
-    /// mux has taken in anything. Without a mux there is no connection to the relay, and programs wait for one.
+    /// Does what can be done without waiting. It is due when [`Front::fd`] is readable, [`Front::next_event`] has come,
+    /// or the mux has taken in anything. Without a mux there is no connection to the relay, and programs wait for one.
     fn turn(&mut self, now: Instant, mux: Option<&mut Mux>);
 
     /// The connection to the relay is gone, and all streams with it.

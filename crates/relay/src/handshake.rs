@@ -65,8 +65,8 @@ impl Handshake {
         self.protocol
     }
 
-    /// Reads `bytes`: all that came, without what earlier steps have understood. Where `accounts` has any, the program has to
-    /// show one of them.
+    /// Reads `bytes`: all that came, without what earlier steps have understood. Where `accounts` has any, the program
+    /// has to show one of them.
     pub fn step(&mut self, bytes: &[u8], accounts: &Accounts) -> Step {
         let Some(&first) = bytes.first() else { return Step::More };
         let Some(protocol) = self.protocol.or_else(|| Protocol::of(first)) else { return Step::Refuse(Vec::new()) };

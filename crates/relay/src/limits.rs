@@ -8,8 +8,8 @@ pub const HANDSHAKE: Span = Span::from_secs(10);
 pub const WAIT_FOR_STREAM: Span = Span::from_secs(10);
 /// Time in which the relay has to find an address and to connect.
 pub const DIAL: Span = Span::from_secs(10);
-/// Time that the proxy waits for the relay's word: what that takes, and the time that a connection of long paths, or one that
-/// has just lost a path, takes to carry it.
+/// Time that the proxy waits for the relay's word: what that takes, and the time that a connection of long paths, or
+/// one that has just lost a path, takes to carry it.
 pub const WAIT_FOR_ANSWER: Span = Span::from_secs(30);
 /// Time after an attempt to connect until the next address is tried beside it (RFC 8305, section 8).
 pub const ATTEMPT: Span = Span::from_millis(250);
@@ -29,12 +29,13 @@ pub const MOST_DESTINATIONS: usize = 1024;
 pub const MOST_NAMES: usize = 64;
 /// Number of datagrams of a program that wait for their names.
 pub const MOST_WAITING: usize = 32;
-/// The time after which a name of a program's datagrams that was found is looked up again. The resolver may know it still.
+/// The time after which a name of a program's datagrams that was found is looked up again. The resolver may know it
+/// still.
 pub const FOUND: Span = Span::from_secs(60);
 /// The time after which one that was not found is looked up again.
 pub const NOT_FOUND: Span = Span::from_secs(5);
-/// The time after which it is judged again whether datagrams may lead to a destination: this machine may have its address by
-/// then. The judgement takes three system calls.
+/// The time after which it is judged again whether datagrams may lead to a destination: this machine may have its
+/// address by then. The judgement takes three system calls.
 pub const JUDGED: Span = Span::from_secs(1);
 /// Bytes of a record, as `weft` sends them.
 const RECORD: usize = 1154;
@@ -76,14 +77,14 @@ impl Default for ClientLimits {
 /// The limits of what a relay does at once. The number of its streams is the mux's matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RelayLimits {
-    /// The most sockets that are being connected, for all clients; half of the descriptors that the process may have at most.
-    /// Hosts that are silent make way for further ones.
+    /// The most sockets that are being connected, for all clients; half of the descriptors that the process may have at
+    /// most. Hosts that are silent make way for further ones.
     pub dials: usize,
-    /// The most names that are looked up, for all clients; an eighth of the descriptors that the process may have at most. One
-    /// client has a quarter of these. Further ones wait.
+    /// The most names that are looked up, for all clients; an eighth of the descriptors that the process may have at
+    /// most. One client has a quarter of these. Further ones wait.
     pub names: usize,
-    /// The most connections of programs of one client whose datagrams are carried. Further ones are refused. Some programs ask
-    /// for each destination anew.
+    /// The most connections of programs of one client whose datagrams are carried. Further ones are refused. Some
+    /// programs ask for each destination anew.
     pub associations: usize,
     /// The bytes of a full record of the connection to a client: a datagram has to fit into one.
     pub record: usize,

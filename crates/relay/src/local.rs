@@ -1,4 +1,5 @@
-//! A connection of a local program: says where it wants to, waits for a stream and for the relay's word, and is carried.
+//! A connection of a local program: says where it wants to, waits for a stream and for the relay's word, and is
+//! carried.
 
 use std::sync::Arc;
 
@@ -121,7 +122,8 @@ impl Local {
         self.socket.reset();
     }
 
-    /// Does what can be done without waiting, as entry `key`. What becomes of its stream needs the mux that this belongs to.
+    /// Does what can be done without waiting, as entry `key`. What becomes of its stream needs the mux that this
+    /// belongs to.
     pub fn turn(
         &mut self,
         now: Instant,
@@ -302,7 +304,8 @@ impl Local {
     }
 }
 
-/// Makes room for more of what a program says before it is carried: it is a few bytes mostly, and [`MOST_BYTES`] at most.
+/// Makes room for more of what a program says before it is carried: it is a few bytes mostly, and [`MOST_BYTES`] at
+/// most.
 fn make_room(input: &mut Vec<u8>) {
     if input.len() == input.capacity() {
         let more = input.len().max(FIRST_ROOM).min(MOST_BYTES - input.len());

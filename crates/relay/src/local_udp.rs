@@ -1,5 +1,5 @@
-//! The datagrams of a local program (RFC 1928, section 7), between its socket and the datagrams of a stream. They come and go as
-//! long as the connection lives on which the program asked for them.
+//! The datagrams of a local program (RFC 1928, section 7), between its socket and the datagrams of a stream. They come
+//! and go as long as the connection lives on which the program asked for them.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -104,7 +104,8 @@ impl LocalUdp {
         self.carried
     }
 
-    /// Takes what the program has sent, some of it. `socket` is its connection: what comes on that is nothing that is known.
+    /// Takes what the program has sent, some of it. `socket` is its connection: what comes on that is nothing that is
+    /// known.
     pub fn turn(&mut self, now: Instant, socket: &mut Socket, mux: &mut Mux, buffer: &mut Vec<u8>) -> Turn {
         let came = socket.read(buffer);
         buffer.clear();

@@ -1,8 +1,8 @@
 //! Pace of a client (a token bucket): each direction has a rate, and tells when it may go on.
 //!
-//! A direction may carry while its bucket is not empty, whatever that takes out; what it took too much is waited for. So a
-//! read is never cut short. Datagrams do not wait: those for which nothing is left are dropped. They may use half of the rate,
-//! so that they leave the other half to connections.
+//! A direction may carry while its bucket is not empty, whatever that takes out; what it took too much is waited for.
+//! So a read is never cut short. Datagrams do not wait: those for which nothing is left are dropped. They may use half
+//! of the rate, so that they leave the other half to connections.
 
 use weftway_path::{BitRate, Instant, Span};
 

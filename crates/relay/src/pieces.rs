@@ -17,7 +17,8 @@ pub const MOST_PIECES: usize = 4;
 /// Byte in the place of the kind of an address.
 const PIECE: u8 = 0xf;
 const HEAD: usize = 4;
-/// Number of datagrams that may miss pieces at once, since pieces overtake each other. The one that misses them longest is given up.
+/// Number of datagrams that may miss pieces at once, since pieces overtake each other. The one that misses them longest
+/// is given up.
 const MOST_PARTIAL: usize = 16;
 
 /// A datagram that misses pieces.

@@ -132,11 +132,11 @@ impl Proxy {
         self.waiting.len()
     }
 
-    /// Does what can be done without waiting. It is due when [`Proxy::fd`] is readable, [`Proxy::next_event`] has come, or the
-    /// mux has taken in anything: records, or what became of records.
+    /// Does what can be done without waiting. It is due when [`Proxy::fd`] is readable, [`Proxy::next_event`] has come,
+    /// or the mux has taken in anything: records, or what became of records.
     ///
-    /// Without a mux, which is without a connection to the relay, programs wait for one. A connection that ends is to be told
-    /// by [`Proxy::lost`] before there is another mux.
+    /// Without a mux, which is without a connection to the relay, programs wait for one. A connection that ends is to
+    /// be told by [`Proxy::lost`] before there is another mux.
     pub fn turn(&mut self, now: Instant, mut mux: Option<&mut Mux>) {
         self.collect();
         match mux.as_deref_mut() {
@@ -160,8 +160,8 @@ impl Proxy {
         }
     }
 
-    /// The connection to the relay is gone. All streams end: programs get a reset, or a refusal if they waited for the relay's
-    /// word.
+    /// The connection to the relay is gone. All streams end: programs get a reset, or a refusal if they waited for the
+    /// relay's word.
     pub fn lost(&mut self, now: Instant) {
         (self.may_open, self.has_datagrams) = (true, false);
         while let Some((_, key)) = self.by_stream.pop_first() {
@@ -226,8 +226,8 @@ impl Proxy {
         self.locals.len() < self.limits.connections
     }
 
-    /// Accepts connections that wait, in one turn no more than may be silent: each has a turn of its own before another takes
-    /// its place.
+    /// Accepts connections that wait, in one turn no more than may be silent: each has a turn of its own before another
+    /// takes its place.
     fn accept(&mut self, now: Instant) {
         for _ in 0..self.limits.handshakes {
             if !self.has_room() {
@@ -238,8 +238,8 @@ impl Proxy {
         }
     }
 
-    /// Takes a connection. If too many have not said where they want to, the oldest of these goes: whoever opens many and says
-    /// nothing keeps nobody out.
+    /// Takes a connection. If too many have not said where they want to, the oldest of these goes: whoever opens many
+    /// and says nothing keeps nobody out.
     fn add(&mut self, now: Instant, stream: Stream) {
         if self.hellos.len() >= self.limits.handshakes
             && let Some((_, &oldest)) = self.hellos.first_key_value()

@@ -1,7 +1,7 @@
 //! Refusals of the relay, and their form for a local program.
 //!
-//! If the stream leads where it should, the relay says so with one byte. If not, it resets the stream, with a code of SOCKS5
-//! (RFC 1928, section 6): that is one frame and final at once, so nothing is left to be read or acknowledged.
+//! If the stream leads where it should, the relay says so with one byte. If not, it resets the stream, with a code of
+//! SOCKS5 (RFC 1928, section 6): that is one frame and final at once, so nothing is left to be read or acknowledged.
 
 use std::fmt;
 use std::io;

@@ -91,7 +91,8 @@ impl Relay {
         })
     }
 
-    /// Becomes readable when a socket of any client has something to do, or a name was looked up: for [`Relay::collect`].
+    /// Becomes readable when a socket of any client has something to do, or a name was looked up: for
+    /// [`Relay::collect`].
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.poller.registry().as_fd()
     }
@@ -121,8 +122,8 @@ impl Relay {
         }
     }
 
-    /// Has a client that has no stream yet share the limits of `other`. What is free goes to the one that has its turn first:
-    /// their owner is to give turns in changing order.
+    /// Has a client that has no stream yet share the limits of `other`. What is free goes to the one that has its turn
+    /// first: their owner is to give turns in changing order.
     pub fn share(&mut self, client: ClientId, other: ClientId) {
         let (share, before) = (self.enter(other), self.enter(client));
         if let Some(client) = self.clients.get_mut(&client).filter(|_| share != before) {
@@ -182,8 +183,8 @@ impl Relay {
         counts
     }
 
-    /// Takes note of what sockets of all clients have to do, of names that were looked up, and of the time: once before the turns
-    /// of clients, when [`Relay::fd`] is readable or [`Relay::next_event`] has come.
+    /// Takes note of what sockets of all clients have to do, of names that were looked up, and of the time: once before
+    /// the turns of clients, when [`Relay::fd`] is readable or [`Relay::next_event`] has come.
     pub fn collect(&mut self, now: Instant) {
         let Self { poller, remotes, clients, .. } = self;
         let mut are_answered = self.resolver.next_event() <= now;
@@ -212,8 +213,8 @@ impl Relay {
         }
     }
 
-    /// Returns true if a client's turn is due: what [`Relay::collect`] brought has something for it, or its time has come. It is
-    /// also due when its mux has taken in anything: records, or what became of records.
+    /// Returns true if a client's turn is due: what [`Relay::collect`] brought has something for it, or its time has
+    /// come. It is also due when its mux has taken in anything: records, or what became of records.
     pub fn is_due(&self, now: Instant, client: ClientId) -> bool {
         self.clients.get(&client).is_some_and(|client| client.is_busy() || self.next_turn(client) <= now)
     }
@@ -384,8 +385,8 @@ impl Relay {
         }
     }
 
-    /// Begins a stream of a client that was just accepted, or says why it is refused. A target that makes no sense has no
-    /// purpose.
+    /// Begins a stream of a client that was just accepted, or says why it is refused. A target that makes no sense has
+    /// no purpose.
     fn admit(
         &self,
         now: Instant,

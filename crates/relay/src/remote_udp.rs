@@ -1,5 +1,5 @@
-//! The datagrams of a client's program at the relay: each is sent to where it says, if that may be. What comes from somewhere
-//! that the program has sent to goes back to it, and nothing else does.
+//! The datagrams of a client's program at the relay: each is sent to where it says, if that may be. What comes from
+//! somewhere that the program has sent to goes back to it, and nothing else does.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -331,7 +331,8 @@ pub const ECHO_PORT: u16 = 7;
 /// Beginning of a message of ICMP before the sequence number: type, code, checksum, identifier.
 const BEFORE_SEQUENCE: usize = 6;
 
-/// An echo request (RFC 792, RFC 4443) with this sequence number and data. The kernel writes the identifier and the checksum.
+/// An echo request (RFC 792, RFC 4443) with this sequence number and data. The kernel writes the identifier and the
+/// checksum.
 fn echo_request(to: IpAddr, data: &[u8]) -> Vec<u8> {
     let kind = if to.is_ipv4() { 8 } else { 128 };
     [&[kind, 0, 0, 0, 0, 0], data].concat()

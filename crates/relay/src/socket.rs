@@ -1,5 +1,5 @@
-//! A socket of a connection that never waits, and whether it is ready: `mio` tells each change once, so it is remembered here
-//! until the kernel says otherwise.
+//! A socket of a connection that never waits, and whether it is ready: `mio` tells each change once, so it is
+//! remembered here until the kernel says otherwise.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;

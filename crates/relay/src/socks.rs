@@ -1,5 +1,5 @@
-//! SOCKS5 (RFC 1928), as far as a program needs it that connects or sends datagrams: CONNECT, UDP ASSOCIATE, a user and a password
-//! (RFC 1929) where the port wants one. A reader without sockets.
+//! SOCKS5 (RFC 1928), as far as a program needs it that connects or sends datagrams: CONNECT, UDP ASSOCIATE, a user and
+//! a password (RFC 1929) where the port wants one. A reader without sockets.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -170,7 +170,8 @@ pub fn request(bytes: &[u8]) -> Step {
             Some(target) => Step::Connect(count, target),
             None => Step::Refuse(refused(Refusal::General)),
         },
-        // The address is where the program thinks that its datagrams will come from. Many say nothing or something else there.
+        // The address is where the program thinks that its datagrams will come from. Many say nothing or something else
+        // there.
         ASSOCIATE => Step::Associate(count),
         BIND => Step::Refuse(refused(Refusal::Command)),
         _ => Step::Refuse(refused(Refusal::General)),

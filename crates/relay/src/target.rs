@@ -70,8 +70,9 @@ impl Target {
     }
 }
 
-/// Returns true if the last label is a number, decimal or hexadecimal. No top-level domain is one (RFC 1123 §2.1), and what
-/// reads addresses would take such a name for one: 192.168.1 for 192.168.0.1 (`inet_aton`; WHATWG URL, "ends in a number").
+/// Returns true if the last label is a number, decimal or hexadecimal. No top-level domain is one (RFC 1123 §2.1), and
+/// what reads addresses would take such a name for one: 192.168.1 for 192.168.0.1 (`inet_aton`; WHATWG URL, "ends in a
+/// number").
 fn ends_in_number(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or(name);
     let hex = last.strip_prefix("0x").or_else(|| last.strip_prefix("0X"));

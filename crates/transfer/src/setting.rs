@@ -13,10 +13,11 @@ use weftway_udp::settings::LARGEST_PAYLOAD;
 
 use crate::failure::Failure;
 
-/// Bytes by which the sender may be ahead of what the receiver has written: 100 Mbit/s for two seconds. Both ends know it.
+/// Bytes by which the sender may be ahead of what the receiver has written: 100 Mbit/s for two seconds. Both ends know
+/// it.
 pub(crate) const WINDOW: u64 = 32 << 20;
-/// The payload of the least record that is called full: what is left of QUIC's least packet, so that it fits on every path. It
-/// grows as noq finds that every path takes more.
+/// The payload of the least record that is called full: what is left of QUIC's least packet, so that it fits on every
+/// path. It grows as noq finds that every path takes more.
 pub(crate) const RECORD: u64 = 1200 - OVERHEAD;
 /// The payload of the longest record.
 pub(crate) const LARGEST_RECORD: u64 = LARGEST_PAYLOAD as u64 - OVERHEAD;

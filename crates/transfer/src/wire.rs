@@ -119,7 +119,8 @@ pub struct PathTerms {
     pub number: u32,
     /// Tier.
     pub tier: TierName,
-    /// Bytes that may be sent on it since it was opened, in IP bytes of packets with data; none: as much as it can carry.
+    /// Bytes that may be sent on it since it was opened, in IP bytes of packets with data; none: as much as it can
+    /// carry.
     pub credit: Option<u64>,
 }
 
@@ -197,7 +198,8 @@ pub enum Message {
     Welcome {
         /// [`VERSION`].
         version: u32,
-        /// The session of this connection, where the other end is a proxy. One that goes on, or another one that begins.
+        /// The session of this connection, where the other end is a proxy. One that goes on, or another one that
+        /// begins.
         #[serde(default)]
         session: Option<SessionState>,
     },
@@ -228,8 +230,8 @@ pub enum Message {
         /// The files.
         files: Vec<(u32, String)>,
     },
-    /// Entries that the sender could not read or the receiver not write: number, reason. A file whose hash was told before
-    /// arrives all the same.
+    /// Entries that the sender could not read or the receiver not write: number, reason. A file whose hash was told
+    /// before arrives all the same.
     Failed {
         /// The entries.
         files: Vec<(u32, String)>,

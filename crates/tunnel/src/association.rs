@@ -1,5 +1,5 @@
-//! The datagrams of a local port, the echo requests of an identifier, or the questions of a port to a server of names: they have a
-//! stream, as the datagrams of a program of `weft proxy` have. It lives as long as it is used.
+//! The datagrams of a local port, the echo requests of an identifier, or the questions of a port to a server of names:
+//! they have a stream, as the datagrams of a program of `weft proxy` have. It lives as long as it is used.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -37,8 +37,8 @@ pub enum Owner {
     Ident(IpAddr, u16),
     /// Questions of a port to a server of names, which another one answers in its place: that one, or the relay's.
     Questions(Ends, Option<SocketAddr>),
-    /// Nobody's yet: its stream is open before somebody needs it, and the first datagram does not wait for the relay's word. Each has
-    /// a number.
+    /// Nobody's yet: its stream is open before somebody needs it, and the first datagram does not wait for the relay's
+    /// word. Each has a number.
     Spare(u64),
 }
 

@@ -1,5 +1,5 @@
-//! Kind of a local program's IP packet, read from its bytes alone. Checksums are not read: the kernel of this machine wrote
-//! the packet, or will write its checksum.
+//! Kind of a local program's IP packet, read from its bytes alone. Checksums are not read: the kernel of this machine
+//! wrote the packet, or will write its checksum.
 
 use std::net::{IpAddr, SocketAddr};
 

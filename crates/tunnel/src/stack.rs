@@ -1,7 +1,7 @@
 //! smoltcp for one connection: the TCP that answers a program in the place of the server.
 //!
-//! Each connection has an interface of smoltcp's own, with the server's address and one socket. An interface asks each of its
-//! sockets whether a segment is for it; so one for all connections would look through them at each packet.
+//! Each connection has an interface of smoltcp's own, with the server's address and one socket. An interface asks each
+//! of its sockets whether a segment is for it; so one for all connections would look through them at each packet.
 
 use std::io::{self, IoSlice};
 use std::num::NonZeroUsize;
@@ -62,8 +62,9 @@ pub struct Stack {
     sockets: SocketSet<'static>,
     handle: SocketHandle,
     is_v6: bool,
-    /// True if nothing more is written. smoltcp learns of it once the program has taken all: in LAST-ACK smoltcp 0.14 takes no
-    /// news of a window (it answers them as if they were out of date), and what waits for one would wait for a timer.
+    /// True if nothing more is written. smoltcp learns of it once the program has taken all: in LAST-ACK smoltcp 0.14
+    /// takes no news of a window (it answers them as if they were out of date), and what waits for one would wait for a
+    /// timer.
     is_finished: bool,
 }
 
@@ -113,8 +114,8 @@ impl Stack {
         self.send(now, outside);
     }
 
-    /// Returns true if there is nothing left to send or to wait for. What the kernel may repeat of its end is answered with a reset then,
-    /// which it takes for an answer.
+    /// Returns true if there is nothing left to send or to wait for. What the kernel may repeat of its end is answered
+    /// with a reset then, which it takes for an answer.
     pub fn is_over(&self) -> bool {
         matches!(self.state(), State::Closed | State::TimeWait)
     }

@@ -133,8 +133,8 @@ impl TcpFlow {
         }
     }
 
-    /// Does what can be done without waiting. What becomes of its stream needs the mux that this belongs to. `seed` is for the first
-    /// sequence number of an answer.
+    /// Does what can be done without waiting. What becomes of its stream needs the mux that this belongs to. `seed` is
+    /// for the first sequence number of an answer.
     pub fn turn<D: Device>(
         &mut self,
         now: Instant,

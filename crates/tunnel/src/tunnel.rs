@@ -1,5 +1,5 @@
-//! The client's end: a device on which packets of local programs come, and a stream for each connection, and for the datagrams of each
-//! local port.
+//! The client's end: a device on which packets of local programs come, and a stream for each connection, and for the
+//! datagrams of each local port.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -22,11 +22,12 @@ use crate::tcp_flow::TcpFlow;
 
 /// Number of packets of programs that are taken before others have their turn.
 const BURST: usize = 256;
-/// For how many ports datagrams are carried at once: a few less than a relay allows. The one used longest ago makes room.
+/// For how many ports datagrams are carried at once: a few less than a relay allows. The one used longest ago makes
+/// room.
 const MOST_ASSOCIATIONS: usize = 240;
-/// Numbers of streams for datagrams, and for questions for names, that are open before somebody needs them, once somebody has. A question
-/// mostly comes from a port of its own. A long connection has those for datagrams opened, too: once it fills the queues, the relay's
-/// word on a stream waits in them.
+/// Numbers of streams for datagrams, and for questions for names, that are open before somebody needs them, once
+/// somebody has. A question mostly comes from a port of its own. A long connection has those for datagrams opened, too:
+/// once it fills the queues, the relay's word on a stream waits in them.
 const SPARE: usize = 2;
 
 /// Answerer of a question to a server of names that has no public address, which no relay asks.

@@ -35,8 +35,8 @@ impl Batch {
     /// Returns true if `transmit` may follow in the same call, which takes at most so many `segments`.
     pub fn takes(&self, transmit: &Transmit<'_>, segments: usize) -> bool {
         let (size, all) = (size(transmit), self.bytes.len() + transmit.contents.len());
-        // Only the last datagram is smaller than the others. One that is alone and larger than what follows may probe how long
-        // packets may be: what left in the same call would be lost with it.
+        // Only the last datagram is smaller than the others. One that is alone and larger than what follows may probe
+        // how long packets may be: what left in the same call would be lost with it.
         let is_ragged = !self.bytes.len().is_multiple_of(self.size);
         let may_be_probe = self.bytes.len() == self.size && transmit.contents.len() < self.size;
         let fits = size == self.size || size < self.size && size >= transmit.contents.len();

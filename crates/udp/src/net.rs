@@ -80,8 +80,8 @@ impl Meter {
 const REVIVE: Span = Span::from_secs(1);
 
 impl Net {
-    /// The end that connects to one of `remotes`. Each of `locals` has a socket for each of their address families, if it is
-    /// no address of the other one.
+    /// The end that connects to one of `remotes`. Each of `locals` has a socket for each of their address families, if
+    /// it is no address of the other one.
     pub fn client(endpoint: Endpoint, locals: &[Local], remotes: &[SocketAddr]) -> io::Result<Self> {
         let mut families: Vec<IpAddr> = Vec::new();
         for remote in remotes {
@@ -167,16 +167,16 @@ impl Net {
         self.clock.ours(StdInstant::now())
     }
 
-    /// The addresses of the paths to `remote`: each begins at a socket of its address family. Beside them whether it can be
-    /// used now.
+    /// The addresses of the paths to `remote`: each begins at a socket of its address family. Beside them whether it
+    /// can be used now.
     pub fn routes(&self, remote: SocketAddr) -> Vec<(FourTuple, bool)> {
         let sockets = self.sockets.iter().enumerate();
         let same = sockets.filter(|(_, socket)| socket.address().is_ipv4() == remote.is_ipv4());
         same.map(|(at, socket)| (FourTuple::new(remote, Some(Self::name(at, remote))), socket.is_bound())).collect()
     }
 
-    /// The most bytes that a packet to `remote` may have for every path to carry it, as far as the interfaces of this machine
-    /// tell.
+    /// The most bytes that a packet to `remote` may have for every path to carry it, as far as the interfaces of this
+    /// machine tell.
     pub fn largest_payload(&self, remote: SocketAddr) -> u16 {
         let same = |socket: &&Socket| socket.is_bound() && socket.address().is_ipv4() == remote.is_ipv4();
         let sockets = self.sockets.iter().filter(same);

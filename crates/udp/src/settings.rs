@@ -9,8 +9,8 @@ use weftway_path::Span;
 use weftway_quic::driver::NOQ_ROUND_TRIPS;
 use weftway_quic::driver::observer::{ObserverState, Observers};
 
-/// The payload of a UDP datagram in an Ethernet frame of 1500 bytes, after the headers of IPv6: what is taken for possible
-/// where an interface does not say how much it carries.
+/// The payload of a UDP datagram in an Ethernet frame of 1500 bytes, after the headers of IPv6: what is taken for
+/// possible where an interface does not say how much it carries.
 pub const ETHERNET_PAYLOAD: u16 = 1500 - 48;
 /// Payload in a jumbo frame of 9000 bytes, and what is sent at most.
 pub const LARGEST_PAYLOAD: u16 = 9000 - 48;
@@ -27,8 +27,8 @@ const CONTROL_WINDOW: u32 = 256 << 10;
 /// Room for the records of what arrives in one call.
 const RECORDS: usize = 4 << 20;
 
-/// Settings of a connection that is over after the silence `idle`. noq looks how long packets may be, up to `largest_payload`
-/// (RFC 8899).
+/// Settings of a connection that is over after the silence `idle`. noq looks how long packets may be, up to
+/// `largest_payload` (RFC 8899).
 pub(super) fn transport(observers: Arc<ObserverState>, largest_payload: u16, idle: Span) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     let mut mtu = MtuDiscoveryConfig::default();

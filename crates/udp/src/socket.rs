@@ -286,8 +286,8 @@ impl Socket {
         }
     }
 
-    /// The kernel refuses in the same way (EINVAL) what goes to or from an address that cannot be, and segments and marks that it
-    /// does not know. noq-udp uses neither of these any more after the first refusal.
+    /// The kernel refuses in the same way (EINVAL) what goes to or from an address that cannot be, and segments and
+    /// marks that it does not know. noq-udp uses neither of these any more after the first refusal.
     fn forget_refusals(&mut self) {
         if let Some(bound) = &mut self.bound
             && let Ok(state) = UdpSocketState::new((&bound.socket).into())
@@ -316,14 +316,15 @@ impl Socket {
 pub struct Inbox {
     buffers: Vec<Vec<u8>>,
     meta: Vec<RecvMeta>,
-    /// Memory for what each buffer brought, used again when nobody has a part of it any more: the allocator gives so much
-    /// memory back to the kernel each time, and fresh pages cost more than the copy.
+    /// Memory for what each buffer brought, used again when nobody has a part of it any more: the allocator gives so
+    /// much memory back to the kernel each time, and fresh pages cost more than the copy.
     rooms: Vec<BytesMut>,
 }
 
 /// Bytes that a buffer may hold.
 const ROOM: usize = 1 << 16;
-/// Bytes below which a datagram has memory of its own. A connection may keep a part of a datagram, and all of the memory with it.
+/// Bytes below which a datagram has memory of its own. A connection may keep a part of a datagram, and all of the
+/// memory with it.
 const LARGE: usize = ROOM / 4;
 
 impl Default for Inbox {

@@ -1,8 +1,9 @@
 //! Identities of both ends: a certificate of one's own, known by its fingerprint, and a token.
 //!
-//! The end that listens has an [`Identity`]: a self-signed certificate with its key, a token, and more tokens with the names
-//! of clients. The end that connects has the [`Pairing`] of it: the certificate's BLAKE3 hash and one token, in one line. TLS 1.3 proves that the peer has
-//! the key of that certificate; no certificate authority is asked, and no name.
+//! The end that listens has an [`Identity`]: a self-signed certificate with its key, a token, and more tokens with the
+//! names of clients. The end that connects has the [`Pairing`] of it: the certificate's BLAKE3 hash and one token, in
+//! one line. TLS 1.3 proves that the peer has the key of that certificate; no certificate authority is asked, and no
+//! name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -201,9 +202,9 @@ impl Identity {
         Ok(Server(ServerConfig::with_crypto(Arc::new(tls))))
     }
 
-    /// The configuration of the endpoint that listens at `port`. A process that is started again there knows the connections
-    /// of the process before it as lost, and says so at once (stateless reset, RFC 9000 §10.3). The key of another port is
-    /// another one: nobody can use one process to end the connections of another (§21.11).
+    /// The configuration of the endpoint that listens at `port`. A process that is started again there knows the
+    /// connections of the process before it as lost, and says so at once (stateless reset, RFC 9000 §10.3). The key of
+    /// another port is another one: nobody can use one process to end the connections of another (§21.11).
     pub fn endpoint(&self, port: u16) -> EndpointConfig {
         if port == 0 {
             return endpoint(EndpointConfig::default());
@@ -212,8 +213,8 @@ impl Identity {
         let ids = self.connection_id_key(port);
         let mut config = EndpointConfig::new(Arc::new(ResetKey(reset)));
         config.cid_generator(Arc::new(move || Box::new(HashedConnectionIdGenerator::from_key(ids))));
-        // A client of noq knows the reset of its first path alone, and asks on all paths at a time whether this end is there: each
-        // has its answer. Who guesses connection IDs gets none: 40 bits of each are a check.
+        // A client of noq knows the reset of its first path alone, and asks on all paths at a time whether this end is
+        // there: each has its answer. Who guesses connection IDs gets none: 40 bits of each are a check.
         config.min_reset_interval(Duration::ZERO);
         endpoint(config)
     }
@@ -265,8 +266,8 @@ impl Server {
     }
 }
 
-/// The configuration of an end that connects, whose packets may have `largest_payload` bytes, and whose connections are over
-/// after the silence `idle`; and a flag that says whether another certificate came.
+/// The configuration of an end that connects, whose packets may have `largest_payload` bytes, and whose connections are
+/// over after the silence `idle`; and a flag that says whether another certificate came.
 pub fn client(
     pairing: &Pairing,
     observers: Arc<ObserverState>,

@@ -27,8 +27,8 @@ impl Token {
         bytes.try_into().map(Self).map_err(|_| "a token has another length".to_owned())
     }
 
-    /// Returns true if `text` is this token. The time that takes does not depend on where they differ: hashes of BLAKE3 are
-    /// compared in constant time.
+    /// Returns true if `text` is this token. The time that takes does not depend on where they differ: hashes of BLAKE3
+    /// are compared in constant time.
     pub fn is(&self, text: &str) -> bool {
         blake3::hash(self.text().as_bytes()) == blake3::hash(text.as_bytes())
     }

@@ -1,4 +1,5 @@
-//! The options of what a service runs: refused as the program itself would refuse them, and where they make no sense in a unit.
+//! The options of what a service runs: refused as the program itself would refuse them, and where they make no sense in
+//! a unit.
 
 use std::path::{Path, PathBuf};
 
@@ -18,7 +19,8 @@ pub struct GivenOptions<'a> {
 }
 
 impl GivenOptions<'_> {
-    /// Checks the options of a program, which is a verb of `all`, and returns the files that it reads, by their options.
+    /// Checks the options of a program, which is a verb of `all`, and returns the files that it reads, by their
+    /// options.
     pub fn checked(all: &Command, program: &str, matches: &ArgMatches) -> Done<Vec<(&'static str, PathBuf)>> {
         let Some(command) = all.find_subcommand(program) else {
             return Err(Failure::input(format!("this weft-link has no {program}")));

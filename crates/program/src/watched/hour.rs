@@ -1,4 +1,4 @@
-//! What a program did in the last hour: one sample every ten seconds, in memory.
+//! Last hour of a program: one sample every ten seconds, in memory.
 
 use std::collections::VecDeque;
 
@@ -6,13 +6,13 @@ use serde_json::{Map, Value, json};
 
 use super::snapshot::{PathNow, Snapshot, push, rounded};
 
-/// So many snapshots make a sample; one comes every second.
+/// Snapshots of a sample; one comes every second.
 pub const EVERY: usize = 10;
 /// Samples of an hour.
 pub const SAMPLES: usize = 360;
-/// Of so many links, and of so many clients, the hour is kept: those that came first.
+/// Most links, and most clients, whose hour is kept: those that came first.
 const MOST_NAMES: usize = 16;
-/// So many notes are kept.
+/// Most notes that are kept.
 const MOST_NOTES: usize = 50;
 
 /// The last value of each key of a name.
@@ -162,7 +162,7 @@ pub mod tests {
     use super::super::snapshot::tests::{path, progress, snapshot};
     use super::*;
 
-    /// What a program tells in second `at` of these links.
+    /// Snapshot of a program in second `at` with these links.
     pub fn second(at: usize, paths: Vec<(PathProgress, f64)>) -> Snapshot {
         let now = |(path, mbps)| PathNow { path, mbps, minute: VecDeque::new() };
         let told = Progress { scheduler: Some("min-rtt".into()), paths: vec![], ..progress() };

@@ -11,7 +11,7 @@ use super::moment::Moment;
 use super::read::{ShownHour, ShownPath, ShownSnapshot};
 use super::svg::{Axis, Kind, Unit, Values, down, lane, line, top};
 
-/// What is drawn of a link or a client: the key in the hour, its title, what it counts, how it is drawn.
+/// Chart of a link or a client: the key in the hour, its title, what it counts, how it is drawn.
 type Lane = (&'static str, &'static str, Kind, &'static str);
 
 const LINK_LANES: [Lane; 4] = [
@@ -177,7 +177,7 @@ fn series(columns: &Map<String, Value>, name: &str, key: &str) -> Values {
     values.map(|values| values.iter().map(Value::as_f64).collect()).unwrap_or_default()
 }
 
-/// How many connections were open, and those that carried most.
+/// Open connections: their number, and a table of those that carried most.
 fn flows(told: &ShownSnapshot) -> String {
     let (hour, window) = (&told.hour, window(&told.hour));
     let open: Vec<(&String, Values)> =
@@ -204,7 +204,7 @@ fn flows(told: &ShownSnapshot) -> String {
     lanes + &table("Connections that carried most, of those that are open", "connection", &busiest.collect::<Vec<_>>())
 }
 
-/// What the user was told, the latest first.
+/// Notes for the user, the latest first.
 fn notes(notes: &[(f64, String)]) -> String {
     let row = |(at, text): &(f64, String)| {
         (format!("<th scope=\"row\">{}</th>", Moment::of(*at).time()), vec![("", text.clone())])
@@ -330,7 +330,8 @@ mod tests {
         }
         // A rate, a round trip, a queue, a loss of each link; three classes.
         assert_eq!(text.matches("class=\"lane\"").count(), 2 * 4 + 3);
-        // 300 seconds were down: 30 samples in each of four lanes. The program runs for 1200 seconds: so wide is the page.
+        // 300 seconds were down: 30 samples in each of four lanes. The program runs for 1200 seconds: so wide is the
+        // page.
         assert_eq!(text.matches("class=\"down\"").count(), 30 * 4);
         assert!(text.contains("x=\"250.0\" y=\"0\" width=\"8.3\""));
     }

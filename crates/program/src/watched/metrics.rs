@@ -1,4 +1,4 @@
-//! What a running program tells Prometheus: counters and gauges of its last snapshot.
+//! Metrics of a running program for Prometheus: counters and gauges of its last snapshot.
 
 use std::fmt::Write;
 

@@ -6,7 +6,7 @@ use weftway_transfer::PathProgress;
 
 use crate::text::NOTHING;
 
-/// What a page shows of a snapshot. What another version of the program does not tell is empty.
+/// Part of a snapshot that a page shows. What another version of the program does not tell is empty.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ShownSnapshot {
@@ -16,13 +16,13 @@ pub struct ShownSnapshot {
     pub pid: u64,
     /// Seconds since 1970.
     pub at: f64,
-    /// What it does.
+    /// State.
     pub state: String,
-    /// What schedules what it sends.
+    /// Scheduler of what it sends.
     pub scheduler: Option<String>,
-    /// Where it listens for the other end.
+    /// Address where it listens for the other end.
     pub listening: Option<String>,
-    /// Where it listens for programs.
+    /// Places where it listens for programs.
     pub ports: Vec<String>,
     /// Connections that are open.
     pub flows: u64,
@@ -39,7 +39,7 @@ pub struct ShownSnapshot {
 #[serde(default)]
 pub struct ToldFlow {
     target: String,
-    /// How urgent it is.
+    /// Class.
     pub class: String,
     /// Bytes from the program.
     pub up: u64,
@@ -63,7 +63,7 @@ pub struct ShownPath {
     /// Its counters.
     #[serde(flatten)]
     pub path: PathProgress,
-    /// What it carries, in Mbit/s.
+    /// Rate, in Mbit/s.
     #[serde(default)]
     pub mbps: f64,
 }
@@ -72,18 +72,18 @@ pub struct ShownPath {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct ShownHour {
-    /// Of links.
+    /// Samples of links.
     pub links: Map<String, Value>,
-    /// Of a relay's clients.
+    /// Samples of a relay's clients.
     pub clients: Map<String, Value>,
-    /// Of classes of connections.
+    /// Samples of classes of connections.
     pub flows: Map<String, Value>,
-    /// What the user was told, and when.
+    /// Notes for the user, and their times.
     pub notes: Vec<(f64, String)>,
 }
 
 impl ToldFlow {
-    /// Where the connection leads, for people.
+    /// Target of the connection, for people.
     pub fn name(&self) -> &str {
         if self.target == "udp:" { "datagrams (UDP)" } else { &self.target }
     }

@@ -12,7 +12,7 @@ use crate::text::printable;
 
 /// Time between two snapshots.
 const EVERY: Duration = Duration::from_secs(1);
-/// So many rates are kept of each link, one for each snapshot.
+/// Rates that are kept of each link, one for each snapshot.
 const MINUTE: usize = 60;
 
 /// A program at a moment, the same for all that are told of it (docs/how-to/see.md).
@@ -24,7 +24,7 @@ pub struct Snapshot {
     pub at: f64,
     /// The state of `progress`, or of the tunnel.
     pub state: String,
-    /// How far it is; its paths are in `paths`, and its note in `notes`.
+    /// Progress; its paths are in `paths`, and its note in `notes`.
     pub progress: Progress,
     /// All that the user was told since the snapshot before.
     pub notes: Vec<String>,

@@ -72,8 +72,8 @@ struct Greeting {
 
 /// The connections that come.
 ///
-/// Who has no token must not keep out who has one. A place is therefore never refused while somebody without the token has
-/// one: the oldest of those loses it.
+/// Who has no token must not keep out who has one. A place is therefore never refused while somebody without the token
+/// has one: the oldest of those loses it.
 pub(crate) struct Listener {
     tokens: Tokens,
     server: Server,

@@ -1,5 +1,5 @@
-//! Opening of a connection by the end that connects: handshakes over all its paths at once, and the first that is done stays.
-//! Where the other end's name has several addresses, they are tried one shortly after the other (RFC 8305).
+//! Opening of a connection by the end that connects: handshakes over all its paths at once, and the first that is done
+//! stays. Where the other end's name has several addresses, they are tried one shortly after the other (RFC 8305).
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,8 +20,8 @@ use crate::connection::session::{REOPEN, Session, Target, lost};
 use crate::failure::{Failure, code};
 use crate::wire::{MAX_MESSAGE, Message, Role, SessionState, VERSION};
 
-/// Time after which other handshakes begin beside those that are not done: the other end may have come only now, and a handshake asks
-/// ever more seldom.
+/// Time after which other handshakes begin beside those that are not done: the other end may have come only now, and a
+/// handshake asks ever more seldom.
 const AGAIN: Span = Span::from_secs(3);
 /// A handshake is given up after so long: so is it at the other end.
 const PATIENCE: Span = Span::from_secs(10);

@@ -1,7 +1,8 @@
 //! Signs of life: of the other end, and of this one for it.
 //!
-//! A connection may be alive while the program behind it is not: it has stopped, or it means ill. Each end therefore waits
-//! for the other one only so long. An end that has work of its own to do, such as reading a large file, says so now and then.
+//! A connection may be alive while the program behind it is not: it has stopped, or it means ill. Each end therefore
+//! waits for the other one only so long. An end that has work of its own to do, such as reading a large file, says so
+//! now and then.
 
 use weftway_path::{Instant, Span};
 
@@ -26,7 +27,8 @@ impl Pulse {
         Self { mark: 0, since: now, work_at: now + WORKING }
     }
 
-    /// Looks whether anything came: `mark` counts it. It is not the other end's fault that nothing came if this one is busy.
+    /// Looks whether anything came: `mark` counts it. It is not the other end's fault that nothing came if this one is
+    /// busy.
     pub fn look(&mut self, now: Instant, mark: u64, is_busy: bool, patience: Span) -> Result<(), Failure> {
         if mark != self.mark || is_busy {
             (self.mark, self.since) = (mark, now);

@@ -1,4 +1,5 @@
-//! A manifest that arrives in parts. The other end has the token, and may still mean ill: it cannot fill this one's memory.
+//! A manifest that arrives in parts. The other end has the token, and may still mean ill: it cannot fill this one's
+//! memory.
 
 use crate::tree::found::FailedFile;
 use crate::tree::manifest::{Entry, MAX_ENTRIES, MAX_NAMES, Manifest, ManifestError};

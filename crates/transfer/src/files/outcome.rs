@@ -33,8 +33,8 @@ pub struct Report {
     pub elapsed_s: f64,
     /// `sent_bytes` in that time.
     pub goodput_mbps: f64,
-    /// `sent_bytes`, divided by the bytes of the path that carried most: how many times the share of the best path all of
-    /// them brought. None if nothing travelled.
+    /// `sent_bytes`, divided by the bytes of the path that carried most: how many times the share of the best path all
+    /// of them brought. None if nothing travelled.
     pub ratio_to_best_path: Option<f64>,
     /// The scheduler, the last one if there were several; only the sender knows it.
     pub scheduler: Option<String>,
@@ -59,7 +59,8 @@ pub(crate) struct FailedEntries {
 }
 
 impl FailedEntries {
-    /// Adds one, unless it is known: whether it is new. Most reasons are the other end's, which cannot fill this one's memory.
+    /// Adds one, unless it is known: whether it is new. Most reasons are the other end's, which cannot fill this one's
+    /// memory.
     pub fn add(&mut self, entry: u32, reason: String) -> Result<bool, Failure> {
         let Entry::Vacant(place) = self.reasons.entry(entry) else {
             // There is a second reason: it did not arrive after all.

@@ -1,7 +1,7 @@
 //! A transfer as qlog ([`weftway_scenario::qlog`]), with the events that a simulated run has.
 //!
-//! The log is a scheduler around the scheduler: it writes down what the host tells it and what it answers. Without a log
-//! there is none, so it costs nothing.
+//! The log is a scheduler around the scheduler: it writes down what the host tells it and what it answers. Without a
+//! log there is none, so it costs nothing.
 
 use std::fs::File;
 use std::io;

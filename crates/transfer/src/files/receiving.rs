@@ -29,8 +29,8 @@ use crate::tree::manifest::{Layout, Manifest};
 use crate::tree::store::Store;
 use crate::wire::{Message, Role};
 
-/// Time in which the sender has to end the connection once it is told that all is well, or this many round trips: it must be
-/// sure of every byte first.
+/// Time in which the sender has to end the connection once it is told that all is well, or this many round trips: it
+/// must be sure of every byte first.
 const CLOSE_TIMEOUT: Span = Span::from_secs(3);
 const CLOSE_TRIPS: u64 = 3;
 

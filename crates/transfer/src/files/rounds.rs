@@ -56,7 +56,8 @@ impl Session<'_> {
         self.tell()
     }
 
-    /// Returns true if another connection is tried after `failure`: as long as they bring something, and then for a while.
+    /// Returns true if another connection is tried after `failure`: as long as they bring something, and then for a
+    /// while.
     fn may_connect_again(&mut self, failure: &Failure) -> bool {
         let now = self.net.now();
         if self.progress.done > 0 {

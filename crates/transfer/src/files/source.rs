@@ -22,8 +22,8 @@ use crate::progress::{Progress, State, Watch};
 use crate::tree::found::{self, FailedFile, FoundFiles, Root};
 use crate::tree::manifest::{Layout, Manifest};
 
-/// Bytes of a block that is read to be sent, and blocks that are kept: enough for data that are sent out of order, and little
-/// enough for a processor's cache. What is lost and older is read again from the kernel's memory.
+/// Bytes of a block that is read to be sent, and blocks that are kept: enough for data that are sent out of order, and
+/// little enough for a processor's cache. What is lost and older is read again from the kernel's memory.
 const BLOCK: u64 = 64 << 10;
 const KEPT: usize = 16;
 /// Bytes of a block that is read to be hashed.
@@ -45,8 +45,8 @@ struct Cache {
     blocks: VecDeque<(u32, u64, Vec<u8>)>,
     /// The file that was read last.
     file: Option<(u32, File)>,
-    /// Files that could not be read as they were when the manifest was made. Zeros are sent for them: where each byte of the
-    /// stream belongs is agreed.
+    /// Files that could not be read as they were when the manifest was made. Zeros are sent for them: where each byte
+    /// of the stream belongs is agreed.
     failed: HashMap<u32, String>,
     /// Failures of which nobody has been told.
     untold: Vec<u32>,
@@ -223,7 +223,8 @@ pub struct Hashed {
     pub grew: bool,
 }
 
-/// Hashes all files before anything is sent, so that the receiver compares contents. One that cannot be read is left out.
+/// Hashes all files before anything is sent, so that the receiver compares contents. One that cannot be read is left
+/// out.
 pub fn read_all(found: &mut FoundFiles, tell_every: Span, watch: Watch<'_>) -> Result<(), Failure> {
     let FoundFiles { manifest, root, failed, .. } = found;
     let (bytes, files) = (manifest.bytes(), manifest.files());

@@ -1,9 +1,9 @@
-//! The policy of links, at the end that opened the connection: what each may carry, in both directions, and what the other end
-//! is told of it.
+//! The policy of links, at the end that opened the connection: what each may carry, in both directions, and what the
+//! other end is told of it.
 //!
-//! What counts is what this machine's sockets sent and received, with IP and UDP headers. The other end may send on a link with
-//! a cap only what it has credit for, as with a window: credit is taken out of what is left for both directions, and more is
-//! given as it is used. So both directions together stop at the cap.
+//! What counts is what this machine's sockets sent and received, with IP and UDP headers. The other end may send on a
+//! link with a cap only what it has credit for, as with a window: credit is taken out of what is left for both
+//! directions, and more is given as it is used. So both directions together stop at the cap.
 
 use std::time::SystemTime;
 
@@ -22,8 +22,8 @@ use crate::wire::{PathTerms, TierName};
 
 /// Bytes of a packet beside its data: of IPv6, UDP, QUIC and the record.
 const PACKET_OVERHEAD: u64 = 48 + OVERHEAD;
-/// Part of a cap that is left for what no scheduler decides on: acknowledgements, handshakes, the search for the MTU, which takes some 100 kB in
-/// both directions where packets may have 9 kB.
+/// Part of a cap that is left for what no scheduler decides on: acknowledgements, handshakes, the search for the MTU,
+/// which takes some 100 kB in both directions where packets may have 9 kB.
 const RESERVE: u64 = 192 << 10;
 /// Bytes of a cap that are taken at once, and given as credit; a part of it where the cap is small.
 const MOST_AT_ONCE: u64 = 64 << 20;
@@ -210,8 +210,8 @@ impl Metered {
         RESERVE.min(self.least_cap() / 4)
     }
 
-    /// Bytes that its socket may carry. One that could carry no data once it is opened carries nothing: what is on its way when a
-    /// limit is reached is lost, and noq may have put the control stream there.
+    /// Bytes that its socket may carry. One that could carry no data once it is opened carries nothing: what is on its
+    /// way when a limit is reached is lost, and noq may have put the control stream there.
     fn limit(&self) -> u64 {
         if self.taken < 2 * self.reserve() { 0 } else { self.taken }
     }
@@ -221,8 +221,8 @@ impl Metered {
         left.min().unwrap_or(0)
     }
 
-    /// Takes more of the caps when half of a part is left; at first also what its socket keeps, without which it is closed. On a
-    /// new day what has not travelled is taken out of that day's.
+    /// Takes more of the caps when half of a part is left; at first also what its socket keeps, without which it is
+    /// closed. On a new day what has not travelled is taken out of that day's.
     fn take_more(&mut self, now: Instant, clock: SystemTime, usage: &Usage) -> std::io::Result<()> {
         let spoken_for = self.used + self.credit.outstanding() + self.reserve();
         let (part, left) = (self.at_once(), self.taken.saturating_sub(spoken_for));

@@ -50,8 +50,8 @@ impl PeerPolicy {
         (self.is_there, self.said) = (true, said);
     }
 
-    /// The sender keeps to it. What it has sent, where the other end should know: number of the path, bytes. What is under way
-    /// is not told yet: the other end has not counted it, and would give its credit away a second time.
+    /// The sender keeps to it. What it has sent, where the other end should know: number of the path, bytes. What is
+    /// under way is not told yet: the other end has not counted it, and would give its credit away a second time.
     pub fn attend<S: Source>(&mut self, sender: &mut Sender<S>) -> Vec<(u32, u64)> {
         if !self.is_there {
             return Vec::new();

@@ -27,8 +27,9 @@ pub(crate) struct SavedStreams {
 }
 
 impl SavedStreams {
-    /// Streams that no connection has carried yet. This end takes as much as `own` says. The other one is thought to take as much
-    /// as [`Limits::default`], of which streams and their first credit count here, and these are the same in all.
+    /// Streams that no connection has carried yet. This end takes as much as `own` says. The other one is thought to
+    /// take as much as [`Limits::default`], of which streams and their first credit count here, and these are the same
+    /// in all.
     pub fn new(side: Side, own: Limits) -> Result<Self, Failure> {
         let mux = Mux::new(side, own, Limits::default()).map_err(|error| Failure::Spec(error.to_string()))?;
         let mux = mux.with_control().map_err(|error| Failure::Spec(error.to_string()))?;
@@ -148,8 +149,8 @@ impl Carried {
         policy.send(now, control, duplex, session.metering.as_ref())
     }
 
-    /// Paths say often that they are alive only while something is open, and seldom while the connection alone is to be kept,
-    /// which is over after the silence `lost_after`. The end that connects does so for both.
+    /// Paths say often that they are alive only while something is open, and seldom while the connection alone is to be
+    /// kept, which is over after the silence `lost_after`. The end that connects does so for both.
     pub fn keep_alive(&mut self, is_used: bool, lost_after: Span) {
         let interval = match self.duplex.streams().mux().side() {
             Side::Connecting => Some(if is_used { KEEP_ALIVE } else { KEEP_ALIVE.max(lost_after * 2 / 3) }),

@@ -20,7 +20,8 @@ const LEAST_MEMORY: Bytes = Bytes::new(64_000_000);
 /// Clients that a relay has at once. Each may fill the memory of its [`Limits`].
 pub(crate) const MOST_CLIENTS: usize = 64;
 
-/// A client has no more, whatever is said. The mux has some more streams: on these the relay says that there are too many.
+/// A client has no more, whatever is said. The mux has some more streams: on these the relay says that there are too
+/// many.
 const MOST_CONNECTIONS: usize = 1500;
 
 /// Rule for a client. What is not said is as for all, or not limited.

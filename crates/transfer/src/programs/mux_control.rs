@@ -1,5 +1,6 @@
-//! The control stream of a mux: what both ends of a carried connection tell each other beside the streams of programs. Of the most
-//! urgent class, it waits for none of them; and as every stream of the mux it goes on when the connection is lost.
+//! The control stream of a mux: what both ends of a carried connection tell each other beside the streams of programs.
+//! Of the most urgent class, it waits for none of them; and as every stream of the mux it goes on when the connection
+//! is lost.
 
 use bytes::Bytes;
 use weftway_mux::{Mux, Read, StreamId};

@@ -1,5 +1,6 @@
-//! Messages of both ends of a carried connection about links: the end with the links tells what each may carry, the other one
-//! what it has sent. Paths have other numbers in each connection, so whatever is said names the connection that it is about.
+//! Messages of both ends of a carried connection about links: the end with the links tells what each may carry, the
+//! other one what it has sent. Paths have other numbers in each connection, so whatever is said names the connection
+//! that it is about.
 
 use weftway_mux::Mux;
 use weftway_path::Instant;
@@ -20,8 +21,8 @@ pub(crate) struct PolicyExchange {
 }
 
 impl PolicyExchange {
-    /// The other end has a policy, as it said in its greeting, or none. If it has, nothing is sent on a path of which it has
-    /// said nothing.
+    /// The other end has a policy, as it said in its greeting, or none. If it has, nothing is sent on a path of which
+    /// it has said nothing.
     pub fn new(peer_has_policy: bool) -> Self {
         Self { told: Vec::new(), peer: PeerPolicy::new(peer_has_policy) }
     }

@@ -67,8 +67,8 @@ struct WaitingStreams {
     until: Instant,
 }
 
-/// The front end while a connection is opened: streams that wait take what they hold, and other programs are told in time
-/// that there is no connection.
+/// The front end while a connection is opened: streams that wait take what they hold, and other programs are told in
+/// time that there is no connection.
 struct Serving<'a, F> {
     front: &'a mut F,
     waiting: &'a mut Option<WaitingStreams>,
@@ -246,8 +246,8 @@ impl<F: Front> Proxying<F> {
         session.progress.connections = Connections { refusals, drops, ..seen };
     }
 
-    /// Waits a little before the next connection. Local programs are served all the same: their streams take what they hold, or
-    /// they are told that there is no connection.
+    /// Waits a little before the next connection. Local programs are served all the same: their streams take what they
+    /// hold, or they are told that there is no connection.
     fn pause(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
         let until = session.net.now() + if self.waiting.is_some() { SHORT_PAUSE } else { PAUSE };
         loop {

@@ -27,8 +27,9 @@ use crate::seen::{ClientProgress, Connections};
 use crate::setting::{RECORD, Scheduling, build};
 use crate::wire::{Role, SessionState};
 
-/// Relays for all clients that show the token, until the user stops it. `policy` says which addresses they may reach, `rules`
-/// how much each may have. Tunnels that ask the relay for names ask `names`, or the server that the system asks.
+/// Relays for all clients that show the token, until the user stops it. `policy` says which addresses they may reach,
+/// `rules` how much each may have. Tunnels that ask the relay for names ask `names`, or the server that the system
+/// asks.
 pub fn relay(
     policy: Policy,
     rules: ClientRules,
@@ -310,8 +311,8 @@ impl Relaying {
         Room::of(&here.collect::<Vec<_>>(), name, self.rules.places(name), MOST_CLIENTS)
     }
 
-    /// Finds the session `wanted`, if it is that of a client with the same token. Its connection may be here: the client
-    /// knows before the relay that it is lost.
+    /// Finds the session `wanted`, if it is that of a client with the same token. Its connection may be here: the
+    /// client knows before the relay that it is lost.
     fn find(&self, wanted: &str, identity: &ClientIdentity) -> Option<SessionPlace> {
         let is_wanted = |token: &Token, other: &ClientIdentity| {
             token.is(wanted) && other.shown.token.is(&identity.shown.token.text())

@@ -61,8 +61,8 @@ pub struct FoundFiles {
 }
 
 impl FoundFiles {
-    /// Everything at and below `path`, under the name that it has there. A symbolic link is followed if it is `path` itself;
-    /// below it, links are skipped.
+    /// Everything at and below `path`, under the name that it has there. A symbolic link is followed if it is `path`
+    /// itself; below it, links are skipped.
     pub fn at(path: &Path) -> Result<Self, ManifestError> {
         let unreadable = |error| ManifestError::Read(path.to_owned(), error);
         let whole = path.canonicalize().map_err(unreadable)?;

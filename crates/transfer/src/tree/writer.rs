@@ -50,7 +50,8 @@ struct Hashed {
 }
 
 impl Writer {
-    /// Writes the files of `layout`. Nothing is made of the entries `left_out`. When `stop` is set, no file is read any more.
+    /// Writes the files of `layout`. Nothing is made of the entries `left_out`. When `stop` is set, no file is read any
+    /// more.
     pub fn new(
         store: Arc<Store>,
         manifest: Arc<Manifest>,
@@ -239,7 +240,8 @@ impl Writer {
         self.at == self.layout.pieces.len() && self.waiting.is_empty()
     }
 
-    /// All has come: everything is written to the disk itself, and folders get their permissions, those below others first.
+    /// All has come: everything is written to the disk itself, and folders get their permissions, those below others
+    /// first.
     pub fn finish(&mut self) -> Result<(), StoreError> {
         self.store.sync(&self.manifest)?;
         for at in (0..self.manifest.entries.len()).rev() {
