@@ -106,8 +106,8 @@ pub fn plain_name(text: &str) -> Option<String> {
     (plain.len() <= LONGEST_NAME && labels.split('.').all(is_label)).then_some(plain)
 }
 
-/// Returns true for a host whose last label is a number: an address, or none. The system would take 192.168.1 for 192.168.0.1
-/// (`inet_aton`), and no top-level domain is a number (RFC 1123 §2.1).
+/// Returns true for a host whose last label is a number: an address, or none. The system would take 192.168.1 for
+/// 192.168.0.1 (`inet_aton`), and no top-level domain is a number (RFC 1123 §2.1).
 fn ends_in_number(host: &str) -> bool {
     let host = host.strip_suffix('.').unwrap_or(host);
     let last = host.rsplit('.').next().unwrap_or(host);

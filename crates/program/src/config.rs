@@ -1,6 +1,7 @@
 //! Options of a command in a file: `--config weft.toml`.
 //!
-//! The file has a table for each command, whose keys are the command's own long options: there is no second list of them.
+//! The file has a table for each command, whose keys are the command's own long options: there is no second list of
+//! them.
 
 use std::path::Path;
 

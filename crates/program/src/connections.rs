@@ -22,8 +22,8 @@ pub struct Carrying<'a> {
     pub switches: Sender<String>,
 }
 
-/// Carries connections by `work`, and tells all that watch of it, until it is interrupted. `note` returns a note of the program's
-/// own, if it has one.
+/// Carries connections by `work`, and tells all that watch of it, until it is interrupted. `note` returns a note of the
+/// program's own, if it has one.
 pub fn carry(
     carrying: Carrying<'_>,
     mut note: impl FnMut() -> Option<String>,
@@ -49,8 +49,8 @@ pub fn carry(
     Ok(ended?)
 }
 
-/// Allows as many file descriptors as the system gives this user, and not 1024: each connection of a program needs one. Where
-/// that is refused, further connections wait.
+/// Allows as many file descriptors as the system gives this user, and not 1024: each connection of a program needs one.
+/// Where that is refused, further connections wait.
 fn allow_descriptors() {
     if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
         let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);

@@ -47,7 +47,8 @@ impl Display {
         }
     }
 
-    /// Takes in how far it is: called ten times a second. A tunnel's `state` may be another one than that of `progress`.
+    /// Takes in how far it is: called ten times a second. A tunnel's `state` may be another one than that of
+    /// `progress`.
     pub fn tell(&mut self, progress: &Progress, state: &str) {
         for line in self.news(progress) {
             output::say(&line);

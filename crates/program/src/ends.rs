@@ -25,8 +25,8 @@ pub struct Listening {
     pub text: String,
 }
 
-/// Reads the end at `host`, which may name a port. `pair` is its pairing line, a file with it, or `-`. `option` is the one that
-/// names the host, for messages.
+/// Reads the end at `host`, which may name a port. `pair` is its pairing line, a file with it, or `-`. `option` is the
+/// one that names the host, for messages.
 pub fn connect(host: &str, pair: Option<&str>, option: &str) -> Done<Connect> {
     let line = pairing(pair)?.ok_or_else(|| {
         Failure::input(format!("{option} needs --pair LINE: `weft pair` prints it on the machine that listens"))

@@ -19,7 +19,8 @@ pub const CLOSED: u8 = 141;
 pub enum Failure {
     /// Something that the user gave is wrong: no waiting makes it right.
     Input(String),
-    /// A file that the user named cannot be read or written. A program that lasts may be started again: the file may come later.
+    /// A file that the user named cannot be read or written. A program that lasts may be started again: the file may
+    /// come later.
     File(String),
     /// A run failed; another may not.
     Run(String),
@@ -45,8 +46,8 @@ impl Failure {
         Self::Run(text.to_string())
     }
 
-    /// A file could not be read or written. A full disk and a lack of descriptors or memory are the system's fault, all else
-    /// is the user's.
+    /// A file could not be read or written. A full disk and a lack of descriptors or memory are the system's fault, all
+    /// else is the user's.
     pub fn file(file: &Path, error: &io::Error) -> Self {
         let text = format!("{}: {}", file.display(), system_text(error));
         if is_the_systems(error) { Self::Run(text) } else { Self::File(text) }
@@ -68,8 +69,8 @@ impl Failure {
         }
     }
 
-    /// The same of a command that a service runs. A file that is missing may come later, with its disk or its network: it is
-    /// no bad input, after which a service is not started again.
+    /// Failure of a command that a service runs. A file that is missing may come later, with its disk or its network:
+    /// it is no bad input, after which a service is not started again.
     pub fn of_what_lasts(self) -> Self {
         match self {
             Self::File(text) => Self::Run(text),

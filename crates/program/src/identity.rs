@@ -1,5 +1,5 @@
-//! Who this machine is: a file that only its owner may read, and the pairing lines with which others connect: one for all, one
-//! for each name.
+//! Identity of this machine: a file that only its owner may read, and the pairing lines with which others connect: one
+//! for all, one for each name.
 
 use std::env;
 use std::fs::{self, OpenOptions};
@@ -79,8 +79,8 @@ pub fn revoke(file: &Path, name: &str) -> Done {
     .map(drop)
 }
 
-/// Reads what nobody else may read, and refuses it if somebody else may. `what` it is, and what is `renewed` if somebody may
-/// have read it, are for messages.
+/// Reads what nobody else may read, and refuses it if somebody else may. `what` it is, and what is `renewed` if
+/// somebody may have read it, are for messages.
 pub fn read_private(file: &Path, what: &str, renewed: &str) -> Done<String> {
     let (name, about) = (file.display(), fs::metadata(file).map_err(|error| Failure::file(file, &error))?);
     if about.is_dir() {
@@ -98,8 +98,8 @@ pub fn read_private(file: &Path, what: &str, renewed: &str) -> Done<String> {
     reading::text(file)
 }
 
-/// Reads an identity: its text and what it is. What is none is refused: a disk that was full or lost its power may have left
-/// half of one.
+/// Reads an identity: its text and what it is. What is none is refused: a disk that was full or lost its power may have
+/// left half of one.
 pub fn read_identity(file: &Path) -> Done<(String, Identity)> {
     let text = read_private(file, "identity", "`weft pair --new`")?;
     let identity = Identity::load(&text).map_err(|error| {
@@ -134,14 +134,20 @@ fn failed(error: IdentityError) -> Failure {
 pub struct Changes {
     file: PathBuf,
     text: String,
-    seen: Option<Option<Look>>,
+    seen: Option<Option<FileState>>,
     due: Option<Instant>,
     every: Duration,
 }
 
-/// State of a file that is seen without reading it: its number, time, size and rights.
+/// State of a file that is seen without reading it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Look(u64, i64, i64, u64, u32);
+struct FileState {
+    number: u64,
+    seconds: i64,
+    nanoseconds: i64,
+    size: u64,
+    mode: u32,
+}
 
 impl Changes {
     /// Looks for changes of `file`, whose `text` is that of the identity.
@@ -168,14 +174,20 @@ impl Changes {
         Ok(Some(identity))
     }
 
-    fn look(&self) -> Option<Look> {
+    fn look(&self) -> Option<FileState> {
         let seen = fs::metadata(&self.file).ok()?;
-        Some(Look(seen.ino(), seen.mtime(), seen.mtime_nsec(), seen.size(), seen.mode()))
+        Some(FileState {
+            number: seen.ino(),
+            seconds: seen.mtime(),
+            nanoseconds: seen.mtime_nsec(),
+            size: seen.size(),
+            mode: seen.mode(),
+        })
     }
 }
 
-/// Replaces an identity by what `make` makes of it, while nobody else does the same: the new one. Without `read` the one that
-/// is there does not matter.
+/// Replaces an identity by what `make` makes of it, while nobody else does the same: the new one. Without `read` the
+/// one that is there does not matter.
 fn change(file: &Path, read: bool, make: impl FnOnce(Option<Identity>) -> Done<Identity>) -> Done<Identity> {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);

@@ -168,7 +168,8 @@ impl Scheduling {
     }
 }
 
-/// Refuses a value that has nothing in it: `--out "$UNSET"` is a slip, and no path or name. `matches` are those of `command`.
+/// Refuses a value that has nothing in it: `--out "$UNSET"` is a slip, and no path or name. `matches` are those of
+/// `command`.
 ///
 /// Words that are passed on to another command are left to that one.
 pub fn refuse_empty(command: &Command, matches: &ArgMatches) -> Done {

@@ -118,7 +118,7 @@ fn round_trip(path: &PathProgress) -> String {
     path.srtt_ms.map(|time| format!("{time:.1} ms")).unwrap_or_default()
 }
 
-/// How much more arrived than the best path carried, where there are several.
+/// Ratio of what arrived to what the best path carried, where there are several.
 fn gain(report: &Report) -> String {
     let ratio = report.ratio_to_best_path.filter(|&ratio| ratio > 0.0 && report.paths.len() > 1);
     ratio.map(|ratio| format!(", {ratio:.1} times what the best path carried")).unwrap_or_default()

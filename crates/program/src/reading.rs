@@ -71,7 +71,7 @@ pub struct Lines {
 }
 
 impl Lines {
-    /// Those that came since the last call.
+    /// Lines that came since the last call.
     pub fn new_ones(&mut self) -> Vec<String> {
         let (file, mut part) = (rustix::stdio::stdin(), [0; 4096]);
         while !self.has_ended && has_some(file, Timespec { tv_sec: 0, tv_nsec: 0 }) {

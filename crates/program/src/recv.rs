@@ -14,7 +14,7 @@ use crate::options::{Config, IdentityFile, Listen, Pair, Paths};
 use crate::outcome::{self, finish};
 use crate::output;
 use crate::text::{number_of, printable};
-use crate::transferring::{self, Ended};
+use crate::transferring::{self, TransferEnd};
 
 /// Receives files over several links from a machine with `weft send`. It listens, or it connects with --from.
 ///
@@ -115,13 +115,13 @@ impl Args {
     /// Receives one transfer, and prints its report.
     fn receive_once(&self, other: OtherEnd) -> Done {
         match self.receive(other, &mut Display::new("listening at"))? {
-            Ended::Whole(report) | Ended::AtEnd(report) => finish(&report, self.show()),
-            Ended::InMidst | Ended::Before => Err(self.interrupted()),
+            TransferEnd::Whole(report) | TransferEnd::AtEnd(report) => finish(&report, self.show()),
+            TransferEnd::InMidst | TransferEnd::Before => Err(self.interrupted()),
         }
     }
 
     /// Receives one transfer.
-    fn receive(&self, other: OtherEnd, display: &mut Display) -> Done<Ended> {
+    fn receive(&self, other: OtherEnd, display: &mut Display) -> Done<TransferEnd> {
         let (paths, sync) = (self.paths.read()?, self.sync && !self.no_sync);
         let options = ReceiveOptions { paths, sync, ..ReceiveOptions::new(other) };
         let _beside = output::beside_traffic();
@@ -146,10 +146,10 @@ impl Args {
             let has_listened = display.listening.is_some();
             drop(display);
             match ended {
-                Ok(Ended::Whole(report)) => whole += self.told(&report)?,
-                Ok(Ended::AtEnd(report)) => return Ok(whole + self.told(&report)?),
-                Ok(Ended::InMidst) => return Err(self.interrupted()),
-                Ok(Ended::Before) => return Ok(whole),
+                Ok(TransferEnd::Whole(report)) => whole += self.told(&report)?,
+                Ok(TransferEnd::AtEnd(report)) => return Ok(whole + self.told(&report)?),
+                Ok(TransferEnd::InMidst) => return Err(self.interrupted()),
+                Ok(TransferEnd::Before) => return Ok(whole),
                 Err(Failure::Run(why)) if has_listened => output::say(&format!("weft: {}", printable(&why, ""))),
                 // It was right at the start.
                 Err(Failure::Input(why) | Failure::File(why)) if !is_first => {
@@ -176,9 +176,9 @@ impl Args {
 
 /// The folder where files go.
 enum Inbox<'a> {
-    /// One that the user named.
+    /// Folder that the user named.
     Kept(&'a Path),
-    /// One that is removed.
+    /// Folder that is removed.
     Passing(tempfile::TempDir),
 }
 

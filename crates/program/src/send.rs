@@ -10,7 +10,7 @@ use crate::failure::{Done, Failure};
 use crate::options::{IdentityFile, Json, Links, Listen, Pair, WIRE_CC};
 use crate::outcome::{self, finish};
 use crate::reading::Lines;
-use crate::transferring::{self, Ended};
+use crate::transferring::{self, TransferEnd};
 use crate::watched::Watched;
 
 /// Sends a file or a directory over several links to a machine with `weft recv`.
@@ -72,8 +72,8 @@ fn carry(args: Args) -> Done<Report> {
         program.pass_schedulers(&chosen);
     };
     match transferring::run(&mut watch, |watch| send(&args.path, options, watch))? {
-        Ended::Whole(report) | Ended::AtEnd(report) => Ok(report),
-        Ended::InMidst | Ended::Before => Err(outcome::resumable()),
+        TransferEnd::Whole(report) | TransferEnd::AtEnd(report) => Ok(report),
+        TransferEnd::InMidst | TransferEnd::Before => Err(outcome::resumable()),
     }
 }
 

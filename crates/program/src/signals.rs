@@ -1,6 +1,8 @@
-//! Interrupts: Ctrl-C, and the signals that are as good as one (SIGTERM, SIGHUP), unless the program was told to ignore them.
+//! Interrupts: Ctrl-C, and the signals that are as good as one (SIGTERM, SIGHUP), unless the program was told to ignore
+//! them.
 //!
-//! The first one is only noted: whoever works looks at [`interrupted`]. A later one, while the program ends, ends it at once.
+//! The first one is only noted: whoever works looks at [`interrupted`]. A later one, while the program ends, ends it at
+//! once.
 
 use std::io::Read;
 use std::os::unix::net::UnixStream;
@@ -25,10 +27,11 @@ static CAME_AGAIN: AtomicBool = AtomicBool::new(false);
 
 static CAME: LazyLock<Arc<AtomicBool>> = LazyLock::new(Arc::default);
 
-/// Prepares signals: an interrupt is noted; writing to a closed pipe, or more than a file may have, is an error and not the end.
+/// Prepares signals: an interrupt is noted; writing to a closed pipe, or more than a file may have, is an error and not
+/// the end.
 pub fn prepare() {
-    // The standard library ignores SIGPIPE. A handler does the same for a file that may not grow; programs that are started
-    // have none.
+    // The standard library ignores SIGPIPE. A handler does the same for a file that may not grow; programs that are
+    // started have none.
     let _ = flag::register(SIGXFSZ, Arc::default());
     let Ok((told, tells)) = UnixStream::pair() else { return };
     let ignored = ignored();
@@ -83,7 +86,8 @@ fn end_at_the_second(mut told: UnixStream) {
     }
 }
 
-/// Signals that the program was told to ignore (`nohup`), a bit each. Linux tells; elsewhere none is taken for one of them.
+/// Signals that the program was told to ignore (`nohup`), a bit each. Linux tells; elsewhere none is taken for one of
+/// them.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let told = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -21,13 +21,13 @@ impl Table {
         Self { names, rows: Vec::new(), last_is_left: false, giving_way: None }
     }
 
-    /// The same, with the last column to the left.
+    /// Puts the last column to the left.
     pub fn with_last_to_the_left(mut self) -> Self {
         self.last_is_left = true;
         self
     }
 
-    /// The same, with a column of which the end of a text is shown where there is no room for all of it.
+    /// Names a column of which the end of a text is shown where there is no room for all of it.
     pub fn with_giving_way(mut self, column: usize) -> Self {
         self.giving_way = Some(column);
         self

@@ -18,13 +18,14 @@ pub fn printable(text: &str, kept: &str) -> String {
     shown
 }
 
-/// Returns true for letters, marks, numbers, signs and the space. Controls, other spaces, and characters that direct or join
-/// others are none of these.
+/// Returns true for letters, marks, numbers, signs and the space. Controls, other spaces, and characters that direct or
+/// join others are none of these.
 pub fn is_printable(one: char) -> bool {
     if matches!(one, '"' | '\'' | '\\') {
         return true;
     }
-    // The standard library escapes what is not printable. A mark that extends a letter it escapes at the beginning alone.
+    // The standard library escapes what is not printable. A mark that extends a letter it escapes at the beginning
+    // alone.
     let text: String = ['a', one].iter().collect();
     text.escape_debug().eq(text.chars())
 }
@@ -52,7 +53,7 @@ pub fn amount(bytes: u64) -> String {
     format!("{bytes} B")
 }
 
-/// So many of them: 1 client, 2 clients.
+/// Number and noun: 1 client, 2 clients.
 pub fn number_of(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

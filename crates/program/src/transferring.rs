@@ -7,7 +7,7 @@ use crate::signals;
 
 /// End of a transfer.
 #[derive(Debug)]
-pub enum Ended {
+pub enum TransferEnd {
     /// All was there.
     Whole(Report),
     /// All was there when an interrupt came: the program is to end.
@@ -22,7 +22,7 @@ pub enum Ended {
 type Outcome = Result<Report, weftway_transfer::Failure>;
 
 /// Transfers by `work` until all is there, or until an interrupt. `watch` is told ten times a second how far it is.
-pub fn run(watch: &mut dyn FnMut(&Progress), work: impl FnOnce(Watch<'_>) -> Outcome) -> Done<Ended> {
+pub fn run(watch: &mut dyn FnMut(&Progress), work: impl FnOnce(Watch<'_>) -> Outcome) -> Done<TransferEnd> {
     run_until(&signals::interrupted, watch, work)
 }
 
@@ -31,7 +31,7 @@ fn run_until(
     stops: &dyn Fn() -> bool,
     watch: &mut dyn FnMut(&Progress),
     work: impl FnOnce(Watch<'_>) -> Outcome,
-) -> Done<Ended> {
+) -> Done<TransferEnd> {
     let (mut is_stopped, mut is_begun) = (false, false);
     let mut tell = |progress: &Progress| {
         is_begun |= progress.state != State::Listening;
@@ -43,10 +43,10 @@ fn run_until(
         !is_stopped
     };
     match (work(&mut tell), is_stopped) {
-        (Ok(report), false) => Ok(Ended::Whole(report)),
-        (Ok(report), true) => Ok(Ended::AtEnd(report)),
-        (Err(_), true) if is_begun => Ok(Ended::InMidst),
-        (Err(_), true) => Ok(Ended::Before),
+        (Ok(report), false) => Ok(TransferEnd::Whole(report)),
+        (Ok(report), true) => Ok(TransferEnd::AtEnd(report)),
+        (Err(_), true) if is_begun => Ok(TransferEnd::InMidst),
+        (Err(_), true) => Ok(TransferEnd::Before),
         (Err(failure), false) => Err(Failure::from(failure)),
     }
 }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     /// Sends a file over loopback. The sender stops once it is in the state `stop`; returns how both ended.
-    fn transfer(stop: Option<State>, bytes: usize) -> (Done<Ended>, Done<Ended>) {
+    fn transfer(stop: Option<State>, bytes: usize) -> (Done<TransferEnd>, Done<TransferEnd>) {
         let folder = tempfile::tempdir().unwrap();
         let (file, inbox) = (folder.path().join("file"), folder.path().join("inbox"));
         std::fs::write(&file, vec![7; bytes]).unwrap();
@@ -90,15 +90,15 @@ mod tests {
     #[test]
     fn an_interrupt_when_all_is_there_is_not_lost() {
         let (sent, received) = transfer(Some(State::Done), 1);
-        assert!(matches!(sent, Ok(Ended::AtEnd(report)) if report.bytes == 1));
-        assert!(matches!(received, Ok(Ended::Whole(report)) if report.bytes == 1));
+        assert!(matches!(sent, Ok(TransferEnd::AtEnd(report)) if report.bytes == 1));
+        assert!(matches!(received, Ok(TransferEnd::Whole(report)) if report.bytes == 1));
     }
 
     #[test]
     fn without_an_interrupt_all_is_there() {
         let (sent, received) = transfer(None, 100_000);
-        assert!(matches!(sent, Ok(Ended::Whole(report)) if report.sent_bytes == 100_000));
-        assert!(matches!(received, Ok(Ended::Whole(_))));
+        assert!(matches!(sent, Ok(TransferEnd::Whole(report)) if report.sent_bytes == 100_000));
+        assert!(matches!(received, Ok(TransferEnd::Whole(_))));
     }
 
     #[test]
@@ -107,11 +107,11 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let options = ReceiveOptions::new(Listen { address: ([127, 0, 0, 1], 0).into(), identity });
         let ended = run_until(&|| true, &mut |_| (), |watch| receive(folder.path(), options, watch));
-        assert!(matches!(ended, Ok(Ended::Before)));
+        assert!(matches!(ended, Ok(TransferEnd::Before)));
         let pairing = Identity::generate().unwrap().pairing();
         let nobody = SendOptions::new(Connect::to(vec![([127, 0, 0, 1], 9).into()], pairing));
         std::fs::write(folder.path().join("file"), "x").unwrap();
         let ended = run_until(&|| true, &mut |_| (), |watch| send(&folder.path().join("file"), nobody, watch));
-        assert!(matches!(ended, Ok(Ended::InMidst)));
+        assert!(matches!(ended, Ok(TransferEnd::InMidst)));
     }
 }

@@ -117,7 +117,7 @@ fn plan(args: &Args, relays: Vec<SocketAddr>) -> Done<Plan> {
     Ok(plan)
 }
 
-/// Who answers questions to servers of names in private networks.
+/// Reads who answers questions to servers of names in private networks.
 fn names(dns: Option<&str>, plan: &Plan) -> Done<Names> {
     match dns {
         _ if !plan.names => Ok(Names::AsTheyAre),
@@ -126,8 +126,8 @@ fn names(dns: Option<&str>, plan: &Plan) -> Done<Names> {
     }
 }
 
-/// Carries packets until it is interrupted. Then all routes are as they were, and so they are when it fails, unless there is a kill
-/// switch: what programs send leads nowhere then, until it is restored.
+/// Carries packets until it is interrupted. Then all routes are as they were, and so they are when it fails, unless
+/// there is a kill switch: what programs send leads nowhere then, until it is restored.
 ///
 /// Routes that other programs take away meanwhile are set again.
 fn carry(
@@ -142,7 +142,7 @@ fn carry(
     routing::check_free(&plan.device)?;
     // A second interrupt would end the program at once, and leave routes that lead nowhere.
     let _undisturbed = signals::undisturbed();
-    let mut led = Led { plan, routes, watcher: None, notes: Vec::new(), watched, switches, is_ended: false };
+    let mut led = RoutedTunnel { plan, routes, watcher: None, notes: Vec::new(), watched, switches, is_ended: false };
     let ended = led.carry(names, classes, options);
     let is_stopped = ended.is_ok() && signals::interrupted();
     led.end(ended)?;
@@ -150,7 +150,7 @@ fn carry(
 }
 
 /// A tunnel, and the routes that lead packets to it.
-struct Led {
+struct RoutedTunnel {
     plan: Plan,
     routes: routing::Shared,
     /// Looks after the routes, once they are there.
@@ -164,7 +164,7 @@ struct Led {
     is_ended: bool,
 }
 
-impl Led {
+impl RoutedTunnel {
     fn carry(&mut self, names: Names, classes: Classes, options: ProxyOptions) -> Done {
         let plan = self.plan.clone();
         self.notes.extend(routing::locked(&self.routes).begin(&plan)?);
@@ -234,8 +234,8 @@ impl Led {
     }
 }
 
-impl Drop for Led {
-    /// A fault of the program itself that ends it past [`Led::end`] is a tunnel that failed.
+impl Drop for RoutedTunnel {
+    /// A fault of the program itself that ends it past [`RoutedTunnel::end`] is a tunnel that failed.
     fn drop(&mut self) {
         if !self.is_ended {
             say_of(self.take_back(true));
@@ -272,7 +272,7 @@ mod tests {
         args: Args,
     }
 
-    /// What these options make of a tunnel.
+    /// Plan and names of a tunnel with these options.
     fn set(words: &[&str]) -> Done<(Plan, Names)> {
         let args = Line::parse_from(["tunnel"].iter().chain(words)).args;
         let plan = plan(&args, vec![([192, 0, 2, 1], 4433).into()])?;

@@ -79,7 +79,8 @@ pub fn run(words: Vec<OsString>) -> Done {
     }
 }
 
-/// The values of a command line, whose first word is the program's name. Options that `--config` names a file for are in them.
+/// The values of a command line, whose first word is the program's name. Options that `--config` names a file for are
+/// in them.
 pub fn parse(words: Vec<OsString>) -> Done<ArgMatches> {
     let called = words.first().map(Path::new).and_then(Path::file_name);
     let mut command = command(if called.is_some_and(|name| name == "weft") { "weft" } else { NAME });
@@ -109,7 +110,7 @@ fn config_file(matches: &ArgMatches) -> Option<(&str, &OsStr)> {
     config::TABLES.contains(&verb).then(|| values.next())?.map(|file| (verb, file))
 }
 
-/// What clap says: help and version are results, all else is bad input.
+/// Tells what clap says: help and version are results, all else is bad input.
 fn told(error: clap::Error) -> Failure {
     if error.use_stderr() {
         output::say(error.render().to_string().trim_end());

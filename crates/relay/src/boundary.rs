@@ -1,9 +1,9 @@
-//! Addresses that the relay dials: those that the policy allows and that are not its own machine's. What listens there behind
-//! a firewall is not for clients.
+//! Addresses that the relay dials: those that the policy allows and that are not its own machine's. What listens there
+//! behind a firewall is not for clients.
 //!
 //! The kernel is asked each time, since addresses come and go; for the datagrams of a program, once a second for each
-//! destination. The sockets with which it is asked are open from the start: a relay that has no file descriptor left knows its
-//! own addresses still.
+//! destination. The sockets with which it is asked are open from the start: a relay that has no file descriptor left
+//! knows its own addresses still.
 
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
@@ -44,8 +44,8 @@ impl OwnAddresses {
         Ok(Self { v4: socket(Ipv4Addr::UNSPECIFIED.into())?, v6: socket(Ipv6Addr::UNSPECIFIED.into())? })
     }
 
-    /// Returns true if this machine has `address`: the kernel would answer from it. Nothing is sent. An address that it does
-    /// not tell of counts as one.
+    /// Returns true if this machine has `address`: the kernel would answer from it. Nothing is sent. An address that it
+    /// does not tell of counts as one.
     fn has(&self, address: IpAddr) -> bool {
         // It answers from one of these for all.
         if address.is_loopback() {
@@ -56,7 +56,8 @@ impl OwnAddresses {
     }
 }
 
-/// A socket of the family of `any`. None if this machine does not know the family: then it has no address of it, either.
+/// A socket of the family of `any`. None if this machine does not know the family: then it has no address of it,
+/// either.
 fn socket(any: IpAddr) -> io::Result<Option<UdpSocket>> {
     match UdpSocket::bind((any, 0)) {
         Ok(socket) => Ok(Some(socket)),
@@ -139,7 +140,8 @@ mod tests {
             (Errno::NOMEM, true),
             (Errno::NETUNREACH, false),
             (Errno::HOSTUNREACH, false),
-            // Of IPv6, where no address of this machine may be the source; a broadcast; a route that refuses or swallows.
+            // Of IPv6, where no address of this machine may be the source; a broadcast; a route that refuses or
+            // swallows.
             (Errno::ADDRNOTAVAIL, false),
             (Errno::ACCESS, false),
             (Errno::INVAL, false),

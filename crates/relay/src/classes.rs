@@ -1,8 +1,8 @@
-//! How urgent what a program sends is: three classes, and rules that say which flow is of which.
+//! Classes of urgency of what programs send: three classes, and rules that say which flow is of which.
 //!
 //! A class goes before those below it, and leaves them half of what it could take ([`weftway_mux`] decides that). The
-//! proxy has the rules, since it knows where programs want to. The relay learns the class with the stream, and with each
-//! datagram, and sends what comes back by the same class.
+//! proxy has the rules, since it knows where programs want to. The relay learns the class with the stream, and with
+//! each datagram, and sends what comes back by the same class.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -14,10 +14,10 @@ use crate::dscp::Dscp;
 use crate::policy::network;
 use crate::target::{Host, Purpose, Target};
 
-/// So many bytes of a flow of bulk, in each direction, go as interactive: a page, the answer to a question.
+/// Bytes of a flow of bulk that go as interactive, in each direction: a page, the answer to a question.
 pub const FIRST_BYTES: u64 = 64 << 10;
 
-/// How urgent something is.
+/// Class of urgency.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Class {
     /// It is of no use when it is late: voice, video calls, games.
@@ -67,7 +67,7 @@ impl fmt::Display for Class {
     }
 }
 
-/// What carries a flow from the program to the proxy, and from the relay on.
+/// Transport of a flow from the program to the proxy, and from the relay on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// A connection.
@@ -122,12 +122,12 @@ impl Hosts {
     }
 }
 
-/// What flows of one kind are. What a rule does not name is no condition.
+/// Rule for flows of one kind. What a rule does not name is no condition.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rule {
-    /// What a user calls it.
+    /// Name that the user gave it.
     pub name: String,
-    /// Of this transport alone.
+    /// Transport of the flows; none: any.
     pub transport: Option<Transport>,
     /// To one of these hosts, as the program names them: nobody looks an address up for a rule.
     pub hosts: Vec<Hosts>,
@@ -135,7 +135,7 @@ pub struct Rule {
     pub ports: Vec<RangeInclusive<u16>>,
     /// Marked so by the program, as far as that can be seen.
     pub marks: Vec<RangeInclusive<Dscp>>,
-    /// What they are.
+    /// Class of the flows.
     pub class: Class,
 }
 
@@ -163,8 +163,8 @@ impl Default for Classes {
 }
 
 impl Classes {
-    /// `rules`, and behind them those that hold without any: what a program has marked is what it says, as `ssh` says of a shell and
-    /// of `scp`; SSH and DNS are interactive, UDP is realtime, and all else is bulk.
+    /// `rules`, and behind them those that hold without any: what a program has marked is what it says, as `ssh` says
+    /// of a shell and of `scp`; SSH and DNS are interactive, UDP is realtime, and all else is bulk.
     pub fn new(mut rules: Vec<Rule>) -> Self {
         let marked = |name: &str, transport, marks: &[RangeInclusive<Dscp>], class| Rule {
             name: name.to_owned(),

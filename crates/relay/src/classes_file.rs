@@ -89,7 +89,7 @@ impl Classes {
     }
 }
 
-/// One of `all`, by its name.
+/// Value of `all` with this name.
 fn named<'de, D: Deserializer<'de>, T: Copy>(from: D, what: &str, all: &[(&'static str, T)]) -> Result<T, D::Error> {
     let text = String::deserialize(from)?;
     let names = || all.iter().map(|(name, _)| *name);

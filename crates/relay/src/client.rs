@@ -1,4 +1,4 @@
-//! What the relay keeps for each client.
+//! State of the relay for each client.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -43,21 +43,21 @@ pub struct Client {
     pub share: usize,
     /// All of them.
     pub by_stream: BTreeMap<StreamId, usize>,
-    /// Those that have something to do.
+    /// Streams that have something to do.
     pub run: RunQueue,
-    /// How many are for datagrams.
+    /// Number of streams for datagrams.
     pub associations: usize,
-    /// Whether its mux may have datagrams.
+    /// True if its mux may have datagrams.
     pub has_datagrams: bool,
-    /// Those whose names wait to be looked up, the longest first.
+    /// Streams whose names wait to be looked up, the longest first.
     pub names: VecDeque<usize>,
-    /// Those that wait until it may do more.
+    /// Streams that wait until it may do more.
     pub paced: RunQueue,
-    /// What it was refused, how often.
+    /// Refusals, and their numbers.
     pub refusals: BTreeMap<Refusal, u64>,
-    /// What connections that are over have carried: bytes from it, and to it.
+    /// Bytes that connections that are over have carried: bytes from it, and to it.
     pub carried: [u64; 2],
-    /// What became of datagrams whose streams are over.
+    /// Counters of datagrams whose streams are over.
     pub datagrams: DatagramCounts,
 }
 

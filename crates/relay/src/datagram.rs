@@ -1,6 +1,7 @@
-//! A datagram of a program on its way. Programs put SOCKS5's header before it (RFC 1928, section 7). Both ends of the connection
-//! leave out what is always zero in that: the kind of address, the address and the port are left. In the upper half of the
-//! byte with the kind the proxy says of which class the datagram is, and so those that come back from there.
+//! A datagram of a program on its way. Programs put SOCKS5's header before it (RFC 1928, section 7). Both ends of the
+//! connection leave out what is always zero in that: the kind of address, the address and the port are left. In the
+//! upper half of the byte with the kind the proxy says of which class the datagram is, and so those that come back from
+//! there.
 
 use std::collections::BTreeMap;
 
@@ -10,20 +11,20 @@ use crate::classes::{CLASSES, Class};
 use crate::socks::{Address, address, address_of_kind};
 use crate::target::Target;
 
-/// What a program's header begins with: two reserved bytes, and the number of the fragment. Fragments are not put together.
+/// Beginning of a program's header: two reserved bytes, and the number of the fragment. Fragments are not put together.
 pub const WHOLE: [u8; 3] = [0; 3];
-/// How long a datagram is of use.
+/// Time in which a datagram is of use.
 pub const DEADLINE: Span = Span::from_millis(500);
 
 /// The most bytes of datagrams that wait to be sent to the other end.
 pub const MOST_UNSENT: Count = Count::new(1 << 20);
 
-/// What became of datagrams.
+/// Counters of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DatagramCounts {
-    /// From the program towards the network.
+    /// Datagrams from the program towards the network.
     pub up: u64,
-    /// From the network towards the program.
+    /// Datagrams from the network towards the program.
     pub down: u64,
     /// Dropped, because no record holds them.
     pub too_long: u64,
@@ -35,7 +36,7 @@ pub struct DatagramCounts {
     pub dropped: u64,
 }
 
-/// How many packets or datagrams were dropped since the program began, by reason; none that are zero.
+/// Numbers of packets or datagrams that were dropped since the program began, by reason; none that are zero.
 pub type Drops = BTreeMap<&'static str, u64>;
 
 impl std::ops::AddAssign for DatagramCounts {
@@ -49,7 +50,7 @@ impl std::ops::AddAssign for DatagramCounts {
     }
 }
 
-/// Where a datagram leads or comes from, and its data.
+/// Address to which a datagram leads or from which it comes, and its data.
 pub fn read(bytes: &[u8]) -> Option<(Target, &[u8])> {
     let Address::Known { host, port, rest } = address(bytes) else { return None };
     Some((host.target(port)?, rest))
@@ -62,7 +63,7 @@ pub fn mark(bytes: &mut [u8], class: Class) {
     }
 }
 
-/// Of which class a datagram of a proxy is, where it leads, and its data.
+/// Class of a datagram of a proxy, its destination and its data.
 pub fn read_marked(bytes: &[u8]) -> Option<(Class, Target, &[u8])> {
     let (first, rest) = bytes.split_first()?;
     let class = *CLASSES.get(usize::from(first >> 4))?;
@@ -70,7 +71,7 @@ pub fn read_marked(bytes: &[u8]) -> Option<(Class, Target, &[u8])> {
     Some((class, host.target(port)?, rest))
 }
 
-/// What became of a datagram that was to be sent to the other end.
+/// Fate of a datagram that was to be sent to the other end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sent {
     /// It is on its way.
@@ -82,7 +83,7 @@ pub enum Sent {
 }
 
 impl DatagramCounts {
-    /// Those that were dropped.
+    /// Number of datagrams that were dropped.
     pub fn drops(&self) -> Drops {
         let all = [
             ("too_long", self.too_long),

@@ -1,5 +1,5 @@
-//! Connects to the first of several addresses that answers (Happy Eyeballs, RFC 8305): the families in turn, the next address
-//! when one fails or has not answered for a while, all of them within the time that there is.
+//! Connects to the first of several addresses that answers (Happy Eyeballs, RFC 8305): the families in turn, the next
+//! address when one fails or has not answered for a while, all of them within the time that there is.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, SocketAddr};
@@ -14,10 +14,10 @@ use crate::places::{Asker, Places};
 use crate::refusal::Refusal;
 use crate::socket::{SOCKETS, Socket, is_scarce, token};
 
-/// What became of it so far.
+/// State of the attempt.
 #[derive(Debug)]
 pub enum Dialled {
-    /// Nothing yet.
+    /// No answer yet.
     Pending,
     /// An address answered.
     Connected(Socket),
@@ -45,7 +45,7 @@ pub struct Dial {
     next_at: Instant,
     /// True if more addresses may come.
     more: bool,
-    /// What the first attempt failed of that had a route at all.
+    /// Error of the first attempt that had a route at all.
     refusal: Option<Refusal>,
 }
 
@@ -80,7 +80,7 @@ impl Dial {
         }
     }
 
-    /// When the next address is due.
+    /// Instant at which the next address is due.
     pub fn next_event(&self) -> Instant {
         if self.addresses.is_empty() { Instant::NEVER } else { self.next_at }
     }
@@ -160,15 +160,15 @@ impl Dial {
         true
     }
 
-    /// What a network without a route says is of the least interest: many machines have no IPv6.
+    /// Notes a refusal. One by a network without a route is of the least interest: many machines have no IPv6.
     fn fail(&mut self, refusal: Refusal) {
         let before = self.refusal.filter(|&before| before != Refusal::NetworkUnreachable);
         self.refusal = Some(before.unwrap_or(refusal));
     }
 }
 
-/// The families by turns, and the addresses of each as they were (RFC 8305, section 4): first the family that was not `tried`
-/// last, or that of the first address.
+/// The families by turns, and the addresses of each as they were (RFC 8305, section 4): first the family that was not
+/// `tried` last, or that of the first address.
 fn in_turn(addresses: impl IntoIterator<Item = SocketAddr>, tried: Option<SocketAddr>) -> VecDeque<SocketAddr> {
     let addresses: Vec<SocketAddr> = addresses.into_iter().collect();
     let v4_first = tried.map_or(addresses.first().is_none_or(SocketAddr::is_ipv4), |tried| tried.is_ipv6());

@@ -1,5 +1,5 @@
-//! How a program marks its packets (DSCP, RFC 2474): a number of six bits in the IP header, with names of RFC 2474, 2597, 3246,
-//! 5865 and 8622. Only a tunnel sees it; what programs give a proxy has no header.
+//! Marks of a program's packets (DSCP, RFC 2474): a number of six bits in the IP header, with names of RFC 2474, 2597,
+//! 3246, 5865 and 8622. Only a tunnel sees it; what programs give a proxy has no header.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -27,7 +27,7 @@ impl Dscp {
         Self(56)..=Self(56),
     ];
 
-    /// That of a packet of IP, whose first two bytes these are.
+    /// Mark of an IP packet, whose first two bytes these are.
     pub fn of_packet([first, second]: [u8; 2]) -> Self {
         match first >> 4 {
             6 => Self((first & 0xf) << 2 | second >> 6),

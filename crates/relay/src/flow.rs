@@ -1,8 +1,9 @@
-//! The end of a TCP connection and a stream that are one connection: carries bytes, ends and resets from each to the other.
+//! The end of a TCP connection and a stream that are one connection: carries bytes, ends and resets from each to the
+//! other.
 //!
-//! Each direction goes on until what it reads from has nothing or what it writes to takes nothing; whichever it was says when
-//! there is more. So no byte is read from a socket while the stream takes none, and none is taken from the stream that the
-//! socket has not.
+//! Each direction goes on until what it reads from has nothing or what it writes to takes nothing; whichever it was
+//! says when there is more. So no byte is read from a socket while the stream takes none, and none is taken from the
+//! stream that the socket has not.
 
 use std::io::{self, IoSlice};
 
@@ -13,21 +14,23 @@ use weftway_path::Instant;
 use crate::pace::{Pace, Way};
 use crate::refusal::ABORTED;
 
-/// What one read takes from a socket.
+/// Bytes that one read takes from a socket.
 pub const READ: usize = 64 << 10;
-/// What each direction carries before others have their turn.
+/// Bytes that each direction carries before others have their turn.
 const BURST: usize = 256 << 10;
-/// How many parts of a stream are written at once: 64 KiB of those that a mux keeps.
+/// Number of parts of a stream that are written at once: 64 KiB of those that a mux keeps.
 const PARTS: usize = 16;
-/// What was read is kept without a copy from this size on.
+/// Size from which bytes that were read are kept without a copy.
 const LARGE: usize = 16 << 10;
 
 /// This machine's end of a TCP connection: a socket of the kernel, or one of a tunnel. It never waits.
 pub trait TcpEnd {
-    /// Whether the other end has reset the connection, or it is broken otherwise. What came before may be read still.
+    /// Returns true if the other end has reset the connection, or it is broken otherwise. What came before may be read
+    /// still.
     fn has_failed(&self) -> bool;
 
-    /// Reads into what is spare of `buffer`, which is not nothing: how many bytes, 0 at the end. None if it has to wait.
+    /// Reads into what is spare of `buffer`, which is not nothing: how many bytes, 0 at the end. None if it has to
+    /// wait.
     fn read(&mut self, buffer: &mut Vec<u8>) -> io::Result<Option<usize>>;
 
     /// Writes the first of these bytes, which are some: how many. None if it has to wait.
@@ -37,7 +40,7 @@ pub trait TcpEnd {
     fn finish(&mut self);
 }
 
-/// What follows.
+/// Result of a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Turn {
     /// It waits to be woken.
@@ -46,7 +49,7 @@ pub enum Turn {
     More,
     /// Both directions have ended.
     Over,
-    /// One of both ends broke the connection; the other one's is to be reset.
+    /// Connection broken by one of both ends; the other one's is to be reset.
     Broken,
 }
 
@@ -65,11 +68,11 @@ impl From<io::Error> for Broken {
     }
 }
 
-/// How far a direction has come.
+/// State of a direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Half {
     Open,
-    /// What it reads from has ended; what was read before is yet to be written.
+    /// Source that has ended; what was read before is yet to be written.
     Ending,
     Over,
 }
@@ -87,7 +90,7 @@ pub struct Flow {
     /// The stream may have something, or take something.
     stream_readable: bool,
     stream_writable: bool,
-    /// What the stream took from the socket, and what the socket took from the stream.
+    /// Bytes that the stream took from the socket, and that the socket took from the stream.
     carried: [u64; 2],
 }
 
@@ -117,12 +120,13 @@ impl Flow {
         self.stream_writable = true;
     }
 
-    /// How many bytes went from the socket to the stream, and from the stream to the socket.
+    /// Numbers of bytes from the socket to the stream, and from the stream to the socket.
     pub fn carried(&self) -> [u64; 2] {
         self.carried
     }
 
-    /// Carries what can be carried without waiting, and what `pace` allows. `buffer` is empty, with room for [`READ`] bytes.
+    /// Carries what can be carried without waiting, and what `pace` allows. `buffer` is empty, with room for [`READ`]
+    /// bytes.
     pub fn turn(
         &mut self,
         now: Instant,
@@ -161,7 +165,7 @@ impl Flow {
         Ok(self.carry_to_socket(now, socket, mux, pace)? || more)
     }
 
-    /// Whether there may be more.
+    /// Returns whether there may be more.
     fn carry_to_stream(
         &mut self,
         now: Instant,
@@ -199,7 +203,7 @@ impl Flow {
         Ok(false)
     }
 
-    /// Whether there may be more.
+    /// Returns whether there may be more.
     fn carry_to_socket(
         &mut self,
         now: Instant,
@@ -243,7 +247,7 @@ impl Flow {
     }
 }
 
-/// What was read, as bytes of no more memory than they need; `buffer` is empty again.
+/// Takes the bytes that were read, with no more memory than they need; `buffer` is empty again.
 fn take(buffer: &mut Vec<u8>) -> Bytes {
     if buffer.len() < LARGE {
         let bytes = Bytes::copy_from_slice(buffer);

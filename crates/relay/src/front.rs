@@ -1,4 +1,4 @@
-//! What the owner of a client's end calls, wherever local programs come from.
+//! Interface of a client's end, wherever local programs come from.
 
 use std::collections::BTreeMap;
 use std::os::fd::BorrowedFd;
@@ -10,8 +10,8 @@ use crate::datagram::Drops;
 use crate::refusal::ABORTED;
 use crate::view::FlowView;
 
-/// What a mux has for the client's end next: a stream that is to be read, or else to be written. It notes whether streams may be
-/// opened, and whether datagrams are there.
+/// Returns the mux's next stream for the client's end: one that is to be read, or else to be written. It notes whether
+/// streams may be opened, and whether datagrams are there.
 pub fn next_ready(mux: &mut Mux, may_open: &mut bool, has_datagrams: &mut bool) -> Option<(StreamId, bool)> {
     loop {
         match mux.poll_ready()? {
@@ -31,17 +31,17 @@ pub fn next_ready(mux: &mut Mux, may_open: &mut bool, has_datagrams: &mut bool) 
 
 /// The client's end: takes what local programs send, and has it carried.
 pub trait Front {
-    /// Where programs connect to, if there is such a place.
+    /// Places where programs connect to, if there are such.
     fn addresses(&self) -> Vec<String>;
 
     /// Becomes readable when there is something to do, for [`Front::turn`].
     fn fd(&self) -> BorrowedFd<'_>;
 
-    /// When the next turn is due, whatever programs do: the past, if it is due now.
+    /// Instant of the next turn, whatever programs do: the past, if it is due now.
     fn next_event(&self) -> Instant;
 
-    /// Does what can be done without waiting. It is due when [`Front::fd`] is readable, [`Front::next_event`] has come, or the
-    /// mux has taken in anything. Without a mux there is no connection to the relay, and programs wait for one.
+    /// Does what can be done without waiting. It is due when [`Front::fd`] is readable, [`Front::next_event`] has come,
+    /// or the mux has taken in anything. Without a mux there is no connection to the relay, and programs wait for one.
     fn turn(&mut self, now: Instant, mux: Option<&mut Mux>);
 
     /// The connection to the relay is gone, and all streams with it.
@@ -50,10 +50,10 @@ pub trait Front {
     /// The connections that are carried.
     fn flows(&self) -> impl Iterator<Item = FlowView<'_>>;
 
-    /// What programs were refused, by its name, and how often.
+    /// Refusals of programs by name, and their numbers.
     fn refusals(&self) -> &BTreeMap<&'static str, u64>;
 
-    /// What programs sent, or was for them, and was dropped.
+    /// Drops of what programs sent, or was for them.
     fn drops(&self) -> Drops;
 
     /// Why there will be no more programs, if that is so.

@@ -1,4 +1,4 @@
-//! What a local program says before its bytes are carried: SOCKS5 or HTTP, told apart by the first byte.
+//! Handshake of a local program before its bytes are carried: SOCKS5 or HTTP, told apart by the first byte.
 
 use crate::accounts::Accounts;
 use crate::http;
@@ -13,7 +13,7 @@ pub const MOST_BYTES: usize = 64 << 10;
 /// A head that is longer is looked at when its end has come, and not with each of its bytes.
 const LONG: usize = 8 << 10;
 
-/// What a program speaks.
+/// Protocol of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// SOCKS5.
@@ -23,7 +23,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// That of a program whose first byte this is. SOCKS4 is none.
+    /// Protocol of a program whose first byte this is. SOCKS4 is none.
     fn of(first: u8) -> Option<Self> {
         match first {
             socks::VERSION => Some(Self::Socks),
@@ -49,7 +49,7 @@ impl Protocol {
     }
 }
 
-/// How far a program has come.
+/// Stage of a program.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Handshake {
     protocol: Option<Protocol>,
@@ -60,13 +60,13 @@ pub struct Handshake {
 }
 
 impl Handshake {
-    /// What the program speaks, once a byte of it is known.
+    /// Protocol of the program, once a byte of it is known.
     pub fn protocol(&self) -> Option<Protocol> {
         self.protocol
     }
 
-    /// Reads `bytes`: all that came, without what earlier steps have understood. Where `accounts` has any, the program has to
-    /// show one of them.
+    /// Reads `bytes`: all that came, without what earlier steps have understood. Where `accounts` has any, the program
+    /// has to show one of them.
     pub fn step(&mut self, bytes: &[u8], accounts: &Accounts) -> Step {
         let Some(&first) = bytes.first() else { return Step::More };
         let Some(protocol) = self.protocol.or_else(|| Protocol::of(first)) else { return Step::Refuse(Vec::new()) };
@@ -112,7 +112,7 @@ mod tests {
     /// The answers; the target and what is left, if it came to a request; whether it was refused.
     type Outcome = (Vec<u8>, Option<(Target, Vec<u8>)>, bool);
 
-    /// What becomes of bytes that come in these parts.
+    /// Result for bytes that come in these parts.
     fn outcome<'a>(parts: impl Iterator<Item = &'a [u8]>) -> Outcome {
         let (mut handshake, mut input, mut output) = (Handshake::default(), Vec::new(), Vec::new());
         let (mut connect, mut refused) = (None::<(Target, Vec<u8>)>, false);

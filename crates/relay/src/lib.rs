@@ -1,36 +1,38 @@
-//! TCP connections and datagrams of other programs over one connection: the local sockets of `weft proxy` and `weft relay`.
+//! TCP connections and datagrams of other programs over one connection: the local sockets of `weft proxy` and `weft
+//! relay`.
 //!
 //! A [`Proxy`] listens where the programs are. It speaks SOCKS5 and HTTP CONNECT, and opens a stream of a
-//! [`Mux`](weftway_mux::Mux) for each connection. A [`Relay`] is at the other end of that mux, and of those of other clients:
-//! it dials where each stream leads. What carries the records of a mux is the owner's matter; nothing here knows of QUIC or UDP.
+//! [`Mux`](weftway_mux::Mux) for each connection. A [`Relay`] is at the other end of that mux, and of those of other
+//! clients: it dials where each stream leads. What carries the records of a mux is the owner's matter; nothing here
+//! knows of QUIC or UDP.
 //!
 //! # How it is driven
 //!
-//! Both are values to step, like all others, but with sockets that never wait. Their owner waits for all that may happen: for
-//! [`Proxy::fd`] beside its own sockets, and until [`Proxy::next_event`] at the latest. Then it calls [`Proxy::turn`] with the
-//! time and the mux, and has the mux send what there is. With a relay it is the same.
+//! Both are values to step, like all others, but with sockets that never wait. Their owner waits for all that may
+//! happen: for [`Proxy::fd`] beside its own sockets, and until [`Proxy::next_event`] at the latest. Then it calls
+//! [`Proxy::turn`] with the time and the mux, and has the mux send what there is. With a relay it is the same.
 //!
 //! # What a stream carries
 //!
-//! Its target is `host:port`; names are resolved at the relay. The first byte that comes back is 0: the relay is connected,
-//! and all that follows comes from there. If it could not connect, it resets the stream, with the code of SOCKS5's reply. An
-//! end of one direction is passed on as such, and so is a reset.
+//! Its target is `host:port`; names are resolved at the relay. The first byte that comes back is 0: the relay is
+//! connected, and all that follows comes from there. If it could not connect, it resets the stream, with the code of
+//! SOCKS5's reply. An end of one direction is passed on as such, and so is a reset.
 //!
 //! # Datagrams
 //!
-//! A program asks for them by UDP ASSOCIATE of SOCKS5 (RFC 1928, section 7), and they live as long as the connection on which it
-//! asks. Their stream has the target `udp:`, and carries nothing but the relay's first byte. Each datagram of the program is a
-//! datagram of that stream, of use for half a second: the kind of an address and its class in one byte, the address and the
-//! port, as SOCKS5 has them, and the data. One that comes back is the same, and of the class that the proxy gave what was sent
-//! there. It arrives or it does not, as with UDP.
+//! A program asks for them by UDP ASSOCIATE of SOCKS5 (RFC 1928, section 7), and they live as long as the connection on
+//! which it asks. Their stream has the target `udp:`, and carries nothing but the relay's first byte. Each datagram of
+//! the program is a datagram of that stream, of use for half a second: the kind of an address and its class in one
+//! byte, the address and the port, as SOCKS5 has them, and the data. One that comes back is the same, and of the class
+//! that the proxy gave what was sent there. It arrives or it does not, as with UDP.
 //!
-//! One that no record holds travels in pieces, four at most, and is lost with any of them. In a record of `weft`, which has 1154
-//! bytes, there is room for 1140 bytes of data to or from an address of IPv4, and 1128 for IPv6; a few more on the first
-//! streams of a connection. Four pieces hold 4.5 kB.
+//! One that no record holds travels in pieces, four at most, and is lost with any of them. In a record of `weft`, which
+//! has 1154 bytes, there is room for 1140 bytes of data to or from an address of IPv4, and 1128 for IPv6; a few more on
+//! the first streams of a connection. Four pieces hold 4.5 kB.
 //!
-//! Nobody else gets in. The proxy takes datagrams from the address of the program's connection alone, and only from the port
-//! that the first of them came from. The relay judges each destination as for connections, and takes datagrams from
-//! destinations alone, by address and port.
+//! Nobody else gets in. The proxy takes datagrams from the address of the program's connection alone, and only from the
+//! port that the first of them came from. The relay judges each destination as for connections, and takes datagrams
+//! from destinations alone, by address and port.
 //!
 //! # What bounds what
 //!
@@ -51,8 +53,8 @@
 //!
 //! # Where to begin
 //!
-//! `flow` joins a socket and a stream, the same at both ends; `local_udp` and `remote_udp` do so for datagrams. The rest is what
-//! comes before:
+//! `flow` joins a socket and a stream, the same at both ends; `local_udp` and `remote_udp` do so for datagrams. The
+//! rest is what comes before:
 //!
 //! | module | what it decides |
 //! |---|---|
@@ -129,7 +131,7 @@ pub use relay::Relay;
 pub use target::{Host, Purpose, Target, TargetError};
 pub use view::FlowView;
 
-/// What another front end than [`Proxy`] is made of: `weft tunnel` has one.
+/// Parts of another front end than [`Proxy`]: `weft tunnel` has one.
 pub mod parts {
     pub use crate::datagram::{Sent, mark, read};
     pub use crate::flow::{Flow, READ, TcpEnd, Turn};

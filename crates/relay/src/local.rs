@@ -1,4 +1,5 @@
-//! A connection of a local program: says where it wants to, waits for a stream and for the relay's word, and is carried.
+//! A connection of a local program: says where it wants to, waits for a stream and for the relay's word, and is
+//! carried.
 
 use std::sync::Arc;
 
@@ -28,13 +29,13 @@ const FIRST_ROOM: usize = 1 << 10;
 /// A connection of a local program.
 pub struct Local {
     socket: Socket,
-    /// What it sent and nobody has understood or carried: at most [`MOST_BYTES`].
+    /// Bytes that it sent and nobody has understood or carried: at most [`MOST_BYTES`].
     input: Vec<u8>,
-    /// What it is told, as far as it has not taken it.
+    /// Bytes for it, as far as it has not taken them.
     output: Vec<u8>,
     stage: Stage,
     deadline: Instant,
-    /// How long a record is.
+    /// Length of a record.
     record: usize,
     classes: Arc<Classes>,
     accounts: Arc<Accounts>,
@@ -43,7 +44,7 @@ pub struct Local {
 }
 
 impl Local {
-    /// One that has just been accepted.
+    /// Connection that has just been accepted.
     pub fn new(
         now: Instant,
         socket: Socket,
@@ -85,12 +86,12 @@ impl Local {
         }
     }
 
-    /// When it is to have its turn, whatever comes before.
+    /// Instant of its next turn, whatever comes before.
     pub fn deadline(&self) -> Instant {
         self.deadline
     }
 
-    /// How far it has come.
+    /// Stage.
     pub fn stage(&self) -> &Stage {
         &self.stage
     }
@@ -121,7 +122,8 @@ impl Local {
         self.socket.reset();
     }
 
-    /// Does what can be done without waiting, as entry `key`. What becomes of its stream needs the mux that this belongs to.
+    /// Does what can be done without waiting, as entry `key`. What becomes of its stream needs the mux that this
+    /// belongs to.
     pub fn turn(
         &mut self,
         now: Instant,
@@ -150,7 +152,7 @@ impl Local {
         }
     }
 
-    /// Whether it goes on, although its time may be over.
+    /// Returns true if it goes on, although its time may be over.
     fn keep_time(&mut self, now: Instant, mux: Option<&mut Mux>) -> bool {
         if now < self.deadline {
             return true;
@@ -302,7 +304,8 @@ impl Local {
     }
 }
 
-/// Makes room for more of what a program says before it is carried: it is a few bytes mostly, and [`MOST_BYTES`] at most.
+/// Makes room for more of what a program says before it is carried: it is a few bytes mostly, and [`MOST_BYTES`] at
+/// most.
 fn make_room(input: &mut Vec<u8>) {
     if input.len() == input.capacity() {
         let more = input.len().max(FIRST_ROOM).min(MOST_BYTES - input.len());

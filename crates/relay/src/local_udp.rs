@@ -1,5 +1,5 @@
-//! The datagrams of a local program (RFC 1928, section 7), between its socket and the datagrams of a stream. They come and go as
-//! long as the connection lives on which the program asked for them.
+//! The datagrams of a local program (RFC 1928, section 7), between its socket and the datagrams of a stream. They come
+//! and go as long as the connection lives on which the program asked for them.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -28,14 +28,14 @@ pub const NUMBER: usize = 1;
 pub struct LocalUdp {
     id: StreamId,
     udp: Udp,
-    /// Where the program's connection comes from; so do its datagrams.
+    /// Address of the program's connection; so do its datagrams.
     ip: IpAddr,
-    /// Where the first of them came from; so do the others, and here it gets its own.
+    /// Address of the first of them; so do the others, and here it gets its own.
     program: Option<SocketAddr>,
-    /// How long a record is.
+    /// Length of a record.
     record: usize,
     classes: Arc<Classes>,
-    /// That of the last datagram that it sent.
+    /// Class of the program's last datagram.
     class: Class,
     pieces: Pieces,
     counts: DatagramCounts,
@@ -74,7 +74,7 @@ impl LocalUdp {
         })
     }
 
-    /// Where the program is to send its datagrams.
+    /// Address to which the program is to send its datagrams.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.udp.address()
     }
@@ -89,7 +89,7 @@ impl LocalUdp {
         self.udp.note();
     }
 
-    /// What became of datagrams.
+    /// Counters of datagrams.
     pub fn counts(&self) -> DatagramCounts {
         self.counts
     }
@@ -99,12 +99,13 @@ impl LocalUdp {
         self.class
     }
 
-    /// How many bytes of data came from the program and went to it.
+    /// Numbers of bytes of data from the program and to it.
     pub fn carried(&self) -> [u64; 2] {
         self.carried
     }
 
-    /// Takes what the program has sent, some of it. `socket` is its connection: what comes on that is nothing that is known.
+    /// Takes what the program has sent, some of it. `socket` is its connection: what comes on that is nothing that is
+    /// known.
     pub fn turn(&mut self, now: Instant, socket: &mut Socket, mux: &mut Mux, buffer: &mut Vec<u8>) -> Turn {
         let came = socket.read(buffer);
         buffer.clear();

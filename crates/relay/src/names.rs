@@ -2,31 +2,32 @@
 //!
 //! # Why not the system's resolver, nor a library's
 //!
-//! The system's resolver (getaddrinfo(3)) waits, so each name needs a thread, and a few names whose servers are silent take all
-//! of them. Of the libraries, hickory-resolver 0.26 brings 49 more crates (a cache with locks, tables of Unicode, URLs; 79 CPU
-//! seconds to compile them all without optimising), and the resolver of the crate `domain` nearly as many; both want a runtime
-//! of their own beside this one. A stub resolver is small: it asks, waits, and asks again. So the parts that read and write
-//! are taken from libraries (messages from smoltcp, which `weft tunnel` has anyway; resolv.conf(5) from resolv-conf), and the
-//! waiting is done here, on sockets in a poller like all others. Whatever else nsswitch.conf(5) names is not asked.
+//! The system's resolver (getaddrinfo(3)) waits, so each name needs a thread, and a few names whose servers are silent
+//! take all of them. Of the libraries, hickory-resolver 0.26 brings 49 more crates (a cache with locks, tables of
+//! Unicode, URLs; 79 CPU seconds to compile them all without optimising), and the resolver of the crate `domain` nearly
+//! as many; both want a runtime of their own beside this one. A stub resolver is small: it asks, waits, and asks again.
+//! So the parts that read and write are taken from libraries (messages from smoltcp, which `weft tunnel` has anyway;
+//! resolv.conf(5) from resolv-conf), and the waiting is done here, on sockets in a poller like all others. Whatever
+//! else nsswitch.conf(5) names is not asked.
 //!
 //! # What it does
 //!
-//! A name of /etc/hosts and `localhost` (RFC 6761) are known at once; both files are read again when they change. Others are
-//! asked for, A and AAAA side by side, by UDP from a port of their own: at first the first server, with the next ones beside it
-//! while it answers nobody; all of them after a second, and after two. A server that says that it cannot tell is followed by
-//! the next at once, an answer that is cut short by the same question over TCP (RFC 7766). Search domains are tried as
-//! resolv.conf(5) says; one whose servers cannot tell is followed by the next, as in the C library. After three seconds it is
-//! over.
+//! A name of /etc/hosts and `localhost` (RFC 6761) are known at once; both files are read again when they change.
+//! Others are asked for, A and AAAA side by side, by UDP from a port of their own: at first the first server, with the
+//! next ones beside it while it answers nobody; all of them after a second, and after two. A server that says that it
+//! cannot tell is followed by the next at once, an answer that is cut short by the same question over TCP (RFC 7766).
+//! Search domains are tried as resolv.conf(5) says; one whose servers cannot tell is followed by the next, as in the C
+//! library. After three seconds it is over.
 //!
-//! Addresses are told as they come: those of IPv6 at once, those of IPv4 alone when those of IPv6 have not come for 50 ms more
-//! (RFC 8305, section 3).
+//! Addresses are told as they come: those of IPv6 at once, those of IPv4 alone when those of IPv6 have not come for 50
+//! ms more (RFC 8305, section 3).
 //!
 //! # Who has to wait
 //!
-//! At most [`RelayLimits::names`](crate::RelayLimits::names) names are looked up at once, and a quarter of them for one client.
-//! Where there is no room, a new name replaces one that has no answer: the oldest of the client that looks up most, if that is
-//! more than the new name's client does; else the oldest of its own client, once that has been silent for a second. So names
-//! whose servers are silent hold up no others.
+//! At most [`RelayLimits::names`](crate::RelayLimits::names) names are looked up at once, and a quarter of them for one
+//! client. Where there is no room, a new name replaces one that has no answer: the oldest of the client that looks up
+//! most, if that is more than the new name's client does; else the oldest of its own client, once that has been silent
+//! for a second. So names whose servers are silent hold up no others.
 
 mod files;
 mod lookup;
@@ -56,8 +57,8 @@ use crate::wakes::Timers;
 const MOST_KNOWN: usize = 1024;
 /// The longest time that addresses are kept, whatever their servers say.
 const KEPT: Span = Span::from_secs(3600);
-/// The time after which a name that is not answered makes room for another one of its client: most that are ever answered are
-/// by then.
+/// The time after which a name that is not answered makes room for another one of its client: most that are ever
+/// answered are by then.
 const SILENT: Span = Span::from_secs(1);
 
 /// An answer.

@@ -1,21 +1,21 @@
-//! How fast a client may be: each direction has a rate, and tells when it may go on.
+//! Pace of a client (a token bucket): each direction has a rate, and tells when it may go on.
 //!
-//! A direction may carry while its bucket is not empty, whatever that takes out; what it took too much is waited for. So a
-//! read is never cut short. Datagrams do not wait: those for which nothing is left are dropped. They may use half of the rate,
-//! so that they leave the other half to connections.
+//! A direction may carry while its bucket is not empty, whatever that takes out; what it took too much is waited for.
+//! So a read is never cut short. Datagrams do not wait: those for which nothing is left are dropped. They may use half
+//! of the rate, so that they leave the other half to connections.
 
 use weftway_path::{BitRate, Instant, Span};
 
-/// What a bucket holds: so much time of its rate, and at least so many bytes.
+/// Size of a bucket: so much time of its rate, and at least so many bytes.
 const DEPTH: Span = Span::from_millis(50);
 const LEAST_DEPTH: i64 = 16 << 10;
 
 /// A direction, as a relay sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// From the network to the client.
+    /// Direction from the network to the client.
     ToClient = 0,
-    /// From the client to the network.
+    /// Direction from the client to the network.
     FromClient = 1,
 }
 
@@ -50,7 +50,7 @@ impl Bucket {
         }
     }
 
-    /// When it is half full.
+    /// Instant at which it is half full.
     fn next(&self) -> Instant {
         let missing = (self.depth() / 2 - self.left).max(0) as u64;
         self.at + self.rate.transmission_time(weftway_path::Bytes::new(missing))
@@ -65,7 +65,7 @@ struct Limited {
     datagrams: Bucket,
 }
 
-/// How fast a client may be; as fast as it can by default.
+/// Pace of a client; as fast as it can by default.
 #[derive(Clone, Debug, Default)]
 pub struct Pace {
     ways: [Option<Limited>; 2],
@@ -88,7 +88,7 @@ impl Pace {
         }
     }
 
-    /// Whether a connection may carry more. If not, it is to be asked again at [`Pace::next`].
+    /// Returns true if a connection may carry more. If not, it is to be asked again at [`Pace::next`].
     pub fn may(&mut self, way: Way) -> bool {
         let may = self.ways[way as usize].as_ref().is_none_or(|limited| limited.all.left > 0);
         self.has_refused |= !may;
@@ -102,7 +102,7 @@ impl Pace {
         }
     }
 
-    /// Whether a datagram may be carried; then it counts.
+    /// Returns true if a datagram may be carried; then it counts.
     #[must_use]
     pub fn may_send(&mut self, way: Way, bytes: usize) -> bool {
         let Some(limited) = &mut self.ways[way as usize] else { return true };
@@ -114,12 +114,12 @@ impl Pace {
         may
     }
 
-    /// Whether a connection was told to wait since the last time.
+    /// Returns true if a connection was told to wait since the last time.
     pub fn take_refused(&mut self) -> bool {
         std::mem::take(&mut self.has_refused)
     }
 
-    /// When those that wait may go on.
+    /// Instant at which those that wait may go on.
     pub fn next(&self) -> Instant {
         let empty = self.ways.iter().flatten().filter(|limited| limited.all.left <= 0);
         empty.map(|limited| limited.all.next()).min().unwrap_or(Instant::ZERO)

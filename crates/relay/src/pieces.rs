@@ -14,10 +14,11 @@ use crate::datagram::{DEADLINE, MOST_UNSENT, Sent};
 
 /// The most pieces of a datagram: those of `weft` hold 4.5 kB, three times what most networks carry in one packet.
 pub const MOST_PIECES: usize = 4;
-/// What stands in the place of the kind of an address.
+/// Byte in the place of the kind of an address.
 const PIECE: u8 = 0xf;
 const HEAD: usize = 4;
-/// So many datagrams may miss pieces at once, since pieces overtake each other. The one that misses them longest is given up.
+/// Number of datagrams that may miss pieces at once, since pieces overtake each other. The one that misses them longest
+/// is given up.
 const MOST_PARTIAL: usize = 16;
 
 /// A datagram that misses pieces.
@@ -122,7 +123,7 @@ mod tests {
         (mux, flow)
     }
 
-    /// What the datagram frames of all records hold that a mux has to send, each in a record of its own.
+    /// Contents of the datagram frames that a mux has to send, each in a record of its own.
     fn records(mux: &mut Mux) -> Vec<Vec<u8>> {
         std::iter::from_fn(|| mux.cut(Instant::ZERO, RECORD)).map(|record| record.payload.to_vec()).collect()
     }

@@ -1,9 +1,11 @@
-//! Places for dials: a socket that is being connected has one, and there are only so many, since each takes a descriptor.
+//! Places for dials: a socket that is being connected has one, and there are only so many, since each takes a
+//! descriptor.
 //!
-//! While there are enough, every dial has one at once. When all are taken, a new dial takes the place of another, so that hosts
-//! that do not answer hold up no others: of the client with the most places, if its own client has fewer; else of the host with
-//! the most places of its own client, if its own host has fewer; else of the host that has been silent for longest, once that is
-//! a second. A dial that lost its place has one again when one is free, or when some host has been silent for three seconds.
+//! While there are enough, every dial has one at once. When all are taken, a new dial takes the place of another, so
+//! that hosts that do not answer hold up no others: of the client with the most places, if its own client has fewer;
+//! else of the host with the most places of its own client, if its own host has fewer; else of the host that has been
+//! silent for longest, once that is a second. A dial that lost its place has one again when one is free, or when some
+//! host has been silent for three seconds.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::IpAddr;
@@ -150,8 +152,8 @@ impl Places {
         self.told.retain(|told| told.0 != key);
     }
 
-    /// Takes note that no descriptor is left: for a while there are no more places than sockets. The host that has been silent
-    /// for longest makes way.
+    /// Takes note that no descriptor is left: for a while there are no more places than sockets. The host that has been
+    /// silent for longest makes way.
     pub fn make_way(&mut self, now: Instant) {
         self.scarce = Some((self.used.max(1), now + SCARCE));
         self.due = Instant::ZERO;

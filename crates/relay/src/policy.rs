@@ -1,8 +1,8 @@
-//! Where the relay connects to. By default to public addresses alone: whoever has a token must not reach, through the relay,
+//! Destinations of the relay. By default public addresses alone: whoever has a token must not reach, through the relay,
 //! what only the relay's machine or its network should.
 //!
-//! What is judged is the address that is dialled, after a name was resolved. An address of IPv6 that stands for one of IPv4 is
-//! judged by that.
+//! What is judged is the address that is dialled, after a name was resolved. An address of IPv6 that stands for one of
+//! IPv4 is judged by that.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -16,9 +16,10 @@ const fn v6(a: u16, b: u16, length: u8) -> Ipv6Net {
     Ipv6Net::new_assert(Ipv6Addr::new(a, b, 0, 0, 0, 0, 0, 0), length)
 }
 
-/// Addresses of IPv4 that are not public (IANA's registry of special-purpose addresses; multicast: RFC 5771), or are public and
-/// lead each virtual machine of a cloud to what it trusts. The metadata services of other clouds are in here too: 169.254.0.0/16
-/// of nearly all, 100.100.100.200 of Alibaba, 192.0.0.192 of Oracle; those of IPv6 are unique local or link-local.
+/// Addresses of IPv4 that are not public (IANA's registry of special-purpose addresses; multicast: RFC 5771), or are
+/// public and lead each virtual machine of a cloud to what it trusts. The metadata services of other clouds are in here
+/// too: 169.254.0.0/16 of nearly all, 100.100.100.200 of Alibaba, 192.0.0.192 of Oracle; those of IPv6 are unique local
+/// or link-local.
 const NOT_PUBLIC_V4: [Ipv4Net; 17] = [
     v4(0, 0, 0, 0, 8),          // this network; 0.0.0.0 reaches this machine
     v4(10, 0, 0, 0, 8),         // private
@@ -61,7 +62,7 @@ const LAST_BYTES: [Ipv6Net; 4] = [
     Ipv6Net::new_assert(Ipv6Addr::new(0, 0, 0, 0, 0xffff, 0, 0, 0), 96), // translated (RFC 2765)
 ];
 
-/// Where the relay connects to.
+/// Destinations of the relay.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Policy {
     allowed: Vec<IpNet>,
@@ -79,12 +80,12 @@ impl Policy {
         Self { allowed, denied }
     }
 
-    /// The same, from texts: networks such as 192.168.1.0/24, or single addresses.
+    /// Reads a policy from texts: networks such as 192.168.1.0/24, or single addresses.
     pub fn parse(allowed: &[impl AsRef<str>], denied: &[impl AsRef<str>]) -> Result<Self, NoNetwork> {
         Ok(Self::new(networks(allowed)?, networks(denied)?))
     }
 
-    /// Whether it connects to `address`.
+    /// Returns true if it connects to `address`.
     pub fn allows(&self, address: IpAddr) -> bool {
         let v4 = |address: Ipv4Addr| {
             let is_public = || !NOT_PUBLIC_V4.iter().any(|net| net.contains(&address));
@@ -116,8 +117,8 @@ fn networks(texts: &[impl AsRef<str>]) -> Result<Vec<IpNet>, NoNetwork> {
     texts.map(|text| network(text).ok_or_else(|| NoNetwork(text.to_owned()))).collect()
 }
 
-/// Reads a network, or a single address as one. One of IPv4 that is written as one of IPv6 (`::ffff:192.0.2.0/120`) becomes one
-/// of IPv4, as do the addresses that it is compared with.
+/// Reads a network, or a single address as one. One of IPv4 that is written as one of IPv6 (`::ffff:192.0.2.0/120`)
+/// becomes one of IPv4, as do the addresses that it is compared with.
 pub fn network(text: &str) -> Option<IpNet> {
     let network = text.parse().ok().or_else(|| text.parse::<IpAddr>().ok().map(IpNet::from))?;
     let IpNet::V6(mapped) = network else { return Some(network) };

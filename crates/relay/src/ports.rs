@@ -102,7 +102,7 @@ impl Ports {
         Ok(Self { ports, at: Instant::ZERO })
     }
 
-    /// Where it listens.
+    /// Place where it listens.
     pub fn addresses(&self) -> impl Iterator<Item = &PortAddress> {
         self.ports.iter().map(|port| &port.address)
     }
@@ -113,7 +113,7 @@ impl Ports {
         port.map(|port| port.ready = true).is_some()
     }
 
-    /// When a connection may be there to be accepted.
+    /// Instant at which a connection may be there to be accepted.
     pub fn next_event(&self) -> Instant {
         if self.ports.iter().any(|port| port.ready) { self.at } else { Instant::NEVER }
     }

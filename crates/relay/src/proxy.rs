@@ -33,19 +33,19 @@ pub struct Proxy {
     /// Each with its number.
     locals: Slab<(u64, Local)>,
     by_stream: BTreeMap<StreamId, usize>,
-    /// Those that wait for a stream, the longest first.
+    /// Connections that wait for a stream, the longest first.
     waiting: VecDeque<usize>,
-    /// Whether the mux may have a stream for them.
+    /// True if the mux may have a stream for them.
     may_open: bool,
-    /// Whether the mux may have datagrams.
+    /// True if the mux may have datagrams.
     has_datagrams: bool,
     /// The connections that have not said where they want to, by the order in which they came.
     hellos: BTreeMap<u64, usize>,
     /// The number of the next connection.
     next_number: u64,
-    /// What programs were refused, by its name.
+    /// Refusals of programs by name.
     refusals: BTreeMap<&'static str, u64>,
-    /// Of those that have ended.
+    /// Counters of closed associations.
     datagrams: DatagramCounts,
     run: RunQueue,
     timers: Timers,
@@ -83,7 +83,7 @@ impl Proxy {
         })
     }
 
-    /// Where it listens.
+    /// Places where it listens.
     pub fn addresses(&self) -> impl Iterator<Item = &PortAddress> {
         self.ports.addresses()
     }
@@ -93,7 +93,7 @@ impl Proxy {
         self.poller.registry().as_fd()
     }
 
-    /// When the next turn is due, whatever the sockets do: the past, if it is due now.
+    /// Instant of the next turn, whatever the sockets do: the past, if it is due now.
     pub fn next_event(&self) -> Instant {
         if !self.run.is_empty() || self.has_datagrams {
             return Instant::ZERO;
@@ -107,12 +107,12 @@ impl Proxy {
         self.by_stream.values().filter_map(|&key| self.locals.get(key)?.1.stage().flow(&self.classes))
     }
 
-    /// What programs were refused, by its name, and how often.
+    /// Refusals of programs by name, and their numbers.
     pub fn refusals(&self) -> &BTreeMap<&'static str, u64> {
         &self.refusals
     }
 
-    /// What was dropped of what programs sent, and of what was for them.
+    /// Drops of what programs sent, and of what was for them.
     pub fn drops(&self) -> Drops {
         let mut counts = self.datagrams;
         self.by_stream
@@ -122,21 +122,21 @@ impl Proxy {
         counts.drops()
     }
 
-    /// How many local connections there are.
+    /// Number of local connections.
     pub fn connections(&self) -> usize {
         self.locals.len()
     }
 
-    /// How many of them wait for a stream, or for a connection to the relay.
+    /// Number of those that wait for a stream, or for a connection to the relay.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Does what can be done without waiting. It is due when [`Proxy::fd`] is readable, [`Proxy::next_event`] has come, or the
-    /// mux has taken in anything: records, or what became of records.
+    /// Does what can be done without waiting. It is due when [`Proxy::fd`] is readable, [`Proxy::next_event`] has come,
+    /// or the mux has taken in anything: records, or what became of records.
     ///
-    /// Without a mux, which is without a connection to the relay, programs wait for one. A connection that ends is to be told
-    /// by [`Proxy::lost`] before there is another mux.
+    /// Without a mux, which is without a connection to the relay, programs wait for one. A connection that ends is to
+    /// be told by [`Proxy::lost`] before there is another mux.
     pub fn turn(&mut self, now: Instant, mut mux: Option<&mut Mux>) {
         self.collect();
         match mux.as_deref_mut() {
@@ -160,8 +160,8 @@ impl Proxy {
         }
     }
 
-    /// The connection to the relay is gone. All streams end: programs get a reset, or a refusal if they waited for the relay's
-    /// word.
+    /// The connection to the relay is gone. All streams end: programs get a reset, or a refusal if they waited for the
+    /// relay's word.
     pub fn lost(&mut self, now: Instant) {
         (self.may_open, self.has_datagrams) = (true, false);
         while let Some((_, key)) = self.by_stream.pop_first() {
@@ -226,8 +226,8 @@ impl Proxy {
         self.locals.len() < self.limits.connections
     }
 
-    /// Accepts connections that wait, in one turn no more than may be silent: each has a turn of its own before another takes
-    /// its place.
+    /// Accepts connections that wait, in one turn no more than may be silent: each has a turn of its own before another
+    /// takes its place.
     fn accept(&mut self, now: Instant) {
         for _ in 0..self.limits.handshakes {
             if !self.has_room() {
@@ -238,8 +238,8 @@ impl Proxy {
         }
     }
 
-    /// Takes a connection. If too many have not said where they want to, the oldest of these goes: whoever opens many and says
-    /// nothing keeps nobody out.
+    /// Takes a connection. If too many have not said where they want to, the oldest of these goes: whoever opens many
+    /// and says nothing keeps nobody out.
     fn add(&mut self, now: Instant, stream: Stream) {
         if self.hellos.len() >= self.limits.handshakes
             && let Some((_, &oldest)) = self.hellos.first_key_value()

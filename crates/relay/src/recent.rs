@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::hash::Hash;
 
-/// So many entries at most.
+/// Most entries.
 #[derive(Debug)]
 pub struct Recent<K, V> {
     most: usize,

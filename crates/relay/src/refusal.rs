@@ -1,7 +1,7 @@
-//! What the relay says of a stream, and how a local program is told of a failure.
+//! Refusals of the relay, and their form for a local program.
 //!
-//! If the stream leads where it should, the relay says so with one byte. If not, it resets the stream, with a code of SOCKS5
-//! (RFC 1928, section 6): that is one frame and final at once, so nothing is left to be read or acknowledged.
+//! If the stream leads where it should, the relay says so with one byte. If not, it resets the stream, with a code of
+//! SOCKS5 (RFC 1928, section 6): that is one frame and final at once, so nothing is left to be read or acknowledged.
 
 use std::fmt;
 use std::io;
@@ -22,9 +22,9 @@ pub enum Refusal {
     NetworkUnreachable = 3,
     /// No such name, or no route to that host.
     HostUnreachable = 4,
-    /// Nothing listens on that port.
+    /// No program listens on that port.
     Refused = 5,
-    /// Nothing answered in time.
+    /// No answer came in time.
     TimedOut = 6,
     /// The command is none of those that are known.
     Command = 7,
@@ -40,7 +40,7 @@ impl Refusal {
         self as u8
     }
 
-    /// What it is in SOCKS5.
+    /// Code of SOCKS5.
     pub fn in_socks(self) -> Self {
         if self == Self::TooMany { Self::General } else { self }
     }
@@ -60,7 +60,7 @@ impl Refusal {
         }
     }
 
-    /// What a reset with this code means before the stream is connected.
+    /// Meaning of a reset with this code before the stream is connected.
     pub fn from_code(code: u32) -> Self {
         match code {
             2 => Self::NotAllowed,
@@ -113,7 +113,7 @@ impl Failure {
         }
     }
 
-    /// What a SOCKS client is told.
+    /// Answer to a SOCKS client.
     pub fn refusal(self) -> Refusal {
         match self {
             Self::Refused(refusal) => refusal.in_socks(),
@@ -122,7 +122,7 @@ impl Failure {
         }
     }
 
-    /// What an HTTP client is told.
+    /// Answer to an HTTP client.
     pub fn status(self) -> (u16, &'static str) {
         match self {
             Self::Refused(Refusal::NotAllowed) => (403, "Forbidden"),

@@ -58,7 +58,7 @@ pub struct Relay {
     shares: Slab<Share>,
     timers: Timers,
     buffer: Vec<u8>,
-    /// Where clients' questions for names go: without it, where the system's go.
+    /// Server of clients' questions for names: without it, where the system's go.
     name_server: Option<SocketAddr>,
 }
 
@@ -91,12 +91,13 @@ impl Relay {
         })
     }
 
-    /// Becomes readable when a socket of any client has something to do, or a name was looked up: for [`Relay::collect`].
+    /// Becomes readable when a socket of any client has something to do, or a name was looked up: for
+    /// [`Relay::collect`].
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.poller.registry().as_fd()
     }
 
-    /// When the next turn of some client is due, whatever the sockets do: the past, if it is due now.
+    /// Instant of the next turn of some client, whatever the sockets do: the past, if it is due now.
     pub fn next_event(&self) -> Instant {
         let paced = self.clients.values().map(|client| self.next_turn(client)).min().unwrap_or(Instant::NEVER);
         let due = self.timers.next().min(paced).min(self.resolver.next_event()).min(self.places.next_event());
@@ -121,8 +122,8 @@ impl Relay {
         }
     }
 
-    /// Has a client that has no stream yet share the limits of `other`. What is free goes to the one that has its turn first:
-    /// their owner is to give turns in changing order.
+    /// Has a client that has no stream yet share the limits of `other`. What is free goes to the one that has its turn
+    /// first: their owner is to give turns in changing order.
     pub fn share(&mut self, client: ClientId, other: ClientId) {
         let (share, before) = (self.enter(other), self.enter(client));
         if let Some(client) = self.clients.get_mut(&client).filter(|_| share != before) {
@@ -149,7 +150,7 @@ impl Relay {
         }
     }
 
-    /// What a client was refused, and how often.
+    /// Refusals of a client, and their numbers.
     pub fn refusals(&self, client: ClientId) -> impl Iterator<Item = (Refusal, u64)> {
         self.clients
             .get(&client)
@@ -163,18 +164,18 @@ impl Relay {
         keys.filter_map(|&key| self.remotes.get(key)?.1.flow())
     }
 
-    /// How many bytes of data its connections have carried from a client and to it, those included that are over.
+    /// Numbers of bytes that its connections have carried from a client and to it, those included that are over.
     pub fn carried(&self, client: ClientId) -> [u64; 2] {
         let over = self.clients.get(&client).map_or([0; 2], |client| client.carried);
         self.flows(client).fold(over, |sum, flow| added(sum, &flow))
     }
 
-    /// How many streams a client has.
+    /// Number of a client's streams.
     pub fn streams(&self, client: ClientId) -> usize {
         self.clients.get(&client).map_or(0, |client| client.by_stream.len())
     }
 
-    /// What became of the datagrams of a client's programs, of those included that are gone.
+    /// Counters of the datagrams of a client's programs, of those included that are gone.
     pub fn datagrams(&self, client: ClientId) -> DatagramCounts {
         let mut counts = self.clients.get(&client).map_or(DatagramCounts::default(), |client| client.datagrams);
         let keys = self.clients.get(&client).into_iter().flat_map(|client| client.by_stream.values());
@@ -182,8 +183,8 @@ impl Relay {
         counts
     }
 
-    /// Takes note of what sockets of all clients have to do, of names that were looked up, and of the time: once before the turns
-    /// of clients, when [`Relay::fd`] is readable or [`Relay::next_event`] has come.
+    /// Takes note of what sockets of all clients have to do, of names that were looked up, and of the time: once before
+    /// the turns of clients, when [`Relay::fd`] is readable or [`Relay::next_event`] has come.
     pub fn collect(&mut self, now: Instant) {
         let Self { poller, remotes, clients, .. } = self;
         let mut are_answered = self.resolver.next_event() <= now;
@@ -212,8 +213,8 @@ impl Relay {
         }
     }
 
-    /// Returns true if a client's turn is due: what [`Relay::collect`] brought has something for it, or its time has come. It is
-    /// also due when its mux has taken in anything: records, or what became of records.
+    /// Returns true if a client's turn is due: what [`Relay::collect`] brought has something for it, or its time has
+    /// come. It is also due when its mux has taken in anything: records, or what became of records.
     pub fn is_due(&self, now: Instant, client: ClientId) -> bool {
         self.clients.get(&client).is_some_and(|client| client.is_busy() || self.next_turn(client) <= now)
     }
@@ -384,8 +385,8 @@ impl Relay {
         }
     }
 
-    /// Begins a stream of a client that was just accepted, or says why it is refused. A target that makes no sense has no
-    /// purpose.
+    /// Begins a stream of a client that was just accepted, or says why it is refused. A target that makes no sense has
+    /// no purpose.
     fn admit(
         &self,
         now: Instant,

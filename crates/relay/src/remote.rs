@@ -24,7 +24,7 @@ use crate::socket::Socket;
 use crate::target::{Host, Purpose, Target};
 use crate::view::FlowView;
 
-/// How far it has come.
+/// Stage of a stream.
 enum Stage {
     /// This name is looked up, or waits for that.
     Name(String),
@@ -46,7 +46,7 @@ pub struct Remote {
     class: Class,
     port: u16,
     stage: Stage,
-    /// When it must be connected.
+    /// Instant until which it must be connected.
     by: Instant,
 }
 
@@ -67,13 +67,13 @@ impl Remote {
         Self { client, id, purpose: Purpose::Connection(target), class, port, stage, by: now + DIAL }
     }
 
-    /// The same to the relay's own server of names, whatever the policy says.
+    /// Stream to the relay's own server of names, whatever the policy says.
     pub fn to_name_server(now: Instant, client: ClientId, (id, class): (StreamId, Class), server: SocketAddr) -> Self {
         let (port, stage) = (server.port(), Stage::Dial(Dial::new(client, [server], false)));
         Self { client, id, purpose: Purpose::NamesByTcp, class, port, stage, by: now + DIAL }
     }
 
-    /// The same for datagrams of this kind, in records of `record` bytes.
+    /// Stream for datagrams of this kind, in records of `record` bytes.
     pub fn for_datagrams(client: ClientId, id: StreamId, kind: Kind, record: usize) -> Self {
         let stage = Stage::Associated(Box::new(RemoteUdp::new(id, kind, record)));
         let purpose = match kind {
@@ -85,7 +85,7 @@ impl Remote {
         Self { client, id, purpose, class, port: 0, stage, by: Instant::NEVER }
     }
 
-    /// What it is, if it is carried.
+    /// View of it, if it is carried.
     pub fn flow(&self) -> Option<FlowView<'_>> {
         match &self.stage {
             Stage::Joined(_, flow) => {
@@ -126,12 +126,12 @@ impl Remote {
         }
     }
 
-    /// Whether it waits for a name.
+    /// Returns true if it waits for a name.
     pub fn wants_name(&self) -> bool {
         matches!(self.stage, Stage::Name(_))
     }
 
-    /// Whether its bytes are carried, or its datagrams.
+    /// Returns true if its bytes are carried, or its datagrams.
     pub fn is_joined(&self) -> bool {
         matches!(self.stage, Stage::Joined(..) | Stage::Associated(_))
     }
@@ -144,7 +144,7 @@ impl Remote {
         }
     }
 
-    /// What became of its datagrams, if it is for these.
+    /// Counters of its datagrams, if it is for these.
     pub fn counts(&self) -> Option<DatagramCounts> {
         match &self.stage {
             Stage::Associated(udp) => Some(udp.counts()),
@@ -152,7 +152,7 @@ impl Remote {
         }
     }
 
-    /// When it is to have its turn, whatever comes before.
+    /// Instant of its next turn, whatever comes before.
     pub fn deadline(&self) -> Instant {
         match &self.stage {
             Stage::Dial(dial) => self.by.min(dial.next_event()),

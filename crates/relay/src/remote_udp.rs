@@ -1,5 +1,5 @@
-//! The datagrams of a client's program at the relay: each is sent to where it says, if that may be. What comes from somewhere
-//! that the program has sent to goes back to it, and nothing else does.
+//! The datagrams of a client's program at the relay: each is sent to where it says, if that may be. What comes from
+//! somewhere that the program has sent to goes back to it, and nothing else does.
 
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -24,7 +24,7 @@ use crate::socks::put_address;
 use crate::target::{Host, Target};
 use crate::udp::Udp;
 
-/// What datagrams are for.
+/// Purpose of datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// They lead where each says.
@@ -35,7 +35,7 @@ pub enum Kind {
     Names(SocketAddr),
 }
 
-/// What is known of a name.
+/// Addresses of a name, as far as they are known.
 #[derive(Clone, Debug)]
 enum Name {
     /// It is looked up, or waits for that.
@@ -64,12 +64,12 @@ struct Waiting {
     data: Bytes,
 }
 
-/// Where datagrams go: what they need beside themselves.
+/// Way of datagrams: what they need beside themselves.
 #[derive(Clone, Copy)]
 pub struct Outside<'a> {
-    /// Where they may lead.
+    /// Destinations that they may have.
     pub boundary: &'a Boundary,
-    /// Where sockets are registered.
+    /// Registry of sockets.
     pub registry: &'a Registry,
     /// The entry.
     pub key: usize,
@@ -80,17 +80,17 @@ pub struct Outside<'a> {
 pub struct RemoteUdp {
     id: StreamId,
     kind: Kind,
-    /// Whether the client knows that it may send.
+    /// True if the client knows that it may send.
     is_told: bool,
-    /// Of IPv4 and of IPv6, once something leads there.
+    /// Sockets of IPv4 and of IPv6, once something leads there.
     sockets: [Option<Udp>; 2],
     /// The destinations that the program has sent to.
     destinations: Recent<SocketAddr, Destination>,
     names: Recent<String, Name>,
-    /// Those that are to be looked up, the longest first.
+    /// Names that are to be looked up, the longest first.
     wanted: VecDeque<String>,
     waiting: VecDeque<Waiting>,
-    /// How long a record is.
+    /// Length of a record.
     record: usize,
     pieces: Pieces,
     counts: DatagramCounts,
@@ -101,7 +101,7 @@ pub struct RemoteUdp {
 }
 
 impl RemoteUdp {
-    /// Those of stream `id`.
+    /// Datagrams of stream `id`.
     pub fn new(id: StreamId, kind: Kind, record: usize) -> Self {
         Self {
             id,
@@ -120,7 +120,7 @@ impl RemoteUdp {
         }
     }
 
-    /// What became of datagrams.
+    /// Counters of datagrams.
     pub fn counts(&self) -> DatagramCounts {
         self.counts
     }
@@ -130,7 +130,7 @@ impl RemoteUdp {
         self.class
     }
 
-    /// How many bytes of data came from the program and went to it.
+    /// Numbers of bytes of data from the program and to it.
     pub fn carried(&self) -> [u64; 2] {
         self.carried
     }
@@ -268,7 +268,7 @@ impl RemoteUdp {
         socket.as_ref()
     }
 
-    /// One is dropped because the client has sent too many.
+    /// Notes that a datagram is dropped because the client has sent too many.
     pub fn drop_one(&mut self) {
         self.counts.dropped += 1;
     }
@@ -328,10 +328,11 @@ impl RemoteUdp {
 
 /// The port that stands for echo requests where an address needs one: that of the service of this name.
 pub const ECHO_PORT: u16 = 7;
-/// What begins a message of ICMP before the sequence number: type, code, checksum, identifier.
+/// Beginning of a message of ICMP before the sequence number: type, code, checksum, identifier.
 const BEFORE_SEQUENCE: usize = 6;
 
-/// An echo request (RFC 792, RFC 4443) with this sequence number and data. The kernel writes the identifier and the checksum.
+/// An echo request (RFC 792, RFC 4443) with this sequence number and data. The kernel writes the identifier and the
+/// checksum.
 fn echo_request(to: IpAddr, data: &[u8]) -> Vec<u8> {
     let kind = if to.is_ipv4() { 8 } else { 128 };
     [&[kind, 0, 0, 0, 0, 0], data].concat()

@@ -1,5 +1,5 @@
-//! A socket of a connection that never waits, and whether it is ready: `mio` tells each change once, so it is remembered here
-//! until the kernel says otherwise.
+//! A socket of a connection that never waits, and whether it is ready: `mio` tells each change once, so it is
+//! remembered here until the kernel says otherwise.
 
 use std::io::{self, IoSlice};
 use std::net::SocketAddr;
@@ -15,9 +15,9 @@ use rustix::net::sockopt::{set_socket_keepalive, set_socket_linger};
 use crate::flow::TcpEnd;
 use crate::stream::Stream;
 
-/// How many events one call brings.
+/// Number of events that one call brings.
 const EVENTS: usize = 256;
-/// How many sockets an entry may have at once, so that a token tells both.
+/// Number of sockets that an entry may have at once, so that a token tells both.
 pub const SOCKETS: usize = 8;
 
 /// The token of socket `number` of entry `key`.
@@ -36,19 +36,19 @@ pub fn is_scarce(error: &io::Error) -> bool {
     [Errno::MFILE, Errno::NFILE].iter().any(|scarce| code == Some(scarce.raw_os_error()))
 }
 
-/// What tells of sockets.
+/// Poller of sockets.
 pub struct Poller {
     poll: Poll,
     events: Events,
 }
 
 impl Poller {
-    /// One of its own.
+    /// New poller.
     pub fn new() -> io::Result<Self> {
         Ok(Self { poll: Poll::new()?, events: Events::with_capacity(EVENTS) })
     }
 
-    /// Where sockets are registered.
+    /// Registry of sockets.
     pub fn registry(&self) -> &Registry {
         self.poll.registry()
     }
@@ -79,7 +79,7 @@ pub struct Socket {
 }
 
 impl Socket {
-    /// One that is connected.
+    /// Socket that is connected.
     pub fn connected(mut stream: Stream, registry: &Registry, token: Token) -> io::Result<Self> {
         registry.register(&mut stream, token, Interest::READABLE | Interest::WRITABLE)?;
         let mut socket = Self { stream, readable: false, writable: false, failed: false };
@@ -104,7 +104,7 @@ impl Socket {
         Ok(Self { stream, readable: false, writable: false, failed: false })
     }
 
-    /// Whether that has come to its end, or why it cannot.
+    /// Returns whether that has come to its end, or why it cannot.
     pub fn is_connected(&mut self) -> io::Result<bool> {
         if !self.writable && !self.failed {
             return Ok(false);

@@ -1,5 +1,5 @@
-//! SOCKS5 (RFC 1928), as far as a program needs it that connects or sends datagrams: CONNECT, UDP ASSOCIATE, a user and a password
-//! (RFC 1929) where the port wants one. A reader without sockets.
+//! SOCKS5 (RFC 1928), as far as a program needs it that connects or sends datagrams: CONNECT, UDP ASSOCIATE, a user and
+//! a password (RFC 1929) where the port wants one. A reader without sockets.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -96,7 +96,7 @@ impl HostBytes<'_> {
     }
 }
 
-/// What bytes say that begin with the kind of an address.
+/// Address at the beginning of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Address<'a> {
     /// They end too early.
@@ -109,7 +109,7 @@ pub enum Address<'a> {
         host: HostBytes<'a>,
         /// The port.
         port: u16,
-        /// What follows.
+        /// Bytes behind the address.
         rest: &'a [u8],
     },
 }
@@ -170,7 +170,8 @@ pub fn request(bytes: &[u8]) -> Step {
             Some(target) => Step::Connect(count, target),
             None => Step::Refuse(refused(Refusal::General)),
         },
-        // The address is where the program thinks that its datagrams will come from. Many say nothing or something else there.
+        // The address is where the program thinks that its datagrams will come from. Many say nothing or something else
+        // there.
         ASSOCIATE => Step::Associate(count),
         BIND => Step::Refuse(refused(Refusal::Command)),
         _ => Step::Refuse(refused(Refusal::General)),
@@ -182,7 +183,7 @@ pub fn connected() -> Vec<u8> {
     reply(SUCCEEDED, NOWHERE)
 }
 
-/// The same for datagrams, which the program is to send to this address.
+/// Answer about datagrams, which the program is to send to this address.
 pub fn associated(at: SocketAddr) -> Vec<u8> {
     reply(SUCCEEDED, at)
 }

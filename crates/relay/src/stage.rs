@@ -1,4 +1,4 @@
-//! How far a connection of a local program has come, and what is told of it.
+//! Stages of a local program's connection, and its view for the user.
 
 use weftway_mux::StreamId;
 
@@ -11,16 +11,16 @@ use crate::local_udp::LocalUdp;
 use crate::target::Purpose;
 use crate::view::FlowView;
 
-/// What a program asked for.
+/// Request of a program.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What it speaks.
+    /// Protocol that it speaks.
     pub protocol: Protocol,
-    /// What a stream is to be for.
+    /// Target of a stream.
     pub purpose: Purpose,
 }
 
-/// How far it has come.
+/// Stage.
 pub enum Stage {
     /// It says where it wants to.
     Hello(Handshake),
@@ -37,12 +37,12 @@ pub enum Stage {
 }
 
 impl Stage {
-    /// Whether it has not said yet where it wants to.
+    /// Returns true if it has not said yet where it wants to.
     pub fn is_new(&self) -> bool {
         matches!(self, Self::Hello(_))
     }
 
-    /// What it wants a stream for, if it waits for one.
+    /// Target of the stream that it waits for, if it does.
     pub fn wants(&self) -> Option<&Purpose> {
         match self {
             Self::Waiting(request) => Some(&request.purpose),
@@ -59,7 +59,7 @@ impl Stage {
         }
     }
 
-    /// What it is, if it is carried.
+    /// View of it, if it is carried.
     pub fn flow(&self, classes: &Classes) -> Option<FlowView<'_>> {
         match self {
             Self::Joined(purpose, id, flow) => {
@@ -73,7 +73,7 @@ impl Stage {
         }
     }
 
-    /// What became of its datagrams.
+    /// Counters of its datagrams.
     pub fn datagrams(&self) -> DatagramCounts {
         match self {
             Self::Associated(_, udp) => udp.counts(),
@@ -81,7 +81,7 @@ impl Stage {
         }
     }
 
-    /// Whether its bytes are carried, or its datagrams.
+    /// Returns true if its bytes are carried, or its datagrams.
     pub fn is_carried(&self) -> bool {
         matches!(self, Self::Joined(..) | Self::Associated(..))
     }

@@ -1,4 +1,4 @@
-//! Where a stream leads: a host and a port, as `example.org:443`, `192.0.2.1:443` or `[2001:db8::1]:443`; or `udp:`, for
+//! Target of a stream: a host and a port, as `example.org:443`, `192.0.2.1:443` or `[2001:db8::1]:443`; or `udp:`, for
 //! datagrams that lead where each says; `echo:`, for pings; `dns:`, for questions to the relay's own server of names.
 
 use std::fmt;
@@ -7,7 +7,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// What a stream says that is for datagrams, for pings, for questions to a server of names. None is a target: they have no port.
+/// Words of streams for datagrams, for pings, for questions to a server of names. None is a target: they have no port.
 const DATAGRAMS: &str = "udp:";
 const ECHO: &str = "echo:";
 const NAMES: &str = "dns:";
@@ -25,7 +25,7 @@ pub enum Host {
     Address(IpAddr),
 }
 
-/// Where a stream leads.
+/// Target of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The host.
@@ -70,8 +70,9 @@ impl Target {
     }
 }
 
-/// Returns true if the last label is a number, decimal or hexadecimal. No top-level domain is one (RFC 1123 §2.1), and what
-/// reads addresses would take such a name for one: 192.168.1 for 192.168.0.1 (`inet_aton`; WHATWG URL, "ends in a number").
+/// Returns true if the last label is a number, decimal or hexadecimal. No top-level domain is one (RFC 1123 §2.1), and
+/// what reads addresses would take such a name for one: 192.168.1 for 192.168.0.1 (`inet_aton`; WHATWG URL, "ends in a
+/// number").
 fn ends_in_number(name: &str) -> bool {
     let last = name.rsplit('.').next().unwrap_or(name);
     let hex = last.strip_prefix("0x").or_else(|| last.strip_prefix("0X"));
@@ -109,16 +110,16 @@ impl fmt::Display for Target {
     }
 }
 
-/// What a stream is for.
+/// Purpose of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A connection to this target.
     Connection(Target),
     /// The datagrams of a program. The stream itself carries nothing; they come and go as long as it lives.
     Datagrams,
-    /// The same for echo requests of ICMP (ping), and the replies to them.
+    /// Echo requests of ICMP (ping), and the replies to them.
     Echo,
-    /// The same for datagrams that all lead to the server of names that the relay itself asks, wherever they say.
+    /// Datagrams that all lead to the server of names that the relay itself asks, wherever they say.
     Names,
     /// A connection to that server.
     NamesByTcp,

@@ -1,4 +1,5 @@
-//! A UDP socket that never waits, or one for pings. `mio` tells once that datagrams came, so it is remembered here until none is left.
+//! A UDP socket that never waits, or one for pings. `mio` tells once that datagrams came, so it is remembered here
+//! until none is left.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,23 +17,23 @@ pub struct Udp {
 }
 
 impl Udp {
-    /// One at `address`; a port of 0 is one that is free.
+    /// Socket at `address`; a port of 0 is one that is free.
     pub fn bind(address: SocketAddr, registry: &Registry, token: Token) -> io::Result<Self> {
         let mut socket = UdpSocket::bind(address)?;
         registry.register(&mut socket, token, Interest::READABLE)?;
         Ok(Self { socket, readable: true })
     }
 
-    /// One for echo requests and their replies, which the kernel gives to those whom `net.ipv4.ping_group_range` names. What it
-    /// sends and brings are whole messages of ICMP; the kernel writes their identifiers and checksums. Of Linux only:
-    /// other systems bring the header of IP too, and leave the identifiers.
+    /// Socket for echo requests and their replies, which the kernel gives to those whom `net.ipv4.ping_group_range`
+    /// names. What it sends and brings are whole messages of ICMP; the kernel writes their identifiers and checksums.
+    /// Of Linux only: other systems bring the header of IP too, and leave the identifiers.
     pub fn for_pings(is_v4: bool, registry: &Registry, token: Token) -> io::Result<Self> {
         let mut socket = ping_socket(is_v4)?;
         registry.register(&mut socket, token, Interest::READABLE)?;
         Ok(Self { socket, readable: true })
     }
 
-    /// Where it is.
+    /// Address of it.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.socket.local_addr()
     }
@@ -42,8 +43,8 @@ impl Udp {
         self.readable = true;
     }
 
-    /// Puts the next datagram into `buffer`, which has room for each, instead of what it holds: where it came from. None if
-    /// there is none. An error is one of an earlier datagram's, and says nothing of the next one.
+    /// Puts the next datagram into `buffer`, which has room for each, instead of what it holds: where it came from.
+    /// None if there is none. An error is one of an earlier datagram's, and says nothing of the next one.
     pub fn receive(&mut self, buffer: &mut Vec<u8>) -> Option<io::Result<SocketAddr>> {
         buffer.clear();
         if !self.readable {

@@ -1,4 +1,4 @@
-//! What is told of a connection that a proxy or a relay carries.
+//! View of a connection that a proxy or a relay carries, for the user.
 
 use weftway_mux::StreamId;
 
@@ -11,15 +11,15 @@ use crate::target::Purpose;
 pub struct FlowView<'a> {
     /// Its stream.
     pub id: StreamId,
-    /// What that is for.
+    /// Purpose of the stream.
     pub purpose: &'a Purpose,
-    /// How urgent it is; the first bytes of bulk are interactive. Of datagrams that of the last one that the program sent.
+    /// Class; the first bytes of bulk are interactive. Of datagrams that of the last one that the program sent.
     pub class: Class,
     /// Bytes of the program: at a proxy those that the stream has taken, at a relay those that it has passed on.
     pub up: u64,
     /// Bytes for the program: at a proxy those that it has taken, at a relay those that the stream has taken.
     pub down: u64,
-    /// What became of datagrams.
+    /// Counters of datagrams.
     pub datagrams: DatagramCounts,
 }
 

@@ -1,10 +1,10 @@
-//! Who has something to do: at once, or at a time.
+//! Entries that have something to do: at once, or at a time.
 
 use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use weftway_path::Instant;
 
-/// Those that have something to do now, each once, in the order in which they came.
+/// Entries that have something to do now, each once, in the order in which they came.
 #[derive(Debug, Default)]
 pub struct RunQueue {
     order: VecDeque<usize>,
@@ -33,18 +33,18 @@ impl RunQueue {
         }
     }
 
-    /// How many there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.order.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.order.is_empty()
     }
 }
 
-/// Those that have something to do at a time, each at one.
+/// Entries that have something to do at a time, each at one.
 #[derive(Debug, Default)]
 pub struct Timers {
     by_time: BTreeSet<(Instant, usize)>,
@@ -64,7 +64,7 @@ impl Timers {
         }
     }
 
-    /// When the first of them has.
+    /// Instant of the first of them.
     pub fn next(&self) -> Instant {
         self.by_time.first().map_or(Instant::NEVER, |&(at, _)| at)
     }

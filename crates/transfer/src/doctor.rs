@@ -1,4 +1,4 @@
-//! What this machine's links and sockets allow.
+//! Links and sockets of this machine, and their abilities.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -15,9 +15,9 @@ pub struct Interface {
     pub name: String,
     /// Its addresses.
     pub addresses: Vec<IpAddr>,
-    /// Whether it is up and has a carrier.
+    /// True if it is up and has a carrier.
     pub up: bool,
-    /// Whether it leads nowhere else.
+    /// True if it leads nowhere else.
     pub loopback: bool,
     /// Why a socket cannot be bound to it (SO_BINDTODEVICE), if it cannot.
     pub bind_obstacle: Option<String>,
@@ -47,7 +47,7 @@ pub fn interfaces() -> std::io::Result<Vec<Interface>> {
     Ok(interfaces)
 }
 
-/// What sockets can do.
+/// Abilities of sockets.
 pub fn sockets() -> std::io::Result<Sockets> {
     Socket::open(&Local::Any, 0, Ipv4Addr::UNSPECIFIED.into())?.abilities()
 }

@@ -19,7 +19,7 @@ pub enum Failure {
     /// A scheduler or a controller.
     #[error("{0}")]
     Spec(String),
-    /// What is sent.
+    /// Files that are sent.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
     /// The disk.
@@ -67,7 +67,7 @@ pub enum Failure {
         "the connection was alive and brought nothing; what has arrived is kept: run the same command again to go on"
     )]
     Stalled,
-    /// What was kept of some files had other bytes than the sender's: another connection fetches them again.
+    /// Kept parts of some files had other bytes than the sender's: another connection fetches them again.
     #[error("what was kept of {0} had other bytes than the sender's; it is fetched again")]
     Again(String),
     /// The other end does not keep to the protocol.
@@ -85,7 +85,7 @@ impl From<WireError> for Failure {
 }
 
 impl Failure {
-    /// Whether the end that listens waits on, because the fault is not its own: the other one may come again.
+    /// Returns true if the end that listens waits on, because the fault is not its own: the other one may come again.
     pub(crate) fn is_passing(&self) -> bool {
         match self {
             Self::Lost(_) | Self::Stalled | Self::OtherInterrupted | Self::Again(_) => true,
@@ -95,7 +95,7 @@ impl Failure {
         }
     }
 
-    /// What the other end is told. Where files are on this machine is not its business.
+    /// Text for the other end. Where files are on this machine is not its business.
     pub(crate) fn told(&self) -> String {
         match self {
             Self::Store(error) => error.told(),

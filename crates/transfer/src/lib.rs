@@ -1,12 +1,12 @@
-//! Files and directories over several links: [`send`] and [`receive`], which are `weft send` and `weft recv`; and both ends of
-//! `weft proxy`, `weft tunnel` and `weft relay`.
+//! Files and directories over several links: [`send`] and [`receive`], which are `weft send` and `weft recv`; and both
+//! ends of `weft proxy`, `weft tunnel` and `weft relay`.
 //!
 //! # What travels
 //!
 //! The data are one stream of bytes: the files of the manifest one after the other, less what the receiver has already.
 //! They travel as the driver's records, so every scheduler of the registry runs. Everything else travels on an ordinary
-//! QUIC stream as messages ([`wire`]): token and role, the manifest, what the receiver has, the hash of each file, and that
-//! all files are there.
+//! QUIC stream as messages ([`wire`]): token and role, the manifest, what the receiver has, the hash of each file, and
+//! that all files are there.
 //!
 //! # What is kept
 //!
@@ -66,7 +66,9 @@ pub use programs::relaying::relay;
 #[cfg(all(target_os = "linux", feature = "tunnel"))]
 pub use programs::tunnelling::tunnel;
 pub use progress::{Progress, State, Watch};
-pub use seen::{ByClass, ClientProgress, FlowPath, FlowProgress, LastPacket, PathProgress, Seen, Unread, UnreadFlow};
+pub use seen::{
+    ByClass, ClientProgress, Connections, FlowPath, FlowProgress, LastPacket, PathProgress, Unread, UnreadFlow,
+};
 pub use setting::Scheduling;
 pub use tree::found::{FailedFile, Skipped};
 pub use tree::manifest::{self, Entry, Manifest};

@@ -78,8 +78,8 @@ impl Links {
         Self { all: locals.into_iter().map(Link::plain).collect(), usage: None }
     }
 
-    /// Returns the local ends of links that have no terms, or why these are of no use: only an end that connects and sends
-    /// may have terms.
+    /// Returns the local ends of links that have no terms, or why these are of no use: only an end that connects and
+    /// sends may have terms.
     pub fn locals(self) -> Result<Vec<Local>, Failure> {
         if self.all.iter().any(|link| link.terms.is_some()) {
             let why = "tiers, caps and prices of paths are for the end that connects: weft send --to, weft proxy";

@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 
 use serde::Serialize;
 
-use crate::seen::{LastPacket, PathProgress, Seen};
+use crate::seen::{Connections, LastPacket, PathProgress};
 
-/// What is going on.
+/// State of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum State {
@@ -29,12 +29,12 @@ pub enum State {
     Done,
 }
 
-/// How far a transfer is.
+/// Progress of a program.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Progress {
-    /// What is going on.
+    /// State of a program.
     pub state: State,
-    /// Where this end listens, if it does.
+    /// Address where this end listens, if it does.
     pub listening: Option<SocketAddr>,
     /// Something to tell the user, once: the other end went away.
     pub note: Option<String>,
@@ -46,19 +46,19 @@ pub struct Progress {
     pub done: u64,
     /// Files.
     pub files: u64,
-    /// What schedules what this end sends: of an end that sends.
+    /// Scheduler of an end that sends.
     pub scheduler: Option<String>,
-    /// Where one of the last packets went, and why: of a proxy or a tunnel.
+    /// Path of one of the last packets, and the reason: of a proxy or a tunnel.
     pub last_packet: Option<LastPacket>,
-    /// Where a proxy listens for local programs.
+    /// Places where a proxy listens for local programs.
     pub ports: Vec<String>,
     /// Clients of a relay.
     pub clients: u64,
     /// Connections of programs that a proxy or a relay carries.
     pub flows: u64,
-    /// What is known of these.
+    /// Details of these connections.
     #[serde(flatten)]
-    pub seen: Seen,
+    pub connections: Connections,
     /// Each path.
     pub paths: Vec<PathProgress>,
 }

@@ -1,4 +1,4 @@
-//! What is told of paths, of the connections of programs, and of a relay's clients.
+//! Progress of paths, of the connections of programs, and of a relay's clients.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -9,7 +9,7 @@ use weftway_relay::{Class, Drops, FlowView};
 
 use crate::links::terms::LinkProgress;
 
-/// So many connections are told, those that carried most.
+/// Most connections that are told: those that carried most.
 const MOST_TOLD: usize = 32;
 /// Connections that are not read of which so many are told, those that hold most.
 const MOST_UNREAD: usize = 5;
@@ -19,7 +19,7 @@ const MOST_UNREAD: usize = 5;
 pub struct PathProgress {
     /// The interface or address at the end that connected.
     pub path: String,
-    /// Whether data can take it.
+    /// True if data can take it.
     pub up: bool,
     /// Data that it carried: at the sender with repeated ones, at the receiver what it brought first.
     pub bytes: u64,
@@ -30,27 +30,27 @@ pub struct PathProgress {
     pub min_rtt_ms: Option<f64>,
     /// Packets with data.
     pub packets: u64,
-    /// Those declared lost.
+    /// Packets declared lost.
     pub lost: u64,
     /// Data that were sent again here after they were lost, here or elsewhere.
     pub retransmissions: u64,
-    /// How often the path was given up.
+    /// Number of times that the path was given up.
     pub given_up: u64,
-    /// How long it could not be used, each time from when it was given up or closed until it was back.
+    /// Time in which it could not be used, each time from when it was given up or closed until it was back.
     #[serde(default)]
     pub away_ms: f64,
     /// IP bytes that the link has carried in both directions since the program began: of a proxy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub carried: Option<u64>,
-    /// What its link has carried, where that has a policy.
+    /// Progress of its link, where that has a policy.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<LinkProgress>,
 }
 
-/// How many connections are open, by class.
+/// Open connections by class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct ByClass {
-    /// Of use only in time.
+    /// Connections whose data are of use only in time.
     pub realtime: u64,
     /// Somebody waits for each answer.
     pub interactive: u64,
@@ -61,9 +61,9 @@ pub struct ByClass {
 /// A connection of a program, or its datagrams.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FlowProgress {
-    /// Where it leads; `udp:` for datagrams, which say so themselves.
+    /// Destination; `udp:` for datagrams, which say so themselves.
     pub target: String,
-    /// How urgent it is.
+    /// Class.
     pub class: &'static str,
     /// Bytes from the program.
     pub up: u64,
@@ -73,7 +73,7 @@ pub struct FlowProgress {
     pub paths: Vec<FlowPath>,
 }
 
-/// What this end sent and received of a connection on a path since it is connected, repeated bytes included.
+/// Bytes that this end sent and received of a connection on a path since it is connected, repeated bytes included.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct FlowPath {
     /// The path.
@@ -98,9 +98,9 @@ pub struct LastPacket {
 pub struct ClientProgress {
     /// Its name; none: it has shown the token that has none.
     pub name: Option<String>,
-    /// How many connections to the relay it has.
+    /// Number of its connections to the relay.
     pub connections: u64,
-    /// How many connections of programs it has.
+    /// Number of its programs' connections.
     pub flows: u64,
     /// Bytes of its programs since the relay began.
     pub up: u64,
@@ -135,16 +135,16 @@ pub struct UnreadFlow {
     pub bytes: u64,
 }
 
-/// What programs have open, and what they were refused.
+/// Connections of programs, and refusals.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Seen {
-    /// How many connections.
+pub struct Connections {
+    /// Number of connections.
     pub by_class: ByClass,
-    /// Those that carried most.
+    /// Connections that carried most.
     pub busiest: Vec<FlowProgress>,
     /// The memory for what has arrived, and who holds it without reading.
     pub unread: Unread,
-    /// What was refused since the program began, by reason.
+    /// Refusals since the program began, by reason.
     pub refusals: BTreeMap<&'static str, u64>,
     /// Packets and datagrams that were dropped since the program began, by reason: of a proxy or a tunnel.
     pub drops: Drops,
@@ -152,7 +152,7 @@ pub struct Seen {
     pub by_client: Vec<ClientProgress>,
 }
 
-impl Seen {
+impl Connections {
     /// Counts connections, and keeps those that carried most. Each comes with `W`, whose it is. `paths` says by which
     /// paths one went, `unread` how many bytes it holds that are not read.
     pub(crate) fn of<'a, W>(
@@ -222,7 +222,7 @@ mod tests {
         let paths = |at: &usize| vec![FlowPath { path: "wlan0".into(), sent: *at as u64, received: 1000 }];
         // Nine of them are not read.
         let unread = |at: &usize| if *at < 10 { 1000 * *at as u64 } else { 0 };
-        let seen = Seen::of((0..40).map(view), |at, _| paths(at), |at, _| unread(at));
+        let seen = Connections::of((0..40).map(view), |at, _| paths(at), |at, _| unread(at));
         assert_eq!(seen.by_class, ByClass { realtime: 14, interactive: 13, bulk: 13 });
         assert_eq!(seen.busiest.len(), MOST_TOLD);
         assert_eq!(

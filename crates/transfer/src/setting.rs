@@ -1,4 +1,4 @@
-//! How data travel: what the driver is set to over sockets, and whether a scheduler can run there.
+//! Settings of the driver over sockets, and the scheduling of what an end sends.
 
 use std::sync::mpsc::Receiver;
 
@@ -13,19 +13,20 @@ use weftway_udp::settings::LARGEST_PAYLOAD;
 
 use crate::failure::Failure;
 
-/// How far the sender may be ahead of what the receiver has written: 100 Mbit/s for two seconds. Both ends know it.
+/// Bytes by which the sender may be ahead of what the receiver has written: 100 Mbit/s for two seconds. Both ends know
+/// it.
 pub(crate) const WINDOW: u64 = 32 << 20;
-/// The payload of the least record that is called full: what is left of QUIC's least packet, so that it fits on every path. It
-/// grows as noq finds that every path takes more.
+/// The payload of the least record that is called full: what is left of QUIC's least packet, so that it fits on every
+/// path. It grows as noq finds that every path takes more.
 pub(crate) const RECORD: u64 = 1200 - OVERHEAD;
 /// The payload of the longest record.
 pub(crate) const LARGEST_RECORD: u64 = LARGEST_PAYLOAD as u64 - OVERHEAD;
 /// A path is given up when it is silent for so long, or for three probe timeouts.
 const PATH_TIMEOUT: Span = Span::from_millis(500);
-/// How often it is then asked.
+/// Interval in which it is then asked.
 const PROBE_INTERVAL: Span = Span::from_millis(250);
 
-/// What a path had in flight when it is cut waits in another one's queue: no longer than this, where that queue is ours.
+/// Time that data of a path that was cut wait in another one's queue at most, where that queue is ours.
 const STANDING_QUEUE: Span = Span::from_millis(500);
 
 /// Scheduler and congestion controller of what an end sends.

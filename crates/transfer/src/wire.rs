@@ -1,4 +1,4 @@
-//! What the ends tell each other beside data: messages in JSON, each behind its length, on the control stream.
+//! Messages of the ends beside data: in JSON, each behind its length, on the control stream.
 //!
 //! ```text
 //! connecting end     Hello (version, token, what it wants; a proxy: which session it goes on with)
@@ -33,7 +33,7 @@ pub const MAX_HELLO: usize = 1024;
 /// The length of a message, before it.
 pub(crate) const LENGTH: usize = 4;
 
-/// What an end wants.
+/// Role of an end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -48,7 +48,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// What the other end has to want.
+    /// Role that the other end has to have.
     pub fn other(self) -> Self {
         match self {
             Self::Send => Self::Receive,
@@ -72,7 +72,7 @@ impl Role {
 /// Whose transfer it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TransferId {
-    /// The same for each run of the command with the same files or target on the same machine: a hash of their names.
+    /// Hash of the names of files or target, of the machine and the role: equal for each run of the command.
     pub task: String,
     /// Another one for each run. It stays the same when this run connects again.
     pub run: String,
@@ -83,14 +83,14 @@ pub struct TransferId {
 pub struct SessionState {
     /// Nobody guesses it. It is of use with the token alone with which it began.
     pub id: String,
-    /// What this end received by the connection before; none: the session begins.
+    /// Records that this end received by the connection before; none: the session begins.
     pub received: Option<ReceivedRecords>,
 }
 
-/// What an end has received: see [`weftway_mux::Received`].
+/// Records that an end has received: see [`weftway_mux::Received`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReceivedRecords {
-    /// How many connections there were before that one.
+    /// Number of connections before that one.
     pub connection: u64,
     /// Everything before it.
     pub arrived: u64,
@@ -112,18 +112,19 @@ impl From<ReceivedRecords> for Received {
     }
 }
 
-/// What a path is for.
+/// Terms of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathTerms {
     /// Its number, which both ends know.
     pub number: u32,
-    /// When it carries data.
+    /// Tier.
     pub tier: TierName,
-    /// How much may be sent on it since it was opened, in IP bytes of packets with data; none: as much as it can carry.
+    /// Bytes that may be sent on it since it was opened, in IP bytes of packets with data; none: as much as it can
+    /// carry.
     pub credit: Option<u64>,
 }
 
-/// When a path carries data.
+/// Name of a tier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TierName {
@@ -181,12 +182,12 @@ pub enum Message {
         version: u32,
         /// The token.
         token: String,
-        /// What the end that connects wants.
+        /// Role of the end that connects.
         role: Role,
         /// Whose transfer it is. Other versions have none: they are told of the version.
         #[serde(default)]
         transfer: TransferId,
-        /// Whether links have a policy: nothing is sent on a path of which the other end has not been told.
+        /// True if links have a policy: nothing is sent on a path of which the other end has not been told.
         #[serde(default)]
         policy: bool,
         /// The session that a proxy goes on with.
@@ -197,7 +198,8 @@ pub enum Message {
     Welcome {
         /// [`VERSION`].
         version: u32,
-        /// The session of this connection, where the other end is a proxy. One that goes on, or another one that begins.
+        /// The session of this connection, where the other end is a proxy. One that goes on, or another one that
+        /// begins.
         #[serde(default)]
         session: Option<SessionState>,
     },
@@ -213,10 +215,10 @@ pub enum Message {
     },
     /// The manifest is complete.
     Manifest {
-        /// How many entries it has.
+        /// Number of its entries.
         entries: u64,
     },
-    /// What the receiver has of some files: number of the entry, bytes. A file that is not named is missing.
+    /// Bytes that the receiver has of some files: number of the entry, bytes. A file that is not named is missing.
     Have {
         /// The files.
         files: Vec<(u32, u64)>,
@@ -228,31 +230,31 @@ pub enum Message {
         /// The files.
         files: Vec<(u32, String)>,
     },
-    /// Entries that the sender could not read or the receiver not write: number, reason. A file whose hash was told before
-    /// arrives all the same.
+    /// Entries that the sender could not read or the receiver not write: number, reason. A file whose hash was told
+    /// before arrives all the same.
     Failed {
         /// The entries.
         files: Vec<(u32, String)>,
     },
     /// This end is at work: it reads or writes files, and has nothing else to say.
     Working,
-    /// What the paths of the connection are for, and how much may be sent on each. Each such message replaces the last one.
+    /// Terms of the connection's paths. Each such message replaces the last one.
     Paths {
-        /// How many connections there were before the one whose paths these are.
+        /// Number of connections before the one whose paths these are.
         connection: u64,
-        /// Those that have a policy.
+        /// Paths that have a policy.
         paths: Vec<PathTerms>,
     },
-    /// How much was sent on paths with a credit: number of the path, bytes since it was opened.
+    /// Bytes that were sent on paths with a credit: number of the path, bytes since it was opened.
     Spent {
-        /// How many connections there were before the one whose paths these are.
+        /// Number of connections before the one whose paths these are.
         connection: u64,
         /// The paths.
         paths: Vec<(u32, u64)>,
     },
     /// All has come: every file that did not fail is there, with its hash.
     Done {
-        /// How many files.
+        /// Number of files.
         files: u64,
     },
 }
@@ -268,7 +270,7 @@ impl Message {
         Self::Welcome { version: VERSION, session: None }
     }
 
-    /// What it is, for the user.
+    /// Name of it, for the user.
     pub fn name(&self) -> &'static str {
         match self {
             Self::Hello { .. } => "hello",
@@ -288,7 +290,7 @@ impl Message {
     }
 }
 
-/// What came is no message.
+/// Bytes that are no message.
 #[derive(Debug, thiserror::Error)]
 pub enum WireError {
     /// Too long.

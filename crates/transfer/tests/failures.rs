@@ -1,5 +1,5 @@
-//! What does not go well while files are sent: files that cannot be read or written, two ends that want one place, a name
-//! with several addresses, a link that is not there.
+//! What does not go well while files are sent: files that cannot be read or written, two ends that want one place, a
+//! name with several addresses, a link that is not there.
 
 use std::fs;
 use std::net::UdpSocket;
@@ -170,7 +170,8 @@ fn a_second_sender_is_told_that_the_other_end_is_busy_and_the_first_goes_on() {
     const SIZE: u64 = 64 << 20;
     let ((_keep, root), (_other, small)) = (files(&[SIZE as usize]), files(&[100]));
     let (target, pairing, receiver) = listening();
-    // The first may not bring more than 8 MiB a second, until the second ones were told: it is at work for eight seconds.
+    // The first may not bring more than 8 MiB a second, until the second ones were told: it is at work for eight
+    // seconds.
     let told = Arc::new(AtomicBool::new(false));
     let first = std::thread::spawn({
         let (root, options, told) = (root.clone(), connect(receiver.address, &pairing, &BOTH), told.clone());
@@ -188,8 +189,8 @@ fn a_second_sender_is_told_that_the_other_end_is_busy_and_the_first_goes_on() {
     while receiver.done.load(Ordering::Relaxed) == 0 {
         std::thread::sleep(Duration::from_millis(1));
     }
-    // Other files, and the same ones: two people may run the same command. Of these the receiver first waits for a second
-    // whether the first sender is still heard.
+    // Other files, and the same ones: two people may run the same command. Of these the receiver first waits for a
+    // second whether the first sender is still heard.
     for path in [&small, &root] {
         let second = send(path, connect(receiver.address, &pairing, &[]), &mut |_| true);
         assert!(matches!(second, Err(Failure::Busy)), "{second:?}");

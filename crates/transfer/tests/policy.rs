@@ -67,8 +67,8 @@ fn send_over(bytes: usize, texts: &[&str], scheduler: &str, usage: &Path) -> Sen
     Sent { report, notes }
 }
 
-/// 16 MB in turn over both links, of which the second may carry 2 MB a day, until these are used up: how many programs that takes
-/// depends on how soon the link opens and how fast the other one is.
+/// 16 MB in turn over both links, of which the second may carry 2 MB a day, until these are used up: how many programs
+/// that takes depends on how soon the link opens and how fast the other one is.
 #[test]
 fn a_cap_stops_at_its_byte_and_outlives_the_program() {
     let folder = tempfile::tempdir().unwrap();
@@ -207,8 +207,8 @@ impl Through {
     }
 }
 
-/// It is the relay that sends, and the proxy whose link has the cap. How much of it one download takes before it ends depends on
-/// how soon credit is given: so several follow each other.
+/// It is the relay that sends, and the proxy whose link has the cap. How much of it one download takes before it ends
+/// depends on how soon credit is given: so several follow each other.
 #[test]
 fn a_cap_counts_both_directions_through_a_proxy() {
     let folder = tempfile::tempdir().unwrap();

@@ -24,7 +24,8 @@ fn programs_are_carried_over_two_paths_and_back() {
     let identity = Identity::generate().unwrap();
     let again = Identity::load(&identity.store()).unwrap();
     let (mut relay, address) = start_relay(again);
-    // In turn over both paths, once both are there: otherwise it depends on the machine how much the second one carries.
+    // In turn over both paths, once both are there: otherwise it depends on the machine how much the second one
+    // carries.
     let (mut proxy, port) = start_proxy_with(identity.pairing(), address, |options| {
         options.scheduling.scheduler = "round-robin".to_owned();
     });

@@ -1,5 +1,5 @@
-//! Streams that outlive the connection which carries them. Everything between proxy and relay goes through a router that can lose
-//! it all, and a connection counts as lost after three seconds instead of thirty.
+//! Streams that outlive the connection which carries them. Everything between proxy and relay goes through a router
+//! that can lose it all, and a connection counts as lost after three seconds instead of thirty.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -34,8 +34,8 @@ fn half_way(mut stream: &TcpStream, sent: &[u8]) -> Vec<u8> {
     got
 }
 
-/// A connection of a program is half done when everything is lost that `lost` says. It goes on when the proxy has connected again,
-/// and what was written meanwhile arrives.
+/// A connection of a program is half done when everything is lost that `lost` says. It goes on when the proxy has
+/// connected again, and what was written meanwhile arrives.
 fn goes_on_after(lost: [bool; 2]) {
     let identity = Identity::generate().unwrap();
     let (relay, address) = start_relay(again(&identity));

@@ -74,8 +74,8 @@ fn a_transfer_is_logged_as_qlog() {
     let again = (all - distinct) as u64;
     for path in &sent.paths {
         let on_it = named("quic:packet_sent").filter(|event| event["tuple"] == path.path.as_str()).count() as u64;
-        // Data that a probe repeats are counted and not logged. A copy that waits in a queue until its data have arrived is
-        // logged, and does not leave.
+        // Data that a probe repeats are counted and not logged. A copy that waits in a queue until its data have
+        // arrived is logged, and does not leave.
         let expected = path.packets - path.retransmissions..=path.packets + again;
         assert!(expected.contains(&on_it), "{on_it} of {path:?}, {again} copies");
         assert!(named("quic:recovery_metrics_updated").any(|event| event["tuple"] == path.path.as_str()));
@@ -274,8 +274,8 @@ fn another_scheduler_may_take_over() {
     assert_eq!(report.scheduler.as_deref(), Some("round-robin"), "{notes:?}");
 }
 
-/// Forwards datagrams to `server`, each client from a port of its own, which is another one after `rebind` packets: what a
-/// NAT does that was started again.
+/// Forwards datagrams to `server`, each client from a port of its own, which is another one after `rebind` packets:
+/// what a NAT does that was started again.
 fn nat(server: SocketAddr, rebind: usize) -> (SocketAddr, Arc<AtomicBool>, JoinHandle<usize>) {
     let inside = UdpSocket::bind("127.0.0.1:0").unwrap();
     let address = inside.local_addr().unwrap();

@@ -12,8 +12,8 @@ const PATH: &str = "/dev/net/tun";
 nix::ioctl_write_int!(tunsetiff, b'T', 202);
 nix::ioctl_write_int!(tunsetoffload, b'T', 208);
 
-/// What the kernel may leave to a device: checksums, and segments of TCP over IPv4 and IPv6 (`TUN_F_CSUM`, `TUN_F_TSO4`, `TUN_F_TSO6`
-/// of linux/if_tun.h).
+/// Work that the kernel may leave to a device: checksums, and segments of TCP over IPv4 and IPv6 (`TUN_F_CSUM`,
+/// `TUN_F_TSO4`, `TUN_F_TSO6` of linux/if_tun.h).
 const OFFLOAD: libc::c_ulong = 1 | 2 | 4;
 
 /// An open TUN device. It is not up, and has no address.
@@ -24,13 +24,13 @@ pub struct Tun {
 }
 
 impl Tun {
-    /// Makes the device `name` (at most 15 bytes) in the calling thread's namespace. One that is there is left alone: that
-    /// is an error.
+    /// Makes the device `name` (at most 15 bytes) in the calling thread's namespace. One that is there is left alone:
+    /// that is an error.
     pub fn open(name: &str) -> Result<Self, TunError> {
         Self::with_flags(name, 0)
     }
 
-    /// The same, of a device to which the kernel leaves checksums and the cutting of TCP's segments: each packet has a `struct
+    /// Makes a device to which the kernel leaves checksums and the cutting of TCP's segments: each packet has a `struct
     /// virtio_net_hdr` before it.
     pub fn offloading(name: &str) -> Result<Self, TunError> {
         let tun = Self::with_flags(name, libc::IFF_VNET_HDR)?;

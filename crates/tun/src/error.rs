@@ -13,8 +13,8 @@ pub struct TunError {
     pub remedy: &'static str,
 }
 
-/// Returns true if the system's answer says that a right or a part of the kernel is missing. Other answers (too many files, no
-/// memory, a name that is taken) are of a step that failed.
+/// Returns true if the system's answer says that a right or a part of the kernel is missing. Other answers (too many
+/// files, no memory, a name that is taken) are of a step that failed.
 pub fn is_absent(answer: &io::Error) -> bool {
     const ABSENT: [i32; 5] = [libc::EPERM, libc::EACCES, libc::ENOENT, libc::ENODEV, libc::EINVAL];
     answer.raw_os_error().is_none_or(|code| ABSENT.contains(&code))

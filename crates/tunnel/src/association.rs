@@ -1,5 +1,5 @@
-//! The datagrams of a local port, the echo requests of an identifier, or the questions of a port to a server of names: they have a
-//! stream, as the datagrams of a program of `weft proxy` have. It lives as long as it is used.
+//! The datagrams of a local port, the echo requests of an identifier, or the questions of a port to a server of names:
+//! they have a stream, as the datagrams of a program of `weft proxy` have. It lives as long as it is used.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -19,31 +19,31 @@ use crate::reply::{self, Unreachable};
 use crate::stack::Outside;
 use crate::tcp_flow::{Word, learn};
 
-/// How many packets wait for a stream. Further ones are dropped.
+/// Number of packets that wait for a stream. Further ones are dropped.
 const MOST_HELD: usize = 16;
-/// How long a stream lives that is not used: that of questions, of echo requests, and of all else (RFC 4787, REQ-5).
+/// Lifetime of a stream that is not used: that of questions, of echo requests, and of all else (RFC 4787, REQ-5).
 const IDLE_NAMES: Span = Span::from_secs(10);
 const IDLE_ECHO: Span = Span::from_secs(30);
 const IDLE: Span = Span::from_secs(120);
 /// The port of servers of names.
 pub const NAMES_PORT: u16 = 53;
 
-/// Whose packets they are.
+/// Owner of datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Whose {
+pub enum Owner {
     /// A port of UDP.
     Port(SocketAddr),
     /// An identifier of echo requests.
     Ident(IpAddr, u16),
     /// Questions of a port to a server of names, which another one answers in its place: that one, or the relay's.
     Questions(Ends, Option<SocketAddr>),
-    /// Nobody's yet: its stream is open before somebody needs it, and the first datagram does not wait for the relay's word. Each has
-    /// a number.
+    /// Nobody's yet: its stream is open before somebody needs it, and the first datagram does not wait for the relay's
+    /// word. Each has a number.
     Spare(u64),
 }
 
-impl Whose {
-    /// What their stream is for.
+impl Owner {
+    /// Target of their stream.
     pub fn purpose(&self) -> Purpose {
         match self {
             Self::Port(_) | Self::Questions(_, Some(_)) | Self::Spare(_) => Purpose::Datagrams,
@@ -53,7 +53,7 @@ impl Whose {
     }
 }
 
-/// How far it has come.
+/// Stage.
 #[derive(Debug)]
 enum Stage {
     /// It waits for a stream.
@@ -68,7 +68,7 @@ enum Stage {
 /// The datagrams of a local port.
 #[derive(Debug)]
 pub struct Association {
-    whose: Whose,
+    owner: Owner,
     purpose: Purpose,
     stage: Stage,
     until: Instant,
@@ -82,21 +82,21 @@ pub struct Association {
     refused: Option<Failure>,
 }
 
-/// How its datagrams go: what they need beside themselves.
+/// Way of its datagrams: what they need beside themselves.
 #[derive(Clone, Copy)]
-pub struct How<'a> {
-    /// How long a record is.
+pub struct DatagramRules<'a> {
+    /// Length of a record.
     pub record: usize,
-    /// Of which class they are.
+    /// Class of the datagrams.
     pub classes: &'a Classes,
 }
 
 impl Association {
     /// It begins now.
-    pub fn new(now: Instant, whose: Whose) -> Self {
+    pub fn new(now: Instant, owner: Owner) -> Self {
         Self {
-            whose,
-            purpose: whose.purpose(),
+            owner,
+            purpose: owner.purpose(),
             stage: Stage::Waiting,
             until: now + WAIT_FOR_STREAM,
             last_used: now,
@@ -109,39 +109,39 @@ impl Association {
         }
     }
 
-    /// One that is nobody's yet, for this.
+    /// Association that is nobody's yet, for this.
     pub fn spare(now: Instant, number: u64, purpose: Purpose) -> Self {
-        Self { purpose, ..Self::new(now, Whose::Spare(number)) }
+        Self { purpose, ..Self::new(now, Owner::Spare(number)) }
     }
 
     /// If it is nobody's yet, it lives as long as if it were used now.
     pub fn keep_spare(&mut self, now: Instant) {
-        if matches!(self.whose, Whose::Spare(_)) {
+        if matches!(self.owner, Owner::Spare(_)) {
             self.last_used = now;
         }
     }
 
-    /// Whose packets they are.
-    pub fn whose(&self) -> Whose {
-        self.whose
+    /// Owner of datagrams.
+    pub fn owner(&self) -> Owner {
+        self.owner
     }
 
-    /// What its stream is for.
+    /// Target of its stream.
     pub fn purpose(&self) -> &Purpose {
         &self.purpose
     }
 
-    /// Whether its datagrams are carried.
+    /// Returns true if its datagrams are carried.
     pub fn is_open(&self) -> bool {
         matches!(self.stage, Stage::Open(_))
     }
 
     /// It is somebody's now.
-    pub fn give(&mut self, whose: Whose) {
-        self.whose = whose;
+    pub fn give(&mut self, owner: Owner) {
+        self.owner = owner;
     }
 
-    /// What it wants a stream for, and of which class, if it waits for one.
+    /// Target and class of the stream that it waits for, if it does.
     pub fn wants(&self) -> Option<(&Purpose, Class)> {
         matches!(self.stage, Stage::Waiting).then_some((&self.purpose, Class::Realtime))
     }
@@ -154,15 +154,15 @@ impl Association {
         }
     }
 
-    /// When it was used last.
+    /// Instant of its last use.
     pub fn last_used(&self) -> Instant {
         self.last_used
     }
 
-    /// What it is, if it is carried.
+    /// View of it, if it is carried.
     pub fn view(&self) -> Option<FlowView<'_>> {
         match self.stage {
-            Stage::Open(id) if !matches!(self.whose, Whose::Spare(_)) => {
+            Stage::Open(id) if !matches!(self.owner, Owner::Spare(_)) => {
                 let view = FlowView::new(id, &self.purpose, self.class, self.carried);
                 Some(FlowView { datagrams: self.counts, ..view })
             }
@@ -170,7 +170,7 @@ impl Association {
         }
     }
 
-    /// What became of its datagrams.
+    /// Counters of its datagrams.
     pub fn counts(&self) -> DatagramCounts {
         self.counts
     }
@@ -193,7 +193,7 @@ impl Association {
         self.until = now + WAIT_FOR_ANSWER;
     }
 
-    /// When it is to have its turn, whatever comes before.
+    /// Instant of its next turn, whatever comes before.
     pub fn next_event(&self) -> Instant {
         match self.stage {
             Stage::Waiting | Stage::Opening(_) => self.until,
@@ -203,15 +203,22 @@ impl Association {
     }
 
     fn idle(&self) -> Span {
-        match self.whose {
-            Whose::Port(_) | Whose::Spare(_) => IDLE,
-            Whose::Ident(..) => IDLE_ECHO,
-            Whose::Questions(..) => IDLE_NAMES,
+        match self.owner {
+            Owner::Port(_) | Owner::Spare(_) => IDLE,
+            Owner::Ident(..) => IDLE_ECHO,
+            Owner::Questions(..) => IDLE_NAMES,
         }
     }
 
     /// The program has sent this packet, which was read from `bytes`.
-    pub fn up(&mut self, now: Instant, bytes: &[u8], packet: &Packet<'_>, mux: Option<&mut Mux>, how: How<'_>) {
+    pub fn up(
+        &mut self,
+        now: Instant,
+        bytes: &[u8],
+        packet: &Packet<'_>,
+        mux: Option<&mut Mux>,
+        how: DatagramRules<'_>,
+    ) {
         self.last_used = now;
         if matches!(self.stage, Stage::Waiting) {
             self.drop_late(now);
@@ -225,14 +232,21 @@ impl Association {
         }
     }
 
-    fn send(&mut self, now: Instant, id: StreamId, (bytes, packet): (&[u8], &Packet<'_>), mux: &mut Mux, how: How<'_>) {
+    fn send(
+        &mut self,
+        now: Instant,
+        id: StreamId,
+        (bytes, packet): (&[u8], &Packet<'_>),
+        mux: &mut Mux,
+        how: DatagramRules<'_>,
+    ) {
         let (to, data) = match *packet {
             Packet::Udp { ends, data } => (ends.server, data),
             Packet::Echo { server, data, .. } => (SocketAddr::new(server, ECHO_PORT), data),
             Packet::Tcp { .. } | Packet::Fragment(_) => return,
         };
-        let to = match self.whose {
-            Whose::Questions(_, Some(server)) => server,
+        let to = match self.owner {
+            Owner::Questions(_, Some(server)) => server,
             _ => to,
         };
         let target = Target { host: Host::Address(to.ip()), port: to.port() };
@@ -257,11 +271,11 @@ impl Association {
             return;
         };
         let packet = &mut outside.buffer;
-        let is_one = match self.whose {
-            Whose::Port(program) => reply::datagram(packet, SocketAddr::new(ip, port), program, data),
-            Whose::Ident(program, ident) => reply::echo(packet, ip, program, ident, data),
-            Whose::Questions(Ends { program, server }, _) => reply::datagram(packet, server, program, data),
-            Whose::Spare(_) => false,
+        let is_one = match self.owner {
+            Owner::Port(program) => reply::datagram(packet, SocketAddr::new(ip, port), program, data),
+            Owner::Ident(program, ident) => reply::echo(packet, ip, program, ident, data),
+            Owner::Questions(Ends { program, server }, _) => reply::datagram(packet, server, program, data),
+            Owner::Spare(_) => false,
         };
         if is_one {
             outside.send();
@@ -285,7 +299,7 @@ impl Association {
         &mut self,
         now: Instant,
         mux: Option<&mut Mux>,
-        how: How<'_>,
+        how: DatagramRules<'_>,
         outside: &mut Outside<D>,
     ) -> Turn {
         let is_late = now >= self.next_event();

@@ -1,5 +1,6 @@
-//! The device on which packets of programs come. The kernel leaves to a TUN device what a network card would do for it: to cut long
-//! segments of TCP (segmentation offload), and to write checksums. So a read brings up to 64 KiB of a connection in one packet.
+//! The device on which packets of programs come. The kernel leaves to a TUN device what a network card would do for it:
+//! to cut long segments of TCP (segmentation offload), and to write checksums. So a read brings up to 64 KiB of a
+//! connection in one packet.
 
 use std::io;
 use std::net::IpAddr;
@@ -10,7 +11,8 @@ use smoltcp::wire::{IpProtocol, Ipv4Packet, Ipv6Packet, TcpPacket, checksum};
 
 /// The longest packet.
 pub const LONGEST: usize = 1 << 16;
-/// `struct virtio_net_hdr`: flags, kind of segmentation, length of headers, bytes of a segment, begin and place of the checksum.
+/// `struct virtio_net_hdr`: flags, kind of segmentation, length of headers, bytes of a segment, begin and place of the
+/// checksum.
 const HEAD: usize = 10;
 /// Times that a device is made again without a packet on it in between.
 const MOST_MADE: u32 = 8;
@@ -18,7 +20,7 @@ const MOST_MADE: u32 = 8;
 const NEEDS_CHECKSUM: u8 = 1;
 const SEGMENTS_V4: u8 = 1;
 const SEGMENTS_V6: u8 = 4;
-/// Where the checksum is in a header of TCP.
+/// Place of the checksum in a header of TCP.
 const TCP_CHECKSUM: u16 = 16;
 
 /// A network device, seen from the network.
@@ -26,14 +28,15 @@ pub trait Device {
     /// Becomes readable when programs have sent something.
     fn fd(&self) -> BorrowedFd<'_>;
 
-    /// Puts the next packet of a program into `packet`, which has `LONGEST` bytes: how long it is. None if there is none.
+    /// Puts the next packet of a program into `packet`, which has `LONGEST` bytes: how long it is. None if there is
+    /// none.
     fn receive(&mut self, packet: &mut [u8]) -> Option<usize>;
 
     /// The reason why it brings nothing more, if it does not: then it stays readable.
     fn failure(&self) -> Option<&str>;
 
-    /// Hands a packet to the kernel for a program, or drops it. Of TCP the checksum is not written; `segment` is what the data are
-    /// to be cut into, if they are longer than one segment may be.
+    /// Hands a packet to the kernel for a program, or drops it. Of TCP the checksum is not written; `segment` is what
+    /// the data are to be cut into, if they are longer than one segment may be.
     fn send(&mut self, packet: &[u8], segment: Option<u16>);
 }
 
@@ -112,8 +115,8 @@ impl Device for TunDevice {
     }
 }
 
-/// Fills in the head of a packet of TCP: where its checksum is, and the sum of what the kernel does not sum up itself. None for
-/// other packets, which have their checksums.
+/// Fills in the head of a packet of TCP: where its checksum is, and the sum of what the kernel does not sum up itself.
+/// None for other packets, which have their checksums.
 fn tcp_head(packet: &[u8], segment: Option<u16>, head: &mut [u8; HEAD]) -> Option<(usize, [u8; 2])> {
     let (from, to, protocol, begin): (IpAddr, IpAddr, _, usize) = if packet.first()? >> 4 == 4 {
         let ip = Ipv4Packet::new_checked(packet).ok()?;

@@ -1,4 +1,4 @@
-//! What a tunnel keeps for each program's connection, and for the datagrams of each local port; and whose a packet is.
+//! Entry of a tunnel for each program's connection, and for the datagrams of each local port; and the key of a packet.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -6,18 +6,18 @@ use weftway_mux::StreamId;
 use weftway_path::Instant;
 use weftway_relay::{Class, FlowView, Purpose};
 
-use crate::association::{Association, Whose};
+use crate::association::{Association, Owner};
 use crate::packet::Ends;
 use crate::tcp_flow::TcpFlow;
 
-/// Whose a packet is.
+/// Key of a packet: its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
-    /// Of a connection.
+    /// Key of a connection.
     Tcp(Ends),
-    /// Of a port of UDP.
+    /// Key of a port of UDP.
     Udp(SocketAddr),
-    /// Of an identifier of echo requests.
+    /// Key of an identifier of echo requests.
     Echo(IpAddr, u16),
     /// A question to a server of names.
     Names(Ends),
@@ -25,7 +25,7 @@ pub enum Key {
     Spare(u64),
 }
 
-/// What a key stands for.
+/// Entry of a key.
 pub enum Entry {
     /// A connection.
     Tcp(TcpFlow),
@@ -34,20 +34,20 @@ pub enum Entry {
 }
 
 impl Entry {
-    /// What finds it.
+    /// Key that finds it.
     pub fn key(&self) -> Key {
         match self {
             Self::Tcp(flow) => Key::Tcp(flow.ends()),
-            Self::Datagrams(association) => match association.whose() {
-                Whose::Port(port) => Key::Udp(port),
-                Whose::Ident(ip, ident) => Key::Echo(ip, ident),
-                Whose::Questions(ends, _) => Key::Names(ends),
-                Whose::Spare(number) => Key::Spare(number),
+            Self::Datagrams(association) => match association.owner() {
+                Owner::Port(port) => Key::Udp(port),
+                Owner::Ident(ip, ident) => Key::Echo(ip, ident),
+                Owner::Questions(ends, _) => Key::Names(ends),
+                Owner::Spare(number) => Key::Spare(number),
             },
         }
     }
 
-    /// What it wants a stream for, and of which class, if it waits for one.
+    /// Target and class of the stream that it waits for, if it does.
     pub fn wants(&self) -> Option<(&Purpose, Class)> {
         match self {
             Self::Tcp(flow) => flow.wants(),
@@ -63,7 +63,7 @@ impl Entry {
         }
     }
 
-    /// What it is, if it is carried.
+    /// View of it, if it is carried.
     pub fn view(&self) -> Option<FlowView<'_>> {
         match self {
             Self::Tcp(flow) => flow.view(),
@@ -71,7 +71,7 @@ impl Entry {
         }
     }
 
-    /// When it is to have its turn, whatever comes before.
+    /// Instant of its next turn, whatever comes before.
     pub fn next_event(&mut self, now: Instant) -> Instant {
         match self {
             Self::Tcp(flow) => flow.next_event(now),

@@ -1,8 +1,8 @@
 //! IP packets of local programs over one connection: the local end of `weft tunnel`.
 //!
-//! A [`Tunnel`] is a front end as [`Proxy`](weftway_relay::Proxy) is: it opens a stream of a [`Mux`](weftway_mux::Mux) for each
-//! connection of a program, and one for the datagrams of each local port. But programs know nothing of it: their packets come
-//! from a network [`Device`], and what they get is written to it.
+//! A [`Tunnel`] is a front end as [`Proxy`](weftway_relay::Proxy) is: it opens a stream of a [`Mux`](weftway_mux::Mux)
+//! for each connection of a program, and one for the datagrams of each local port. But programs know nothing of it:
+//! their packets come from a network [`Device`], and what they get is written to it.
 //!
 //! # What becomes of a packet
 //!

@@ -1,5 +1,5 @@
-//! What an IP packet of a local program is, read from its bytes alone. Checksums are not read: the kernel of this machine wrote
-//! the packet, or will write its checksum.
+//! Kind of a local program's IP packet, read from its bytes alone. Checksums are not read: the kernel of this machine
+//! wrote the packet, or will write its checksum.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -13,7 +13,7 @@ use crate::fragments::{Fragment, Id};
 pub struct Ends {
     /// On this machine.
     pub program: SocketAddr,
-    /// Where the program wants to.
+    /// Destination.
     pub server: SocketAddr,
 }
 
@@ -24,23 +24,23 @@ pub enum Packet<'a> {
     Tcp {
         /// Its ends.
         ends: Ends,
-        /// Whether it begins a connection.
+        /// True if it begins a connection.
         begins: bool,
-        /// Whether it resets one.
+        /// True if it resets one.
         resets: bool,
     },
     /// A datagram of UDP.
     Udp {
         /// Its ends.
         ends: Ends,
-        /// What it carries.
+        /// Payload.
         data: &'a [u8],
     },
     /// An echo request of ICMP.
     Echo {
         /// The address on this machine.
         program: IpAddr,
-        /// Whose reply is wanted.
+        /// Packet whose reply is wanted.
         server: IpAddr,
         /// The identifier.
         ident: u16,
@@ -62,12 +62,12 @@ pub enum NotCarried {
     Protocol,
 }
 
-/// How the program has marked the packet `bytes`.
+/// Mark (DSCP) of the packet `bytes`.
 pub fn mark(bytes: &[u8]) -> Dscp {
     bytes.first_chunk().map_or(Dscp::NONE, |&head| Dscp::of_packet(head))
 }
 
-/// What `bytes` are.
+/// Kind of the packet `bytes`.
 pub fn read(bytes: &[u8]) -> Result<Packet<'_>, NotCarried> {
     let (program, server, inside) = match bytes.first().map(|first| first >> 4) {
         Some(4) => v4(bytes)?,

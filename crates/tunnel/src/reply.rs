@@ -5,12 +5,12 @@ use std::net::{IpAddr, SocketAddr};
 use smoltcp::phy::ChecksumCapabilities;
 use smoltcp::wire::{IpProtocol, Ipv4Packet, Ipv4Repr, Ipv6Packet, Ipv6Repr, UdpPacket, checksum};
 
-/// What packets that are made here may still travel.
+/// Hops that packets that are made here may travel.
 const HOP_LIMIT: u8 = 64;
 /// The bytes of a header of UDP.
 const UDP_HEADER: usize = 8;
-/// So many bytes of a packet of IPv4 are quoted (RFC 792: its header and 8 bytes; RFC 1812: no more than 576 in all), and so many
-/// of IPv6 (RFC 4443: no more than 1280 in all).
+/// Bytes of a packet of IPv4 that are quoted (RFC 792: its header and 8 bytes; RFC 1812: no more than 576 in all), and
+/// so many of IPv6 (RFC 4443: no more than 1280 in all).
 const QUOTED_V4: usize = 548;
 const QUOTED_V6: usize = 1232;
 

@@ -1,7 +1,7 @@
 //! smoltcp for one connection: the TCP that answers a program in the place of the server.
 //!
-//! Each connection has an interface of smoltcp's own, with the server's address and one socket. An interface asks each of its
-//! sockets whether a segment is for it; so one for all connections would look through them at each packet.
+//! Each connection has an interface of smoltcp's own, with the server's address and one socket. An interface asks each
+//! of its sockets whether a segment is for it; so one for all connections would look through them at each packet.
 
 use std::io::{self, IoSlice};
 use std::num::NonZeroUsize;
@@ -20,7 +20,7 @@ use crate::device::{Device, LONGEST};
 use crate::fragments;
 use crate::packet::Ends;
 
-/// What a program may send before it is read, and what it may leave unread: the memory of a connection.
+/// Bytes that a program may send before they are read, and that it may leave unread: the memory of a connection.
 const BUFFER: usize = 64 << 10;
 /// The longest segment that is handed to the kernel at once, with its headers: it cuts it.
 const LONGEST_SEGMENT: NonZeroUsize = NonZeroUsize::new(65_000).expect("not zero");
@@ -62,8 +62,9 @@ pub struct Stack {
     sockets: SocketSet<'static>,
     handle: SocketHandle,
     is_v6: bool,
-    /// Whether nothing more is written. smoltcp learns of it once the program has taken all: in LAST-ACK smoltcp 0.14 takes no
-    /// news of a window (it answers them as if they were out of date), and what waits for one would wait for a timer.
+    /// True if nothing more is written. smoltcp learns of it once the program has taken all: in LAST-ACK smoltcp 0.14
+    /// takes no news of a window (it answers them as if they were out of date), and what waits for one would wait for a
+    /// timer.
     is_finished: bool,
 }
 
@@ -100,7 +101,7 @@ impl Stack {
         while self.interface.poll_egress(time(now), &mut wire, &mut self.sockets) == PollResult::SocketStateChanged {}
     }
 
-    /// When it has to send again.
+    /// Instant at which it has to send again.
     pub fn next_event(&mut self, now: Instant) -> Instant {
         self.interface
             .poll_at(time(now), &self.sockets)
@@ -113,8 +114,8 @@ impl Stack {
         self.send(now, outside);
     }
 
-    /// Whether there is nothing left to send or to wait for. What the kernel may repeat of its end is answered with a reset then,
-    /// which it takes for an answer.
+    /// Returns true if there is nothing left to send or to wait for. What the kernel may repeat of its end is answered
+    /// with a reset then, which it takes for an answer.
     pub fn is_over(&self) -> bool {
         matches!(self.state(), State::Closed | State::TimeWait)
     }
@@ -180,7 +181,7 @@ pub fn refuse<D: Device>(now: Instant, ends: Ends, packet: &[u8], outside: &mut 
     interface.poll_ingress_single(time(now), &mut wire, &mut SocketSet::new(Vec::new()));
 }
 
-/// One that has the server's address.
+/// Stack that has the server's address.
 fn interface<D: Device>(now: Instant, ends: Ends, seed: u64, outside: &mut Outside<D>) -> Interface {
     let mut config = Config::new(HardwareAddress::Ip);
     config.random_seed = seed;
@@ -197,7 +198,7 @@ fn time(now: Instant) -> Time {
     Time::from_micros(i64::try_from(now.as_micros()).unwrap_or(i64::MAX))
 }
 
-/// What smoltcp takes for a device: one packet to receive, and the device to send to.
+/// Device of smoltcp: one packet to receive, and the device to send to.
 struct Wire<'a, D> {
     packet: Option<&'a [u8]>,
     is_v6: bool,

@@ -11,7 +11,7 @@ use crate::packet::Ends;
 use crate::reply::{self, Unreachable};
 use crate::stack::{Outside, Stack, refuse};
 
-/// How far it has come. The first segment waits for what the relay says: the program is answered once the server would be.
+/// Stage. The first segment waits for what the relay says: the program is answered once the server would be.
 enum Stage {
     /// It waits for a stream.
     Waiting(Vec<u8>),
@@ -21,7 +21,7 @@ enum Stage {
     Joined(Box<Stack>, StreamId, Flow),
     /// Its stream is over; the program takes the rest.
     Closing(Box<Stack>),
-    /// Nothing is left.
+    /// Over: nothing is left.
     Over,
 }
 
@@ -49,7 +49,7 @@ impl TcpFlow {
         self.ends
     }
 
-    /// What it wants a stream for, and of which class, if it waits for one.
+    /// Target and class of the stream that it waits for, if it does.
     pub fn wants(&self) -> Option<(&Purpose, Class)> {
         matches!(self.stage, Stage::Waiting(_)).then_some((&self.purpose, self.class))
     }
@@ -62,7 +62,7 @@ impl TcpFlow {
         }
     }
 
-    /// What it is, if it is carried.
+    /// View of it, if it is carried.
     pub fn view(&self) -> Option<FlowView<'_>> {
         match &self.stage {
             Stage::Joined(_, id, flow) => Some(FlowView::new(*id, &self.purpose, self.class, flow.carried())),
@@ -70,7 +70,7 @@ impl TcpFlow {
         }
     }
 
-    /// Whether it has carried more than what is interactive of each connection: once.
+    /// Returns true if it has carried more than what is interactive of each connection: once.
     pub fn grows_long(&mut self) -> bool {
         let is_long = self.view().is_some_and(|view| view.up + view.down > FIRST_BYTES);
         is_long && !std::mem::replace(&mut self.is_long, true)
@@ -115,7 +115,7 @@ impl TcpFlow {
         }
     }
 
-    /// When it is to have its turn, whatever comes before.
+    /// Instant of its next turn, whatever comes before.
     pub fn next_event(&mut self, now: Instant) -> Instant {
         match &mut self.stage {
             Stage::Joined(stack, ..) | Stage::Closing(stack) => stack.next_event(now),
@@ -133,8 +133,8 @@ impl TcpFlow {
         }
     }
 
-    /// Does what can be done without waiting. What becomes of its stream needs the mux that this belongs to. `seed` is for the first
-    /// sequence number of an answer.
+    /// Does what can be done without waiting. What becomes of its stream needs the mux that this belongs to. `seed` is
+    /// for the first sequence number of an answer.
     pub fn turn<D: Device>(
         &mut self,
         now: Instant,
@@ -233,9 +233,9 @@ impl TcpFlow {
     }
 }
 
-/// What the relay says of a stream.
+/// Word of the relay about a stream.
 pub enum Word {
-    /// Nothing yet.
+    /// No word yet.
     None,
     /// It leads where it should.
     Connected,

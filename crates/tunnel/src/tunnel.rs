@@ -1,5 +1,5 @@
-//! The client's end: a device on which packets of local programs come, and a stream for each connection, and for the datagrams of each
-//! local port.
+//! The client's end: a device on which packets of local programs come, and a stream for each connection, and for the
+//! datagrams of each local port.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
@@ -12,7 +12,7 @@ use weftway_path::Instant;
 use weftway_relay::parts::{MOST_DATAGRAMS, READ, RunQueue, Timers, Turn, next_ready};
 use weftway_relay::{Classes, DatagramCounts, Drops, FlowView, Front, Host, Policy, ProxyLimits, Purpose, Target};
 
-use crate::association::{Association, How, NAMES_PORT, Whose};
+use crate::association::{Association, DatagramRules, NAMES_PORT, Owner};
 use crate::device::{Device, LONGEST};
 use crate::entry::{Entry, Key};
 use crate::fragments::{Fragments, Malformed};
@@ -20,16 +20,17 @@ use crate::packet::{self, Ends, NotCarried, Packet};
 use crate::stack::{Outside, refuse};
 use crate::tcp_flow::TcpFlow;
 
-/// How many packets of programs are taken before others have their turn.
+/// Number of packets of programs that are taken before others have their turn.
 const BURST: usize = 256;
-/// For how many ports datagrams are carried at once: a few less than a relay allows. The one used longest ago makes room.
+/// For how many ports datagrams are carried at once: a few less than a relay allows. The one used longest ago makes
+/// room.
 const MOST_ASSOCIATIONS: usize = 240;
-/// So many streams for datagrams, and for questions for names, are open before somebody needs them, once somebody has. A question
-/// mostly comes from a port of its own. A long connection has those for datagrams opened, too: once it fills the queues, the relay's
-/// word on a stream waits in them.
+/// Numbers of streams for datagrams, and for questions for names, that are open before somebody needs them, once
+/// somebody has. A question mostly comes from a port of its own. A long connection has those for datagrams opened, too:
+/// once it fills the queues, the relay's word on a stream waits in them.
 const SPARE: usize = 2;
 
-/// Who answers a question to a server of names that has no public address, which no relay asks.
+/// Answerer of a question to a server of names that has no public address, which no relay asks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Names {
     /// Nobody: it leads where it says, and the relay decides.
@@ -40,7 +41,7 @@ pub enum Names {
     Server(SocketAddr),
 }
 
-/// What became of packets that are not carried.
+/// Counters of packets that are not carried.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketCounts {
     /// They make no sense.
@@ -59,29 +60,29 @@ pub struct Tunnel<D> {
     classes: Arc<Classes>,
     /// Which servers of names a relay asks.
     public: Policy,
-    /// From it each connection has the beginning of its sequence numbers.
+    /// Seed of the initial TCP sequence numbers.
     seed: u64,
     entries: Slab<Entry>,
     by_key: BTreeMap<Key, usize>,
     by_stream: BTreeMap<StreamId, usize>,
-    /// Those that wait for a stream, the longest first.
+    /// Keys that wait for a stream, the longest first.
     waiting: VecDeque<usize>,
-    /// How many are for datagrams.
+    /// Number of entries for datagrams.
     associations: usize,
-    /// Those of them that are nobody's yet, and the number of the next.
+    /// Entries of them that are nobody's yet, and the number of the next.
     spares: Vec<usize>,
     next_spare: u64,
-    /// Whether the mux may have a stream for them.
+    /// True if the mux may have a stream for them.
     may_open: bool,
-    /// Whether the mux may have datagrams.
+    /// True if the mux may have datagrams.
     has_datagrams: bool,
-    /// Whether the device may have packets.
+    /// True if the device may have packets.
     has_packets: bool,
     refusals: BTreeMap<&'static str, u64>,
     counts: PacketCounts,
     /// Packets that miss fragments.
     fragments: Fragments,
-    /// Of ports that have none any more.
+    /// Counters of ports that have none any more.
     datagrams: DatagramCounts,
     run: RunQueue,
     timers: Timers,
@@ -91,7 +92,7 @@ pub struct Tunnel<D> {
 }
 
 impl<D: Device> Tunnel<D> {
-    /// Of a device whose packets may have `mtu` bytes. `seed` is a random number.
+    /// Tunnel of a device whose packets may have `mtu` bytes. `seed` is a random number.
     pub fn new(device: D, mtu: usize, names: Names, limits: ProxyLimits, classes: Classes, seed: u64) -> Self {
         Self {
             outside: Outside::new(device, mtu),
@@ -121,17 +122,17 @@ impl<D: Device> Tunnel<D> {
         }
     }
 
-    /// What became of packets that are not carried.
+    /// Counters of packets that are not carried.
     pub fn counts(&self) -> PacketCounts {
         PacketCounts { fragments: self.fragments.lost(), ..self.counts }
     }
 
-    /// How many connections, and ports with datagrams, there are.
+    /// Number of connections, and of ports with datagrams.
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there are none.
+    /// Returns true if there are none.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
@@ -206,24 +207,24 @@ impl<D: Device> Tunnel<D> {
 
     /// Takes a packet, which was read from `bytes` and is no fragment.
     fn take_whole(&mut self, now: Instant, bytes: &[u8], packet: Packet<'_>, mut mux: Option<&mut Mux>) {
-        let whose = match packet {
+        let owner = match packet {
             Packet::Fragment(_) => return,
             Packet::Tcp { ends, begins, resets } => return self.take_segment(now, bytes, (ends, begins, resets)),
-            Packet::Echo { program, ident, .. } => Whose::Ident(program, ident),
+            Packet::Echo { program, ident, .. } => Owner::Ident(program, ident),
             Packet::Udp { ends, .. } => match self.names {
-                Names::Relay if self.is_asked(ends.server) => Whose::Questions(ends, None),
-                Names::Server(server) if self.is_asked(ends.server) => Whose::Questions(ends, Some(server)),
-                _ => Whose::Port(ends.program),
+                Names::Relay if self.is_asked(ends.server) => Owner::Questions(ends, None),
+                Names::Server(server) if self.is_asked(ends.server) => Owner::Questions(ends, Some(server)),
+                _ => Owner::Port(ends.program),
             },
         };
-        let key = self.association(now, whose, mux.as_deref_mut());
-        let how = How { record: self.limits.record, classes: &self.classes };
+        let key = self.association(now, owner, mux.as_deref_mut());
+        let how = DatagramRules { record: self.limits.record, classes: &self.classes };
         if let Some(Entry::Datagrams(association)) = self.entries.get_mut(key) {
             association.up(now, bytes, &packet, mux, how);
         }
     }
 
-    /// Whether questions to this server are answered by another one.
+    /// Returns true if questions to this server are answered by another one.
     fn is_asked(&self, server: SocketAddr) -> bool {
         server.port() == NAMES_PORT && !self.public.allows(server.ip())
     }
@@ -255,13 +256,13 @@ impl<D: Device> Tunnel<D> {
     }
 
     /// The association of these packets.
-    fn association(&mut self, now: Instant, whose: Whose, mux: Option<&mut Mux>) -> usize {
-        let entry = Entry::Datagrams(Association::new(now, whose));
+    fn association(&mut self, now: Instant, owner: Owner, mux: Option<&mut Mux>) -> usize {
+        let entry = Entry::Datagrams(Association::new(now, owner));
         if let Some(&key) = self.by_key.get(&entry.key()) {
             return key;
         }
-        let purpose = whose.purpose();
-        if let Some(key) = self.take_spare(whose, &purpose) {
+        let purpose = owner.purpose();
+        if let Some(key) = self.take_spare(owner, &purpose) {
             self.add_spares(now, &purpose);
             return key;
         }
@@ -286,7 +287,7 @@ impl<D: Device> Tunnel<D> {
     }
 
     /// Gives a stream that is open already to `whose`.
-    fn take_spare(&mut self, whose: Whose, purpose: &Purpose) -> Option<usize> {
+    fn take_spare(&mut self, owner: Owner, purpose: &Purpose) -> Option<usize> {
         let is_fit = |&key: &usize| match self.entries.get(key) {
             Some(Entry::Datagrams(association)) => association.is_open() && association.purpose() == purpose,
             _ => false,
@@ -295,7 +296,7 @@ impl<D: Device> Tunnel<D> {
         let entry = self.entries.get_mut(key)?;
         self.by_key.remove(&entry.key());
         if let Entry::Datagrams(association) = entry {
-            association.give(whose);
+            association.give(owner);
         }
         self.by_key.insert(entry.key(), key);
         Some(key)
@@ -358,7 +359,7 @@ impl<D: Device> Tunnel<D> {
                 (turn, flow.take_refused())
             }
             Entry::Datagrams(association) => {
-                let how = How { record: self.limits.record, classes: &self.classes };
+                let how = DatagramRules { record: self.limits.record, classes: &self.classes };
                 if has_connections {
                     association.keep_spare(now);
                 }

@@ -4,7 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use noq_udp::{EcnCodepoint, Transmit};
 
-/// One call takes at most this much (UDP's own limit, less the headers).
+/// Bytes that one call takes at most (UDP's own limit, less the headers).
 const MOST: usize = 65_000;
 
 /// Datagrams of one size, the last of which may be smaller, from one address to another.
@@ -27,16 +27,16 @@ impl Batch {
         Self { to, from, ecn, size: size(transmit), bytes: room }
     }
 
-    /// Whether `transmit` takes the same way.
+    /// Returns true if `transmit` takes the same way.
     pub fn leads(&self, transmit: &Transmit<'_>) -> bool {
         (self.to, self.from) == (transmit.destination, transmit.src_ip)
     }
 
-    /// Whether `transmit` may follow in the same call, which takes at most so many `segments`.
+    /// Returns true if `transmit` may follow in the same call, which takes at most so many `segments`.
     pub fn takes(&self, transmit: &Transmit<'_>, segments: usize) -> bool {
         let (size, all) = (size(transmit), self.bytes.len() + transmit.contents.len());
-        // Only the last datagram is smaller than the others. One that is alone and larger than what follows may probe how long
-        // packets may be: what left in the same call would be lost with it.
+        // Only the last datagram is smaller than the others. One that is alone and larger than what follows may probe
+        // how long packets may be: what left in the same call would be lost with it.
         let is_ragged = !self.bytes.len().is_multiple_of(self.size);
         let may_be_probe = self.bytes.len() == self.size && transmit.contents.len() < self.size;
         let fits = size == self.size || size < self.size && size >= transmit.contents.len();

@@ -128,7 +128,8 @@ mod tests {
         assert_eq!(most, 14);
     }
 
-    /// 1 Gbit/s brings 90 packets in a millisecond. A look takes a batch from a socket, whose buffer must hold the others.
+    /// 1 Gbit/s brings 90 packets in a millisecond. A look takes a batch from a socket, whose buffer must hold the
+    /// others.
     #[test]
     fn the_faster_datagrams_come_the_shorter_are_the_gaps() {
         let mut moderation = Moderation::default();

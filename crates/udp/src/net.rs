@@ -28,7 +28,7 @@ pub struct Arrival {
     pub bytes: BytesMut,
 }
 
-/// What came in one call, cut into datagrams one by one.
+/// Datagrams of one call, one by one.
 #[derive(Debug)]
 struct Pending {
     route: FourTuple,
@@ -43,14 +43,14 @@ pub struct Net {
     pub endpoint: Endpoint,
     sockets: Vec<Socket>,
     clock: Clock,
-    /// Whether sockets are named to noq by [`Net::name`].
+    /// True if sockets are named to noq by [`Net::name`].
     named: bool,
     /// At which socket datagrams for an address arrive, where sockets are not named.
     origins: Vec<(IpAddr, usize)>,
     inbox: Inbox,
     pending: VecDeque<Pending>,
     response: Vec<u8>,
-    /// When interfaces that were gone are looked for.
+    /// Instant at which interfaces that were gone are looked for.
     revive_at: Instant,
     meters: Vec<Meter>,
     moderation: Moderation,
@@ -60,7 +60,7 @@ pub struct Net {
     readable: Vec<bool>,
 }
 
-/// What a socket has carried, in both directions, with IP and UDP headers.
+/// Bytes that a socket has carried, in both directions, with IP and UDP headers.
 #[derive(Clone, Copy, Debug)]
 struct Meter {
     carried: u64,
@@ -76,12 +76,12 @@ impl Meter {
     }
 }
 
-/// How often they are looked for.
+/// Interval in which they are looked for.
 const REVIVE: Span = Span::from_secs(1);
 
 impl Net {
-    /// The end that connects to one of `remotes`. Each of `locals` has a socket for each of their address families, if it is
-    /// no address of the other one.
+    /// The end that connects to one of `remotes`. Each of `locals` has a socket for each of their address families, if
+    /// it is no address of the other one.
     pub fn client(endpoint: Endpoint, locals: &[Local], remotes: &[SocketAddr]) -> io::Result<Self> {
         let mut families: Vec<IpAddr> = Vec::new();
         for remote in remotes {
@@ -143,7 +143,7 @@ impl Net {
         })
     }
 
-    /// What the user must know of paths that are not there yet.
+    /// Note for the user about paths that are not there yet.
     pub fn missing(&self) -> Option<String> {
         let missing = self.sockets.iter().filter(|socket| !socket.is_bound());
         let mut names: Vec<String> = missing.map(|socket| socket.local().to_string()).collect();
@@ -167,16 +167,16 @@ impl Net {
         self.clock.ours(StdInstant::now())
     }
 
-    /// The addresses of the paths to `remote`: each begins at a socket of its address family. Beside them whether it can be
-    /// used now.
+    /// The addresses of the paths to `remote`: each begins at a socket of its address family. Beside them whether it
+    /// can be used now.
     pub fn routes(&self, remote: SocketAddr) -> Vec<(FourTuple, bool)> {
         let sockets = self.sockets.iter().enumerate();
         let same = sockets.filter(|(_, socket)| socket.address().is_ipv4() == remote.is_ipv4());
         same.map(|(at, socket)| (FourTuple::new(remote, Some(Self::name(at, remote))), socket.is_bound())).collect()
     }
 
-    /// The most bytes that a packet to `remote` may have for every path to carry it, as far as the interfaces of this machine
-    /// tell.
+    /// The most bytes that a packet to `remote` may have for every path to carry it, as far as the interfaces of this
+    /// machine tell.
     pub fn largest_payload(&self, remote: SocketAddr) -> u16 {
         let same = |socket: &&Socket| socket.is_bound() && socket.address().is_ipv4() == remote.is_ipv4();
         let sockets = self.sockets.iter().filter(same);
@@ -186,13 +186,13 @@ impl Net {
             .unwrap_or(ETHERNET_PAYLOAD)
     }
 
-    /// Where a path begins, where sockets are named.
+    /// Local end of a path, where sockets are named.
     pub fn local(&self, route: FourTuple) -> Option<&Local> {
         let named = (0..self.sockets.len()).find(|&at| Some(Self::name(at, route.remote())) == route.local_ip());
         named.filter(|_| self.named).map(|at| self.sockets[at].local())
     }
 
-    /// What noq takes for the address of socket `at`. It never leaves this machine.
+    /// Address of socket `at` for noq. It never leaves this machine.
     fn name(at: usize, remote: SocketAddr) -> IpAddr {
         let number = at as u16 + 1;
         if remote.is_ipv4() {
@@ -298,7 +298,7 @@ impl Net {
         }
     }
 
-    /// What the sockets at `local` have sent and received so far, with IP and UDP headers.
+    /// Bytes that the sockets at `local` have sent and received so far, with IP and UDP headers.
     pub fn carried(&self, local: &Local) -> u64 {
         let own = self.sockets.iter().zip(&self.meters).filter(|(socket, _)| socket.local() == local);
         own.map(|(_, meter)| meter.carried).sum()
@@ -358,7 +358,7 @@ impl Net {
 #[derive(Default)]
 struct Opened {
     sockets: Vec<Socket>,
-    /// Those whose interface or address is not there, or whose address family the kernel does not have.
+    /// Errors of sockets whose interface or address is not there, or whose address family the kernel does not have.
     missing: Vec<io::Error>,
     /// The port of the first one.
     port: u16,

@@ -1,4 +1,4 @@
-//! How noq's endpoints and connections are set over sockets.
+//! Settings of noq's endpoints and connections over sockets.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,10 +9,10 @@ use weftway_path::Span;
 use weftway_quic::driver::NOQ_ROUND_TRIPS;
 use weftway_quic::driver::observer::{ObserverState, Observers};
 
-/// The payload of a UDP datagram in an Ethernet frame of 1500 bytes, after the headers of IPv6: what is taken for possible
-/// where an interface does not say how much it carries.
+/// The payload of a UDP datagram in an Ethernet frame of 1500 bytes, after the headers of IPv6: what is taken for
+/// possible where an interface does not say how much it carries.
 pub const ETHERNET_PAYLOAD: u16 = 1500 - 48;
-/// The same in a jumbo frame of 9000 bytes, and what is sent at most.
+/// Payload in a jumbo frame of 9000 bytes, and what is sent at most.
 pub const LARGEST_PAYLOAD: u16 = 9000 - 48;
 /// Paths that may be open at a time.
 pub const MAX_PATHS: usize = 8;
@@ -22,13 +22,13 @@ const SPARE_PATHS: u32 = 8;
 pub const IDLE: Span = Span::from_secs(30);
 /// An idle path says that it is alive, which also keeps bindings of NATs: the shortest known are of some 20 s.
 pub const KEEP_ALIVE: Span = Span::from_secs(2);
-/// How far the control stream may be ahead of what the other end has read.
+/// Bytes by which the control stream may be ahead of what the other end has read.
 const CONTROL_WINDOW: u32 = 256 << 10;
 /// Room for the records of what arrives in one call.
 const RECORDS: usize = 4 << 20;
 
-/// How a connection behaves that is over after the silence `idle`. noq looks how long packets may be, up to `largest_payload`
-/// (RFC 8899).
+/// Settings of a connection that is over after the silence `idle`. noq looks how long packets may be, up to
+/// `largest_payload` (RFC 8899).
 pub(super) fn transport(observers: Arc<ObserverState>, largest_payload: u16, idle: Span) -> Arc<TransportConfig> {
     let mut config = TransportConfig::default();
     let mut mtu = MtuDiscoveryConfig::default();

@@ -1,4 +1,4 @@
-//! One UDP socket: where it begins, what it receives, what it sends.
+//! UDP socket of one path: its local end, what it receives, what it sends.
 //!
 //! Datagrams of one size that follow each other leave in one call (UDP_SEGMENT) and arrive in one (UDP_GRO), where the
 //! kernel has it. What the kernel does not take yet waits in the socket's backlog, as it would in a device's queue.
@@ -19,25 +19,25 @@ use socket2::{Domain, Protocol, Type};
 
 use crate::batch::Batch;
 
-/// What is asked of the kernel for each socket: a window of 100 Mbit/s and 300 ms. It may give less.
+/// Bytes of buffers that are asked of the kernel for each socket: a window of 100 Mbit/s and 300 ms. It may give less.
 const BUFFER: usize = 4 << 20;
 /// Batches that may wait for a device. Beyond, they are dropped as by a full queue.
 const BACKLOG: usize = 256;
 
-/// What sockets can do.
+/// Abilities of sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Sockets {
     /// Datagrams in one call to the kernel (UDP_SEGMENT); 1: it has no such thing.
     pub send_segments: usize,
     /// Datagrams that come in one call (UDP_GRO); 1: it has no such thing.
     pub receive_segments: usize,
-    /// What the kernel gives of the receive buffer that is asked for.
+    /// Bytes that the kernel gives of the receive buffer that is asked for.
     pub receive_buffer: usize,
-    /// What is asked for.
+    /// Bytes that are asked for.
     pub receive_buffer_wanted: usize,
 }
 
-/// Where a path begins on this machine.
+/// Local end of a path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Local {
     /// Wherever the kernel routes it.
@@ -56,7 +56,7 @@ impl Local {
 }
 
 impl Local {
-    /// Whether it leads to addresses of this family.
+    /// Returns true if it leads to addresses of this family.
     pub fn reaches(&self, remote: IpAddr) -> bool {
         match self {
             Self::Address(own) => own.is_ipv4() == remote.is_ipv4(),
@@ -75,7 +75,7 @@ impl fmt::Display for Local {
     }
 }
 
-/// What the kernel gave for a socket.
+/// Socket that the kernel gave.
 #[derive(Debug)]
 struct Bound {
     socket: UdpSocket,
@@ -88,10 +88,10 @@ pub struct Socket {
     /// None: its interface or address is not there yet.
     bound: Option<Bound>,
     local: Local,
-    /// What it is bound to, or will be.
+    /// Interface or address to which it is bound, or will be.
     address: SocketAddr,
     backlog: VecDeque<Batch>,
-    /// What is being put together.
+    /// Batch that is being put together.
     open: Option<Batch>,
     spare: Vec<Vec<u8>>,
     /// Its interface is gone. One that comes back under the same name is another one to the kernel.
@@ -100,10 +100,10 @@ pub struct Socket {
     pub dropped: u64,
 }
 
-/// What arrived in one call.
+/// Datagrams that arrived in one call.
 #[derive(Debug)]
 pub struct Received {
-    /// From whom.
+    /// Address of the sender.
     pub from: SocketAddr,
     /// At which address.
     pub at: Option<IpAddr>,
@@ -123,7 +123,7 @@ impl Socket {
         Ok(socket)
     }
 
-    /// The same, to be bound once its interface or address is there: see [`Socket::revive`].
+    /// Socket that is bound once its interface or address is there: see [`Socket::revive`].
     pub fn awaiting(local: &Local, port: u16, like: IpAddr) -> Self {
         let any = if like.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
         let own = match local {
@@ -162,7 +162,7 @@ impl Socket {
         Ok(())
     }
 
-    /// Where it begins.
+    /// Local end.
     pub fn local(&self) -> &Local {
         &self.local
     }
@@ -172,7 +172,7 @@ impl Socket {
         self.address
     }
 
-    /// Whether its interface and its address were there.
+    /// Returns true if its interface and its address were there.
     pub fn is_bound(&self) -> bool {
         self.bound.is_some()
     }
@@ -193,12 +193,12 @@ impl Socket {
         mtu(&socket, remote.is_ipv4())
     }
 
-    /// Whether anything waits for room in the kernel.
+    /// Returns true if anything waits for room in the kernel.
     pub fn is_blocked(&self) -> bool {
         !self.backlog.is_empty()
     }
 
-    /// What the kernel does for it.
+    /// Work that the kernel does for it.
     pub fn abilities(&self) -> io::Result<Sockets> {
         // Linux tells twice what it gives: its own book-keeping counts (socket(7)).
         let doubled = if cfg!(target_os = "linux") { 2 } else { 1 };
@@ -211,7 +211,7 @@ impl Socket {
         })
     }
 
-    /// How many datagrams one call sends.
+    /// Number of datagrams that one call sends.
     pub fn segments(&self) -> usize {
         self.bound.as_ref().map_or(1, |bound| bound.state.max_gso_segments().get())
     }
@@ -286,8 +286,8 @@ impl Socket {
         }
     }
 
-    /// The kernel refuses in the same way (EINVAL) what goes to or from an address that cannot be, and segments and marks that it
-    /// does not know. noq-udp uses neither of these any more after the first refusal.
+    /// The kernel refuses in the same way (EINVAL) what goes to or from an address that cannot be, and segments and
+    /// marks that it does not know. noq-udp uses neither of these any more after the first refusal.
     fn forget_refusals(&mut self) {
         if let Some(bound) = &mut self.bound
             && let Ok(state) = UdpSocketState::new((&bound.socket).into())
@@ -316,14 +316,15 @@ impl Socket {
 pub struct Inbox {
     buffers: Vec<Vec<u8>>,
     meta: Vec<RecvMeta>,
-    /// Memory for what each buffer brought, used again when nobody has a part of it any more: the allocator gives so much
-    /// memory back to the kernel each time, and fresh pages cost more than the copy.
+    /// Memory for what each buffer brought, used again when nobody has a part of it any more: the allocator gives so
+    /// much memory back to the kernel each time, and fresh pages cost more than the copy.
     rooms: Vec<BytesMut>,
 }
 
-/// What a buffer may hold.
+/// Bytes that a buffer may hold.
 const ROOM: usize = 1 << 16;
-/// What is smaller has memory of its own. A connection may keep a part of a datagram, and all of the memory with it.
+/// Bytes below which a datagram has memory of its own. A connection may keep a part of a datagram, and all of the
+/// memory with it.
 const LARGE: usize = ROOM / 4;
 
 impl Default for Inbox {
@@ -337,7 +338,7 @@ impl Default for Inbox {
 }
 
 impl Inbox {
-    /// What `socket` has received, into `into`; whether there may be more.
+    /// Receives from `socket` into `into`; returns true if there may be more.
     pub fn receive(&mut self, socket: &Socket, mut into: impl FnMut(Received)) -> bool {
         let mut slices = self.buffers.iter_mut().map(|buffer| IoSliceMut::new(buffer));
         let mut slices: [IoSliceMut<'_>; BATCH_SIZE] =
@@ -361,7 +362,7 @@ impl Inbox {
     }
 }
 
-/// What the way of a socket that is connected carries, without headers.
+/// Bytes that a packet on the way of a connected socket may have, without headers.
 #[cfg(target_os = "linux")]
 fn mtu(socket: &socket2::Socket, is_ipv4: bool) -> io::Result<u16> {
     let (mtu, headers) = if is_ipv4 { (sockopt::ip_mtu(socket)?, 28) } else { (sockopt::ipv6_mtu(socket)?, 48) };

@@ -1,8 +1,9 @@
-//! Who is at the other end: a certificate of one's own, known by its fingerprint, and a token.
+//! Identities of both ends: a certificate of one's own, known by its fingerprint, and a token.
 //!
-//! The end that listens has an [`Identity`]: a self-signed certificate with its key, a token, and more tokens with the names
-//! of clients. The end that connects has the [`Pairing`] of it: the certificate's BLAKE3 hash and one token, in one line. TLS 1.3 proves that the peer has
-//! the key of that certificate; no certificate authority is asked, and no name.
+//! The end that listens has an [`Identity`]: a self-signed certificate with its key, a token, and more tokens with the
+//! names of clients. The end that connects has the [`Pairing`] of it: the certificate's BLAKE3 hash and one token, in
+//! one line. TLS 1.3 proves that the peer has the key of that certificate; no certificate authority is asked, and no
+//! name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -28,11 +29,11 @@ const ALPN: &[u8] = b"weftway/1";
 const PREFIX: &str = "weft1-";
 const HASH: usize = 32;
 
-/// What the end that connects must know.
+/// Knowledge that the end that connects needs.
 #[derive(Clone)]
 pub struct Pairing {
     hash: blake3::Hash,
-    /// What it shows to the end that listens.
+    /// Token that it shows to the end that listens.
     pub token: Token,
 }
 
@@ -51,14 +52,14 @@ impl Pairing {
         Ok(Self { hash: blake3::Hash::from_bytes(*hash), token })
     }
 
-    /// One line.
+    /// Text of one line.
     pub fn line(&self) -> String {
         let bytes = [self.hash.as_bytes().as_slice(), &self.token.0].concat();
         format!("{PREFIX}{}", BASE64URL_NOPAD.encode(&bytes))
     }
 }
 
-/// What the end that listens has.
+/// Certificate, key and tokens of the end that listens.
 pub struct Identity {
     certificate: CertificateDer<'static>,
     key: PrivatePkcs8KeyDer<'static>,
@@ -84,7 +85,7 @@ pub enum IdentityError {
     UnknownName {
         /// Which name.
         name: String,
-        /// Those that there are.
+        /// Names that there are.
         names: Vec<String>,
     },
 }
@@ -141,12 +142,12 @@ impl Identity {
         })
     }
 
-    /// What the other end must know.
+    /// Pairing of the other end.
     pub fn pairing(&self) -> Pairing {
         self.pairing_with(&self.token)
     }
 
-    /// What the client of this name must know.
+    /// Pairing of the client of this name.
     pub fn pairing_of(&self, name: &str) -> Result<Pairing, IdentityError> {
         let token = self.named.get(name).ok_or_else(|| self.unknown(name))?;
         Ok(self.pairing_with(token))
@@ -186,7 +187,7 @@ impl Identity {
         Tokens::new(&self.token, &self.named)
     }
 
-    /// What an end that listens shows to those that connect. Certificate and key are parsed here, once.
+    /// Credentials of an end that listens, for those that connect. Certificate and key are parsed here, once.
     pub fn server(&self) -> Result<Server, IdentityError> {
         let read = |error: &dyn std::fmt::Display| IdentityError::Read(error.to_string());
         let builder = rustls::ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
@@ -201,9 +202,9 @@ impl Identity {
         Ok(Server(ServerConfig::with_crypto(Arc::new(tls))))
     }
 
-    /// The configuration of the endpoint that listens at `port`. A process that is started again there knows the connections
-    /// of the process before it as lost, and says so at once (stateless reset, RFC 9000 §10.3). The key of another port is
-    /// another one: nobody can use one process to end the connections of another (§21.11).
+    /// The configuration of the endpoint that listens at `port`. A process that is started again there knows the
+    /// connections of the process before it as lost, and says so at once (stateless reset, RFC 9000 §10.3). The key of
+    /// another port is another one: nobody can use one process to end the connections of another (§21.11).
     pub fn endpoint(&self, port: u16) -> EndpointConfig {
         if port == 0 {
             return endpoint(EndpointConfig::default());
@@ -212,8 +213,8 @@ impl Identity {
         let ids = self.connection_id_key(port);
         let mut config = EndpointConfig::new(Arc::new(ResetKey(reset)));
         config.cid_generator(Arc::new(move || Box::new(HashedConnectionIdGenerator::from_key(ids))));
-        // A client of noq knows the reset of its first path alone, and asks on all paths at a time whether this end is there: each
-        // has its answer. Who guesses connection IDs gets none: 40 bits of each are a check.
+        // A client of noq knows the reset of its first path alone, and asks on all paths at a time whether this end is
+        // there: each has its answer. Who guesses connection IDs gets none: 40 bits of each are a check.
         config.min_reset_interval(Duration::ZERO);
         endpoint(config)
     }
@@ -265,8 +266,8 @@ impl Server {
     }
 }
 
-/// The configuration of an end that connects, whose packets may have `largest_payload` bytes, and whose connections are over
-/// after the silence `idle`; and a flag that says whether another certificate came.
+/// The configuration of an end that connects, whose packets may have `largest_payload` bytes, and whose connections are
+/// over after the silence `idle`; and a flag that says whether another certificate came.
 pub fn client(
     pairing: &Pairing,
     observers: Arc<ObserverState>,
@@ -316,12 +317,11 @@ impl ServerCertVerifier for Pinned {
 
     fn verify_tls12_signature(
         &self,
-        message: &[u8],
-        certificate: &CertificateDer<'_>,
-        signed: &DigitallySignedStruct,
+        _: &[u8],
+        _: &CertificateDer<'_>,
+        _: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        let known = &self.provider.signature_verification_algorithms;
-        rustls::crypto::verify_tls12_signature(message, certificate, signed, known)
+        Err(rustls::PeerIncompatible::Tls13RequiredForQuic.into())
     }
 
     fn verify_tls13_signature(

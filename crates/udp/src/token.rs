@@ -27,8 +27,8 @@ impl Token {
         bytes.try_into().map(Self).map_err(|_| "a token has another length".to_owned())
     }
 
-    /// Whether `text` is this token. The time that takes does not depend on where they differ: hashes of BLAKE3 are
-    /// compared in constant time.
+    /// Returns true if `text` is this token. The time that takes does not depend on where they differ: hashes of BLAKE3
+    /// are compared in constant time.
     pub fn is(&self, text: &str) -> bool {
         blake3::hash(self.text().as_bytes()) == blake3::hash(text.as_bytes())
     }
@@ -60,7 +60,7 @@ pub fn check_name(name: &str) -> Result<(), BadName> {
 pub struct KnownToken {
     /// The client that alone has it. None: it is the token of `weft pair` without a name.
     pub name: Option<String>,
-    /// What the client shows.
+    /// Token that the client shows.
     pub token: Token,
 }
 
@@ -82,7 +82,7 @@ impl Tokens {
         self.0.get(place.checked_sub(1)?)
     }
 
-    /// Whether `token` is still valid.
+    /// Returns true if `token` is still valid.
     pub fn has(&self, token: &Token) -> bool {
         self.find(&token.text()).is_some()
     }

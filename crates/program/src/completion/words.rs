@@ -17,7 +17,7 @@ pub struct Candidate {
     pub help: Option<String>,
 }
 
-/// What `incomplete` may become after these words of `command`'s line.
+/// Words that `incomplete` may become after these words of `command`'s line.
 pub fn candidates(command: &Command, words: &[String], incomplete: &str) -> Vec<Candidate> {
     let mut found = all_candidates(command, words, incomplete);
     found.retain(|one| one.text.starts_with(incomplete));
@@ -80,7 +80,7 @@ impl<'a> Line<'a> {
         line
     }
 
-    /// What comes next may be.
+    /// Words that may come next.
     fn ending(&self, verb: &Command, incomplete: &str) -> Vec<Candidate> {
         if let Some(awaited) = self.awaited {
             return values(awaited, incomplete);
@@ -204,7 +204,8 @@ fn first_line(help: Option<&clap::builder::StyledStr>) -> Option<String> {
     help.and_then(|help| help.to_string().lines().next().map(str::to_owned))
 }
 
-/// The words as they were typed, where bash has broken them at `:` and `=`, and the part of the last one that bash has already.
+/// The words as they were typed, where bash has broken them at `:` and `=`, and the part of the last one that bash has
+/// already.
 pub fn joined(broken: &[String]) -> (Vec<String>, String) {
     let (mut whole, mut kept, mut is_open) = (Vec::<String>::new(), String::new(), false);
     for word in broken {

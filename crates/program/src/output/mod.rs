@@ -1,6 +1,7 @@
 //! Output: results on standard output, all else on standard error.
 //!
-//! While traffic is carried nothing waits for a reader: threads write, and lines that nobody takes are dropped and counted.
+//! While traffic is carried nothing waits for a reader: threads write, and lines that nobody takes are dropped and
+//! counted.
 
 mod json;
 mod queue;
@@ -70,8 +71,8 @@ pub fn say(line: &str) {
     }
 }
 
-/// Shows lines on the terminal below all that is said, in place of those before. None: they go. Where the terminal does not
-/// take what came before, they are left out: the next ones are newer.
+/// Shows lines on the terminal below all that is said, in place of those before. None: they go. Where the terminal does
+/// not take what came before, they are left out: the next ones are newer.
 pub fn show(lines: Vec<String>) {
     let mut shown = SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if lines.is_empty() && shown.is_empty() || said().is_some_and(|queue| !queue.is_free()) && !lines.is_empty() {

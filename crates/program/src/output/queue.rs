@@ -1,7 +1,7 @@
 //! A queue before a file: its writer does not wait, and a thread hands on what was written.
 //!
-//! A terminal that was stopped with Ctrl-S, a pipe that nobody reads and a full disk hold up this thread alone. The descriptor
-//! stays as it is: `O_NONBLOCK` would be set for the shell and for all programs that have the same terminal.
+//! A terminal that was stopped with Ctrl-S, a pipe that nobody reads and a full disk hold up this thread alone. The
+//! descriptor stays as it is: `O_NONBLOCK` would be set for the shell and for all programs that have the same terminal.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -42,7 +42,7 @@ struct State {
     taken: u64,
     /// Lines that were dropped.
     dropped: u64,
-    /// Those of them that the user was told of.
+    /// Number of dropped lines that the user was told of.
     told: u64,
     /// Error of the last write, if it failed.
     error: Option<Errno>,
@@ -76,8 +76,8 @@ impl Queue {
         Ok(Self { shared, patience: PATIENCE })
     }
 
-    /// Puts text in, or drops it where too much waits already; without traffic the reader is waited for first. Returns true
-    /// if it was put in.
+    /// Puts text in, or drops it where too much waits already; without traffic the reader is waited for first. Returns
+    /// true if it was put in.
     pub fn write(&self, part: &[u8]) -> bool {
         let mut state = self.shared.lock();
         if !state.reader_has_gone() && state.put - state.taken >= MOST_BYTES {
@@ -119,7 +119,7 @@ impl Queue {
         self.shared.lock().is_free()
     }
 
-    /// From now on, as long as this is set, nobody waits for the reader.
+    /// Sets whether this is beside traffic, where nobody waits for the reader.
     pub fn set_beside_traffic(&self, is_beside_traffic: bool) {
         self.shared.lock().is_beside_traffic = is_beside_traffic;
     }

@@ -15,7 +15,7 @@ const ASK: usize = 5;
 /// Records that one packet holds.
 pub const RECORDS_PER_PACKET: usize = (FULL_BYTES - HEAD - ASK) / RECORD;
 
-/// So many records come of a second of a path: its probes, and bins.
+/// Number of records of a second of a path: its probes, and bins.
 pub const RECORDS_PER_S: usize = (SECOND_NS / STEP_NS) as usize * PER_STEP as usize + (SECOND_NS / BIN_NS) as usize;
 
 /// Kind of a record.
@@ -36,7 +36,7 @@ pub struct Record {
     pub arrived_ns: Ns,
     /// Bytes of IP packets.
     pub size: u32,
-    /// Of a probe its number; of a bin the least time that load waited on its way, in µs.
+    /// Number of a probe; of a bin the least time that load waited on its way, in µs.
     pub number: u32,
     /// Packets of load that are missing before those in the bin.
     pub lost: u16,
@@ -89,7 +89,7 @@ pub fn unpacked(body: &[u8]) -> Option<(u8, u32, Vec<Record>)> {
 /// The records of one path at one end.
 #[derive(Default)]
 pub struct Arrivals {
-    /// Those that are closed.
+    /// Records that are closed.
     pub records: Vec<Record>,
     open: Option<Record>,
 }

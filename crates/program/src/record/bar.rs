@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use crate::output;
 
-/// What is shorter shows nothing.
+/// Time below which nothing is shown.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// From one line to the next where there is no terminal: in a log, or a file.
+/// Time from one line to the next where there is no terminal: in a log, or a file.
 const BETWEEN_LINES: Duration = Duration::from_secs(10);
-/// The same on a terminal.
+/// Time from one drawing to the next on a terminal.
 const BETWEEN_BARS: Duration = Duration::from_millis(250);
 const WIDTH: u64 = 40;
 const DIM: &str = "\x1b[2m";

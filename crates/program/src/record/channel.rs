@@ -1,4 +1,4 @@
-//! One path at one end: packets in, packets out, and when to come back. No socket, and no clock of its own.
+//! Path at an end: packets in, packets out, and when to come back. No socket, and no clock of its own.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -53,7 +53,7 @@ pub struct Channel {
     pub is_spent: bool,
     /// Nor does it at the other end.
     pub other_is_spent: bool,
-    /// What came.
+    /// Packets that came.
     pub arrivals: Arrivals,
     most_probes: u32,
     came_probes: BTreeSet<u32>,
@@ -271,8 +271,8 @@ mod tests {
 
     const MS: Ns = 1_000_000;
 
-    /// The other clock is 1 s ahead. The probe leaves at 0, is there after 30 ms, and is told 100 ms later; that takes 50 ms:
-    /// 80 ms in all. By the mean of both ways the clocks differ by (1030 + (1130 − 180)) / 2 = 990 ms.
+    /// The other clock is 1 s ahead. The probe leaves at 0, is there after 30 ms, and is told 100 ms later; that takes
+    /// 50 ms: 80 ms in all. By the mean of both ways the clocks differ by (1030 + (1130 − 180)) / 2 = 990 ms.
     #[test]
     fn a_round_trip_is_without_the_wait_between_and_tells_the_other_clock() {
         let plan = Plan { paths: 2, seconds: 10, load: false, cap: 1_000_000 };

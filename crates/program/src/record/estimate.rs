@@ -37,11 +37,11 @@ pub struct Direction<'a> {
 /// Values of a link from one line to the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Step {
-    /// Of IP bytes.
+    /// Rate of IP bytes.
     pub mbps: Option<f64>,
-    /// One way: half a round trip.
+    /// Delay one way: half a round trip.
     pub delay_ms: Option<f64>,
-    /// Of its packets.
+    /// Share of its packets.
     pub loss_percent: Option<f64>,
 }
 
@@ -52,13 +52,13 @@ pub struct Estimate {
     pub steps: Vec<Step>,
     /// Under load: in so many steps the link may have carried more.
     pub not_full: usize,
-    /// Of trains: none left faster than the link carries, so that the link carries at least the rate.
+    /// True if no train left faster than the link carries, so that the link carries at least the rate.
     pub slow: bool,
     /// The median round trip; under load, of the time before it.
     pub rtt_ms: Option<f64>,
     /// Probes that left while the link carried anything.
     pub probes_sent: usize,
-    /// Those of them that did not come.
+    /// Packets of them that did not come.
     pub probes_lost: usize,
 }
 
@@ -84,7 +84,7 @@ pub struct Path {
     pub name: String,
     /// To the other end.
     pub up: Estimate,
-    /// From it.
+    /// Direction from it.
     pub down: Estimate,
 }
 

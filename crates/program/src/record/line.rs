@@ -1,4 +1,4 @@
-//! One path from the end with the links: its socket, and what is known of it.
+//! Path from the end with the links: its socket, and what is known of it.
 
 use std::net::{SocketAddr, UdpSocket};
 
@@ -7,12 +7,12 @@ use super::channel::Channel;
 use super::places::{self, Back};
 use super::wire::{Feedback, HELLO_BYTES, Kind, Ns, SECOND_NS, Session, packed};
 
-/// What is not answered is asked again after this time.
+/// Time after which what is not answered is asked again.
 pub const AGAIN_NS: Ns = 250_000_000;
 /// A path from which nothing comes for so long is greeted again: its address may be another one.
 pub const SILENT_NS: Ns = 2 * SECOND_NS;
 
-/// One path from this end.
+/// Path from this end.
 pub struct Line {
     /// Interface or address, as the option names it.
     pub name: String,

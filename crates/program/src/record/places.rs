@@ -31,7 +31,7 @@ const OLDEST_NS: Ns = 10 * SECOND_NS;
 /// Means by which an answer leaves from the address that was asked.
 #[derive(Clone, Copy, Default)]
 pub enum Back {
-    /// Nothing does.
+    /// No means: any address.
     #[default]
     Any,
     /// Over IPv4.

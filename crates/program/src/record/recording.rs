@@ -20,15 +20,15 @@ const ANSWER_NS: Ns = 5 * SECOND_NS;
 const SETTLE_NS: Ns = SECOND_NS;
 /// Time from one question for records to the next, while the recording goes on.
 const FETCH_NS: Ns = SECOND_NS;
-/// What left at the end of the recording is there after this time, or lost.
+/// Time after which what left at the end of the recording is there, or lost.
 const LINGER_NS: Ns = SECOND_NS;
 /// Time for which the other end is asked for its last records.
 const DRAIN_NS: Ns = 10 * SECOND_NS;
-/// The same after an interrupt.
+/// Time for that after an interrupt.
 const HASTY_NS: Ns = 2 * SECOND_NS;
-/// What no honest peer records for longer, before and after what is asked for.
+/// Time that no honest peer records for longer, before and after what is asked for.
 const BESIDE_S: usize = 60;
-/// Nothing is awaited for longer without a look around.
+/// Longest wait without a look around.
 const TURN_NS: Ns = 50_000_000;
 
 /// Measurement, from `begin_ns` to `end_ns` by this end's clock.

@@ -91,8 +91,8 @@ fn load_fills_the_links_until_the_cap_is_spent() {
     assert!(recorded.spent.is_some() && recorded.end_ns - recorded.begin_ns < 30 * SECOND_NS);
 }
 
-/// The other end is gone, or it is another one, that began anew or that grants less: what was measured is kept, and no time in
-/// which nobody was there is in any number.
+/// The other end is gone, or it is another one, that began anew or that grants less: what was measured is kept, and no
+/// time in which nobody was there is in any number.
 #[test]
 fn a_recording_whose_other_end_ends_is_cut_short_and_says_so() {
     let again = [

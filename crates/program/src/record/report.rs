@@ -212,7 +212,7 @@ fn shown(value: Option<f64>) -> String {
     value.map_or_else(|| NOTHING.to_owned(), |value| format!("{value:.1}"))
 }
 
-/// The same for `--json`: an object for each direction of each path.
+/// Report for `--json`: an object for each direction of each path.
 pub fn records(report: &Report) -> Vec<Value> {
     let mut found = Vec::new();
     for (link, path) in report.links.iter().zip(&report.paths) {

@@ -6,7 +6,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use super::wire::{Ns, SECOND_NS};
 
-/// Waits until something has come at one of the sockets, or until one has room for which it is awaited; at most for this time.
+/// Waits until something has come at one of the sockets, or until one has room for which it is awaited; at most for
+/// this time.
 pub fn wait(sockets: &[(&UdpSocket, bool)], most_ns: Ns) {
     let awaited = |is_full| if is_full { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
     let mut polled: Vec<_> = sockets.iter().map(|(socket, is_full)| PollFd::new(*socket, awaited(*is_full))).collect();

@@ -10,7 +10,8 @@ const QUEUE_NS: f64 = 150e6;
 const LEAST_QUEUE_NS: f64 = 40e6;
 /// If less than this waits, the link may carry more than arrives.
 const EMPTY_NS: Ns = 10_000_000;
-/// Factor by which the load under way grows with each answer as long as the link may carry more: twofold in some 100 ms.
+/// Factor by which the load under way grows with each answer as long as the link may carry more: twofold in some 100
+/// ms.
 const GROWTH: f64 = 1.15;
 /// Packets under way where nothing is known: the first window of RFC 6928.
 const LEAST_PACKETS: i64 = 10;
@@ -22,7 +23,7 @@ const RATE_NS: Ns = 100_000_000;
 const BEST_NS: Ns = 500_000_000;
 /// If more is lost, the link holds less than is under way.
 const TOO_MUCH_LOSS: f64 = 0.05;
-/// So much of what was under way of late stays so through an outage. A link that is back is full again at once.
+/// Part of what was under way of late that stays so through an outage. A link that is back is full again at once.
 const PEAK_SHARE: f64 = 0.25;
 /// The memory of that halves in this time.
 const PEAK_NS: f64 = 5e9;

@@ -177,7 +177,7 @@ impl Probe {
 }
 
 impl Feedback {
-    /// Nothing has come on this path yet.
+    /// Feedback of a path on which nothing has come yet.
     pub fn none(path: u8) -> Self {
         Self { path, now_ns: 0, count: 0, expected: 0, sent_ns: 0, queue_ns: 0, is_spent: false }
     }

@@ -1,7 +1,7 @@
 //! Check of a tunnel's routes by `ip`: what is missing of them, and which packets go beside the tunnel.
 //!
-//! Other programs change routes, too: systemd-networkd takes away rules that are not its own when it starts, a device that is set
-//! down loses its routes, a VPN puts its rules before those of the tunnel.
+//! Other programs change routes, too: systemd-networkd takes away rules that are not its own when it starts, a device
+//! that is set down loses its routes, a VPN puts its rules before those of the tunnel.
 
 use std::io;
 use std::net::IpAddr;
@@ -13,7 +13,8 @@ use super::plan::{Need, Plan};
 use super::shown::{Shown, bits, documents};
 use super::{Family, TABLE, commands};
 
-/// An address in each eighth of IPv4 that is not multicast. Nobody has rules or routes for these hosts, as some have for 1.1.1.1.
+/// An address in each eighth of IPv4 that is not multicast. Nobody has rules or routes for these hosts, as some have
+/// for 1.1.1.1.
 const ANYWHERE_4: [&str; 7] =
     ["1.77.65.66", "33.77.65.66", "65.77.65.66", "97.77.65.66", "129.77.65.66", "161.77.65.66", "193.77.65.66"];
 /// An address in each half of what is in use of IPv6 (2000::/3).
@@ -22,8 +23,9 @@ const ANYWHERE_6: [&str; 2] = ["2a00::7765:6674", "3000::7765:6674"];
 /// Types of routes that let nothing out.
 const LEADS_NOWHERE: [&str; 7] = ["local", "broadcast", "multicast", "unreachable", "blackhole", "prohibit", "throw"];
 
-/// Bits of the longest prefix whose route is a default route in parts, as VPN programs set them (0.0.0.0/1, 128.0.0.0/1), and none
-/// to a network that the machine knows better: those have 8 bits (10.0.0.0/8) or 7 (fc00::/7) and more.
+/// Bits of the longest prefix whose route is a default route in parts, as VPN programs set them (0.0.0.0/1,
+/// 128.0.0.0/1), and none to a network that the machine knows better: those have 8 bits (10.0.0.0/8) or 7 (fc00::/7)
+/// and more.
 fn most_general(family: Family) -> u8 {
     match family {
         Family::V4 => 7,

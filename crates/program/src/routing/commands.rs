@@ -13,8 +13,8 @@ use rustix::fs::MemfdFlags;
 use super::plan::{self, Need, Plan};
 use super::{FILTER, Family, RESOLVER};
 
-/// Time that a call of `resolvectl` has: it waits far longer for a service that does not answer, and no signal ends the tunnel
-/// meanwhile.
+/// Time that a call of `resolvectl` has: it waits far longer for a service that does not answer, and no signal ends the
+/// tunnel meanwhile.
 const RESOLVECTL: Duration = Duration::from_secs(5);
 /// Time between two looks at a command that has a limit.
 const LOOK: Duration = Duration::from_millis(10);
@@ -38,7 +38,8 @@ pub fn is_there(name: &str) -> bool {
         .is_some_and(|path| std::env::split_paths(&path).any(|folder| is_program(&folder.join(name))))
 }
 
-/// A command. It is of a group of its own: Ctrl-C at a terminal does not end it half-way. What systemd is told of is this program.
+/// A command. It is of a group of its own: Ctrl-C at a terminal does not end it half-way. What systemd is told of is
+/// this program.
 fn command(name: &str, words: &[&str]) -> Command {
     let mut command = Command::new(name);
     command.args(words).process_group(0).env_remove("NOTIFY_SOCKET").env_remove("WATCHDOG_USEC");
@@ -107,7 +108,8 @@ fn batch(family: Option<Family>, lines: &[&str], force: bool) -> io::Result<Stri
     Ok(run("ip", &words, &(lines.join("\n") + "\n"))?.complaint)
 }
 
-/// Asks `ip` for what it shows of a family, a line of JSON for each question. It goes on after those that have no answer.
+/// Asks `ip` for what it shows of a family, a line of JSON for each question. It goes on after those that have no
+/// answer.
 pub fn ask(family: Family, questions: &[String]) -> io::Result<Ended> {
     run("ip", &[family.option(), "-json", "-N", "-force", "-batch", "-"], &(questions.join("\n") + "\n"))
 }
@@ -117,7 +119,8 @@ pub fn nft(text: &str) -> io::Result<String> {
     Ok(run("nft", &["-f", "-"], text)?.complaint)
 }
 
-/// Takes the kill switch away, if there is one. If there certainly is, it fails without `nft`; it fails if the table stays.
+/// Takes the kill switch away, if there is one. If there certainly is, it fails without `nft`; it fails if the table
+/// stays.
 pub fn open_up(closed: Option<bool>) -> io::Result<()> {
     open_up_by("nft", closed)
 }
@@ -149,7 +152,8 @@ fn listed_by(nft: &str) -> io::Result<Option<String>> {
 
 /// Ends the TCP connections of programs that an earlier tunnel has carried; says which could not be ended, and why.
 ///
-/// They have its address. A program that only receives would wait for ever: it sends nothing that could be answered with a reset.
+/// They have its address. A program that only receives would wait for ever: it sends nothing that could be answered
+/// with a reset.
 pub fn end_connections() -> io::Result<Option<String>> {
     if !is_there("ss") {
         let text = "connections of an earlier tunnel are not ended: that needs the command `ss` (package iproute2)";
@@ -165,8 +169,8 @@ pub fn end_connections() -> io::Result<Option<String>> {
     Ok((left > 0).then(|| format!("{left} connections of an earlier tunnel are not ended: {why}")))
 }
 
-/// Has systemd-resolved, where it runs, ask the tunnel: it binds its questions to devices, past all rules. It forgets that with the
-/// device.
+/// Has systemd-resolved, where it runs, ask the tunnel: it binds its questions to devices, past all rules. It forgets
+/// that with the device.
 pub fn resolve_through(plan: &Plan) -> io::Result<()> {
     let is_general = plan.names && plan.only.is_empty();
     if !is_general || !is_there("resolvectl") || !Path::new("/run/systemd/resolve/resolv.conf").exists() {

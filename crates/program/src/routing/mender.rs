@@ -1,4 +1,4 @@
-//! What other programs take away is set again, but not for ever.
+//! Mender of what other programs take away: it is set again, but not for ever.
 
 use std::collections::HashMap;
 use std::io;
@@ -32,7 +32,7 @@ pub struct Mender<M> {
     /// Repairs that are allowed.
     mends: f64,
     since: Instant,
-    /// What packets do that do not come to the tunnel.
+    /// State of packets that do not come to the tunnel.
     consequence: &'static str,
     /// Notes of the last ten minutes, and when they were told.
     told: HashMap<String, Instant>,
@@ -41,7 +41,8 @@ pub struct Mender<M> {
 }
 
 impl<M: Machine> Mender<M> {
-    /// A mender of a machine that has all that it needs. With a kill switch packets that do not come to the tunnel go nowhere.
+    /// A mender of a machine that has all that it needs. With a kill switch packets that do not come to the tunnel go
+    /// nowhere.
     pub fn new(machine: M, now: Instant, kill_switch: bool) -> Self {
         let consequence = if kill_switch { "packets do not reach the tunnel" } else { "packets go beside the tunnel" };
         Self { machine, mends: MOST_MENDS, since: now, consequence, told: HashMap::new(), is_astray: false }
@@ -184,7 +185,8 @@ mod tests {
 
     #[test]
     fn a_fight_with_another_program_is_bounded_and_told() {
-        // A second apart it gives way after a few; then it tries once in half a minute, and says so once in ten minutes.
+        // A second apart it gives way after a few; then it tries once in half a minute, and says so once in ten
+        // minutes.
         let (mut mender, at) = mender(false);
         let mut notes = Vec::new();
         for second in 0..600 {

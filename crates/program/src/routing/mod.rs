@@ -1,9 +1,9 @@
 //! The routes and rules of `weft tunnel`: what is asked of `ip`, and how it is taken back, however the tunnel ended.
 //!
-//! Packets of programs are led to the tunnel's device by rules before those of the system. They look into a table that holds one
-//! route, to that device; so when the device is gone, with a tunnel that was killed, the table is empty and the system's own routes
-//! count again. A kill switch is a table of `nft`, which stays. Routes and rules would not do: a program that binds itself to a link
-//! is let out by the kernel although they lead nowhere.
+//! Packets of programs are led to the tunnel's device by rules before those of the system. They look into a table that
+//! holds one route, to that device; so when the device is gone, with a tunnel that was killed, the table is empty and
+//! the system's own routes count again. A kill switch is a table of `nft`, which stays. Routes and rules would not do:
+//! a program that binds itself to a link is let out by the kernel although they lead nowhere.
 //!
 //! | module | what it has |
 //! |---|---|
@@ -71,7 +71,7 @@ impl Family {
         }
     }
 
-    /// Where packets on the device come from. Of networks for tests (RFC 2544) and for nobody else (RFC 4193).
+    /// Address from which packets on the device come: of a network for tests (RFC 2544) and for nobody else (RFC 4193).
     fn address(self) -> &'static str {
         match self {
             Self::V4 => "198.18.77.1",

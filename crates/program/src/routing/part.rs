@@ -18,7 +18,7 @@ pub struct Part {
 /// A packet as a rule selects it. Without anything all are selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Selector {
-    /// Where it goes to.
+    /// Network to which it goes.
     pub to: Option<IpNet>,
     /// Its protocol, and the first and the last port.
     pub ports: Option<(&'static str, u16, u16)>,
@@ -47,7 +47,7 @@ impl Part {
         }
     }
 
-    /// The same, as `nft` says it: each text is empty or ends in a space.
+    /// Part as `nft` says it: each text is empty or ends in a space.
     pub fn matches(&self) -> Vec<String> {
         let to = self.network.map_or_else(String::new, |network| match network {
             IpNet::V4(_) => format!("ip daddr {network} "),

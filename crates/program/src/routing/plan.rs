@@ -25,8 +25,8 @@ pub struct Plan {
     pub mtu: usize,
     /// Addresses and ports of the relay: packets to it go as they did before.
     pub relays: Vec<SocketAddr>,
-    /// Traffic that goes through the tunnel. Nothing is named: all does, but what a route of the system knows better than its
-    /// default route, such as the network at home.
+    /// Traffic that goes through the tunnel. Nothing is named: all does, but what a route of the system knows better
+    /// than its default route, such as the network at home.
     pub only: Vec<Part>,
     /// True if questions for names go through it, whichever server they are for.
     pub names: bool,
@@ -58,11 +58,11 @@ pub struct Rule {
     pub pref: usize,
     /// The packets.
     pub selector: Selector,
-    /// What becomes of them.
+    /// Action on them.
     pub action: Action,
 }
 
-/// What becomes of a packet that a rule selects.
+/// Action on a packet that a rule selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
     /// The last rule of the tunnel, which does nothing: other rules jump to it.
@@ -76,7 +76,7 @@ pub enum Action {
 }
 
 impl Plan {
-    /// What the device is given, and that it is up.
+    /// Settings of the device, and that it is up.
     pub fn addresses(&self, families: &[Family]) -> Vec<Need> {
         families.iter().copied().map(Need::Address).chain([Need::Device]).collect()
     }
@@ -228,8 +228,8 @@ impl fmt::Display for Action {
     }
 }
 
-/// Lines of `ip` that take routes and rules of a family back: the same for every plan. The device goes with the process that
-/// made it.
+/// Lines of `ip` that take routes and rules of a family back: the same for every plan. The device goes with the process
+/// that made it.
 pub fn undo() -> Vec<String> {
     let rules = (FIRST_RULE..=LAST_RULE).map(|pref| format!("rule delete pref {pref}"));
     rules.chain([format!("route flush table {TABLE}")]).collect()

@@ -84,8 +84,8 @@ impl Routes {
     /// Sets the kill switch; returns what `nft` complained of.
     pub fn close_off(&mut self, plan: &Plan) -> io::Result<String> {
         let complaint = commands::nft(&plan.filter())?;
-        // When it is set again, the first listing counts: another program may change it before it is listed, and what that one
-        // has left would pass for whole.
+        // When it is set again, the first listing counts: another program may change it before it is listed, and what
+        // that one has left would pass for whole.
         if self.closed.is_none() {
             self.closed = commands::listed_filter()?;
         }
@@ -97,7 +97,8 @@ impl Routes {
         Ok(self.closed.is_some() && self.closed == commands::listed_filter()?)
     }
 
-    /// Takes everything back; returns true if there was anything. What fails does not keep the rest from being taken back.
+    /// Takes everything back; returns true if there was anything. What fails does not keep the rest from being taken
+    /// back.
     pub fn restore(&mut self) -> Done<bool> {
         let changes = self.state.read();
         let mut ended = Ok(());

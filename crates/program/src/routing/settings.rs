@@ -25,11 +25,12 @@ pub fn switch_ipv6_on(device: &str) {
     set(&PathBuf::from(format!("/proc/sys/net/ipv6/conf/{device}/disable_ipv6")), "0");
 }
 
-/// The setting of the kernel that is to be loosened so that nothing drops what comes from the relay, and what it is now.
+/// The setting of the kernel that is to be loosened so that nothing drops what comes from the relay, and what it is
+/// now.
 ///
-/// A strict filter of sources (rp_filter 1) takes a packet only from the device by which an answer would leave. By the rules that
-/// would be the tunnel's, since they ask for more than an address. Of a device's setting and that of all devices the larger one
-/// counts, so that the latter is enough, also for devices that come later.
+/// A strict filter of sources (rp_filter 1) takes a packet only from the device by which an answer would leave. By the
+/// rules that would be the tunnel's, since they ask for more than an address. Of a device's setting and that of all
+/// devices the larger one counts, so that the latter is enough, also for devices that come later.
 pub fn strict_filter() -> Option<(PathBuf, String)> {
     strict_filter_in(Path::new("/proc/sys/net/ipv4/conf"))
 }

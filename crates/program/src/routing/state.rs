@@ -57,8 +57,8 @@ impl StateFile {
         }
     }
 
-    /// Reads what a tunnel has written down that has not taken it back. Nobody knows what one has changed that was killed as it
-    /// wrote.
+    /// Reads what a tunnel has written down that has not taken it back. Nobody knows what one has changed that was
+    /// killed as it wrote.
     pub fn read(&mut self) -> Option<Changes> {
         let mut text = String::new();
         let read = self.file.rewind().and_then(|()| self.file.read_to_string(&mut text));

@@ -1,7 +1,7 @@
 //! A thread that watches the routes of a tunnel that runs, so that packets do not wait for it.
 //!
-//! The kernel tells of each change of devices, addresses, routes, rules and tables of `nft` (rtnetlink(7)); then, and every few
-//! seconds in any case, what is there is compared with what the tunnel needs.
+//! The kernel tells of each change of devices, addresses, routes, rules and tables of `nft` (rtnetlink(7)); then, and
+//! every few seconds in any case, what is there is compared with what the tunnel needs.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -126,7 +126,8 @@ impl Watching {
         }
     }
 
-    /// Waits until it is stopped, something has changed (if that counts), or the time is over; returns true if it is stopped.
+    /// Waits until it is stopped, something has changed (if that counts), or the time is over; returns true if it is
+    /// stopped.
     fn is_stopped(&self, timeout: Duration, changes_count: bool) -> bool {
         let until = Instant::now() + timeout;
         loop {

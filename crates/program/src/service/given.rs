@@ -1,4 +1,5 @@
-//! The options of what a service runs: refused as the program itself would refuse them, and where they make no sense in a unit.
+//! The options of what a service runs: refused as the program itself would refuse them, and where they make no sense in
+//! a unit.
 
 use std::path::{Path, PathBuf};
 
@@ -12,18 +13,19 @@ use crate::failure::{Done, Failure};
 use crate::{address, classes, identity, options, proxy, watched};
 
 /// The options that were given, by their long names.
-pub struct Given<'a> {
+pub struct GivenOptions<'a> {
     command: &'a Command,
     matches: &'a ArgMatches,
 }
 
-impl Given<'_> {
-    /// Checks the options of a program, which is a verb of `all`, and returns the files that it reads, by their options.
+impl GivenOptions<'_> {
+    /// Checks the options of a program, which is a verb of `all`, and returns the files that it reads, by their
+    /// options.
     pub fn checked(all: &Command, program: &str, matches: &ArgMatches) -> Done<Vec<(&'static str, PathBuf)>> {
         let Some(command) = all.find_subcommand(program) else {
             return Err(Failure::input(format!("this weft-link has no {program}")));
         };
-        let given = Given { command, matches };
+        let given = GivenOptions { command, matches };
         given.check_sense(program)?;
         given.check_values(program)?;
         given.files(program)

@@ -12,7 +12,7 @@ use weftway_path::spec::nearest;
 
 use crate::failure::{BAD_INPUT, Done, Failure, INTERRUPTED};
 use crate::{identity, output};
-use given::Given;
+use given::GivenOptions;
 use unit::{Manager, Run};
 
 /// Verbs that a service runs.
@@ -55,7 +55,8 @@ pub fn run(args: Args, command: &Command, parse: Parse) -> Done {
             "weft service tunnel --write: a tunnel needs root, and a user's service manager has no such rights",
         ));
     }
-    let given = parsed(&program, &options, parse).and_then(|matches| Given::checked(command, &program, &matches));
+    let given =
+        parsed(&program, &options, parse).and_then(|matches| GivenOptions::checked(command, &program, &matches));
     // A file that is missing may come later where a service runs, but not here.
     let files = given.map_err(as_input)?;
     let this = std::env::current_exe().map_err(|error| Failure::file(Path::new("/proc/self/exe"), &error))?;

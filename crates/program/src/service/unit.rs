@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 /// A program that has not said for so long that it is alive is started again. It says so twice as often.
 const WATCHDOG_S: u32 = 30;
 
-/// What a user's service manager can do, too: it needs no namespaces.
+/// Settings that a user's service manager knows, too: it needs no namespaces.
 const COMMON: &str = "\
 # A program that takes more is ended and started again; the rest of the machine goes on.
 MemoryMax=75%
@@ -63,14 +63,14 @@ pub enum Manager<'a> {
     System,
     /// The system's. The program runs as this user: others cannot enter the folder in which it is.
     SystemAs {
-        /// Who asks for the unit.
+        /// User who asks for the unit.
         user: &'a str,
         /// The folder that is closed to others.
         closed: &'a Path,
     },
 }
 
-/// What a unit runs.
+/// Command that a unit runs.
 #[derive(Debug)]
 pub struct Run<'a> {
     /// The file of this program.
@@ -79,7 +79,7 @@ pub struct Run<'a> {
     pub verb: &'a str,
     /// The verb's options.
     pub options: &'a [String],
-    /// Where files of these options are looked for.
+    /// Folder where files of these options are looked for.
     pub folder: &'a Path,
     /// The files of these options, by the option's name.
     pub files: &'a [(&'static str, PathBuf)],

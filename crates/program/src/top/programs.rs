@@ -22,9 +22,9 @@ pub struct Programs {
 
 struct Program {
     reader: Reader,
-    /// What it told last.
+    /// Its last snapshot.
     snapshot: Option<Value>,
-    /// What it told its user last, and until when that is shown.
+    /// Its last note for its user, and the instant until which that is shown.
     note: Option<(Instant, Value)>,
 }
 
@@ -40,7 +40,7 @@ impl Programs {
         Ok(())
     }
 
-    /// Where each of them tells something.
+    /// Sockets on which each of them tells something.
     pub fn readers(&self) -> impl Iterator<Item = &Reader> {
         self.programs.iter().map(|program| &program.reader)
     }

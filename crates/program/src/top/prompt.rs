@@ -1,4 +1,4 @@
-//! What is typed in `weft top` to switch a program's scheduler.
+//! Prompt of `weft top`, to switch a program's scheduler.
 
 use serde_json::Value;
 
@@ -38,14 +38,14 @@ pub struct Prompt {
     names: Vec<&'static str>,
     /// Which program is meant; more than there are begins anew.
     place: isize,
-    /// What was typed before Tab.
+    /// Text that was typed before Tab.
     typed: String,
     /// Which name Tab has put in.
     tab: Option<usize>,
 }
 
 impl Prompt {
-    /// Nothing is typed yet; these are the names that Tab knows.
+    /// Empty prompt; `names` are those that Tab knows.
     pub fn new(names: Vec<&'static str>) -> Self {
         Self { text: String::new(), names, place: 0, typed: String::new(), tab: None }
     }
@@ -100,7 +100,7 @@ mod tests {
 
     use super::*;
 
-    /// What is there after each key; what is complete has a dot.
+    /// Text after each key; what is complete has a dot.
     fn typed(prompt: &mut Prompt, typed: &str) -> Vec<String> {
         let mut after = Vec::new();
         for key in keys(typed) {

@@ -1,4 +1,4 @@
-//! What other programs of this user tell on their sockets, a line of JSON each second.
+//! Reader of what other programs of this user tell on their sockets, a line of JSON each second.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
@@ -61,7 +61,7 @@ impl AsFd for Reader {
     }
 }
 
-/// What lines tell together: of each field the latest, and all notes.
+/// Snapshot of lines together: of each field the latest, and all notes.
 fn latest(lines: &[u8]) -> io::Result<Value> {
     let (mut latest, mut notes) = (serde_json::Map::new(), Vec::new());
     for line in lines.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()) {
@@ -93,7 +93,7 @@ pub fn running(known: &[&Path]) -> Done<Vec<Reader>> {
     Ok(found)
 }
 
-/// Where sockets of this user's programs may be: of those it starts, and of services of the system.
+/// Folders where sockets of this user's programs may be: of those it starts, and of services of the system.
 fn folders(ours: PathBuf) -> Vec<PathBuf> {
     let services = entries(Path::new("/run"), |name| name.starts_with("weft"));
     std::iter::once(ours).chain(services.into_iter().map(|folder| folder.join("weftway"))).collect()

@@ -87,7 +87,7 @@ fn flows_without(snapshots: &[Value], lines: usize) -> usize {
     (1..=MOST_FLOWS).rev().find(|&most| shown(most) <= left).unwrap_or(0)
 }
 
-/// What keys do, or what is being typed.
+/// Line about what keys do, or what is being typed.
 fn foot(snapshots: &[Value], prompt: Option<&Prompt>) -> String {
     let Some(prompt) = prompt else { return "q: end   s: switch a scheduler".to_owned() };
     let Some(program) = prompt.program(snapshots) else {

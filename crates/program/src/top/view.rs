@@ -9,7 +9,7 @@ use crate::table::{Table, wrapped};
 use crate::text::{NOTHING, amount, bars, number_of, printable};
 use crate::watched::{ToldFlow, queue_ms};
 
-/// So many connections are shown of each program, those that carried most.
+/// Most connections that are shown of each program: those that carried most.
 pub const MOST_FLOWS: usize = 10;
 /// Seconds that a bar of the last minute stands for.
 const SECONDS: usize = 2;
@@ -103,7 +103,7 @@ fn title(snapshot: &Value) -> String {
     format!("{title}{scheduler}{clients}, {}{classes}", number_of(count(snapshot, "flows"), "connection"))
 }
 
-/// Where one of the last packets went, and what the scheduler says of it.
+/// Path of one of the last packets, and what the scheduler says of it.
 fn last_packet(last: &Value) -> String {
     let says = some_text(last, "scheduler_says").unwrap_or_else(|| "this scheduler gives no reasons".to_owned());
     format!("a packet went over {}: {says}", text(last, "path"))

@@ -1,4 +1,4 @@
-//! What a program did in the last hour: one sample every ten seconds, in memory.
+//! Last hour of a program: one sample every ten seconds, in memory.
 
 use std::collections::VecDeque;
 
@@ -6,13 +6,13 @@ use serde_json::{Map, Value, json};
 
 use super::snapshot::{PathNow, Snapshot, push, rounded};
 
-/// So many snapshots make a sample; one comes every second.
+/// Snapshots of a sample; one comes every second.
 pub const EVERY: usize = 10;
 /// Samples of an hour.
 pub const SAMPLES: usize = 360;
-/// Of so many links, and of so many clients, the hour is kept: those that came first.
+/// Most links, and most clients, whose hour is kept: those that came first.
 const MOST_NAMES: usize = 16;
-/// So many notes are kept.
+/// Most notes that are kept.
 const MOST_NOTES: usize = 50;
 
 /// The last value of each key of a name.
@@ -100,7 +100,7 @@ impl Hour {
         let Some(last) = snapshots.last() else { return };
         self.links.append(self.length, last.paths.iter().map(|path| link(path, snapshots, before)).collect());
         self.clients.append(self.length, clients(last, before));
-        let open = last.progress.seen.by_class;
+        let open = last.progress.connections.by_class;
         let open = [("realtime", open.realtime), ("interactive", open.interactive), ("bulk", open.bulk)];
         let flows = open.map(|(name, count)| (name.to_owned(), vec![("open", Some(count as f64))]));
         self.flows.append(self.length, flows.into());
@@ -127,8 +127,8 @@ fn link(last: &PathNow, snapshots: &[Snapshot], before: &Snapshot) -> Found {
 fn clients(last: &Snapshot, before: &Snapshot) -> Vec<Found> {
     let seconds = (last.at - before.at).max(1e-3);
     let rate = |now: u64, earlier: u64| Some(8e-6 * now.saturating_sub(earlier) as f64 / seconds);
-    let known = &before.progress.seen.by_client;
-    let rates = last.progress.seen.by_client.iter().map(|client| {
+    let known = &before.progress.connections.by_client;
+    let rates = last.progress.connections.by_client.iter().map(|client| {
         let earlier = known.iter().find(|one| one.name == client.name).unwrap_or(client);
         let name = client.name.as_deref().unwrap_or_default();
         let name = if name.is_empty() { "without a name" } else { name };
@@ -157,12 +157,12 @@ fn loss(before: &PathNow, after: &PathNow) -> Option<f64> {
 
 #[cfg(test)]
 pub mod tests {
-    use weftway_transfer::{ClientProgress, PathProgress, Progress, Seen};
+    use weftway_transfer::{ClientProgress, Connections, PathProgress, Progress};
 
     use super::super::snapshot::tests::{path, progress, snapshot};
     use super::*;
 
-    /// What a program tells in second `at` of these links.
+    /// Snapshot of a program in second `at` with these links.
     pub fn second(at: usize, paths: Vec<(PathProgress, f64)>) -> Snapshot {
         let now = |(path, mbps)| PathNow { path, mbps, minute: VecDeque::new() };
         let told = Progress { scheduler: Some("min-rtt".into()), paths: vec![], ..progress() };
@@ -180,7 +180,7 @@ pub mod tests {
 
     fn with_clients(at: usize, paths: Vec<(PathProgress, f64)>, by_client: Vec<ClientProgress>) -> Snapshot {
         let mut told = second(at, paths);
-        told.progress.seen = Seen { by_client, busiest: vec![], ..told.progress.seen };
+        told.progress.connections = Connections { by_client, busiest: vec![], ..told.progress.connections };
         told
     }
 

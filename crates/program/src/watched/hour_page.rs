@@ -8,10 +8,10 @@ use crate::text::{NOTHING, amount, printable};
 
 use super::hour::{EVERY, SAMPLES, queue_ms};
 use super::moment::Moment;
-use super::read::{Told, ToldHour, ToldPath};
+use super::read::{ShownHour, ShownPath, ShownSnapshot};
 use super::svg::{Axis, Kind, Unit, Values, down, lane, line, top};
 
-/// What is drawn of a link or a client: the key in the hour, its title, what it counts, how it is drawn.
+/// Chart of a link or a client: the key in the hour, its title, what it counts, how it is drawn.
 type Lane = (&'static str, &'static str, Kind, &'static str);
 
 const LINK_LANES: [Lane; 4] = [
@@ -39,7 +39,8 @@ const DARK: [&str; 8] = ["#4fb3c6", "#f0b558", "#b295de", "#a1cc66", "#ee8aa5", 
 
 /// The page of programs, each of which told its snapshot with its last hour.
 pub fn page(snapshots: &[Value]) -> String {
-    let told: Vec<Told> = snapshots.iter().filter_map(|one| serde_json::from_value(one.clone()).ok()).collect();
+    let told: Vec<ShownSnapshot> =
+        snapshots.iter().filter_map(|one| serde_json::from_value(one.clone()).ok()).collect();
     let heads: Vec<_> = told.iter().map(|one| format!("weft {} ({})", one.program, one.pid)).collect();
     let latest = told.iter().map(|one| one.at).fold(0.0, f64::max);
     let programs: String = told.iter().map(program).collect();
@@ -92,7 +93,7 @@ fn shown(text: &str) -> String {
     escape(&printable(text, ""))
 }
 
-fn program(told: &Told) -> String {
+fn program(told: &ShownSnapshot) -> String {
     let at = if told.ports.is_empty() { told.listening.clone().unwrap_or_default() } else { told.ports.join(", ") };
     let at = if at.is_empty() { at } else { format!(" at {at}") };
     let scheduler = told.scheduler.as_ref().map(|name| format!(", scheduler {name}")).unwrap_or_default();
@@ -117,16 +118,16 @@ fn swatch(place: usize) -> String {
 type Row = (String, Vec<(&'static str, String)>);
 
 /// Each link as it is now.
-fn links(told: &Told) -> String {
+fn links(told: &ShownSnapshot) -> String {
     let rows: Vec<Row> = told.paths.iter().enumerate().map(|(place, now)| (link_head(place, now), link(now))).collect();
     table("Links now", "link", &rows)
 }
 
-fn link_head(place: usize, now: &ToldPath) -> String {
+fn link_head(place: usize, now: &ShownPath) -> String {
     format!("<th scope=\"row\"><span class=\"key\">{}{}</span></th>", swatch(place), shown(&now.path.path))
 }
 
-fn link(now: &ToldPath) -> Vec<(&'static str, String)> {
+fn link(now: &ShownPath) -> Vec<(&'static str, String)> {
     let (path, policy) = (&now.path, now.path.policy.as_ref());
     let or_nothing = |text: Option<String>| text.unwrap_or_else(|| NOTHING.to_owned());
     let ms = |value: Option<f64>| or_nothing(value.map(|ms| format!("{ms:.1} ms")));
@@ -149,7 +150,7 @@ fn link(now: &ToldPath) -> Vec<(&'static str, String)> {
 }
 
 /// The lanes of a link or a client. All of its kind have the same scale.
-fn drawn(hour: &ToldHour, columns: &Map<String, Value>, name: &str, lanes: &[Lane], place: usize) -> String {
+fn drawn(hour: &ShownHour, columns: &Map<String, Value>, name: &str, lanes: &[Lane], place: usize) -> String {
     let window = window(hour);
     let shades = down(&series(columns, name, "up"), window);
     let mut all = String::new();
@@ -176,8 +177,8 @@ fn series(columns: &Map<String, Value>, name: &str, key: &str) -> Values {
     values.map(|values| values.iter().map(Value::as_f64).collect()).unwrap_or_default()
 }
 
-/// How many connections were open, and those that carried most.
-fn flows(told: &Told) -> String {
+/// Open connections: their number, and a table of those that carried most.
+fn flows(told: &ShownSnapshot) -> String {
     let (hour, window) = (&told.hour, window(&told.hour));
     let open: Vec<(&String, Values)> =
         hour.flows.keys().map(|name| (name, series(&hour.flows, name, "open"))).collect();
@@ -203,7 +204,7 @@ fn flows(told: &Told) -> String {
     lanes + &table("Connections that carried most, of those that are open", "connection", &busiest.collect::<Vec<_>>())
 }
 
-/// What the user was told, the latest first.
+/// Notes for the user, the latest first.
 fn notes(notes: &[(f64, String)]) -> String {
     let row = |(at, text): &(f64, String)| {
         (format!("<th scope=\"row\">{}</th>", Moment::of(*at).time()), vec![("", text.clone())])
@@ -212,7 +213,7 @@ fn notes(notes: &[(f64, String)]) -> String {
 }
 
 /// Samples that are shown: the shortest window that has all.
-fn window(hour: &ToldHour) -> usize {
+fn window(hour: &ShownHour) -> usize {
     let lengths = hour.flows.keys().map(|name| series(&hour.flows, name, "open").len());
     let known = lengths.max().unwrap_or(0).min(SAMPLES);
     let windows = WINDOWS_MIN.map(|minutes| 60 * minutes / EVERY);
@@ -272,7 +273,7 @@ mod tests {
             let other = PathProgress { up, ..link_at("wwan0", at, up.then_some(40.0)) };
             last = second(at, vec![(first, 50.0 + (at % 7) as f64), (other, if up { 9.0 } else { 0.0 })]);
             let share = |path: &str, sent| FlowPath { path: path.into(), sent, received: 1 };
-            last.progress.seen.busiest = vec![FlowProgress {
+            last.progress.connections.busiest = vec![FlowProgress {
                 target: format!("<b>mean</b>.{}org:443", "a-very-long-name.".repeat(8)),
                 class: "bulk",
                 up: 1,
@@ -329,7 +330,8 @@ mod tests {
         }
         // A rate, a round trip, a queue, a loss of each link; three classes.
         assert_eq!(text.matches("class=\"lane\"").count(), 2 * 4 + 3);
-        // 300 seconds were down: 30 samples in each of four lanes. The program runs for 1200 seconds: so wide is the page.
+        // 300 seconds were down: 30 samples in each of four lanes. The program runs for 1200 seconds: so wide is the
+        // page.
         assert_eq!(text.matches("class=\"down\"").count(), 30 * 4);
         assert!(text.contains("x=\"250.0\" y=\"0\" width=\"8.3\""));
     }

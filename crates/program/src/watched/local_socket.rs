@@ -21,7 +21,7 @@ const LONGEST_REQUEST: usize = 4096;
 /// Room for the longest answer, an hour of all links and clients.
 const HOUR_BYTES: usize = 1 << 20;
 
-/// What a reader asks for.
+/// Request of a reader.
 pub type Request = Map<String, Value>;
 
 /// The folder of the sockets: in $XDG_RUNTIME_DIR, or in a folder of this user's in the one for temporary files.
@@ -97,7 +97,7 @@ impl LocalSocket {
         }
     }
 
-    /// What those that read have asked for since the last call. The last hour they get with the next snapshot.
+    /// Requests of readers since the last call. The last hour they get with the next snapshot.
     pub fn requests(&mut self) -> Vec<Request> {
         let mut requests = Vec::new();
         self.readers.retain_mut(|reader| reader.asks(&mut requests));
@@ -111,8 +111,8 @@ impl Drop for LocalSocket {
     }
 }
 
-/// Listens with a name. It has it only now: whoever finds a socket that does not listen takes it for what a killed program
-/// left.
+/// Listens with a name. It has it only now: whoever finds a socket that does not listen takes it for what a killed
+/// program left.
 fn listen(unnamed: &Path, path: &Path) -> io::Result<UnixListener> {
     match fs::remove_file(unnamed) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),

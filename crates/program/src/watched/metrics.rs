@@ -1,4 +1,4 @@
-//! What a running program tells Prometheus: counters and gauges of its last snapshot.
+//! Metrics of a running program for Prometheus: counters and gauges of its last snapshot.
 
 use std::fmt::Write;
 
@@ -53,7 +53,7 @@ pub fn text(snapshot: &Snapshot) -> String {
     told.add(("weft_info", Kind::Gauge, "The program"), std::iter::once((about, 1.0)));
     told.gauge("weft_connected", "Whether connections can be carried", number(snapshot.state == "relaying"));
     links(&mut told, &snapshot.paths);
-    let (progress, seen) = (&snapshot.progress, &snapshot.progress.seen);
+    let (progress, seen) = (&snapshot.progress, &snapshot.progress.connections);
     let open = seen.by_class;
     let open = [("realtime", open.realtime), ("interactive", open.interactive), ("bulk", open.bulk)];
     let flows = open.into_iter().map(|(class, count)| (vec![("class", class)], count as f64));
@@ -179,7 +179,8 @@ mod tests {
     fn of_what_is_not_read_the_amount_is_told_and_not_the_target() {
         let mut told = progress();
         let most = vec![UnreadFlow { target: "example.org:443".into(), bytes: 2_000_000 }];
-        told.seen.unread = Unread { memory: 536_870_912, promised: 90_000_000, connections: 2, bytes: 3_500_000, most };
+        told.connections.unread =
+            Unread { memory: 536_870_912, promised: 90_000_000, connections: 2, bytes: 3_500_000, most };
         let told = text(&snapshot(&told));
         assert!(told.contains("\nweft_unread_connections 2.0\n"));
         assert!(told.contains("\nweft_unread_bytes 3500000.0\n"));

@@ -27,7 +27,7 @@ const LONGEST: usize = 1 << 14;
 
 /// The server. Its threads end with it, those that answer soon after.
 pub struct MetricsServer {
-    /// Where it listens.
+    /// Address where it listens.
     pub address: SocketAddr,
     snapshot: Arc<Mutex<Option<Snapshot>>>,
     /// Its other end is closed when the server ends.

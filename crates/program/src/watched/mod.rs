@@ -1,7 +1,7 @@
 //! A running program, and all that are told of it: its user, `weft top`, Prometheus, systemd.
 //!
-//! A program gets its progress ten times a second. Once a second a [`Snapshot`] is made of it, which is the same for all that
-//! ask (docs/how-to/see.md). `weft top` may ask the program to switch its scheduler, and for its last hour.
+//! A program gets its progress ten times a second. Once a second a [`Snapshot`] is made of it, which is the same for
+//! all that ask (docs/how-to/see.md). `weft top` may ask the program to switch its scheduler, and for its last hour.
 
 mod hour;
 mod hour_page;
@@ -37,7 +37,7 @@ pub use hour_page::page as hour_page;
 pub use local_socket::{check_ours, folder};
 pub use read::ToldFlow;
 
-/// So many schedulers take over at most each time that the program looks.
+/// Most schedulers that take over each time that the program looks.
 const MOST_SWITCHES: usize = 8;
 /// Notes that are kept, the latest, for a reader of JSON that does not read on.
 const MOST_NOTES: usize = 100;
@@ -111,7 +111,8 @@ impl Watched {
         self.tell_as(progress, None, None);
     }
 
-    /// The same of a tunnel, whose state may be another (`bypassed`, `blocked`) and which may have something more to tell.
+    /// Takes in how far a tunnel is, whose state may be another (`bypassed`, `blocked`) and which may have something
+    /// more to tell.
     pub fn tell_as(&mut self, progress: &Progress, state: Option<&str>, note: Option<&str>) {
         let with_note;
         let progress = match note {

@@ -6,7 +6,7 @@ use tz::{DateTime, TimeZone};
 pub struct Moment(Option<DateTime>);
 
 impl Moment {
-    /// So many seconds after 1970 began.
+    /// Moment so many seconds after 1970 began.
     pub fn of(seconds: f64) -> Self {
         let named = std::env::var("TZ").ok().filter(|name| !name.is_empty());
         let zone = named.map_or_else(TimeZone::local, |name| TimeZone::from_posix_tz(&name));

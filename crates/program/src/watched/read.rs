@@ -6,32 +6,32 @@ use weftway_transfer::PathProgress;
 
 use crate::text::NOTHING;
 
-/// What a page shows of a snapshot. What another version of the program does not tell is empty.
+/// Part of a snapshot that a page shows. What another version of the program does not tell is empty.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Told {
+pub struct ShownSnapshot {
     /// The verb that runs.
     pub program: String,
     /// The number of its process.
     pub pid: u64,
     /// Seconds since 1970.
     pub at: f64,
-    /// What it does.
+    /// State.
     pub state: String,
-    /// What schedules what it sends.
+    /// Scheduler of what it sends.
     pub scheduler: Option<String>,
-    /// Where it listens for the other end.
+    /// Address where it listens for the other end.
     pub listening: Option<String>,
-    /// Where it listens for programs.
+    /// Places where it listens for programs.
     pub ports: Vec<String>,
     /// Connections that are open.
     pub flows: u64,
     /// Connections that carried most.
     pub busiest: Vec<ToldFlow>,
     /// Links.
-    pub paths: Vec<ToldPath>,
+    pub paths: Vec<ShownPath>,
     /// The last hour, if it was asked for.
-    pub hour: ToldHour,
+    pub hour: ShownHour,
 }
 
 /// A connection.
@@ -39,7 +39,7 @@ pub struct Told {
 #[serde(default)]
 pub struct ToldFlow {
     target: String,
-    /// How urgent it is.
+    /// Class.
     pub class: String,
     /// Bytes from the program.
     pub up: u64,
@@ -59,11 +59,11 @@ struct ToldShare {
 
 /// A link and its rate.
 #[derive(Debug, Deserialize)]
-pub struct ToldPath {
+pub struct ShownPath {
     /// Its counters.
     #[serde(flatten)]
     pub path: PathProgress,
-    /// What it carries, in Mbit/s.
+    /// Rate, in Mbit/s.
     #[serde(default)]
     pub mbps: f64,
 }
@@ -71,19 +71,19 @@ pub struct ToldPath {
 /// The last hour, in columns by name and key.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct ToldHour {
-    /// Of links.
+pub struct ShownHour {
+    /// Samples of links.
     pub links: Map<String, Value>,
-    /// Of a relay's clients.
+    /// Samples of a relay's clients.
     pub clients: Map<String, Value>,
-    /// Of classes of connections.
+    /// Samples of classes of connections.
     pub flows: Map<String, Value>,
-    /// What the user was told, and when.
+    /// Notes for the user, and their times.
     pub notes: Vec<(f64, String)>,
 }
 
 impl ToldFlow {
-    /// Where the connection leads, for people.
+    /// Target of the connection, for people.
     pub fn name(&self) -> &str {
         if self.target == "udp:" { "datagrams (UDP)" } else { &self.target }
     }

@@ -1,11 +1,12 @@
-//! What systemd is told of a service of `Type=notify`: that it is ready, what it does, that it lives (sd_notify(3)).
+//! Messages to systemd of a service of `Type=notify`: that it is ready, what it does, that it lives (sd_notify(3)).
 
 use std::os::unix::net::UnixDatagram;
 use std::time::{Duration, Instant};
 
 use super::snapshot::Snapshot;
 
-/// Variables of the environment: the address, and after how many microseconds without a sign of life the program is killed.
+/// Variables of the environment: the address, and after how many microseconds without a sign of life the program is
+/// killed.
 const VARIABLES: [&str; 2] = ["NOTIFY_SOCKET", "WATCHDOG_USEC"];
 
 /// The service manager that started this program. Without one, nothing is told. It hears this process alone

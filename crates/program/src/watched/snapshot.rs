@@ -12,7 +12,7 @@ use crate::text::printable;
 
 /// Time between two snapshots.
 const EVERY: Duration = Duration::from_secs(1);
-/// So many rates are kept of each link, one for each snapshot.
+/// Rates that are kept of each link, one for each snapshot.
 const MINUTE: usize = 60;
 
 /// A program at a moment, the same for all that are told of it (docs/how-to/see.md).
@@ -24,7 +24,7 @@ pub struct Snapshot {
     pub at: f64,
     /// The state of `progress`, or of the tunnel.
     pub state: String,
-    /// How far it is; its paths are in `paths`, and its note in `notes`.
+    /// Progress; its paths are in `paths`, and its note in `notes`.
     pub progress: Progress,
     /// All that the user was told since the snapshot before.
     pub notes: Vec<String>,
@@ -136,7 +136,7 @@ pub fn rounded(value: f64, digits: i32) -> f64 {
 pub mod tests {
     use std::collections::BTreeMap;
 
-    use weftway_transfer::{ByClass, FlowPath, FlowProgress, LinkProgress, Seen, State};
+    use weftway_transfer::{ByClass, Connections, FlowPath, FlowProgress, LinkProgress, State};
 
     use super::*;
 
@@ -176,12 +176,12 @@ pub mod tests {
             state: State::Relaying,
             ports: vec!["127.0.0.1:1080".into()],
             flows: 3,
-            seen: Seen {
+            connections: Connections {
                 by_class: ByClass { realtime: 1, interactive: 0, bulk: 2 },
                 busiest: vec![busiest],
                 refusals: BTreeMap::from([("not_allowed", 4)]),
                 drops: BTreeMap::from([("too_long", 2), ("malformed", 1)]),
-                ..Seen::default()
+                ..Connections::default()
             },
             paths: vec![path("wlan0")],
             ..Progress::default()

@@ -5,7 +5,7 @@ use std::fmt::Write;
 /// Size of the picture, in units of its own.
 pub const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 100.0;
-/// So many steps without a value break a line.
+/// Steps without a value that break a line.
 const GAP: usize = 5;
 /// Room above the largest value, as a part of it.
 const PADDING: f64 = 0.04;
@@ -54,7 +54,7 @@ fn nice_step(rough: f64) -> f64 {
     [1.0, 2.0, 5.0].into_iter().map(|times| times * power).find(|&step| step >= rough * 0.75).unwrap_or(10.0 * power)
 }
 
-/// What is counted.
+/// Quantity that is counted.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Milliseconds.
@@ -143,8 +143,8 @@ fn labels(axis: &Axis, unit: &Unit) -> String {
     labels
 }
 
-/// A line through the middle of each step, the last one at the right edge of a `window` of steps. It is broken where values
-/// are missing for long.
+/// A line through the middle of each step, the last one at the right edge of a `window` of steps. It is broken where
+/// values are missing for long.
 pub fn line(values: &Values, window: usize, axis: &Axis, css: &str) -> String {
     let first = window.saturating_sub(values.len());
     let mut parts: Vec<Vec<String>> = Vec::new();

@@ -42,7 +42,8 @@ impl NameConfig {
         Self { servers: servers.into(), search: vec![], dots: 1, hosts: HashMap::new() }
     }
 
-    /// Reads the texts of resolv.conf(5) and hosts(5). What makes no sense in them is passed over, as the C library does.
+    /// Reads the texts of resolv.conf(5) and hosts(5). What makes no sense in them is passed over, as the C library
+    /// does.
     pub fn parse(servers: &[u8], hosts: &str) -> Self {
         let (config, _) = Config::parse_with_errors(servers);
         let mut addresses: Vec<SocketAddr> = config.nameservers.iter().filter_map(address).collect();

@@ -73,7 +73,8 @@ pub fn question(id: u16, name: &str, family: Family) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Reads `bytes` as the answer to the question that [`question`] made. None if they answer another one, or make no sense.
+/// Reads `bytes` as the answer to the question that [`question`] made. None if they answer another one, or make no
+/// sense.
 pub fn reply(bytes: &[u8], id: u16, name: &str, family: Family) -> Option<Reply> {
     let packet = DnsPacket::new_checked(bytes).ok()?;
     let is_answer = packet.flags().contains(DnsFlags::RESPONSE) && packet.opcode() == DnsOpcode::Query;

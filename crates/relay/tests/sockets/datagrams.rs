@@ -168,8 +168,8 @@ fn what_no_four_records_hold_is_dropped_and_holds_up_nothing() {
     let (server, world) = (socket("127.0.0.1:0"), Running::new(Setting::default()));
     let program = Program::new(world.address);
     let port = server.local_addr().unwrap().port();
-    // Records of 1154 bytes, the head of a datagram (4) of one of the first 32 streams and that of a piece (4), an address of
-    // IPv4 and its port (7).
+    // Records of 1154 bytes, the head of a datagram (4) of one of the first 32 streams and that of a piece (4), an
+    // address of IPv4 and its port (7).
     let most = 4 * (1154 - 4 - 4) - 7;
     for (length, count) in [(most + 1, 1), (9000, 2), (65_000, 3)] {
         program.send_to("127.0.0.1", port, &vec![1; length]);

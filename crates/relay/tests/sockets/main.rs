@@ -1,5 +1,5 @@
-//! A proxy and a relay on loopback, with a mux at each end and, instead of paths, a table of records that come late, twice or
-//! never. The programs and the servers are ordinary sockets.
+//! A proxy and a relay on loopback, with a mux at each end and, instead of paths, a table of records that come late,
+//! twice or never. The programs and the servers are ordinary sockets.
 
 #![cfg(unix)]
 

@@ -1,4 +1,5 @@
-//! A server of names on this machine, by UDP and TCP, which says what a test wants. Its threads end with the test program.
+//! A server of names on this machine, by UDP and TCP, which says what a test wants. Its threads end with the test
+//! program.
 
 use std::collections::BTreeSet;
 use std::io::{Read, Write};

@@ -9,8 +9,8 @@ use crate::programs::{bytes, connect, exchange, http, socks, socks_reply};
 use crate::servers::{closed, echo};
 use crate::world::{Running, Setting};
 
-/// The answer to a request by HTTP, with its line of text: it arrives although nobody wants what the program sends behind its
-/// request.
+/// The answer to a request by HTTP, with its line of text: it arrives although nobody wants what the program sends
+/// behind its request.
 fn answer(world: &Running, target: &str) -> (String, String) {
     let (head, mut socket) = http(world.address, target, &[0; 100_000]);
     let mut body = String::new();

@@ -71,8 +71,8 @@ pub fn closed() -> SocketAddr {
     ([127, 0, 0, 1], ports::free()).into()
 }
 
-/// A port at which nothing answers: the queue of the socket that listens there is full, so that the kernel drops what else
-/// comes (tcp(7)). It is so for as long as what is returned lives.
+/// A port at which nothing answers: the queue of the socket that listens there is full, so that the kernel drops what
+/// else comes (tcp(7)). It is so for as long as what is returned lives.
 #[cfg(target_os = "linux")]
 pub fn full(address: &str) -> (SocketAddr, Vec<OwnedFd>) {
     let address: SocketAddr = address.parse().unwrap();

@@ -85,8 +85,8 @@ fn a_name_that_may_be_looked_up_at_last_is_due_whosever_turn_it_is() {
     assert_eq!((relay.streams(ClientId(0)), relay.next_event()), (2, Instant::ZERO));
 }
 
-/// Has a relay carry streams of a client to these targets, until the last of them leads there. The time begins at zero and goes
-/// on by `step` as often as nothing else happens.
+/// Has a relay carry streams of a client to these targets, until the last of them leads there. The time begins at zero
+/// and goes on by `step` as often as nothing else happens.
 fn until_the_last_is_connected(mut relay: Relay, targets: &[String], step: Span) -> Instant {
     let mut wire = Wire::new(Limits::default(), Faults::NONE);
     let mut now = Instant::ZERO;
@@ -146,7 +146,8 @@ fn all_addresses_of_a_name_are_tried_one_shortly_after_the_other() {
     let relay = Relay::with_names(policy, RelayLimits::default(), NameSource::Fixed(names)).unwrap();
     let step = Span::from_millis(250);
     let at = until_the_last_is_connected(relay, &[format!("many.example:{port}")], step);
-    // Ten times 250 ms after the first one, or a little later where this machine is slow; the time for all is ten seconds.
+    // Ten times 250 ms after the first one, or a little later where this machine is slow; the time for all is ten
+    // seconds.
     assert!(at >= Instant::ZERO + step * 10 && at < Instant::ZERO + Span::from_secs(10), "{at:?}");
 }
 

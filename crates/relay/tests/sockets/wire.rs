@@ -125,7 +125,7 @@ impl Wire {
         }
     }
 
-    /// Whether this is one of those that something happens to.
+    /// Returns true if this is one of those that something happens to.
     fn draws(&mut self) -> bool {
         self.faults.one_in > 0 && self.draw.next_u32().is_multiple_of(self.faults.one_in)
     }

@@ -10,9 +10,9 @@ pub(crate) struct AcceptedConnection {
     pub connection: QuicConnection,
     pub control: ControlStream,
     pub id: TransferId,
-    /// What the end that connects has shown. It knows no name for it.
+    /// Token that the end that connects has shown. It knows no name for it.
     pub shown: KnownToken,
-    /// Whether the links of the end that connects have a policy.
+    /// True if the links of the end that connects have a policy.
     pub policy: bool,
     /// The session that the other end speaks of: the one that a proxy wants to go on with, or that a relay has for it.
     pub session: Option<SessionState>,
@@ -26,12 +26,12 @@ impl AcceptedConnection {
     }
 }
 
-/// One end of the control stream.
+/// End of the control stream.
 #[derive(Debug)]
 pub(crate) struct ControlStream {
-    /// What has arrived and is no whole message yet.
+    /// Bytes that have arrived and are no whole message yet.
     incoming: Vec<u8>,
-    /// What the stream has not taken yet.
+    /// Bytes that the stream has not taken yet.
     outgoing: Vec<u8>,
     longest: usize,
     /// Bytes that travelled so far, in both directions.

@@ -17,26 +17,26 @@ use crate::wire::{MAX_HELLO, Message, Role, SessionState, TransferId, VERSION};
 
 /// Connections that may be pending at a time: an end that connects opens one over each of its paths.
 const MAX_PENDING: usize = 16 * MAX_PATHS;
-/// So many of them may come from addresses that may be forged. Any other must first answer from its address (Retry, RFC 9000
+/// Pending connections from addresses that may be forged. Any other must first answer from its address (Retry, RFC 9000
 /// §8.1.2), and has no place here until it does.
 const MAX_UNCONFIRMED: usize = 8;
 /// Pending connections that may come from one network whose address is confirmed: those of a few machines that start at
 /// once behind one address.
 const MAX_PER_NETWORK: usize = 4 * MAX_PATHS;
-/// How long one may take to show its token.
+/// Time in which a connection has to show its token.
 const PATIENCE: Span = Span::from_secs(10);
 
-/// When another run of the same command comes, the run before it is given up after so long a silence: an end that is alive
+/// Silence after which a run is given up when another run of the same command comes: an end that is alive
 /// says something every two seconds.
 const SILENCE: Span = Span::from_secs(5);
-/// What is heard of it later than this was not on its way when it ended.
+/// Time after which nothing of an ended run is still on its way.
 const ON_THE_WAY: Span = Span::from_secs(1);
 
 /// The transfer that is under way.
 #[derive(Clone, Copy)]
-pub(crate) struct Current<'a> {
+pub(crate) struct CurrentTransfer<'a> {
     pub id: &'a TransferId,
-    /// When its other end was heard last.
+    /// Instant at which its other end was heard last.
     pub heard: Instant,
 }
 
@@ -45,23 +45,23 @@ struct PendingConnection {
     connection: QuicConnection,
     control: ControlStream,
     since: Instant,
-    /// Where it comes from.
+    /// Network from which it comes.
     network: IpAddr,
-    /// Whether it was heard again after an answer to its address: the address is not forged.
+    /// True if it was heard again after an answer to its address: the address is not forged.
     confirmed: bool,
     /// Whose transfer it is, since it has shown a token.
-    known: Option<Known>,
+    known: Option<Greeted>,
     /// It was closed, and noq finishes.
     refused: bool,
 }
 
-/// What is known of a connection that has shown a token.
-struct Known {
+/// Greeting of a connection that has shown a token.
+struct Greeted {
     greeting: Greeting,
     since: Instant,
 }
 
-/// How an end has greeted that may be accepted.
+/// Greeting of an end that may be accepted.
 #[derive(Clone)]
 struct Greeting {
     id: TransferId,
@@ -72,15 +72,15 @@ struct Greeting {
 
 /// The connections that come.
 ///
-/// Who has no token must not keep out who has one. A place is therefore never refused while somebody without the token has
-/// one: the oldest of those loses it.
+/// Who has no token must not keep out who has one. A place is therefore never refused while somebody without the token
+/// has one: the oldest of those loses it.
 pub(crate) struct Listener {
     tokens: Tokens,
     server: Server,
-    /// What this end does.
+    /// Role of this end.
     role: Role,
     pending: Vec<PendingConnection>,
-    /// How many connections have shown a wrong token.
+    /// Number of connections that have shown a wrong token.
     wrong_tokens: u64,
 }
 
@@ -90,14 +90,14 @@ impl Listener {
         Ok(Self { tokens, server, role, pending: Vec::new(), wrong_tokens: 0 })
     }
 
-    /// From now on connections are accepted as `identity` says.
+    /// Accepts connections as `identity` says from now on.
     pub fn set_identity(&mut self, identity: &Identity) -> Result<(), IdentityError> {
         self.server = identity.server()?;
         self.tokens = identity.tokens();
         Ok(())
     }
 
-    /// Whether one that shows `token` is accepted.
+    /// Returns true if one that shows `token` is accepted.
     pub fn is_valid(&self, token: &Token) -> bool {
         self.tokens.has(token)
     }
@@ -107,7 +107,7 @@ impl Listener {
         self.server.config(ObserverState::new(), ETHERNET_PAYLOAD)
     }
 
-    /// How many connections have shown a wrong token.
+    /// Number of connections that have shown a wrong token.
     pub fn wrong_tokens(&self) -> u64 {
         self.wrong_tokens
     }
@@ -205,7 +205,7 @@ impl Listener {
         }
     }
 
-    /// When something is due.
+    /// Instant at which something is due.
     pub fn next_event(&self) -> Instant {
         self.pending.iter().map(PendingConnection::next_event).min().unwrap_or(Instant::NEVER)
     }
@@ -215,7 +215,7 @@ impl Listener {
         &mut self,
         net: &mut Net,
         now: Instant,
-        current: Option<Current<'_>>,
+        current: Option<CurrentTransfer<'_>>,
     ) -> Option<Box<AcceptedConnection>> {
         let mut accepted = None;
         for at in (0..self.pending.len()).rev() {
@@ -256,7 +256,7 @@ fn network_of(address: IpAddr) -> IpAddr {
     }
 }
 
-/// What an end is told whose token is not valid, or not valid any more.
+/// Message to an end whose token is not valid, or not valid any more.
 pub(crate) const WRONG_TOKEN: &str = "wrong token: run `weft pair` on this machine and copy its line again";
 
 /// Why a connection is refused.
@@ -272,7 +272,7 @@ impl<T: Into<String>> From<T> for Refusal {
 }
 
 impl PendingConnection {
-    /// When something is due: of one that is closed, only what noq still has to do.
+    /// Instant at which something is due: of a closed connection, only timers of noq.
     fn next_event(&self) -> Instant {
         let until = match &self.known {
             _ if self.refused || self.connection.is_closed() => Instant::NEVER,
@@ -282,21 +282,21 @@ impl PendingConnection {
         self.connection.timeout().min(until)
     }
 
-    /// How it has greeted, once it may be accepted. A relay answers when it knows in which session.
+    /// Returns its greeting, once it may be accepted. A relay answers when it knows in which session.
     fn check(
         &mut self,
         now: Instant,
         role: Role,
         tokens: &Tokens,
-        current: Option<Current<'_>>,
+        current: Option<CurrentTransfer<'_>>,
     ) -> Result<Option<Greeting>, Refusal> {
         if !self.connection.is_established() || self.connection.is_closed() {
             return Ok(None);
         }
         if self.known.is_none() {
-            self.known = self.read_hello(role, tokens)?.map(|greeting| Known { greeting, since: now });
+            self.known = self.read_hello(role, tokens)?.map(|greeting| Greeted { greeting, since: now });
         }
-        let Some(Known { greeting, since }) = &self.known else { return Ok(None) };
+        let Some(Greeted { greeting, since }) = &self.known else { return Ok(None) };
         let Greeting { id, shown, .. } = greeting;
         // While it waited the token may have been revoked.
         if !tokens.has(&shown.token) {

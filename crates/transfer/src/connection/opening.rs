@@ -1,5 +1,5 @@
-//! How the end that connects opens a connection: handshakes over all its paths at once, and the first that is done stays.
-//! Where the other end's name has several addresses, they are tried one shortly after the other (RFC 8305).
+//! Opening of a connection by the end that connects: handshakes over all its paths at once, and the first that is done
+//! stays. Where the other end's name has several addresses, they are tried one shortly after the other (RFC 8305).
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,32 +20,32 @@ use crate::connection::session::{REOPEN, Session, Target, lost};
 use crate::failure::{Failure, code};
 use crate::wire::{MAX_MESSAGE, Message, Role, SessionState, VERSION};
 
-/// When no handshake is done by then, others begin beside them: the other end may have come only now, and a handshake asks
-/// ever more seldom.
+/// Time after which other handshakes begin beside those that are not done: the other end may have come only now, and a
+/// handshake asks ever more seldom.
 const AGAIN: Span = Span::from_secs(3);
 /// A handshake is given up after so long: so is it at the other end.
 const PATIENCE: Span = Span::from_secs(10);
-/// When the next address is tried, too (RFC 8305 §5).
+/// Time after which the next address is tried, too (RFC 8305 §5).
 const NEXT_ADDRESS: Span = Span::from_millis(250);
 /// The other end had no room: it is asked again after so long.
 const ROOM: Span = Span::from_secs(1);
 
-/// What goes on while a connection is opened.
+/// Work that goes on while a connection is opened.
 pub trait Meanwhile {
     /// Does what can be done without waiting. An error ends the attempt.
     fn turn(&mut self, now: Instant) -> Result<(), Failure>;
 
-    /// When the next turn is due.
+    /// Instant of the next turn.
     fn next_event(&self) -> Instant;
 
     /// Readable when a turn is due.
     fn fd(&self) -> Option<BorrowedFd<'_>>;
 }
 
-/// Nothing goes on.
-pub struct Nothing;
+/// No work.
+pub struct NoWork;
 
-impl Meanwhile for Nothing {
+impl Meanwhile for NoWork {
     fn turn(&mut self, _: Instant) -> Result<(), Failure> {
         Ok(())
     }
@@ -64,18 +64,18 @@ struct Attempt {
     connection: QuicConnection,
     address: SocketAddr,
     since: Instant,
-    /// Whether the other end showed another certificate than the pairing has.
+    /// True if the other end showed another certificate than the pairing has.
     mismatch: Arc<AtomicBool>,
 }
 
-/// When which address is tried.
-struct Plan {
+/// Instants at which addresses are tried.
+struct AddressPlan {
     next: VecDeque<(Instant, SocketAddr)>,
-    /// How many were never tried.
+    /// Number of addresses that were never tried.
     untried: usize,
 }
 
-impl Plan {
+impl AddressPlan {
     fn new(now: Instant, addresses: &[SocketAddr]) -> Self {
         let mut at = now;
         let mut next = VecDeque::new();
@@ -130,11 +130,11 @@ impl Plan {
 /// The handshakes of one attempt to connect.
 struct Race<'a> {
     target: &'a mut Target,
-    plan: Plan,
+    plan: AddressPlan,
     attempts: Vec<Attempt>,
     /// Here somebody else answers.
     stranger: Option<SocketAddr>,
-    /// Whether one of them found no room.
+    /// True if one of them found no room.
     full: bool,
     /// Why the handshake failed that ended last.
     failed: Option<Failure>,
@@ -271,7 +271,7 @@ impl Session<'_> {
         deadline: Instant,
         meanwhile: &mut dyn Meanwhile,
     ) -> Result<QuicConnection, Failure> {
-        let plan = Plan::new(self.net.now(), target.whereabouts.addresses());
+        let plan = AddressPlan::new(self.net.now(), target.whereabouts.addresses());
         let mut race = Race { target, plan, attempts: Vec::new(), stranger: None, full: false, failed: None };
         let outcome = loop {
             match self.step(&mut race, deadline, meanwhile) {
@@ -303,7 +303,7 @@ impl Session<'_> {
         self.tell()
     }
 
-    /// One round: the number of a handshake that is done.
+    /// Makes a round, and returns the number of a handshake that is done.
     fn step(
         &mut self,
         race: &mut Race<'_>,

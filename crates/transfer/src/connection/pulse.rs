@@ -1,7 +1,8 @@
-//! Whether the other end is still at work, and how it knows that this one is.
+//! Signs of life: of the other end, and of this one for it.
 //!
-//! A connection may be alive while the program behind it is not: it has stopped, or it means ill. Each end therefore waits
-//! for the other one only so long. An end that has work of its own to do, such as reading a large file, says so now and then.
+//! A connection may be alive while the program behind it is not: it has stopped, or it means ill. Each end therefore
+//! waits for the other one only so long. An end that has work of its own to do, such as reading a large file, says so
+//! now and then.
 
 use weftway_path::{Instant, Span};
 
@@ -10,13 +11,13 @@ use crate::failure::Failure;
 /// An end that is at work and has nothing else to say says so this often. The other one waits several times as long.
 const WORKING: Span = Span::from_secs(5);
 
-/// What is known of the other end.
+/// Signs of life of the other end.
 pub(crate) struct Pulse {
-    /// What had come so far when something came last.
+    /// Count of what had come when something came last.
     mark: u64,
-    /// When that was.
+    /// Instant of that.
     since: Instant,
-    /// When this end may say again that it is at work.
+    /// Instant from which this end may say again that it is at work.
     work_at: Instant,
 }
 
@@ -26,7 +27,8 @@ impl Pulse {
         Self { mark: 0, since: now, work_at: now + WORKING }
     }
 
-    /// Looks whether anything came: `mark` counts it. It is not the other end's fault that nothing came if this one is busy.
+    /// Looks whether anything came: `mark` counts it. It is not the other end's fault that nothing came if this one is
+    /// busy.
     pub fn look(&mut self, now: Instant, mark: u64, is_busy: bool, patience: Span) -> Result<(), Failure> {
         if mark != self.mark || is_busy {
             (self.mark, self.since) = (mark, now);
@@ -34,13 +36,36 @@ impl Pulse {
         if self.since + patience < now { Err(Failure::Stalled) } else { Ok(()) }
     }
 
-    /// Whether this end is to say that it is at work.
+    /// Returns true if this end is to say that it is at work.
     pub fn is_due(&mut self, now: Instant, is_busy: bool) -> bool {
         let due = is_busy && self.work_at <= now;
         if due || !is_busy {
             self.work_at = now + WORKING;
         }
         due
+    }
+}
+
+/// Time without progress after which something is stuck on a silent path: data, or what is said beside them.
+const PATIENCE: Span = Span::from_secs(3);
+
+/// Progress of a transfer.
+#[derive(Default)]
+pub(crate) struct Advance {
+    /// Bytes that had arrived in order.
+    bytes: u64,
+    /// Instant at which these became more, or of the last look that found it stuck.
+    since: Instant,
+}
+
+impl Advance {
+    /// Takes in how many bytes have arrived in order. Returns true if these were as many for a while.
+    pub fn is_stuck(&mut self, now: Instant, bytes: u64) -> bool {
+        let (is_same, is_stuck) = (bytes == self.bytes, self.since + PATIENCE < now);
+        if !is_same || is_stuck {
+            *self = Self { bytes, since: now };
+        }
+        is_same && is_stuck
     }
 }
 

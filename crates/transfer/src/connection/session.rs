@@ -20,7 +20,7 @@ use weftway_udp::token::Token;
 use weftway_udp::{Local, Net, settings};
 
 use crate::connection::control_stream::AcceptedConnection;
-use crate::connection::listener::{Current, Listener, WRONG_TOKEN};
+use crate::connection::listener::{CurrentTransfer, Listener, WRONG_TOKEN};
 use crate::connection::whereabouts::Whereabouts;
 use crate::failure::{Failure, code};
 use crate::links::metering::{Metering, is_opened};
@@ -31,7 +31,7 @@ use crate::progress::{Progress, State, Watch};
 use crate::seen::PathProgress;
 use crate::wire::{Role, SessionState, TransferId};
 
-/// How long an end waits for the other one to confirm that the connection is closed.
+/// Time that an end waits for the other one to confirm that the connection is closed.
 const CLOSE_TIMEOUT: Span = Span::from_millis(500);
 /// A closed path is tried again after so long.
 pub(crate) const REOPEN: Span = Span::from_secs(1);
@@ -71,9 +71,9 @@ pub(crate) struct Session<'a> {
     pub id: TransferId,
     /// Whose transfer is under way.
     current: TransferId,
-    /// When each path brought something last.
+    /// Instant at which each path brought something last.
     heard: [Instant; MAX_PATHS],
-    /// What the links may carry, where a policy says so.
+    /// Metering of the links, where a policy says what they may carry.
     pub metering: Option<Metering>,
 }
 
@@ -228,7 +228,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Whether the user is to be told.
+    /// Returns true if the user is to be told.
     pub fn is_tick(&self, now: Instant) -> bool {
         self.tick_at <= now
     }
@@ -239,7 +239,7 @@ impl<'a> Session<'a> {
         self.net.wait(until.min(pending).min(self.tick_at), waker);
     }
 
-    /// What has arrived for the connection `whose` goes to `take`; the rest goes to the listener.
+    /// Receives for the connection `whose`, by `take`; the rest goes to the listener.
     pub fn receive(
         &mut self,
         whose: ConnectionHandle,
@@ -256,7 +256,7 @@ impl<'a> Session<'a> {
         any
     }
 
-    /// The same for several connections.
+    /// Receives for several connections.
     pub fn receive_for(
         &mut self,
         is_ours: impl Fn(ConnectionHandle) -> bool,
@@ -287,7 +287,7 @@ impl<'a> Session<'a> {
     /// A new connection of the other end of the transfer that is under way: it was started again, or connects again.
     pub fn accept(&mut self, now: Instant) -> Option<Box<AcceptedConnection>> {
         let heard = self.heard.iter().copied().max().unwrap_or(Instant::ZERO);
-        let current = Current { id: &self.current, heard };
+        let current = CurrentTransfer { id: &self.current, heard };
         self.listener.as_mut()?.turn(&mut self.net, now, Some(current))
     }
 
@@ -296,7 +296,7 @@ impl<'a> Session<'a> {
         self.listener.as_mut()?.turn(&mut self.net, now, None)
     }
 
-    /// From now on this is the transfer that is under way.
+    /// Begins the transfer `id`: it is the one that is under way from now on.
     pub fn begin(&mut self, id: &TransferId) {
         self.current = id.clone();
         self.heard = [Instant::ZERO; MAX_PATHS];
@@ -332,7 +332,7 @@ impl<'a> Session<'a> {
         taken.is_ok()
     }
 
-    /// Whether this end takes connections that show `token`.
+    /// Returns true if this end takes connections that show `token`.
     pub fn is_valid(&self, token: &Token) -> bool {
         self.listener.as_ref().is_some_and(|listener| listener.is_valid(token))
     }
@@ -401,7 +401,7 @@ impl<'a> Session<'a> {
         self.close(connection, code, &reason);
     }
 
-    /// The same, where others must not wait until the other end knows.
+    /// Closes the connection because of `failure`, where others must not wait until the other end knows.
     pub fn drop_because_of(&mut self, connection: QuicConnection, failure: &Failure) {
         let (code, reason) = reason(failure);
         self.close_at_once(connection, code, &reason);
@@ -422,14 +422,14 @@ impl<'a> Session<'a> {
         Ok(())
     }
 
-    /// How a path is called.
+    /// Name of a path.
     pub fn label(&self, connection: &QuicConnection, path: PathId) -> Option<String> {
         let route = connection.route(path)?;
         let own = self.net.local(route).filter(|_| self.listener.is_none());
         Some(own.map_or_else(|| route.remote().to_string(), Local::to_string))
     }
 
-    /// What a sender has sent on each path.
+    /// Progress of a sender on each path.
     pub fn sent<S: Source>(&self, sender: &Sender<S>) -> Vec<PathProgress> {
         let (up, usable) = (sender.up(), sender.usable());
         self.paths(&sender.connection, |path, progress| {
@@ -443,7 +443,7 @@ impl<'a> Session<'a> {
         })
     }
 
-    /// What is known of every path of a connection, beside what the driver counts.
+    /// Progress on every path of a connection. `count` adds the driver's counters.
     pub fn paths(
         &self,
         connection: &QuicConnection,
@@ -487,7 +487,7 @@ fn check_reachable(address: &SocketAddr) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{address}: {why}")))
 }
 
-/// What the other end is told of `failure`.
+/// Code and reason of `failure` for the other end.
 fn reason(failure: &Failure) -> (u32, String) {
     match failure {
         Failure::Interrupted => (code::INTERRUPTED, "interrupted".to_owned()),
@@ -529,7 +529,7 @@ pub(crate) fn lost(connection: &mut QuicConnection) -> Failure {
     ended(connection, &why)
 }
 
-/// The same, where the text is known.
+/// Reason for which a connection has ended, where noq's text is known.
 pub(crate) fn ended(connection: &QuicConnection, why: &str) -> Failure {
     match connection.close_reason() {
         None if connection.is_refused() => Failure::Full,

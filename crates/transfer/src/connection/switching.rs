@@ -5,8 +5,8 @@ use std::sync::mpsc::Receiver;
 use crate::connection::session::Session;
 use crate::failure::Failure;
 
-/// Each of `names` that has come takes over in turn from `current` by `switch`. The user is told of each at once; one that
-/// `switch` refuses changes nothing.
+/// Each of `names` that has come takes over in turn from `current` by `switch`. The user is told of each at once; one
+/// that `switch` refuses changes nothing.
 pub(crate) fn take_over(
     names: Option<&Receiver<String>>,
     current: &mut String,
@@ -23,7 +23,7 @@ pub(crate) fn take_over(
     Ok(())
 }
 
-/// What is said of a switch to `name`, which is `current` from then on if it came to pass.
+/// Message about a switch to `name`, which is `current` from then on if it came to pass.
 fn told(name: String, outcome: Result<(), Failure>, current: &mut String) -> String {
     match outcome {
         Ok(()) => {

@@ -1,15 +1,15 @@
-//! What has arrived of the stream and is not with the disk yet, in pieces that go to the disk as they are.
+//! Bytes of the stream that have arrived and are not with the disk yet, in pieces that go to the disk as they are.
 
 use std::collections::VecDeque;
 
-/// So much goes to the disk at a time, unless less is left.
+/// Bytes that go to the disk at a time, unless fewer are left.
 pub(crate) const PIECE: u64 = 256 << 10;
 
 /// The part of the stream that waits for the disk, and what has arrived beyond it.
 #[derive(Default)]
 pub(crate) struct Arrived {
-    /// Byte `at` of the stream is in piece `at / PIECE`. The first one here has byte `handed`. One of which nothing has arrived
-    /// is empty.
+    /// Byte `at` of the stream is in piece `at / PIECE`. The first one here has byte `handed`. One of which nothing has
+    /// arrived is empty.
     pieces: VecDeque<Vec<u8>>,
     /// Everything before it is with the disk.
     handed: u64,
@@ -45,8 +45,8 @@ impl Arrived {
         }
     }
 
-    /// What goes to the disk next. Everything before `next` has arrived; if less than `least` of it waits, it waits on, unless
-    /// the stream has no more than that before its `end`.
+    /// Takes the piece that goes to the disk next. Everything before `next` has arrived; if less than `least` of it
+    /// waits, it waits on, unless the stream has no more than that before its `end`.
     pub fn take(&mut self, next: u64, least: u64, end: u64) -> Option<Vec<u8>> {
         let waiting = next.saturating_sub(self.handed);
         if waiting == 0 || waiting < least.min(end - self.handed) {

@@ -23,7 +23,7 @@ use crate::tree::writer::Writer;
 /// Files that are told at a time.
 const BATCH: usize = 4000;
 
-/// What the disk has to do.
+/// Task of the disk.
 pub(crate) enum Task {
     /// The next bytes of the stream are written.
     Write(Vec<u8>),
@@ -32,9 +32,9 @@ pub(crate) enum Task {
     GiveUp(u32),
 }
 
-/// What it tells.
+/// Event at the disk.
 pub(crate) enum DiskEvent {
-    /// So many bytes are there of some files.
+    /// Bytes of some files that are there already.
     Had(Vec<(u32, u64)>),
     /// These files cannot be written, for these reasons. The others can.
     Failed(Vec<(u32, String)>),
@@ -46,14 +46,14 @@ pub(crate) enum DiskEvent {
     Done(u64),
     /// All has come, and so many files are to be fetched again.
     Again(u64),
-    /// Nothing can be written any more.
+    /// No file can be written any more.
     Broken(Failure),
 }
 
 /// The disk's thread.
 pub(crate) struct Disk {
     tasks: Option<Outbox<Task>>,
-    /// How many tasks it was given, and how many it has done. To look what is there is the first one.
+    /// Tasks that it was given, and tasks that it has done. To look what is there is the first one.
     ordered: Cell<u64>,
     done: Arc<AtomicU64>,
     /// Bytes of the stream that are written.
@@ -67,13 +67,13 @@ pub(crate) struct Disk {
     thread: Option<JoinHandle<()>>,
 }
 
-/// How the thread tells something.
-struct Voice {
+/// Sender of the thread's events.
+struct EventSender {
     events: Outbox<DiskEvent>,
     waker: UnixStream,
 }
 
-impl Voice {
+impl EventSender {
     fn tell(&self, event: DiskEvent) {
         // Whoever waits for events has gone if they cannot be sent; what is written stays.
         let _ = self.events.send(event);
@@ -97,7 +97,7 @@ fn agree(
     store: &Arc<Store>,
     manifest: &Arc<Manifest>,
     stop: &Arc<AtomicBool>,
-    voice: &Voice,
+    events: &EventSender,
 ) -> Result<Writer, Failure> {
     manifest.check()?;
     let mut had = Vec::with_capacity(manifest.entries.len());
@@ -112,20 +112,20 @@ fn agree(
             failed.push((at, error.reason()));
         }
         if told.len() >= BATCH {
-            voice.tell(DiskEvent::Had(std::mem::take(&mut told)));
+            events.tell(DiskEvent::Had(std::mem::take(&mut told)));
         }
     })?;
     if stop.load(Ordering::Relaxed) {
         return Err(Failure::Interrupted);
     }
     if let Some(note) = remove_old_parts(store, manifest) {
-        voice.tell(DiskEvent::Note(note));
+        events.tell(DiskEvent::Note(note));
     }
     let layout = Arc::new(Layout::new(manifest, &had));
     store.check_room(manifest, &layout)?;
-    voice.tell(DiskEvent::Had(told));
-    voice.tell_failed(&failed);
-    voice.tell(DiskEvent::Agreed(layout.clone()));
+    events.tell(DiskEvent::Had(told));
+    events.tell_failed(&failed);
+    events.tell(DiskEvent::Agreed(layout.clone()));
     Ok(Writer::new(store.clone(), manifest.clone(), layout, left_out, stop.clone()))
 }
 
@@ -141,24 +141,24 @@ fn remove_old_parts(store: &Store, manifest: &Manifest) -> Option<String> {
 }
 
 /// Tells what became of a task, and of all of them once all has come. Whether another task can be done.
-fn settle(writer: &mut Writer, result: Result<(), StoreError>, is_over: &mut bool, voice: &Voice) -> bool {
+fn settle(writer: &mut Writer, result: Result<(), StoreError>, is_over: &mut bool, events: &EventSender) -> bool {
     let is_done = !*is_over && result.is_ok() && writer.is_done();
     let result = if is_done && writer.again() == 0 { writer.finish() } else { result };
     let failed: Vec<_> = writer.take_failures().iter().map(|(at, error)| (*at, error.reason())).collect();
-    voice.tell_failed(&failed);
+    events.tell_failed(&failed);
     match result {
         Ok(()) if is_done => {
             *is_over = true;
             let again = writer.again();
-            voice.tell(if again > 0 { DiskEvent::Again(again) } else { DiskEvent::Done(writer.files()) });
+            events.tell(if again > 0 { DiskEvent::Again(again) } else { DiskEvent::Done(writer.files()) });
             true
         }
         Ok(()) => {
-            voice.wake();
+            events.wake();
             true
         }
         Err(error) => {
-            voice.tell(DiskEvent::Broken(error.into()));
+            events.tell(DiskEvent::Broken(error.into()));
             false
         }
     }
@@ -174,18 +174,18 @@ impl Disk {
         let (waker, wakes) = UnixStream::pair()?;
         waker.set_nonblocking(true)?;
         wakes.set_nonblocking(true)?;
-        let voice = Voice { events: report, waker: wakes };
+        let sender = EventSender { events: report, waker: wakes };
         let (so_far, finished, halt) = (written.clone(), done.clone(), Arc::clone(&stop));
         let thread = std::thread::Builder::new().name("disk".to_owned()).spawn(move || {
-            let mut writer = match agree(&store, &manifest, &halt, &voice) {
+            let mut writer = match agree(&store, &manifest, &halt, &sender) {
                 Ok(writer) => writer,
-                Err(failure) => return voice.tell(DiskEvent::Broken(failure)),
+                Err(failure) => return sender.tell(DiskEvent::Broken(failure)),
             };
             let settled = writer.settle_whole();
             // One that was stopped has not come to all of them.
             let mut is_over = halt.load(Ordering::Relaxed);
             finished.fetch_add(1, Ordering::Release);
-            let mut goes_on = settle(&mut writer, settled, &mut is_over, &voice);
+            let mut goes_on = settle(&mut writer, settled, &mut is_over, &sender);
             for task in orders {
                 if !goes_on {
                     return;
@@ -199,7 +199,7 @@ impl Disk {
                     Task::Expect(file, hash) => writer.expect(file, hash),
                     Task::GiveUp(file) => writer.give_up(file),
                 };
-                goes_on = settle(&mut writer, result, &mut is_over, &voice);
+                goes_on = settle(&mut writer, result, &mut is_over, &sender);
                 finished.fetch_add(1, Ordering::Release);
             }
         })?;
@@ -218,7 +218,7 @@ impl Disk {
         let _ = self.tasks.as_ref().map(|tasks| tasks.send(task));
     }
 
-    /// Whether it has something to do, and does it: a thread that panicked does nothing.
+    /// Returns true if it has something to do, and does it: a thread that panicked does nothing.
     pub fn is_busy(&self) -> bool {
         let is_alive = self.thread.as_ref().is_some_and(|thread| !thread.is_finished());
         is_alive && self.done.load(Ordering::Acquire) < self.ordered.get()
@@ -229,7 +229,7 @@ impl Disk {
         self.written.load(Ordering::Acquire)
     }
 
-    /// What happened next.
+    /// Next event.
     pub fn next_event(&self) -> Option<DiskEvent> {
         let mut waker = &self.waker;
         while waker.read(&mut [0; 256]).is_ok_and(|count| count == 256) {}
@@ -261,9 +261,9 @@ mod tests {
     fn files_that_fail_are_told_in_parts_that_fit_into_a_message() {
         let (events, told) = channel();
         let (waker, _wakes) = UnixStream::pair().unwrap();
-        let voice = Voice { events, waker };
+        let events = EventSender { events, waker };
         let failed: Vec<_> = (0..2 * BATCH as u32 + 1).map(|at| (at, "no permission".to_owned())).collect();
-        voice.tell_failed(&failed);
+        events.tell_failed(&failed);
         let parts: Vec<Vec<_>> = told
             .try_iter()
             .filter_map(|event| match event {

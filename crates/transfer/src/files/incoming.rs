@@ -1,9 +1,10 @@
-//! A manifest that arrives in parts. The other end has the token, and may still mean ill: it cannot fill this one's memory.
+//! A manifest that arrives in parts. The other end has the token, and may still mean ill: it cannot fill this one's
+//! memory.
 
 use crate::tree::found::FailedFile;
 use crate::tree::manifest::{Entry, MAX_ENTRIES, MAX_NAMES, Manifest, ManifestError};
 
-/// What has come of it.
+/// Entries that have come.
 pub(crate) struct Incoming {
     manifest: Manifest,
     left_out: Vec<FailedFile>,
@@ -13,7 +14,7 @@ pub(crate) struct Incoming {
 }
 
 impl Incoming {
-    /// Nothing has come.
+    /// Manifest of which nothing has come.
     pub fn new() -> Self {
         Self { manifest: Manifest::default(), left_out: Vec::new(), names: 0, most: MAX_NAMES }
     }
@@ -40,7 +41,7 @@ impl Incoming {
         if self.names > self.most { Err(ManifestError::Names(self.most)) } else { Ok(()) }
     }
 
-    /// How many entries have come.
+    /// Number of entries that have come.
     pub fn len(&self) -> usize {
         self.manifest.entries.len()
     }

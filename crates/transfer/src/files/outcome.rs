@@ -1,4 +1,4 @@
-//! What came of a transfer, in the numbers and names that both ends report.
+//! Report of a transfer, in the numbers and names that both ends have.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,7 +17,7 @@ use crate::wire::Role;
 /// A transfer at its end.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Report {
-    /// What this end did.
+    /// Role of this end.
     pub role: Role,
     /// The other end.
     pub peer: String,
@@ -29,12 +29,12 @@ pub struct Report {
     pub had_bytes: u64,
     /// Bytes that travelled.
     pub sent_bytes: u64,
-    /// From the first byte of data to the last name.
+    /// Time from the first byte of data to the last name.
     pub elapsed_s: f64,
     /// `sent_bytes` in that time.
     pub goodput_mbps: f64,
-    /// `sent_bytes`, divided by the bytes of the path that carried most: how many times the share of the best path all of
-    /// them brought. None if nothing travelled.
+    /// `sent_bytes`, divided by the bytes of the path that carried most: how many times the share of the best path all
+    /// of them brought. None if nothing travelled.
     pub ratio_to_best_path: Option<f64>,
     /// The scheduler, the last one if there were several; only the sender knows it.
     pub scheduler: Option<String>,
@@ -54,12 +54,13 @@ pub(crate) struct FailedEntries {
     reasons: BTreeMap<u32, String>,
     /// Bytes of all reasons.
     bytes: usize,
-    /// Those of which what the manifest has arrived all the same.
+    /// Entries of which all bytes in the manifest arrived all the same.
     arrived: BTreeSet<u32>,
 }
 
 impl FailedEntries {
-    /// Adds one, unless it is known: whether it is new. Most reasons are the other end's, which cannot fill this one's memory.
+    /// Adds one, unless it is known: whether it is new. Most reasons are the other end's, which cannot fill this one's
+    /// memory.
     pub fn add(&mut self, entry: u32, reason: String) -> Result<bool, Failure> {
         let Entry::Vacant(place) = self.reasons.entry(entry) else {
             // There is a second reason: it did not arrive after all.
@@ -74,7 +75,7 @@ impl FailedEntries {
         Ok(true)
     }
 
-    /// Of one that is added: what the manifest has of it arrives.
+    /// Notes that all bytes of an added entry arrive.
     pub fn arrives(&mut self, entry: u32) {
         self.arrived.insert(entry);
     }
@@ -88,13 +89,13 @@ impl FailedEntries {
     }
 }
 
-/// What both ends know of a transfer at its end.
+/// State of a transfer at its end, as both ends know it.
 pub(crate) struct Outcome<'a> {
     pub role: Role,
     pub connection: &'a QuicConnection,
     pub manifest: &'a Manifest,
     pub layout: &'a Layout,
-    /// What the sender left out of the manifest.
+    /// Files that the sender left out of the manifest.
     pub left_out: &'a [FailedFile],
     pub failed: &'a FailedEntries,
     /// Files that are there.

@@ -1,7 +1,7 @@
 //! A transfer as qlog ([`weftway_scenario::qlog`]), with the events that a simulated run has.
 //!
-//! The log is a scheduler around the scheduler: it writes down what the host tells it and what it answers. Without a log
-//! there is none, so it costs nothing.
+//! The log is a scheduler around the scheduler: it writes down what the host tells it and what it answers. Without a
+//! log there is none, so it costs nothing.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,7 @@ use weftway_sched::{Needs, Report, Scheduler};
 
 use crate::failure::Failure;
 
-/// How the events of a transfer are to be read.
+/// Explanation of the events of a transfer.
 const DESCRIPTION: &str =
     "weft send: a packet's number counts the connection's decisions; its data are a record in a DATAGRAM frame";
 
@@ -25,7 +25,7 @@ pub struct Log(Arc<Mutex<Lines>>);
 
 struct Lines {
     file: Qlog<File>,
-    /// What a packet holds beside its data.
+    /// Bytes of a packet beside its data.
     overhead: u64,
 }
 

@@ -12,7 +12,7 @@ use weftway_quic::driver::record::Record;
 use weftway_udp::settings::MAX_PATHS;
 
 use crate::connection::control_stream::{AcceptedConnection, ControlStream};
-use crate::connection::pulse::Pulse;
+use crate::connection::pulse::{Advance, Pulse};
 use crate::connection::session::{Session, lost};
 use crate::failure::{Failure, code};
 use crate::files::arrived::{Arrived, PIECE};
@@ -20,7 +20,7 @@ use crate::files::disk::{Disk, DiskEvent, Task};
 use crate::files::incoming::Incoming;
 use crate::files::outcome::Report;
 use crate::files::outcome::{FailedEntries, Outcome};
-use crate::files::rounds::Ended;
+use crate::files::rounds::ConnectionEnd;
 use crate::options::{Links, ReceiveOptions};
 use crate::progress::{State, Watch};
 use crate::setting::{LARGEST_RECORD, WINDOW};
@@ -29,12 +29,10 @@ use crate::tree::manifest::{Layout, Manifest};
 use crate::tree::store::Store;
 use crate::wire::{Message, Role};
 
-/// How long the sender may take to end the connection once it is told that all is well, or this many round trips: it must be
-/// sure of every byte first.
+/// Time in which the sender has to end the connection once it is told that all is well, or this many round trips: it
+/// must be sure of every byte first.
 const CLOSE_TIMEOUT: Span = Span::from_secs(3);
 const CLOSE_TRIPS: u64 = 3;
-/// When nothing came on by then, something is stuck on a silent path.
-const PATIENCE: Span = Span::from_secs(3);
 
 /// Receives into the directory `target`.
 pub fn receive(target: &Path, options: ReceiveOptions, watch: Watch<'_>) -> Result<Report, Failure> {
@@ -47,7 +45,11 @@ pub fn receive(target: &Path, options: ReceiveOptions, watch: Watch<'_>) -> Resu
 }
 
 /// Receives from an end that was let in. What has arrived in order is on the disk when this returns.
-fn take(session: &mut Session<'_>, store: &Arc<Store>, accepted: Box<AcceptedConnection>) -> Result<Ended, Failure> {
+fn take(
+    session: &mut Session<'_>,
+    store: &Arc<Store>,
+    accepted: Box<AcceptedConnection>,
+) -> Result<ConnectionEnd, Failure> {
     session.begin(&accepted.id);
     let mut receiving = Receiving::new(accepted, session.net.now());
     let result = receiving.run(session, store);
@@ -61,11 +63,11 @@ fn take(session: &mut Session<'_>, store: &Arc<Store>, accepted: Box<AcceptedCon
             session.progress.state = State::Done;
             // The transfer is over: nothing is left to stop.
             let _ = session.tell();
-            Ok(Ended::Report(Box::new(report)))
+            Ok(ConnectionEnd::Report(Box::new(report)))
         }
         Ok(Some(accepted)) => {
             session.supersede(receiving.connection);
-            Ok(Ended::Superseded(accepted))
+            Ok(ConnectionEnd::Superseded(accepted))
         }
         Err(failure) => {
             receiving.note(session);
@@ -84,11 +86,11 @@ struct Receiving {
     /// The manifest, while it arrives.
     incoming: Incoming,
     manifest: Arc<Manifest>,
-    /// Its bytes and its files.
-    whole: (u64, u64),
+    manifest_bytes: u64,
+    manifest_files: u64,
     layout: Arc<Layout>,
     disk: Option<Disk>,
-    /// What has arrived and is not with the disk yet.
+    /// Bytes that have arrived and are not with the disk yet.
     arrived: Arrived,
     answers: Answers,
     /// The path that brought something last.
@@ -98,13 +100,13 @@ struct Receiving {
     begun: Option<Instant>,
     ended: Option<Instant>,
     files: u64,
-    /// What the sender could not read before it made the manifest.
+    /// Files that the sender could not read before it made the manifest.
     left_out: Vec<FailedFile>,
     failed: FailedEntries,
     /// Files whose hash the sender has told.
     hashed: HashSet<u32>,
     packets: [u64; MAX_PATHS],
-    moved: (Instant, u64),
+    advance: Advance,
     /// The shortest smoothed round trip so far.
     shortest_trip: Option<Span>,
 }
@@ -120,7 +122,8 @@ impl Receiving {
             pulse: Pulse::new(now),
             incoming: Incoming::new(),
             manifest: Arc::default(),
-            whole: (0, 0),
+            manifest_bytes: 0,
+            manifest_files: 0,
             layout: Arc::default(),
             disk: None,
             arrived: Arrived::default(),
@@ -134,7 +137,7 @@ impl Receiving {
             failed: FailedEntries::default(),
             hashed: HashSet::new(),
             packets: [0; MAX_PATHS],
-            moved: (Instant::ZERO, 0),
+            advance: Advance::default(),
             shortest_trip: None,
         }
     }
@@ -183,7 +186,7 @@ impl Receiving {
         }
     }
 
-    /// What has arrived, path by path: each answers for itself.
+    /// Takes the datagrams that have arrived, path by path: each answers for itself.
     fn take_datagrams(&mut self, session: &mut Session<'_>) -> bool {
         let whose = self.connection.handle();
         let mut heard = [false; MAX_PATHS];
@@ -304,7 +307,7 @@ impl Receiving {
         trips.max().map_or(CLOSE_TIMEOUT, |trip| CLOSE_TIMEOUT.max(trip * CLOSE_TRIPS))
     }
 
-    /// Whether the connection is over, and how.
+    /// Returns the end of the connection, if it is over.
     fn look_for_the_end(&mut self, now: Instant) -> Option<Result<(), Failure>> {
         let is_over = self.connection.is_closed();
         if self.ended.is_some_and(|ended| is_over || ended + self.close_timeout() <= now) {
@@ -322,7 +325,7 @@ impl Receiving {
         None
     }
 
-    /// What is said beside the data.
+    /// Exchanges messages beside the data.
     fn converse(&mut self, store: &Arc<Store>) -> Result<(), Failure> {
         self.control.exchange(&mut self.connection)?;
         while let Some(message) = self.control.receive()? {
@@ -346,7 +349,7 @@ impl Receiving {
             return Err(Failure::Protocol("its manifest has holes".to_owned()));
         }
         let (manifest, left_out) = incoming.into_parts();
-        self.whole = (manifest.bytes(), manifest.files());
+        (self.manifest_bytes, self.manifest_files) = (manifest.bytes(), manifest.files());
         (self.manifest, self.left_out) = (Arc::new(manifest), left_out);
         self.disk = Some(Disk::start(store.clone(), self.manifest.clone()).map_err(Failure::Socket)?);
         Ok(())
@@ -390,11 +393,7 @@ impl Receiving {
     }
 
     fn look_after_paths(&mut self, now: Instant, session: &Session<'_>) {
-        let next = self.receiver.next().get();
-        if next != self.moved.1 {
-            self.moved = (now, next);
-        } else if self.moved.0 + PATIENCE < now {
-            self.moved.0 = now;
+        if self.advance.is_stuck(now, self.receiver.next().get()) {
             session.close_silent(now, &mut self.connection);
         }
     }
@@ -411,7 +410,7 @@ impl Receiving {
             Some(_) if next < self.layout.bytes() => State::Transferring,
             Some(_) => State::Verifying,
         };
-        (progress.bytes, progress.files) = self.whole;
+        (progress.bytes, progress.files) = (self.manifest_bytes, self.manifest_files);
         progress.had = if self.begun.is_some() { progress.bytes - self.layout.bytes() } else { 0 };
         (progress.done, progress.paths) = (next, paths);
     }

@@ -1,15 +1,15 @@
-//! One connection after another, until the transfer is over: whether another one follows a connection that ended.
+//! Connections one after another, until the transfer is over.
 
 use crate::connection::control_stream::AcceptedConnection;
-use crate::connection::opening::Nothing;
+use crate::connection::opening::NoWork;
 use crate::connection::session::{Session, Target};
 use crate::failure::Failure;
 use crate::files::outcome::Report;
 use crate::progress::State;
 use crate::wire::Role;
 
-/// What came of a connection.
-pub(crate) enum Ended {
+/// End of a connection.
+pub(crate) enum ConnectionEnd {
     /// The transfer is over.
     Report(Box<Report>),
     /// The other end came anew.
@@ -17,23 +17,23 @@ pub(crate) enum Ended {
 }
 
 impl Session<'_> {
-    /// One connection after another, each given to `serve`, until the transfer is over or nothing helps.
+    /// Makes connections one after another, each given to `serve`, until the transfer is over or nothing helps.
     pub fn transfer(
         &mut self,
         mut target: Option<Target>,
         role: Role,
-        mut serve: impl FnMut(&mut Self, Box<AcceptedConnection>) -> Result<Ended, Failure>,
+        mut serve: impl FnMut(&mut Self, Box<AcceptedConnection>) -> Result<ConnectionEnd, Failure>,
     ) -> Result<Report, Failure> {
         let mut next = None;
         loop {
             let accepted = match (next.take(), &mut target) {
                 (Some(accepted), _) => Ok(accepted),
-                (None, Some(target)) => self.connect(target, role, &mut Nothing),
+                (None, Some(target)) => self.connect(target, role, &mut NoWork),
                 (None, None) => Ok(self.admit()?),
             };
             match accepted.and_then(|accepted| serve(self, accepted)) {
-                Ok(Ended::Report(report)) => return Ok(*report),
-                Ok(Ended::Superseded(accepted)) => next = Some(accepted),
+                Ok(ConnectionEnd::Report(report)) => return Ok(*report),
+                Ok(ConnectionEnd::Superseded(accepted)) => next = Some(accepted),
                 Err(failure) => self.go_on_after(failure, target.is_some())?,
             }
         }
@@ -56,7 +56,8 @@ impl Session<'_> {
         self.tell()
     }
 
-    /// Whether another connection is tried after `failure`: as long as they bring something, and then for a while.
+    /// Returns true if another connection is tried after `failure`: as long as they bring something, and then for a
+    /// while.
     fn may_connect_again(&mut self, failure: &Failure) -> bool {
         let now = self.net.now();
         if self.progress.done > 0 {

@@ -9,20 +9,20 @@ use weftway_quic::driver::Sender;
 use weftway_sched::Scheduler;
 
 use crate::connection::control_stream::{AcceptedConnection, ControlStream};
-use crate::connection::pulse::Pulse;
+use crate::connection::pulse::{Advance, Pulse};
 use crate::connection::session::{Session, ended};
 use crate::connection::switching::take_over;
 use crate::failure::{Failure, code};
 use crate::files::outcome::Report;
 use crate::files::outcome::{FailedEntries, Outcome};
 use crate::files::qlog::Log;
-use crate::files::rounds::Ended;
+use crate::files::rounds::ConnectionEnd;
 use crate::files::source::{FileSource, Hashed, Hasher, read_all};
 use crate::options::{OtherEnd, SendOptions};
 use crate::progress::{State, Watch};
 use crate::seen::PathProgress;
 use crate::setting::{RECORD, Scheduling, build_within};
-use crate::tree::found::{FailedFile, Found, Root, Skipped};
+use crate::tree::found::{FailedFile, FoundFiles, Root, Skipped};
 use crate::tree::manifest::{Layout, Manifest};
 use crate::wire::{Message, Role};
 
@@ -31,18 +31,16 @@ const BATCH: usize = 1000;
 const BATCH_BYTES: usize = 256 << 10;
 /// The manifest is written down as far as the stream takes it soon.
 const QUEUE: usize = 256 << 10;
-/// When the end has not come by then, control data are stuck on a silent path.
-const PATIENCE: Span = Span::from_secs(3);
 
 /// Sends `root`, a file or a directory, under its own name.
 pub fn send(root: &Path, options: SendOptions, watch: Watch<'_>) -> Result<Report, Failure> {
     let SendOptions { other, links, scheduling, checksum, qlog, times } = options;
     scheduling.check()?;
-    let mut found = Found::at(root)?;
+    let mut found = FoundFiles::at(root)?;
     if checksum {
         read_all(&mut found, times.tell_every, &mut *watch)?;
     }
-    let Found { manifest, root: files, skipped, failed: unreadable } = found;
+    let FoundFiles { manifest, root: files, skipped, failed: unreadable } = found;
     let is_client = matches!(other, OtherEnd::Connect(_));
     let paths = links.all.iter().map(|link| link.local.to_string()).collect();
     let log = qlog.map(|file| Log::create(&file, root, is_client, paths, 1200 - RECORD)).transpose()?;
@@ -54,12 +52,12 @@ pub fn send(root: &Path, options: SendOptions, watch: Watch<'_>) -> Result<Repor
     session.transfer(target, Role::Send, |session, accepted| job.serve(session, accepted))
 }
 
-/// What is to be sent, and how.
+/// Files to be sent, and their scheduling.
 struct Job {
     manifest: Arc<Manifest>,
     files: Root,
     skipped: Vec<Skipped>,
-    /// What cannot be read, and is not in the manifest.
+    /// Files that cannot be read, and are not in the manifest.
     unreadable: Vec<FailedFile>,
     scheduling: Scheduling,
     log: Option<Log>,
@@ -75,14 +73,14 @@ impl Job {
     }
 
     /// Sends to an end that was let in.
-    fn serve(&self, session: &mut Session<'_>, accepted: Box<AcceptedConnection>) -> Result<Ended, Failure> {
+    fn serve(&self, session: &mut Session<'_>, accepted: Box<AcceptedConnection>) -> Result<ConnectionEnd, Failure> {
         session.begin(&accepted.id);
         let mut sending = Sending::new(self, accepted, session.net.now())?;
         session.begin_metering(&mut sending.sender);
         let outcome = match sending.run(session) {
             Ok(Some(accepted)) => {
                 session.supersede(sending.sender.connection);
-                Ok(Ended::Superseded(accepted))
+                Ok(ConnectionEnd::Superseded(accepted))
             }
             Ok(None) => {
                 let report = sending.report(session);
@@ -90,7 +88,7 @@ impl Job {
                 session.progress.state = State::Done;
                 // The transfer is over: nothing is left to stop.
                 let _ = session.tell();
-                Ok(Ended::Report(Box::new(report)))
+                Ok(ConnectionEnd::Report(Box::new(report)))
             }
             Err(failure) => {
                 sending.note(session);
@@ -106,6 +104,17 @@ impl Job {
     }
 }
 
+/// Part of the manifest that was told.
+#[derive(Default)]
+struct ToldManifest {
+    /// Number of entries that were told.
+    entries: usize,
+    /// Number of files that were told of those that it leaves out.
+    left_out: usize,
+    /// True once all of it was told.
+    whole: bool,
+}
+
 /// A transfer.
 struct Sending<'a> {
     job: &'a Job,
@@ -114,12 +123,11 @@ struct Sending<'a> {
     scheduler_name: String,
     control: ControlStream,
     pulse: Pulse,
-    /// How many entries of the manifest are told, and of those that it leaves out; and whether all of it is.
-    told: (usize, usize, bool),
-    /// What the receiver has of each entry.
+    told: ToldManifest,
+    /// Bytes that the receiver has of each entry.
     had: Vec<u64>,
     layout: Layout,
-    /// How many files the receiver says that it has, once it says that all is there.
+    /// Number of files that the receiver says to have, once it says that all is there.
     done: Option<u64>,
     hasher: Option<Hasher>,
     hashes_missing: usize,
@@ -128,8 +136,7 @@ struct Sending<'a> {
     ended: Option<Instant>,
     /// Paths that were usable once.
     known: PathSet,
-    /// When the transfer came on last.
-    moved: (Instant, u64),
+    advance: Advance,
 }
 
 impl<'a> Sending<'a> {
@@ -149,7 +156,7 @@ impl<'a> Sending<'a> {
             scheduler_name: job.scheduling.scheduler.clone(),
             control: accepted.control,
             pulse: Pulse::new(now),
-            told: (0, 0, false),
+            told: ToldManifest::default(),
             had: vec![0; job.manifest.entries.len()],
             layout: Layout::default(),
             done: None,
@@ -159,7 +166,7 @@ impl<'a> Sending<'a> {
             begun: None,
             ended: None,
             known: PathSet::EMPTY,
-            moved: (Instant::ZERO, 0),
+            advance: Advance::default(),
         })
     }
 
@@ -221,7 +228,7 @@ impl<'a> Sending<'a> {
         self.sender.next_event().min(hashes)
     }
 
-    /// What is said beside the data.
+    /// Exchanges messages beside the data.
     fn converse(&mut self, now: Instant) -> Result<(), Failure> {
         self.control.exchange(&mut self.sender.connection)?;
         while let Some(message) = self.control.receive()? {
@@ -239,17 +246,17 @@ impl<'a> Sending<'a> {
     /// Tells the manifest, as far as the stream takes it.
     fn tell_manifest(&mut self) -> Result<(), Failure> {
         let (entries, left_out) = (&self.job.manifest.entries, &self.job.unreadable);
-        while !self.told.2 && self.control.queued() < QUEUE {
-            let message = if self.told.0 < entries.len() {
-                let batch = batch(&entries[self.told.0..], |entry| entry.path.len());
-                self.told.0 += batch.len();
+        while !self.told.whole && self.control.queued() < QUEUE {
+            let message = if self.told.entries < entries.len() {
+                let batch = batch(&entries[self.told.entries..], |entry| entry.path.len());
+                self.told.entries += batch.len();
                 Message::Entries { entries: batch.to_vec() }
-            } else if self.told.1 < left_out.len() {
-                let batch = batch(&left_out[self.told.1..], |file| file.path.len() + file.reason.len());
-                self.told.1 += batch.len();
+            } else if self.told.left_out < left_out.len() {
+                let batch = batch(&left_out[self.told.left_out..], |file| file.path.len() + file.reason.len());
+                self.told.left_out += batch.len();
                 Message::LeftOut { files: batch.to_vec() }
             } else {
-                self.told.2 = true;
+                self.told.whole = true;
                 Message::Manifest { entries: entries.len() as u64 }
             };
             self.control.send(&message)?;
@@ -304,7 +311,7 @@ impl<'a> Sending<'a> {
                     *known.ok_or_else(|| Failure::Protocol(format!("it has file {file}, which is none")))? = bytes;
                 }
             }
-            Message::Ready if self.begun.is_none() && self.told.2 => self.begin(now),
+            Message::Ready if self.begun.is_none() && self.told.whole => self.begin(now),
             Message::Working => {}
             Message::Failed { files } => {
                 for (file, reason) in files {
@@ -336,23 +343,19 @@ impl<'a> Sending<'a> {
         self.begun = Some(now);
     }
 
-    /// What is no data stays off paths that were given up; where something is stuck on one, it is closed.
+    /// Keeps control data off paths that were given up, and closes one on which something is stuck.
     fn look_after_paths(&mut self, now: Instant, session: &mut Session<'_>) {
         let usable = self.sender.usable();
         self.known = usable.iter().fold(self.known, |known, path| known.with(path));
         for path in self.known.iter() {
             self.sender.connection.set_backup(path, !usable.is_empty() && !usable.contains(path));
         }
-        let delivered = self.sender.delivered().get();
-        if delivered != self.moved.1 {
-            self.moved = (now, delivered);
-        } else if self.moved.0 + PATIENCE < now {
-            self.moved.0 = now;
+        if self.advance.is_stuck(now, self.sender.delivered().get()) {
             session.close_silent(now, &mut self.sender.connection);
         }
     }
 
-    /// Whether the receiver waits for nothing but hashes.
+    /// Returns true if the receiver waits for nothing but hashes.
     fn is_hashing(&self) -> bool {
         self.hasher.as_ref().is_some_and(Hasher::is_at_work) && self.sender.delivered().get() == self.layout.bytes()
     }

@@ -20,14 +20,14 @@ use weftway_quic::driver::Source;
 
 use crate::failure::Failure;
 use crate::progress::{Progress, State, Watch};
-use crate::tree::found::{self, FailedFile, Found, Root};
+use crate::tree::found::{self, FailedFile, FoundFiles, Root};
 use crate::tree::manifest::{Layout, Manifest};
 
-/// What is sent is read in blocks of this size, and so many are kept: enough for data that are sent out of order, and little
-/// enough for a processor's cache. What is lost and older is read again from the kernel's memory.
+/// Bytes of a block that is read to be sent, and blocks that are kept: enough for data that are sent out of order, and
+/// little enough for a processor's cache. What is lost and older is read again from the kernel's memory.
 const BLOCK: u64 = 64 << 10;
 const KEPT: usize = 16;
-/// What is hashed is read in blocks of this size.
+/// Bytes of a block that is read to be hashed.
 const HASHED_AT_ONCE: u64 = 256 << 10;
 /// Why a file is left out that has not its bytes any more.
 const SHORTER: &str = "it became shorter while it was sent";
@@ -46,10 +46,10 @@ struct Cache {
     blocks: VecDeque<(u32, u64, Vec<u8>)>,
     /// The file that was read last.
     file: Option<(u32, File)>,
-    /// Files that could not be read as they were when the manifest was made. Zeros are sent for them: where each byte of the
-    /// stream belongs is agreed.
+    /// Files that could not be read as they were when the manifest was made. Zeros are sent for them: where each byte
+    /// of the stream belongs is agreed.
     failed: HashMap<u32, String>,
-    /// Those of them that nobody has been told of.
+    /// Failures of which nobody has been told.
     untold: Vec<u32>,
 }
 
@@ -169,7 +169,7 @@ pub struct Hasher {
     thread: Option<JoinHandle<()>>,
 }
 
-/// How far it may be ahead: more would push out of memory what is to be sent.
+/// Bytes by which it may be ahead: more would push out of memory what is to be sent.
 const AHEAD: u64 = 256 << 20;
 
 impl Hasher {
@@ -198,12 +198,12 @@ impl Hasher {
         Self { results, sent, stop, thread: Some(thread) }
     }
 
-    /// So much of the stream was sent.
+    /// Notes that so many bytes of the stream were sent.
     pub fn sent(&self, offset: u64) {
         self.sent.store(offset, Ordering::Relaxed);
     }
 
-    /// Whether more hashes may come than there are by now.
+    /// Returns true if more hashes may come than there are by now.
     pub fn is_at_work(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
@@ -226,15 +226,16 @@ impl Drop for Hasher {
 
 /// A file of the sender's, read to its end.
 pub struct Hashed {
-    /// Of the bytes that the manifest has.
+    /// Hash of the bytes that the manifest has.
     pub hash: blake3::Hash,
-    /// Whether there are more by now.
+    /// True if there are more by now.
     pub grew: bool,
 }
 
-/// Hashes all files before anything is sent, so that the receiver compares contents. One that cannot be read is left out.
-pub fn read_all(found: &mut Found, tell_every: Span, watch: Watch<'_>) -> Result<(), Failure> {
-    let Found { manifest, root, failed, .. } = found;
+/// Hashes all files before anything is sent, so that the receiver compares contents. One that cannot be read is left
+/// out.
+pub fn read_all(found: &mut FoundFiles, tell_every: Span, watch: Watch<'_>) -> Result<(), Failure> {
+    let FoundFiles { manifest, root, failed, .. } = found;
     let (bytes, files) = (manifest.bytes(), manifest.files());
     let mut progress = Progress { state: State::Comparing, bytes, files, ..Progress::default() };
     let (every, mut told) = (Duration::from_nanos(tell_every.as_nanos()), None::<Clock>);

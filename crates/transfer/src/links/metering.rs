@@ -1,9 +1,9 @@
-//! The policy of links, at the end that opened the connection: what each may carry, in both directions, and what the other end
-//! is told of it.
+//! The policy of links, at the end that opened the connection: what each may carry, in both directions, and what the
+//! other end is told of it.
 //!
-//! What counts is what this machine's sockets sent and received, with IP and UDP headers. The other end may send on a link with
-//! a cap only what it has credit for, as with a window: credit is taken out of what is left for both directions, and more is
-//! given as it is used. So both directions together stop at the cap.
+//! What counts is what this machine's sockets sent and received, with IP and UDP headers. The other end may send on a
+//! link with a cap only what it has credit for, as with a window: credit is taken out of what is left for both
+//! directions, and more is given as it is used. So both directions together stop at the cap.
 
 use std::time::SystemTime;
 
@@ -16,27 +16,27 @@ use weftway_udp::{Local, Net};
 
 use crate::failure::Failure;
 use crate::links::terms::{LinkProgress, LinkTerms};
-use crate::links::usage::{Taken, Usage};
+use crate::links::usage::{TakenBytes, Usage};
 use crate::setting::RECORD;
 use crate::wire::{PathTerms, TierName};
 
-/// What IPv6 and UDP take, and QUIC and the record beside its data.
+/// Bytes of a packet beside its data: of IPv6, UDP, QUIC and the record.
 const PACKET_OVERHEAD: u64 = 48 + OVERHEAD;
-/// What is left for what no scheduler decides on: acknowledgements, handshakes, the search for the MTU, which takes some 100 kB in
-/// both directions where packets may have 9 kB.
+/// Part of a cap that is left for what no scheduler decides on: acknowledgements, handshakes, the search for the MTU,
+/// which takes some 100 kB in both directions where packets may have 9 kB.
 const RESERVE: u64 = 192 << 10;
-/// So much of a cap is taken at once, and given as credit; a part of it where the cap is small.
+/// Bytes of a cap that are taken at once, and given as credit; a part of it where the cap is small.
 const MOST_AT_ONCE: u64 = 64 << 20;
 /// Less credit is not worth a message.
 const LEAST_CREDIT: u64 = 4 << 10;
-/// When a link whose cap was used up is asked about again: a day may have passed.
+/// Time after which a link whose cap was used up is asked about again: a day may have passed.
 const ASK_AGAIN: Span = Span::from_secs(30);
 
 /// The policy of all links.
 pub(crate) struct Metering {
     links: Vec<Metered>,
     usage: Option<Usage>,
-    /// Whether the other end sends data, too.
+    /// True if the other end sends data, too.
     both_ways: bool,
 }
 
@@ -44,30 +44,30 @@ pub(crate) struct Metering {
 struct Metered {
     local: Local,
     terms: LinkTerms,
-    /// What was taken of its caps for this program so far.
+    /// Bytes of its caps that were taken for this program so far.
     taken: u64,
-    last: Option<Taken>,
-    /// What of it has travelled.
+    last: Option<TakenBytes>,
+    /// Bytes of these that have travelled.
     used: u64,
     ask_at: Instant,
-    /// How much of each cap the user knows to be used, in percent.
+    /// Used part of each cap that the user knows of, in percent.
     told: Vec<u64>,
     credit: Credit,
 }
 
-/// What the other end may send on the link, since the connection began.
+/// Bytes that the other end may send on the link, since the connection began.
 #[derive(Clone, Copy, Default)]
 struct Credit {
     /// The path of the connection, and its number, which both ends know.
     path: Option<PathId>,
     number: Option<u32>,
     given: u64,
-    /// What it says to have sent.
+    /// Bytes that it says to have sent.
     spent: u64,
 }
 
 impl Credit {
-    /// What it may still send. What has arrived and was not told yet is in it, and counts twice for a moment.
+    /// Bytes that it may still send. What has arrived and was not told yet is in it, and counts twice for a moment.
     fn outstanding(&self) -> u64 {
         self.given.saturating_sub(self.spent)
     }
@@ -104,7 +104,7 @@ impl Metering {
         Ok(notes)
     }
 
-    /// Whether no link may carry anything.
+    /// Returns true if no link may carry anything.
     pub fn is_closed(&self) -> bool {
         let mut opened = self.links.iter().filter(|link| is_opened(&link.terms)).peekable();
         opened.peek().is_some() && opened.all(|link| !link.terms.caps.is_empty() && link.limit() == 0)
@@ -155,7 +155,7 @@ impl Metering {
         Ok(notes)
     }
 
-    /// What the other end has to know.
+    /// Terms of paths for the other end.
     pub fn terms(&self, connection: &QuicConnection) -> Vec<PathTerms> {
         let told = |link: &Metered| {
             let number = connection.number(link.credit.path?)?;
@@ -172,7 +172,7 @@ impl Metering {
         }
     }
 
-    /// What is known of a link that has carried `used`, for the user.
+    /// Progress of a link that has carried `used`, for the user.
     pub fn progress(&self, local: &Local, used: u64) -> Option<LinkProgress> {
         let link = self.links.iter().find(|link| link.local == *local)?;
         let taken = link.last.as_ref().map(|last| link.left_of_caps(last) + link.taken.saturating_sub(used));
@@ -210,19 +210,19 @@ impl Metered {
         RESERVE.min(self.least_cap() / 4)
     }
 
-    /// How much its socket may carry. One that could carry no data once it is opened carries nothing: what is on its way when a
-    /// limit is reached is lost, and noq may have put the control stream there.
+    /// Bytes that its socket may carry. One that could carry no data once it is opened carries nothing: what is on its
+    /// way when a limit is reached is lost, and noq may have put the control stream there.
     fn limit(&self) -> u64 {
         if self.taken < 2 * self.reserve() { 0 } else { self.taken }
     }
 
-    fn left_of_caps(&self, taken: &Taken) -> u64 {
+    fn left_of_caps(&self, taken: &TakenBytes) -> u64 {
         let left = self.terms.caps.iter().zip(&taken.used).map(|(cap, used)| cap.bytes.get().saturating_sub(*used));
         left.min().unwrap_or(0)
     }
 
-    /// Takes more of the caps when half of a part is left; at first also what its socket keeps, without which it is closed. On a
-    /// new day what has not travelled is taken out of that day's.
+    /// Takes more of the caps when half of a part is left; at first also what its socket keeps, without which it is
+    /// closed. On a new day what has not travelled is taken out of that day's.
     fn take_more(&mut self, now: Instant, clock: SystemTime, usage: &Usage) -> std::io::Result<()> {
         let spoken_for = self.used + self.credit.outstanding() + self.reserve();
         let (part, left) = (self.at_once(), self.taken.saturating_sub(spoken_for));
@@ -285,12 +285,12 @@ fn amount(bytes: Bytes) -> String {
     format!("{} {unit}", rounded(size))
 }
 
-/// Whether path `id` begins at `local`.
+/// Returns true if path `id` begins at `local`.
 fn is_at(net: &Net, connection: &QuicConnection, id: PathId, local: &Local) -> bool {
     connection.route(id).and_then(|route| net.local(route)) == Some(local)
 }
 
-/// Whether a link is opened at all.
+/// Returns true if a link is opened at all.
 pub(crate) fn is_opened(terms: &LinkTerms) -> bool {
     terms.tier != Tier::Never
 }
@@ -302,7 +302,7 @@ mod tests {
     use super::*;
     use crate::links::terms::{Cap, Period};
 
-    /// Of 1600 a day, 1000 were taken on the first, with what is kept, and 500 have travelled at midnight.
+    /// A link of 1600 bytes a day: 1000 were taken on the first, with what is kept, and 500 have travelled at midnight.
     #[test]
     fn what_is_left_at_midnight_is_taken_out_of_the_new_day_at_once() {
         let folder = tempfile::tempdir().unwrap();

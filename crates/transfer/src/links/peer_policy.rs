@@ -8,30 +8,30 @@ use weftway_quic::driver::{Sender, Source};
 use crate::setting::RECORD;
 use crate::wire::PathTerms;
 
-/// What IPv6 and UDP take, and QUIC and the record beside its data.
+/// Bytes of a packet beside its data: of IPv6, UDP, QUIC and the record.
 const PACKET_OVERHEAD: u64 = 48 + OVERHEAD;
 /// It is told what was sent and is not under way any more when that has grown by so much at least.
 const LEAST_REPORT: u64 = 2 << 10;
 
-/// Of a path of which nothing was said it is not known who pays for it: nothing is sent there.
+/// Terms of a path of which nothing was said, and not who pays for it: nothing is sent there.
 const UNKNOWN: Terms = Terms { tier: Tier::Never, left: None };
 /// A path that has not been opened may be any: a backup waits a little for those that come up.
 const ABSENT: Terms = Terms { tier: Tier::Primary, left: None };
 
-/// What the other end has said.
+/// Terms that the other end has said.
 pub(crate) struct PeerPolicy {
-    /// Whether it has a policy.
+    /// True if it has a policy.
     is_there: bool,
     said: Vec<PathTerms>,
-    /// Whether the sender is to keep to it as from the beginning.
+    /// True if the sender is to keep to it as from the beginning.
     begins: bool,
-    /// What this end keeps to on each of its paths.
-    kept: Vec<Option<Kept>>,
+    /// Terms that this end keeps to on each of its paths.
+    kept: Vec<Option<KeptTerms>>,
 }
 
 /// A path of the other end's policy.
 #[derive(Clone, Copy)]
-struct Kept {
+struct KeptTerms {
     number: u32,
     credit: Option<u64>,
     reported: u64,
@@ -50,8 +50,8 @@ impl PeerPolicy {
         (self.is_there, self.said) = (true, said);
     }
 
-    /// The sender keeps to it. What it has sent, where the other end should know: number of the path, bytes. What is under way
-    /// is not told yet: the other end has not counted it, and would give its credit away a second time.
+    /// The sender keeps to it. What it has sent, where the other end should know: number of the path, bytes. What is
+    /// under way is not told yet: the other end has not counted it, and would give its credit away a second time.
     pub fn attend<S: Source>(&mut self, sender: &mut Sender<S>) -> Vec<(u32, u64)> {
         if !self.is_there {
             return Vec::new();
@@ -88,17 +88,17 @@ impl PeerPolicy {
         if is_due {
             reported = spent;
         }
-        *kept = Some(Kept { number, credit: said.credit, reported });
+        *kept = Some(KeptTerms { number, credit: said.credit, reported });
         is_due.then_some((number, spent))
     }
 }
 
-/// What was sent of `credit` and is not under way any more. The other end may say any number.
+/// Bytes of `credit` that were sent and are not under way any more. The other end may say any number.
 fn spent(credit: u64, left: u64, under_way: u64) -> u64 {
     credit.saturating_sub(left.saturating_add(under_way))
 }
 
-/// What so many bytes in records take with their packets' heads.
+/// IP bytes of so many bytes in records, with their packets' heads.
 fn on_the_wire(bytes: Bytes) -> u64 {
     bytes.get() + bytes.get().div_ceil(RECORD) * PACKET_OVERHEAD
 }

@@ -9,7 +9,7 @@ use weftway_udp::Local;
 
 use crate::wire::TierName;
 
-/// What can be said of a link.
+/// Keys of a link's terms.
 const KEYS: [&str; 3] = ["tier", "cap", "price"];
 const TIERS: [Tier; 4] = [Tier::Primary, Tier::Secondary, Tier::Backup, Tier::Never];
 const PERIODS: [(&str, Period); 2] = [("day", Period::Day), ("month", Period::Month)];
@@ -17,44 +17,44 @@ const PERIODS: [(&str, Period); 2] = [("day", Period::Day), ("month", Period::Mo
 /// A link, and what it is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Where it begins on this machine.
+    /// Its local end.
     pub local: Local,
-    /// What it is for, if anything is said of that.
+    /// Terms, if there are any.
     pub terms: Option<LinkTerms>,
 }
 
-/// What a link is for.
+/// Terms of a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkTerms {
-    /// When it carries data.
+    /// Tier: the order in which links carry data.
     pub tier: Tier,
-    /// How much it may carry, of both directions, counted in IP bytes: at most once for each period.
+    /// Bytes that it may carry, of both directions, counted in IP bytes: at most once for each period.
     pub caps: Vec<Cap>,
-    /// What a GB costs, in millionths.
+    /// Price of a GB, in millionths.
     pub price: Option<u64>,
 }
 
-/// What a link has carried, for the user.
+/// Progress of a link with a policy, for the user.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LinkProgress {
-    /// What it is for.
+    /// Tier.
     pub tier: String,
-    /// Whether it takes data now.
+    /// True if it takes data now.
     pub open: bool,
     /// IP bytes that it carried since this program began, in both directions.
     pub carried: u64,
-    /// What is left of its caps; none: it has none.
+    /// Bytes that are left of its caps; none: it has none.
     pub left: Option<u64>,
-    /// What `carried` costs, if it has a price.
+    /// Cost of `carried`, if it has a price.
     pub cost: Option<f64>,
 }
 
-/// How much a link may carry in a period.
+/// Bytes that a link may carry in a period.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cap {
-    /// So much.
+    /// Bytes.
     pub bytes: Bytes,
-    /// In each of these.
+    /// Period.
     pub period: Period,
 }
 

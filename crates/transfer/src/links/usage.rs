@@ -1,12 +1,12 @@
-//! How much each link has carried on this day and in this month, of UTC: a small file that outlives programs.
+//! Bytes that each link has carried on this day and in this month, of UTC: a small file that outlives programs.
 //!
-//! A program takes bytes out of the file before they travel, some at a time, and at its end puts what has travelled in their place.
-//! What it has at midnight and has not sent travels on the next day, and is taken out of that one, too.
-//! So several programs keep one cap together, and a program that is killed has counted too much, never too little. The file
-//! is replaced as a whole, under a lock.
+//! A program takes bytes out of the file before they travel, some at a time, and at its end puts what has travelled in
+//! their place. What it has at midnight and has not sent travels on the next day, and is taken out of that one, too. So
+//! several programs keep one cap together, and a program that is killed has counted too much, never too little. The
+//! file is replaced as a whole, under a lock.
 //!
-//! The clock may be set. A day that has begun goes on when it is set back over midnight. Further back the day is another one,
-//! and what was counted goes over to it: a cap is never passed because a clock was put right.
+//! The clock may be set. A day that has begun goes on when it is set back over midnight. Further back the day is
+//! another one, and what was counted goes over to it: a cap is never passed because a clock was put right.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -21,13 +21,13 @@ use time::{Date, OffsetDateTime};
 
 use crate::links::terms::{Cap, Period};
 
-/// What every link has carried.
+/// Bytes that every link has carried.
 #[derive(Clone, Debug)]
 pub(crate) struct Usage {
     file: PathBuf,
 }
 
-/// What one link has carried.
+/// Bytes that a link has carried.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Count {
@@ -41,14 +41,14 @@ struct Count {
 
 /// Some bytes of a link that were taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Taken {
-    /// How many.
+pub(crate) struct TakenBytes {
+    /// Number of bytes.
     pub bytes: u64,
     /// The periods that they are counted in.
     pub of: Counted,
-    /// When the day ends, by the clock.
+    /// End of the day, by the clock.
     pub until: SystemTime,
-    /// What was taken in the period of each cap, these included.
+    /// Bytes that were taken in the period of each cap, these included.
     pub used: Vec<u64>,
 }
 
@@ -78,14 +78,14 @@ impl Today {
     }
 }
 
-/// Those of a day and its month, in the order of time.
+/// Periods of a day and its month, in the order of time.
 fn names(date: Date) -> [String; 2] {
     let month = format!("{:04}-{:02}", date.year(), u8::from(date.month()));
     [format!("{month}-{:02}", date.day()), month]
 }
 
-/// The period that `bytes` are of is now `current`: they begin anew if it is a later one. `next` is the one that begins within a
-/// day.
+/// The period that `bytes` are of is now `current`: they begin anew if it is a later one. `next` is the one that begins
+/// within a day.
 fn turn(period: &mut String, bytes: &mut u64, current: &str, next: &str) {
     if period == next {
         return;
@@ -113,13 +113,19 @@ impl Count {
 }
 
 impl Usage {
-    /// What `file` says; none yet, if there is no such file.
+    /// Reads `file`; empty, if there is no such file.
     pub fn at(file: PathBuf) -> Self {
         Self { file }
     }
 
     /// Takes bytes of `link`: `want(left)` of the `left` that its caps leave.
-    pub fn take(&self, link: &str, caps: &[Cap], today: Today, want: impl FnOnce(u64) -> u64) -> io::Result<Taken> {
+    pub fn take(
+        &self,
+        link: &str,
+        caps: &[Cap],
+        today: Today,
+        want: impl FnOnce(u64) -> u64,
+    ) -> io::Result<TakenBytes> {
         self.change(|counts| {
             let count = counts.entry(link.to_owned()).or_default();
             count.turn_to(&today);
@@ -128,7 +134,7 @@ impl Usage {
             let bytes = want(left).min(left);
             count.day_bytes = count.day_bytes.saturating_add(bytes);
             count.month_bytes = count.month_bytes.saturating_add(bytes);
-            Taken {
+            TakenBytes {
                 bytes,
                 used: caps.iter().map(|cap| count.of(cap.period)).collect(),
                 of: Counted { day: count.day.clone(), month: count.month.clone() },
@@ -137,7 +143,8 @@ impl Usage {
         })
     }
 
-    /// A day has passed since bytes of `link` were counted in `of`, and `left` of them have not travelled: they count again.
+    /// A day has passed since bytes of `link` were counted in `of`, and `left` of them have not travelled: they count
+    /// again.
     pub fn go_on(&self, link: &str, of: &Counted, left: u64, today: &Today) -> io::Result<()> {
         self.change(|counts| {
             let count = counts.entry(link.to_owned()).or_default();
@@ -151,8 +158,8 @@ impl Usage {
         })
     }
 
-    /// Of `taken` bytes of `link`, the last in `of`, `carried` have travelled: less, as a rule, but the other end may have sent
-    /// more than this end could know.
+    /// Gives back: of `taken` bytes of `link`, the last in `of`, `carried` have travelled: less, as a rule, but the
+    /// other end may have sent more than this end could know.
     pub fn settle(&self, link: &str, of: &Counted, taken: u64, carried: u64) -> io::Result<()> {
         self.change(|counts| {
             let Some(count) = counts.get_mut(link) else { return };
@@ -234,7 +241,8 @@ mod tests {
         assert_eq!(day(30 * 365 + 7 + 31 + 28).day, "2000-02-29");
     }
 
-    /// 100 a day and 250 a month: 100 on the 29th and on the 30th, 50 on the 31st of January, and 100 on the 1st of February.
+    /// 100 a day and 250 a month: 100 on the 29th and on the 30th, 50 on the 31st of January, and 100 on the 1st of
+    /// February.
     #[test]
     fn caps_outlive_programs_and_begin_anew_with_the_day_and_the_month() {
         let folder = tempfile::tempdir().unwrap();
@@ -252,7 +260,8 @@ mod tests {
         // An hour back over midnight, and forward again.
         let hour = usage("hour");
         assert_eq!([30, 31, 30, 31, 30, 32].map(|at| take(&hour, at, 60)), [60, 60, 40, 0, 0, 60]);
-        // A clock that was ten years ahead, and is put right: that day's bytes count for this one, and the next begins anew.
+        // A clock that was ten years ahead, and is put right: that day's bytes count for this one, and the next begins
+        // anew.
         let ahead = usage("ahead");
         assert_eq!([30 + 3_653, 30, 30, 31].map(|at| take(&ahead, at, 70)), [70, 30, 0, 70]);
     }
@@ -270,8 +279,8 @@ mod tests {
         assert_eq!(usage.take("wwan0", &caps(), day(1), |_| 0).unwrap().used, [10, 70]);
     }
 
-    /// Two programs have 40 and 30 bytes at midnight that have not travelled: 30 of 100 are left for the next day, and all but the
-    /// 50 that travel on it when both have ended.
+    /// Two programs have 40 and 30 bytes at midnight that have not travelled: 30 of 100 are left for the next day, and
+    /// all but the 50 that travel on it when both have ended.
     #[test]
     fn what_has_not_travelled_at_midnight_counts_for_the_next_day() {
         let folder = tempfile::tempdir().unwrap();

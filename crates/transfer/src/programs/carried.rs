@@ -18,17 +18,18 @@ use crate::programs::policy_exchange::PolicyExchange;
 use crate::seen::{FlowPath, LastPacket, PathProgress, Unread};
 use crate::setting::{Scheduling, build};
 
-/// What outlives a connection.
-pub(crate) struct Kept {
+/// Streams that outlive a connection.
+pub(crate) struct SavedStreams {
     /// The streams.
     pub mux: Mux,
-    /// What both ends were about to tell each other.
+    /// Messages that both ends were about to exchange.
     control: MuxControl,
 }
 
-impl Kept {
-    /// Streams that no connection has carried yet. This end takes as much as `own` says. The other one is thought to take as much
-    /// as [`Limits::default`], of which streams and their first credit count here, and these are the same in all.
+impl SavedStreams {
+    /// Streams that no connection has carried yet. This end takes as much as `own` says. The other one is thought to
+    /// take as much as [`Limits::default`], of which streams and their first credit count here, and these are the same
+    /// in all.
     pub fn new(side: Side, own: Limits) -> Result<Self, Failure> {
         let mux = Mux::new(side, own, Limits::default()).map_err(|error| Failure::Spec(error.to_string()))?;
         let mux = mux.with_control().map_err(|error| Failure::Spec(error.to_string()))?;
@@ -54,7 +55,7 @@ impl Carried {
     pub fn new(
         now: Instant,
         accepted: Box<AcceptedConnection>,
-        kept: Kept,
+        kept: SavedStreams,
         scheduling: &Scheduling,
     ) -> Result<Self, Failure> {
         let AcceptedConnection { connection, policy, .. } = *accepted;
@@ -62,7 +63,7 @@ impl Carried {
         let (scheduler, host) = build(&scheduling.scheduler)?;
         let setting = scheduling.setting(paths);
         let roles = vec![PathRole::default(); paths];
-        let Kept { mux, control } = kept;
+        let SavedStreams { mux, control } = kept;
         let policy = PolicyExchange::new(policy && mux.side() == Side::Listening);
         let mut duplex =
             Duplex::over(connection, mux, setting, &roles).map_err(|error| Failure::Spec(error.to_string()))?;
@@ -112,7 +113,7 @@ impl Carried {
         }
     }
 
-    /// When something is due.
+    /// Instant at which something is due.
     pub fn next_event(&self) -> Instant {
         self.duplex.next_event()
     }
@@ -148,8 +149,8 @@ impl Carried {
         policy.send(now, control, duplex, session.metering.as_ref())
     }
 
-    /// Paths say often that they are alive only while something is open, and seldom while the connection alone is to be kept,
-    /// which is over after the silence `lost_after`. The end that connects does so for both.
+    /// Paths say often that they are alive only while something is open, and seldom while the connection alone is to be
+    /// kept, which is over after the silence `lost_after`. The end that connects does so for both.
     pub fn keep_alive(&mut self, is_used: bool, lost_after: Span) {
         let interval = match self.duplex.streams().mux().side() {
             Side::Connecting => Some(if is_used { KEEP_ALIVE } else { KEEP_ALIVE.max(lost_after * 2 / 3) }),
@@ -187,15 +188,15 @@ impl Carried {
         to.promised += mux.limits().0.receive.get() - mux.free_memory();
     }
 
-    /// Where one of the last packets went, and why, for the user.
+    /// Path of one of the last packets, and the reason, for the user.
     pub fn last_packet(&mut self, session: &Session<'_>) -> Option<LastPacket> {
         let connection = self.duplex.connection();
         self.scheduler.last(|path| session.label(connection, path))
     }
 
     /// The connection, to be closed, and what another one may go on with.
-    pub fn into_parts(self) -> (QuicConnection, Kept) {
+    pub fn into_parts(self) -> (QuicConnection, SavedStreams) {
         let (connection, mux) = self.duplex.into_parts();
-        (connection, Kept { mux, control: self.control })
+        (connection, SavedStreams { mux, control: self.control })
     }
 }

@@ -1,4 +1,4 @@
-//! How much each client of a relay may have, as a user says it: `rate=50Mbit/s,connections=200`, or for one of them
+//! Rules for the clients of a relay, as a user says them: `rate=50Mbit/s,connections=200`, or for one of them
 //! `laptop,rate=10Mbit/s,memory=64MB`. It is for all connections of a name together.
 
 use std::collections::BTreeMap;
@@ -14,29 +14,30 @@ const KEYS: [&str; 4] = ["rate", "connections", "memory", "places"];
 /// Connections to the relay that a name with limited memory has at once, unless its rule says otherwise: a few machines
 /// share a pairing line, or one comes again before the relay knows that it was gone.
 const PLACES: usize = 4;
-/// What the streams that a client may open are promised takes 30 MiB to receive, which has half of this.
+/// Least memory of a client: the streams that it may open are promised 30 MiB to receive, which has half of this.
 const LEAST_MEMORY: Bytes = Bytes::new(64_000_000);
 
 /// Clients that a relay has at once. Each may fill the memory of its [`Limits`].
 pub(crate) const MOST_CLIENTS: usize = 64;
 
-/// A client has no more, whatever is said. The mux has some more streams: on these the relay says that there are too many.
+/// A client has no more, whatever is said. The mux has some more streams: on these the relay says that there are too
+/// many.
 const MOST_CONNECTIONS: usize = 1500;
 
-/// What is said of a client. What is not said is as for all, or not limited.
+/// Rule for a client. What is not said is as for all, or not limited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Said {
+struct ClientRule {
     rate: Option<BitRate>,
     connections: Option<usize>,
     memory: Option<Bytes>,
     places: Option<usize>,
 }
 
-/// How much clients may have.
+/// Rules for all clients.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientRules {
-    all: Said,
-    named: BTreeMap<String, Said>,
+    all: ClientRule,
+    named: BTreeMap<String, ClientRule>,
 }
 
 impl ClientRules {
@@ -66,10 +67,10 @@ impl ClientRules {
         Ok(rules)
     }
 
-    /// What the client of this name may have.
-    fn of(&self, name: Option<&str>) -> Said {
+    /// Rule for the client of this name.
+    fn of(&self, name: Option<&str>) -> ClientRule {
         let own = name.and_then(|name| self.named.get(name)).copied().unwrap_or_default();
-        Said {
+        ClientRule {
             rate: own.rate.or(self.all.rate),
             connections: own.connections.or(self.all.connections),
             memory: own.memory.or(self.all.memory),
@@ -77,7 +78,7 @@ impl ClientRules {
         }
     }
 
-    /// What it may have of the relay.
+    /// Limits of it at the relay.
     pub(crate) fn limits(&self, name: Option<&str>) -> ClientLimits {
         let said = self.of(name);
         ClientLimits { connections: said.connections.unwrap_or(MOST_CONNECTIONS), rate: said.rate }
@@ -99,7 +100,7 @@ impl ClientRules {
     }
 }
 
-impl Said {
+impl ClientRule {
     fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
         let is_given = match key {
             "rate" => {

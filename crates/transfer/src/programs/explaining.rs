@@ -1,4 +1,5 @@
-//! Why the last packet went where, for the user: a scheduler around the scheduler, which asks for its reason now and then.
+//! Why the last packet went where, for the user: a scheduler around the scheduler, which asks for its reason now and
+//! then.
 //!
 //! A reason is a text, and too much work for each packet. So it is asked for once each time the user is told something.
 
@@ -23,8 +24,8 @@ impl Explained {
         Self { scheduler, is_wanted: true, last: None }
     }
 
-    /// The latest packet whose reason was asked for; from now on that of the next one is wanted. `label` says how a path is
-    /// called.
+    /// The latest packet whose reason was asked for; from now on that of the next one is wanted. `label` says how a
+    /// path is called.
     pub fn last(&mut self, label: impl Fn(PathId) -> Option<String>) -> Option<LastPacket> {
         self.is_wanted = true;
         let (path, why) = self.last.as_ref()?;

@@ -1,5 +1,6 @@
-//! The control stream of a mux: what both ends of a carried connection tell each other beside the streams of programs. Of the most
-//! urgent class, it waits for none of them; and as every stream of the mux it goes on when the connection is lost.
+//! The control stream of a mux: what both ends of a carried connection tell each other beside the streams of programs.
+//! Of the most urgent class, it waits for none of them; and as every stream of the mux it goes on when the connection
+//! is lost.
 
 use bytes::Bytes;
 use weftway_mux::{Mux, Read, StreamId};
@@ -13,12 +14,12 @@ const LONGEST: usize = 4 << 10;
 /// The other end has taken nothing for long when so much waits.
 const MOST_QUEUED: usize = 4 * LONGEST;
 
-/// One end of it.
+/// End of the control stream of a mux.
 #[derive(Debug, Default)]
 pub(crate) struct MuxControl {
-    /// What has arrived and is no whole message yet.
+    /// Bytes that have arrived and are no whole message yet.
     incoming: Vec<u8>,
-    /// What the stream has not taken yet.
+    /// Bytes that the stream has not taken yet.
     outgoing: Vec<u8>,
 }
 

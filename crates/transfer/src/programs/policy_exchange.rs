@@ -1,5 +1,6 @@
-//! What both ends of a carried connection tell each other of links: the end with the links what each may carry, the other one
-//! what it has sent. Paths have other numbers in each connection, so whatever is said names the connection that it is about.
+//! Messages of both ends of a carried connection about links: the end with the links tells what each may carry, the
+//! other one what it has sent. Paths have other numbers in each connection, so whatever is said names the connection
+//! that it is about.
 
 use weftway_mux::Mux;
 use weftway_path::Instant;
@@ -11,17 +12,17 @@ use crate::links::peer_policy::PeerPolicy;
 use crate::programs::mux_control::MuxControl;
 use crate::wire::{Message, PathTerms};
 
-/// How far it has come in one connection.
+/// State of the exchange in one connection.
 pub(crate) struct PolicyExchange {
-    /// What this end has said of its links.
+    /// Terms that this end has told of its links.
     told: Vec<PathTerms>,
-    /// What the other end has said of its own.
+    /// Terms that the other end has told of its own.
     peer: PeerPolicy,
 }
 
 impl PolicyExchange {
-    /// The other end has a policy, as it said in its greeting, or none. If it has, nothing is sent on a path of which it has
-    /// said nothing.
+    /// The other end has a policy, as it said in its greeting, or none. If it has, nothing is sent on a path of which
+    /// it has said nothing.
     pub fn new(peer_has_policy: bool) -> Self {
         Self { told: Vec::new(), peer: PeerPolicy::new(peer_has_policy) }
     }

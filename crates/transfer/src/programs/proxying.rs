@@ -14,10 +14,10 @@ use crate::connection::session::{Session, Target};
 use crate::connection::switching::take_over;
 use crate::failure::Failure;
 use crate::options::ProxyOptions;
-use crate::programs::carried::{Carried, Kept};
+use crate::programs::carried::{Carried, SavedStreams};
 use crate::programs::memory::limits;
 use crate::progress::{State, Watch};
-use crate::seen::Seen;
+use crate::seen::Connections;
 use crate::setting::{RECORD, Scheduling, build};
 use crate::wire::{Role, SessionState};
 
@@ -60,18 +60,18 @@ pub(crate) fn carry<F: Front>(
 }
 
 /// The streams of a connection that was lost.
-struct Waiting {
+struct WaitingStreams {
     /// Their session at the relay.
     id: String,
-    kept: Kept,
+    kept: SavedStreams,
     until: Instant,
 }
 
-/// The front end while a connection is opened: streams that wait take what they hold, and other programs are told in time
-/// that there is no connection.
+/// The front end while a connection is opened: streams that wait take what they hold, and other programs are told in
+/// time that there is no connection.
 struct Serving<'a, F> {
     front: &'a mut F,
-    waiting: &'a mut Option<Waiting>,
+    waiting: &'a mut Option<WaitingStreams>,
 }
 
 impl<F: Front> Meanwhile for Serving<'_, F> {
@@ -119,7 +119,7 @@ struct Proxying<F> {
     /// True once there was a connection to the relay.
     was_connected: bool,
     /// Streams that wait for another connection.
-    waiting: Option<Waiting>,
+    waiting: Option<WaitingStreams>,
     late: Late,
 }
 
@@ -175,15 +175,15 @@ impl<F: Front> Proxying<F> {
         if let Err(failure) = &outcome {
             session.close_because_of(connection, failure);
             let until = session.net.now() + KEPT_FOR;
-            self.waiting = id.filter(|_| is_loss(failure)).map(|id| Waiting { id, kept, until });
+            self.waiting = id.filter(|_| is_loss(failure)).map(|id| WaitingStreams { id, kept, until });
         }
         outcome
     }
 
     /// The streams of the next connection: those that wait, if the relay has kept them, too.
-    fn go_on(&mut self, now: Instant, theirs: Option<&SessionState>) -> Result<Kept, Failure> {
-        let Some(Waiting { id, mut kept, .. }) = self.waiting.take() else {
-            return Kept::new(Side::Connecting, limits(MEMORY_PARTS));
+    fn go_on(&mut self, now: Instant, theirs: Option<&SessionState>) -> Result<SavedStreams, Failure> {
+        let Some(WaitingStreams { id, mut kept, .. }) = self.waiting.take() else {
+            return SavedStreams::new(Side::Connecting, limits(MEMORY_PARTS));
         };
         match theirs.filter(|theirs| theirs.id == id).and_then(|theirs| theirs.received.clone()) {
             Some(received) => {
@@ -192,7 +192,7 @@ impl<F: Front> Proxying<F> {
             }
             None => {
                 self.front.lost(now);
-                Kept::new(Side::Connecting, limits(MEMORY_PARTS))
+                SavedStreams::new(Side::Connecting, limits(MEMORY_PARTS))
             }
         }
     }
@@ -229,7 +229,7 @@ impl<F: Front> Proxying<F> {
         })
     }
 
-    /// What programs have open, for the user.
+    /// Shows the connections of programs to the user.
     fn see(&self, session: &mut Session<'_>, carried: Option<&Carried>) {
         let mut drops = self.front.drops();
         if self.late.total() > 0 {
@@ -239,15 +239,15 @@ impl<F: Front> Proxying<F> {
         let paths = |_: &(), id| carried.map_or_else(Vec::new, |carried| carried.flow_paths(session, id));
         let now = session.net.now();
         let unread = |_: &(), id| carried.map_or(0, |carried| carried.left_unread(now, id));
-        let mut seen = Seen::of(self.front.flows().map(|flow| ((), flow)), paths, unread);
+        let mut seen = Connections::of(self.front.flows().map(|flow| ((), flow)), paths, unread);
         if let Some(carried) = carried {
             carried.add_memory(&mut seen.unread);
         }
-        session.progress.seen = Seen { refusals, drops, ..seen };
+        session.progress.connections = Connections { refusals, drops, ..seen };
     }
 
-    /// Waits a little before the next connection. Local programs are served all the same: their streams take what they hold, or
-    /// they are told that there is no connection.
+    /// Waits a little before the next connection. Local programs are served all the same: their streams take what they
+    /// hold, or they are told that there is no connection.
     fn pause(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
         let until = session.net.now() + if self.waiting.is_some() { SHORT_PAUSE } else { PAUSE };
         loop {
@@ -278,12 +278,12 @@ fn of_relaying(failure: Failure) -> Failure {
     })
 }
 
-/// Whether the streams go on when there is another connection. What the other end has closed is over.
+/// Returns true if the streams go on when there is another connection. What the other end has closed is over.
 pub(crate) fn is_loss(failure: &Failure) -> bool {
     matches!(failure, Failure::Lost(_) | Failure::Stalled)
 }
 
-/// Whether another connection may do better.
+/// Returns true if another connection may do better.
 fn may_pass(failure: &Failure) -> bool {
     failure.is_passing() && !matches!(failure, Failure::Refused(_))
         || matches!(failure, Failure::NoAnswer(_) | Failure::NoLink | Failure::Full)

@@ -18,17 +18,18 @@ use crate::connection::session::peer;
 use crate::connection::switching::take_over;
 use crate::failure::Failure;
 use crate::options::RelayOptions;
-use crate::programs::carried::{Carried, Kept};
+use crate::programs::carried::{Carried, SavedStreams};
 use crate::programs::client_rules::{ClientRules, MOST_CLIENTS};
 use crate::programs::memory::limits;
 use crate::programs::proxying::{KEPT_FOR, is_loss};
 use crate::progress::{State, Watch};
-use crate::seen::{ClientProgress, Seen};
+use crate::seen::{ClientProgress, Connections};
 use crate::setting::{RECORD, Scheduling, build};
 use crate::wire::{Role, SessionState};
 
-/// Relays for all clients that show the token, until the user stops it. `policy` says which addresses they may reach, `rules`
-/// how much each may have. Tunnels that ask the relay for names ask `names`, or the server that the system asks.
+/// Relays for all clients that show the token, until the user stops it. `policy` says which addresses they may reach,
+/// `rules` how much each may have. Tunnels that ask the relay for names ask `names`, or the server that the system
+/// asks.
 pub fn relay(
     policy: Policy,
     rules: ClientRules,
@@ -55,18 +56,18 @@ pub fn relay(
 /// how much: as many clients as there may be have half of it together.
 const MEMORY_PARTS: u64 = 128;
 
-/// Of so many clients the streams are kept whose connections were lost.
+/// Most clients with lost connections whose streams are kept.
 const MOST_WAITING: usize = 64;
 
 /// A client.
 struct Client {
     id: ClientId,
     carried: Carried,
-    who: Who,
+    identity: ClientIdentity,
     session: Token,
     /// Something came from it since its last turn, or was changed.
     is_new: bool,
-    /// Whether the user knows that it has as many connections as it may.
+    /// True if the user knows that it has as many connections as it may.
     told_full: bool,
 }
 
@@ -78,17 +79,17 @@ impl Client {
 }
 
 /// A client whose connection was lost.
-struct Waiting {
+struct WaitingClient {
     id: ClientId,
-    kept: Kept,
-    who: Who,
+    kept: SavedStreams,
+    identity: ClientIdentity,
     session: Token,
     until: Instant,
 }
 
-/// Where a session is.
+/// Place of a session.
 #[derive(Clone, Copy)]
-enum Place {
+enum SessionPlace {
     /// Among those that wait.
     Waiting(usize),
     /// Its client is here, as far as the relay knows.
@@ -96,17 +97,17 @@ enum Place {
 }
 
 /// The token that a client has shown, and the address from which it came.
-struct Who {
+struct ClientIdentity {
     shown: KnownToken,
     address: String,
 }
 
-impl Who {
+impl ClientIdentity {
     fn of(accepted: &AcceptedConnection) -> Self {
         Self { shown: accepted.shown.clone(), address: peer(&accepted.connection) }
     }
 
-    /// What happened to it, for the user.
+    /// Message about it, for the user.
     fn tell(&self, what: &str) -> String {
         match &self.shown.name {
             Some(name) => format!("{name} {what} ({})", self.address),
@@ -115,15 +116,15 @@ impl Who {
     }
 }
 
-/// What clients of one name have had.
+/// Totals of the clients of one name.
 #[derive(Clone, Default)]
-struct Had {
+struct ClientTotals {
     progress: ClientProgress,
     refusals: BTreeMap<&'static str, u64>,
     datagrams: DatagramCounts,
 }
 
-impl Had {
+impl ClientTotals {
     /// Adds what one of them has had.
     fn add(&mut self, relay: &Relay, client: ClientId) {
         let [up, down] = relay.carried(client);
@@ -133,14 +134,14 @@ impl Had {
     }
 }
 
-/// What clients have had that are gone, by name.
+/// Totals of clients that are gone, by name.
 #[derive(Default)]
-struct Left(BTreeMap<Option<String>, Had>);
+struct ClosedClients(BTreeMap<Option<String>, ClientTotals>);
 
-impl Left {
+impl ClosedClients {
     /// A client is gone: what it has had is kept.
-    fn add(&mut self, relay: &mut Relay, who: &Who, client: ClientId) {
-        self.0.entry(who.shown.name.clone()).or_default().add(relay, client);
+    fn add(&mut self, relay: &mut Relay, identity: &ClientIdentity, client: ClientId) {
+        self.0.entry(identity.shown.name.clone()).or_default().add(relay, client);
         relay.gone(client);
     }
 }
@@ -182,10 +183,10 @@ struct Relaying {
     relay: Relay,
     rules: ClientRules,
     clients: BTreeMap<ConnectionHandle, Client>,
-    /// What clients have had that are gone, by name.
-    left: Left,
-    /// Those that may come again, the longest first.
-    waiting: Vec<Waiting>,
+    /// Totals of clients that are gone, by name.
+    closed: ClosedClients,
+    /// Clients that may come again, the longest first.
+    waiting: Vec<WaitingClient>,
     scheduling: Scheduling,
     /// The number of the next client.
     next: u64,
@@ -197,8 +198,8 @@ struct Relaying {
 
 impl Relaying {
     fn new(relay: Relay, rules: ClientRules, scheduling: Scheduling, identities: Option<Receiver<Identity>>) -> Self {
-        let (clients, waiting, left) = Default::default();
-        Self { relay, rules, clients, waiting, left, scheduling, next: 0, rounds: 0, identities }
+        let (clients, waiting, closed) = Default::default();
+        Self { relay, rules, clients, waiting, closed, scheduling, next: 0, rounds: 0, identities }
     }
 
     fn run(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
@@ -237,23 +238,24 @@ impl Relaying {
         session: &mut Session<'_>,
         mut accepted: Box<AcceptedConnection>,
     ) -> Result<(), Failure> {
-        let who = Who::of(&accepted);
-        let known = accepted.session.take().and_then(|wanted| Some((self.find(&wanted.id, &who)?, wanted.received?)));
+        let identity = ClientIdentity::of(&accepted);
+        let known =
+            accepted.session.take().and_then(|wanted| Some((self.find(&wanted.id, &identity)?, wanted.received?)));
         let replaced = match known {
-            Some((Place::Here(handle), _)) => Some(handle),
+            Some((SessionPlace::Here(handle), _)) => Some(handle),
             _ => None,
         };
-        match self.room(who.shown.name.as_deref(), replaced) {
+        match self.room(identity.shown.name.as_deref(), replaced) {
             Room::Free => {}
             Room::Of(handle) => {
-                if let Some(Client { id, carried, who, .. }) = self.clients.remove(&handle) {
-                    self.left.add(&mut self.relay, &who, id);
-                    session.say(who.tell("gives its place to a client of another name"));
+                if let Some(Client { id, carried, identity, .. }) = self.clients.remove(&handle) {
+                    self.closed.add(&mut self.relay, &identity, id);
+                    session.say(identity.tell("gives its place to a client of another name"));
                     session.drop_because_of(carried.into_parts().0, &Failure::Full);
                 }
             }
             Room::None(why) => {
-                session.say(who.tell(&format!("has no place: {why}")));
+                session.say(identity.tell(&format!("has no place: {why}")));
                 session.drop_because_of(accepted.connection, &Failure::Full);
                 return Ok(());
             }
@@ -263,8 +265,8 @@ impl Relaying {
             Some(((id, token, mut kept), theirs)) => {
                 received = Some(kept.mux.received().into());
                 if let Err(failure) = kept.resume(now, &theirs.into()) {
-                    self.left.add(&mut self.relay, &who, id);
-                    session.say(format!("{}: {failure}", who.tell("has failed")));
+                    self.closed.add(&mut self.relay, &identity, id);
+                    session.say(format!("{}: {failure}", identity.tell("has failed")));
                     session.drop_because_of(accepted.connection, &failure);
                     return Ok(());
                 }
@@ -274,7 +276,7 @@ impl Relaying {
                 let no_random = || Failure::Spec("the system gives no random numbers".to_owned());
                 let id = ClientId(self.next);
                 self.next += 1;
-                let name = who.shown.name.as_deref();
+                let name = identity.shown.name.as_deref();
                 match self.of_name(name) {
                     Some(other) => self.relay.share(id, other),
                     None => self.relay.limit(id, self.rules.limits(name)),
@@ -282,50 +284,52 @@ impl Relaying {
                 (
                     id,
                     Token::generate().ok_or_else(no_random)?,
-                    Kept::new(Side::Listening, self.rules.memory(name, limits(MEMORY_PARTS)))?,
+                    SavedStreams::new(Side::Listening, self.rules.memory(name, limits(MEMORY_PARTS)))?,
                 )
             }
         };
-        session.say(who.tell(if received.is_some() { "is here again; what was open goes on" } else { "is here" }));
+        session.say(identity.tell(if received.is_some() { "is here again; what was open goes on" } else { "is here" }));
         // If it cannot be told, the connection is over, as its first turn finds.
         let _ = accepted.welcome(SessionState { id: token.text(), received });
         let carried = Carried::new(now, accepted, kept, &self.scheduling)?;
         self.clients
-            .insert(carried.handle(), Client { id, carried, who, session: token, is_new: true, told_full: false });
+            .insert(carried.handle(), Client { id, carried, identity, session: token, is_new: true, told_full: false });
         Ok(())
     }
 
     /// A client of this name, here or waiting.
     fn of_name(&self, name: Option<&str>) -> Option<ClientId> {
-        let here = self.clients.values().map(|client| (client.id, &client.who));
-        let mut all = here.chain(self.waiting.iter().map(|waiting| (waiting.id, &waiting.who)));
-        all.find(|(_, who)| who.shown.name.as_deref() == name).map(|(id, _)| id)
+        let here = self.clients.values().map(|client| (client.id, &client.identity));
+        let mut all = here.chain(self.waiting.iter().map(|waiting| (waiting.id, &waiting.identity)));
+        all.find(|(_, identity)| identity.shown.name.as_deref() == name).map(|(id, _)| id)
     }
 
     /// Room for a client of this name. The connection `replaced` gives its own place up.
     fn room(&self, name: Option<&str>, replaced: Option<ConnectionHandle>) -> Room<ConnectionHandle> {
         let others = self.clients.iter().filter(|(handle, _)| Some(**handle) != replaced);
-        let here = others.map(|(&handle, client)| (client.who.shown.name.as_deref(), client.id, handle));
+        let here = others.map(|(&handle, client)| (client.identity.shown.name.as_deref(), client.id, handle));
         Room::of(&here.collect::<Vec<_>>(), name, self.rules.places(name), MOST_CLIENTS)
     }
 
-    /// Where the session `wanted` is, if it is that of a client with the same token. Its connection may be here: the client
-    /// knows before the relay that it is lost.
-    fn find(&self, wanted: &str, who: &Who) -> Option<Place> {
-        let is_wanted = |token: &Token, other: &Who| token.is(wanted) && other.shown.token.is(&who.shown.token.text());
-        let waiting = self.waiting.iter().position(|waiting| is_wanted(&waiting.session, &waiting.who));
-        let here = || self.clients.iter().find(|(_, client)| is_wanted(&client.session, &client.who));
-        waiting.map(Place::Waiting).or_else(|| here().map(|(&handle, _)| Place::Here(handle)))
+    /// Finds the session `wanted`, if it is that of a client with the same token. Its connection may be here: the
+    /// client knows before the relay that it is lost.
+    fn find(&self, wanted: &str, identity: &ClientIdentity) -> Option<SessionPlace> {
+        let is_wanted = |token: &Token, other: &ClientIdentity| {
+            token.is(wanted) && other.shown.token.is(&identity.shown.token.text())
+        };
+        let waiting = self.waiting.iter().position(|waiting| is_wanted(&waiting.session, &waiting.identity));
+        let here = || self.clients.iter().find(|(_, client)| is_wanted(&client.session, &client.identity));
+        waiting.map(SessionPlace::Waiting).or_else(|| here().map(|(&handle, _)| SessionPlace::Here(handle)))
     }
 
     /// Takes a session from its connection, if it has one still.
-    fn take(&mut self, session: &mut Session<'_>, place: Place) -> Option<(ClientId, Token, Kept)> {
+    fn take(&mut self, session: &mut Session<'_>, place: SessionPlace) -> Option<(ClientId, Token, SavedStreams)> {
         match place {
-            Place::Waiting(at) => {
-                let Waiting { id, session, kept, .. } = self.waiting.remove(at);
+            SessionPlace::Waiting(at) => {
+                let WaitingClient { id, session, kept, .. } = self.waiting.remove(at);
                 Some((id, session, kept))
             }
-            Place::Here(handle) => {
+            SessionPlace::Here(handle) => {
                 let Client { id, carried, session: token, .. } = self.clients.remove(&handle)?;
                 let (connection, kept) = carried.into_parts();
                 session.supersede(connection);
@@ -335,26 +339,26 @@ impl Relaying {
     }
 
     /// The connection of a client is lost: its streams wait for another one. Of clients with the same token one waits.
-    fn keep(&mut self, waiting: Waiting) {
-        let shown = waiting.who.shown.token.text();
-        let same = self.waiting.iter().position(|other| other.who.shown.token.is(&shown));
+    fn keep(&mut self, waiting: WaitingClient) {
+        let shown = waiting.identity.shown.token.text();
+        let same = self.waiting.iter().position(|other| other.identity.shown.token.is(&shown));
         let replaced = same.or((self.waiting.len() >= MOST_WAITING).then_some(0));
         if let Some(at) = replaced {
             let gone = self.waiting.remove(at);
-            self.left.add(&mut self.relay, &gone.who, gone.id);
+            self.closed.add(&mut self.relay, &gone.identity, gone.id);
         }
         self.waiting.push(waiting);
     }
 
-    /// What becomes of clients that wait: their sockets are read and written as far as the streams take it, for a while.
+    /// Serves clients that wait: their sockets are read and written as far as the streams take it, for a while.
     fn serve_waiting(&mut self, now: Instant) {
-        let (relay, left) = (&mut self.relay, &mut self.left);
+        let (relay, closed) = (&mut self.relay, &mut self.closed);
         self.waiting.retain_mut(|waiting| {
             let stays = now < waiting.until;
             if stays && (relay.is_due(now, waiting.id) || waiting.kept.mux.has_ready()) {
                 relay.turn(now, waiting.id, &mut waiting.kept.mux);
             } else if !stays {
-                left.add(relay, &waiting.who, waiting.id);
+                closed.add(relay, &waiting.identity, waiting.id);
             }
             stays
         });
@@ -397,39 +401,41 @@ impl Relaying {
             }
         }
         for (handle, failure) in over {
-            let Some(Client { id, carried, who, session: token, .. }) = self.clients.remove(&handle) else { continue };
+            let Some(Client { id, carried, identity, session: token, .. }) = self.clients.remove(&handle) else {
+                continue;
+            };
             let (connection, kept) = carried.into_parts();
             session.say(match &failure {
-                Failure::Lost(why) => format!("{}: {why}", who.tell("is gone")),
-                Failure::OtherInterrupted => who.tell("has left"),
-                other => format!("{}: {other}", who.tell("has failed")),
+                Failure::Lost(why) => format!("{}: {why}", identity.tell("is gone")),
+                Failure::OtherInterrupted => identity.tell("has left"),
+                other => format!("{}: {other}", identity.tell("has failed")),
             });
             session.drop_because_of(connection, &failure);
             if is_loss(&failure) {
-                self.keep(Waiting { id, kept, who, session: token, until: now + KEPT_FOR });
+                self.keep(WaitingClient { id, kept, identity, session: token, until: now + KEPT_FOR });
             } else {
-                self.left.add(&mut self.relay, &who, id);
+                self.closed.add(&mut self.relay, &identity, id);
             }
         }
         self.serve_waiting(now);
     }
 
-    /// What clients have open, for the user.
+    /// Shows the connections of clients to the user.
     fn see(&mut self, session: &mut Session<'_>) {
-        let here = self.clients.values().map(|client| (client.id, &client.who, Some(&client.carried)));
-        let waiting = self.waiting.iter().map(|waiting| (waiting.id, &waiting.who, None));
+        let here = self.clients.values().map(|client| (client.id, &client.identity, Some(&client.carried)));
+        let waiting = self.waiting.iter().map(|waiting| (waiting.id, &waiting.identity, None));
         let all: Vec<_> = here.chain(waiting).collect();
         let flows = all.iter().flat_map(|&(id, _, carried)| self.relay.flows(id).map(move |flow| (carried, flow)));
         let now = session.net.now();
-        let mut seen = Seen::of(
+        let mut seen = Connections::of(
             flows,
             |carried, id| carried.map_or_else(Vec::new, |carried: &Carried| carried.flow_paths(session, id)),
             |carried, id| carried.map_or(0, |carried: &Carried| carried.left_unread(now, id)),
         );
         all.iter().filter_map(|&(_, _, carried)| carried).for_each(|carried| carried.add_memory(&mut seen.unread));
-        let mut by_client = self.left.0.clone();
-        for (id, who, carried) in all {
-            let one = by_client.entry(who.shown.name.clone()).or_default();
+        let mut by_client = self.closed.0.clone();
+        for (id, identity, carried) in all {
+            let one = by_client.entry(identity.shown.name.clone()).or_default();
             one.add(&self.relay, id);
             one.progress.connections += u64::from(carried.is_some());
             one.progress.flows += self.relay.streams(id) as u64;
@@ -441,7 +447,7 @@ impl Relaying {
             one.refusals.iter().for_each(|(kind, count)| *seen.refusals.entry(kind).or_default() += count);
             seen.by_client.push(ClientProgress { name, ..one.progress });
         }
-        session.progress.seen = Seen { drops: datagrams.drops(), ..seen };
+        session.progress.connections = Connections { drops: datagrams.drops(), ..seen };
     }
 
     /// Tells once in each connection of a client that it has as many of its own as it may.
@@ -449,7 +455,7 @@ impl Relaying {
         for client in self.clients.values_mut().filter(|client| !client.told_full) {
             client.told_full = self.relay.refusals(client.id).any(|(refusal, _)| refusal == Refusal::TooMany);
             if client.told_full {
-                session.say(client.who.tell("has as many connections as it may: further ones are refused"));
+                session.say(client.identity.tell("has as many connections as it may: further ones are refused"));
             }
         }
     }
@@ -471,19 +477,19 @@ impl Relaying {
         if !self.identities.as_ref().is_some_and(|identities| session.take_identity(identities)) {
             return;
         }
-        let is_revoked = |client: &Client| !session.is_valid(&client.who.shown.token);
+        let is_revoked = |client: &Client| !session.is_valid(&client.identity.shown.token);
         let revoked = self.clients.iter().filter(|(_, client)| is_revoked(client)).map(|(&handle, _)| handle);
         for handle in revoked.collect::<Vec<_>>() {
             let Some(client) = self.clients.remove(&handle) else { continue };
-            self.left.add(&mut self.relay, &client.who, client.id);
-            session.say(client.who.tell("has no valid token any more"));
+            self.closed.add(&mut self.relay, &client.identity, client.id);
+            session.say(client.identity.tell("has no valid token any more"));
             session.revoke(client.carried.into_parts().0);
         }
-        let (relay, left) = (&mut self.relay, &mut self.left);
+        let (relay, closed) = (&mut self.relay, &mut self.closed);
         self.waiting.retain(|waiting| {
-            let stays = session.is_valid(&waiting.who.shown.token);
+            let stays = session.is_valid(&waiting.identity.shown.token);
             if !stays {
-                left.add(relay, &waiting.who, waiting.id);
+                closed.add(relay, &waiting.identity, waiting.id);
             }
             stays
         });
@@ -510,10 +516,12 @@ mod tests {
         Relaying::new(relay, ClientRules::default(), Scheduling::default(), None)
     }
 
-    fn waiting(number: u64, token: &Token, until: Instant) -> Waiting {
-        let who = Who { shown: KnownToken { name: None, token: token.clone() }, address: String::new() };
-        let (kept, session) = (Kept::new(Side::Listening, Limits::default()).unwrap(), Token::generate().unwrap());
-        Waiting { id: ClientId(number), kept, who, session, until }
+    fn waiting(number: u64, token: &Token, until: Instant) -> WaitingClient {
+        let identity =
+            ClientIdentity { shown: KnownToken { name: None, token: token.clone() }, address: String::new() };
+        let (kept, session) =
+            (SavedStreams::new(Side::Listening, Limits::default()).unwrap(), Token::generate().unwrap());
+        WaitingClient { id: ClientId(number), kept, identity, session, until }
     }
 
     #[test]
@@ -561,10 +569,12 @@ mod tests {
         let kept = waiting(1, &token, Instant::NEVER);
         let session = kept.session.text();
         relaying.keep(kept);
-        let who =
-            |token: &Token| Who { shown: KnownToken { name: None, token: token.clone() }, address: String::new() };
-        assert!(matches!(relaying.find(&session, &who(&token)), Some(Place::Waiting(0))));
-        assert!(relaying.find(&session, &who(&other)).is_none());
-        assert!(relaying.find(&token.text(), &who(&token)).is_none());
+        let identity = |token: &Token| ClientIdentity {
+            shown: KnownToken { name: None, token: token.clone() },
+            address: String::new(),
+        };
+        assert!(matches!(relaying.find(&session, &identity(&token)), Some(SessionPlace::Waiting(0))));
+        assert!(relaying.find(&session, &identity(&other)).is_none());
+        assert!(relaying.find(&token.text(), &identity(&token)).is_none());
     }
 }

@@ -18,7 +18,7 @@ pub struct FailedFile {
     pub reason: String,
 }
 
-/// What is never sent: no file and no directory.
+/// Thing that is never sent: no file and no directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Skipped {
     /// Its name below the root.
@@ -27,17 +27,17 @@ pub struct Skipped {
     pub kind: String,
 }
 
-/// Where the files of a manifest are on this machine.
+/// Folder of a manifest's files on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Root {
     /// The file or directory, links resolved.
     path: PathBuf,
-    /// What stands for it in the manifest; nothing if it is the root of the file system.
+    /// Name of it in the manifest; nothing if it is the root of the file system.
     name: PathBuf,
 }
 
 impl Root {
-    /// Where the file is that the manifest calls `name`.
+    /// Path of the file that the manifest calls `name`.
     pub fn file(&self, name: &str) -> PathBuf {
         match Path::new(name).strip_prefix(&self.name) {
             Ok(rest) if rest.as_os_str().is_empty() => self.path.clone(),
@@ -47,22 +47,22 @@ impl Root {
     }
 }
 
-/// What was found.
+/// Files that were found.
 #[derive(Debug)]
-pub struct Found {
-    /// What is sent.
+pub struct FoundFiles {
+    /// List of what is sent.
     pub manifest: Manifest,
-    /// Where it is.
+    /// Folder of these files.
     pub root: Root,
-    /// What is never sent.
+    /// Things that are never sent.
     pub skipped: Vec<Skipped>,
-    /// What cannot be read.
+    /// Files that cannot be read.
     pub failed: Vec<FailedFile>,
 }
 
-impl Found {
-    /// Everything at and below `path`, under the name that it has there. A symbolic link is followed if it is `path` itself;
-    /// below it, links are skipped.
+impl FoundFiles {
+    /// Everything at and below `path`, under the name that it has there. A symbolic link is followed if it is `path`
+    /// itself; below it, links are skipped.
     pub fn at(path: &Path) -> Result<Self, ManifestError> {
         let unreadable = |error| ManifestError::Read(path.to_owned(), error);
         let whole = path.canonicalize().map_err(unreadable)?;
@@ -140,7 +140,7 @@ fn entry(item: &walkdir::DirEntry, path: &str) -> io::Result<Entry> {
     })
 }
 
-/// What it is, if it is neither file nor directory.
+/// Kind of it, if it is neither file nor directory.
 fn special(kind: FileType) -> Option<&'static str> {
     if kind.is_file() || kind.is_dir() {
         None
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::symlink;
 
-    fn names(found: &Found) -> Vec<&str> {
+    fn names(found: &FoundFiles) -> Vec<&str> {
         found.manifest.entries.iter().map(|entry| entry.path.as_str()).collect()
     }
 
@@ -181,18 +181,18 @@ mod tests {
         fs::write(dir.path().join("release-7/notes"), "seven").unwrap();
         symlink("release-7", dir.path().join("latest")).unwrap();
         symlink("release-7/notes", dir.path().join("news")).unwrap();
-        let folder = Found::at(&dir.path().join("latest")).unwrap();
+        let folder = FoundFiles::at(&dir.path().join("latest")).unwrap();
         assert_eq!(names(&folder), ["latest", "latest/notes"]);
         assert_eq!(fs::read(folder.root.file("latest/notes")).unwrap(), b"seven");
-        let file = Found::at(&dir.path().join("news")).unwrap();
+        let file = FoundFiles::at(&dir.path().join("news")).unwrap();
         assert_eq!(names(&file), ["news"]);
         assert_eq!(fs::read(open_of(&file, "news")).unwrap(), b"seven");
         // A path that ends in no name has that of the directory.
-        let dots = Found::at(&dir.path().join("release-7/.")).unwrap();
+        let dots = FoundFiles::at(&dir.path().join("release-7/.")).unwrap();
         assert_eq!(names(&dots)[0], "release-7");
     }
 
-    fn open_of(found: &Found, name: &str) -> PathBuf {
+    fn open_of(found: &FoundFiles, name: &str) -> PathBuf {
         let path = found.root.file(name);
         open(&path).unwrap();
         path
@@ -206,12 +206,12 @@ mod tests {
         fs::write(folder.join("file"), "").unwrap();
         symlink("file", folder.join("link")).unwrap();
         let _socket = std::os::unix::net::UnixListener::bind(folder.join("socket")).unwrap();
-        let found = Found::at(&folder).unwrap();
+        let found = FoundFiles::at(&folder).unwrap();
         assert_eq!(names(&found), ["things", "things/file"]);
         let skipped: Vec<_> = found.skipped.iter().map(|skipped| (&*skipped.path, &*skipped.kind)).collect();
         assert_eq!(skipped, [("things/link", "symbolic link"), ("things/socket", "socket")]);
         for (path, kind) in [(folder.join("socket"), "socket"), ("/dev/null".into(), "device")] {
-            let error = Found::at(&path).unwrap_err();
+            let error = FoundFiles::at(&path).unwrap_err();
             assert!(matches!(&error, ManifestError::Kind(_, found) if *found == kind), "{error}");
         }
     }
@@ -221,12 +221,12 @@ mod tests {
     #[cfg(target_os = "linux")]
     fn what_says_that_it_is_empty_and_is_not_is_refused() {
         let path = Path::new("/proc/self/cmdline");
-        let error = Found::at(path).unwrap_err();
+        let error = FoundFiles::at(path).unwrap_err();
         assert!(matches!(&error, ManifestError::Read(named, _) if named == path), "{error}");
         assert!(error.to_string().contains("it says that it is empty, and is not"), "{error}");
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("empty"), "").unwrap();
-        assert_eq!(Found::at(&dir.path().join("empty")).unwrap().manifest.files(), 1);
+        assert_eq!(FoundFiles::at(&dir.path().join("empty")).unwrap().manifest.files(), 1);
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9")), "").unwrap();
         fs::write(dir.path().join("tea"), "").unwrap();
-        let found = Found::at(dir.path()).unwrap();
+        let found = FoundFiles::at(dir.path()).unwrap();
         assert_eq!((found.manifest.files(), found.failed.len()), (1, 1));
         assert!(found.failed[0].reason.contains("UTF-8"), "{:?}", found.failed);
     }

@@ -1,4 +1,4 @@
-//! What is sent: names, sizes, modes and times; and where each file is in the stream of bytes.
+//! Manifest of a transfer: names, sizes, modes and times; and the place of each file in the stream of bytes.
 
 use std::collections::HashMap;
 use std::io;
@@ -15,11 +15,11 @@ pub struct Entry {
     pub size: u64,
     /// Its permissions: nine bits.
     pub mode: u32,
-    /// When it was changed last, in nanoseconds since 1970.
+    /// Time of its last change, in nanoseconds since 1970.
     pub mtime: i64,
-    /// Whether it is a directory.
+    /// True if it is a directory.
     pub dir: bool,
-    /// What it takes on the sender's disk. A sparse file takes less than its size.
+    /// Bytes that it takes on the sender's disk. A sparse file takes less than its size.
     pub allocated: u64,
     /// The BLAKE3 hash of a file in hexadecimal digits, where the sender compares contents and not times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -54,10 +54,10 @@ pub enum ManifestError {
     /// Two entries want one name.
     #[error("the name {0:?} stands for two things")]
     Collision(String),
-    /// What the user named cannot be read.
+    /// Path of the user that cannot be read.
     #[error("{0}: {1}")]
     Read(PathBuf, io::Error),
-    /// What the user named is neither a file nor a directory.
+    /// Path of the user that is neither a file nor a directory.
     #[error("{0}: this is a {1}; weft send takes a file or a directory")]
     Kind(PathBuf, &'static str),
     /// More than can be numbered.
@@ -71,7 +71,7 @@ pub enum ManifestError {
     Size,
 }
 
-/// Where the receiver keeps partial files, below the target. No entry may have this name.
+/// Folder of the receiver's partial files, below the target. No entry may have this name.
 pub const HIDDEN: &str = ".weft-partial";
 /// Entries of a manifest at most.
 pub const MAX_ENTRIES: usize = 1 << 22;
@@ -79,11 +79,11 @@ pub const MAX_ENTRIES: usize = 1 << 22;
 pub const MAX_NAMES: usize = 1 << 30;
 /// Bytes of all files at most: a record has 62 bits for where it begins.
 pub const MAX_BYTES: u64 = 1 << 61;
-/// What a file system takes: PATH_MAX and NAME_MAX of Linux.
+/// Longest path and name of a file system: PATH_MAX and NAME_MAX of Linux.
 const MAX_PATH: usize = 4095;
 const MAX_NAME: usize = 255;
 
-/// Whether a name stays below the target.
+/// Checks that a name stays below the target.
 pub fn check_name(path: &str) -> Result<(), ManifestError> {
     let refuse = |why| Err(ManifestError::Name(path.to_owned(), why));
     if path.is_empty() || path.len() > MAX_PATH {
@@ -108,7 +108,7 @@ pub fn check_name(path: &str) -> Result<(), ManifestError> {
 }
 
 impl Manifest {
-    /// Whether all names stay below the target, and no two collide.
+    /// Checks that all names stay below the target, and no two collide.
     pub fn check(&self) -> Result<(), ManifestError> {
         if self.entries.len() > MAX_ENTRIES {
             return Err(ManifestError::Count(self.entries.len()));
@@ -142,7 +142,7 @@ impl Manifest {
         self.entries.iter().fold(0, |sum, entry| sum.saturating_add(entry.size))
     }
 
-    /// How many are files.
+    /// Number of files.
     pub fn files(&self) -> u64 {
         self.entries.iter().filter(|entry| !entry.dir).count() as u64
     }
@@ -266,7 +266,7 @@ mod tests {
             prop_assert_eq!(layout.at(missing), None);
         }
 
-        /// What passes the check cannot be a path that leaves the directory it is joined to.
+        /// A name that passes the check cannot be a path that leaves the directory it is joined to.
         #[test]
         fn an_accepted_name_stays_below(name in "[./a\\\\\0]{0,12}") {
             if check_name(&name).is_ok() {

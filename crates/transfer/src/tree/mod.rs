@@ -1,4 +1,5 @@
-//! Files and folders as they lie on a machine's disk: at the sender the files that are sent, at the receiver those that are kept.
+//! Files and folders as they lie on a machine's disk: at the sender the files that are sent, at the receiver those that
+//! are kept.
 //!
 //! | module | contents |
 //! |---|---|

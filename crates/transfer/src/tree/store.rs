@@ -1,18 +1,18 @@
 //! The receiver's folder: its lock, partial files, and the names that complete files get.
 //!
-//! A file is written below a hidden directory of the target, in the order of its bytes, so its length says what there is
-//! of it. The partial file's name is a hash of name, size and time: a file that changed begins anew. When all of it is
-//! there and its BLAKE3 hash is the sender's, it gets its permissions, its time and its name.
+//! A file is written below a hidden directory of the target, in the order of its bytes, so its length says what there
+//! is of it. The partial file's name is a hash of name, size and time: a file that changed begins anew. When all of it
+//! is there and its BLAKE3 hash is the sender's, it gets its permissions, its time and its name.
 //!
-//! A file's bytes are on the disk itself, and not only in memory, before it has its name. Of many small files they are so
-//! before the transfer is over: one by one that would take some milliseconds each. The user may do without.
+//! A file's bytes are on the disk itself, and not only in memory, before it has its name. Of many small files they are
+//! so before the transfer is over: one by one that would take some milliseconds each. The user may do without.
 //!
-//! One receiver at a time writes below a target: it holds a lock, which the system releases when the process ends, however
-//! that comes about. Until a file has its name, only the receiver's user can read it; the same holds for a new folder until
-//! the transfer is over.
+//! One receiver at a time writes below a target: it holds a lock, which the system releases when the process ends,
+//! however that comes about. Until a file has its name, only the receiver's user can read it; the same holds for a new
+//! folder until the transfer is over.
 //!
-//! Nothing is reached but through a handle of the target directory (`cap_std`): neither `..` nor a symbolic link, old or
-//! planted meanwhile, leads out of it.
+//! Nothing is reached but through a handle of the target directory (`cap_std`): neither `..` nor a symbolic link, old
+//! or planted meanwhile, leads out of it.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, FileTimes, Permissions};
@@ -33,16 +33,17 @@ pub use error::StoreError;
 pub(crate) use error::disk;
 use error::no_folder;
 
-/// What is not complete is private.
+/// Mode of a file that is not complete: private.
 const PRIVATE_FILE: u32 = 0o600;
 const PRIVATE_DIR: u32 = 0o700;
 /// Files of this size and more are written to the disk itself one by one, each before it gets its name.
 const LARGE: u64 = 1 << 20;
-/// So are this many smaller ones. If there are more, their file system is written at the end, with whatever else waits there.
+/// Number of smaller files of which this is true, too. If there are more, their file system is written at the end, with
+/// whatever else waits there.
 const FEW: u64 = 64;
 /// Partial files that nobody has gone on with for so long are removed.
 const OLD: Duration = Duration::from_secs(7 * 86_400);
-/// How a partial file's name ends.
+/// End of a partial file's name.
 const PART: &str = ".part";
 /// `st_blocks` counts in this unit, whatever the file system's is.
 const BLOCK: u64 = 512;
@@ -52,13 +53,13 @@ pub struct Store {
     dir: Dir,
     parts: Dir,
     name: String,
-    /// Whether files are written to the disk itself.
+    /// True if files are written to the disk itself.
     syncs: bool,
-    /// How many small files got their name.
+    /// Number of small files that got their name.
     small: AtomicU64,
     /// The file system keeps times in so many nanoseconds.
     time_unit: i64,
-    /// What each file of the transfer is on the disk, where the file system may take two names for one.
+    /// Identity of each file of the transfer on the disk, where the file system may take two names for one.
     names: Option<Mutex<Names>>,
     /// Its lock is released when it is closed.
     lock: File,
@@ -84,7 +85,8 @@ impl FileIdentity {
 struct Names(HashMap<(u64, u64), String>);
 
 impl Names {
-    /// Whether the file `there` may be replaced by what gets the name `path`: not if it has another one. A hard link may have.
+    /// Checks that the file `there` may be replaced by what gets the name `path`: not if it has another one. A hard
+    /// link may have.
     fn check(&self, path: &str, there: &Metadata) -> Result<(), StoreError> {
         match self.0.get(&(there.dev(), there.ino())) {
             Some(other) if other != path && there.nlink() == 1 => Err(StoreError::Taken(
@@ -101,7 +103,7 @@ impl Names {
     }
 }
 
-/// What came of giving permissions. Some file systems have none, as FAT, and refuse them: that costs no file.
+/// Result of giving permissions. Some file systems have none, as FAT, and refuse them: that costs no file.
 fn if_it_has_any(given: io::Result<()>) -> io::Result<()> {
     let is_refused = |error: &io::Error| [ErrorKind::PermissionDenied, ErrorKind::Unsupported].contains(&error.kind());
     given.or_else(|error| if is_refused(&error) { Ok(()) } else { Err(error) })
@@ -131,7 +133,8 @@ fn private_dirs() -> DirBuilder {
 }
 
 impl Store {
-    /// Opens the target, and makes it if it is not there. No other receiver may write into it until this value is dropped.
+    /// Opens the target, and makes it if it is not there. No other receiver may write into it until this value is
+    /// dropped.
     pub fn open(target: &Path) -> Result<Self, StoreError> {
         let name = target.display().to_string();
         std::fs::create_dir_all(target).map_err(no_folder(target, &name))?;
@@ -172,15 +175,15 @@ impl Store {
         }
     }
 
-    /// The same; files may be in memory only when the transfer is over.
+    /// Store whose files may be in memory only when the transfer is over.
     pub fn without_sync(mut self) -> Self {
         self.syncs = false;
         self
     }
 
-    /// Makes the folders of `manifest`, and looks how much is there of each file: a file with its size and time is there
-    /// whole, or with its hash, where the manifest has that. `take` is given this for each entry in turn; an entry that cannot
-    /// be written has the reason instead. It ends early when `stop` is set.
+    /// Makes the folders of `manifest`, and looks how much is there of each file: a file with its size and time is
+    /// there whole, or with its hash, where the manifest has that. `take` is given this for each entry in turn; an
+    /// entry that cannot be written has the reason instead. It ends early when `stop` is set.
     pub fn prepare(
         &self,
         manifest: &Manifest,
@@ -251,13 +254,14 @@ impl Store {
         Some(self.names.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Whether a file has the right size, and the right time unless contents are compared.
+    /// Returns true if a file has the right size, and the right time unless contents are compared.
     fn is_whole(&self, there: &Metadata, entry: &Entry) -> bool {
         let kept = entry.mtime.saturating_sub(entry.mtime.rem_euclid(self.time_unit));
         there.is_file() && there.len() == entry.size && (entry.hash.is_some() || mtime(there) == kept)
     }
 
-    /// Whether a file of the right size has the bytes that the manifest says, if it says so. One that cannot be read has not.
+    /// Returns true if a file of the right size has the bytes that the manifest says, if it says so. One that cannot be
+    /// read has not.
     fn is_same(&self, entry: &Entry, stop: &AtomicBool) -> bool {
         let Some(hash) = &entry.hash else { return true };
         let Ok(file) = self.dir.open(&entry.path) else { return false };
@@ -266,8 +270,8 @@ impl Store {
         whole.is_ok() && hasher.finalize().to_hex().as_str() == hash
     }
 
-    /// Removes partial files that are not of `manifest` and that nobody has gone on with for a week: how many, and their
-    /// bytes.
+    /// Removes partial files that are not of `manifest` and that nobody has gone on with for a week: how many, and
+    /// their bytes.
     pub(crate) fn remove_old_parts(&self, manifest: &Manifest, now: SystemTime) -> io::Result<(u64, u64)> {
         let (mut count, mut bytes) = (0, 0);
         let mut wanted = None;
@@ -309,8 +313,8 @@ impl Store {
         Ok(())
     }
 
-    /// Whether the whole file has its name already, of which [`Store::prepare`] has said so. Where contents were compared, it
-    /// gets its time and permissions.
+    /// Returns true if the whole file has its name already, of which [`Store::prepare`] has said so. Where contents
+    /// were compared, it gets its time and permissions.
     pub(crate) fn is_there(&self, entry: &Entry) -> bool {
         if !self.dir.symlink_metadata(&entry.path).is_ok_and(|there| self.is_whole(&there, entry)) {
             return false;
@@ -454,8 +458,8 @@ fn sync_file_system(_: &File) -> rustix::io::Result<()> {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // Partial files stay for the next transfer; the directory goes if there are none. A lock that is left behind by a
-        // process that was killed does no harm.
+        // Partial files stay for the next transfer; the directory goes if there are none. A lock that is left behind by
+        // a process that was killed does no harm.
         let _ = self.parts.remove_file(lock::LOCK);
         let _ = self.dir.remove_dir(HIDDEN);
     }

@@ -38,7 +38,7 @@ pub struct Writer {
 struct Open {
     /// None: this file is left out, and its bytes with it.
     part: Option<Part>,
-    /// How much of the piece has come.
+    /// Bytes of the piece that have come.
     written: u64,
 }
 
@@ -50,7 +50,8 @@ struct Hashed {
 }
 
 impl Writer {
-    /// Writes the files of `layout`. Nothing is made of the entries `left_out`. When `stop` is set, no file is read any more.
+    /// Writes the files of `layout`. Nothing is made of the entries `left_out`. When `stop` is set, no file is read any
+    /// more.
     pub fn new(
         store: Arc<Store>,
         manifest: Arc<Manifest>,
@@ -218,28 +219,29 @@ impl Writer {
         Ok(())
     }
 
-    /// Whether a part of the file was there before this transfer.
+    /// Returns true if a part of the file was there before this transfer.
     fn is_resumed(&self, at: u32) -> bool {
         let piece = self.layout.pieces.binary_search_by_key(&at, |piece| piece.entry);
         piece.is_ok_and(|piece| self.layout.pieces[piece].from > 0)
     }
 
-    /// How many files are to be fetched again: what was kept of them was not the sender's.
+    /// Number of files that are to be fetched again: what was kept of them was not the sender's.
     pub fn again(&self) -> u64 {
         self.again
     }
 
-    /// How many files are there, each with its hash.
+    /// Number of files that are there, each with its hash.
     pub fn files(&self) -> u64 {
         self.files
     }
 
-    /// Whether all has come.
+    /// Returns true if all has come.
     pub fn is_done(&self) -> bool {
         self.at == self.layout.pieces.len() && self.waiting.is_empty()
     }
 
-    /// All has come: everything is written to the disk itself, and folders get their permissions, those below others first.
+    /// All has come: everything is written to the disk itself, and folders get their permissions, those below others
+    /// first.
     pub fn finish(&mut self) -> Result<(), StoreError> {
         self.store.sync(&self.manifest)?;
         for at in (0..self.manifest.entries.len()).rev() {
@@ -259,9 +261,9 @@ impl Writer {
 struct Part {
     file: std::fs::File,
     hasher: blake3::Hasher,
-    /// How much of it there is.
+    /// Bytes of it that are there.
     at: u64,
-    /// Whether it has holes at the sender.
+    /// True if it has holes at the sender.
     sparse: bool,
 }
 

@@ -1,4 +1,5 @@
-//! What is between the ends: it forwards datagrams, as a router that translates addresses does, until it is told to lose them.
+//! What is between the ends: it forwards datagrams, as a router that translates addresses does, until it is told to
+//! lose them.
 
 use std::collections::BTreeMap;
 use std::net::{SocketAddr, UdpSocket};

@@ -1,4 +1,5 @@
-//! Both ends of a transfer over sockets of this machine, for the tests that need them. 127.0.0.1 and 127.0.0.2 are two paths.
+//! Both ends of a transfer over sockets of this machine, for the tests that need them. 127.0.0.1 and 127.0.0.2 are two
+//! paths.
 #![allow(dead_code, reason = "no test binary needs all of it")]
 
 pub mod forwarder;

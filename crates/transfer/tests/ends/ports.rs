@@ -5,8 +5,8 @@ use std::ops::Range;
 use std::process;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Below those that Linux gives to sockets which ask for none: no other socket takes one before it is listened at, or while
-/// nobody listens there for a while.
+/// Below those that Linux gives to sockets which ask for none: no other socket takes one before it is listened at, or
+/// while nobody listens there for a while.
 const PORTS: Range<u32> = 10_000..32_000;
 
 /// A port that is free for UDP and TCP, and that no other test of this process gets.

@@ -72,7 +72,7 @@ pub enum Answer {
 /// A stream at the relay.
 pub struct AtRelay {
     pub target: String,
-    /// Whether the client has reset it.
+    /// True if the client has reset it.
     pub is_reset: bool,
     echoes: bool,
 }
@@ -81,7 +81,7 @@ pub struct World {
     pub now: Instant,
     pub tunnel: Tunnel<Cable>,
     pub muxes: [Mux; 2],
-    /// Whether the tunnel has a connection to the relay.
+    /// True if the tunnel has a connection to the relay.
     pub is_connected: bool,
     pub answer: Answer,
     pub streams: BTreeMap<StreamId, AtRelay>,

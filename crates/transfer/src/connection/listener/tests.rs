@@ -1,4 +1,4 @@
-//! What a listening end keeps of those who have not shown the token.
+//! Connections that have not shown the token, at an end that listens.
 
 use noq_proto::{DatagramEvent, Endpoint, EndpointConfig};
 use weftway_udp::Local;
@@ -54,7 +54,7 @@ impl Pair {
     }
 
     /// A step while the transfer `current` is under way.
-    fn step_beside(&mut self, current: Option<Current<'_>>) -> Option<Box<AcceptedConnection>> {
+    fn step_beside(&mut self, current: Option<CurrentTransfer<'_>>) -> Option<Box<AcceptedConnection>> {
         let now = self.there.now();
         self.stranger.flush(now);
         self.there.send(&mut self.stranger);
@@ -135,7 +135,7 @@ fn a_token_that_is_revoked_before_or_after_it_is_shown_is_refused() {
         let token = pair.identity.pairing_of("laptop").unwrap().token;
         // It waits until the run before it has been silent for a while.
         let id = TransferId { task: "task".to_owned(), run: "first".to_owned() };
-        let current = Current { id: &id, heard: Instant::ZERO };
+        let current = CurrentTransfer { id: &id, heard: Instant::ZERO };
         if shown_first {
             pair.greet(&token);
             while pair.listener.pending[0].known.is_none() {

@@ -23,15 +23,15 @@ pub enum StoreError {
     Room {
         /// The folder.
         target: String,
-        /// What is missing of the files.
+        /// Bytes that are missing of the files.
         needed: u64,
-        /// What its file system has left for this user.
+        /// Bytes that its file system has left for this user.
         free: u64,
     },
 }
 
 impl StoreError {
-    /// Whether no other file can be written either. Otherwise only this one is left out.
+    /// Returns true if no other file can be written either. Otherwise only this one is left out.
     pub fn ends_transfer(&self) -> bool {
         match self {
             Self::Disk(_, error) => {
@@ -43,7 +43,7 @@ impl StoreError {
         }
     }
 
-    /// What the other end is told. The target is this machine's.
+    /// Text for the other end. The target is this machine's.
     pub(crate) fn told(&self) -> String {
         match self {
             Self::Room { needed, free, .. } => {
@@ -71,7 +71,7 @@ pub(crate) fn disk(path: &str) -> impl FnOnce(io::Error) -> StoreError + '_ {
     |error| StoreError::Disk(path.to_owned(), error)
 }
 
-/// The same where a folder was to be made: what is there instead, if something is.
+/// Error where a folder was to be made: what is there instead, if something is.
 pub(crate) fn no_folder<'a>(place: &'a Path, name: &'a str) -> impl FnOnce(io::Error) -> StoreError + 'a {
     move |error| match (error.kind(), place.is_symlink(), place.exists()) {
         (ErrorKind::AlreadyExists, true, false) => StoreError::Taken(name.to_owned(), "this is a link to nothing"),

@@ -47,7 +47,7 @@ fn write(target: &Path, manifest: &Manifest, bytes: &[u8], hashed: Option<&[u8]>
     Ok(writer)
 }
 
-/// Of 100 ns, as NTFS has it, and of 2 s, as FAT.
+/// Steps of time: 100 ns, as NTFS has it, and 2 s, as FAT.
 #[test]
 fn a_file_whose_time_was_cut_short_is_whole() {
     let target = tempfile::tempdir().unwrap();
