@@ -76,18 +76,18 @@ struct Lia {
     window: Window,
 }
 
-/// One established path as the rule sees it.
+/// Established path as the rule sees it.
 #[derive(Clone, Copy)]
 struct Seen {
     cwnd: u64,
-    /// The same in packets.
+    /// Window in packets.
     packets: u64,
     /// In µs.
     rtt: u64,
 }
 
 impl Seen {
-    /// Whether its w/rtt² is larger than that of `other`.
+    /// Returns true if its w/rtt² is larger than that of `other`.
     fn is_better_than(self, other: Self, form: Form) -> bool {
         match form {
             Form::V090 => self.whole_merit() > other.whole_merit(),

@@ -73,13 +73,14 @@ struct Olia {
     since: u64,
     /// Bytes acknowledged between the last two losses.
     between: u64,
-    /// Increase that is not applied yet: in 2^-32 grains of the window, or, counting acknowledgements, in 2^-10 packets.
+    /// Increase that is not applied yet: in 2^-32 grains of the window, or, counting acknowledgements, in 2^-10
+    /// packets.
     credit: i64,
     /// In recovery the window that siblings see is the threshold, as in the kernel.
     recovering: bool,
 }
 
-/// One established path as the rule sees it.
+/// Established path as the rule sees it.
 #[derive(Clone, Copy)]
 struct Seen {
     own: bool,
@@ -169,7 +170,7 @@ impl Olia {
         first.min(limit) as i64 + sign * second.min(limit) as i64
     }
 
-    /// One acknowledgement, as the kernel counts.
+    /// Applies one acknowledgement, as the kernel counts.
     fn apply_once(&mut self, increase: i64) {
         // Its division cuts towards zero.
         self.credit += increase / (1 << (SCALE - KERNEL_SCALE));

@@ -19,7 +19,6 @@ mod shown;
 #[cfg(target_os = "linux")]
 mod steer;
 mod vector_env;
-mod vectors;
 mod view;
 
 use pyo3::prelude::*;
@@ -62,8 +61,6 @@ mod _native {
     use super::steer::{LiveSteering, SteeredRun, steering_obstacle};
     #[pymodule_export]
     use super::vector_env::VectorEnv;
-    #[pymodule_export]
-    use super::vectors::run_vectors;
     #[pymodule_export]
     use super::view::{ContextView, EventView, FlowView, PacketView, PathView};
 

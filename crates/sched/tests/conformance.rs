@@ -1,4 +1,4 @@
-//! What every scheduler of the registry keeps, on any sequence of events, with every switch:
+//! Properties of every scheduler of the registry, on any sequence of events, with every switch:
 //!
 //! - answers name existing paths; a full path is only answered by entries that queue, a copy or
 //!   data ahead only by entries that say so, and data only when there are some to send;
@@ -14,8 +14,8 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use weftway_path::{BitRate, BlockedReason, Decision, Event, Health, Offset, PathId, Role, Span, Starved};
-use weftway_sched::testing::{Bandit, Bench, packets, path};
 use weftway_sched::{Entry, Interval, Mode, Needs, Scheduler, Timing};
+use weftway_vectors::testing::{Bandit, Bench, packets, path};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -64,14 +64,14 @@ fn small_or(limit: u64) -> impl Strategy<Value = u64> {
     prop_oneof![0..3u64, 0..limit]
 }
 
-/// What an entry says of itself.
+/// Claims of an entry.
 #[derive(Clone, Copy)]
 struct Says {
     needs: Needs,
     waits: bool,
 }
 
-/// One scheduler twice, asked once and asked three times, on one bench.
+/// Scheduler twice, asked once and asked three times, on one bench.
 struct Trial {
     says: Says,
     once: Box<dyn Scheduler>,
@@ -219,8 +219,8 @@ impl Trial {
     }
 }
 
-/// Whether new data are at hand and a path of those that serve them is open: active ones while one lives, then backups,
-/// then those that may have failed.
+/// Returns true if new data are at hand and a path of those that serve them is open: active ones while one lives, then
+/// backups, then those that may have failed.
 fn is_served(cx: &weftway_path::Context<'_>) -> bool {
     let tier = |path: &weftway_path::Path| match (path.blocked, path.health) {
         (BlockedReason::Validation, _) => None,
@@ -231,10 +231,10 @@ fn is_served(cx: &weftway_path::Context<'_>) -> bool {
     cx.packet.is_some_and(|packet| !packet.reinjection) && cx.sendable().any(|path| tier(path) == live)
 }
 
-/// How many paths, and how many sequences are played on them.
+/// Numbers of paths, and of the sequences that are played on them.
 const SIZES: [(u8, u32); 5] = [(1, 32), (2, 128), (3, 64), (16, 16), (64, 8)];
 
-/// The same numbers in every run and for every scheduler.
+/// Seeds equal in every run and for every scheduler.
 fn runner(cases: u32) -> TestRunner {
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
@@ -307,8 +307,9 @@ fn the_registry_conforms() {
     });
 }
 
-/// A short connection of two paths, in which each is full for a while, something is lost, the peer's window closes now and
-/// then, and at the end the application writes a packet at a time. It is told what it `hears`; `look` is shown the answers.
+/// A short connection of two paths, in which each is full for a while, something is lost, the peer's window closes now
+/// and then, and at the end the application writes a packet at a time. It is told what it `hears`; `look` is shown the
+/// answers.
 fn short_script(
     scheduler: &mut dyn Scheduler,
     hears: impl Fn(&Event) -> bool,

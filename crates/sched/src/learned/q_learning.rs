@@ -98,7 +98,7 @@ struct QLearning {
     rng: PolicyRng,
 }
 
-/// Where a decision was taken: state and action of the table.
+/// Place of a decision: state and action of the table.
 #[derive(Clone, Copy)]
 struct Place {
     state: usize,
@@ -112,7 +112,7 @@ enum Class {
     High = 2,
 }
 
-/// What the class of a path depends on.
+/// Measurements by which a path is classed.
 #[derive(Clone, Copy)]
 struct Measured {
     srtt: f64,

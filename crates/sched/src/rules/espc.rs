@@ -39,11 +39,11 @@ struct Espc {
     known: PerPath<Known>,
 }
 
-/// What is known of a path.
+/// Knowledge of a path.
 #[derive(Clone, Default)]
 struct Known {
     capacity: Option<Bytes>,
-    /// What was lost, all at one time.
+    /// Losses, all at one time.
     lost: (Instant, Bytes),
 }
 

@@ -1,10 +1,10 @@
 //! State-driven: min-RTT among the paths that repair nothing, and no switch without need.
 //!
-//! Rule: a path is sound while its recovery state is Open, or nothing is in flight. The path of the last new packet is kept
-//! while it may send and is sound, unless another such path has an srtt below `(1 − gain)` times
-//! its own. Else the path of smallest srtt among those that may send and are sound is next. If
-//! none is: as in min-RTT (`none=any`), or wait for one (`none=wait`).
-//! Reference: Nagayama et al.: TCP state driven MPTCP packet scheduling for streaming video, 2018; Matsufuji et al.,
+//! Rule: a path is sound while its recovery state is Open, or nothing is in flight. The path of the last new packet is
+//! kept while it may send and is sound, unless another such path has an srtt below `(1 − gain)` times its own. Else the
+//! path of smallest srtt among those that may send and are sound is next. If none is: as in min-RTT (`none=any`), or
+//! wait for one (`none=wait`). Reference: Nagayama et al.: TCP state driven MPTCP packet scheduling for streaming
+//! video, 2018; Matsufuji et al.,
 //! 2017. Known are the restriction to subflows in state Open, and that switching paths is to be avoided.
 //! State: the path of the last new packet.
 //! Departs from print: the gain that is worth a switch, and what happens when no path is Open, are

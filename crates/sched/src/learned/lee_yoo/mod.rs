@@ -5,9 +5,9 @@
 //! Reference: Lee and Yoo, Reinforcement Learning Based Multipath QUIC Scheduler for Multimedia Streaming, 2022; public
 //! code.
 //! State: none beyond the task's.
-//! Policies: `streaming` was trained with one update on 256 transitions for each, where the public code makes five on 20;
-//! below its margin min-RTT decides.
-//! Departs from print: the published learner goes on learning while it sends; this one is frozen.
+//! Policies: `streaming` was trained with one update on 256 transitions for each, where the public code makes five on
+//! 20; below its margin min-RTT decides. Departs from print: the published learner goes on learning while it sends;
+//! this one is frozen.
 
 use crate::entry::{Arity, Entry, Input, Learning, Provenance};
 use crate::learned::deployed;

@@ -72,7 +72,7 @@ struct Layer {
     dst: Vec<f32>,
 }
 
-/// One step's nodes as attention sees them.
+/// Nodes of one step as attention sees them.
 #[derive(Clone, Debug, Default)]
 struct Seen {
     /// W h: (N, F).
@@ -82,21 +82,21 @@ struct Seen {
     src: Vec<f32>,
 }
 
-/// What attention gives for one step's nodes.
+/// Result of attention for the nodes of one step.
 #[derive(Clone, Debug, Default)]
 struct Given {
-    /// Of one node: α of each neighbour and head, (neighbours, K).
+    /// Weights of one node: α of each neighbour and head, (neighbours, K).
     weights: Vec<f32>,
     /// (N, F).
     h: Vec<f32>,
 }
 
-/// What a pass writes.
+/// Scratch memory of a pass.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Buffers {
     h: Vec<f32>,
     next: Vec<f32>,
-    /// One step's inputs, (N, C + Cp).
+    /// Inputs of one step, (N, C + Cp).
     input: Vec<f32>,
     /// The first layer's view of every step.
     all: Vec<Seen>,
@@ -251,7 +251,7 @@ impl Stsgat {
         }
     }
 
-    /// What each node of step `q` takes from the paths of its step, and from itself beside it.
+    /// Adds up what each node of step `q` takes from the paths of its step, and from itself beside it.
     fn attend(&self, observation: &[&Seen; WINDOW], q: usize, alive: &[f32], given: &mut Given) {
         let (heads, size) = (self.heads, self.hidden / self.heads);
         let steps = [q.checked_sub(1), (q + 1 < WINDOW).then_some(q + 1)];
@@ -316,7 +316,7 @@ fn softmax(scores: &mut [f32], heads: usize) {
     }
 }
 
-/// So many sums of a dot product run side by side; they are added in their order.
+/// Number of sums of a dot product that run side by side; they are added in their order.
 const LANES: usize = 8;
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {

@@ -1,6 +1,6 @@
 use super::*;
-use crate::testing::{Bench, path};
 use weftway_path::{Decision, PathId};
+use weftway_vectors::testing::{Bench, path};
 
 fn learner(spec: &[(&str, &str)]) -> QLearning {
     let given: Vec<_> = spec.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();

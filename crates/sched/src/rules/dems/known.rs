@@ -1,8 +1,8 @@
-//! What each path has copied, how fast it is and how sure that is.
+//! Knowledge of each path: its copies, its speed and how sure that is.
 
 use weftway_path::{BitRate, Offset};
 
-/// What is known of a path.
+/// Knowledge of a path.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Known {
     /// Everything before it needs no copy.

@@ -1,59 +1,53 @@
 //! Plays a case on a bench.
 
-use weftway_path::spec::Spec;
+use weftway_path::spec::{Spec, SpecError};
 use weftway_path::{
     BlockedReason, Counters, Decision, Event, Health, Instant, Offset, Path, PathId, PathSet, Recovery, Role, Starved,
 };
+use weftway_sched::Scheduler;
 
 use super::quantity::{self, Amount};
-use super::report::{Case, VectorError};
 use super::script::{self, FlowRow, PathRow, Stack, Step};
-use crate::Scheduler;
 use crate::testing::{Bench, MSS, packets, path};
 
 /// How often each question is asked.
 const QUESTIONS: usize = 3;
 
-/// Runs one case of `file`, with its scheduler or with another in its place.
-pub(super) fn play(file: &script::File, case: &script::Case, in_place: Option<&str>) -> Result<Case, VectorError> {
+/// Plays a case of `file`, with its scheduler or with another in its place; returns the number of expectations.
+pub(super) fn play(file: &script::File, case: &script::Case, in_place: Option<&str>) -> Result<usize, String> {
+    let at = |step: usize| move |problem| format!("step {step}: {problem}");
+    let mut player = Player::new(scheduler(file, case, in_place).map_err(at(0))?, case).map_err(at(0))?;
+    player.bench.masks = case.stack.unwrap_or(file.stack) == Stack::Mptcp;
+    if let Some(expect) = &case.expect {
+        player.ask(expect).map_err(at(0))?;
+    }
+    for (n, step) in case.steps.iter().enumerate() {
+        player.step(step).map_err(at(n + 1))?;
+    }
+    Ok(player.checks)
+}
+
+/// Makes the scheduler of `case`, with the file's switches and its own, or the one in its place.
+fn scheduler(file: &script::File, case: &script::Case, in_place: Option<&str>) -> Result<Box<dyn Scheduler>, String> {
+    let text = |error: SpecError| error.to_string();
     let spec = match in_place {
         Some(other) => other.to_owned(),
         None if case.with.is_empty() => file.scheduler.clone(),
         None => {
-            let of_all: Spec = file.scheduler.parse()?;
-            let own: Spec = format!("{}:{}", of_all.name, case.with).parse()?;
+            let of_all: Spec = file.scheduler.parse().map_err(text)?;
+            let own: Spec = format!("{}:{}", of_all.name, case.with).parse().map_err(text)?;
             own.with_defaults(of_all.given).to_string()
         }
     };
-    let fail = |step| move |what| VectorError::Step { case: case.name.clone(), step, what };
-    let mut player = Player::new(crate::build(&spec)?, case).map_err(fail(0))?;
-    player.bench.masks = case.stack.unwrap_or(file.stack) == Stack::Mptcp;
-    if case.expect.is_none()
-        && case.steps.iter().all(|step| step.expect.is_none() && step.wakes.is_none() && step.explains.is_none())
-    {
-        return Err(fail(0)("nothing is expected".to_owned()));
-    }
-    if let Some(expect) = &case.expect {
-        player.ask(expect).map_err(fail(0))?;
-    }
-    for (n, step) in case.steps.iter().enumerate() {
-        player.step(step).map_err(fail(n + 1))?;
-    }
-    Ok(Case {
-        name: case.name.clone(),
-        why: case.why.clone(),
-        scheduler: spec,
-        expected: player.expected,
-        got: player.got,
-    })
+    weftway_sched::build(&spec).map_err(text)
 }
 
 struct Player {
     scheduler: Box<dyn Scheduler>,
     bench: Bench,
     names: Vec<(String, PathId)>,
-    expected: Vec<String>,
-    got: Vec<String>,
+    /// Expectations so far, all of which hold.
+    checks: usize,
 }
 
 impl Player {
@@ -69,7 +63,7 @@ impl Player {
         }
         change_flow(&mut bench, &case.flow)?;
         bench.refresh();
-        Ok(Self { scheduler, bench, names, expected: Vec::new(), got: Vec::new() })
+        Ok(Self { scheduler, bench, names, checks: 0 })
     }
 
     fn step(&mut self, step: &Step) -> Result<(), String> {
@@ -102,13 +96,12 @@ impl Player {
         }
         if let Some(explains) = &step.explains {
             let reason = self.scheduler.explain(&self.bench.context()).unwrap_or_default();
-            self.expected.push(explains.clone());
-            self.got.push(if reason.contains(explains) { explains.clone() } else { reason });
+            self.check(explains, if reason.contains(explains) { explains } else { &reason })?;
         }
         if let Some(wakes) = &step.wakes {
             let at = Instant::ZERO + quantity::span(wakes)?;
-            self.expected.push(format!("wake at {at}"));
-            self.got.push(self.scheduler.wake().map_or("no wake".to_owned(), |at| format!("wake at {at}")));
+            let wake = self.scheduler.wake().map_or("no wake".to_owned(), |at| format!("wake at {at}"));
+            self.check(&format!("wake at {at}"), &wake)?;
         }
         Ok(())
     }
@@ -152,9 +145,12 @@ impl Player {
             expected.extend(std::iter::repeat_n(self.word(decision), count));
         }
         let got: Vec<_> = expected.iter().map(|_| self.decide()).collect();
-        self.expected.push(sentence(&expected));
-        self.got.push(sentence(&got));
-        Ok(())
+        self.check(&sentence(&expected), &sentence(&got))
+    }
+
+    fn check(&mut self, expected: &str, got: &str) -> Result<(), String> {
+        self.checks += 1;
+        if got == expected { Ok(()) } else { Err(format!("expected {expected}; got {got}")) }
     }
 
     fn decide(&mut self) -> String {

@@ -2,7 +2,7 @@
 
 use weftway_path::{Bytes, Instant};
 
-use crate::{Rate, Reason, Set, Verdict};
+use weftway_link::{Rate, Reason, Set, Verdict};
 
 /// A line: when, and what.
 pub(super) struct Line {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use weftway_path::{BitRate, Bytes, Instant, Span};
 
-use crate::{
+use weftway_link::{
     Arq, Change, Discipline, Distribution, Ecn, Jitter, Limit, LinkConfig, Loss, Queue, Rate, Redraw, Set, Trace,
 };
 

@@ -4,7 +4,7 @@ use serde::Deserialize;
 use weftway_path::{BitRate, Bytes, PathId, Recovery};
 
 use super::{bytes, millis};
-use crate::{Flavour, Share, Signal};
+use weftway_cc::{Flavour, Share, Signal};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -1,4 +1,4 @@
-//! Vectors: scripts of events with the windows that a person works out by hand.
+//! Vectors of congestion controllers: scripts of events with the windows that a person works out by hand.
 //!
 //! ```toml
 //! [[case]]
@@ -13,74 +13,22 @@
 //! Amounts are packets of `mss` bytes, times milliseconds, rates Mbit/s. `at_ms`, `rtt_ms`,
 //! `in_flight` and `recovery` hold until a later step changes them; before the first, the time is
 //! 0, `in_flight` is the window and `recovery` is open. `rtt_ms` stands for the sample, the
-//! smoothed and the smallest RTT. An ACK with `round = true` covers a packet sent after everything delivered so far; other ACKs
-//! cover packets sent earlier. An expectation without `within` allows for one byte, or for the
-//! last bit of a rate.
+//! smoothed and the smallest RTT. An ACK with `round = true` covers a packet sent after everything delivered so far;
+//! other ACKs cover packets sent earlier. An expectation without `within` allows for one byte, or for the last bit of a
+//! rate.
 
 mod script;
 
-use thiserror::Error;
-use weftway_path::spec::SpecError;
 use weftway_path::{BitRate, Bytes, Instant, PathId, Recovery, Span};
 
-use crate::{Acked, Congestion, Controller, Sent, Setup, Share, Signal, build};
+use crate::{Report, VectorError};
 use script::{Case, Expect, File, Step, Verb};
-
-/// What a file of vectors checked, all of it as expected.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Report {
-    /// Its cases.
-    pub cases: usize,
-    /// Its expectations, one for each value compared.
-    pub checks: usize,
-}
-
-/// Why a file of vectors is refused, or where a controller disagrees with it.
-#[derive(Debug, Error)]
-pub enum VectorError {
-    /// The file is not a file of vectors.
-    #[error(transparent)]
-    Format(#[from] toml::de::Error),
-    /// A case names no controller.
-    #[error("{case}: {error}")]
-    Controller {
-        /// The case.
-        case: String,
-        /// What is wrong with the name.
-        error: SpecError,
-    },
-    /// A case, or the whole file, compares nothing.
-    #[error("{0}: nothing is expected")]
-    Empty(String),
-    /// A controller disagrees.
-    #[error("{case}, step {step}: {value} is {found}, expected {expected}")]
-    Mismatch {
-        /// The case.
-        case: String,
-        /// The step, counted from 1.
-        step: usize,
-        /// What was compared.
-        value: &'static str,
-        /// What the controller says.
-        found: f64,
-        /// What the file says.
-        expected: f64,
-    },
-}
+use weftway_cc::{Acked, Congestion, Controller, Sent, Setup, Share, Signal, build};
 
 /// Runs every case of a file.
 pub fn run(text: &str) -> Result<Report, VectorError> {
     let file: File = toml::from_str(text)?;
-    let mut report = Report { cases: 0, checks: 0 };
-    for case in &file.case {
-        let checks = World::new(case)?.play()?;
-        if checks == 0 {
-            return Err(VectorError::Empty(case.name.clone()));
-        }
-        report.cases += 1;
-        report.checks += checks;
-    }
-    if report.cases == 0 { Err(VectorError::Empty("the file".to_owned())) } else { Ok(report) }
+    Report::of(&file.case, |case| &case.name, |case| World::new(case)?.play())
 }
 
 fn millis(ms: f64) -> Span {
@@ -91,7 +39,7 @@ fn instant(ms: f64) -> Instant {
     Instant::ZERO + millis(ms)
 }
 
-/// What a script holds between its steps.
+/// State of a script between its steps.
 struct World<'a> {
     case: &'a Case,
     controller: Box<dyn Controller>,
@@ -101,12 +49,12 @@ struct World<'a> {
     in_flight: Option<Bytes>,
     recovery: Recovery,
     delivered: Bytes,
-    /// What was delivered when the packets of this round left.
+    /// Bytes delivered when the packets of this round left.
     round: Bytes,
 }
 
 impl<'a> World<'a> {
-    fn new(case: &'a Case) -> Result<Self, VectorError> {
+    fn new(case: &'a Case) -> Result<Self, String> {
         let setup = Setup {
             path: PathId::new(case.path),
             mss: Bytes::new(case.mss),
@@ -116,8 +64,7 @@ impl<'a> World<'a> {
             now: Instant::ZERO,
             rtt: case.handshake_ms.map(millis),
         };
-        let controller = build(&case.controller, &setup)
-            .map_err(|error| VectorError::Controller { case: case.name.clone(), error })?;
+        let controller = build(&case.controller, &setup).map_err(|error| error.to_string())?;
         Ok(Self {
             case,
             controller,
@@ -132,7 +79,7 @@ impl<'a> World<'a> {
     }
 
     /// Plays the script; returns the number of values compared.
-    fn play(mut self) -> Result<usize, VectorError> {
+    fn play(mut self) -> Result<usize, String> {
         let mut checks = 0;
         for (number, step) in (1..).zip(&self.case.step) {
             self.set(step);
@@ -217,7 +164,7 @@ impl<'a> World<'a> {
         self.controller.on_congestion(&congestion, &self.siblings);
     }
 
-    fn check(&self, step: usize, expect: &Expect) -> Result<usize, VectorError> {
+    fn check(&self, step: usize, expect: &Expect) -> Result<usize, String> {
         let ssthresh = match self.controller.ssthresh() {
             Bytes::MAX => f64::INFINITY,
             bytes => self.packets(bytes),
@@ -237,8 +184,7 @@ impl<'a> World<'a> {
             // Half as much again, for the float in between.
             let tolerance = expect.within.unwrap_or(rounding * 1.5);
             if found != expected && (found - expected).abs().partial_cmp(&tolerance).is_none_or(|order| order.is_gt()) {
-                let case = self.case.name.clone();
-                return Err(VectorError::Mismatch { case, step, value, found, expected });
+                return Err(format!("step {step}: {value} is {found}, expected {expected}"));
             }
             checks += 1;
         }

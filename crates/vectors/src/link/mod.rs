@@ -1,4 +1,4 @@
-//! Vectors: what a link must do, as scripts that a person can check with a pencil.
+//! Vectors of links: scripts that a person can check with a pencil.
 //!
 //! A file holds cases. Each case describes a link under `link`, says `why` in words, and gives a
 //! `script` with one event a line: a time in milliseconds, a verb, and what it needs.
@@ -33,52 +33,8 @@ mod script;
 mod spec;
 
 use serde::Deserialize;
-use thiserror::Error;
 
-/// What was checked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Report {
-    /// Cases.
-    pub cases: usize,
-    /// Script lines that expect something.
-    pub checks: usize,
-}
-
-/// A vector that cannot be read or does not hold.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum VectorError {
-    /// The file is not TOML of the right shape; the text says where.
-    #[error("{0}")]
-    Toml(String),
-    /// A case's link is described in a contradictory way.
-    #[error("case `{case}`: {problem}")]
-    Link {
-        /// Its name.
-        case: String,
-        /// What is wrong.
-        problem: String,
-    },
-    /// A script line is not understood, or what it expects did not happen.
-    #[error("case `{case}`, line {line} `{text}`: {problem}")]
-    Line {
-        /// The name of the case.
-        case: String,
-        /// Counted from 1 within the script.
-        line: usize,
-        /// The line.
-        text: String,
-        /// What is wrong, or what happened instead.
-        problem: String,
-    },
-    /// A packet arrives after the end of the script.
-    #[error("case `{case}`: after the script, {happened}")]
-    After {
-        /// The name of the case.
-        case: String,
-        /// What happened.
-        happened: String,
-    },
-}
+use crate::{Report, VectorError};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -104,52 +60,44 @@ struct Case {
 
 /// Runs all cases of a file.
 pub fn run(text: &str) -> Result<Report, VectorError> {
-    let file: File = toml::from_str(text).map_err(|error| VectorError::Toml(error.to_string()))?;
-    let mut report = Report { cases: 0, checks: 0 };
-    for case in &file.case {
-        report.checks += run_case(case)?;
-        report.cases += 1;
-    }
-    Ok(report)
+    let file: File = toml::from_str(text)?;
+    Report::of(&file.case, |case| &case.name, run_case)
 }
 
-fn run_case(case: &Case) -> Result<usize, VectorError> {
-    let config = case.link.config().map_err(|problem| VectorError::Link { case: case.name.clone(), problem })?;
-    let mut runner = run::Runner::new(&config, case.seed);
+fn run_case(case: &Case) -> Result<usize, String> {
+    let mut runner = run::Runner::new(&case.link.config()?, case.seed);
     for (at, text) in case.script.lines().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
-        script::parse(text).and_then(|line| runner.step(&line)).map_err(|problem| VectorError::Line {
-            case: case.name.clone(),
-            line: at + 1,
-            text: text.trim().to_owned(),
-            problem,
-        })?;
+        let played = script::parse(text).and_then(|line| runner.step(&line));
+        played.map_err(|problem| format!("line {} `{}`: {problem}", at + 1, text.trim()))?;
     }
-    runner.finish().map_err(|happened| VectorError::After { case: case.name.clone(), happened })
+    runner.finish().map_err(|happened| format!("after the script: {happened}"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn case(script: &str) -> Result<Report, VectorError> {
+    fn case(script: &str) -> Report {
         run(&format!(
             "title = 't'\n[[case]]\nname = 'c'\nwhy = 'w'\nlink = {{ rate_mbps = 10, delay_ms = 20 }}\nscript = '''\n{script}'''"
         ))
+        .expect("the text is well formed")
     }
 
     #[test]
     fn a_right_script_passes() {
-        assert_eq!(case("0 push 1250\n0.5 backlog 1 1250\n21 arrives 0\n"), Ok(Report { cases: 1, checks: 3 }));
+        let report = case("0 push 1250\n0.5 backlog 1 1250\n21 arrives 0\n");
+        assert_eq!(report, Report { cases: 1, checks: 3, failures: Vec::new() });
     }
 
     #[test]
     fn wrong_scripts_say_what_happened() {
-        let complaint = |script| case(script).unwrap_err().to_string();
+        let complaint = |script| case(script).failures[0].to_string();
         assert_eq!(
             complaint("0 push 1250\n22 arrives 0\n"),
             "case `c`, line 2 `22 arrives 0`: packet 0 arrives at 21 ms"
         );
-        assert_eq!(complaint("0 push 1250\n"), "case `c`: after the script, packet 0 arrives at 21 ms");
+        assert_eq!(complaint("0 push 1250\n"), "case `c`, after the script: packet 0 arrives at 21 ms");
         assert_eq!(complaint("0 push 1250 full\n"), "case `c`, line 1 `0 push 1250 full`: the packet is queued");
         assert_eq!(complaint("0 pull 1\n"), "case `c`, line 1 `0 pull 1`: unknown verb `pull`");
         assert_eq!(
@@ -161,6 +109,6 @@ mod tests {
     #[test]
     fn unknown_keys_are_refused() {
         let text = "title = 't'\n[[case]]\nname = 'c'\nwhy = 'w'\nlink = { speed = 1 }\nscript = ''";
-        assert!(matches!(run(text), Err(VectorError::Toml(complaint)) if complaint.contains("unknown field `speed`")));
+        assert!(run(text).unwrap_err().to_string().contains("unknown field `speed`"));
     }
 }

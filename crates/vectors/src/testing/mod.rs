@@ -11,3 +11,9 @@ pub use bandit::Bandit;
 pub use bench::{Bench, MSS, packets, path};
 pub use episodes::Episodes;
 pub use ledger::{Audit, Ledger};
+use weftway_sched::Scheduler;
+
+/// Returns the scheduler min-RTT.
+fn min_rtt() -> Box<dyn Scheduler> {
+    weftway_sched::build("min-rtt").expect("min-RTT is in the registry")
+}

@@ -32,7 +32,8 @@ pub(super) enum Stack {
 pub(super) struct Case {
     pub name: String,
     /// The working, for the reader.
-    pub why: String,
+    #[serde(rename = "why")]
+    _why: String,
     /// More switches: `form=paper:delta=rttvar`.
     #[serde(default)]
     pub with: String,
