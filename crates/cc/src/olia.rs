@@ -82,7 +82,7 @@ struct Olia {
 
 /// Established path as the rule sees it.
 #[derive(Clone, Copy)]
-struct Seen {
+struct EstablishedPath {
     own: bool,
     cwnd: u64,
     rtt: u64,
@@ -104,13 +104,13 @@ impl Olia {
         self.since.max(self.between)
     }
 
-    fn paths<'a>(&'a self, siblings: Siblings<'a>) -> impl Iterator<Item = Seen> + 'a {
+    fn paths<'a>(&'a self, siblings: Siblings<'a>) -> impl Iterator<Item = EstablishedPath> + 'a {
         siblings.iter().filter(|share| share.usable && !share.srtt.is_zero()).map(|share| {
             // Our own entry may be as old as our last event.
             let own = share.path == self.path;
             let cwnd = if own { self.window.cwnd() } else { share.cwnd.get() };
             let inter_loss = if own { self.inter_loss() } else { share.inter_loss.get() };
-            Seen {
+            EstablishedPath {
                 own,
                 cwnd: cwnd.clamp(1, LARGEST),
                 rtt: share.srtt.as_micros().clamp(1, u64::from(u32::MAX)),
@@ -119,7 +119,7 @@ impl Olia {
         })
     }
 
-    fn merit(&self, path: &Seen) -> Merit {
+    fn merit(&self, path: &EstablishedPath) -> Merit {
         let (l, rtt) = (u128::from(path.inter_loss), u128::from(path.rtt));
         match self.rank {
             Rank::Kernel => Merit(l, rtt * rtt),

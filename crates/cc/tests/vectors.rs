@@ -29,7 +29,7 @@ fn case(expect: &str) -> String {
         controller = "newreno"
         flavour = "quic"
         window = 10
-        step = [{{ do = "recovered", expect = {{ {expect} }} }}]
+        steps = [{{ do = "recovered", expect = {{ {expect} }} }}]
         "#
     )
 }
@@ -46,7 +46,7 @@ fn a_wrong_expectation_says_where() {
 
 #[test]
 fn an_unpaced_controller_has_no_rate_to_compare() {
-    assert_eq!(complaint("pacing_mbps = 1"), "case `a case`, step 1: pacing_mbps is NaN, expected 1");
+    assert_eq!(complaint("pacing = \"1 Mbit/s\""), "case `a case`, step 1: pacing is NaN, expected 1");
 }
 
 #[test]

@@ -2,13 +2,15 @@
 //! a pencil; and a [`testing::Bench`], on which a scheduler is tried without a transport. For tests: no library or
 //! program of users depends on this crate.
 //!
-//! A file of `vectors/sched`, `vectors/cc` or `vectors/link` lists cases. Each has a `name`, the working in `why`, what is
-//! given, and steps with what is expected after them. The modules say what may be given and what a step may be.
+//! A file of `vectors/sched`, `vectors/cc` or `vectors/link` lists cases. Each has a `name`, the working in `why`, what
+//! is given, and steps with what is expected after them. The modules say what may be given and what a step may be.
 
 #[cfg(feature = "cc")]
 pub mod cc;
 #[cfg(feature = "link")]
 pub mod link;
+#[cfg(any(feature = "cc", feature = "sched"))]
+mod quantity;
 mod report;
 #[cfg(feature = "sched")]
 pub mod sched;

@@ -22,7 +22,7 @@ mod known;
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Context, Decision, Event, Flow, Offset, Path, PathId, SendKind};
 
-use self::known::Known;
+use self::known::PathRecord;
 
 use crate::Scheduler;
 use crate::entry::{Arity, Entry, Input, Needs, Provenance};
@@ -74,7 +74,7 @@ struct Dems {
     /// The two chunks in which s has sent last.
     backs: [Back; 2],
     requested: Option<Request>,
-    paths: PerPath<Known>,
+    paths: PerPath<PathRecord>,
 }
 
 /// Chunk that is sent from two ends.
@@ -172,7 +172,7 @@ impl Dems {
         })
     }
 
-    fn known(&self, path: PathId) -> Known {
+    fn known(&self, path: PathId) -> PathRecord {
         self.paths.get(path).copied().unwrap_or_default()
     }
 

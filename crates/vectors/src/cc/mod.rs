@@ -7,12 +7,12 @@
 //! controller = "newreno"
 //! flavour = "quic"
 //! window = 10
-//! step = [{ do = "congestion", signal = "loss", expect = { cwnd = 5, ssthresh = 5 } }]
+//! steps = [{ do = "congestion", signal = "loss", expect = { cwnd = 5, ssthresh = 5 } }]
 //! ```
 //!
-//! Amounts are packets of `mss` bytes, times milliseconds, rates Mbit/s. `at_ms`, `rtt_ms`,
+//! Amounts are packets of `mss` bytes; times and rates have units. `at`, `rtt`,
 //! `in_flight` and `recovery` hold until a later step changes them; before the first, the time is
-//! 0, `in_flight` is the window and `recovery` is open. `rtt_ms` stands for the sample, the
+//! 0, `in_flight` is the window and `recovery` is open. `rtt` stands for the sample, the
 //! smoothed and the smallest RTT. An ACK with `round = true` covers a packet sent after everything delivered so far;
 //! other ACKs cover packets sent earlier. An expectation without `within` allows for one byte, or for the last bit of a
 //! rate.
@@ -29,14 +29,6 @@ use weftway_cc::{Acked, Congestion, Controller, Sent, Setup, Share, Signal, buil
 pub fn run(text: &str) -> Result<Report, VectorError> {
     let file: File = toml::from_str(text)?;
     Report::of(&file.case, |case| &case.name, |case| World::new(case)?.play())
-}
-
-fn millis(ms: f64) -> Span {
-    Span::from_secs_f64(ms / 1000.0)
-}
-
-fn instant(ms: f64) -> Instant {
-    Instant::ZERO + millis(ms)
 }
 
 /// State of a script between its steps.
@@ -62,7 +54,7 @@ impl<'a> World<'a> {
             flavour: case.flavour.into(),
             seed: 1,
             now: Instant::ZERO,
-            rtt: case.handshake_ms.map(millis),
+            rtt: case.handshake.map(|time| time.0),
         };
         let controller = build(&case.controller, &setup).map_err(|error| error.to_string())?;
         Ok(Self {
@@ -70,7 +62,7 @@ impl<'a> World<'a> {
             controller,
             siblings: (0..).zip(&case.sibling).map(|(path, sibling)| sibling.share(path, case.mss)).collect(),
             now: Instant::ZERO,
-            rtt: case.handshake_ms.map_or(Span::ZERO, millis),
+            rtt: case.handshake.map_or(Span::ZERO, |time| time.0),
             in_flight: None,
             recovery: Recovery::Open,
             delivered: Bytes::ZERO,
@@ -81,11 +73,11 @@ impl<'a> World<'a> {
     /// Plays the script; returns the number of values compared.
     fn play(mut self) -> Result<usize, String> {
         let mut checks = 0;
-        for (number, step) in (1..).zip(&self.case.step) {
+        for (number, step) in (1..).zip(&self.case.steps) {
             self.set(step);
             for repetition in 0..step.times {
                 if repetition > 0 {
-                    self.now += millis(step.every_ms);
+                    self.now += step.every.map_or(Span::ZERO, |time| time.0);
                 }
                 self.act(step);
             }
@@ -95,8 +87,8 @@ impl<'a> World<'a> {
     }
 
     fn set(&mut self, step: &Step) {
-        self.now = step.at_ms.map_or(self.now, instant);
-        self.rtt = step.rtt_ms.map_or(self.rtt, millis);
+        self.now = step.at.map_or(self.now, |time| Instant::ZERO + time.0);
+        self.rtt = step.rtt.map_or(self.rtt, |time| time.0);
         self.in_flight = step.in_flight.map(|packets| self.bytes(packets)).or(self.in_flight);
         self.recovery = step.recovery.map_or(self.recovery, Recovery::from);
     }
@@ -131,7 +123,7 @@ impl<'a> World<'a> {
             newest_sent: self.sent_time(step),
             delivered: self.delivered,
             prior_delivered: self.round,
-            rate: step.rate_mbps.map(|mbps| BitRate::from_bps((mbps * 1e6) as u64)),
+            rate: step.rate.map(|rate| rate.0),
             interval: self.rtt,
             app_limited: step.app_limited,
             cwnd_limited: step.cwnd_limited,
@@ -174,7 +166,7 @@ impl<'a> World<'a> {
         let values = [
             ("cwnd", expect.cwnd, self.packets(self.controller.cwnd()), byte),
             ("ssthresh", expect.ssthresh, ssthresh, byte),
-            ("pacing_mbps", expect.pacing_mbps, pacing, 1e-6),
+            ("pacing", expect.pacing.map(|rate| rate.0.as_mbps_f64()), pacing, 1e-6),
             ("quantum", expect.quantum, self.packets(self.controller.send_quantum()), byte),
             ("inter_loss", expect.inter_loss, self.packets(self.controller.share().inter_loss), byte),
         ];
@@ -196,7 +188,7 @@ impl<'a> World<'a> {
     }
 
     fn sent_time(&self, step: &Step) -> Instant {
-        step.sent_ms.map_or(self.now - self.rtt, instant)
+        step.sent.map_or(self.now - self.rtt, |time| Instant::ZERO + time.0)
     }
 
     fn bytes(&self, packets: f64) -> Bytes {

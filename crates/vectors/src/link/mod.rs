@@ -39,7 +39,7 @@ use crate::{Report, VectorError};
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
-    /// What the file is about; for people.
+    /// Subject of the file; for people.
     #[serde(rename = "title")]
     _title: String,
     case: Vec<Case>,

@@ -1,4 +1,4 @@
-//! One line of a script.
+//! Lines of a script.
 
 use weftway_path::{Bytes, Instant};
 

@@ -73,7 +73,7 @@ enum EcnSpec {
     AboveBytes(u64),
 }
 
-/// One change; exactly one key besides the time.
+/// Change; exactly one key besides the time.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 struct ChangeSpec {

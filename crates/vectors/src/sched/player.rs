@@ -6,11 +6,12 @@ use weftway_path::{
 };
 use weftway_sched::Scheduler;
 
-use super::quantity::{self, Amount};
+use super::quantity::Amount;
 use super::script::{self, FlowRow, PathRow, Stack, Step};
+use crate::quantity;
 use crate::testing::{Bench, MSS, packets, path};
 
-/// How often each question is asked.
+/// Times that each question is asked.
 const QUESTIONS: usize = 3;
 
 /// Plays a case of `file`, with its scheduler or with another in its place; returns the number of expectations.

@@ -48,7 +48,7 @@ pub(super) struct Case {
     pub steps: Vec<Step>,
 }
 
-/// What is known of a path; what is missing stays as it was: at first active, good, open, with a
+/// State of a path; what is missing stays as it was: at first active, good, open, with a
 /// window of 10 packets and a slow-start threshold of 10.
 #[derive(Deserialize, Default, Debug)]
 #[serde(deny_unknown_fields)]
@@ -88,7 +88,7 @@ pub(super) struct PathRow {
 #[serde(deny_unknown_fields)]
 pub(super) struct FlowRow {
     pub una: Option<Amount>,
-    /// Where the send buffer begins, if below `una`.
+    /// Beginning of the send buffer, if below `una`.
     pub acked: Option<Amount>,
     pub next: Option<Amount>,
     pub unsent: Option<Amount>,
@@ -98,13 +98,13 @@ pub(super) struct FlowRow {
     pub announced: Option<Amount>,
     pub message_start: Option<Amount>,
     pub message_end: Option<Amount>,
-    /// When the message should have arrived.
+    /// Time at which the message should have arrived.
     pub deadline: Option<String>,
-    /// How urgent the message is; 0 the most.
+    /// Urgency of the message; 0 is the most urgent.
     pub class: Option<u8>,
 }
 
-/// One step. Its parts happen in the order of these fields.
+/// Step. Its parts happen in the order of these fields.
 #[derive(Deserialize, Default, Debug)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Step {
@@ -125,9 +125,9 @@ pub(super) struct Step {
     pub event: Option<String>,
     /// The decisions, in a list: `F`, `F x3`, `ahead S @71`, `repeat S @0`, `recall F`, `wait`.
     pub expect: Option<String>,
-    /// When the scheduler wants to be woken.
+    /// Time at which the scheduler wants to be woken.
     pub wakes: Option<String>,
-    /// What its reason for the next answer has to contain.
+    /// Words that its reason for the next answer has to contain.
     pub explains: Option<String>,
 }
 

@@ -23,9 +23,9 @@ pub struct Bandit {
     arms: BTreeMap<PathId, Arm>,
     /// Scheduler that answers where no arm may be chosen.
     otherwise: Box<dyn Scheduler>,
-    /// What the last answer saw, to learn from if it is carried out.
+    /// Path and features of the last answer, to learn from if it is carried out.
     asked: Option<(PathId, Vector)>,
-    /// What unrewarded decisions saw, by serial from `first` on.
+    /// Paths and features of unrewarded decisions, by serial from `first` on.
     waiting: VecDeque<Option<(PathId, Vector)>>,
     first: u64,
     ledger: Ledger,
@@ -129,7 +129,7 @@ impl Bandit {
         }
     }
 
-    /// What the decision `serial` saw, if it is unrewarded. It will not be again.
+    /// Takes the path and the features of the decision `serial`, if it is unrewarded.
     fn settle(&mut self, serial: u64) -> Option<(PathId, Vector)> {
         let at = serial.checked_sub(self.first).map(|at| at as usize);
         let seen = at.and_then(|at| self.waiting.get_mut(at)).and_then(Option::take);

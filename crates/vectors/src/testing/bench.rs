@@ -47,7 +47,7 @@ fn refresh(path: &mut Path) {
     }
 }
 
-/// One packet's worth of the connection's data.
+/// Segment: one packet's worth of the connection's data.
 #[derive(Clone, Copy, Default)]
 struct Segment {
     carried: PathSet,
@@ -57,7 +57,7 @@ struct Segment {
 }
 
 impl Segment {
-    /// Whether `path` may carry a copy; `due`: it is lost, and to be sent again.
+    /// Returns true if `path` may carry a copy; `due`: it is lost, and to be sent again.
     fn may_copy(&self, path: PathId, due: bool) -> bool {
         !self.acked && (!self.carried.contains(path) || self.lost_by.contains(path) && !due)
     }
@@ -75,7 +75,7 @@ pub struct Bench {
     pub flow: Flow,
     /// The packet at hand.
     pub packet: Option<Packet>,
-    /// Whether what is handed back avoids the paths that have carried it, as under MPTCP. At first it does.
+    /// True if data that are handed back avoid the paths that have carried them, as under MPTCP. At first they do.
     pub masks: bool,
     segments: BTreeMap<Offset, Segment>,
     /// Segments that are lost, and to be sent again.
@@ -213,7 +213,8 @@ impl Bench {
         taken.into_iter().map(Event::Recalled).collect()
     }
 
-    /// What no path has carried is unsent again; what no path carries now is sent again.
+    /// Takes `receipt` back: data that no path has carried are unsent again, data that no path carries now are sent
+    /// again.
     fn take_back(&mut self, receipt: Receipt) {
         let Some(segment) = self.segments.get_mut(&receipt.offset) else { return };
         segment.carried = segment.carried.without(receipt.path);

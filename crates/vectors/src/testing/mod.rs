@@ -1,4 +1,4 @@
-//! What it takes to try a scheduler without a transport: a [`Bench`] that carries decisions out in
+//! Tools to try a scheduler without a transport: a [`Bench`] that carries decisions out in
 //! the simplest way, a [`Bandit`] that checks how its host counts decisions, and [`Episodes`], which checks when its
 //! host tells that nothing may go.
 
