@@ -9,7 +9,7 @@
 pub mod cc;
 #[cfg(feature = "link")]
 pub mod link;
-#[cfg(any(feature = "cc", feature = "sched"))]
+#[cfg(any(feature = "cc", feature = "link", feature = "sched"))]
 mod quantity;
 mod report;
 #[cfg(feature = "sched")]

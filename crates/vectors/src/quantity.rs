@@ -4,7 +4,7 @@ use serde::Deserialize;
 use weftway_path::{BitRate, Span};
 
 /// Time in a vector file: `"20 ms"`.
-#[derive(Clone, Copy, Deserialize, Debug)]
+#[derive(Clone, Copy, Deserialize, Default, Debug)]
 #[serde(try_from = "String")]
 pub(crate) struct Time(pub(crate) Span);
 
@@ -29,11 +29,11 @@ impl TryFrom<String> for Rate {
     }
 }
 
-pub(crate) fn span(text: &str) -> Result<Span, String> {
+fn span(text: &str) -> Result<Span, String> {
     scaled(text, &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)]).map(Span::from_nanos)
 }
 
-pub(crate) fn rate(text: &str) -> Result<BitRate, String> {
+fn rate(text: &str) -> Result<BitRate, String> {
     let units =
         [("bit/s", 1), ("kbit/s", 1_000), ("Mbit/s", 1_000_000), ("B/s", 8), ("kB/s", 8_000), ("MB/s", 8_000_000)];
     scaled(text, &units).map(BitRate::from_bps)

@@ -2,8 +2,9 @@
 //!
 //! Rule: that of `earliest-delivery`. On a path that holds data, the time until a packet arrives there is the rule's
 //! own estimate times two to the power of what a network says; outside the ranges of training, the rule's own.
-//! Reference: Weftway, docs/explanation/learning.md. State: that of `earliest-delivery`, and of each path what its
-//! acknowledgements told in the last 400 ms. Departs from print: nothing is printed.
+//! Reference: Weftway, docs/explanation/learning.md.
+//! State: that of `earliest-delivery`, and of each path what its acknowledgements told in the last 400 ms.
+//! Departs from print: nothing is printed.
 
 use weftway_path::spec::{Params, SpecError};
 use weftway_path::{Context, Decision, Event, Instant, Path, Span};

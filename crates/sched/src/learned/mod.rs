@@ -26,12 +26,12 @@
 //!
 //! Shared by those that decide alike:
 //!
-//! - `pair`: wait for the full fast path, or send on the slow one. What a policy is (`policy`), when it is asked (`blocked`), which paths are the
-//! pair (`roles`), the decisions whose outcome is not known yet (`records`), what is measured (`meters`, `context`),
-//! what
-//!   windows and times are divided by (`scale`), and what is paid (`reward`). It does not know how an answer is found.
-//! - `intervals`: one decision for an interval. Paths as a network of fixed size sees them (`slots`), the intervals that were
-//!   (`history`), the data that a decision holds for (`ranges`).
+//! - `pair`: wait for the full fast path, or send on the slow one. Policies (`policy`), when they are asked (`blocked`),
+//!   which paths are the pair (`roles`), the decisions whose outcome is not known yet (`records`), what is measured
+//!   (`meters`, `context`), what windows and times are divided by (`scale`), and what is paid (`reward`). It does not know
+//!   how an answer is found.
+//! - `intervals`: one decision for an interval. When it is asked for and paid (`task`), paths as a network of fixed size sees
+//!   them (`slots`), the intervals that were (`history`), the data that a decision holds for (`ranges`).
 
 /// Reads `policies/SCHEDULER-NAME.safetensors` for each name. The folder stands at the root of the repository; a link
 /// in this crate makes it part of what `cargo package` packs.

@@ -2,11 +2,12 @@
 //!
 //! Rule: the first path, by number, with `srtt < threshold` that is not blocked. While a path below the threshold
 //! stands, full or not, slower ones rest; with `above=overflow` they take what the others have no room for, lowest srtt
-//! first. When no path is below the threshold, the lowest srtt of all goes. Data sent before: off the paths to avoid
-//! first. Reference: Bonaventure, Piraux, De Coninck, et al.: draft-bonaventure-iccrg-schedulers-02, section 4.4.
-//! State: none. Departs from print: there nothing is sent while no path is below the threshold. That case, the default
-//! threshold of 100 ms and `above=overflow` are ours. Backups rest while an active path lives; the draft has active
-//! paths alone.
+//! first. When no path is below the threshold, the lowest srtt of all goes.
+//! Data sent before: off the paths to avoid first.
+//! Reference: Bonaventure, Piraux, De Coninck, et al.: draft-bonaventure-iccrg-schedulers-02, section 4.4.
+//! State: none.
+//! Departs from print: there nothing is sent while no path is below the threshold. That case, the default threshold of
+//! 100 ms and `above=overflow` are ours. Backups rest while an active path lives; the draft has active paths alone.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Context, Decision, Path, Span};

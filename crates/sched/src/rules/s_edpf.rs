@@ -8,14 +8,15 @@
 //! two normal variables is taken as normal, by Clark's moments (Operations Research 1961), path by path in the order of
 //! their numbers: exact for two paths. Expectations compare in whole nanoseconds. Data sent before go where they arrive
 //! first in the mean: what was sent after them does not hold them up. D, L, B as in EDPF. Without deviations it is
-//! EDPF. Reference: Garcia-Saavedra, Karzand, Leith: Low Delay Random Linear Coding and Scheduling Over Multiple
-//! Interfaces, arXiv 1507.08499, IEEE TMC 2017, from its abstract and the claims of US 10541932 B2. State: EDPF's clock
-//! per path. Departs from print: of the paper we could read the abstract, of the patent the objective, the least sum
-//! over packets of E\[arrival\] + E\[wait for those before\], which this takes packet by packet. The moments from
-//! rttvar (a normal variable's deviation is 1.25 times its mean deviation) and Clark's maximum are ours: how the paper
-//! computes them was not to be had, and the one program that we found (an MPQUIC fork with FEC) multiplies the moments
-//! instead. Coded packets, and with them losses, are left out. What is full, idle, and the delay: as in EDPF, with its
-//! switches.
+//! EDPF.
+//! Reference: Garcia-Saavedra, Karzand, Leith: Low Delay Random Linear Coding and Scheduling Over Multiple Interfaces,
+//! arXiv 1507.08499, IEEE TMC 2017, from its abstract and the claims of US 10541932 B2.
+//! State: EDPF's clock per path.
+//! Departs from print: of the paper we could read the abstract, of the patent the objective, the least sum over packets
+//! of E\[arrival\] + E\[wait for those before\], which this takes packet by packet. The moments from rttvar (a normal
+//! variable's deviation is 1.25 times its mean deviation) and Clark's maximum are ours: how the paper computes them was
+//! not to be had, and the one program that we found (an MPQUIC fork with FEC) multiplies the moments instead. Coded
+//! packets, and with them losses, are left out. What is full, idle, and the delay: as in EDPF, with its switches.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Context, Decision, Event, Instant, Path};

@@ -7,13 +7,14 @@
 //! The control lets it, with Δt the time that is left until the packet is played, by two thresholds T₁ ≤ T₂:
 //!   `Δt < T₁`: always; `Δt > T₂`: never; else `Δt < max(srtt_p + rttvar_p)` over the paths with packets in flight.
 //! Reference: Zheng et al.: XLINK: QoE-Driven Multi-Path QUIC Transport in Large-scale Video Services, SIGCOMM 2021,
-//! from descriptions of its rule. State: per path the packets that were not reinjected, with message, class and
-//! deadline. Departs from print: there the player tells how much it has buffered; here Δt runs until the deadline of
-//! the packet's message, and a message without one is played at once. The paper picks its thresholds from the buffers
-//! of its users, as percentiles; ours are times. That the video's first frame goes before the rest of its message is
-//! left out: a message has no frames here. XQUIC, its authors' code, has no such control in its public history:
-//! `xqc_reinj_xlink.c` of 2023 reinjects whenever there are two paths. Its modes are `xquic:reinject=…`. As here, a
-//! packet is reinjected once there, on another path, and the oldest that finds one goes first.
+//! from descriptions of its rule.
+//! State: per path the packets that were not reinjected, with message, class and deadline.
+//! Departs from print: there the player tells how much it has buffered; here Δt runs until the deadline of the packet's
+//! message, and a message without one is played at once. The paper picks its thresholds from the buffers of its users,
+//! as percentiles; ours are times. That the video's first frame goes before the rest of its message is left out: a
+//! message has no frames here. XQUIC, its authors' code, has no such control in its public history: `xqc_reinj_xlink.c`
+//! of 2023 reinjects whenever there are two paths. Its modes are `xquic:reinject=…`. As here, a packet is reinjected
+//! once there, on another path, and the oldest that finds one goes first.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Context, Decision, Event, Instant, Offset, PathId, SendKind, Span};

@@ -7,7 +7,7 @@
 //! [[case]]
 //! name = "two packets back to back"
 //! why = "1250 B take 1 ms at 10 Mbit/s; the second waits for the first"
-//! link = { rate_mbps = 10, delay_ms = 20 }
+//! link = { rate = "10 Mbit/s", delay = "20 ms" }
 //! script = """
 //! 0   push 1250
 //! 0   push 1250
@@ -26,7 +26,7 @@
 //! | `t rate MBPS`, `t delay MS`, `t fail`, `t heal` | change the link from outside |
 //!
 //! Lines come in order of time; no packet may arrive that is not in the script. Seeds are given with
-//! `seed`, 0 otherwise. The keys of `link` are those of the private type `Spec`, in `vector/spec.rs`.
+//! `seed`, 0 otherwise. The keys of `link` are those of the private type `Spec`, in `link/spec.rs`.
 
 mod run;
 mod script;
@@ -79,7 +79,7 @@ mod tests {
 
     fn case(script: &str) -> Report {
         run(&format!(
-            "title = 't'\n[[case]]\nname = 'c'\nwhy = 'w'\nlink = {{ rate_mbps = 10, delay_ms = 20 }}\nscript = '''\n{script}'''"
+            "title = 't'\n[[case]]\nname = 'c'\nwhy = 'w'\nlink = {{ rate = '10 Mbit/s', delay = '20 ms' }}\nscript = '''\n{script}'''"
         ))
         .expect("the text is well formed")
     }

@@ -2,13 +2,14 @@
 
 use weftway_path::spec::{Spec, SpecError};
 use weftway_path::{
-    BlockedReason, Counters, Decision, Event, Health, Instant, Offset, Path, PathId, PathSet, Recovery, Role, Starved,
+    BlockedReason, Counters, Decision, Event, Health, Instant, Offset, Path, PathId, PathSet, Recovery, Role, Span,
+    Starved,
 };
 use weftway_sched::Scheduler;
 
 use super::quantity::Amount;
 use super::script::{self, FlowRow, PathRow, Stack, Step};
-use crate::quantity;
+use crate::quantity::{Rate, Time};
 use crate::testing::{Bench, MSS, packets, path};
 
 /// Times that each question is asked.
@@ -69,7 +70,7 @@ impl Player {
 
     fn step(&mut self, step: &Step) -> Result<(), String> {
         if let Some(at) = &step.at {
-            self.bench.now = Instant::ZERO + quantity::span(at)?;
+            self.bench.now = Instant::ZERO + at.0;
         }
         for (name, row) in &step.set {
             let id = self.id(name)?;
@@ -100,7 +101,7 @@ impl Player {
             self.check(explains, if reason.contains(explains) { explains } else { &reason })?;
         }
         if let Some(wakes) = &step.wakes {
-            let at = Instant::ZERO + quantity::span(wakes)?;
+            let at = Instant::ZERO + wakes.0;
             let wake = self.scheduler.wake().map_or("no wake".to_owned(), |at| format!("wake at {at}"));
             self.check(&format!("wake at {at}"), &wake)?;
         }
@@ -253,10 +254,10 @@ fn put<S, T>(to: &mut T, from: &Option<S>, read: impl FnOnce(&S) -> Result<T, St
 }
 
 fn change(path: &mut Path, row: &PathRow) -> Result<(), String> {
-    let span = |text: &String| quantity::span(text);
-    let rate = |text: &String| quantity::rate(text);
+    let span = |time: &Time| Ok(time.0);
+    let rate = |rate: &Rate| Ok(rate.0);
     if let Some(srtt) = &row.srtt {
-        path.srtt = span(srtt)?;
+        path.srtt = srtt.0;
         path.latest_rtt = path.srtt;
     }
     put(&mut path.rttvar, &row.rttvar, span)?;
@@ -264,7 +265,7 @@ fn change(path: &mut Path, row: &PathRow) -> Result<(), String> {
     put(&mut path.min_rtt, &row.min_rtt, span)?;
     if let Some(samples) = &row.samples {
         path.rtt_samples = samples.len() as u64;
-        path.rtt_sum = samples.iter().try_fold(Default::default(), |sum, text| Ok::<_, String>(span(text)? + sum))?;
+        path.rtt_sum = samples.iter().fold(Span::ZERO, |sum, time| sum + time.0);
     }
     put(&mut path.cwnd, &row.cwnd, Amount::bytes)?;
     put(&mut path.ssthresh, &row.ssthresh, Amount::bytes)?;
@@ -322,7 +323,7 @@ fn change_flow(bench: &mut Bench, row: &FlowRow) -> Result<(), String> {
     }
     put(&mut flow.message_start, &row.message_start, offset)?;
     put(&mut flow.message_end, &row.message_end, offset)?;
-    put(&mut flow.deadline, &row.deadline, |text| Ok(Some(Instant::ZERO + quantity::span(text)?)))?;
+    put(&mut flow.deadline, &row.deadline, |time| Ok(Some(Instant::ZERO + time.0)))?;
     flow.class = row.class.unwrap_or(flow.class);
     let una = flow.una;
     put(&mut flow.announced, &row.announced, |window| Ok(una + window.bytes()?))?;

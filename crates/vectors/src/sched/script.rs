@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::quantity::Amount;
+use crate::quantity::{Rate, Time};
 
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
@@ -61,12 +62,12 @@ pub(super) struct PathRow {
     pub health: Option<String>,
     pub blocked: Option<String>,
     pub recovery: Option<String>,
-    pub srtt: Option<String>,
-    pub rttvar: Option<String>,
-    pub latest_rtt: Option<String>,
-    pub min_rtt: Option<String>,
+    pub srtt: Option<Time>,
+    pub rttvar: Option<Time>,
+    pub latest_rtt: Option<Time>,
+    pub min_rtt: Option<Time>,
     /// The samples so far, of which the mean is taken.
-    pub samples: Option<Vec<String>>,
+    pub samples: Option<Vec<Time>>,
     pub cwnd: Option<Amount>,
     pub ssthresh: Option<Amount>,
     pub in_flight: Option<Amount>,
@@ -74,8 +75,8 @@ pub(super) struct PathRow {
     pub queue_room: Option<Amount>,
     pub device_queue: Option<Amount>,
     pub bottleneck: Option<u8>,
-    pub delivery_rate: Option<String>,
-    pub pacing_rate: Option<String>,
+    pub delivery_rate: Option<Rate>,
+    pub pacing_rate: Option<Rate>,
     pub sent: Option<Amount>,
     pub acked: Option<Amount>,
     pub lost: Option<Amount>,
@@ -99,7 +100,7 @@ pub(super) struct FlowRow {
     pub message_start: Option<Amount>,
     pub message_end: Option<Amount>,
     /// Time at which the message should have arrived.
-    pub deadline: Option<String>,
+    pub deadline: Option<Time>,
     /// Urgency of the message; 0 is the most urgent.
     pub class: Option<u8>,
 }
@@ -109,7 +110,7 @@ pub(super) struct FlowRow {
 #[serde(deny_unknown_fields)]
 pub(super) struct Step {
     /// The time.
-    pub at: Option<String>,
+    pub at: Option<Time>,
     /// Paths that change, by name.
     #[serde(default)]
     pub set: BTreeMap<String, PathRow>,
@@ -126,7 +127,7 @@ pub(super) struct Step {
     /// The decisions, in a list: `F`, `F x3`, `ahead S @71`, `repeat S @0`, `recall F`, `wait`.
     pub expect: Option<String>,
     /// Time at which the scheduler wants to be woken.
-    pub wakes: Option<String>,
+    pub wakes: Option<Time>,
     /// Words that its reason for the next answer has to contain.
     pub explains: Option<String>,
 }

@@ -1,6 +1,8 @@
 //! A scheduler that counts for itself what [`Event::Starved`] tells: how often a path had room and nothing new might
 //! go.
 
+use std::fmt;
+
 use weftway_path::{Bytes, Context, Decision, Event};
 use weftway_sched::{Needs, Scheduler};
 
@@ -16,6 +18,12 @@ pub struct Episodes {
     pub told: u64,
     blocked: bool,
     min_rtt: Box<dyn Scheduler>,
+}
+
+impl fmt::Debug for Episodes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Episodes").field("seen", &self.seen).field("told", &self.told).finish_non_exhaustive()
+    }
 }
 
 impl Default for Episodes {
