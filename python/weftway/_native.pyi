@@ -360,7 +360,6 @@ def drive_runs(text: str) -> list[tuple[int, float, dict[str, int]]]:
 def schema() -> str:
     """The JSON Schema of scenario files, as text."""
 
-def run_vectors(kind: str, text: str) -> int: ...
 def bench() -> str: ...
 
 class VectorEnv:

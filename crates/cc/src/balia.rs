@@ -112,7 +112,7 @@ impl Balia {
         wait.max(self.window.cwnd())
     }
 
-    /// What a loss leaves of the window, in bytes.
+    /// Window that a loss leaves, in bytes.
     fn target(&self, siblings: Siblings<'_>) -> u64 {
         let cwnd = self.window.cwnd();
         let Rates { largest, .. } = self.rates(siblings);

@@ -1,4 +1,4 @@
-//! What the versions of BBR share: gains, rounds, the full pipe, the product in packets.
+//! Parts that the versions of BBR share: window and pacing, gains, rounds, the full pipe, the product in packets.
 //!
 //! Reference: Linux `net/ipv4/tcp_bbr.c`, which `tcp_bbr2.c` repeats.
 
@@ -7,11 +7,11 @@ pub(crate) mod bounded;
 #[cfg(test)]
 pub(crate) mod pipe;
 
-pub(crate) use aggregation::Aggregation;
-use weftway_path::{BitRate, Bytes, Instant, Span};
+use aggregation::Aggregation;
+use weftway_path::{BitRate, Bytes, Instant, PathId, Recovery, Span};
 
 use crate::window::LARGEST;
-use crate::{Acked, send_quantum};
+use crate::{Acked, Congestion, Controller, Flavour, Sent, Setup, Share, Siblings, send_quantum};
 
 /// Gains are in 256ths (`BBR_UNIT`).
 pub(crate) const UNIT: u64 = 256;
@@ -38,14 +38,14 @@ const NOMINAL_RTT: Span = Span::from_millis(1);
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Round {
     pub(crate) count: u64,
-    /// What was delivered when the round began; a packet sent since then ends it.
+    /// Bytes delivered when the round began; a packet sent since then ends it.
     pub(crate) began: Bytes,
-    /// Whether this ACK began one.
+    /// True if this ACK began a round.
     pub(crate) start: bool,
 }
 
 impl Round {
-    /// Whether this ACK begins a round.
+    /// Begins a round if this ACK does; returns true then.
     pub(crate) fn advance(&mut self, acked: &Acked) -> bool {
         self.start = acked.prior_delivered >= self.began;
         if self.start {
@@ -56,7 +56,7 @@ impl Round {
     }
 }
 
-/// Whether STARTUP has filled the pipe.
+/// Judge of when STARTUP has filled the pipe.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct FullPipe {
     pub(crate) bw: u64,
@@ -94,22 +94,17 @@ impl ProbeRtt {
         self.limited = None;
     }
 
-    /// What is in flight now is limited by it.
+    /// Marks the packets in flight now as limited by it.
     pub(crate) fn limit(&mut self, acked: &Acked) {
         let from = self.limited.map_or(acked.delivered, |(from, _)| from);
         self.limited = Some((from, acked.delivered + acked.bytes_in_flight));
     }
 
-    /// Whether the application, or a PROBE_RTT, limited the sample.
+    /// Returns true if the application, or a PROBE_RTT, limited the sample.
     pub(crate) fn is_app_limited(&self, acked: &Acked) -> bool {
         let probing = |(from, to)| (from..=to).contains(&acked.prior_delivered);
         acked.app_limited || self.limited.is_some_and(probing)
     }
-}
-
-/// `bytes` in packets of `mss`, rounded up.
-pub(crate) fn packets(bytes: Bytes, mss: u64) -> u64 {
-    bytes.get().min(LARGEST).div_ceil(mss)
 }
 
 /// gain · bw · rtt in packets of `mss`, rounded up.
@@ -121,12 +116,12 @@ pub(crate) fn bdp(bw: BitRate, rtt: Option<Span>, gain: u64, mss: u64) -> u64 {
 }
 
 /// The pacing rate of an estimate.
-pub(crate) fn rate_for(bw: BitRate, gain: u64) -> BitRate {
+fn rate_for(bw: BitRate, gain: u64) -> BitRate {
     bw.mul_div(gain * MARGIN.0, UNIT * MARGIN.1)
 }
 
 /// The first rate: the window in an RTT, times the gain of STARTUP.
-pub(crate) fn first_rate(cwnd: Bytes, srtt: Span, gain: u64) -> BitRate {
+fn first_rate(cwnd: Bytes, srtt: Span, gain: u64) -> BitRate {
     let rtt = if srtt.is_zero() { NOMINAL_RTT } else { srtt.max(Span::from_micros(1)) };
     rate_for(BitRate::of(cwnd, rtt), gain)
 }
@@ -146,6 +141,218 @@ impl Pacing {
         let least = if rate < SLOW { 1 } else { 2 };
         let burst = send_quantum(rate, Bytes::new(mss), least);
         Self { rate, burst, burst_packets: (burst.get() / mss).min(BURST_MOST) }
+    }
+}
+
+/// State that all versions keep beside their model of the path.
+#[derive(Clone, Debug)]
+pub(crate) struct Core {
+    path: PathId,
+    pub(crate) flavour: Flavour,
+    pub(crate) mss: u64,
+    /// Window in packets.
+    pub(crate) cwnd: u64,
+    /// Largest window in packets.
+    most: u64,
+    pub(crate) ssthresh: Bytes,
+    /// Window to restore after a recovery or PROBE_RTT.
+    pub(crate) prior_cwnd: u64,
+    pub(crate) pacing: Pacing,
+    pub(crate) pacing_gain: u64,
+    pub(crate) cwnd_gain: u64,
+    /// Gain of the first pacing rate.
+    startup_gain: u64,
+    has_seen_rtt: bool,
+    pub(crate) round: Round,
+    pub(crate) full: FullPipe,
+    pub(crate) probe_rtt: ProbeRtt,
+    pub(crate) idle_restart: bool,
+    pub(crate) recovery: Recovery,
+    pub(crate) aggregation: Aggregation,
+}
+
+impl Core {
+    pub(crate) fn new(setup: &Setup, startup_gain: u64, cwnd_gain: u64) -> Self {
+        let mss = setup.mss.get().clamp(1, LARGEST >> 8);
+        let mut core = Self {
+            path: setup.path,
+            flavour: setup.flavour,
+            mss,
+            cwnd: 0,
+            most: LARGEST / mss,
+            ssthresh: Bytes::MAX,
+            prior_cwnd: 0,
+            pacing: Pacing::default(),
+            pacing_gain: startup_gain,
+            cwnd_gain,
+            startup_gain,
+            has_seen_rtt: false,
+            round: Round::default(),
+            full: FullPipe::default(),
+            probe_rtt: ProbeRtt::default(),
+            idle_restart: false,
+            recovery: Recovery::Open,
+            aggregation: Aggregation::new(setup.now),
+        };
+        core.cwnd = core.in_limits(core.packets(setup.initial_window));
+        core.pace_by_rtt(setup.rtt.unwrap_or(Span::ZERO));
+        core
+    }
+
+    /// `bytes` in packets, rounded up.
+    pub(crate) fn packets(&self, bytes: Bytes) -> u64 {
+        bytes.get().min(LARGEST).div_ceil(self.mss)
+    }
+
+    /// Packets in flight when the next burst leaves.
+    pub(crate) fn in_flight_at_departure(&self, in_flight: Bytes) -> u64 {
+        let burst = if self.pacing_gain > UNIT { self.pacing.burst_packets } else { 0 };
+        self.packets(in_flight) + burst
+    }
+
+    fn pace_by_rtt(&mut self, srtt: Span) {
+        self.has_seen_rtt = !srtt.is_zero();
+        let rate = first_rate(Bytes::new(self.cwnd * self.mss), srtt, self.startup_gain);
+        self.pacing = Pacing::new(rate, self.mss);
+    }
+
+    /// Paces at `gain` times the estimate `bw`.
+    pub(crate) fn pace(&mut self, bw: BitRate, gain: u64) {
+        let rate = rate_for(bw, gain);
+        if rate > self.pacing.rate || self.full.reached && rate != self.pacing.rate {
+            self.pacing = Pacing::new(rate, self.mss);
+        }
+    }
+
+    /// Paces at the estimate `bw` after an acknowledgement; at the first RTT, by that.
+    #[inline(always)]
+    pub(crate) fn repace(&mut self, srtt: Span, bw: BitRate) {
+        if !self.has_seen_rtt && !srtt.is_zero() {
+            self.pace_by_rtt(srtt);
+        }
+        self.pace(bw, self.pacing_gain);
+    }
+
+    /// Keeps the window to restore; `probes_rtt`: in PROBE_RTT.
+    pub(crate) fn save_cwnd(&mut self, probes_rtt: bool) {
+        self.prior_cwnd =
+            if self.recovery < Recovery::Recovery && !probes_rtt { self.cwnd } else { self.prior_cwnd.max(self.cwnd) };
+    }
+
+    pub(crate) fn in_limits(&self, cwnd: u64) -> u64 {
+        // RFC 9002 §7.2 keeps two packets; Linux falls to one.
+        let least = if self.flavour == Flavour::Quic { 2 } else { 1 };
+        cwnd.min(self.most).max(least)
+    }
+
+    /// Holds PROBE_RTT for the time `lasts` and one round from when at most `cwnd` packets are in flight; returns true
+    /// once the round is over.
+    pub(crate) fn holds_probe_rtt(&mut self, acked: &Acked, cwnd: u64, lasts: Span) -> bool {
+        self.probe_rtt.limit(acked);
+        if self.probe_rtt.done.is_some() {
+            self.probe_rtt.round_done |= self.round.start;
+            return self.probe_rtt.round_done;
+        }
+        if self.packets(acked.bytes_in_flight) <= cwnd {
+            (self.probe_rtt.done, self.probe_rtt.round_done) = (Some(acked.now + lasts), false);
+            self.round.began = acked.delivered;
+        }
+        false
+    }
+}
+
+/// Version of BBR: its model of the path and its modes over a [`Core`].
+pub(crate) trait Version: Clone + Send {
+    fn core(&self) -> &Core;
+
+    fn core_mut(&mut self) -> &mut Core;
+
+    /// Bandwidth estimate.
+    fn bandwidth(&self) -> BitRate;
+
+    /// Returns true in DRAIN.
+    fn is_draining(&self) -> bool;
+
+    fn sent(&mut self, sent: &Sent);
+
+    fn acked(&mut self, acked: &Acked, siblings: Siblings<'_>);
+
+    fn congestion(&mut self, congestion: &Congestion);
+
+    fn spurious(&mut self, now: Instant);
+
+    fn snapshot(&self) -> String;
+}
+
+impl<V: Version> Controller for V {
+    fn on_sent(&mut self, sent: &Sent) {
+        self.sent(sent);
+    }
+
+    fn on_acked(&mut self, acked: &Acked, siblings: Siblings<'_>) {
+        self.acked(acked, siblings);
+    }
+
+    fn on_congestion(&mut self, congestion: &Congestion, _: Siblings<'_>) {
+        self.congestion(congestion);
+    }
+
+    fn on_spurious(&mut self, now: Instant) {
+        self.spurious(now);
+    }
+
+    fn on_penalty(&mut self) {
+        let core = self.core_mut();
+        core.cwnd = (core.cwnd / 2).max(LEAST);
+    }
+
+    fn cwnd(&self) -> Bytes {
+        Bytes::new(self.core().cwnd * self.core().mss)
+    }
+
+    fn set_cwnd(&mut self, cwnd: Bytes) {
+        let core = self.core_mut();
+        core.cwnd = core.in_limits(core.packets(cwnd));
+    }
+
+    fn ssthresh(&self) -> Bytes {
+        self.core().ssthresh
+    }
+
+    fn pacing_rate(&self) -> Option<BitRate> {
+        Some(self.core().pacing.rate)
+    }
+
+    fn send_quantum(&self) -> Bytes {
+        self.core().pacing.burst
+    }
+
+    /// `bbr_sndbuf_expand`: slow start may double the window while it is being recovered.
+    fn send_memory_windows(&self) -> u64 {
+        3
+    }
+
+    fn owns_recovery(&self) -> bool {
+        true
+    }
+
+    fn share(&self) -> Share {
+        let core = self.core();
+        Share {
+            path: core.path,
+            cwnd: self.cwnd(),
+            mss: Bytes::new(core.mss),
+            srtt: Span::ZERO,
+            inter_loss: Bytes::ZERO,
+            bandwidth: self.bandwidth(),
+            steady: core.full.reached && !self.is_draining(),
+            bottleneck: None,
+            usable: true,
+        }
+    }
+
+    fn snapshot(&self) -> String {
+        Version::snapshot(self)
     }
 }
 

@@ -22,12 +22,12 @@
 //! drains for as long as it takes. While α ≤ 0 the pacing gain is 1; the source keeps that of the ACK before.
 
 use weftway_path::spec::Param;
-use weftway_path::{BitRate, Bytes, Instant, PathId};
+use weftway_path::{BitRate, PathId};
 
-use crate::bbr::UNIT;
-use crate::bbr1::{Bbr1, Cycles, LINUX};
+use crate::bbr::{UNIT, Version};
+use crate::bbr1::{Bbr1, Cruise, Cycles, LINUX};
 use crate::registry::Entry;
-use crate::{Acked, Congestion, Controller, Sent, Setup, Share, Siblings};
+use crate::{Controller, Setup, Share, Siblings};
 
 pub(crate) const ENTRY: Entry = Entry {
     name: "coupled-bbr",
@@ -54,7 +54,7 @@ pub(crate) const ENTRY: Entry = Entry {
     build: |params, setup| {
         let scope = params.choice("scope", &[("all", Scope::All), ("bottleneck", Scope::Alike)])?;
         let cycles = params.choice("cycle", &[("varied", Cycles::Varied), ("whole", Cycles::Whole)])?;
-        Ok(Box::new(CoupledBbr::new(scope, cycles, setup)))
+        Ok(coupled(scope, cycles, setup))
     },
 };
 
@@ -68,9 +68,9 @@ const MOST: BitRate = BitRate::from_bps(1 << 40);
 pub(crate) enum Scope {
     /// All.
     All,
-    /// Those of which the same is known.
+    /// Paths of which the same is known.
     Alike,
-    /// Those that are known to share a bottleneck.
+    /// Paths that are known to share a bottleneck.
     Known,
 }
 
@@ -81,31 +81,24 @@ struct Group {
     max: u64,
     /// Sum of the squared estimates.
     squares: u128,
-    /// Whether all of them are past their start.
+    /// True if all of them are past their start.
     steady: bool,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct CoupledBbr {
-    coupling: Coupling,
-    bbr: Bbr1,
 }
 
 /// With whom the controller of a path is coupled.
 #[derive(Clone, Copy, Debug)]
-struct Coupling {
+pub(crate) struct Coupling {
     path: PathId,
     scope: Scope,
 }
 
-impl CoupledBbr {
-    pub(crate) fn new(scope: Scope, cycles: Cycles, setup: &Setup) -> Self {
-        Self { coupling: Coupling { path: setup.path, scope }, bbr: Bbr1::new(LINUX, cycles, setup) }
-    }
+/// BBRv1 coupled with the paths of `scope`.
+pub(crate) fn coupled(scope: Scope, cycles: Cycles, setup: &Setup) -> Box<dyn Controller> {
+    Box::new(Bbr1::new(LINUX, cycles, Coupling { path: setup.path, scope }, setup))
 }
 
 impl Coupling {
-    fn group(&self, bbr: &Bbr1, siblings: Siblings<'_>) -> Group {
+    fn group(&self, bbr: &Bbr1<Self>, siblings: Siblings<'_>) -> Group {
         let own = siblings.iter().find(|share| share.path == self.path).map(|share| share.bottleneck);
         // A path that its host does not list is alone.
         let Some(own) = own else { return Group::default() };
@@ -126,9 +119,10 @@ impl Coupling {
         }
         group
     }
+}
 
-    /// The gain at which to cruise in a cycle of `phases`, in 256ths; zero or less: hardly at all. `None`: as BBR does.
-    fn gain(&self, bbr: &Bbr1, siblings: Siblings<'_>) -> Option<i64> {
+impl Cruise for Coupling {
+    fn gain(&self, bbr: &Bbr1<Self>, siblings: Siblings<'_>) -> Option<i64> {
         let phases = bbr.cruising()?;
         if phases <= OUTER_PHASES {
             return None;
@@ -142,64 +136,5 @@ impl Coupling {
         let below = (group.squares * u128::from(phases - OUTER_PHASES)) as i128;
         // Rounded to the nearest.
         Some(((above * i128::from(UNIT) * 2 + below).div_euclid(below * 2)) as i64)
-    }
-}
-
-impl Controller for CoupledBbr {
-    fn on_acked(&mut self, acked: &Acked, siblings: Siblings<'_>) {
-        let coupling = self.coupling;
-        self.bbr.take(acked, Some(&|bbr| coupling.gain(bbr, siblings)));
-    }
-
-    fn on_sent(&mut self, sent: &Sent) {
-        self.bbr.on_sent(sent);
-    }
-
-    fn on_congestion(&mut self, congestion: &Congestion, siblings: Siblings<'_>) {
-        self.bbr.on_congestion(congestion, siblings);
-    }
-
-    fn on_spurious(&mut self, now: Instant) {
-        self.bbr.on_spurious(now);
-    }
-
-    fn on_penalty(&mut self) {
-        self.bbr.on_penalty();
-    }
-
-    fn cwnd(&self) -> Bytes {
-        self.bbr.cwnd()
-    }
-
-    fn set_cwnd(&mut self, cwnd: Bytes) {
-        self.bbr.set_cwnd(cwnd);
-    }
-
-    fn ssthresh(&self) -> Bytes {
-        self.bbr.ssthresh()
-    }
-
-    fn pacing_rate(&self) -> Option<BitRate> {
-        self.bbr.pacing_rate()
-    }
-
-    fn send_quantum(&self) -> Bytes {
-        self.bbr.send_quantum()
-    }
-
-    fn send_memory_windows(&self) -> u64 {
-        self.bbr.send_memory_windows()
-    }
-
-    fn owns_recovery(&self) -> bool {
-        self.bbr.owns_recovery()
-    }
-
-    fn share(&self) -> Share {
-        self.bbr.share()
-    }
-
-    fn snapshot(&self) -> String {
-        self.bbr.snapshot()
     }
 }

@@ -55,7 +55,7 @@ pub(crate) const ENTRY: Entry = Entry {
 /// Shares are in hundredths of a percent.
 const PERCENT: u64 = 100;
 const WHOLE: u64 = 100 * PERCENT;
-/// What a loss leaves at least, and at most.
+/// Smallest and largest share of the window that a loss leaves.
 const LEAST: u64 = 50 * PERCENT;
 const MOST: u64 = 90 * PERCENT;
 /// The window, in packets, of a loss that never was.
@@ -79,7 +79,7 @@ impl Dlia {
         share / self.step * self.step
     }
 
-    /// What a loss leaves of the window, in bytes.
+    /// Window that a loss leaves, in bytes.
     fn target(&mut self) -> u64 {
         let cwnd = self.window.cwnd().max(1);
         // Windows are below 2^41 bytes.

@@ -76,18 +76,18 @@ struct Lia {
     window: Window,
 }
 
-/// One established path as the rule sees it.
+/// Established path as the rule sees it.
 #[derive(Clone, Copy)]
-struct Seen {
+struct EstablishedPath {
     cwnd: u64,
-    /// The same in packets.
+    /// Window in packets.
     packets: u64,
     /// In µs.
     rtt: u64,
 }
 
-impl Seen {
-    /// Whether its w/rtt² is larger than that of `other`.
+impl EstablishedPath {
+    /// Returns true if its w/rtt² is larger than that of `other`.
     fn is_better_than(self, other: Self, form: Form) -> bool {
         match form {
             Form::V090 => self.whole_merit() > other.whole_merit(),
@@ -118,13 +118,13 @@ struct Bundle<'a> {
 }
 
 impl<'a> Bundle<'a> {
-    fn paths(self) -> impl Iterator<Item = Seen> + 'a {
+    fn paths(self) -> impl Iterator<Item = EstablishedPath> + 'a {
         self.siblings.iter().filter(|share| share.usable && !share.srtt.is_zero()).map(move |share| {
             // Our own entry may be as old as our last event.
             let own = share.path == self.path;
             let cwnd = if own { self.window.cwnd() } else { share.cwnd.get().min(LARGEST) };
             let packets = (cwnd / share.mss.get().max(1)).clamp(1, u64::from(u32::MAX));
-            Seen { cwnd, packets, rtt: share.srtt.as_micros().clamp(1, u64::from(u32::MAX)) }
+            EstablishedPath { cwnd, packets, rtt: share.srtt.as_micros().clamp(1, u64::from(u32::MAX)) }
         })
     }
 
@@ -134,7 +134,8 @@ impl<'a> Bundle<'a> {
         let first = paths.next()?;
         let second = paths.next()?;
         // Of equals the first: the kernel takes the last of its list, which begins with the newest subflow.
-        let better = |best: Seen, path: Seen| if path.is_better_than(best, form) { path } else { best };
+        let better =
+            |best: EstablishedPath, path: EstablishedPath| if path.is_better_than(best, form) { path } else { best };
         let best = paths.fold(better(first, second), better);
         Some(match form {
             Form::Kernel | Form::V090 => self.kernel_wait(best),
@@ -142,16 +143,16 @@ impl<'a> Bundle<'a> {
         })
     }
 
-    fn kernel_wait(self, best: Seen) -> u64 {
-        let scaled = |path: Seen| u128::from(path.packets) << SCALE_DENOMINATOR;
-        let term = |path: Seen| scaled(path) * u128::from(best.rtt) / u128::from(path.rtt);
+    fn kernel_wait(self, best: EstablishedPath) -> u64 {
+        let scaled = |path: EstablishedPath| u128::from(path.packets) << SCALE_DENOMINATOR;
+        let term = |path: EstablishedPath| scaled(path) * u128::from(best.rtt) / u128::from(path.rtt);
         let sum: u128 = self.paths().map(term).sum();
         let alpha = ((u128::from(best.packets) << SCALE_NUMERATOR) / sum.saturating_mul(sum).max(1)).max(1);
         ((1u128 << SCALE_QUOTIENT) / alpha) as u64 * self.window.mss()
     }
 
-    fn rfc_wait(self, best: Seen) -> u64 {
-        let term = |path: Seen| u128::from(path.cwnd) * u128::from(best.rtt) / u128::from(path.rtt);
+    fn rfc_wait(self, best: EstablishedPath) -> u64 {
+        let term = |path: EstablishedPath| u128::from(path.cwnd) * u128::from(best.rtt) / u128::from(path.rtt);
         let sum: u128 = self.paths().map(term).sum();
         (sum.saturating_mul(sum) / u128::from(best.cwnd.max(1))).min(u128::from(LARGEST)) as u64
     }

@@ -27,7 +27,6 @@ mod bbr;
 mod max_filter;
 mod registry;
 mod slow_start;
-pub mod vector;
 mod window;
 
 pub use registry::{Build, Entry, all, build, find, parse};
@@ -66,7 +65,7 @@ pub enum Flavour {
     Quic,
 }
 
-/// What a controller is made from.
+/// Ingredients of a controller.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup {
     /// The path it governs.
@@ -79,7 +78,7 @@ pub struct Setup {
     pub flavour: Flavour,
     /// A seed for controllers that draw (BBR's first phase).
     pub seed: u64,
-    /// When the path came up.
+    /// Time at which the path came up.
     pub now: Instant,
     /// The round-trip time of its handshake, if that was measured: BBR paces by it from the start.
     pub rtt: Option<Span>,
@@ -88,23 +87,23 @@ pub struct Setup {
 /// A packet left.
 #[derive(Clone, Copy, Debug)]
 pub struct Sent {
-    /// When.
+    /// Time of the event.
     pub now: Instant,
     /// Its payload.
     pub bytes: Bytes,
     /// In flight on the path, this packet included.
     pub bytes_in_flight: Bytes,
-    /// Whether the path was idle (nothing in flight) before it.
+    /// True if the path was idle (nothing in flight) before it.
     pub after_idle: bool,
-    /// Whether the application limits the sender, or did when this flight began: its delivery-rate
+    /// True if the application limits the sender, or did when this flight began: its delivery-rate
     /// samples do not show what the path can bring. A stack that never marks samples never says so.
     pub app_limited: bool,
 }
 
-/// One acknowledgement was processed.
+/// An acknowledgement was processed.
 #[derive(Clone, Copy, Debug)]
 pub struct Acked {
-    /// When.
+    /// Time of the event.
     pub now: Instant,
     /// Payload newly acknowledged by it, in or out of order.
     pub bytes: Bytes,
@@ -121,11 +120,11 @@ pub struct Acked {
     pub srtt: Span,
     /// The path's smallest round-trip time.
     pub min_rtt: Span,
-    /// When the newest packet that it acknowledges was sent.
+    /// Departure of the newest packet that it acknowledges.
     pub newest_sent: Instant,
     /// The path's total of delivered bytes, these included.
     pub delivered: Bytes,
-    /// That total when the newest acknowledged packet was sent: at or above the value of
+    /// Total of delivered bytes when the newest acknowledged packet was sent: at or above the value of
     /// `delivered` at the start of a round, a new round has begun.
     pub prior_delivered: Bytes,
     /// Delivery rate over the sample (draft-ietf-ccwg-bbr §4.1; `tcp_rate.c`). `None` when the
@@ -133,14 +132,14 @@ pub struct Acked {
     pub rate: Option<BitRate>,
     /// The interval of the sample.
     pub interval: Span,
-    /// Whether the sample was taken while the application limited the sender.
+    /// True if the sample was taken while the application limited the sender.
     pub app_limited: bool,
-    /// Whether the window was the limit (RFC 7661; `tcp_is_cwnd_limited`): a window that is not
+    /// True if the window was the limit (RFC 7661; `tcp_is_cwnd_limited`): a window that is not
     /// used does not grow.
     pub cwnd_limited: bool,
     /// The recovery state after it.
     pub recovery: Recovery,
-    /// Whether window controllers must leave the window as it is: the engine sets it now
+    /// True if window controllers must leave the window as it is: the engine sets it now
     /// (proportional rate reduction), or the ACK only fills holes (`tcp_may_raise_cwnd`).
     pub reducing: bool,
 }
@@ -148,21 +147,21 @@ pub struct Acked {
 /// The path lost packets (or saw ECN marks) and starts a new episode: at most once a round trip.
 #[derive(Clone, Copy, Debug)]
 pub struct Congestion {
-    /// When.
+    /// Time of the event.
     pub now: Instant,
-    /// What was seen.
+    /// Sign of congestion.
     pub signal: Signal,
     /// In flight before anything was declared lost.
     pub bytes_in_flight: Bytes,
     /// Payload declared lost with it.
     pub lost: Bytes,
-    /// When the newest lost packet was sent.
+    /// Departure of the newest lost packet.
     pub lost_sent: Instant,
     /// The path's smoothed round-trip time.
     pub srtt: Span,
 }
 
-/// What a path learned of congestion.
+/// Sign of congestion on a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Signal {
     /// Packets were declared lost.
@@ -175,7 +174,7 @@ pub enum Signal {
     Persistent,
 }
 
-/// What a controller publishes for its siblings.
+/// Values that a controller publishes for its siblings.
 #[derive(Clone, Copy, Debug)]
 pub struct Share {
     /// The path.
@@ -190,11 +189,11 @@ pub struct Share {
     pub inter_loss: Bytes,
     /// Its bandwidth estimate, for controllers that have one.
     pub bandwidth: BitRate,
-    /// Whether its estimate has settled (BBR past its start).
+    /// True once its estimate has settled (BBR past its start).
     pub steady: bool,
     /// The bottleneck that it shares with the paths of the same number, where that is known. The host fills it in.
     pub bottleneck: Option<u8>,
-    /// Whether the path is established and not closed. The host fills it in.
+    /// True if the path is established and not closed. The host fills it in.
     pub usable: bool,
 }
 
@@ -247,12 +246,12 @@ pub trait Controller: Send + dyn_clone::DynClone {
     /// The slow-start threshold; [`Bytes::MAX`] before the first reduction.
     fn ssthresh(&self) -> Bytes;
 
-    /// How fast packets may leave; always `None` for controllers that do not pace, and never for those that do.
+    /// Pacing rate; always `None` for controllers that do not pace, and never for those that do.
     fn pacing_rate(&self) -> Option<BitRate> {
         None
     }
 
-    /// How many bytes may leave at once when packets are paced.
+    /// Bytes that may leave at once when packets are paced.
     fn send_quantum(&self) -> Bytes {
         send_quantum(self.pacing_rate().unwrap_or(BitRate::ZERO), self.share().mss, 2)
     }
@@ -262,19 +261,19 @@ pub trait Controller: Send + dyn_clone::DynClone {
         self.pacing_rate().map(|rate| (rate, self.send_quantum()))
     }
 
-    /// How many windows of send memory Linux grants the subflow (`sndbuf_expand`): two, or more where a window's
+    /// Number of windows of send memory that Linux grants the subflow (`sndbuf_expand`): two, or more where a window's
     /// acknowledgements come late.
     fn send_memory_windows(&self) -> u64 {
         2
     }
 
-    /// Whether the controller sets the window itself during recovery (BBR), so that the engine
+    /// Returns true if the controller sets the window itself during recovery (BBR), so that the engine
     /// applies no proportional rate reduction.
     fn owns_recovery(&self) -> bool {
         false
     }
 
-    /// What siblings may know.
+    /// Values for the siblings.
     fn share(&self) -> Share;
 
     /// Its state in one line, for a log. Never steers.
@@ -295,8 +294,8 @@ pub fn send_quantum(rate: BitRate, mss: Bytes, least: u64) -> Bytes {
     burst(rate, mss, least, 0)
 }
 
-/// The same with what Linux adds since 5.18: the largest burst, halved once for each 512 µs of the shortest round trip
-/// (`tcp_tso_rtt_log`). From 8.2 ms on that is nothing, and before a round trip is known.
+/// Burst of [`send_quantum`] with what Linux adds since 5.18: the largest burst, halved once for each 512 µs of the
+/// shortest round trip (`tcp_tso_rtt_log`). From 8.2 ms on that is nothing, and before a round trip is known.
 #[inline]
 pub fn lengthened_quantum(rate: BitRate, mss: Bytes, least: u64, min_rtt: Span) -> Bytes {
     let halvings = if min_rtt.is_zero() { 64 } else { min_rtt.as_micros() >> 9 };

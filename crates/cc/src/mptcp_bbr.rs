@@ -14,7 +14,7 @@
 //! Departures: unknown.
 
 use crate::bbr1::Cycles;
-use crate::coupled_bbr::{CoupledBbr, Scope};
+use crate::coupled_bbr::{Scope, coupled};
 use crate::registry::Entry;
 
 pub(crate) const ENTRY: Entry = Entry {
@@ -26,5 +26,5 @@ pub(crate) const ENTRY: Entry = Entry {
     coupled: true,
     paced: true,
     params: &[],
-    build: |_, setup| Ok(Box::new(CoupledBbr::new(Scope::Known, Cycles::Alike, setup))),
+    build: |_, setup| Ok(coupled(Scope::Known, Cycles::Alike, setup)),
 };

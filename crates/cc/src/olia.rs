@@ -73,15 +73,16 @@ struct Olia {
     since: u64,
     /// Bytes acknowledged between the last two losses.
     between: u64,
-    /// Increase that is not applied yet: in 2^-32 grains of the window, or, counting acknowledgements, in 2^-10 packets.
+    /// Increase that is not applied yet: in 2^-32 grains of the window, or, counting acknowledgements, in 2^-10
+    /// packets.
     credit: i64,
     /// In recovery the window that siblings see is the threshold, as in the kernel.
     recovering: bool,
 }
 
-/// One established path as the rule sees it.
+/// Established path as the rule sees it.
 #[derive(Clone, Copy)]
-struct Seen {
+struct EstablishedPath {
     own: bool,
     cwnd: u64,
     rtt: u64,
@@ -103,13 +104,13 @@ impl Olia {
         self.since.max(self.between)
     }
 
-    fn paths<'a>(&'a self, siblings: Siblings<'a>) -> impl Iterator<Item = Seen> + 'a {
+    fn paths<'a>(&'a self, siblings: Siblings<'a>) -> impl Iterator<Item = EstablishedPath> + 'a {
         siblings.iter().filter(|share| share.usable && !share.srtt.is_zero()).map(|share| {
             // Our own entry may be as old as our last event.
             let own = share.path == self.path;
             let cwnd = if own { self.window.cwnd() } else { share.cwnd.get() };
             let inter_loss = if own { self.inter_loss() } else { share.inter_loss.get() };
-            Seen {
+            EstablishedPath {
                 own,
                 cwnd: cwnd.clamp(1, LARGEST),
                 rtt: share.srtt.as_micros().clamp(1, u64::from(u32::MAX)),
@@ -118,7 +119,7 @@ impl Olia {
         })
     }
 
-    fn merit(&self, path: &Seen) -> Merit {
+    fn merit(&self, path: &EstablishedPath) -> Merit {
         let (l, rtt) = (u128::from(path.inter_loss), u128::from(path.rtt));
         match self.rank {
             Rank::Kernel => Merit(l, rtt * rtt),
@@ -169,7 +170,7 @@ impl Olia {
         first.min(limit) as i64 + sign * second.min(limit) as i64
     }
 
-    /// One acknowledgement, as the kernel counts.
+    /// Applies one acknowledgement, as the kernel counts.
     fn apply_once(&mut self, increase: i64) {
         // Its division cuts towards zero.
         self.credit += increase / (1 << (SCALE - KERNEL_SCALE));

@@ -4,7 +4,7 @@ use weftway_path::spec::{Param, Params, Spec, SpecError, nearest};
 
 use crate::{Controller, Setup};
 
-/// One controller of the registry.
+/// Controller of the registry.
 #[derive(Debug)]
 pub struct Entry {
     /// Its name.
@@ -13,13 +13,13 @@ pub struct Entry {
     pub aliases: &'static [&'static str],
     /// Counts changes of behaviour.
     pub version: u32,
-    /// What it does, in one sentence.
+    /// Behaviour in one sentence.
     pub summary: &'static str,
-    /// Who described it, where.
+    /// Publication or code that describes it.
     pub reference: &'static str,
-    /// Whether it reads its siblings.
+    /// True if it reads its siblings.
     pub coupled: bool,
-    /// Whether it paces.
+    /// True if it paces.
     pub paced: bool,
     /// Its switches.
     pub params: &'static [Param],
@@ -31,7 +31,7 @@ pub struct Entry {
 pub type Build = fn(&Params, &Setup) -> Result<Box<dyn Controller>, SpecError>;
 
 impl Entry {
-    /// One of them, with the switches of `given` set.
+    /// Makes a controller with the switches of `given` set.
     pub fn make(&self, given: &[(String, String)], setup: &Setup) -> Result<Box<dyn Controller>, SpecError> {
         (self.build)(&Params::new(self.name, self.params, given)?, setup)
     }

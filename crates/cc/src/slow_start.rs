@@ -1,4 +1,4 @@
-//! When slow start ends before a loss: classic HyStart, and HyStart++.
+//! End of slow start before a loss: classic HyStart, and HyStart++.
 //!
 //! ```text
 //! threshold(min) = clamp(min / 8, 4 ms, 16 ms)
@@ -38,12 +38,12 @@ const TRAIN_GAP: Span = Span::from_millis(2);
 const BURSTS: Bytes = Bytes::new(4 * 65_536);
 /// Its cap.
 const BURST_DELAY_MAX: Span = Span::from_millis(1);
-/// How much slower CSS grows (RFC 9406 CSS_GROWTH_DIVISOR).
+/// Factor by which CSS grows slower (RFC 9406 CSS_GROWTH_DIVISOR).
 pub(crate) const CSS_DIVISOR: u64 = 4;
 /// Rounds of CSS before slow start ends (RFC 9406 CSS_ROUNDS).
 const CSS_ROUNDS: u32 = 5;
 
-/// How the window grows with this ACK.
+/// Growth of the window with this ACK.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pace {
     /// As slow start does.
@@ -87,10 +87,10 @@ impl Exit {
     }
 }
 
-/// One round trip, as the delivery counters show it.
+/// Round trip, as the delivery counters show it.
 #[derive(Clone, Debug, Default)]
 struct Round {
-    /// What was delivered when it began.
+    /// Bytes delivered when it began.
     began: Bytes,
     smallest: Option<Span>,
     samples: u32,
@@ -158,7 +158,7 @@ impl HyStart {
     }
 }
 
-/// What aggregation may add at the rate that Linux paces with in slow start, 2 · cwnd / srtt. The
+/// Delay that aggregation may add at the rate that Linux paces with in slow start, 2 · cwnd / srtt. The
 /// packet size is not known here; 1448 bytes is the usual one, and below 2 Gbit/s the cap decides.
 fn burst_delay(acked: &Acked, packets: u64) -> Span {
     let rate = BitRate::of(Bytes::new(packets.saturating_mul(2 * 1448)), acked.srtt);
@@ -214,7 +214,7 @@ mod tests {
     use super::*;
     use crate::bbr::pipe::blank;
 
-    /// What HyStart++ makes of rounds of ten samples with these RTTs in ms.
+    /// Pace of HyStart++ after rounds of ten samples with these RTTs in ms.
     fn last_pace(rounds: &[u64]) -> Pace {
         let mut exit = Exit::PlusPlus(PlusPlus::default());
         let mut pace = Pace::Full;
@@ -257,9 +257,10 @@ mod tests {
         assert!(leaves(2000) && !leaves(2001));
     }
 
-    /// Ten packets are acknowledged from 40 ms on, the twenty that follow from 80 ms on, an ACK each millisecond. Rounds begin at
-    /// 40 and at 80 ms, and at 101 ms the second train is longer than (40 + 1)/2 ms. If rounds were counted from a window
-    /// of 16 packets on only, the second would begin later, and its train would still be too short at 101 ms.
+    /// Ten packets are acknowledged from 40 ms on, the twenty that follow from 80 ms on, an ACK each millisecond.
+    /// Rounds begin at 40 and at 80 ms, and at 101 ms the second train is longer than (40 + 1)/2 ms. If rounds were
+    /// counted from a window of 16 packets on only, the second would begin later, and its train would still be too
+    /// short at 101 ms.
     #[test]
     fn rounds_are_counted_below_sixteen_packets() {
         let mut exit = Exit::HyStart(HyStart::new(Instant::ZERO));

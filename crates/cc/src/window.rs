@@ -27,7 +27,7 @@ pub(crate) const LARGEST: u64 = 1 << 40;
 /// takes a Linux window lower.
 const LEAST_PACKETS: u64 = 2;
 
-/// What counts towards the next step of a coupled controller under Linux. QUIC counts bytes.
+/// Unit that counts towards the next step of a coupled controller under Linux. QUIC counts bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Count {
     Acks,
@@ -54,7 +54,7 @@ pub(crate) struct Window {
     mss: u64,
     cwnd: u64,
     ssthresh: u64,
-    /// What was acknowledged towards the next step. Linux: bytes of whole packets
+    /// Amount acknowledged towards the next step. Linux: bytes of whole packets
     /// (`snd_cwnd_cnt`). QUIC: bytes times mss, what is left after division.
     credit: u64,
     /// QUIC: when the current recovery began. Packets sent before do not grow the window.
@@ -99,13 +99,13 @@ impl Window {
         self.cwnd / self.mss
     }
 
-    /// How many whole packets `bytes` are: nearly always two.
+    /// Number of whole packets in `bytes`: nearly always two.
     #[inline]
     pub(crate) fn packets_in(&self, bytes: u64) -> u64 {
         if bytes == 2 * self.mss { 2 } else { bytes / self.mss }
     }
 
-    /// What an acknowledgement of `bytes` counts for, in whole grains.
+    /// Amount that an acknowledgement of `bytes` counts for, in whole grains.
     #[inline]
     fn counted(&self, bytes: Bytes) -> u64 {
         let bytes = bytes.get();
@@ -155,7 +155,7 @@ impl Window {
         self.ssthresh = self.ssthresh.max(least);
     }
 
-    /// Whether the window was used and nothing forbids it to grow.
+    /// Returns true if the window was used and nothing forbids it to grow.
     fn may_grow(&self, acked: &Acked) -> bool {
         acked.cwnd_limited && !acked.reducing && self.recovery_start.is_none_or(|start| acked.newest_sent > start)
     }
@@ -208,13 +208,13 @@ impl Window {
         }
     }
 
-    /// Whether each acknowledgement counts as one packet.
+    /// Returns true if each acknowledgement counts as one packet.
     pub(crate) fn counts_acks(&self, count: Count) -> bool {
         count == Count::Acks && self.flavour == Flavour::Linux
     }
 
-    /// Grows by one packet for each `per` bytes of what [`Window::grow_counting`] returned. The modules of MPTCP v0.9x first
-    /// compare and then count, so that one acknowledgement more is needed, and the rest is dropped.
+    /// Grows by one packet for each `per` bytes of what [`Window::grow_counting`] returned. The modules of MPTCP v0.9x
+    /// first compare and then count, so that one acknowledgement more is needed, and the rest is dropped.
     #[inline]
     pub(crate) fn increase_counting(&mut self, counted: u64, per: u64, count: Count) {
         if !self.counts_acks(count) {
@@ -261,7 +261,7 @@ impl Window {
         self.cwnd = cwnd.min(LARGEST).max(self.least());
     }
 
-    /// Whether this starts a new episode: QUIC ignores losses of packets sent before the last one.
+    /// Returns true if this starts a new episode: QUIC ignores losses of packets sent before the last one.
     pub(crate) fn is_new(&self, congestion: &Congestion) -> bool {
         self.recovery_start.is_none_or(|start| congestion.lost_sent > start)
     }
@@ -305,7 +305,7 @@ impl Window {
         }
     }
 
-    /// What siblings may know of it.
+    /// Values for the siblings.
     pub(crate) fn share(&self) -> Share {
         Share {
             path: self.path,
@@ -321,7 +321,7 @@ impl Window {
     }
 }
 
-/// Whether the path was silent, rather than short of a packet.
+/// Returns true if the path was silent, rather than short of a packet.
 pub(crate) fn is_timeout(signal: Signal) -> bool {
     matches!(signal, Signal::Timeout | Signal::Persistent)
 }
@@ -386,8 +386,8 @@ mod tests {
         }
     }
 
-    /// A window of 20 packets above a threshold of 5 falls to 10. Taken back, the window is 20 again, and the threshold not 5
-    /// but 15: none below three quarters of the window is remembered (`tcp_current_ssthresh`).
+    /// A window of 20 packets above a threshold of 5 falls to 10. Taken back, the window is 20 again, and the threshold
+    /// not 5 but 15: none below three quarters of the window is remembered (`tcp_current_ssthresh`).
     #[test]
     fn a_reduction_that_is_taken_back_leaves_three_quarters_as_threshold() {
         for flavour in [Flavour::Linux, Flavour::Quic] {

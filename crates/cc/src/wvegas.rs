@@ -69,7 +69,7 @@ struct WVegas {
     /// The samples of this round.
     samples: u64,
     sum: Span,
-    /// What to keep queued, in bytes.
+    /// Bytes to keep queued.
     alpha: u64,
     /// At which the queue was last found long enough; zero before.
     rate: BitRate,

@@ -1,4 +1,4 @@
-//! What holds for every controller of the registry, whatever happens to it.
+//! Properties of every controller of the registry, whatever happens to it.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,7 +7,7 @@ use weftway_path::{BitRate, Bytes, Instant, PathId, Recovery, Span};
 
 const MSS: u64 = 1200;
 
-/// What may happen.
+/// Event that may happen.
 #[derive(Clone, Copy, Debug)]
 enum Op {
     Ack { bytes: u64, lost: u64, rtt: u64, rate: Option<u64>, flags: u8, recovery: u8 },
@@ -267,8 +267,8 @@ fn wide(entry: &weftway_cc::Entry) -> World {
     World::new(entry.make(&[], &start).unwrap(), &[])
 }
 
-/// A loss takes a tenth to a half of the window of whoever does not pace, and leaves the threshold there. That the loss was
-/// none gives everything back.
+/// A loss takes a tenth to a half of the window of whoever does not pace, and leaves the threshold there. That the loss
+/// was none gives everything back.
 #[test]
 fn a_loss_reduces_and_a_spurious_one_is_taken_back() {
     for entry in all() {

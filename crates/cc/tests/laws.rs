@@ -97,14 +97,14 @@ fn reno_follows_the_square_root_of_the_loss_rate() {
     }
 }
 
-/// RFC 9438 §5.1: ((C · (3 + β)) / (4 · (1 − β)))^(1/4) · (rtt / p)^(3/4) = 1.054 · (rtt / p)^(3/4), which is 187 packets
-/// at 100 ms and one loss in 10 000; and as Reno, 38.7, where that is more, at one in 1000. The law is for
-/// windows that change at every instant; a window that is updated over a round trip of 0.1 s lags
-/// behind a cubic whose period, (W(1 − β)/C)^(1/3), is 5.4 s: a tenth covers it. Near Reno the
-/// window grows by a whole packet, not by α = 0.53, once the last window is reached. Fast convergence
-/// is no part of the law. Linux counts whole packets: within (1/C)^(1/3) = 1.4 s of its middle the curve is
-/// flat, so that a loss may come that much before K and find the same window again. With a window of
-/// 263 at the loss K is 5.8 s, and 4.2 s bring the 10 000 packets: a mean of 237, 1.27 times the law.
+/// RFC 9438 §5.1: ((C · (3 + β)) / (4 · (1 − β)))^(1/4) · (rtt / p)^(3/4) = 1.054 · (rtt / p)^(3/4), which is 187
+/// packets at 100 ms and one loss in 10 000; and as Reno, 38.7, where that is more, at one in 1000. The law is for
+/// windows that change at every instant; a window that is updated over a round trip of 0.1 s lags behind a cubic whose
+/// period, (W(1 − β)/C)^(1/3), is 5.4 s: a tenth covers it. Near Reno the window grows by a whole packet, not by α =
+/// 0.53, once the last window is reached. Fast convergence is no part of the law. Linux counts whole packets: within
+/// (1/C)^(1/3) = 1.4 s of its middle the curve is flat, so that a loss may come that much before K and find the same
+/// window again. With a window of 263 at the loss K is 5.8 s, and 4.2 s bring the 10 000 packets: a mean of 237, 1.27
+/// times the law.
 #[test]
 fn cubic_follows_its_response_function() {
     for flavour in [Flavour::Linux, Flavour::Quic] {
@@ -153,8 +153,8 @@ fn cubic_is_back_after_k() {
 }
 
 /// RFC 9438 §5.8: time in which the application sends nothing does not count. One second after the loss the curve is at
-/// 86.7 of 100; twenty seconds later, in which nothing was sent, it goes on from there: a controller that is told of the pause
-/// has the same window ten round trips on as one without a pause. One that is not told is far above.
+/// 86.7 of 100; twenty seconds later, in which nothing was sent, it goes on from there: a controller that is told of
+/// the pause has the same window ten round trips on as one without a pause. One that is not told is far above.
 #[test]
 fn cubic_leaves_out_the_time_in_which_nothing_is_sent() {
     let (rtt, pause) = (Span::from_millis(200), Span::from_secs(20));
@@ -185,8 +185,8 @@ fn cubic_leaves_out_the_time_in_which_nothing_is_sent() {
             packets(&*cubic)
         };
         let (without, told, untold) = (play(None, false), play(Some(pause), true), play(Some(pause), false));
-        // The pause is counted from the last packet before it, a round trip earlier: at 1.7 packets/s less than one packet,
-        // and Linux grows by whole ones.
+        // The pause is counted from the last packet before it, a round trip earlier: at 1.7 packets/s less than one
+        // packet, and Linux grows by whole ones.
         assert!((without - told).abs() <= 3.0, "{flavour:?}: {without} without a pause, {told} with one");
         assert!(untold > told + 30.0, "{flavour:?}: {untold} if nobody tells of the pause, {told}");
     }
@@ -217,7 +217,7 @@ impl Bundle {
         bundle
     }
 
-    /// What an ACK of one packet adds to the window of each path, in packets.
+    /// Growth of the window of each path by an ACK of one packet, in packets.
     fn increases(&mut self) -> Vec<f64> {
         let now = Instant::from_millis(5000);
         let shares = &self.shares;
@@ -382,8 +382,8 @@ fn bbr2_and_bbr3_probe_when_reno_would_be_back() {
     }
 }
 
-/// By hand from `tcp_tso_autosize`: 40 Mbit/s carry 4 882 bytes in 1/1024 s; the largest burst of 65 215 bytes, halved three
-/// times for 2 ms, is 8 151. Together nine packets of 1448 bytes, where the rate alone is three.
+/// By hand from `tcp_tso_autosize`: 40 Mbit/s carry 4 882 bytes in 1/1024 s; the largest burst of 65 215 bytes, halved
+/// three times for 2 ms, is 8 151. Together nine packets of 1448 bytes, where the rate alone is three.
 #[test]
 fn bursts_are_longer_where_the_round_trip_is_short() {
     let (rate, mss) = (BitRate::from_mbps(40), Bytes::new(1448));

@@ -33,7 +33,7 @@ impl Repairs {
         self.hides.probability()
     }
 
-    /// How much later a lost packet arrives after all; `None` when it stays lost.
+    /// Delay with which a lost packet arrives after all; `None` when it stays lost.
     pub(crate) fn repair(&mut self) -> Option<Span> {
         if !self.hides.draw(&mut self.generator) {
             return None;

@@ -1,4 +1,4 @@
-//! What a link could carry at best: the bound against which a transfer is measured. Loss, delay and
+//! Largest amount that a link can carry: the bound against which a transfer is measured. Loss, delay and
 //! the queue do not enter. A redrawn rate counts with its mean, and then no other change of the rate
 //! does: the bound holds on average.
 
@@ -17,7 +17,7 @@ pub fn capacity(config: &LinkConfig, from: Instant, to: Instant) -> Bytes {
     Bytes::new(u64::try_from(work / WORK_PER_BYTE).unwrap_or(u64::MAX))
 }
 
-/// When the last of `bytes` departs at the earliest, if the first is ready at `from`;
+/// Earliest departure of the last of `bytes`, if the first is ready at `from`;
 /// [`Instant::NEVER`] when the link never carries so many.
 pub fn time_to_carry(config: &LinkConfig, bytes: Bytes, from: Instant) -> Instant {
     let mut need = Work::from(bytes.get()) * WORK_PER_BYTE;
@@ -82,7 +82,7 @@ fn first_rate(config: &LinkConfig) -> Rate {
 }
 
 impl Segment {
-    /// What can be done before `to`. A trace's opportunity at the very end of the segment counts: what
+    /// Work that can be done before `to`. A trace's opportunity at the very end of the segment counts: what
     /// departs at the instant of a change has departed.
     pub(crate) fn work(&self, to: Instant) -> Work {
         let to = to.min(self.end);
@@ -99,7 +99,7 @@ impl Segment {
         }
     }
 
-    /// When `need` would be done if this segment did not end.
+    /// Time at which `need` would be done if this segment did not end.
     fn finish(&self, need: Work) -> Instant {
         match &self.rate {
             Rate::Constant(BitRate::ZERO) => Instant::NEVER,

@@ -1,4 +1,4 @@
-//! What a link is told to be. Probabilities are between 0 and 1; values outside are taken as the
+//! Configuration of a link. Probabilities are between 0 and 1; values outside are taken as the
 //! nearer bound.
 
 use std::sync::Arc;
@@ -7,17 +7,18 @@ use weftway_path::{BitRate, Bytes, Instant, Span};
 
 use crate::Trace;
 
-/// One direction of one bottleneck. The default is an ideal wire: no limit, no delay, no loss.
+/// Configuration of one direction of a bottleneck. The default is an ideal wire: no limit, no delay, no loss.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct LinkConfig {
-    /// How fast packets leave the queue.
+    /// Rate at which packets leave the queue.
     pub rate: Rate,
-    /// One-way delay after serialisation. It is the delay in force when the packet departs that
+    /// Propagation delay, one way, after serialisation. It is the delay in force when the packet departs that
     /// counts.
     pub delay: Span,
     /// Variation of the delay.
     pub jitter: Option<Jitter>,
-    /// How late the host at its end takes a packet up, on average: an exponential draw, of 64 bits for each packet, in order.
+    /// Mean delay with which the host at its end takes a packet up: an exponential draw, of 64 bits for each packet, in
+    /// order.
     pub host_jitter: Span,
     /// Packets that vanish after serialisation.
     pub loss: Loss,
@@ -27,13 +28,13 @@ pub struct LinkConfig {
     pub queue: Queue,
     /// Congestion marks; every packet is taken to be ECN-capable.
     pub ecn: Option<Ecn>,
-    /// What changes when; need not be sorted. At one instant they apply in the order given.
+    /// Changes by time; need not be sorted. At one instant they apply in the order given.
     pub changes: Vec<Change>,
     /// Rate, delay and loss drawn anew every so often.
     pub redraw: Option<Redraw>,
 }
 
-/// How fast packets leave the queue; bytes are IP bytes.
+/// Rate at which packets leave the queue; bytes are IP bytes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Rate {
     /// This many bits a second. At rate zero nothing departs.
@@ -62,13 +63,13 @@ impl From<BitRate> for Rate {
 /// The queue before the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Queue {
-    /// How much fits.
+    /// Room of the queue.
     pub limit: Limit,
-    /// What else drops or marks packets.
+    /// Rule that drops or marks packets besides a full queue.
     pub discipline: Discipline,
 }
 
-/// How much fits in a queue. What is being transmitted still counts, as in an emulator that frees
+/// Room of a queue. The packet in transmission still counts, as in an emulator that frees
 /// a place when the last bit has left; packets in their propagation delay do not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Limit {
@@ -81,10 +82,10 @@ pub enum Limit {
     Bytes(Bytes),
 }
 
-/// What drops or marks packets besides a full queue.
+/// Rule that drops or marks packets besides a full queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Discipline {
-    /// Nothing.
+    /// No rule.
     #[default]
     DropTail,
     /// CoDel, RFC 8289.
@@ -99,9 +100,9 @@ pub enum Discipline {
 /// Which packets get a congestion mark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ecn {
-    /// Those that CoDel would have dropped; none under drop-tail.
+    /// Packets that CoDel would have dropped; none under drop-tail.
     CoDel,
-    /// Those that find more than this waiting when they come (RFC 8257 §3.1). `Unlimited` never marks.
+    /// Packets that find more than this waiting when they come (RFC 8257 §3.1). `Unlimited` never marks.
     Above(Limit),
 }
 
@@ -139,7 +140,7 @@ pub enum Loss {
 pub struct Arq {
     /// Share of the losses that is hidden.
     pub hides: f64,
-    /// What each retry adds.
+    /// Delay that each retry adds.
     pub delay: Span,
     /// Probability that a retry fails and another follows, at most 32.
     pub retry_loss: f64,
@@ -149,9 +150,9 @@ pub struct Arq {
 /// delay and jitter is never negative.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Jitter {
-    /// How the values are distributed around zero.
+    /// Distribution of the values around zero.
     pub distribution: Distribution,
-    /// Whether packets may overtake one another. If not, none arrives before its predecessor.
+    /// True if packets may overtake one another. If not, none arrives before its predecessor.
     pub reorder: bool,
 }
 
@@ -181,13 +182,13 @@ pub enum Distribution {
 /// Something that changes at a known time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Change {
-    /// When.
+    /// Time of the change.
     pub at: Instant,
     /// To what.
     pub set: Set,
 }
 
-/// What a change sets.
+/// Setting that a change makes.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Set {
     /// The rate. A packet half transmitted at one constant rate goes on at the next; to or from a

@@ -41,17 +41,17 @@ impl Chance {
         Self(((p * 4_294_967_296.0 + 0.5) as u64).min(1 << 32))
     }
 
-    /// Whether it never comes true.
+    /// Returns true if it never comes true.
     pub(crate) fn is_zero(self) -> bool {
         self.0 == 0
     }
 
-    /// How likely it is.
+    /// Probability of the draw.
     pub(crate) fn probability(self) -> f64 {
         self.0 as f64 / 4_294_967_296.0
     }
 
-    /// One draw.
+    /// Draws once.
     #[inline]
     pub(crate) fn draw(self, generator: &mut Pcg32) -> bool {
         u64::from(generator.next_u32()) < self.0

@@ -29,7 +29,7 @@ pub struct State {
 /// The model of one direction of an LTE link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LteModel {
-    /// From worst to best; at least one.
+    /// States from worst to best; at least one.
     pub states: Vec<State>,
     /// Standard deviation of the logarithm of the rate.
     pub fading_sd: f64,
@@ -211,7 +211,7 @@ mod tests {
         assert!((mean - 12.13).abs() < 0.66, "{mean}");
     }
 
-    /// One state, no fading to speak of, served always: 12 Mbit/s are one packet a millisecond.
+    /// Model of one state, no fading to speak of, served always: 12 Mbit/s are one packet a millisecond.
     #[test]
     fn without_variation_it_is_a_steady_rate() {
         let model = LteModel {

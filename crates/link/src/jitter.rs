@@ -22,7 +22,7 @@ impl Jitters {
         Self { distribution, generator: generator(seed, Component::Jitter), normal: Normal::default(), last: None }
     }
 
-    /// What the packet that departs at `departure` has on top of the delay, in nanoseconds.
+    /// Jitter of the packet that departs at `departure`, on top of the delay, in nanoseconds.
     ///
     /// `Normal` and `Correlated` draw as Box and Muller do: four 32-bit numbers for two packets,
     /// cosine first. `Uniform` draws two numbers a packet.
@@ -52,7 +52,7 @@ impl Jitters {
     }
 }
 
-/// How late the host at the end of a link takes packets up.
+/// Delay with which the host at the end of a link takes packets up.
 #[derive(Clone, Debug)]
 pub(crate) struct HostJitter {
     mean: f64,
@@ -60,13 +60,13 @@ pub(crate) struct HostJitter {
 }
 
 impl HostJitter {
-    /// Of this mean; none if that is zero.
+    /// Makes jitter of this mean; none if that is zero.
     pub(crate) fn new(mean: Span, seed: u64) -> Option<Self> {
         let new = || Self { mean: nanos(mean), generator: generator(seed, Component::HostJitter) };
         (mean > Span::ZERO).then(new)
     }
 
-    /// That of the next packet, in nanoseconds: −mean · ln u, with u uniform in (0, 1].
+    /// Delay of the next packet, in nanoseconds: −mean · ln u, with u uniform in (0, 1].
     pub(crate) fn draw(&mut self) -> u64 {
         (-libm::log(unit(&mut self.generator)) * self.mean) as u64
     }

@@ -1,4 +1,4 @@
-//! One direction of one bottleneck, as a value to step.
+//! Links: one direction of one bottleneck, as a value to step.
 //!
 //! A [`Link`] takes packets with [`Link::push`], says with [`Link::next_event`] when to come back,
 //! and hands packets over with [`Link::pop`]. It reads no clock: a simulator drives it with
@@ -55,7 +55,6 @@ mod outlook;
 mod supply;
 mod timetable;
 mod trace;
-pub mod vector;
 mod wire;
 
 pub use capacity::{capacity, time_to_carry};

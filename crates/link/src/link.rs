@@ -25,7 +25,7 @@ mod replan;
 use plain::Plain;
 use replan::Resumed;
 
-/// What became of a packet at [`Link::push`].
+/// Fate of a packet at [`Link::push`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Verdict {
@@ -50,13 +50,13 @@ pub enum Reason {
 /// A packet that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Delivery<T> {
-    /// What was pushed.
+    /// Item that was pushed.
     pub item: T,
-    /// Whether it was marked "congestion experienced" on the way.
+    /// True if it was marked "congestion experienced" on the way.
     pub ce: bool,
 }
 
-/// What has happened so far.
+/// Counts of packets so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Packets offered.
@@ -77,25 +77,25 @@ pub struct Counts {
     pub marked: u64,
 }
 
-/// One direction of one bottleneck.
+/// Direction of a bottleneck.
 ///
 /// Times given to it must not decrease. It may be driven late: what happens does not depend on how
 /// late, except that a packet cannot be pushed into the past.
 #[derive(Clone, Debug)]
 pub struct Link<T> {
-    /// What `next_event` answers.
+    /// Answer of `next_event`.
     pub(crate) next: Instant,
     /// The earliest change or departure from CoDel's queue.
     pub(crate) internal: Instant,
-    /// What is under way on a plain link; then `flight` and `waiting` are empty.
+    /// Packets under way on a plain link; then `flight` and `waiting` are empty.
     pub(crate) plain: Plain<T>,
     pub(crate) flight: Ring<Flight>,
-    /// What the packets in `flight` carry: a packet that overtakes others moves 24 bytes of each, not all.
+    /// Items of the packets in `flight`: a packet that overtakes others moves 24 bytes of each, not all.
     pub(crate) items: Items<T>,
     pub(crate) waiting: Ring<Waiting>,
     /// The bytes in `waiting`.
     pub(crate) waiting_bytes: u64,
-    /// When the last packet in `waiting` departs, or departed.
+    /// Departure of the last packet in `waiting`.
     pub(crate) free_at: Instant,
     pub(crate) delay: Span,
     pub(crate) wire: Wire,
@@ -105,7 +105,7 @@ pub struct Link<T> {
     marks_above: Option<Room>,
     /// Number of the next packet that reaches the wire. A plain link that loses nothing has it in its ring.
     pub(crate) serial: u64,
-    /// What has happened so far; on a plain link only what [`Plain::counts`] does not tell.
+    /// Counts of packets so far; on a plain link only those that [`Plain::counts`] does not tell.
     pub(crate) counts: Counts,
     pub(crate) resumed: Option<Resumed>,
     pub(crate) codel: Option<Codel<T>>,
@@ -113,16 +113,16 @@ pub struct Link<T> {
     pub(crate) timetable: Timetable,
 }
 
-/// What the wire does to packets beside carrying them.
+/// Delay and loss on the wire.
 #[derive(Clone, Debug)]
 pub(crate) struct Noise {
-    /// Whether packets may be delayed or lost on the wire, so that there is something to draw.
+    /// True if packets may be delayed or lost on the wire, so that there is something to draw.
     pub(crate) is_on: bool,
     pub(crate) losses: Losses,
     pub(crate) jitters: Option<Jitters>,
     pub(crate) host_jitter: Option<HostJitter>,
     pub(crate) repairs: Option<Repairs>,
-    /// Whether a packet that is delayed less overtakes others.
+    /// True if a packet that is delayed less overtakes others.
     pub(crate) reorders: bool,
 }
 
@@ -142,7 +142,7 @@ pub(crate) struct Waiting {
     pub(crate) bytes: u32,
 }
 
-/// How much may wait, in packets and in bytes.
+/// Room for packets that wait, in packets and in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Room {
     pub(crate) packets: u64,
@@ -171,7 +171,7 @@ pub(crate) struct Flight {
 
 const MARKED: u32 = 1 << 31;
 
-/// What packets carry: that of packet `n` is at `n` modulo the length, a power of two.
+/// Items of packets: that of packet `n` is at `n` modulo the length, a power of two.
 #[derive(Clone, Debug)]
 pub(crate) struct Items<T> {
     slots: Vec<T>,
@@ -260,7 +260,7 @@ impl<T: Copy> Link<T> {
         link
     }
 
-    /// Whether nothing can happen to a packet but that it waits, that it is lost, or that the queue is full.
+    /// Returns true if nothing can happen to a packet but that it waits, that it is lost, or that the queue is full.
     fn is_plain(&self) -> bool {
         let Noise { jitters, host_jitter, repairs, .. } = &self.noise;
         let loses_at_most = jitters.is_none() && host_jitter.is_none() && repairs.is_none();
@@ -273,7 +273,7 @@ impl<T: Copy> Link<T> {
         self.push_with(now, bytes, || item)
     }
 
-    /// The same, with an item that is made where it is kept.
+    /// Does as [`push`](Self::push), with an item that is made where it is kept.
     #[inline(always)]
     pub fn push_with(&mut self, now: Instant, bytes: Bytes, item: impl FnOnce() -> T) -> Verdict {
         if !self.plain.is_on && !self.plain.loses {
@@ -313,7 +313,7 @@ impl<T: Copy> Link<T> {
         if lost { Verdict::Lost } else { Verdict::Queued }
     }
 
-    /// When to call [`pop`](Self::pop) next; [`Instant::NEVER`] when nothing is under way.
+    /// Time of the next call of [`pop`](Self::pop); [`Instant::NEVER`] when nothing is under way.
     #[inline]
     pub fn next_event(&self) -> Instant {
         self.next
@@ -326,7 +326,8 @@ impl<T: Copy> Link<T> {
         self.pop_in_place(now).map(|(&item, ce)| Delivery { item, ce })
     }
 
-    /// The same, where the packet is kept, and whether it was marked: it can be read until the next one comes.
+    /// Does as [`pop`](Self::pop), where the packet is kept, and tells if it was marked: it can be read until the next
+    /// one comes.
     #[inline(always)]
     pub fn pop_in_place(&mut self, now: Instant) -> Option<(&T, bool)> {
         if self.plain.is_on { self.pop_plain(now) } else { self.pop_any(now) }
@@ -351,7 +352,7 @@ impl<T: Copy> Link<T> {
         Some((self.items.get(serial), ce))
     }
 
-    /// What waits at `now`, the packet in transmission included: packets and bytes. With CoDel, and with
+    /// Backlog at `now`, the packet in transmission included: packets and bytes. With CoDel, and with
     /// changes to come, call it when the events up to `now` have been popped.
     pub fn backlog(&self, now: Instant) -> (u64, Bytes) {
         let waiting = self.waiting.iter().map(|entry| (entry.departure, entry.bytes)).chain(self.plain.waiting());
@@ -365,7 +366,7 @@ impl<T: Copy> Link<T> {
         (packets + held, Bytes::new(bytes + held_bytes))
     }
 
-    /// How long a packet pushed at `now` would wait before its transmission begins, as far as is
+    /// Wait of a packet pushed at `now` before its transmission begins, as far as is
     /// known then: changes to come and drops by CoDel are not. [`Span::MAX`] while nothing departs.
     pub fn queueing_delay(&self, now: Instant) -> Span {
         let mut free = self.free_at;
@@ -378,7 +379,7 @@ impl<T: Copy> Link<T> {
         if free.is_never() { Span::MAX } else { free.since(now) }
     }
 
-    /// What has happened so far.
+    /// Counts of packets so far.
     pub fn counts(&self) -> Counts {
         if !(self.plain.is_on || self.plain.loses) {
             return self.counts;
@@ -392,30 +393,30 @@ impl<T: Copy> Link<T> {
         self.flight.len() as u64 + self.plain.len() + self.held().0
     }
 
-    /// What is inside, in no order that means anything: for a caller that keeps packets elsewhere and
+    /// Items inside, in no order that means anything: for a caller that keeps packets elsewhere and
     /// must know which it may forget.
     pub fn items(&self) -> impl Iterator<Item = &T> {
         let held = self.codel.iter().flat_map(|codel| codel.queue().iter().map(|held| &held.item));
         self.flight.iter().map(|flight| self.item(flight)).chain(self.plain.items()).chain(held)
     }
 
-    /// What `flight` carries.
+    /// Items of `flight`.
     pub(crate) fn item(&self, flight: &Flight) -> &T {
         self.items.get(flight.serial)
     }
 
-    /// Whether the link is up.
+    /// Returns true if the link is up.
     pub fn is_up(&self) -> bool {
         self.up
     }
 
-    /// What CoDel keeps back: packets and bytes.
+    /// Backlog that CoDel keeps back: packets and bytes.
     #[inline]
     pub(crate) fn held(&self) -> (u64, u64) {
         self.codel.as_ref().map_or((0, 0), |codel| (codel.queue().len() as u64, codel.bytes()))
     }
 
-    /// Whether what waits, with this much more, is above `room`.
+    /// Returns true if the backlog, with this much more, is above `room`.
     #[inline]
     fn exceeds(&self, room: Room, packets: u64, bytes: u64) -> bool {
         let (held, held_bytes) = self.held();
@@ -423,8 +424,8 @@ impl<T: Copy> Link<T> {
             || self.waiting_bytes + held_bytes + bytes > room.bytes
     }
 
-    /// Forgets what has departed by `now`. Who asks for the [backlog](Self::backlog) with each packet does this before: it
-    /// then has little to look at.
+    /// Forgets what has departed by `now`. Who asks for the [backlog](Self::backlog) with each packet does this before:
+    /// it then has little to look at.
     #[inline]
     pub fn retire(&mut self, now: Instant) {
         self.retire_plain(now);
@@ -458,7 +459,7 @@ impl<T: Copy> Link<T> {
         false
     }
 
-    /// What the wire does to the next packet: nanoseconds on top of its delay, and whether it gets lost.
+    /// Draws the fate of the next packet on the wire: nanoseconds on top of its delay, and true if it gets lost.
     fn disturb(&mut self, departure: Instant) -> (i64, bool) {
         let mut extra = self.noise.jitters.as_mut().map_or(0, |jitters| jitters.draw(departure));
         let lost = self.noise.losses.take(self.serial, departure) && !self.repair(&mut extra);
@@ -477,7 +478,7 @@ impl<T: Copy> Link<T> {
         true
     }
 
-    /// When a packet arrives that departs at `departure`, if none before it is later.
+    /// Arrival of a packet that departs at `departure`, if none before it is later.
     #[inline]
     pub(crate) fn arrival(&self, departure: Instant, extra: i64) -> Instant {
         if departure.is_never() {
@@ -538,7 +539,8 @@ impl<T: Copy> Link<T> {
     }
 }
 
-/// Sizes are kept in 32 bits, less the one that says whether a packet is marked: more than any packet or offloaded burst.
+/// Sizes are kept in 32 bits, less the one that says whether a packet is marked: more than any packet or offloaded
+/// burst.
 const LARGEST: u64 = (MARKED - 1) as u64;
 
 #[inline]

@@ -29,12 +29,12 @@ impl Losses {
         Self { model: Model::new(loss), generator: generator(seed, Component::Loss) }
     }
 
-    /// From now on, another model; the draws go on.
+    /// Switches to another model; the draws go on.
     pub(crate) fn set(&mut self, loss: &Loss) {
         self.model = Model::new(loss);
     }
 
-    /// Whether packet `number` of the link, which departs at `departure`, is lost. Packets come in order.
+    /// Returns true if packet `number` of the link, which departs at `departure`, is lost. Packets come in order.
     #[inline]
     pub(crate) fn take(&mut self, number: u64, departure: Instant) -> bool {
         match &mut self.model {
@@ -44,7 +44,8 @@ impl Losses {
         }
     }
 
-    /// How likely packet `number`, the next, is lost if it departs at `departure`. Of what is listed, it is certain.
+    /// Probability that packet `number`, the next, is lost if it departs at `departure`: 0 or 1 for losses that are
+    /// listed.
     pub(crate) fn probability(&self, number: u64, departure: Instant) -> f64 {
         match &self.model {
             Model::Never => 0.0,

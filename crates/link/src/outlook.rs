@@ -1,4 +1,4 @@
-//! What holds on a link now, whether or not anybody could know it: for oracles, and for checks.
+//! State of a link now, known to anybody or not: for oracles, and for checks.
 
 use weftway_path::{BitRate, Bytes, Instant, Span};
 
@@ -9,16 +9,16 @@ use crate::{Delivery, Limit, Link, Loss, Rate, Set, Verdict};
 /// Rate, delay and loss of a link at one time.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outlook {
-    /// How fast the queue empties. Of a trace, the mean of the next 100 ms; zero while the link is down.
+    /// Rate at which the queue empties. Of a trace, the mean of the next 100 ms; zero while the link is down.
     pub rate: BitRate,
-    /// One-way delay after serialisation, jitter apart.
+    /// Propagation delay, one way, after serialisation, jitter apart.
     pub delay: Span,
     /// The probability that the next packet is lost, and not repaired by the link.
     pub loss: f64,
 }
 
 impl<T: Copy> Link<T> {
-    /// What holds at `now`, with all changes up to then, those included that the link, being idle, has
+    /// State at `now`, with all changes up to then, those included that the link, being idle, has
     /// not come to yet. `now` is not before the last event.
     pub fn outlook(&self, now: Instant) -> Outlook {
         let mut rate = self.wire.rate(now);
@@ -41,8 +41,8 @@ impl<T: Copy> Link<T> {
         Outlook { rate: if up { rate } else { BitRate::ZERO }, delay, loss: loss * kept }
     }
 
-    /// When a packet of `bytes` arrives that is pushed at `now` and meets neither a full queue nor a loss: a trace's whole
-    /// future counts, other changes to come do not. [`Instant::NEVER`] while the link is down.
+    /// Arrival of a packet of `bytes` that is pushed at `now` and meets neither a full queue nor a loss: a trace's
+    /// whole future counts, other changes to come do not. [`Instant::NEVER`] while the link is down.
     pub fn arrival_of(&self, now: Instant, bytes: Bytes) -> Instant {
         if !self.is_up() {
             return Instant::NEVER;
@@ -55,9 +55,10 @@ impl<T: Copy> Link<T> {
         self.arrival(wire.depart(free.max(now), bytes), 0)
     }
 
-    /// When a packet of `bytes` arrives that is pushed at `now`, meets neither a full queue nor a loss, and is not delayed by
-    /// noise: all changes to come count. `item` is what `is_it` finds again among what is under way. [`Instant::NEVER`] if the
-    /// link is down, or goes down before. Takes a copy of the link, and time for all that waits before the packet.
+    /// Arrival of a packet of `bytes` that is pushed at `now`, meets neither a full queue nor a loss, and is not
+    /// delayed by noise: all changes to come count. `item` is what `is_it` finds again among what is under way.
+    /// [`Instant::NEVER`] if the link is down, or goes down before. Takes a copy of the link, and time for all that
+    /// waits before the packet.
     pub fn future_arrival_of(&self, now: Instant, bytes: Bytes, item: T, is_it: impl Fn(&T) -> bool) -> Instant {
         let mut link = self.clone();
         link.limit = Room::new(Limit::Unlimited);
@@ -79,7 +80,7 @@ impl<T: Copy> Link<T> {
         }
     }
 
-    /// What will arrive, and when as far as is known now, in order of arrival. Packets that CoDel keeps
+    /// Arrivals to come, as far as they are known now, in order. Packets that CoDel keeps
     /// back are not among them.
     pub fn arrivals(&self) -> impl Iterator<Item = (Instant, &T)> {
         let plain = self.plain.arrivals(self.delay);
@@ -88,7 +89,7 @@ impl<T: Copy> Link<T> {
 }
 
 impl Rate {
-    /// How much it is at `now`.
+    /// Rate at `now`.
     pub(crate) fn at(&self, now: Instant) -> BitRate {
         match self {
             Self::Constant(rate) => *rate,
@@ -124,8 +125,8 @@ mod tests {
         assert_eq!([of(19), of(20), of(30), of(41)], [(10, 5, 0.0), (20, 10, 0.25), (0, 10, 0.25), (20, 10, 0.25)]);
     }
 
-    /// 1 Mbit/s, 5 ms: a packet of 1250 bytes takes 10 ms, so that the second one leaves at 20 ms. From 15 ms on the rate is ten
-    /// times as much: half of it is left then, which takes 0.5 ms. A third one takes a millisecond.
+    /// 1 Mbit/s, 5 ms: a packet of 1250 bytes takes 10 ms, so that the second one leaves at 20 ms. From 15 ms on the
+    /// rate is ten times as much: half of it is left then, which takes 0.5 ms. A third one takes a millisecond.
     #[test]
     fn what_comes_counts_in_a_future_arrival() {
         let at = Instant::from_millis;

@@ -1,10 +1,10 @@
-//! What a link carries at most in one run: its rates, failures and delays as they are drawn from the seed, without the
+//! Supply of a link in one run: its rates, failures and delays as they are drawn from the seed, without the
 //! packets that use them.
 //!
 //! No packet of a run leaves or arrives sooner than this says. What is left out can only make packets later, or is not
-//! known without the packets: the queue, what else uses the link, and random losses. A loss that is drawn for a packet's
-//! number costs what the packet takes on the wire, which is nearly nothing for a small one; so only times at which
-//! everything is lost count.
+//! known without the packets: the queue, what else uses the link, and random losses. A loss that is drawn for a
+//! packet's number costs what the packet takes on the wire, which is nearly nothing for a small one; so only times at
+//! which everything is lost count.
 //!
 //! Jitter takes off the delay what a draw takes with given odds, see [`SURE`].
 
@@ -20,11 +20,11 @@ pub const SURE: f64 = 1e-9;
 /// A link that changes more often counts as an ideal wire from then on, which only loosens the bound.
 const MOST_PIECES: usize = 200_000;
 
-/// What a link carries at most in one run.
+/// Largest amount that a link carries in one run.
 #[derive(Debug)]
 pub struct Supply {
     pieces: Vec<Piece>,
-    /// What jitter takes off the delay at most.
+    /// Most that jitter takes off the delay.
     jitter: Span,
 }
 
@@ -33,11 +33,11 @@ pub struct Supply {
 struct Piece {
     segment: Segment,
     delay: Span,
-    /// What can have been done before it.
+    /// Work that can have been done before it.
     before: Work,
 }
 
-/// How a link is at one time.
+/// State of a link at one time.
 struct State {
     rate: Rate,
     delay: Span,
@@ -45,7 +45,8 @@ struct State {
 }
 
 impl Supply {
-    /// The link with this seed, until a time that is late enough. Jitter takes off no more than a draw does with these odds.
+    /// The link with this seed, until a time that is late enough. Jitter takes off no more than a draw does with these
+    /// odds.
     pub fn new(config: &LinkConfig, seed: u64, until: Instant, odds: f64) -> Self {
         let mut supply = Self { pieces: Vec::new(), jitter: taken(config.jitter, odds) };
         let mut state = State { rate: config.rate.clone(), delay: config.delay, is_up: true };
@@ -86,8 +87,8 @@ impl Supply {
         }
     }
 
-    /// Takes out the times at which everything that departs is lost. Losses are drawn when a packet is put in the queue,
-    /// so that a link whose rate changes may lose a packet at another time than that at which it departs.
+    /// Takes out the times at which everything that departs is lost. Losses are drawn when a packet is put in the
+    /// queue, so that a link whose rate changes may lose a packet at another time than that at which it departs.
     fn lose(&mut self, config: &LinkConfig) {
         let is_steady = config.changes.is_empty() && config.redraw.is_none() && config.arq.is_none();
         let windows = match &config.loss {
@@ -101,7 +102,7 @@ impl Supply {
         }
     }
 
-    /// What packets that come from `from` on can have used of it when they have departed by `to`, in bits times 10⁹.
+    /// Work that packets which come from `from` on can have had when they have departed by `to`, in bits times 10⁹.
     pub fn work(&self, from: Instant, to: Instant) -> u128 {
         if to < from {
             return 0;
@@ -115,7 +116,7 @@ impl Supply {
         number.checked_sub(1).map_or(0, |last| self.pieces[last].before + self.pieces[last].segment.work(at))
     }
 
-    /// When a packet that has arrived by `by` departed at the latest; none if none can have.
+    /// Latest departure of a packet that has arrived by `by`; none if none can have.
     pub fn last_departure(&self, by: Instant) -> Option<Instant> {
         let number = self.pieces.partition_point(|piece| piece.segment.start <= by);
         let departure = |piece: &Piece| {
@@ -135,7 +136,7 @@ impl Supply {
         self.pieces.iter().map(|piece| self.delay(piece)).min().unwrap_or_default()
     }
 
-    /// What it can do within any stretch of time so long, at most, in bits times 10⁹.
+    /// Most work within any stretch of time so long, in bits times 10⁹.
     pub fn most_within(&self, span: Span) -> u128 {
         let rates = self.pieces.iter().filter_map(|piece| match &piece.segment.rate {
             Rate::Constant(rate) => Some(rate.as_bps()),
@@ -166,7 +167,7 @@ impl State {
 }
 
 impl Piece {
-    /// What is left of it when nothing departs from `from` until before `to`.
+    /// Supply that is left when nothing departs from `from` until before `to`.
     fn without(self, from: Instant, to: Instant) -> Vec<Self> {
         let Segment { start, end, rate } = self.segment;
         let nothing = Rate::Constant(BitRate::ZERO);
@@ -181,7 +182,7 @@ impl Piece {
     }
 }
 
-/// What jitter takes off the delay with these odds; nothing, if it adds to it.
+/// Time that jitter takes off the delay with these odds; zero, if it adds to it.
 fn taken(jitter: Option<Jitter>, odds: f64) -> Span {
     let odds = odds.clamp(SURE, 0.5);
     let part = |span: Span, share: f64| Span::from_nanos((span.as_nanos() as f64 * share) as u64);
@@ -193,7 +194,7 @@ fn taken(jitter: Option<Jitter>, odds: f64) -> Span {
     }
 }
 
-/// How many standard deviations below its mean a normal variable is with these odds, which are at most a half: never too few,
+/// Standard deviations below its mean that a normal variable is with these odds, at most a half: never too few,
 /// to a thousandth.
 fn deviations(odds: f64) -> f64 {
     let below = |x: f64| libm::erfc(x / core::f64::consts::SQRT_2) / 2.0;
@@ -242,7 +243,8 @@ mod tests {
         assert_eq!(supply.work(at(8), at(7)), 0);
     }
 
-    /// Until 50 ms 20 ms of delay, then 5. By 54 ms has arrived what left by 34; by 55 what left at 50, since that took 5.
+    /// Until 50 ms 20 ms of delay, then 5. By 54 ms has arrived what left by 34; by 55 what left at 50, since that took
+    /// 5.
     #[test]
     fn a_delay_counts_for_what_departs_while_it_holds() {
         let changes = vec![Change { at: at(50), set: Set::Delay(Span::from_millis(5)) }];
@@ -252,8 +254,8 @@ mod tests {
         assert_eq!(supply.least_delay(), Span::from_millis(5));
     }
 
-    /// For sure a uniform jitter of 8 ms takes that much off 20, a normal one of 2 ms 6·2, one of 5 ms all of it. With odds of
-    /// a quarter it is half of 8 ms, and 0.6745 deviations; with a half nothing.
+    /// For sure a uniform jitter of 8 ms takes that much off 20, a normal one of 2 ms 6·2, one of 5 ms all of it. With
+    /// odds of a quarter it is half of 8 ms, and 0.6745 deviations; with a half nothing.
     #[test]
     fn jitter_takes_off_what_the_odds_allow() {
         let ms = Span::from_millis;

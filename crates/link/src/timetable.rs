@@ -1,4 +1,4 @@
-//! What changes when: the configured changes and the redraws, in order of time.
+//! Timetable of a link: the configured changes and the redraws, in order of time.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub(crate) struct Timetable {
 struct Redraws {
     ranges: Redraw,
     generator: Pcg32,
-    /// How many there have been.
+    /// Number of redraws so far.
     done: u64,
     next: Instant,
 }
@@ -37,12 +37,12 @@ impl Timetable {
         Self { changes: changes.into(), done: 0, redraws }
     }
 
-    /// When something changes next.
+    /// Time of the next change.
     pub(crate) fn next(&self) -> Instant {
         self.next_change().min(self.next_redraw())
     }
 
-    /// What changes then. Not to be called after the last change.
+    /// Settings that change then. Not to be called after the last change.
     pub(crate) fn take(&mut self) -> Vec<Set> {
         if self.next_redraw() <= self.next_change()
             && let Some(redraws) = &mut self.redraws

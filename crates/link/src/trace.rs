@@ -37,7 +37,7 @@ pub enum TraceError {
     NotANumber {
         /// Counted from 1.
         line: usize,
-        /// What is there.
+        /// Text of the line.
         text: String,
     },
     /// A line is a negative number.
@@ -45,7 +45,7 @@ pub enum TraceError {
     Negative {
         /// Counted from 1.
         line: usize,
-        /// What is there.
+        /// Text of the line.
         text: String,
     },
     /// A time is beyond 2³² ms, about 49 days.
@@ -53,7 +53,7 @@ pub enum TraceError {
     TooLate {
         /// Counted from 1.
         line: usize,
-        /// What is there.
+        /// Text of the line.
         text: String,
     },
     /// A time is earlier than the one before it.
@@ -145,7 +145,7 @@ impl Trace {
         most
     }
 
-    /// When the opportunity with this number comes, the first one having number 0.
+    /// Time of the opportunity with this number, the first one having number 0.
     pub fn opportunity(&self, number: u64) -> Instant {
         let lines = self.times.len() as u64;
         let ms = u64::from(self.times[(number % lines) as usize]);
@@ -161,7 +161,7 @@ impl Trace {
         u64::from(self.times[self.times.len() - 1]) * NANOS_PER_MS
     }
 
-    /// How many opportunities share the time of the last line.
+    /// Number of opportunities that share the time of the last line.
     fn at_the_end(&self) -> u64 {
         let last = self.times[self.times.len() - 1];
         (self.times.len() - self.times.partition_point(|time| *time < last)) as u64

@@ -1,4 +1,4 @@
-//! When packets depart: the rate of a link, at work. All times are exact or rounded up, so the rate
+//! Departures of packets: the rate of a link, at work. All times are exact or rounded up, so the rate
 //! is never exceeded.
 
 use std::sync::Arc;
@@ -23,7 +23,7 @@ impl Wire {
         }
     }
 
-    /// When a packet departs that is first in the queue from `ready` on.
+    /// Departure of a packet that is first in the queue from `ready` on.
     #[inline]
     pub(crate) fn depart(&mut self, ready: Instant, bytes: Bytes) -> Instant {
         match self {
@@ -41,7 +41,7 @@ impl Wire {
         }
     }
 
-    /// How fast it is at `now`.
+    /// Rate at `now`.
     pub(crate) fn rate(&self, now: Instant) -> BitRate {
         match self {
             Self::Constant(constant) => constant.rate,
@@ -88,11 +88,11 @@ pub(crate) struct Cursor {
     trace: Arc<Trace>,
     /// Index of the first opportunity not yet opened.
     next: usize,
-    /// When the repetition that it belongs to began.
+    /// Beginning of the repetition that it belongs to.
     base: Instant,
     /// Time of the opportunity that is open.
     at: Instant,
-    /// What is left of it.
+    /// Rest of it.
     left: u32,
 }
 

@@ -1,4 +1,4 @@
-//! What a link says about itself.
+//! Values that a link reports of itself.
 
 use std::sync::Arc;
 
@@ -33,8 +33,8 @@ fn the_queueing_delay_is_the_wait_for_transmission() {
     }
 }
 
-/// Three packets of 1 ms wait: a fourth has left at 4 ms, and arrives 20 ms later. When the link is empty, at 10 ms, one takes
-/// 21 ms. To ask changes nothing: what is sent then arrives when it was said.
+/// Three packets of 1 ms wait: a fourth has left at 4 ms, and arrives 20 ms later. When the link is empty, at 10 ms,
+/// one takes 21 ms. To ask changes nothing: what is sent then arrives when it was said.
 #[test]
 fn when_a_packet_would_arrive_is_when_it_does() {
     for config in [ten_mbps(), LinkConfig { queue: codel(), ..ten_mbps() }] {
@@ -54,7 +54,7 @@ fn when_a_packet_would_arrive_is_when_it_does() {
     assert!(loaded(&silent, 0).arrival_of(Instant::ZERO, Bytes::new(1250)).is_never());
 }
 
-/// What a change at time zero loses is lost from the first packet on.
+/// Losses of a change at time zero begin with the first packet.
 #[test]
 fn a_loss_that_starts_at_time_zero_is_there() {
     let change = Change { at: Instant::ZERO, set: Set::Loss(Loss::Bernoulli(1.0)) };

@@ -1,4 +1,4 @@
-//! What holds for every link, whatever happens to it.
+//! Properties of every link, whatever happens to it.
 
 use std::sync::Arc;
 
@@ -134,7 +134,7 @@ struct Drive {
     /// Each packet: when pushed, its bytes.
     pushed: Vec<(Instant, u64)>,
     arrivals: Vec<Arrival>,
-    /// Whether arrivals are fetched when they are due, or only at the end.
+    /// True if arrivals are fetched when they are due, false if only at the end.
     prompt: bool,
 }
 
@@ -220,7 +220,7 @@ proptest! {
         prop_assert_eq!(packets.len(), drive.arrivals.len());
     }
 
-    /// What happens does not depend on when the link is asked.
+    /// Behaviour does not depend on when the link is asked.
     #[test]
     fn late_questions_get_the_same_answers(config in config(), ops in ops()) {
         let prompt = Drive::run(&config, &ops, true);
@@ -306,8 +306,8 @@ proptest! {
         prop_assert_eq!(scheduled.arrivals, driven.arrivals);
     }
 
-    /// A link to which nothing happens takes a shorter way, until something does: the same as one whose change lies beyond
-    /// the end.
+    /// A link to which nothing happens takes a shorter way, until something does: the same as one whose change lies
+    /// beyond the end.
     #[test]
     fn a_link_without_changes_is_one_whose_changes_never_come(
         rate in rate(), delay in 0..100_u64, queue in queue(), loss in loss(), ops in ops(), prompt in any::<bool>(),

@@ -20,7 +20,6 @@ mod shown;
 mod steer;
 mod threads;
 mod vector_env;
-mod vectors;
 mod view;
 
 use pyo3::prelude::*;
@@ -63,8 +62,6 @@ mod _native {
     use super::steer::{LiveSteering, SteeredRun, steering_obstacle};
     #[pymodule_export]
     use super::vector_env::VectorEnv;
-    #[pymodule_export]
-    use super::vectors::run_vectors;
     #[pymodule_export]
     use super::view::{ContextView, EventView, FlowView, PacketView, PathView};
 

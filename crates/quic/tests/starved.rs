@@ -8,7 +8,7 @@ use weftway_quic::virtual_time::Job;
 use weftway_scenario::Verdict;
 use weftway_scenario::config::{Buffer, PathConfig, SimConfig, TransportConfig};
 use weftway_sched::TransportRules;
-use weftway_sched::testing::Episodes;
+use weftway_vectors::testing::Episodes;
 
 fn path(name: &str, mbps: u64, ms: u64, loss: Loss) -> PathConfig {
     let acks = LinkConfig {

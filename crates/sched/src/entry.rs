@@ -1,4 +1,4 @@
-//! What a scheduler says of itself: its entry in the registry.
+//! Entries of the registry: what a scheduler says of itself.
 
 use core::ops::RangeInclusive;
 
@@ -6,7 +6,7 @@ use weftway_path::spec::{Param, Params, SpecError};
 
 use crate::Scheduler;
 
-/// Where the rule comes from.
+/// Origin of a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Provenance {
     /// Read from the authors' or the kernel's source code.
@@ -19,7 +19,7 @@ pub enum Provenance {
     Reconstructed,
 }
 
-/// What a scheduler needs from its host beyond paths and the packet at hand.
+/// Needs of a scheduler from its host beyond paths and the packet at hand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Needs {
     /// [`weftway_path::Context::flow`].
@@ -41,7 +41,7 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// Nothing.
+    /// No needs.
     pub const NONE: Self = Self {
         flow: false,
         queueing: false,
@@ -53,7 +53,7 @@ impl Needs {
         device: false,
     };
 
-    /// What either needs.
+    /// Union of the needs of both.
     #[must_use]
     pub const fn union(self, other: Self) -> Self {
         Self {
@@ -96,7 +96,7 @@ impl TransportRules {
     pub const RP: Self = Self { opportunistic: true, penalise: true };
 }
 
-/// What a rule decides by; what only decides whether a path is open does not count.
+/// Input of a rule; numbers that only decide if a path is open do not count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Input {
     /// Round-trip times, whether smoothed, newest or mean, and their spread.
@@ -128,23 +128,23 @@ pub enum Input {
 pub enum Timing {
     /// For a packet.
     Packet,
-    /// One path is chosen for an interval. The switch `mode` says what the others do while that path is full, and
-    /// [`crate::Report::chosen_bytes`] what it brought.
+    /// An interval, for which one path is chosen. The switch `mode` says what the others do while that path is full,
+    /// and [`crate::Report::chosen_bytes`] what it brought.
     Interval,
 }
 
-/// What a scheduler that learns sees, earns and does, in the columns of the MPQUIC comparison's Table 1.
+/// Inputs, reward and actions of a scheduler that learns, in the columns of the MPQUIC comparison's Table 1.
 #[derive(Clone, Copy, Debug)]
 pub struct Learning {
-    /// When it was published.
+    /// Year of publication.
     pub year: u16,
-    /// What kind of learner it is, and whether it goes on learning at work.
+    /// Kind of learner, and if it goes on learning at work.
     pub learner: &'static str,
-    /// What it sees.
+    /// Observation.
     pub state: &'static str,
-    /// What it earns in training.
+    /// Reward in training.
     pub reward: &'static str,
-    /// What it chooses from.
+    /// Actions to choose from.
     pub actions: &'static str,
 }
 
@@ -160,11 +160,11 @@ pub struct ShippedPolicy {
 /// Switches under a name of their own: a variant that is described somewhere, or a stack's.
 #[derive(Clone, Copy, Debug)]
 pub struct Preset {
-    /// What people type for it.
+    /// Name that people type.
     pub name: &'static str,
     /// The switches it sets: `form=paper:delta=rttvar`.
     pub switches: &'static str,
-    /// What it is.
+    /// Description.
     pub doc: &'static str,
 }
 
@@ -173,7 +173,7 @@ pub(crate) fn permille(params: &Params, name: &str, range: RangeInclusive<f64>) 
     Ok((params.within(name, range)? * 1000.0 + 0.5) as u64)
 }
 
-/// One scheduler of the registry.
+/// Scheduler of the registry.
 #[derive(Debug)]
 pub struct Entry {
     /// Its name.
@@ -182,24 +182,24 @@ pub struct Entry {
     pub aliases: &'static [&'static str],
     /// Counts changes of behaviour.
     pub version: u32,
-    /// What it does, in one sentence.
+    /// Behaviour in one sentence.
     pub summary: &'static str,
-    /// Who described it, where.
+    /// Publication or code that describes it.
     pub reference: &'static str,
-    /// Where our rule comes from.
+    /// Origin of our rule.
     pub provenance: Provenance,
-    /// What it is to improve, in a few words.
+    /// Goal in a few words.
     pub goal: &'static str,
     /// For what traffic.
     pub application: &'static str,
-    /// What it decides by.
+    /// Inputs that it decides by.
     pub inputs: &'static [Input],
-    /// What it needs as it comes; with switches, [`Scheduler::needs`] says.
+    /// Needs without switches; with them, [`Scheduler::needs`] says.
     pub needs: Needs,
     /// For how many paths it is defined.
     pub arity: Arity,
-    /// Whether by its rule, with any of its switches, new data may wait though a path that may serve them is open: for a
-    /// faster path, for the turn's owner, because the path rests. One that does not say so and waits is at fault.
+    /// True if by its rule, with any of its switches, new data may wait though a path that may serve them is open: for
+    /// a faster path, for the turn's owner, because the path rests. One that does not say so and waits is at fault.
     pub waits: bool,
     /// For how long a decision holds.
     pub timing: Timing,
@@ -209,7 +209,7 @@ pub struct Entry {
     pub presets: &'static [Preset],
     /// Its switches.
     pub params: &'static [Param],
-    /// What it learns from, if it learns.
+    /// Learning, if it learns.
     pub learning: Option<Learning>,
     /// The trained policies that it comes with.
     pub shipped: &'static [ShippedPolicy],
@@ -218,8 +218,8 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// What most entries have. What has no usual value is empty, and a test refuses an entry that leaves it so: name, summary,
-    /// reference, goal, application, and how one is made.
+    /// Values that most entries have. A field without a usual value is empty, and a test refuses an entry that leaves
+    /// it so: name, summary, reference, goal, application, and how one is made.
     pub const NEW: Self = Self {
         name: "",
         aliases: &[],
@@ -244,12 +244,12 @@ impl Entry {
         },
     };
 
-    /// Whether it chooses a path for an interval by itself, and has the switch `mode`.
+    /// Returns true if it chooses a path for an interval by itself, and has the switch `mode`.
     pub fn has_intervals(&self) -> bool {
         self.timing == Timing::Interval
     }
 
-    /// One of them, with the switches of `given` set.
+    /// Makes a scheduler with the switches of `given` set.
     pub fn make(&self, given: &[(String, String)]) -> Result<Box<dyn Scheduler>, SpecError> {
         (self.build)(&Params::new(self.name, self.params, given)?)
     }

@@ -1,9 +1,9 @@
 //! Multipath packet schedulers: which path of a connection carries the next packet.
 //!
 //! A [`Scheduler`] is asked with a [`Context`] and answers with a [`Decision`]. [`all`] lists the schedulers: those
-//! that follow a rule are in `rules`, a file each; those that learn are in [`learned`]; what several use is in `shared`. `select` is idempotent: asked again with no event between, it
-//! gives the same answer and behaves the same later. What depends on a decision being carried out
-//! moves in `observe(Event::Sent)`.
+//! that follow a rule are in `rules`, a file each; those that learn are in [`learned`]; what several use is in
+//! `shared`. `select` is idempotent: asked again with no event between, it gives the same answer and behaves the same
+//! later. What depends on a decision being carried out moves in `observe(Event::Sent)`.
 //!
 //! ```
 //! use weftway_path::{Bytes, Context, Decision, Instant, Packet, Path, PathId, PathSet, Offset, Span};
@@ -21,98 +21,85 @@
 //! To add one: a file in `rules` with its rule and its `ENTRY`, a line in `schedulers!`, a file in
 //! `vectors/sched`. A scheduler may also live outside this crate: any `Box<dyn Scheduler>` will do.
 
-/// Lists the `ENTRY` of each scheduler, in the order of the registry, and declares the modules of `rules`: one line adds
-/// one. Those of `learned` are declared there.
+/// Declares the modules of `rules` and lists the `ENTRY` of each scheduler, in the order of the registry: one line adds
+/// one. Modules of `learned` are declared there.
 macro_rules! schedulers {
-    ($(rules { $($rule:ident)* } learned { $($learned:ident)* })*) => {
-        /// The rules, a file each. What several of them use is in `shared`.
+    ($($room:ident :: $module:ident)*) => {
+        /// The rules, a file each. Code that several of them use is in `shared`.
         mod rules {
-            $($(pub(crate) mod $rule;)*)*
+            $(schedulers!(@declare $room $module);)*
         }
-        static ALL: &[&Entry] = &[$($(&rules::$rule::ENTRY,)* $(&learned::$learned::ENTRY,)*)*];
+        static ALL: &[&Entry] = &[$(&$room::$module::ENTRY),*];
     };
+    (@declare rules $module:ident) => { pub(crate) mod $module; };
+    (@declare learned $module:ident) => {};
 }
 
 schedulers! {
-    rules {
-        min_rtt
-        average_rtt
-        round_robin
-        redundant
-        ecf
-        blest
-        otias
-        lamps
-        llhd
-        prs
-        stms
-        musher
-        linux_v1
-    }
-    learned {
-        q_learning
-        lin_ucb
-        peekaboo
-        m_peekaboo
-        ucb1_redundancy
-    }
-    rules {
-        dpsaf
-        sb_fps
-        bccps
-        dems
-        late
-        rtt_probs
-        thin_stream
-        blocking_time
-        dpsw2a
-        po_mptcp
-        silva
-        nagayama
-        lts
-        lws
-        hsr
-        espc
-        dmptcp
-        qaware
-        wrr
-        ll_bm
-        strict_priority
-        rtt_threshold
-        pdaa3c_quality
-        mp_quic_go
-        xquic
-        tquic
-        picoquic
-        daps
-        sttf
-        fdps
-        random
-        edpf
-        s_edpf
-        xlink
-    }
-    learned {
-        dqn
-        rlds
-        rosello
-        lee_yoo
-        falcon
-        evolved
-        stsgat
-        pdaa3c
-        reles
-        gaps
-    }
-    rules {
-        earliest_delivery
-    }
-    learned {
-        foreseen
-    }
-    rules {
-    }
-    learned {}
+    rules::min_rtt
+    rules::average_rtt
+    rules::round_robin
+    rules::redundant
+    rules::ecf
+    rules::blest
+    rules::otias
+    rules::lamps
+    rules::llhd
+    rules::prs
+    rules::stms
+    rules::musher
+    rules::linux_v1
+    learned::q_learning
+    learned::lin_ucb
+    learned::peekaboo
+    learned::m_peekaboo
+    learned::ucb1_redundancy
+    rules::dpsaf
+    rules::sb_fps
+    rules::bccps
+    rules::dems
+    rules::late
+    rules::rtt_probs
+    rules::thin_stream
+    rules::blocking_time
+    rules::dpsw2a
+    rules::po_mptcp
+    rules::silva
+    rules::nagayama
+    rules::lts
+    rules::lws
+    rules::hsr
+    rules::espc
+    rules::dmptcp
+    rules::qaware
+    rules::wrr
+    rules::ll_bm
+    rules::strict_priority
+    rules::rtt_threshold
+    rules::pdaa3c_quality
+    rules::mp_quic_go
+    rules::xquic
+    rules::tquic
+    rules::picoquic
+    rules::daps
+    rules::sttf
+    rules::fdps
+    rules::random
+    rules::edpf
+    rules::s_edpf
+    rules::xlink
+    learned::dqn
+    learned::rlds
+    learned::rosello
+    learned::lee_yoo
+    learned::falcon
+    learned::evolved
+    learned::stsgat
+    learned::pdaa3c
+    learned::reles
+    learned::gaps
+    rules::earliest_delivery
+    learned::foreseen
 }
 
 mod entry;
@@ -120,8 +107,6 @@ pub mod learned;
 pub mod reason;
 mod registry;
 mod shared;
-pub mod testing;
-pub mod vector;
 
 pub use entry::{Arity, Entry, Input, Learning, Needs, Preset, Provenance, ShippedPolicy, Timing, TransportRules};
 pub use registry::{all, build, find, parse};
@@ -131,7 +116,7 @@ use weftway_path::{Bytes, Context, Decision, Event, Instant};
 
 /// A packet scheduler.
 pub trait Scheduler: Send + dyn_clone::DynClone {
-    /// What it needs from its host beyond paths and the packet at hand: nothing, if it does not say so. A scheduler made
+    /// Needs from its host beyond paths and the packet at hand: none, if it does not say so. A scheduler made
     /// of others needs what they need.
     fn needs(&self) -> Needs {
         Needs::NONE
@@ -146,20 +131,20 @@ pub trait Scheduler: Send + dyn_clone::DynClone {
         let _ = (cx, event);
     }
 
-    /// When to ask again although nothing happened. The host sends [`Event::Wake`] then. It lies ahead of the time at
+    /// Time to ask again although nothing happened. The host sends [`Event::Wake`] then. It lies ahead of the time at
     /// which the scheduler was last asked or told something: a host counts another time as a fault, and ignores it.
     fn wake(&self) -> Option<Instant> {
         None
     }
 
     /// `decision` was taken as the answer to `cx`, once. Told to schedulers that report a [fallback](Report::fallback);
-    /// never steers. No event says it: an event comes with the state after it, and a fallback compares what it would have
-    /// done before.
+    /// never steers. No event says it: an event comes with the state after it, and a fallback compares what it would
+    /// have done before.
     fn decided(&mut self, cx: &Context<'_>, decision: Decision) {
         let _ = (cx, decision);
     }
 
-    /// What it has to say of itself beside its decisions: nothing, if it does not say so.
+    /// Report of itself beside its decisions: empty, if it does not say so.
     fn report(&self) -> Report {
         Report::default()
     }
@@ -173,20 +158,20 @@ pub trait Scheduler: Send + dyn_clone::DynClone {
 
 dyn_clone::clone_trait_object!(Scheduler);
 
-/// What a scheduler has to say of itself beside its decisions.
+/// Report of a scheduler beside its decisions.
 #[derive(Clone, Default)]
 pub struct Report {
-    /// What became of its fallback, which decides where what is seen left the ranges of training, as far as the host
+    /// Tally of its fallback, which decides where what is seen left the ranges of training, as far as the host
     /// told what was [`Scheduler::decided`]; none for schedulers without one.
     pub fallback: Option<FallbackTally>,
-    /// What was acknowledged on the path that it had chosen for an interval, up to the end of the last interval; none for
+    /// Bytes acknowledged on the path that it had chosen for an interval, up to the end of the last interval; none for
     /// schedulers that decide for each packet.
     pub chosen_bytes: Option<Bytes>,
     /// The part of its rule that a host can carry which only sends, and that part's name, where the rule has one.
     pub sending_part: Option<(&'static str, Box<dyn Scheduler>)>,
 }
 
-/// What became of a fallback.
+/// Tally of a fallback.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FallbackTally {
     /// Packets that it decided.

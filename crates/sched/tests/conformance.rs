@@ -1,10 +1,10 @@
-//! What every scheduler of the registry keeps, on any sequence of events, with every switch:
+//! Properties of every scheduler of the registry, on any sequence of events, with every switch:
 //!
 //! - answers name existing paths; a full path is only answered by entries that queue, a copy or
 //!   data ahead only by entries that say so, and data only when there are some to send;
 //! - asking three times is asking once;
 //! - no wait that nothing would end: nothing in flight, no pacer to fire, no wake-up; and no wait with new data at hand
-//!   beside an open path that may serve them, unless the entry says that its rule waits;
+//!   beside an open path that may serve them, unless the entry claims that its rule waits;
 //! - a wake-up moves on.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,8 +14,8 @@ use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
 use weftway_path::{BitRate, BlockedReason, Decision, Event, Health, Offset, PathId, Role, Span, Starved};
-use weftway_sched::testing::{Bandit, Bench, packets, path};
 use weftway_sched::{Entry, Interval, Mode, Needs, Scheduler, Timing};
+use weftway_vectors::testing::{Bandit, Bench, packets, path};
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -64,26 +64,26 @@ fn small_or(limit: u64) -> impl Strategy<Value = u64> {
     prop_oneof![0..3u64, 0..limit]
 }
 
-/// What an entry says of itself.
+/// Claims of an entry.
 #[derive(Clone, Copy)]
-struct Says {
+struct Claims {
     needs: Needs,
     waits: bool,
 }
 
-/// One scheduler twice, asked once and asked three times, on one bench.
-struct Trial {
-    says: Says,
+/// Scheduler twice, asked once and asked three times, on one bench.
+struct Twins {
+    claims: Claims,
     once: Box<dyn Scheduler>,
     thrice: Box<dyn Scheduler>,
     bench: Bench,
     most: u8,
 }
 
-impl Trial {
-    fn new(says: Says, scheduler: Box<dyn Scheduler>, paths: u8) -> Self {
+impl Twins {
+    fn new(claims: Claims, scheduler: Box<dyn Scheduler>, paths: u8) -> Self {
         let bench = Bench::new((0..paths).map(|n| path(n, 10 + 7 * u64::from(n), 10, 0)).collect());
-        Self { says, once: scheduler.clone(), thrice: scheduler, bench, most: paths }
+        Self { claims, once: scheduler.clone(), thrice: scheduler, bench, most: paths }
     }
 
     fn play(&mut self, op: &Op) -> Result<(), TestCaseError> {
@@ -168,7 +168,7 @@ impl Trial {
         prop_assert_eq!(self.once.wake(), self.thrice.wake());
         prop_assert_eq!(self.once.explain(&cx), self.thrice.explain(&cx));
         self.check(answer)?;
-        let may_wait = self.says.waits || !is_served(&self.bench.context());
+        let may_wait = self.claims.waits || !is_served(&self.bench.context());
         prop_assert!(may_wait || answer != Decision::Wait, "waits beside an open path, and does not say that it may");
         let events = match answer {
             Decision::Recall(path) => self.bench.recall(path),
@@ -190,15 +190,15 @@ impl Trial {
                 path
             }
             Decision::Ahead(path, _) => {
-                prop_assert!(self.says.needs.ahead, "{answer:?} not declared");
+                prop_assert!(self.claims.needs.ahead, "{answer:?} not declared");
                 path
             }
             Decision::Repeat(path, _) => {
-                prop_assert!(self.says.needs.copies, "{answer:?} not declared");
+                prop_assert!(self.claims.needs.copies, "{answer:?} not declared");
                 path
             }
             Decision::Recall(path) => {
-                prop_assert!(self.says.needs.recall, "{answer:?} not declared");
+                prop_assert!(self.claims.needs.recall, "{answer:?} not declared");
                 prop_assert!(cx.path(path).is_some(), "{answer:?} does not exist");
                 return Ok(());
             }
@@ -214,13 +214,13 @@ impl Trial {
         };
         let known = cx.path(path);
         prop_assert!(known.is_some(), "{answer:?} does not exist");
-        prop_assert!(known.is_some_and(|path| path.is_open()) || self.says.needs.queueing, "{answer:?} is blocked");
+        prop_assert!(known.is_some_and(|path| path.is_open()) || self.claims.needs.queueing, "{answer:?} is blocked");
         Ok(())
     }
 }
 
-/// Whether new data are at hand and a path of those that serve them is open: active ones while one lives, then backups,
-/// then those that may have failed.
+/// Returns true if new data are at hand and a path of those that serve them is open: active ones while one lives, then
+/// backups, then those that may have failed.
 fn is_served(cx: &weftway_path::Context<'_>) -> bool {
     let tier = |path: &weftway_path::Path| match (path.blocked, path.health) {
         (BlockedReason::Validation, _) => None,
@@ -231,10 +231,10 @@ fn is_served(cx: &weftway_path::Context<'_>) -> bool {
     cx.packet.is_some_and(|packet| !packet.reinjection) && cx.sendable().any(|path| tier(path) == live)
 }
 
-/// How many paths, and how many sequences are played on them.
+/// Numbers of paths, and of the sequences that are played on them.
 const SIZES: [(u8, u32); 5] = [(1, 32), (2, 128), (3, 64), (16, 16), (64, 8)];
 
-/// The same numbers in every run and for every scheduler.
+/// Seeds equal in every run and for every scheduler.
 fn runner(cases: u32) -> TestRunner {
     let config = Config { cases, failure_persistence: None, ..Config::default() };
     TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha))
@@ -258,11 +258,11 @@ impl Sequences {
         Self(SIZES.map(of_size).into())
     }
 
-    fn check(&self, name: &str, says: Says, scheduler: &dyn Fn() -> Box<dyn Scheduler>) {
+    fn check(&self, name: &str, claims: Claims, scheduler: &dyn Fn() -> Box<dyn Scheduler>) {
         for ((paths, cases), sequences) in SIZES.into_iter().zip(&self.0) {
             let play = |ops: &[Op]| {
-                let mut trial = Trial::new(says, scheduler(), paths);
-                ops.iter().try_for_each(|op| trial.play(op))
+                let mut twins = Twins::new(claims, scheduler(), paths);
+                ops.iter().try_for_each(|op| twins.play(op))
             };
             if let Some(error) = sequences.iter().find_map(|ops| play(ops).err()) {
                 // Once more, by what makes a sequence that fails short.
@@ -299,16 +299,17 @@ fn the_registry_conforms() {
             scope.spawn(|| {
                 while let Some((entry, spec)) = specs.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let build = || weftway_sched::build(spec).expect("a declared value");
-                    let says = Says { needs: build().needs(), waits: entry.waits };
-                    sequences.check(spec, says, &build);
+                    let claims = Claims { needs: build().needs(), waits: entry.waits };
+                    sequences.check(spec, claims, &build);
                 }
             });
         }
     });
 }
 
-/// A short connection of two paths, in which each is full for a while, something is lost, the peer's window closes now and
-/// then, and at the end the application writes a packet at a time. It is told what it `hears`; `look` is shown the answers.
+/// A short connection of two paths, in which each is full for a while, something is lost, the peer's window closes now
+/// and then, and at the end the application writes a packet at a time. It is told what it `hears`; `look` is shown the
+/// answers.
 fn short_script(
     scheduler: &mut dyn Scheduler,
     hears: impl Fn(&Event) -> bool,
@@ -432,12 +433,12 @@ fn a_fallback_brings_its_needs() {
 #[test]
 fn hosts_of_other_schedulers_conform() {
     let sequences = Sequences::draw();
-    sequences.check("bandit", Says { needs: Needs::NONE, waits: true }, &|| Box::new(Bandit::new().0));
+    sequences.check("bandit", Claims { needs: Needs::NONE, waits: true }, &|| Box::new(Bandit::new().0));
     for (inner, mode) in [("min-rtt", Mode::Exclusive), ("ecf", Mode::Preferred), ("round-robin", Mode::Exclusive)] {
         let inner = || weftway_sched::build(inner).expect("it is in the registry");
         let interval = || Interval::new(inner(), Span::from_millis(100), mode);
-        let says = Says { needs: interval().needs(), waits: true };
-        sequences.check("interval", says, &|| Box::new(interval().with_decision_delay(Span::from_millis(20))));
+        let claims = Claims { needs: interval().needs(), waits: true };
+        sequences.check("interval", claims, &|| Box::new(interval().with_decision_delay(Span::from_millis(20))));
     }
 }
 
@@ -503,15 +504,15 @@ fn the_check_finds_faults() {
         }
     }
     let idle = |waits| {
-        let mut trial = Trial::new(Says { needs: Needs::NONE, waits }, Box::new(Idle), 2);
-        trial.bench.paths[0].bytes_in_flight = packets(1);
-        trial.play(&Op::Ask)
+        let mut twins = Twins::new(Claims { needs: Needs::NONE, waits }, Box::new(Idle), 2);
+        twins.bench.paths[0].bytes_in_flight = packets(1);
+        twins.play(&Op::Ask)
     };
     assert!(idle(true).is_ok() && idle(false).is_err());
-    let mut trial = Trial::new(Says { needs: Needs::NONE, waits: false }, Box::new(Wild(5)), 1);
-    assert!(trial.play(&Op::Ask).is_err());
-    assert!(trial.check(Decision::Send(PathId::new(9))).is_err());
-    assert!(trial.check(Decision::Repeat(PathId::new(0), Offset::ZERO)).is_err());
-    assert!(trial.check(Decision::Wait).is_err());
-    assert!(trial.check(Decision::Send(PathId::new(0))).is_ok());
+    let mut twins = Twins::new(Claims { needs: Needs::NONE, waits: false }, Box::new(Wild(5)), 1);
+    assert!(twins.play(&Op::Ask).is_err());
+    assert!(twins.check(Decision::Send(PathId::new(9))).is_err());
+    assert!(twins.check(Decision::Repeat(PathId::new(0), Offset::ZERO)).is_err());
+    assert!(twins.check(Decision::Wait).is_err());
+    assert!(twins.check(Decision::Send(PathId::new(0))).is_ok());
 }

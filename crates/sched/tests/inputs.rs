@@ -1,9 +1,9 @@
-//! What an entry does not name among its inputs does not move its answers: two of it, one of which sees that
+//! Inputs that an entry does not name do not move its answers: two of it, one of which sees that
 //! quantity changed on every path, decide alike over a whole run.
 
 use weftway_path::{BitRate, Context, Decision, Flow, Path, Span};
-use weftway_sched::testing::{Bench, packets, path};
 use weftway_sched::{Entry, Input};
+use weftway_vectors::testing::{Bench, packets, path};
 
 /// A quantity, the inputs of which any may look at it, and how it is changed.
 type Change = (&'static str, &'static [Input], fn(&mut Path), fn(&mut Flow));

@@ -1,10 +1,10 @@
-//! What holds for the schedulers that learn: equal seeds repeat, draws have their odds over whole
+//! Properties of the schedulers that learn: equal seeds repeat, draws have their odds over whole
 //! runs, and nothing is ever not a number.
 
 use weftway_path::{Decision, PathId, Span};
 use weftway_sched::Scheduler;
 use weftway_sched::learned::policy_file::PolicyFile;
-use weftway_sched::testing::{Bench, path};
+use weftway_vectors::testing::{Bench, path};
 
 const F: PathId = PathId::new(0);
 const S: PathId = PathId::new(1);
@@ -98,7 +98,7 @@ fn policies_come_with_schedulers_that_learn_and_the_switch_names_them() {
     }
 }
 
-/// What an entry says of its network is what its policies have: an LSTM, graph attention, or neither.
+/// Networks as the entries describe them are what their policies have: an LSTM, graph attention, or neither.
 #[test]
 fn entries_say_what_their_networks_are() {
     let kinds = [("lstm", "LSTM"), ("stsgat", "graph attention")];

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use weftway_path::{Bytes, Decision, Instant, Offset, PathId, Span};
-use weftway_sched::testing::{Bench, packets, path};
+use weftway_vectors::testing::{Bench, packets, path};
 
 const FAST: PathId = PathId::new(0);
 const SLOW: PathId = PathId::new(1);
@@ -41,7 +41,7 @@ proptest! {
         }
     }
 
-    /// Nothing can block a window that never fills.
+    /// A window that never fills is never blocked.
     #[test]
     fn blest_never_waits_for_an_unbounded_window(
         times in (1..500u64, 1..5000u64), windows in (1..100_000u64, 1..100_000u64), ssthresh in 1..200_000u64, paper in any::<bool>(),

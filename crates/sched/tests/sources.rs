@@ -1,4 +1,5 @@
-//! What the sources of the schedulers keep: a file each, which says once where its rule comes from; and who may use what.
+//! Rules for the sources of the schedulers: a file each, which says once where its rule comes from; and who may use
+//! what.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,7 +23,7 @@ fn sources(folder: &str) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// What follows `label` in the head of a file, in one line and without marks.
+/// Returns the text after `label` in the head of a file, in one line and without marks.
 fn said(text: &str, label: &str) -> Option<String> {
     let head = text.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim);
     let head = head.collect::<Vec<_>>().join(" ").replace('`', "");

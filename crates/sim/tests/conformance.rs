@@ -8,9 +8,9 @@ use crate::setup::{answer, bulk, down, drive, lossy, path, stacks};
 use weftway_path::{Bytes, Context, Decision, Event, Health, Instant, Path, Span};
 use weftway_scenario::config::{MessageSize, SimConfig, TransportConfig, Workload};
 use weftway_scenario::stack::Stack;
-use weftway_sched::testing::Bandit;
 use weftway_sched::{Needs, Scheduler, TransportRules};
 use weftway_sim::{Host, Listener, Note, Pause, Sim, Verdict};
+use weftway_vectors::testing::Bandit;
 
 /// The names of all controllers.
 fn controllers() -> impl ExactSizeIterator<Item = &'static str> {

@@ -4,10 +4,10 @@
 use crate::setup::{self, bulk, lossy, path, stacks};
 use weftway_path::{Bytes, Context, Decision, Event, Instant, Span};
 use weftway_scenario::config::{Buffer, SimConfig, TransportConfig};
-use weftway_sched::testing::Episodes;
 use weftway_sched::{Entry, FallbackTally, Needs, Scheduler, TransportRules};
 use weftway_sim::run::{Finished, Job};
 use weftway_sim::{Host, Pause, Sim, Verdict};
+use weftway_vectors::testing::Episodes;
 
 /// Time at which it asks to be woken, of the time at which it was last asked or told something.
 type Alarm = fn(Instant) -> Instant;

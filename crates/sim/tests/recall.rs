@@ -5,9 +5,9 @@ use weftway_host::Decided;
 use weftway_link::Limit;
 use weftway_path::{BlockedReason, Bytes, Context, Decision, Event, Offset, Path, PathId};
 use weftway_scenario::config::{PathConfig, TransportConfig};
-use weftway_sched::testing::{Bandit, Ledger};
 use weftway_sched::{Needs, Scheduler, TransportRules};
 use weftway_sim::{Host, Note, Sim, Verdict};
+use weftway_vectors::testing::{Bandit, Ledger};
 
 /// Queues packets, and takes back what any path's queue holds, both as its own random numbers say.
 #[derive(Clone)]

@@ -17,8 +17,8 @@ RESERVED = re.compile(
 )
 """Rust's keywords, those kept for later among them: no module has such a name."""
 
-LIST = re.compile(r"^    rules \{\n(?: {8}\w+\n)*(?=    \}\n    learned \{\}\n\}$)", re.MULTILINE)
-"""The last rules of the list `schedulers!`, after which nothing follows."""
+LIST = re.compile(r"^schedulers! \{\n(?:    \w+::\w+\n)*(?=\}$)", re.MULTILINE)
+"""The list `schedulers!`."""
 
 RULE = Template("""\
 //! $title: say in one line what it decides.
@@ -113,5 +113,5 @@ def _listed(registry: str, module: str) -> str:
     """The registry's source with one more line at the end of its list."""
     match = LIST.search(registry)
     if match is None:
-        raise ScenarioError(f"{REGISTRY} has no list `schedulers! {{ … }}` that ends with rules")
-    return registry[: match.end()] + f"        {module}\n" + registry[match.end() :]
+        raise ScenarioError(f"{REGISTRY} has no list `schedulers! {{ … }}`")
+    return registry[: match.end()] + f"    rules::{module}\n" + registry[match.end() :]

@@ -1,4 +1,4 @@
-//! How much more than the bandwidth explains is acknowledged at once, so that BBR keeps enough in
+//! ACK aggregation: by how much ACKs exceed what the bandwidth explains, so that BBR keeps enough in
 //! flight while the next bunch of ACKs gathers (`bbr_update_ack_aggregation`).
 //!
 //! ```text
@@ -75,7 +75,7 @@ impl Aggregation {
         self.extra[self.current] = self.extra[self.current].max(extra);
     }
 
-    /// What the window may hold for it, in bytes.
+    /// Bytes by which the window may grow for aggregation.
     #[inline]
     pub(crate) fn extra(&self, bw: BitRate) -> u64 {
         self.extra[0].max(self.extra[1]).min(bw.bytes_in(MOST).get())
@@ -88,7 +88,7 @@ mod tests {
 
     use super::*;
 
-    /// One packet of 1000 B each ms.
+    /// Rate of a packet of 1000 B each ms.
     const RATE: BitRate = BitRate::from_mbps(8);
     const LIMITS: (u64, u64) = (50_000, 1000);
 

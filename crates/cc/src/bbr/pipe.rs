@@ -13,7 +13,7 @@ use crate::{Acked, Congestion, Controller, Flavour, Sent, Setup, Signal};
 pub(crate) const MSS: Bytes = Bytes::new(1250);
 const WIRE: Bytes = Bytes::new(1500);
 const LINK: BitRate = BitRate::from_mbps(12);
-/// What the link brings of payload.
+/// Rate of payload over the link.
 pub(crate) const RATE: BitRate = BitRate::from_mbps(10);
 pub(crate) const RTT: Span = Span::from_millis(40);
 
@@ -35,7 +35,7 @@ pub(crate) struct Pipe<C> {
     pub(crate) sent: u64,
     /// By how much the round trip grows each second.
     pub(crate) drift: Span,
-    /// How long a packet may wait in the queue; one that would wait longer is lost.
+    /// Longest wait in the queue; a packet that would wait longer is lost.
     pub(crate) patience: Span,
     /// Every so many packets one is lost.
     pub(crate) lost_every: Option<u64>,
@@ -46,7 +46,7 @@ pub(crate) struct Pipe<C> {
     recovery_start: Option<Instant>,
 }
 
-/// What the controllers of the tests start from.
+/// Setup of the controllers in tests.
 pub(crate) fn setup(seed: u64) -> Setup {
     Setup {
         path: PathId::new(0),

@@ -4,25 +4,25 @@ use rand_core::Rng;
 use weftway_path::{Bytes, Instant};
 
 use super::policer::{Interval, Verdict};
-use super::{Bbr1, CYCLE, CYCLE_STARTS, Cycle, Cycles, LEAST_PHASES, MIN_RTT_WINDOW, Mode};
+use super::{Bbr1, CYCLE, CYCLE_STARTS, Cruise, Cycle, Cycles, LEAST_PHASES, MIN_RTT_WINDOW, Mode};
 use crate::Acked;
-use crate::bbr::{DRAIN_GAIN, HIGH_GAIN, UNIT};
+use crate::bbr::{DRAIN_GAIN, HIGH_GAIN, UNIT, Version};
 
-impl Bbr1 {
+impl<C: Cruise> Bbr1<C> {
     /// Takes what the ACK says of the path, moves the mode and sets the gains.
     #[inline(always)]
     pub(super) fn update_model(&mut self, acked: &Acked) {
-        self.round.start = false;
+        self.core.round.start = false;
         self.policer.count_lost(acked.lost);
-        let app_limited = self.probe_rtt.is_app_limited(acked);
+        let app_limited = self.core.probe_rtt.is_app_limited(acked);
         if let Some(rate) = acked.rate {
             self.update_round(acked);
             self.watch_for_policer(acked, app_limited);
             if !app_limited || rate.as_bps() >= self.bw.get() {
-                self.bw.add(self.round.count, rate.as_bps());
+                self.bw.add(self.core.round.count, rate.as_bps());
             }
-            let (cwnd, bw) = (self.cwnd * self.mss, self.bandwidth());
-            self.aggregation.on_acked(acked, self.round.start, bw, (cwnd, self.mss));
+            let (cwnd, bw) = (self.core.cwnd * self.core.mss, self.bandwidth());
+            self.core.aggregation.on_acked(acked, self.core.round.start, bw, (cwnd, self.core.mss));
         }
         if self.mode == Mode::ProbeBw && self.is_phase_over(acked) {
             self.next_phase(acked.now);
@@ -34,7 +34,7 @@ impl Bbr1 {
     }
 
     fn update_round(&mut self, acked: &Acked) {
-        if self.round.advance(acked) {
+        if self.core.round.advance(acked) {
             self.conserving = false;
         }
     }
@@ -44,7 +44,7 @@ impl Bbr1 {
             now: acked.now,
             delivered: acked.delivered.get(),
             lossy: acked.lost > Bytes::ZERO,
-            round_start: self.round.start,
+            round_start: self.core.round.start,
             app_limited,
             probing: self.mode == Mode::ProbeBw,
         };
@@ -55,7 +55,7 @@ impl Bbr1 {
     pub(super) fn heed(&mut self, verdict: Verdict, now: Instant) {
         match verdict {
             Verdict::Nothing => {}
-            Verdict::Policed => self.pacing_gain = UNIT,
+            Verdict::Policed => self.core.pacing_gain = UNIT,
             Verdict::Expired => self.enter_probe_bw(now),
         }
     }
@@ -63,14 +63,14 @@ impl Bbr1 {
     pub(super) fn is_phase_over(&self, acked: &Acked) -> bool {
         let elapsed = acked.now.since(self.cycle.began);
         let full_length = self.min_rtt.is_some_and(|rtt| elapsed > rtt);
-        let in_flight = || self.in_flight_at_departure(acked.prior_in_flight);
+        let in_flight = || self.core.in_flight_at_departure(acked.prior_in_flight);
         // Whatever the rate is while it cruises.
-        let gain = if self.is_cruise() { UNIT } else { self.pacing_gain };
+        let gain = if self.is_cruise() { UNIT } else { self.core.pacing_gain };
         match gain.cmp(&UNIT) {
             core::cmp::Ordering::Equal => full_length,
             // A small buffer may not hold what this phase wants in flight.
             core::cmp::Ordering::Greater => {
-                full_length && (acked.lost > Bytes::ZERO || in_flight() >= self.target_in_flight(self.pacing_gain))
+                full_length && (acked.lost > Bytes::ZERO || in_flight() >= self.target_in_flight(self.core.pacing_gain))
             }
             core::cmp::Ordering::Less => full_length || in_flight() <= self.target_in_flight(UNIT),
         }
@@ -104,18 +104,19 @@ impl Bbr1 {
     }
 
     fn check_full_pipe(&mut self, app_limited: bool) {
-        if self.full.reached || !self.round.start || app_limited {
+        if self.core.full.reached || !self.core.round.start || app_limited {
             return;
         }
-        self.full.judge(self.bw.get(), self.form.full_growth);
+        self.core.full.judge(self.bw.get(), self.form.full_growth);
     }
 
     fn check_drain(&mut self, acked: &Acked) {
-        if self.mode == Mode::Startup && self.full.reached {
+        if self.mode == Mode::Startup && self.core.full.reached {
             self.mode = Mode::Drain;
-            self.ssthresh = Bytes::new(self.target_in_flight(UNIT).saturating_mul(self.mss));
+            self.core.ssthresh = Bytes::new(self.target_in_flight(UNIT).saturating_mul(self.core.mss));
         }
-        if self.mode == Mode::Drain && self.in_flight_at_departure(acked.bytes_in_flight) <= self.target_in_flight(UNIT)
+        if self.mode == Mode::Drain
+            && self.core.in_flight_at_departure(acked.bytes_in_flight) <= self.target_in_flight(UNIT)
         {
             self.enter_probe_bw(acked.now);
         }
@@ -129,43 +130,32 @@ impl Bbr1 {
             self.min_rtt = Some(rtt);
             self.min_rtt_stamp = acked.now;
         }
-        if expired && !self.idle_restart && self.mode != Mode::ProbeRtt {
+        if expired && !self.core.idle_restart && self.mode != Mode::ProbeRtt {
             self.mode = Mode::ProbeRtt;
-            self.save_cwnd();
-            self.probe_rtt.begin();
+            self.core.save_cwnd(true);
+            self.core.probe_rtt.begin();
         }
         if self.mode == Mode::ProbeRtt {
-            self.probe(acked);
-        }
-        if acked.bytes > Bytes::ZERO {
-            self.idle_restart = false;
-        }
-    }
-
-    /// Holds PROBE_RTT for its time and one round from when few packets are in flight.
-    fn probe(&mut self, acked: &Acked) {
-        self.probe_rtt.limit(acked);
-        if self.probe_rtt.done.is_some() {
-            self.probe_rtt.round_done |= self.round.start;
-            if self.probe_rtt.round_done {
+            let (least, lasts) = (self.probe_rtt_cwnd(), self.form.probe_rtt);
+            if self.core.holds_probe_rtt(acked, least, lasts) {
                 self.check_probe_rtt_done(acked.now);
             }
-        } else if self.packets(acked.bytes_in_flight) <= self.probe_rtt_cwnd() {
-            (self.probe_rtt.done, self.probe_rtt.round_done) = (Some(acked.now + self.form.probe_rtt), false);
-            self.round.began = acked.delivered;
+        }
+        if acked.bytes > Bytes::ZERO {
+            self.core.idle_restart = false;
         }
     }
 
     pub(super) fn check_probe_rtt_done(&mut self, now: Instant) {
-        if self.probe_rtt.done.is_some_and(|done| now > done) {
+        if self.core.probe_rtt.done.is_some_and(|done| now > done) {
             self.min_rtt_stamp = now;
-            self.cwnd = self.cwnd.max(self.prior_cwnd);
-            if self.full.reached { self.enter_probe_bw(now) } else { self.mode = Mode::Startup }
+            self.core.cwnd = self.core.cwnd.max(self.core.prior_cwnd);
+            if self.core.full.reached { self.enter_probe_bw(now) } else { self.mode = Mode::Startup }
         }
     }
 
     pub(super) fn update_gains(&mut self) {
-        (self.pacing_gain, self.cwnd_gain) = match self.mode {
+        (self.core.pacing_gain, self.core.cwnd_gain) = match self.mode {
             Mode::Startup => (HIGH_GAIN, HIGH_GAIN),
             Mode::Drain => (DRAIN_GAIN, HIGH_GAIN),
             Mode::ProbeBw if self.policer.rate().is_some() => (UNIT, self.form.cwnd_gain),

@@ -24,20 +24,20 @@ const HOLD_ROUNDS: u32 = 48;
 /// An interval longer than 2^32 µs is no interval.
 const LONGEST_MS: u64 = 4_294_967;
 
-/// What an ACK adds to an interval.
+/// Part of an interval that an ACK adds.
 pub(super) struct Interval {
     pub(super) now: Instant,
     /// The path's total.
     pub(super) delivered: u64,
-    /// Whether packets were lost.
+    /// True if packets were lost.
     pub(super) lossy: bool,
     pub(super) round_start: bool,
     pub(super) app_limited: bool,
-    /// Whether the mode is PROBE_BW.
+    /// True in PROBE_BW.
     pub(super) probing: bool,
 }
 
-/// What it leads to.
+/// Consequence of an interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Verdict {
     Nothing,
@@ -57,7 +57,7 @@ pub(super) struct Policer {
     /// All that was lost on the path, and delivered as of the last ACK.
     lost: u64,
     delivered: u64,
-    /// Where the interval began.
+    /// Beginning of the interval.
     began: Instant,
     began_delivered: u64,
     began_lost: u64,
@@ -219,7 +219,8 @@ mod tests {
         assert_eq!(policer.rate(), None);
     }
 
-    /// Four rounds of 100 ms in each of which `packets` of 1250 B arrive and 20 are lost, from round `from` and `base` on.
+    /// Four rounds of 100 ms in each of which `packets` of 1250 B arrive and 20 are lost, from round `from` and `base`
+    /// on.
     fn interval(policer: &mut Policer, from: u64, base: u64, packets: u64) -> Verdict {
         let mut verdict = Verdict::Nothing;
         for round in 1..=4 {

@@ -1,13 +1,15 @@
 //! BBR over a toy pipe (`bbr/pipe.rs`): 10 Mbit/s of payload, 40 ms, 40 packets.
 
 use super::*;
+use crate::Controller;
+use crate::bbr::Pacing;
 use crate::bbr::pipe::{self, MSS, RATE, blank};
 
-type Pipe = pipe::Pipe<Bbr1>;
+type Pipe = pipe::Pipe<Bbr1<Alone>>;
 
 /// BBR on the pipe, whose round trip grows by `drift` each second.
 fn pipe(seed: u64, drift: Span) -> Pipe {
-    let mut pipe = Pipe::new(Bbr1::new(LINUX, Cycles::Alike, &pipe::setup(seed)));
+    let mut pipe = Pipe::new(Bbr1::new(LINUX, Cycles::Alike, Alone, &pipe::setup(seed)));
     pipe.drift = drift;
     pipe
 }
@@ -21,7 +23,7 @@ fn it_finds_the_rate_and_holds_twice_the_product() {
     let found = pipe.bbr.max_bw().as_mbps_f64();
     assert!((9.9..=10.0).contains(&found), "{found} Mbit/s");
     // 2 · 40 packets, three bursts of at most two, one of aggregation, two when probing: 80 to 90.
-    assert!((80..=90).contains(&pipe.bbr.cwnd), "{} packets", pipe.bbr.cwnd);
+    assert!((80..=90).contains(&pipe.bbr.core.cwnd), "{} packets", pipe.bbr.core.cwnd);
     // Pacing stays a hundredth below the rate while it cruises, six phases of eight, and what the
     // probe queues keeps the link busy meanwhile.
     assert!((0.985..=1.001).contains(&used), "{used}");
@@ -36,7 +38,7 @@ fn startup_ends_soon_after_the_pipe_is_full() {
     // The rate of 10 packets in 40 ms doubles twice to fill the pipe of 40. Another round measures
     // that, three show no growth, and queues stretch rounds to 2.9 times 40 ms at most.
     assert!(pipe.now < Instant::from_millis(3 * 40 + 4 * 116), "{}", pipe.now);
-    assert!(pipe.bbr.full.reached && pipe.bbr.max_bw() > BitRate::from_bps(9_900_000));
+    assert!(pipe.bbr.core.full.reached && pipe.bbr.max_bw() > BitRate::from_bps(9_900_000));
 }
 
 #[test]
@@ -68,13 +70,13 @@ fn probe_rtt_leaves_four_packets_in_flight() {
     while pipe.now < Instant::from_millis(11_000) {
         pipe.step();
         if pipe.bbr.mode == Mode::ProbeRtt {
-            assert_eq!(pipe.bbr.cwnd, LEAST);
+            assert_eq!(pipe.bbr.core.cwnd, LEAST);
             least = least.min(pipe.in_flight.len() as u64);
         }
     }
     // Just after an ACK, before the next packet leaves, one fewer.
     assert_eq!(least, LEAST - 1);
-    assert!(pipe.bbr.cwnd > 80, "the window comes back");
+    assert!(pipe.bbr.core.cwnd > 80, "the window comes back");
 }
 
 #[test]
@@ -84,7 +86,7 @@ fn the_gains_of_a_cycle_average_one() {
     pipe.run_until(Instant::from_millis(2000));
     let (mut weighted, mut total) = (0, 0);
     while pipe.now < Instant::from_millis(9000) {
-        let (before, gain) = (pipe.now, pipe.bbr.pacing_gain);
+        let (before, gain) = (pipe.now, pipe.bbr.core.pacing_gain);
         pipe.step();
         let span = pipe.now.since(before).as_nanos();
         weighted += gain * span;
@@ -110,12 +112,12 @@ fn probe_bw_begins_in_any_phase_but_the_draining_one() {
 fn restarting_from_idle_paces_at_the_estimate() {
     let mut pipe = pipe(1, Span::ZERO);
     pipe.run_until(Instant::from_millis(2000));
-    while pipe.bbr.pacing_gain <= UNIT {
+    while pipe.bbr.core.pacing_gain <= UNIT {
         pipe.step();
     }
     let now = pipe.now;
     pipe.bbr.on_sent(&Sent { now, bytes: MSS, bytes_in_flight: MSS, after_idle: true, app_limited: true });
-    assert_eq!(pipe.bbr.pacing.rate, pipe.bbr.max_bw().mul_div(99, 100));
+    assert_eq!(pipe.bbr.core.pacing.rate, pipe.bbr.max_bw().mul_div(99, 100));
 }
 
 /// In PROBE_BW, in phase `index`, with a product of 40 packets.
@@ -123,11 +125,11 @@ fn cruising(index: usize) -> Pipe {
     let mut pipe = pipe(1, Span::ZERO);
     pipe.run_until(Instant::from_millis(2000));
     pipe.bbr.bw = MaxFilter::new(BW_ROUNDS);
-    pipe.bbr.bw.add(pipe.bbr.round.count, RATE.as_bps());
+    pipe.bbr.bw.add(pipe.bbr.core.round.count, RATE.as_bps());
     pipe.bbr.mode = Mode::ProbeBw;
     pipe.bbr.cycle = Cycle { index, phases: CYCLE.len(), began: pipe.now };
     pipe.bbr.update_gains();
-    pipe.bbr.pacing = Pacing::new(RATE, pipe.bbr.mss);
+    pipe.bbr.core.pacing = Pacing::new(RATE, pipe.bbr.core.mss);
     pipe
 }
 
@@ -159,13 +161,13 @@ fn phases_end_by_time_or_by_what_is_in_flight() {
 /// 1250 B at a hundredth of the path's rate: the product is 500 B, and with it three bursts of two packets 8 in all.
 #[test]
 fn startup_grows_whatever_the_target_until_ten_packets_have_arrived() {
-    let mut bbr = Bbr1::new(LINUX, Cycles::Alike, &pipe::setup(1));
+    let mut bbr = Bbr1::new(LINUX, Cycles::Alike, Alone, &pipe::setup(1));
     let mut ack = |packets: u64| {
         let mut acked = blank(Instant::from_millis(40 + packets));
         acked.delivered = Bytes::new(packets * MSS.get());
         acked.rate = Some(BitRate::from_bps(100_000));
         bbr.on_acked(&acked, &[]);
-        bbr.cwnd
+        bbr.core.cwnd
     };
     assert_eq!((ack(1), ack(9), ack(10), ack(11)), (11, 12, 12, 12));
 }

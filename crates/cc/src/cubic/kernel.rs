@@ -42,12 +42,12 @@ pub(super) struct Kernel {
     last_cwnd: u64,
     /// The window as it was looked at last, in bytes and in packets: mostly it is the same.
     seen: (u64, u64),
-    /// When `per` was computed, in ms.
+    /// Time at which `per` was computed, in ms.
     last_time: u64,
     /// The window where the curve is flat, and when.
     origin: u64,
     k: u64,
-    /// When the curve began, in ms.
+    /// Beginning of the curve, in ms.
     epoch: Option<u64>,
     /// Packets acknowledged that Reno has not turned into window.
     acked: u64,
@@ -81,7 +81,7 @@ impl Kernel {
         }
     }
 
-    /// Whether the curve began less than a second ago: round-trip samples are not to be trusted
+    /// Returns true if the curve began less than a second ago: round-trip samples are not to be trusted
     /// right after a recovery.
     pub(super) fn is_young(&self, now: Instant) -> bool {
         self.epoch.is_some_and(|epoch| millis(now).saturating_sub(epoch) < 1000)
@@ -114,7 +114,7 @@ impl Kernel {
         (self.acked, self.reno) = (0, 0);
     }
 
-    /// How many packets to acknowledge for one more packet of window; `acked` more just were.
+    /// Number of packets to acknowledge for one more packet of window; `acked` more just were.
     #[inline(always)]
     pub(super) fn update(&mut self, now: Instant, window: &Window, acked: u64, delay_min: Span) -> u64 {
         let now = millis(now);

@@ -36,10 +36,10 @@ pub(super) struct Rfc {
 #[derive(Clone, Copy, Debug)]
 struct Epoch {
     start: Instant,
-    /// Where the curve is flat, and when.
+    /// Window where the curve is flat, and the time until then.
     origin: f64,
     k: f64,
-    /// What Reno would have.
+    /// Window that Reno would have.
     w_est: f64,
 }
 

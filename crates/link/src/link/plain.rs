@@ -1,19 +1,19 @@
 //! A link on which nothing changes: no jitter, no marks, no changes to come, a queue that drops its tail.
 //!
-//! What is pushed first arrives first, one delay after its departure, so one ring is enough: the packets that have departed
-//! come before those that wait. One that the wire loses is in the ring as well, because it waits as others do; its number
-//! is in a list. The first change from outside moves everything to the rings of the general case.
+//! What is pushed first arrives first, one delay after its departure, so one ring is enough: the packets that have
+//! departed come before those that wait. One that the wire loses is in the ring as well, because it waits as others do;
+//! its number is in a list. The first change from outside moves everything to the rings of the general case.
 
 use weftway_path::{Bytes, Instant, Ring, Span};
 
 use super::{Counts, Flight, LARGEST, Link, Reason, Verdict, Waiting};
 
-/// What is under way on a plain link. A packet's number in the ring is its serial.
+/// Packets under way on a plain link. A packet's number in the ring is its serial.
 #[derive(Clone, Debug)]
 pub(crate) struct Plain<T> {
-    /// Whether the link is plain and loses nothing.
+    /// True if the link is plain and loses nothing.
     pub(crate) is_on: bool,
-    /// Whether it is plain, but for packets that it loses.
+    /// True if it is plain, but for packets that it loses.
     pub(crate) loses: bool,
     ring: Ring<Carried<T>>,
     /// The first packet not known to have departed.
@@ -24,7 +24,7 @@ pub(crate) struct Plain<T> {
     lost: Ring<u64>,
     /// The first of these; the largest number without one.
     first_lost: u64,
-    /// Of lost packets that have left the ring: how many, and their bytes.
+    /// Lost packets that have left the ring: their number and bytes.
     gone: (u64, u64),
 }
 
@@ -45,17 +45,17 @@ impl<T> Default for Plain<T> {
 }
 
 impl<T: Copy> Plain<T> {
-    /// How many packets are under way and will arrive.
+    /// Number of packets that are under way and will arrive.
     pub(crate) fn len(&self) -> u64 {
         (self.ring.len() - self.lost.len()) as u64
     }
 
-    /// Whether packet `serial`, which is in the ring, is lost.
+    /// Returns true if packet `serial`, which is in the ring, is lost.
     fn is_lost(&self, serial: u64) -> bool {
         self.lost.get(self.lost.partition_point(|&lost| lost < serial)) == Some(&serial)
     }
 
-    /// What will arrive.
+    /// Items that will arrive.
     fn arriving(&self) -> impl Iterator<Item = &Carried<T>> {
         let serials = (self.ring.base()..self.ring.end()).filter(|&serial| !self.is_lost(serial));
         serials.map(|serial| &self.ring[serial])
@@ -91,7 +91,7 @@ impl<T: Copy> Plain<T> {
         serial
     }
 
-    /// How many are not known to have departed.
+    /// Number of packets that are not known to have departed.
     #[inline]
     pub(crate) fn waiting_len(&self) -> u64 {
         self.ring.end() - self.waiting
@@ -119,7 +119,7 @@ impl<T: Copy> Plain<T> {
         (self.before(serial + 1) - self.before(serial)).min(LARGEST) as u32
     }
 
-    /// What happened to packets that found room, as their ring tells it.
+    /// Counts of the packets that found room, as their ring tells it.
     pub(crate) fn counts(&self) -> Counts {
         let (gone, gone_bytes) = self.gone;
         Counts {
@@ -131,12 +131,12 @@ impl<T: Copy> Plain<T> {
         }
     }
 
-    /// What is under way.
+    /// Items under way.
     pub(crate) fn items(&self) -> impl Iterator<Item = &T> {
         self.arriving().map(|carried| &carried.item)
     }
 
-    /// What arrives, and when.
+    /// Items that will arrive, with their times.
     pub(crate) fn arrivals(&self, delay: Span) -> impl Iterator<Item = (Instant, &T)> {
         self.arriving().map(move |carried| (carried.departure + delay, &carried.item))
     }
@@ -165,7 +165,8 @@ impl<T: Copy> Link<T> {
         Verdict::Queued
     }
 
-    /// A link that is plain but for losses has taken a packet: whether it is lost. Before it the next event was at `next`.
+    /// A link that is plain but for losses has taken a packet: whether it is lost. Before it the next event was at
+    /// `next`.
     #[inline(never)]
     pub(crate) fn draw_loss(&mut self, now: Instant, next: Instant) -> Verdict {
         let (serial, departure) = (self.serial, self.free_at);
@@ -181,7 +182,8 @@ impl<T: Copy> Link<T> {
         Verdict::Queued
     }
 
-    /// Whether the queue has no room for another packet of `bytes`, unless some of those that wait have departed.
+    /// Returns true if the queue has no room for another packet of `bytes`, unless some of those that wait have
+    /// departed.
     #[inline]
     fn lacks_room(&self, bytes: Bytes) -> bool {
         self.plain.waiting_len() >= self.limit.packets
@@ -221,7 +223,7 @@ impl<T: Copy> Link<T> {
         if first_lost - ring.base() > 1 { self.pop_plain(now) } else { self.pop_beside_lost(now) }
     }
 
-    /// The same, where one of the two oldest packets is lost.
+    /// Pops where one of the two oldest packets is lost.
     #[inline(never)]
     fn pop_beside_lost(&mut self, now: Instant) -> Option<(&T, bool)> {
         if self.next > now {

@@ -1,4 +1,4 @@
-//! What changes while packets wait: rate, delay, loss, failure. Departures that have passed stand;
+//! Changes while packets wait: rate, delay, loss, failure. Departures that have passed stand;
 //! those still to come are planned again.
 //!
 //! Scheduled changes are applied when the link is next touched, in order of time and as of their own
@@ -118,7 +118,7 @@ impl<T: Copy> Link<T> {
         }
     }
 
-    /// What is left at `at` of the packet in transmission, under a constant rate.
+    /// Rest at `at` of the packet in transmission, under a constant rate.
     fn rest_of_head(&mut self, at: Instant) -> Option<Work> {
         let head = *self.waiting.front()?;
         let serial = self.first_waiting();

@@ -1,9 +1,9 @@
-//! How another scheduler would answer a task's questions: what a network can learn by imitation.
+//! Answers of another scheduler to a task's questions: a network can learn them by imitation.
 //!
-//! The task only looks on: each of its questions begins a row, and until the next one each of the teacher's decisions that
-//! such a task can tell apart counts in it, wait or send. That is a decision on new data while the fastest path is full and
-//! another one open. The teacher itself decides, or the student does and the teacher says what it would have done: then the
-//! rows are of where the student's own mistakes lead (Ross, Gordon and Bagnell, DAgger, AISTATS 2011).
+//! The task only looks on: each of its questions begins a row, and until the next one each of the teacher's decisions
+//! that such a task can tell apart counts in it, wait or send. That is a decision on new data while the fastest path is
+//! full and another one open. The teacher itself decides, or the student does and the teacher says what it would have
+//! done: then the rows are of where the student's own mistakes lead (Ross, Gordon and Bagnell, DAgger, AISTATS 2011).
 
 use weftway_path::{Context, Decision, Event, Instant};
 
@@ -15,18 +15,18 @@ use crate::{Needs, Scheduler};
 #[derive(Clone)]
 pub struct Demonstration {
     teacher: Box<dyn Scheduler>,
-    /// Who decides in the teacher's place.
+    /// Scheduler that decides in the teacher's place.
     student: Option<Box<dyn Scheduler>>,
     task: Box<dyn Task>,
     observation: Vec<f32>,
     /// Row by row: what the task sees, how often the teacher waited, how often it sent.
     rows: Vec<f32>,
-    /// Whether the last decision was asked for without an event since: it counts once.
+    /// True if the last decision was asked for without an event since: it counts once.
     is_counted: bool,
 }
 
 impl Demonstration {
-    /// Nothing yet. The `student` decides, if there is one, else the teacher.
+    /// Begins a demonstration. The `student` decides, if there is one, else the teacher.
     pub fn new(teacher: Box<dyn Scheduler>, student: Option<Box<dyn Scheduler>>, task: Box<dyn Task>) -> Self {
         let observation = vec![0.0; task.shape().inputs.len()];
         Self { teacher, student, task, observation, rows: Vec::new(), is_counted: false }
@@ -47,7 +47,8 @@ impl Demonstration {
     }
 }
 
-/// Whether `decision` waits for the full fastest path although another is open; nothing where there is no such choice.
+/// Returns true if `decision` waits for the full fastest path although another is open; nothing where there is no such
+/// choice.
 fn waits(cx: &Context<'_>, decision: Decision) -> Option<bool> {
     cx.packet.filter(|packet| !packet.reinjection && packet.carried.is_empty())?;
     let Roles { fast: Some(fast), slow: Some(_), unprobed: None } = Roles::of(cx) else { return None };
@@ -111,8 +112,8 @@ impl Scheduler for Demonstration {
 mod tests {
     use super::*;
     use crate::learned::build_task;
-    use crate::testing::{Bench, packets, path};
     use weftway_path::PathId;
+    use weftway_vectors::testing::{Bench, packets, path};
 
     fn demonstration(teacher: &str, task: &str) -> Demonstration {
         Demonstration::new(crate::build(teacher).unwrap(), None, build_task(task).unwrap().1)

@@ -26,7 +26,7 @@ pub(crate) const fn policy(default: &'static str, values: &'static str) -> Param
     }
 }
 
-/// What other paths do while an interval's choice is full.
+/// Behaviour of the other paths while an interval's choice is full.
 pub(crate) const MODE: Param = Param {
     name: "mode",
     default: "card",
@@ -34,7 +34,7 @@ pub(crate) const MODE: Param = Param {
     doc: "while the chosen path is full: as in training, or the others send, or nothing is sent",
 };
 
-/// How long a fallback keeps to a path where the task's own intervals have no fixed length.
+/// Time for which a fallback keeps to a path where the task's own intervals have no fixed length.
 const INTERVAL: Span = Span::from_millis(100);
 
 /// The scheduler that the switches of an entry name, which comes with `shipped`; its policies decide `task`.
@@ -96,7 +96,7 @@ pub(crate) struct Deployed {
     actions: Actions,
     fallback: Fallback,
     margin: f32,
-    /// Whether the last answer led by less than the margin.
+    /// True if the last answer led by less than the margin.
     is_unsure: bool,
     rng: PolicyRng,
     observation: Vec<f32>,
@@ -240,8 +240,8 @@ impl Scheduler for Deployed {
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
         let falls_back = self.decide(cx);
-        // Where the fallback decides because a choice did not lead, the task carries out that choice too: its question would
-        // stay open otherwise, and the network would be asked nothing more.
+        // Where the fallback decides because a choice did not lead, the task carries out that choice too: its question
+        // would stay open otherwise, and the network would be asked nothing more.
         let own = (!falls_back || self.is_unsure).then(|| self.task.select(cx));
         self.fallback.select(cx, falls_back).or(own).unwrap_or(Decision::Wait)
     }

@@ -1,4 +1,4 @@
-//! What decides where inputs leave the ranges of training: a heuristic, packet by packet. A network
+//! Fallback where inputs leave the ranges of training: a heuristic, packet by packet. A network
 //! says nothing about what it has not seen.
 
 use weftway_path::spec::{Param, Params, SpecError};
@@ -8,7 +8,7 @@ use super::policy_file::PolicyFile;
 use crate::registry;
 use crate::{FallbackTally, Interval, Mode, Needs, Scheduler};
 
-/// What decides outside the ranges of training.
+/// Scheduler that decides outside the ranges of training.
 pub(crate) const FALLBACK: Param = Param {
     name: "fallback",
     default: "card",
@@ -19,8 +19,8 @@ pub(crate) const FALLBACK: Param = Param {
 /// The fallback of a policy may be a policy file, which names another one: so many at most.
 const MOST_FILES: usize = 8;
 
-/// Whether the fallback `name` comes to a scheduler that is no policy file, rather than back to itself. A mistake on the way
-/// is told where it is built.
+/// Returns true if the fallback `name` comes to a scheduler that is no policy file, rather than back to itself. A
+/// mistake on the way is told where it is built.
 fn comes_to_an_end(name: &str) -> bool {
     let mut name = name.to_owned();
     for _ in 0..MOST_FILES {
@@ -41,11 +41,11 @@ fn comes_to_an_end(name: &str) -> bool {
 #[derive(Clone)]
 pub(crate) struct Fallback {
     scheduler: Option<Box<dyn Scheduler>>,
-    /// The same scheduler once more, asked about every decision: who stands in is not moved by what is only compared.
+    /// Copy of the scheduler, asked about every decision: who stands in is not moved by what is only compared.
     shadow: Option<Box<dyn Scheduler>>,
     low: Vec<f32>,
     high: Vec<f32>,
-    /// Whether it gave the last answer.
+    /// True if it gave the last answer.
     is_on: bool,
     tally: FallbackTally,
 }
@@ -67,7 +67,7 @@ impl Fallback {
         Ok(Self { shadow: scheduler.clone(), scheduler, low, high, is_on: false, tally: FallbackTally::default() })
     }
 
-    /// Where the task lets only the chosen path send, for `interval`, so does the fallback: it is asked once an interval.
+    /// Lets only the chosen path send, for `interval`, where the task does so: it is asked once an interval.
     pub(crate) fn keep_to(&mut self, mode: Option<Mode>, interval: Span) {
         if mode == Some(Mode::Exclusive) {
             let once = |inner: Box<dyn Scheduler>| Box::new(Interval::new(inner, interval, Mode::Exclusive)) as _;
@@ -76,12 +76,12 @@ impl Fallback {
         }
     }
 
-    /// Whether there is one.
+    /// Returns true if there is one.
     pub(crate) fn is_there(&self) -> bool {
         self.scheduler.is_some()
     }
 
-    /// Whether it has to stand in, as training did not see the like of `observation`.
+    /// Returns true if it has to stand in, as training did not see the like of `observation`.
     pub(crate) fn is_needed(&self, observation: &[f32]) -> bool {
         let ranges = self.low.iter().zip(&self.high);
         let is_familiar =
@@ -95,12 +95,12 @@ impl Fallback {
         self.scheduler.as_mut().filter(|_| is_on).map(|scheduler| scheduler.select(cx))
     }
 
-    /// Whether it gave the last answer.
+    /// Returns true if it gave the last answer.
     pub(crate) fn is_on(&self) -> bool {
         self.is_on
     }
 
-    /// What it needs when it stands in.
+    /// Needs of the fallback when it stands in.
     pub(crate) fn needs(&self) -> Needs {
         self.scheduler.as_ref().map_or(Needs::NONE, |scheduler| scheduler.needs())
     }
@@ -123,12 +123,12 @@ impl Fallback {
         }
     }
 
-    /// When it wants to be asked again.
+    /// Returns the time at which the fallback wants to be asked again.
     pub(crate) fn wake(&self) -> Option<Instant> {
         self.scheduler.as_ref().and_then(|scheduler| scheduler.wake())
     }
 
-    /// What became of it; none where there is no fallback.
+    /// Tally of the fallback; none where there is none.
     pub(crate) fn tally(&self) -> Option<FallbackTally> {
         self.scheduler.as_ref().map(|_| self.tally)
     }

@@ -1,7 +1,7 @@
 //! Foreseen: earliest delivery, with a learned estimate of when a packet arrives.
 //!
-//! Rule: that of `earliest-delivery`. On a path that holds data, the time until a packet arrives there is the rule's own
-//! estimate times two to the power of what a network says; outside the ranges of training, the rule's own.
+//! Rule: that of `earliest-delivery`. On a path that holds data, the time until a packet arrives there is the rule's
+//! own estimate times two to the power of what a network says; outside the ranges of training, the rule's own.
 //! Reference: Weftway, docs/explanation/learning.md.
 //! State: that of `earliest-delivery`, and of each path what its acknowledgements told in the last 400 ms.
 //! Departs from print: nothing is printed.
@@ -17,7 +17,7 @@ use crate::rules::earliest_delivery::correction::{ArrivalEstimator, INPUTS, Inpu
 use crate::rules::earliest_delivery::{self, EarliestDelivery};
 use crate::{Needs, Report, Scheduler};
 
-/// What the card of a policy names as its task.
+/// Task that the card of a policy names.
 const TASK: &str = "arrival";
 
 pub(crate) static ENTRY: Entry = Entry {
@@ -69,7 +69,8 @@ impl Foreseen {
         Self(EarliestDelivery::listening())
     }
 
-    /// A packet given to `path` now arrives in `time`. It counts until the next word on the path, and where that holds data.
+    /// A packet given to `path` now arrives in `time`. It counts until the next word on the path, and where that holds
+    /// data.
     pub fn told(&mut self, now: Instant, path: &Path, time: Span) {
         self.0.told(now, path, time);
     }
@@ -79,7 +80,7 @@ impl Foreseen {
         &INPUTS
     }
 
-    /// What the network sees of a path now, and the rule's own estimate of when a packet arrives.
+    /// Observation of a path now, and the rule's own estimate of when a packet arrives.
     pub fn seen(&self, now: Instant, path: &Path) -> Option<(Inputs, Span)> {
         self.0.seen(now, path)
     }
@@ -151,8 +152,8 @@ impl ArrivalEstimator for Arrival {
 mod tests {
     use super::*;
     use crate::learned::policy_file::tests::{CARD, file};
-    use crate::testing::{Bench, path};
     use weftway_path::PathId;
+    use weftway_vectors::testing::{Bench, path};
 
     /// A policy whose network says `says` whatever it sees, and which saw inputs from -8 to `high`.
     fn policy(task: &str, inputs: usize, says: f32, high: f32) -> PolicyFile {
@@ -167,8 +168,8 @@ mod tests {
         PolicyFile::parse(&file(&card, &tensors)).unwrap()
     }
 
-    /// What goes first with such a policy. F holds five packets of ten and has a round trip of 20 ms: a packet arrives in
-    /// 10 ms. S has 30 and holds nothing: 15 ms.
+    /// Tests which path goes first with such a policy. F holds five packets of ten and has a round trip of 20 ms: a
+    /// packet arrives in 10 ms. S has 30 and holds nothing: 15 ms.
     fn first(policy: Option<PolicyFile>) -> Decision {
         let bench = Bench::new(vec![path(0, 20, 10, 5), path(1, 30, 10, 0)]);
         Foreseen::new(policy).unwrap().select(&bench.context())

@@ -168,7 +168,7 @@ impl Policy for LinUcb {
 mod tests {
     use super::*;
     use crate::learned::pair::meters::Meters;
-    use crate::testing::{Bench, path};
+    use weftway_vectors::testing::{Bench, path};
 
     fn policy(given: &[(&str, &str)]) -> LinUcb {
         let given: Vec<_> = given.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();

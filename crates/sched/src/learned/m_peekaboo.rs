@@ -43,8 +43,8 @@ fn features(question: &Question<'_>) -> [f64; 4] {
 mod tests {
     use super::*;
     use crate::learned::pair::meters::Meters;
-    use crate::testing::{Bench, packets, path};
     use weftway_path::Instant;
+    use weftway_vectors::testing::{Bench, packets, path};
 
     #[test]
     fn the_send_window_does_not_count_and_the_scale_is_the_paths_own() {

@@ -1,11 +1,12 @@
-//! The schedulers that learn, each with what belongs to it: [`Entry`](crate::Entry), what it decides and sees, the policies
-//! that it comes with.
+//! The schedulers that learn, each with what belongs to it: [`Entry`](crate::Entry), what it decides and sees, the
+//! policies that it comes with.
 //!
 //! # Where to begin
 //!
 //! With `dqn`, a scheduler that was trained beforehand. It is four files: `dqn/mod.rs` (the entry, the policies),
-//! `dqn/task.rs` (when it decides, what it sees, what its decisions earn), `deployed` (a task, a network and a fallback are a
-//! scheduler) and `nn` (the network). Then `q_learning`, which learns while it sends and has neither network nor file.
+//! `dqn/task.rs` (when it decides, what it sees, what its decisions earn), `deployed` (a task, a network and a fallback
+//! are a scheduler) and `nn` (the network). Then `q_learning`, which learns while it sends and has neither network nor
+//! file.
 //!
 //! # What each module decides
 //!
@@ -20,19 +21,20 @@
 //!   `falcon` alone goes on learning: when to begin anew, from what, and the gradient steps are in its folder.
 //! - [`demonstration`]: how another scheduler would answer a task's questions, for networks that learn by imitation.
 //!
-//! Learned while sending: `q_learning`, `lin_ucb`, `peekaboo` and `m_peekaboo` (its variant), `ucb1_redundancy`; `ridge` is
-//! the linear estimate that three of them use.
+//! Learned while sending: `q_learning`, `lin_ucb`, `peekaboo` and `m_peekaboo` (its variant), `ucb1_redundancy`;
+//! `ridge` is the linear estimate that three of them use.
 //!
 //! Shared by those that decide alike:
 //!
-//! - `pair`: wait for the full fast path, or send on the slow one. What a policy is (`policy`), when it is asked (`blocked`), which paths are the
-//!   pair (`roles`), the decisions whose outcome is not known yet (`records`), what is measured (`meters`, `context`), what
-//!   windows and times are divided by (`scale`), and what is paid (`reward`). It does not know how an answer is found.
-//! - `intervals`: one decision for an interval. Paths as a network of fixed size sees them (`slots`), the intervals that were
-//!   (`history`), the data that a decision holds for (`ranges`).
+//! - `pair`: wait for the full fast path, or send on the slow one. Policies (`policy`), when they are asked (`blocked`),
+//!   which paths are the pair (`roles`), the decisions whose outcome is not known yet (`records`), what is measured
+//!   (`meters`, `context`), what windows and times are divided by (`scale`), and what is paid (`reward`). It does not know
+//!   how an answer is found.
+//! - `intervals`: one decision for an interval. When it is asked for and paid (`task`), paths as a network of fixed size sees
+//!   them (`slots`), the intervals that were (`history`), the data that a decision holds for (`ranges`).
 
-/// Reads `policies/SCHEDULER-NAME.safetensors` for each name. The folder stands at the root of the repository; a link in this
-/// crate makes it part of what `cargo package` packs.
+/// Reads `policies/SCHEDULER-NAME.safetensors` for each name. The folder stands at the root of the repository; a link
+/// in this crate makes it part of what `cargo package` packs.
 macro_rules! shipped {
     ($scheduler:literal: $($name:literal)*) => {
         &[$($crate::entry::ShippedPolicy {

@@ -103,7 +103,7 @@ pub(crate) const PARAMS: &[Param] = &[
     SEED,
 ];
 
-/// What the policy sees, from a question.
+/// Returns the observation of the policy, from a question.
 pub(crate) type Context<const N: usize> = fn(&Question<'_>) -> [f64; N];
 
 /// A scheduler with contexts of `N` numbers.

@@ -3,8 +3,8 @@
 //! The card is the file's metadata: what was trained, on what, and how it is to be used. Required:
 //! `format` (`weftway-policy-1`), `algorithm`, `task` and `network` (named as schedulers are),
 //! `head` (`greedy`, `sample`, `shares` or `values`), `fallback` (a scheduler, or `off`), `inputs` (the name of
-//! each, with commas). The rest tells people where it comes from. Tensors are float32: `low` and `high`, the range of each input in
-//! training, and the network's. Anything else is refused, with the place and what would be right.
+//! each, with commas). The rest tells people where it comes from. Tensors are float32: `low` and `high`, the range of
+//! each input in training, and the network's. Anything else is refused, with the place and what would be right.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,7 +18,7 @@ use super::tensors::{LARGEST, Tensors};
 /// The only format there is.
 const FORMAT: &str = "weftway-policy-1";
 
-/// How outputs become an action.
+/// Head that makes an action of outputs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Head {
     /// The choice of the largest output.
@@ -39,7 +39,7 @@ pub struct PolicyFile {
     pub low: Vec<f32>,
     /// The largest.
     pub high: Vec<f32>,
-    /// How outputs become an action.
+    /// Head that makes an action of outputs.
     pub head: Head,
     /// By how much the best output has to lead the next, or the fallback decides; 0 if the card has no `margin`.
     pub margin: f32,
@@ -111,7 +111,7 @@ impl PolicyFile {
         Ok(Self { low, high, head, margin, network, card })
     }
 
-    /// What the card says about `key`.
+    /// Returns what the card says about `key`.
     pub fn card(&self, key: &str) -> Option<&str> {
         self.card.get(key).map(String::as_str)
     }
@@ -126,7 +126,7 @@ impl PolicyFile {
         self.card("task").unwrap_or_default()
     }
 
-    /// What decides outside the ranges of training: a scheduler, or `off`.
+    /// Fallback outside the ranges of training: a scheduler, or `off`.
     pub fn fallback(&self) -> &str {
         self.card("fallback").unwrap_or("off")
     }

@@ -98,9 +98,9 @@ struct QLearning {
     rng: PolicyRng,
 }
 
-/// Where a decision was taken: state and action of the table.
+/// Place of a decision: state and action of the table.
 #[derive(Clone, Copy)]
-struct Place {
+struct TableCell {
     state: usize,
     action: usize,
 }
@@ -112,16 +112,16 @@ enum Class {
     High = 2,
 }
 
-/// What the class of a path depends on.
+/// Measurements by which a path is classed.
 #[derive(Clone, Copy)]
-struct Measured {
+struct PathMeasures {
     srtt: f64,
     rate: f64,
     loss: f64,
     timeouts: u32,
 }
 
-impl Measured {
+impl PathMeasures {
     fn of(path: &Path, meter: &Meter, timeouts: u32) -> Self {
         let srtt = path.srtt.max(Span::from_nanos(1)).as_secs_f64();
         Self { srtt, rate: path.cwnd.get() as f64 / srtt, loss: meter.loss, timeouts }
@@ -148,7 +148,7 @@ fn state(question: &Question<'_>) -> usize {
     let Question { cx, fast, slow, meters } = question;
     let [f, s] = [fast, slow].map(|path| {
         let meter = meters.of(path.id);
-        Measured::of(path, meter, meter.timeouts(cx.now))
+        PathMeasures::of(path, meter, meter.timeouts(cx.now))
     });
     let (class_f, class_s) = (f.class(&s) as usize, s.class(&f) as usize);
     if naming(fast, slow) == 0 { 3 * class_f + class_s } else { 3 * class_s + class_f }
@@ -160,7 +160,7 @@ impl QLearning {
         first + (last - first) * (self.decisions as f64 / self.eps_decisions as f64).min(1.0)
     }
 
-    fn update(&mut self, Place { state, action }: Place, reward: f64, next: usize) {
+    fn update(&mut self, TableCell { state, action }: TableCell, reward: f64, next: usize) {
         let best = self.table[next][0].max(self.table[next][1]);
         let value = &mut self.table[state][action];
         *value += self.lr * (reward + self.gamma * best - *value);
@@ -168,9 +168,9 @@ impl QLearning {
 }
 
 impl Policy for QLearning {
-    type Observation = Place;
+    type Observation = TableCell;
 
-    fn decide(&mut self, question: &Question<'_>) -> (Action, Place) {
+    fn decide(&mut self, question: &Question<'_>) -> (Action, TableCell) {
         let state = state(question);
         let slow = naming(question.slow, question.fast);
         // Equal values send: nothing speaks for waiting.
@@ -180,10 +180,10 @@ impl Policy for QLearning {
         }
         self.decisions += 1;
         let action = if takes_slow { Action::Slow } else { Action::Fast };
-        (action, Place { state, action: if takes_slow { slow } else { 1 - slow } })
+        (action, TableCell { state, action: if takes_slow { slow } else { 1 - slow } })
     }
 
-    fn learn(&mut self, at_close: &Question<'_>, outcome: &Outcome<Place>) {
+    fn learn(&mut self, at_close: &Question<'_>, outcome: &Outcome<TableCell>) {
         let reward = self.reward.of(at_close, outcome.fate);
         self.update(outcome.choice.observation, reward, state(at_close));
     }

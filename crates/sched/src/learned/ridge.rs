@@ -1,4 +1,4 @@
-//! One linear arm: ridge regression of rewards on contexts, `θ = A⁻¹b` with `A = I + Σ x·xᵀ` and
+//! Linear arm: ridge regression of rewards on contexts, `θ = A⁻¹b` with `A = I + Σ x·xᵀ` and
 //! `b = Σ r·x`.
 //!
 //! The inverse is kept, not the matrix: Sherman and Morrison's formula adds an outer product to

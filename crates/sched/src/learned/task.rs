@@ -1,4 +1,4 @@
-//! What a learned scheduler decides, apart from who decides it.
+//! Tasks: the decisions of a learned scheduler, apart from who makes them.
 //!
 //! A [`Task`] is a scheduler that lacks its decisions: it says when one is due, what is seen then,
 //! which actions there are, and afterwards what they earned. The training environments stop at its
@@ -15,15 +15,15 @@ use crate::{Mode, Needs, Scheduler};
 
 /// A scheduler that lacks its decisions.
 pub trait Task: Scheduler {
-    /// What is seen, and which actions there are.
+    /// Inputs and actions.
     fn shape(&self) -> &Shape;
 
-    /// What the paths that are not chosen do during an interval, where the task chooses one.
+    /// Behaviour of the paths that are not chosen during an interval, where the task chooses one.
     fn mode(&self) -> Option<Mode> {
         None
     }
 
-    /// Whether a decision is due at `cx`; if so, `seen` is what there is to see, as long as
+    /// Returns true if a decision is due at `cx`; then `observation` is what there is to see, as long as
     /// [`Shape::inputs`]. Asked again with no answer and no event between, the same.
     fn question(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> bool;
 
@@ -34,7 +34,8 @@ pub trait Task: Scheduler {
         if self.question(cx, observation) { None } else { Some(self.select(cx)) }
     }
 
-    /// Answers the question that is due: one number per action of [`Actions`], each of which is [allowed](Actions::allows).
+    /// Answers the question that is due: one number per action of [`Actions`], each of which is
+    /// [allowed](Actions::allows).
     fn answer(&mut self, cx: &Context<'_>, action: &[f32]);
 
     /// Which choices of a discrete action are open for the question that is due; all, if nothing
@@ -48,24 +49,24 @@ pub trait Task: Scheduler {
     /// is to see.
     fn finish(&mut self, cx: &Context<'_>, observation: &mut [f32]);
 
-    /// What earlier decisions earned.
+    /// Ledger of what earlier decisions earned.
     fn ledger(&mut self) -> &mut Ledger;
 }
 
 dyn_clone::clone_trait_object!(Task);
 
-/// What a task shows, and what it takes.
+/// Inputs and actions of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Shape {
-    /// What is seen, in this order.
+    /// Inputs, in this order.
     pub inputs: Vec<Input>,
-    /// What is answered.
+    /// Actions to answer with.
     pub actions: Actions,
     /// The time between two questions, where it is fixed.
     pub interval: Option<Span>,
 }
 
-/// One number of what is seen.
+/// Input: one number of what is seen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Input {
     /// Its name, with the path's role or number: `srtt.fast`, `cwnd.2`.
@@ -82,30 +83,30 @@ impl Input {
         Self { name: name.into(), low: 0.0, high: norm::LARGEST as f32 }
     }
 
-    /// One within [0, 1].
+    /// Makes an input within [0, 1].
     pub fn share(name: impl Into<String>) -> Self {
         Self { name: name.into(), low: 0.0, high: 1.0 }
     }
 }
 
-/// What is answered.
+/// Actions to answer with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Actions {
     /// The index of one of so many choices.
     Discrete(usize),
-    /// So many indices, each of so many choices.
+    /// Indices, each of so many choices.
     Several {
-        /// How many indices.
+        /// Number of indices.
         count: usize,
-        /// Of how many choices each.
+        /// Number of choices of each.
         choices: usize,
     },
-    /// So many shares, none negative, which add up to 1.
+    /// Shares, none negative, which add up to 1.
     Shares(usize),
 }
 
 impl Actions {
-    /// How many numbers an answer has.
+    /// Returns how many numbers an answer has.
     pub fn len(self) -> usize {
         match self {
             Self::Discrete(_) => 1,
@@ -114,12 +115,12 @@ impl Actions {
         }
     }
 
-    /// Whether there is nothing to answer; never so.
+    /// Returns true if there is nothing to answer; never so.
     pub fn is_empty(self) -> bool {
         self.len() == 0
     }
 
-    /// Whether `number` may stand in an answer: it is the index of a choice, or a share.
+    /// Returns true if `number` may stand in an answer: it is the index of a choice, or a share.
     #[inline]
     pub fn allows(self, number: f32) -> bool {
         match self {
@@ -130,7 +131,7 @@ impl Actions {
         }
     }
 
-    /// How many numbers a network gives for an answer: one per choice, or per share.
+    /// Returns how many numbers a network gives for an answer: one per choice, or per share.
     pub fn outputs(self) -> usize {
         match self {
             Self::Discrete(choices) => choices,
@@ -153,12 +154,12 @@ impl fmt::Display for Actions {
     }
 }
 
-/// What one decision earned.
+/// Reward of a decision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Earned {
     /// Which decision, counted from 0 over the connection.
     pub decision: u64,
-    /// What it is worth.
+    /// Worth of the decision.
     pub reward: f32,
 }
 
@@ -172,22 +173,22 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// From now on, somebody learns.
+    /// Begins to keep what is earned: somebody learns.
     pub fn open(&mut self) {
         self.is_open = true;
     }
 
-    /// Whether somebody learns.
+    /// Returns true if somebody learns.
     pub fn is_open(&self) -> bool {
         self.is_open
     }
 
-    /// How many decisions were made: the number of the next.
+    /// Number of decisions so far: the number of the next.
     pub fn decisions(&self) -> u64 {
         self.decisions
     }
 
-    /// What became known since this was last emptied.
+    /// Rewards that became known since this was last emptied.
     pub fn earned(&mut self) -> &mut Vec<Earned> {
         &mut self.earned
     }
@@ -208,14 +209,14 @@ impl Ledger {
     }
 }
 
-/// One task of the list.
+/// Task of the list.
 #[derive(Debug)]
 pub struct TaskEntry {
     /// Its name.
     pub name: &'static str,
-    /// What is decided, in one sentence.
+    /// Decision of the task, in one sentence.
     pub summary: &'static str,
-    /// What its schedulers need from their host.
+    /// Needs of its schedulers from their host.
     pub needs: Needs,
     /// Its switches.
     pub params: &'static [Param],
@@ -224,7 +225,7 @@ pub struct TaskEntry {
 }
 
 impl TaskEntry {
-    /// One of them, with the switches of `given` set.
+    /// Makes a task with the switches of `given` set.
     pub fn make(&self, given: &[(String, String)]) -> Result<Box<dyn Task>, SpecError> {
         (self.build)(&Params::new(self.name, self.params, given)?)
     }

@@ -33,15 +33,15 @@ pub enum PolicyError {
         key: &'static str,
         /// Its value.
         value: String,
-        /// What would be right.
+        /// Shape that would be right.
         expected: &'static str,
     },
     /// The card names more or fewer inputs than the network has.
     #[error("its card names {named} inputs; its network has {inputs}")]
     Inputs {
-        /// How many names there are.
+        /// Number of names.
         named: usize,
-        /// How many inputs.
+        /// Number of inputs.
         inputs: usize,
     },
     /// The network's name or switches make no sense.
@@ -55,9 +55,9 @@ pub enum PolicyError {
     Tensor {
         /// The tensor.
         name: String,
-        /// What it is.
+        /// Shape that it has.
         found: String,
-        /// What it should be.
+        /// Shape that it should have.
         expected: String,
     },
     /// A tensor that nothing reads: the network is another than the card says.

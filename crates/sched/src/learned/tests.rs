@@ -1,13 +1,13 @@
-//! What holds of every task, whatever happens to the connection and whatever is answered.
+//! Properties of every task, whatever happens to the connection and whatever is answered.
 
 use proptest::prelude::*;
 use weftway_path::{Bytes, Decision, Event, PathId, Span};
 
 use crate::learned::task::Task;
 use crate::learned::{build_task, tasks};
-use crate::testing::{Bench, packets, path};
+use weftway_vectors::testing::{Bench, packets, path};
 
-/// What happens to the connection. Paths are numbered 0 to 5.
+/// Event of the connection. Paths are numbered 0 to 5.
 #[derive(Clone, Debug)]
 enum Op {
     Pass {

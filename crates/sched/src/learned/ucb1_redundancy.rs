@@ -14,10 +14,10 @@
 //! idea).
 //! State: arms, the interval, per path: the packets of the quota, the copying pointer, throughput.
 //! Departs from print: copies are spread evenly over the quota. The code's quota is always 12, because a comparison is
-//! the wrong way round. Its interval ends when each path has sent for that long and all of it is acknowledged; its least
-//! number of packets is commented out. A largest throughput is forgotten by 1 % in a second; there it is taken anew after
-//! 2 s while all is redundant. A deviation counts as 0.005 at least. Exp3 has the monitor of UCB1; there it goes by
-//! smoothed rewards and weights.
+//! the wrong way round. Its interval ends when each path has sent for that long and all of it is acknowledged; its
+//! least number of packets is commented out. A largest throughput is forgotten by 1 % in a second; there it is taken
+//! anew after 2 s while all is redundant. A deviation counts as 0.005 at least. Exp3 has the monitor of UCB1; there it
+//! goes by smoothed rewards and weights.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{BitRate, Context, Counters, Decision, Event, Flow, Instant, Offset, Path, PathId, PathSet};
@@ -113,14 +113,14 @@ struct Redundancy {
     asked: Option<(PathId, Offset)>,
 }
 
-/// What was acknowledged when the interval began.
+/// Bytes acknowledged when the interval began.
 #[derive(Clone, Copy)]
 struct Interval {
     began: Instant,
     una: Offset,
 }
 
-/// What a path has sent of its quota, and how it does.
+/// Progress of a path in its quota, and its measurements.
 #[derive(Clone)]
 struct Turn {
     fresh: u64,
@@ -167,7 +167,7 @@ impl Turn {
 }
 
 impl Redundancy {
-    /// Where `path`'s copies go on.
+    /// Returns the offset at which `path`'s copies go on.
     fn pointer(&self, path: &Path, flow: &Flow) -> Offset {
         self.paths.get(path.id).map_or(Offset::ZERO, |turn| turn.pointer).max(flow.una)
     }
@@ -242,7 +242,7 @@ impl Redundancy {
         self.begin(cx, flow);
     }
 
-    /// What came through in order, against what the paths can carry.
+    /// Returns what came through in order, against what the paths can carry.
     fn reward(&mut self, cx: &Context<'_>, in_order: weftway_path::Bytes, elapsed: Span) -> Option<f64> {
         let mut sum = 0.0;
         for path in cx.paths {
@@ -308,7 +308,7 @@ impl Scheduler for Redundancy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, packets, path};
+    use weftway_vectors::testing::{Bench, packets, path};
 
     #[test]
     fn an_interval_pays_what_came_in_order() {

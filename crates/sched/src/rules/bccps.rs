@@ -42,7 +42,7 @@ pub(crate) static ENTRY: Entry = Entry {
     ..Entry::NEW
 };
 
-/// How many round trips a largest rate counts in full (BBR's filter of its bandwidth).
+/// Number of round trips for which a largest rate counts in full (BBR's filter of its bandwidth).
 const SPAN: u64 = 10;
 
 fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
@@ -83,7 +83,7 @@ impl Bccps {
         }
     }
 
-    /// How far ahead `slow` sends.
+    /// Returns how far ahead `slow` sends.
     fn distance(&self, cx: &Context<'_>, slow: &Path) -> Bytes {
         let delivered = forecast::faster(cx, slow).map(|fast| self.rate(fast).bytes_in(forecast::lead(fast, slow)));
         delivered.fold(Bytes::ZERO, |sum, bytes| sum + bytes)

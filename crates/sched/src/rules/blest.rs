@@ -150,7 +150,7 @@ impl Blest {
         self.moved = now;
     }
 
-    /// How long a packet sent on `slow` now stays in the window.
+    /// Returns how long a packet sent on `slow` now stays in the window.
     fn linger(&self, slow: &Path) -> Span {
         let Range { min, max } = self.range(slow);
         let (inflight, cwnd) = (slow.bytes_in_flight.packets(slow.mss) + 1, slow.cwnd.packets(slow.mss));
@@ -158,7 +158,7 @@ impl Blest {
         slow.srtt.max(estimate)
     }
 
-    /// What the fast path sends in `time`, in packets.
+    /// Returns what the fast path sends in `time`, in packets.
     fn packets_in(&self, fast: &Path, time: Span) -> u64 {
         let Range { min, max } = self.range(fast);
         let mean = ((min + max) / 2).as_nanos();
@@ -171,7 +171,7 @@ impl Blest {
         (window + (rounds - 1) / 2).saturating_mul(rounds)
     }
 
-    /// Whether the window would block, by the kernel's estimate.
+    /// Returns true if the window would block, by the kernel's estimate.
     fn blocks(&self, cx: &Context<'_>, flow: &Flow, (fast, slow): (&Path, &Path)) -> bool {
         let packet = cx.packet.map_or(Bytes::ZERO, |packet| packet.bytes);
         let room = flow.window().saturating_sub(packet + slow.unacked());
@@ -179,7 +179,7 @@ impl Blest {
         bytes * self.lambda as u128 > room.get() as u128 * 1000
     }
 
-    /// Whether the window would block, by the paper's. Both sides times `2·rtt_f²`.
+    /// Returns true if the window would block, by the paper's. Both sides times `2·rtt_f²`.
     fn blocks_in_print(&self, flow: &Flow, (fast, slow): (&Path, &Path)) -> bool {
         let wide = |n: u64| n as u128;
         let (rtt_f, rtt_s) = (fast.srtt.as_micros().max(1), slow.srtt.as_micros());
@@ -229,7 +229,7 @@ impl Scheduler for Blest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, path};
+    use weftway_vectors::testing::{Bench, path};
 
     fn kernel() -> Blest {
         Blest {
@@ -268,7 +268,7 @@ mod tests {
         // One round of max(10, 10 + 1) packets; of a window of 20, of 20.
         let mut fast = path(0, 20, 10, 10);
         assert_eq!(blest.packets_in(&fast, Span::ZERO), 11);
-        fast.cwnd = crate::testing::packets(20);
+        fast.cwnd = weftway_vectors::testing::packets(20);
         assert_eq!(blest.packets_in(&fast, Span::ZERO), 20);
     }
 }

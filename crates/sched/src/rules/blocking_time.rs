@@ -65,7 +65,7 @@ struct BlockingTime {
 }
 
 impl BlockingTime {
-    /// How long it takes until `fast` has room, and for how long a packet on `slow` would block it then.
+    /// Returns the time until `fast` has room, and for how long a packet on `slow` would block it then.
     fn times(&self, fast: &Path, slow: &Path) -> (Span, Span) {
         let between_acks = || fast.srtt.mul_div(fast.mss.get(), fast.cwnd.max(fast.mss).get().max(1));
         let wait = if self.by_ack { between_acks() } else { fast.srtt };

@@ -98,7 +98,7 @@ fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
 
 #[derive(Clone)]
 struct Daps {
-    /// What delays are multiples of, in microseconds, as are all times of the schedule.
+    /// Unit of delays, in microseconds, as are all times of the schedule.
     grain: u64,
     forward: bool,
     smooths: bool,
@@ -112,7 +112,7 @@ struct Daps {
 #[derive(Clone, Default)]
 struct Window {
     mean: Option<Bytes>,
-    /// When the next sample is due.
+    /// Time at which the next sample is due.
     next: Instant,
 }
 
@@ -215,8 +215,8 @@ impl Scheduler for Daps {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, packets, path};
     use weftway_path::PathId;
+    use weftway_vectors::testing::{Bench, packets, path};
 
     #[test]
     fn a_path_that_comes_up_begins_a_new_schedule() {

@@ -12,17 +12,17 @@
 //! MobiCom 2017, from its description elsewhere.
 //! State: how far s has come in two chunks; what each path has copied; per path, the mean of its
 //! rate and of the rate's error (1/8 and 1/4 of the news per acknowledgement).
-//! Departs from print: the paper's text was not at hand. Its abstract names the parts: chunks with known ends, paths that
-//! are decoupled, completion at the receiver at the same time, a small amount of redundant data. δ,
-//! its limit, the length of a chunk in a long message and the pair among more than two paths are ours: whichever path of
-//! the rest has room goes on from the back.
+//! Departs from print: the paper's text was not at hand. Its abstract names the parts: chunks with known ends, paths
+//! that are decoupled, completion at the receiver at the same time, a small amount of redundant data. δ, its limit, the
+//! length of a chunk in a long message and the pair among more than two paths are ours: whichever path of the rest has
+//! room goes on from the back.
 
 mod known;
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Context, Decision, Event, Flow, Offset, Path, PathId, SendKind};
 
-use self::known::Known;
+use self::known::PathRecord;
 
 use crate::Scheduler;
 use crate::entry::{Arity, Entry, Input, Needs, Provenance};
@@ -74,17 +74,17 @@ struct Dems {
     /// The two chunks in which s has sent last.
     backs: [Back; 2],
     requested: Option<Request>,
-    paths: PerPath<Known>,
+    paths: PerPath<PathRecord>,
 }
 
-/// What is sent from two ends.
+/// Chunk that is sent from two ends.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct Chunk {
     start: Offset,
     end: Offset,
 }
 
-/// How far a chunk has been sent from its back.
+/// Progress of a chunk from its back.
 #[derive(Clone, Copy, Default)]
 struct Back {
     chunk: Chunk,
@@ -92,7 +92,7 @@ struct Back {
     at: Offset,
 }
 
-/// What the last answer asked for: done or not, it is not asked for again.
+/// Request of the last answer: done or not, it is not asked for again.
 #[derive(Clone, Copy)]
 enum Request {
     FromBack(Back),
@@ -140,7 +140,7 @@ impl Dems {
         is_free.then_some(Back { chunk, path: slow.id, at })
     }
 
-    /// How far around the meeting point of `back` copies are worth while.
+    /// Returns how far around the meeting point of `back` copies are worth while.
     fn doubt(&self, back: &Back, fast: PathId) -> Bytes {
         let (Some(fast), Some(slow)) = (self.paths.get(fast), self.paths.get(back.path)) else { return Bytes::ZERO };
         let (fast_rate, slow_rate) = (fast.rate.as_bps(), slow.rate.as_bps());
@@ -172,11 +172,11 @@ impl Dems {
         })
     }
 
-    fn known(&self, path: PathId) -> Known {
+    fn known(&self, path: PathId) -> PathRecord {
         self.paths.get(path).copied().unwrap_or_default()
     }
 
-    /// What `slow` sends: from the back of this chunk or of the next.
+    /// Returns what `slow` sends: from the back of this chunk or of the next.
     fn serve_slow(&mut self, cx: &Context<'_>, flow: &Flow, pair: (&Path, &Path)) -> Decision {
         let wait = choose::wait(cx);
         if wait != Decision::Wait {

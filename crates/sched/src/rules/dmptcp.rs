@@ -9,10 +9,10 @@
 //! Reference: Dong et al.: Reducing Transport Latency for Short Flows with Multipath TCP, JNCA 2018.
 //! State: the set, for which paths it was chosen, and until when: once per smallest srtt, or when
 //! paths come, go or fail.
-//! Departs from print: the paper's text was not at hand. By its abstract a model of TCP gives the latency of the path that
-//! is looked at and what the other paths send meanwhile, and the set is decided periodically, for short completion of
-//! short flows. The rounds, the order in which paths join, the period and the best path alone are a concrete rule for
-//! that. What is in flight counts for nothing, and `k` ends at the send buffer.
+//! Departs from print: the paper's text was not at hand. By its abstract a model of TCP gives the latency of the path
+//! that is looked at and what the other paths send meanwhile, and the set is decided periodically, for short completion
+//! of short flows. The rounds, the order in which paths join, the period and the best path alone are a concrete rule
+//! for that. What is in flight counts for nothing, and `k` ends at the send buffer.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Context, Decision, Instant, Path, PathSet, Span};
@@ -56,20 +56,20 @@ struct Dmptcp {
 #[derive(Clone, Default)]
 struct Plan {
     set: PathSet,
-    /// When they should be done.
+    /// Time at which they should be done.
     time: Span,
     /// The paths that there were to choose from.
     of: PathSet,
-    /// When to look again.
+    /// Time to look again.
     due: Instant,
 }
 
-/// One path in the model.
+/// Path in the model.
 struct Rounds {
     /// Nanoseconds, at least one.
     srtt: u64,
     window: u64,
-    /// What the window grows to.
+    /// Window at which growth ends.
     cap: u64,
     /// In how many rounds.
     doublings: u32,
@@ -83,19 +83,19 @@ impl Rounds {
         Self { srtt: path.srtt.as_nanos().max(1), window, cap, doublings: log2_up(cap.div_ceil(window)) }
     }
 
-    /// What the growing windows of the first `rounds` carry: `window·(2ʳ − 1)`.
+    /// Bytes that the growing windows of the first `rounds` carry: `window·(2ʳ − 1)`.
     fn growing(&self, rounds: u32) -> u128 {
         ((self.window as u128) << rounds) - self.window as u128
     }
 
-    /// What the rounds that end within `time` carry.
+    /// Bytes that the rounds which end within `time` carry.
     fn carried(&self, time: u64) -> u128 {
         let rounds = time / self.srtt;
         let growing = rounds.min(self.doublings.into());
         self.growing(growing as u32).saturating_add((rounds - growing) as u128 * self.cap as u128)
     }
 
-    /// How long it takes to carry `bytes`.
+    /// Returns the time to carry `bytes`.
     fn time(&self, bytes: u64) -> u64 {
         let grown = self.growing(self.doublings);
         let rounds = if bytes as u128 <= grown {
@@ -117,7 +117,7 @@ impl Dmptcp {
         Rounds::of(path, self.max_window)
     }
 
-    /// Whether the paths of `set` together carry `bytes` within `time`.
+    /// Returns true if the paths of `set` together carry `bytes` within `time`.
     fn completes(&self, cx: &Context<'_>, set: PathSet, bytes: u64, time: u64) -> bool {
         let members = choose::standing(cx).filter(|path| set.contains(path.id));
         let carried = members.map(|path| self.rounds(path).carried(time));
@@ -192,7 +192,7 @@ impl Scheduler for Dmptcp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{packets, path};
+    use weftway_vectors::testing::{packets, path};
 
     /// Ten packets, doubled to 40 and then flat: 10, 20, 40, 40 …
     #[test]

@@ -86,7 +86,7 @@ struct Dpsaf {
     records: PerPath<Record>,
 }
 
-/// How well the forecasts of a slow path did.
+/// Record of the forecasts of a slow path.
 #[derive(Clone, Default)]
 struct Record {
     /// Smoothed error of the forecast alone, in bytes.
@@ -101,7 +101,7 @@ struct Flight {
     end: Offset,
     /// The correction that it was sent with.
     correction: i64,
-    /// How much past it has arrived while nothing but it was missing.
+    /// Bytes past it that arrived while nothing but it was missing.
     overtaken: Bytes,
 }
 
@@ -133,7 +133,7 @@ impl Dpsaf {
         self.records.get(path.id).map_or(0, |record| record.correction)
     }
 
-    /// How far ahead `slow` sends.
+    /// Returns how far ahead `slow` sends.
     fn distance(&self, cx: &Context<'_>, slow: &Path) -> Bytes {
         let delivered = forecast::faster(cx, slow).map(|fast| {
             let time = forecast::lead(fast, slow);

@@ -80,7 +80,7 @@ struct Flight {
 }
 
 impl Dpsw2a {
-    /// How long it takes until `fast` has room for a packet. A round trip if nothing is known.
+    /// Returns the time until `fast` has room for a packet. A round trip if nothing is known.
     fn wait(&self, now: Instant, fast: &Path) -> Span {
         let over = (fast.unacked() + fast.mss).saturating_sub(fast.cwnd);
         let acks = over.get().div_ceil(fast.mss.get().max(1)).max(1) as usize;
@@ -93,7 +93,7 @@ impl Dpsw2a {
         cx.flow.filter(|_| !self.packet_only).map_or(packet, |flow| flow.unsent)
     }
 
-    /// Whether all is there by way of `fast` before a packet is by way of `slow`. Both sides times
+    /// Returns true if all is there by way of `fast` before a packet is by way of `slow`. Both sides times
     /// the window of f and 1000.
     fn fast_is_sooner(&self, cx: &Context<'_>, fast: &Path, slow: &Path) -> bool {
         let wide = |n: u64| n as u128;

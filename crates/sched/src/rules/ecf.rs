@@ -146,8 +146,8 @@ impl Scheduler for Ecf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, packets, path};
     use weftway_path::{PathId, Recovery, Role};
+    use weftway_vectors::testing::{Bench, packets, path};
 
     #[test]
     fn a_backup_is_never_waited_for() {

@@ -1,16 +1,16 @@
 //! Earliest delivery path first: the path that would deliver the packet first, by a clock per path.
 //!
-//! Rule: `argmin_l d_l` over the paths that may send, `d_l = max(now + D_l, A_l) + L/B_l`; then `A_l = d_l` for the path
-//! that took it. L: the packet's bytes; D_l: half of the smallest round-trip time; B_l: the newest delivery rate,
-//! cwnd/srtt before there is one; A_l: when the path will have delivered what it took before. Classes and data sent before
-//! as in min-RTT.
+//! Rule: `argmin_l d_l` over the paths that may send, `d_l = max(now + D_l, A_l) + L/B_l`; then `A_l = d_l` for the
+//! path that took it. L: the packet's bytes; D_l: half of the smallest round-trip time; B_l: the newest delivery rate,
+//! cwnd/srtt before there is one; A_l: when the path will have delivered what it took before. Classes and data sent
+//! before as in min-RTT.
 //! Reference: Chebrolu, Rao: Bandwidth Aggregation for Real-Time Applications in Heterogeneous Wireless Networks, IEEE
 //! TMC 2006, from descriptions of its rule.
 //! State: A_l per path.
-//! Departs from print: there the proxy of a network knows rates and delays to base stations, and assigns each packet when
-//! it comes, whatever waits before it; nothing is full. Here a full path is passed over (`full=wait`: waited for), what a
-//! sender measures stands for the link (`delay=smoothed`: half of the smoothed round-trip time), and a path with nothing
-//! in flight is free, whatever its clock says (`idle=clock`: as in print).
+//! Departs from print: there the proxy of a network knows rates and delays to base stations, and assigns each packet
+//! when it comes, whatever waits before it; nothing is full. Here a full path is passed over (`full=wait`: waited for),
+//! what a sender measures stands for the link (`delay=smoothed`: half of the smoothed round-trip time), and a path with
+//! nothing in flight is free, whatever its clock says (`idle=clock`: as in print).
 
 use weftway_path::spec::{Params, SpecError};
 use weftway_path::{Bytes, Context, Decision, Event};

@@ -36,18 +36,18 @@ const GAIN: u128 = 8;
 
 #[derive(Clone, Default)]
 struct Espc {
-    known: PerPath<Known>,
+    known: PerPath<PathRecord>,
 }
 
-/// What is known of a path.
+/// Knowledge of a path.
 #[derive(Clone, Default)]
-struct Known {
+struct PathRecord {
     capacity: Option<Bytes>,
-    /// What was lost, all at one time.
+    /// Losses, all at one time.
     lost: (Instant, Bytes),
 }
 
-impl Known {
+impl PathRecord {
     fn note_lost(&mut self, now: Instant, bytes: Bytes) {
         let before = if self.lost.0 == now { self.lost.1 } else { Bytes::ZERO };
         self.lost = (now, before + bytes);

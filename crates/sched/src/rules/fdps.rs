@@ -47,7 +47,7 @@ struct Fdps {
     takes_last: bool,
 }
 
-/// What the faster paths deliver until a segment sent on `path` now arrives.
+/// Returns what the faster paths deliver until a segment sent on `path` now arrives.
 fn lead(cx: &Context<'_>, path: &Path) -> Bytes {
     let delay = forecast::forward_delay(path);
     let behind = |faster: &Path| delay.saturating_sub(forecast::forward_delay(faster));

@@ -15,6 +15,8 @@
 //! before it chooses, and waits for the latter. Because availability is tested after the choice, a
 //! full fast path blocks the others; `full=pass` tests it before.
 
+use core::cmp::Reverse;
+
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Context, Decision, Event, Instant, Path, PathId, SendKind};
 
@@ -56,13 +58,13 @@ struct Late {
     /// Packets that each path may still send.
     left: PerPath<u64>,
     master: Option<PathId>,
-    /// When the round is over.
+    /// Time at which the round is over.
     ends: Instant,
     /// A round has just begun: nothing is sent until something happens.
     rests: bool,
 }
 
-/// What of the path's window will arrive, in packets.
+/// Packets of the path's window that will arrive.
 fn share(path: &Path) -> u64 {
     let permille = path.lost.packets.saturating_mul(1000).checked_div(path.sent.packets).unwrap_or(0);
     path.cwnd.packets(path.mss).saturating_mul(1000_u64.saturating_sub(permille)) / 1000
@@ -74,7 +76,7 @@ impl Late {
     }
 
     fn begin(&mut self, cx: &Context<'_>) {
-        let Some(master) = choose::best(choose::standing(cx), |a, b| a.srtt > b.srtt) else { return };
+        let Some(master) = choose::least(choose::standing(cx), |path| Reverse(path.srtt)) else { return };
         self.master = Some(master.id);
         self.ends = cx.now + master.srtt / 2;
         for path in cx.paths {

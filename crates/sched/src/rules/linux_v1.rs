@@ -44,7 +44,7 @@ pub const FRAGMENT: u64 = 32 * 1024 - 40;
 #[derive(Clone, Default)]
 struct LinuxV1 {
     averages: PerPath<BitRate>,
-    /// What the last answer starts if it is carried out.
+    /// Burst that the last answer starts if it is carried out.
     planned: Option<Burst>,
     current: Option<Current>,
 }
@@ -53,7 +53,7 @@ struct LinuxV1 {
 #[derive(Clone, Debug, PartialEq)]
 struct Current {
     path: PathId,
-    /// How much of it is left.
+    /// Rest of it.
     left: Bytes,
     /// It is not cut short by the peer's window.
     whole: bool,
@@ -86,7 +86,7 @@ impl LinuxV1 {
         self.averages.get(path.id).map_or(0, |rate| rate.as_bps())
     }
 
-    /// Whether `a` drains before `b`: `backlog_a/rate_a < backlog_b/rate_b`.
+    /// Returns true if `a` drains before `b`: `backlog_a/rate_a < backlog_b/rate_b`.
     fn drains_before(&self, a: &Path, b: &Path) -> bool {
         let product = |backlog: &Path, rate: &Path| backlog.send_memory().get() as u128 * self.average(rate) as u128;
         product(a, b) < product(b, a)
@@ -201,7 +201,7 @@ impl Scheduler for LinuxV1 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, path};
+    use weftway_vectors::testing::{Bench, path};
 
     #[test]
     fn only_what_is_sent_moves_the_average() {
@@ -220,8 +220,8 @@ mod tests {
         assert_eq!((current.path, current.left), (PathId::new(0), Bytes::new(64_028)));
     }
 
-    /// What is written next is a push of its own, which begins with a choice: the path that drains first, not the one in
-    /// the middle of its burst.
+    /// Tests that the next write is a push of its own, which begins with a choice: the path that drains first, not the
+    /// one in the middle of its burst.
     #[test]
     fn a_burst_ends_with_the_write() {
         let mut bench = Bench::new(vec![path(0, 20, 100, 0), path(1, 20, 100, 1)]);
@@ -238,8 +238,8 @@ mod tests {
         assert_eq!(linux.select(&bench.context()), Decision::Send(second));
     }
 
-    /// A burst that begins with packet 3, at 4200, is used up after 47 packets of 1400 bytes, at 70 000. It goes on to the
-    /// end of the third fragment, at 98 184: packet 70 begins before, packet 71 after.
+    /// A burst that begins with packet 3, at 4200, is used up after 47 packets of 1400 bytes, at 70 000. It goes on to
+    /// the end of the third fragment, at 98 184: packet 70 begins before, packet 71 after.
     #[test]
     fn a_burst_ends_with_a_fragment() {
         let mut bench = Bench::new(vec![path(0, 20, 1000, 0), path(1, 20, 1000, 0)]);
@@ -269,7 +269,8 @@ mod tests {
         assert_eq!(linux.select(&bench.context()), Decision::Send(PathId::new(1)));
     }
 
-    /// What arrived above a hole is in the send queue still: 9 packets of which 8 are retained drain after 5.
+    /// Tests that data which arrived above a hole are in the send queue still: 9 packets of which 8 are retained drain
+    /// after 5.
     #[test]
     fn what_is_retained_counts() {
         let mut bench = Bench::new(vec![path(0, 20, 100, 1), path(1, 20, 100, 5)]);

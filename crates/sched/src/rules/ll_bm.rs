@@ -76,7 +76,7 @@ impl LlBm {
         self.smoothed.get(path.id).copied().flatten().map_or(path.srtt, |least| least.min(path.srtt))
     }
 
-    /// Whether more than the cap is in flight: `inflight·srtt ≥ λ·least·cwnd`.
+    /// Returns true if more than the cap is in flight: `inflight·srtt ≥ λ·least·cwnd`.
     fn is_bloated(&self, path: &Path) -> bool {
         if path.bytes_in_flight == Bytes::ZERO {
             return false;
@@ -87,7 +87,7 @@ impl LlBm {
     }
 
     fn pick<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
-        choose::pick_least_with(cx, |path| !self.is_bloated(path), |path| path.srtt)
+        choose::pick_among(cx, |_| true, |path| !self.is_bloated(path), choose::by(|path| path.srtt))
     }
 }
 
@@ -125,8 +125,8 @@ impl Scheduler for LlBm {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, packets, path};
     use weftway_path::PathId;
+    use weftway_vectors::testing::{Bench, packets, path};
 
     #[test]
     fn a_path_that_comes_up_again_has_its_new_handshake_time() {

@@ -123,7 +123,7 @@ impl Llhd {
         choose::pick(cx, |a, b| self.is_better(a, b, weight))
     }
 
-    /// Whether `y_a > y_b`, both sides times `GPmax·RTT_a·RTT_b·10⁶`.
+    /// Returns true if `y_a > y_b`, both sides times `GPmax·RTT_a·RTT_b·10⁶`.
     fn is_better(&self, a: &Path, b: &Path, weight: i128) -> bool {
         let (rtt_a, rtt_b) = (rtt(a) as i128, rtt(b) as i128);
         let lead = self.goodput(a) as i128 - self.goodput(b) as i128;
@@ -173,7 +173,7 @@ impl Scheduler for Llhd {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::path;
+    use weftway_vectors::testing::path;
 
     #[test]
     fn goodput_is_renewed_once_per_round_trip() {

@@ -8,13 +8,12 @@
 //! Departs from print: known from descriptions, which name its inputs. What waits in a path's queue
 //! is not free window either. Packets of different sizes compare by `unit=bytes`.
 
-use weftway_path::spec::{Params, SpecError};
 use weftway_path::{Context, Decision, Path};
 
 use crate::Scheduler;
 use crate::entry::{Entry, Input, Provenance, TransportRules};
 use crate::shared::choose;
-use crate::shared::free_window::{UNIT, space};
+use crate::shared::free_window::{UNIT, Unit};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "lts",
@@ -27,18 +26,12 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight],
     transport: TransportRules::RP,
     params: &[UNIT],
-    build,
+    build: |params| Ok(Box::new(Lts(Unit::of(params)?))),
     ..Entry::NEW
 };
 
-fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
-    Ok(Box::new(Lts { bytes: params.choice("unit", &[("packets", false), ("bytes", true)])? }))
-}
-
 #[derive(Clone)]
-struct Lts {
-    bytes: bool,
-}
+struct Lts(Unit);
 
 impl Lts {
     fn pick<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
@@ -48,7 +41,7 @@ impl Lts {
     /// `srtt` of `a` times the space of `b`.
     #[inline]
     fn time_for_space(&self, a: &Path, b: &Path) -> u128 {
-        a.srtt.as_nanos() as u128 * space(b, self.bytes) as u128
+        a.srtt.as_nanos() as u128 * self.0.space(b) as u128
     }
 }
 
@@ -59,7 +52,7 @@ impl Scheduler for Lts {
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
         let path = self.pick(cx)?;
-        let (unit, space) = (if self.bytes { "bytes" } else { "packets" }, space(path, self.bytes));
+        let (unit, space) = (self.0.name(), self.0.space(path));
         Some(format!("{:?}: {} for {space} {unit}", path.id, path.srtt))
     }
 }

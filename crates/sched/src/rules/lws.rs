@@ -11,13 +11,12 @@
 
 use core::cmp::Reverse;
 
-use weftway_path::spec::{Params, SpecError};
 use weftway_path::{Context, Decision, Path};
 
 use crate::Scheduler;
 use crate::entry::{Entry, Input, Provenance, TransportRules};
 use crate::shared::choose;
-use crate::shared::free_window::{UNIT, space};
+use crate::shared::free_window::{UNIT, Unit};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "lws",
@@ -30,22 +29,16 @@ pub(crate) static ENTRY: Entry = Entry {
     inputs: &[Input::Rtt, Input::Cwnd, Input::InFlight],
     transport: TransportRules::RP,
     params: &[UNIT],
-    build,
+    build: |params| Ok(Box::new(Lws(Unit::of(params)?))),
     ..Entry::NEW
 };
 
-fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
-    Ok(Box::new(Lws { bytes: params.choice("unit", &[("packets", false), ("bytes", true)])? }))
-}
-
 #[derive(Clone)]
-struct Lws {
-    bytes: bool,
-}
+struct Lws(Unit);
 
 impl Lws {
     fn pick<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
-        choose::pick_least(cx, |path| (Reverse(space(path, self.bytes)), path.srtt))
+        choose::pick_least(cx, |path| (Reverse(self.0.space(path)), path.srtt))
     }
 }
 
@@ -56,7 +49,7 @@ impl Scheduler for Lws {
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
         let path = self.pick(cx)?;
-        let (unit, space) = (if self.bytes { "bytes" } else { "packets" }, space(path, self.bytes));
+        let (unit, space) = (self.0.name(), self.0.space(path));
         Some(format!("{:?} has the most room, {space} {unit}", path.id))
     }
 }

@@ -66,8 +66,8 @@ fn select_among(cx: &Context<'_>) -> Decision {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, path};
     use weftway_path::PathId;
+    use weftway_vectors::testing::{Bench, path};
 
     #[test]
     fn the_first_of_equals_wins() {

@@ -48,7 +48,7 @@ fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
 struct MpQuicGo {
     skips_initial: bool,
     owed: Option<Owed>,
-    /// Whether the last answer was the copy.
+    /// True if the last answer was the copy.
     asked: bool,
 }
 
@@ -76,7 +76,7 @@ impl MpQuicGo {
             };
             (is_unprobed(path), by, tie)
         };
-        choose::pick_least_of(cx, |path| !self.is_skipped(cx, path), key)
+        choose::pick_among(cx, |path| !self.is_skipped(cx, path), |_| true, choose::by(key))
     }
 
     /// The first open path that has sent fewer packets than `origin`.

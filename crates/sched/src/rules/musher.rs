@@ -91,7 +91,7 @@ struct Musher {
     /// Whose ratio that is; nobody's before there are two paths.
     pair: Option<[PathId; 2]>,
     absolute: bool,
-    /// Whether the ratio moves.
+    /// True if the ratio moves.
     search: bool,
     /// Segments of the turn that each path has sent.
     used: PerPath<i64>,
@@ -146,7 +146,7 @@ impl Musher {
         }
     }
 
-    /// Whether `pair` is another one than the ratio belongs to.
+    /// Returns true if `pair` is another one than the ratio belongs to.
     fn is_other(&self, pair: [PathId; 2]) -> bool {
         self.pair.is_some_and(|known| known != pair)
     }
@@ -156,7 +156,7 @@ impl Musher {
         self.used.get(path).copied().unwrap_or(0)
     }
 
-    /// Whether each path of `pair` has sent its share. Of another pair than before none has sent anything.
+    /// Returns true if each path of `pair` has sent its share. Of another pair than before none has sent anything.
     fn have_sent(&self, pair: [PathId; 2]) -> [bool; 2] {
         let shares = [self.ratio, 100 - self.ratio];
         [0, 1].map(|side| !self.is_other(pair) && self.used(pair[side]) >= shares[side])

@@ -1,15 +1,15 @@
 //! State-driven: min-RTT among the paths that repair nothing, and no switch without need.
 //!
-//! Rule: a path is sound while its recovery state is Open, or nothing is in flight. The path of the last new packet is kept
-//! while it may send and is sound, unless another such path has an srtt below `(1 − gain)` times
-//! its own. Else the path of smallest srtt among those that may send and are sound is next. If
-//! none is: as in min-RTT (`none=any`), or wait for one (`none=wait`).
+//! Rule: a path is sound while its recovery state is Open, or nothing is in flight. The path of the last new packet is
+//! kept while it may send and is sound, unless another such path has an srtt below `(1 − gain)` times its own. Else the
+//! path of smallest srtt among those that may send and are sound is next. If none is: as in min-RTT (`none=any`), or
+//! wait for one (`none=wait`).
 //! Reference: Nagayama et al.: TCP state driven MPTCP packet scheduling for streaming video, 2018; Matsufuji et al.,
 //! 2017. Known are the restriction to subflows in state Open, and that switching paths is to be avoided.
 //! State: the path of the last new packet.
-//! Departs from print: the gain that is worth a switch, and what happens when no path is Open, are
-//! ours. Data sent before go as in min-RTT: a repair is not held up by the state. Under QUIC losses may be repaired
-//! elsewhere, and the state then lasts until the path carries something new: hence "or nothing is in flight".
+//! Departs from print: the gain that is worth a switch, and what happens when no path is Open, are ours. Data sent
+//! before go as in min-RTT: a repair is not held up by the state. Under QUIC losses may be repaired elsewhere, and the
+//! state then lasts until the path carries something new: hence "or nothing is in flight".
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Context, Decision, Event, Path, PathId, Recovery, SendKind};

@@ -77,7 +77,7 @@ enum Form {
 }
 
 impl Otias {
-    /// When a packet assigned to `path` now would arrive, in nanoseconds from now. With room and
+    /// Returns the time at which a packet assigned to `path` now would arrive, in nanoseconds from now. With room and
     /// an empty queue that is half a round trip, without a division.
     fn arrival(&self, path: &Path) -> i64 {
         let room = path.cwnd.saturating_sub(path.bytes_in_flight);
@@ -124,7 +124,7 @@ impl Scheduler for Otias {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{packets, path};
+    use weftway_vectors::testing::{packets, path};
 
     #[test]
     fn the_shortcut_agrees_with_the_formula() {

@@ -62,7 +62,7 @@ fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
     }))
 }
 
-/// What TT means.
+/// Meaning of TT.
 #[derive(Clone, Copy)]
 enum Tt {
     Packet,
@@ -154,7 +154,7 @@ impl Scheduler for PdaaQuality {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::path;
+    use weftway_vectors::testing::path;
 
     #[test]
     fn the_time_that_a_packet_takes_by_hand() {

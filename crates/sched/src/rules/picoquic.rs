@@ -1,15 +1,15 @@
 //! picoquic's choice: the paths without timeouts take turns.
 //!
-//! Rule: the paths of best standing, whether they may send or not, are the active ones without an
-//! unanswered timeout; if there are none, those with the fewest timeouts in a row, backups where
-//! they have fewer than every active path. Of them the open one that sent longest ago goes; without one, wait. A backup that has
-//! been used counts as active from then on. Data sent before go by the same rule, first off the
-//! paths that the transport says to avoid: none under QUIC.
+//! Rule: the paths of best standing, whether they may send or not, are the active ones without an unanswered timeout;
+//! if there are none, those with the fewest timeouts in a row, backups where they have fewer than every active path. Of
+//! them the open one that sent longest ago goes; without one, wait. A backup that has been used counts as active from
+//! then on. Data sent before go by the same rule, first off the paths that the transport says to avoid: none under
+//! QUIC.
 //! Reference: private-octopus/picoquic picoquic/paths.c, picoquic_select_next_path_tuple.
 //! State: the order in which paths sent last; the backups that have been used.
-//! Departs from print: challenges, acknowledgements (which go to the lowest `rtt_min` there), the
-//! affinity of streams to paths and probes of paths with timeouts are the host's. picoquic compares
-//! times of sending; here a burst takes no time, and the order of sending decides.
+//! Departs from print: challenges, acknowledgements (which go to the lowest `rtt_min` there), the affinity of streams
+//! to paths and probes of paths with timeouts are the host's. picoquic compares times of sending; here a burst takes no
+//! time, and the order of sending decides.
 
 use weftway_path::{BlockedReason, Context, Decision, Event, Path, PathId, PathSet};
 
@@ -34,14 +34,14 @@ pub(crate) static ENTRY: Entry = Entry {
 
 #[derive(Clone, Default)]
 struct Picoquic {
-    /// How many packets had been sent when the path sent its last; 0 if it never has.
+    /// Number of packets that had been sent when the path sent its last; 0 if it never has.
     last: PerPath<u64>,
     sent: u64,
     promoted: PathSet,
 }
 
 impl Picoquic {
-    /// Whether the path is a second choice, its timeouts in a row, and whether it is a backup: the least stand best,
+    /// Rank of the path: a second choice or not, its timeouts in a row, a backup or not: the least stand best,
     /// and a backup steps in where it has fewer timeouts than every active path.
     fn standing(&self, path: &Path) -> (bool, u32, bool) {
         let is_backup = !path.is_active() && !self.promoted.contains(path.id);

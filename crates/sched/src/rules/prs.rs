@@ -11,6 +11,8 @@
 //! Departs from print: F on a tie, which both printed tests leave open. With more than two paths,
 //! where nothing is printed, S is min-RTT's choice among the others (`slow`).
 
+use core::cmp::Reverse;
+
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Context, Decision, Event, Instant, Path, Span};
 
@@ -111,7 +113,7 @@ impl Tally {
         Self { sent: self.sent.saturating_sub(earlier.sent), again: self.again.saturating_sub(earlier.again) }
     }
 
-    /// Whether the retransmission rate is below `other`'s; nothing sent counts as no loss.
+    /// Returns true if the retransmission rate is below `other`'s; nothing sent counts as no loss.
     fn is_below(self, other: Self, or_equal: bool) -> bool {
         let (mine, theirs) = (self.again as u128 * other.sent as u128, other.again as u128 * self.sent as u128);
         match (self.sent, other.sent) {
@@ -141,7 +143,7 @@ impl Prs {
         let fast = choose::fastest(cx)?;
         let others = || choose::standing(cx).filter(|path| path.id != fast.id);
         let slow = if self.slowest {
-            choose::best(others(), |a, b| a.srtt > b.srtt)
+            choose::least(others(), |path| Reverse(path.srtt))
         } else {
             let open = others().filter(|path| path.is_open());
             choose::least(open, |path| path.srtt).or_else(|| choose::least(others(), |path| path.srtt))
@@ -165,7 +167,7 @@ impl Prs {
 
     fn pick_by_prose<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
         let fast = choose::fastest(cx)?;
-        choose::pick_least_of(cx, |path| path.id == fast.id || is_near(path, fast), |path| path.srtt)
+        choose::pick_among(cx, |path| path.id == fast.id || is_near(path, fast), |_| true, choose::by(|path| path.srtt))
     }
 
     fn performs_better(&self, a: &Path, b: &Path) -> bool {

@@ -8,10 +8,11 @@
 //! 2018, from its summary.
 //! State: none.
 //! Departs from print: the authors measure the service times of their device; here the sender's
-//! estimate of the path stands for its rate. The paper's text was not at hand. By its abstract (arXiv 1808.04390) the rule
-//! joins estimates of the end-to-end delay with what the device holds. A reader's notes on the whole text
-//! (KevinashoUWU/cengarde docs/historias/012-bonding/ejes.md) have it as `argmin (n + 1)·Ŝ`, Ŝ the estimated service time,
-//! with no term for the way. They do not say whether Ŝ ends at the device or at the receiver, so the term here stays.
+//! estimate of the path stands for its rate. The paper's text was not at hand. By its abstract (arXiv 1808.04390) the
+//! rule joins estimates of the end-to-end delay with what the device holds. A reader's notes on the whole text
+//! (KevinashoUWU/cengarde docs/historias/012-bonding/ejes.md) have it as `argmin (n + 1)·Ŝ`, Ŝ the estimated service
+//! time, with no term for the way. They do not say whether Ŝ ends at the device or at the receiver, so the term here
+//! stays.
 
 use weftway_path::{Context, Decision, Path, Span};
 
@@ -37,7 +38,7 @@ pub(crate) static ENTRY: Entry = Entry {
 #[derive(Clone)]
 struct QAware;
 
-/// From now until a packet that is sent on `path` now has arrived.
+/// Returns the time from now until a packet that is sent on `path` now has arrived.
 #[inline]
 fn arrival(path: &Path) -> Span {
     forecast::rate(path).transmission_time(path.device_queue + path.mss) + path.srtt / 2

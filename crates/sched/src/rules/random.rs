@@ -79,13 +79,13 @@ mod tests {
     use super::*;
     use weftway_path::{PathId, Receipt, SendKind};
 
-    use crate::testing::{Bench, path};
+    use weftway_vectors::testing::{Bench, path};
 
     fn random() -> Box<dyn Scheduler> {
         build(&Params::new("random", ENTRY.params, &[]).unwrap()).unwrap()
     }
 
-    /// How often each of `n` open paths is drawn for 30 000 packets.
+    /// Returns how often each of `n` open paths is drawn for 30 000 packets.
     fn counts(n: u8) -> Vec<u32> {
         let (mut rule, bench) = (random(), Bench::new((0..n).map(|id| path(id, 20, 10, 0)).collect()));
         let mut counts = vec![0; usize::from(n)];

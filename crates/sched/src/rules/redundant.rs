@@ -136,7 +136,7 @@ impl Redundant {
         choose::send_or_wait(cx, unused.or_else(|| self.in_turn(cx).next()))
     }
 
-    /// What goes once no copy of the newest packet is due.
+    /// Returns what goes once no copy of the newest packet is due.
     fn fresh_or_old(&mut self, cx: &Context<'_>, flow: &Flow) -> Decision {
         let new = match self.mode {
             Mode::Pinedo => choose::min_rtt(cx),
@@ -200,8 +200,8 @@ impl Scheduler for Redundant {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, path};
     use weftway_path::{Offset, Starved};
+    use weftway_vectors::testing::{Bench, path};
 
     #[test]
     fn a_pointless_stretch_is_skipped() {

@@ -208,7 +208,7 @@ mod tests {
     use super::*;
     use weftway_path::{Bytes, Receipt};
 
-    use crate::testing::{Bench, path};
+    use weftway_vectors::testing::{Bench, path};
 
     #[test]
     fn a_large_write_counts_as_the_segments_it_takes() {

@@ -8,8 +8,8 @@
 //! State: when each path's newest sample came; the copying pointers.
 //! Departs from print: the interval, what a probe carries, and that one sample counts by srtt's
 //! usual eighth (`rank=latest`: in full) are ours. Backups rest, and are not probed.
-//! `thin-stream` differs: it probes at the end of a burst, paths that have rested for some round trips of their own, and
-//! ranks by the newest sample.
+//! `thin-stream` differs: it probes at the end of a burst, paths that have rested for some round trips of their own,
+//! and ranks by the newest sample.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Context, Decision, Event, Instant, Path, Span};
@@ -70,7 +70,7 @@ struct RttProbs {
     interval: Span,
     with_data: bool,
     by_latest: bool,
-    /// When the newest sample came. A path that was there at first has its handshake's, from time 0.
+    /// Time at which the newest sample came. A path that was there at first has its handshake's, from time 0.
     sampled: PerPath<Instant>,
     copies: Copies,
 }

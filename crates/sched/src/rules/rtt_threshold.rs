@@ -1,8 +1,8 @@
 //! Round-trip time threshold: only paths that are fast enough, in their order.
 //!
-//! Rule: the first path, by number, with `srtt < threshold` that is not blocked. While a path below the threshold stands,
-//! full or not, slower ones rest; with `above=overflow` they take what the others have no room for, lowest srtt first.
-//! When no path is below the threshold, the lowest srtt of all goes.
+//! Rule: the first path, by number, with `srtt < threshold` that is not blocked. While a path below the threshold
+//! stands, full or not, slower ones rest; with `above=overflow` they take what the others have no room for, lowest srtt
+//! first. When no path is below the threshold, the lowest srtt of all goes.
 //! Data sent before: off the paths to avoid first.
 //! Reference: Bonaventure, Piraux, De Coninck, et al.: draft-bonaventure-iccrg-schedulers-02, section 4.4.
 //! State: none.
@@ -70,7 +70,7 @@ impl RttThreshold {
 
     fn pick<'a>(&self, cx: &Context<'a>) -> Option<&'a Path> {
         let slow_rest = !self.overflows && choose::standing(cx).any(|path| self.is_fast(path));
-        choose::pick_least_of(cx, |path| !slow_rest || self.is_fast(path), |path| self.rank(path))
+        choose::pick_among(cx, |path| !slow_rest || self.is_fast(path), |_| true, choose::by(|path| self.rank(path)))
     }
 }
 

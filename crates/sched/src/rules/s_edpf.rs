@@ -1,21 +1,22 @@
 //! Stochastic earliest delivery path first: EDPF with arrivals that are random, by the expected delivery *in order*.
 //!
 //! Rule: the last packet of path l arrives at `A_l`, a normal variable with EDPF's clock as its mean and the deviation
-//! `σ_l = 1.25·rttvar_l`. A packet that path k took now would arrive at `a_k` with mean `max(now + D_k, A_k) + L/B_k` and
-//! deviation σ_k. It can be delivered once it and all before it have arrived:
+//! `σ_l = 1.25·rttvar_l`. A packet that path k took now would arrive at `a_k` with mean `max(now + D_k, A_k) + L/B_k`
+//! and deviation σ_k. It can be delivered once it and all before it have arrived:
 //!   `argmin_k E[max(a_k, A_l of the other paths with packets in flight)]`, among equals the least mean of a_k.
-//! A path keeps its order, so that its last packet stands for those before; the paths are independent. The maximum of two
-//! normal variables is taken as normal, by Clark's moments (Operations Research 1961), path by path in the order of their
-//! numbers: exact for two paths. Expectations compare in whole nanoseconds. Data sent before go where they arrive first
-//! in the mean: what was sent after them does not hold them up. D, L, B as in EDPF. Without deviations it is EDPF.
+//! A path keeps its order, so that its last packet stands for those before; the paths are independent. The maximum of
+//! two normal variables is taken as normal, by Clark's moments (Operations Research 1961), path by path in the order of
+//! their numbers: exact for two paths. Expectations compare in whole nanoseconds. Data sent before go where they arrive
+//! first in the mean: what was sent after them does not hold them up. D, L, B as in EDPF. Without deviations it is
+//! EDPF.
 //! Reference: Garcia-Saavedra, Karzand, Leith: Low Delay Random Linear Coding and Scheduling Over Multiple Interfaces,
 //! arXiv 1507.08499, IEEE TMC 2017, from its abstract and the claims of US 10541932 B2.
 //! State: EDPF's clock per path.
 //! Departs from print: of the paper we could read the abstract, of the patent the objective, the least sum over packets
 //! of E\[arrival\] + E\[wait for those before\], which this takes packet by packet. The moments from rttvar (a normal
-//! variable's deviation is 1.25 times its mean deviation) and Clark's maximum are ours: how the paper computes them was not
-//! to be had, and the one program that we found (an MPQUIC fork with FEC) multiplies the moments instead. Coded packets,
-//! and with them losses, are left out. What is full, idle, and the delay: as in EDPF, with its switches.
+//! variable's deviation is 1.25 times its mean deviation) and Clark's maximum are ours: how the paper computes them was
+//! not to be had, and the one program that we found (an MPQUIC fork with FEC) multiplies the moments instead. Coded
+//! packets, and with them losses, are left out. What is full, idle, and the delay: as in EDPF, with its switches.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Context, Decision, Event, Instant, Path};
@@ -95,8 +96,8 @@ impl SEdpf {
         Normal { mean: mean.since(now).as_nanos() as f64, variance: deviation * deviation }
     }
 
-    /// When the packet at hand should be delivered in order if `path` takes it, in nanoseconds from now, and when it
-    /// should arrive.
+    /// Returns when the packet at hand should be delivered in order if `path` takes it, in nanoseconds from now, and
+    /// when it should arrive.
     fn delivery(&self, cx: &Context<'_>, path: &Path) -> (u64, Instant) {
         let bytes = cx.packet.map_or(Bytes::ZERO, |packet| packet.bytes);
         let arrival = self.clocks.arrival(cx.now, path, bytes);

@@ -9,8 +9,8 @@
 //! description elsewhere.
 //! State: none.
 //! Departs from print: the paper's text was not at hand. By its abstract data are distributed by the window changes of
-//! each subflow, with shared bottlenecks in view. The product and what stays fixed in it are ours. The paper's congestion
-//! control detects the groups by ECN marks; here the host names them ([`Path::bottleneck`]).
+//! each subflow, with shared bottlenecks in view. The product and what stays fixed in it are ours. The paper's
+//! congestion control detects the groups by ECN marks; here the host names them ([`Path::bottleneck`]).
 
 use weftway_path::{Bytes, Context, Decision, Path};
 
@@ -51,7 +51,7 @@ fn per_nanosecond(path: &Path, own: f64) -> f64 {
     own * path.cwnd.get() as f64 / (path.mss.get() as f64 * path.srtt.as_nanos().max(1) as f64)
 }
 
-/// The same of all paths of a group together, by its number.
+/// Sum over all paths of a group, by its number.
 type Groups = [f64; 1 << u8::BITS];
 
 fn groups(cx: &Context<'_>) -> Groups {
@@ -64,7 +64,7 @@ fn groups(cx: &Context<'_>) -> Groups {
     groups
 }
 
-/// What `fast` delivers until a packet on `slow` arrives.
+/// Returns what `fast` delivers until a packet on `slow` arrives.
 fn delivered(fast: &Path, slow: &Path, groups: &Groups) -> Bytes {
     let own = forecast::survival(fast);
     let rest = fast.bottleneck.map_or(0.0, |group| groups[usize::from(group)] - per_nanosecond(fast, own));
@@ -72,7 +72,7 @@ fn delivered(fast: &Path, slow: &Path, groups: &Groups) -> Bytes {
     forecast::by_expected_windows(fast, forecast::lead(fast, slow), own, others)
 }
 
-/// How far ahead `slow` sends.
+/// Returns how far ahead `slow` sends.
 fn distance(cx: &Context<'_>, slow: &Path) -> Bytes {
     let groups = groups(cx);
     let faster = forecast::faster(cx, slow);

@@ -13,10 +13,10 @@
 //! eighth of the way back to `Gap₀` as it is then.
 //! Reference: Shi, Cui, Wang, et al.: STMS, USENIX ATC 2018, from its summary.
 //! State: per path the gap, the segments in flight while slow, and how far faster paths had got.
-//! Departs from print: the paper's text was not at hand. By its abstract the gap goes by what is acknowledged and not by
-//! estimates of the paths: `Gap₀` and the way back to it, which are such, are ours, as are the gain of 1/8 and the gap of
-//! each of several slow paths. Under QUIC una moves by the acknowledgements of each path,
-//! so that these come in order, not the data: the gap settles at up to `2·Gap₀`.
+//! Departs from print: the paper's text was not at hand. By its abstract the gap goes by what is acknowledged and not
+//! by estimates of the paths: `Gap₀` and the way back to it, which are such, are ours, as are the gain of 1/8 and the
+//! gap of each of several slow paths. Under QUIC una moves by the acknowledgements of each path, so that these come in
+//! order, not the data: the gap settles at up to `2·Gap₀`.
 
 use std::collections::VecDeque;
 
@@ -64,15 +64,15 @@ struct Stms {
     slides: PerPath<Slide>,
 }
 
-/// How far ahead a path sends.
+/// Lead with which a path sends.
 #[derive(Clone, Default)]
 struct Slide {
     /// None until the path first sends as the slow one.
     gap: Option<Bytes>,
     in_flight: VecDeque<Flight>,
-    /// How far faster paths had delivered while una waited for this path.
+    /// Offset to which faster paths had delivered while una waited for this path.
     reached: Offset,
-    /// When the gap last moved, or a segment with it.
+    /// Time at which the gap last moved, or a segment with it.
     moved: Instant,
 }
 
@@ -113,7 +113,7 @@ impl Slide {
     }
 }
 
-/// What F delivers in the time by which `slow` is behind it.
+/// Returns what F delivers in the time by which `slow` is behind it.
 fn first_gap(fast: &Path, slow: &Path) -> Bytes {
     forecast::rate(fast).bytes_in(forecast::lead(fast, slow))
 }
@@ -149,7 +149,7 @@ impl Stms {
         }
     }
 
-    /// What no segment of `slow` has confirmed for a round trip of it counts less.
+    /// Moves the gap of `slow` towards its first value when no segment has confirmed it for a round trip.
     fn forget(&mut self, cx: &Context<'_>, slow: &Path) {
         let slide = self.slides.at(slow.id);
         let is_idle = slide.gap.is_some() && slide.in_flight.is_empty() && cx.now.since(slide.moved) >= slow.srtt;
@@ -195,7 +195,7 @@ impl Scheduler for Stms {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, packets, path};
+    use weftway_vectors::testing::{Bench, packets, path};
 
     #[test]
     fn the_tail_is_not_left_to_a_fast_path_that_nothing_will_open() {

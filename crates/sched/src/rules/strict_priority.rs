@@ -4,8 +4,8 @@
 //! Data sent before: off the paths to avoid first, in the same order.
 //! Reference: Bonaventure, Piraux, De Coninck, et al.: draft-bonaventure-iccrg-schedulers-02, section 4.3.
 //! State: none.
-//! Departs from print: there each path has a priority; the default order, the paths' numbers, is ours. Backups rest while
-//! an active path lives; the draft has active paths alone.
+//! Departs from print: there each path has a priority; the default order, the paths' numbers, is ours. Backups rest
+//! while an active path lives; the draft has active paths alone.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Context, Decision, Path, PathId};

@@ -104,7 +104,7 @@ fn jiffies(time: Span) -> u64 {
     time.as_nanos().div_ceil(JIFFY.as_nanos())
 }
 
-/// Where packets wait that fall to a full path.
+/// Place where packets wait that fall to a full path.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Plan {
     Virtual,
@@ -123,7 +123,7 @@ struct Sttf {
     rounds: Rounds,
 }
 
-/// When packets were last sent and taken back.
+/// Times at which packets were last sent and taken back.
 #[derive(Clone, Default)]
 struct Rounds {
     sent: Option<Instant>,
@@ -172,12 +172,12 @@ impl Sttf {
         rtt(path) * Windows::of(path, self.growth).rounds(queue - free) + rtt(path) / 2
     }
 
-    /// How many of the unsent packets `path` takes with a transfer time within `time`, or `limit`.
+    /// Returns how many of the unsent packets `path` takes with a transfer time within `time`, or `limit`.
     fn share(&self, path: &Path, time: Span, limit: u64) -> u64 {
         self.share_behind(path, waiting(path), time, limit)
     }
 
-    /// The same with so many packets in the path's queue.
+    /// Does as `takes`, with so many packets in the path's queue.
     fn share_behind(&self, path: &Path, queue: u64, time: Span, limit: u64) -> u64 {
         let rtt = rtt(path);
         let Some(left) = time.as_nanos().checked_sub((rtt / 2).as_nanos()) else { return 0 };
@@ -195,7 +195,7 @@ impl Sttf {
         free.saturating_add(windows).saturating_sub(queue).min(limit)
     }
 
-    /// How many unsent packets fall to full paths before one falls to the open path `open`: those
+    /// Returns how many unsent packets fall to full paths before one falls to the open path `open`: those
     /// whose time is less, or the same on a path that comes before it. No more than `limit`.
     fn elsewhere(&self, cx: &Context<'_>, open: &Path, limit: u64) -> u64 {
         let time = self.transfer(open);
@@ -238,7 +238,7 @@ impl Sttf {
         }
     }
 
-    /// Whether the first round-trip times hardly differ.
+    /// Returns true if the first round-trip times hardly differ.
     fn is_near(&self, cx: &Context<'_>) -> bool {
         let firsts = || choose::standing(cx).filter_map(|path| self.first_rtts.get(path.id).copied());
         let (Some(least), Some(most)) = (firsts().min().map(jiffies), firsts().max().map(jiffies)) else {

@@ -1,19 +1,20 @@
-//! For thin streams: the path of smallest one-way delay, and at the end of a burst its last packet on the other paths, too,
-//! so that delays stay known.
+//! For thin streams: the path of smallest one-way delay, and at the end of a burst its last packet on the other paths,
+//! too, so that delays stay known.
 //!
 //! Rule: `argmin OWD` over the paths that may send, with `OWD` half the newest round-trip sample. A packet after which
-//! nothing is unsent goes once more, before anything else happens, on each other path that may send and has carried neither
-//! new data nor such a copy for more than `age·srtt`, as srtt was when it did; one that never has is due at once. `probe=any`
-//! repeats every new packet so.
-//! Reference: Frömmgen, Heuschkel, Koldehofe: MPTCP scheduling for thin streams, IEEE ICC 2018, by its authors' schedulers
-//! progmp_min_owd, progmp_active_probing_redundant and progmp_active_probing_redundant_not_at_end
+//! nothing is unsent goes once more, before anything else happens, on each other path that may send and has carried
+//! neither new data nor such a copy for more than `age·srtt`, as srtt was when it did; one that never has is due at
+//! once. `probe=any` repeats every new packet so.
+//! Reference: Frömmgen, Heuschkel, Koldehofe: MPTCP scheduling for thin streams, IEEE ICC 2018, by its authors'
+//! schedulers progmp_min_owd, progmp_active_probing_redundant and progmp_active_probing_redundant_not_at_end
 //! (AlexanderFroemmgen/mptcp_progmp_maci_evaluation_setups). The paper's text was not at hand.
 //! State: when each path is due; the packet just sent.
-//! Departs from print: there one scheduler goes by one-way delays and others, by the smoothed round-trip time, probe; this
-//! does both (`owd=srtt`: as those that probe). Their kernel estimates the way out; hosts here measure round trips, so that
-//! a one-way delay is half of one and unequal directions stay unseen. Their code adds five round trips to a time in
-//! milliseconds without converting them: here they are five round trips. Of the application's writes nothing is known here:
-//! a burst ends when nothing is unsent. Their subflows must not be LOSSY; here the host says which paths may send.
+//! Departs from print: there one scheduler goes by one-way delays and others, by the smoothed round-trip time, probe;
+//! this does both (`owd=srtt`: as those that probe). Their kernel estimates the way out; hosts here measure round
+//! trips, so that a one-way delay is half of one and unequal directions stay unseen. Their code adds five round trips
+//! to a time in milliseconds without converting them: here they are five round trips. Of the application's writes
+//! nothing is known here: a burst ends when nothing is unsent. Their subflows must not be LOSSY; here the host says
+//! which paths may send.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Context, Decision, Event, Instant, Offset, Path, PathId, SendKind, Span};

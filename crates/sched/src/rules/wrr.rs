@@ -9,9 +9,9 @@
 //! Data sent before: by credit, off the paths to avoid first.
 //! Reference: Choi et al.: optimal load balancing scheduler for MPTCP, 2017, from summaries.
 //! State: credits, per path; they add up to zero.
-//! Departs from print: the optimisation that finds the weights was not at hand. By the abstract the throughput that limited
-//! buffers allow is reached when the load is balanced between the subflows; the weights here are the windows, as every
-//! summary says. They are read anew for each packet, not once a cycle.
+//! Departs from print: the optimisation that finds the weights was not at hand. By the abstract the throughput that
+//! limited buffers allow is reached when the load is balanced between the subflows; the weights here are the windows,
+//! as every summary says. They are read anew for each packet, not once a cycle.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Context, Decision, Event, Path, SendKind};

@@ -1,20 +1,20 @@
 //! XLINK: min-RTT, and what is in flight once more on another path while the player's buffer is short.
 //!
-//! Rule: new data go by min-RTT. A packet in flight is reinjected once, the oldest first, on the open path of least srtt
-//! other than its own, at two times:
+//! Rule: new data go by min-RTT. A packet in flight is reinjected once, the oldest first, on the open path of least
+//! srtt other than its own, at two times:
 //!   by priority: before new data of a later message that is no more urgent, since then all of its own is sent;
 //!   at the end: when nothing new is to be sent.
 //! The control lets it, with Δt the time that is left until the packet is played, by two thresholds T₁ ≤ T₂:
 //!   `Δt < T₁`: always; `Δt > T₂`: never; else `Δt < max(srtt_p + rttvar_p)` over the paths with packets in flight.
-//! Reference: Zheng et al.: XLINK: QoE-Driven Multi-Path QUIC Transport in Large-scale Video Services, SIGCOMM 2021, from
-//! descriptions of its rule.
+//! Reference: Zheng et al.: XLINK: QoE-Driven Multi-Path QUIC Transport in Large-scale Video Services, SIGCOMM 2021,
+//! from descriptions of its rule.
 //! State: per path the packets that were not reinjected, with message, class and deadline.
 //! Departs from print: there the player tells how much it has buffered; here Δt runs until the deadline of the packet's
 //! message, and a message without one is played at once. The paper picks its thresholds from the buffers of its users,
-//! as percentiles; ours are times. That the video's first frame goes before the rest of its message is left out: a message
-//! has no frames here. XQUIC, its authors' code, has no such control in its public history: `xqc_reinj_xlink.c` of 2023 reinjects
-//! whenever there are two paths. Its modes are `xquic:reinject=…`. As here, a packet is reinjected once there, on another
-//! path, and the oldest that finds one goes first.
+//! as percentiles; ours are times. That the video's first frame goes before the rest of its message is left out: a
+//! message has no frames here. XQUIC, its authors' code, has no such control in its public history: `xqc_reinj_xlink.c`
+//! of 2023 reinjects whenever there are two paths. Its modes are `xquic:reinject=…`. As here, a packet is reinjected
+//! once there, on another path, and the oldest that finds one goes first.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Context, Decision, Event, Instant, Offset, PathId, SendKind, Span};
@@ -75,13 +75,13 @@ struct Xlink {
     by_message: bool,
     /// The packets that each path sent once.
     once: PerPath<Once<Piece>>,
-    /// What the packet at hand is a piece of.
+    /// Piece to which the packet at hand belongs.
     at_hand: Piece,
     /// The path whose oldest packet the last answer repeats.
     asked: Option<PathId>,
 }
 
-/// What a packet is a piece of.
+/// Piece to which a packet belongs.
 #[derive(Clone, Copy, Default)]
 struct Piece {
     message: Offset,
@@ -99,20 +99,21 @@ impl Piece {
     }
 }
 
-/// How long what is in flight may still take.
+/// Returns how long the packets in flight may still take.
 fn delivery_time(cx: &Context<'_>) -> Span {
     let busy = cx.paths.iter().filter(|path| path.bytes_in_flight > Bytes::ZERO);
     busy.map(|path| path.srtt + path.rttvar).max().unwrap_or_default()
 }
 
 impl Xlink {
-    /// Whether the player's buffer is so short that a piece is reinjected.
+    /// Returns true if the player's buffer is so short that a piece is reinjected.
     fn is_short(&self, cx: &Context<'_>, piece: &Piece) -> bool {
         let left = piece.deadline.map_or(Span::ZERO, |deadline| deadline.since(cx.now));
         left.is_zero() || left < self.low || left <= self.high && left < delivery_time(cx)
     }
 
-    /// Whether its turn has come: nothing else is at hand, or only pieces of later messages that are no more urgent.
+    /// Returns true if its turn has come: nothing else is at hand, or only pieces of later messages that are no more
+    /// urgent.
     fn is_due(&self, cx: &Context<'_>, piece: &Piece) -> bool {
         let next = Piece::next(cx);
         cx.packet.is_none() || self.by_message && next.message > piece.message && next.class >= piece.class

@@ -97,7 +97,7 @@ enum Reinject {
     Late,
 }
 
-/// How well a path does.
+/// Performance of a path.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Class {
     High,

@@ -1,4 +1,4 @@
-//! What the rules share: which paths count at all, the best of them, and when waiting is safe.
+//! Choices that the rules share: which paths count at all, the best of them, and when waiting is safe.
 //!
 //! Paths fall into tiers. A tier serves new data while any path of it lives, even if every one of
 //! them is full: backups step in when the active paths are gone, not when they are busy. This is
@@ -6,7 +6,7 @@
 
 use weftway_path::{BlockedReason, Bytes, Context, Decision, Health, Path, PathId, PathSet, Recovery};
 
-/// How readily a path is used.
+/// Tier of a path: how readily it is used.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Tier {
     Active,
@@ -93,7 +93,8 @@ pub(crate) fn fastest<'a>(cx: &Context<'a>) -> Option<&'a Path> {
     least(standing(cx), |path| path.srtt)
 }
 
-/// The only path that is open, if it is an active one and the packet at hand may take it: whatever the key, no other is picked.
+/// The only path that is open, if it is an active one and the packet at hand may take it: whatever the key, no other is
+/// picked.
 #[inline]
 pub(crate) fn only<'a>(cx: &Context<'a>) -> Option<&'a Path> {
     let free = cx.packet.is_some_and(|packet| packet.avoid.is_empty());
@@ -103,20 +104,20 @@ pub(crate) fn only<'a>(cx: &Context<'a>) -> Option<&'a Path> {
     cx.sendable().next().filter(|path| tier(path) == Some(Tier::Active))
 }
 
-/// The best path for the packet at hand. What the transport would have off some paths goes to
-/// another, a backup of the others before an active path of those; if such a path is only full,
-/// none is chosen, because it will have room.
+/// Order of paths by a key: one is better if its key is smaller.
 #[inline]
-pub(crate) fn pick<'a>(cx: &Context<'a>, mut better: impl FnMut(&Path, &Path) -> bool) -> Option<&'a Path> {
-    match cx.packet {
-        Some(packet) if !packet.avoid.is_empty() => {
-            pick_again(cx, packet.avoid, &|_| true, &Path::is_open, &mut better)
-        }
-        _ => best(candidates(cx), better),
-    }
+pub(crate) fn by<K: PartialOrd>(key: impl Fn(&Path) -> K) -> impl FnMut(&Path, &Path) -> bool {
+    move |a, b| key(a) < key(b)
 }
 
-/// The path with the smallest key for the packet at hand, by the same rule.
+/// Best path for the packet at hand. Data that the transport would have off some paths go to another, a backup of the
+/// others before an active path of those; if such a path is only full, none is chosen, because it will have room.
+#[inline]
+pub(crate) fn pick<'a>(cx: &Context<'a>, better: impl FnMut(&Path, &Path) -> bool) -> Option<&'a Path> {
+    pick_among(cx, |_| true, |_| true, better)
+}
+
+/// Path with the smallest key for the packet at hand, chosen as by [`pick`].
 #[inline(always)]
 pub(crate) fn pick_least<'a, K: PartialOrd>(cx: &Context<'a>, key: impl Fn(&Path) -> K) -> Option<&'a Path> {
     // Nearly always the packet may take any path and an active one is open: then no other tier serves.
@@ -131,41 +132,24 @@ pub(crate) fn pick_least<'a, K: PartialOrd>(cx: &Context<'a>, key: impl Fn(&Path
 
 #[cold]
 fn pick_least_rarely<'a, K: PartialOrd>(cx: &Context<'a>, key: impl Fn(&Path) -> K) -> Option<&'a Path> {
-    match cx.packet {
-        Some(packet) if !packet.avoid.is_empty() => pick(cx, |a, b| key(a) < key(b)),
-        _ => least(candidates(cx), key),
-    }
+    pick(cx, by(key))
 }
 
-/// The same of the paths that `may` go at all: the others are as if they were not there. To pick first and drop what
-/// may not go would leave the packet to nobody.
+/// Best path for the packet at hand of those that `may` go at all, of which the open ones without `room` count as full,
+/// chosen as by [`pick`]. Paths that may not go are as if they were not there: to pick first and drop them would leave
+/// the packet to nobody.
 #[inline]
-pub(crate) fn pick_least_of<'a, K: PartialOrd>(
+pub(crate) fn pick_among<'a>(
     cx: &Context<'a>,
     may: impl Fn(&Path) -> bool,
-    key: impl Fn(&Path) -> K,
-) -> Option<&'a Path> {
-    match cx.packet {
-        Some(packet) if !packet.avoid.is_empty() => {
-            pick_again(cx, packet.avoid, &may, &Path::is_open, &mut |a, b| key(a) < key(b))
-        }
-        _ => least(candidates(cx).filter(|path| may(path)), key),
-    }
-}
-
-/// The same where only the open paths that have `room` count as open: the others count as full.
-#[inline]
-pub(crate) fn pick_least_with<'a, K: PartialOrd>(
-    cx: &Context<'a>,
     room: impl Fn(&Path) -> bool,
-    key: impl Fn(&Path) -> K,
+    mut better: impl FnMut(&Path, &Path) -> bool,
 ) -> Option<&'a Path> {
     match cx.packet {
         Some(packet) if !packet.avoid.is_empty() => {
-            let is_open = |path: &Path| path.is_open() && room(path);
-            pick_again(cx, packet.avoid, &|_| true, &is_open, &mut |a, b| key(a) < key(b))
+            pick_again(cx, packet.avoid, &may, &|path| path.is_open() && room(path), &mut better)
         }
-        _ => least(candidates(cx).filter(|path| room(path)), key),
+        _ => best(candidates(cx).filter(|path| may(path) && room(path)), better),
     }
 }
 
@@ -207,7 +191,7 @@ pub(crate) fn fastest_like<'a>(cx: &Context<'a>, like: &'a Path, excludes_pf: bo
     least(sound, |path| path.srtt).unwrap_or(like)
 }
 
-/// Whether the packet at hand may wait on this path.
+/// Returns true if the packet at hand may wait on this path.
 pub(crate) fn queues(path: &Path, cx: &Context<'_>) -> bool {
     let bytes = cx.packet.map_or(Bytes::ZERO, |packet| packet.bytes);
     matches!(path.blocked, BlockedReason::Congestion | BlockedReason::Pacing) && path.queue_room >= bytes
@@ -235,8 +219,8 @@ pub(crate) fn send_or_wait(cx: &Context<'_>, path: Option<&Path>) -> Decision {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, packets, path};
     use weftway_path::{PathId, Role};
+    use weftway_vectors::testing::{Bench, packets, path};
 
     fn faster(a: &Path, b: &Path) -> bool {
         a.srtt < b.srtt
@@ -299,11 +283,7 @@ mod tests {
             Bench::new(vec![path(0, 20, 10, 0), path(1, 30, 10, 0), path(2, 30, 10, 0), path(3, 40, 10, 0)]);
         bench.reinject(0, PathSet::of(PathId::new(0)));
         let cx = bench.context();
-        let picked = [
-            pick_least(&cx, |path| path.srtt),
-            pick_least_of(&cx, |_| true, |path| path.srtt),
-            pick_least_with(&cx, |_| true, |path| path.srtt),
-        ];
-        assert_eq!(picked.map(|path| path.map(|path| path.id.get())), [Some(1); 3]);
+        let picked = [pick_least(&cx, |path| path.srtt), pick(&cx, by(|path| path.srtt))];
+        assert_eq!(picked.map(|path| path.map(|path| path.id.get())), [Some(1); 2]);
     }
 }

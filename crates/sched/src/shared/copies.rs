@@ -1,4 +1,4 @@
-//! Where a path that repeats the connection's data stands: after everything it has carried,
+//! Position of a path that repeats the connection's data: after everything it has carried,
 //! never before the oldest unacknowledged byte.
 
 use weftway_path::{Decision, Event, Flow, Offset, Path, PathId};
@@ -51,8 +51,8 @@ impl Copies {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{MSS, packets, path};
     use weftway_path::{Receipt, SendKind};
+    use weftway_vectors::testing::{MSS, packets, path};
 
     #[test]
     fn a_copy_that_did_not_go_out_is_not_asked_for_again() {

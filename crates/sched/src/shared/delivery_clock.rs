@@ -1,7 +1,8 @@
-//! When a path will have delivered what was given to it: the clock that EDPF and S-EDPF share.
+//! Clock of when a path will have delivered what was given to it: the clock that EDPF and S-EDPF share.
 //!
-//! `A_l = max(now + D_l, A_l) + L/B_l` with each packet of L bytes that path l takes: D_l is the delay of the path without
-//! its queue, B_l its rate, and A_l when its last packet is delivered. The clock hears nothing of what happens on the path.
+//! `A_l = max(now + D_l, A_l) + L/B_l` with each packet of L bytes that path l takes: D_l is the delay of the path
+//! without its queue, B_l its rate, and A_l when its last packet is delivered. The clock hears nothing of what happens
+//! on the path.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{BlockedReason, Bytes, Context, Decision, Event, Instant, Path};
@@ -10,7 +11,7 @@ use crate::shared::choose;
 use crate::shared::forecast;
 use crate::shared::per_path::PerPath;
 
-/// What D_l is.
+/// Meaning of D_l.
 pub(crate) const DELAY: Param = Param {
     name: "delay",
     default: "min",
@@ -18,7 +19,7 @@ pub(crate) const DELAY: Param = Param {
     doc: "the delay of a path: half of its smallest round-trip time, or of the smoothed one, which counts the queue twice",
 };
 
-/// When A_l is forgotten.
+/// Rule by which A_l is forgotten.
 pub(crate) const IDLE: Param = Param {
     name: "idle",
     default: "free",
@@ -26,7 +27,7 @@ pub(crate) const IDLE: Param = Param {
     doc: "when a path is free again: once nothing is in flight on it, or, as in print, by its clock alone",
 };
 
-/// Whether a full path can win.
+/// Switch that lets a full path win.
 pub(crate) const FULL: Param = Param {
     name: "full",
     default: "pass",
@@ -53,7 +54,7 @@ impl Clocks {
         })
     }
 
-    /// When `bytes` that `path` takes now would be delivered.
+    /// Returns the time at which `bytes` that `path` takes now would be delivered.
     #[inline]
     pub(crate) fn arrival(&self, now: Instant, path: &Path, bytes: Bytes) -> Instant {
         // A path without a sample of its own has its handshake's smoothed time.
@@ -62,7 +63,7 @@ impl Clocks {
         (now + delay).max(self.busy_until(path).unwrap_or_default()) + forecast::rate(path).transmission_time(bytes)
     }
 
-    /// When the last packet that `path` took is delivered, if it took one.
+    /// Returns the time at which the last packet that `path` took is delivered, if it took one.
     #[inline]
     pub(crate) fn busy_until(&self, path: &Path) -> Option<Instant> {
         self.busy_until.get(path.id).copied().flatten()

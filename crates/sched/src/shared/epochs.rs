@@ -1,18 +1,18 @@
-//! One decision per interval: when the next is due, and which one holds.
+//! Intervals with one decision each: when the next is due, and which one holds.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Instant, Span};
 
 use crate::Mode;
 
-/// What the other paths do meanwhile.
+/// Switch for the behaviour of the other paths meanwhile.
 pub(crate) const MODE: Param = Param {
     name: "mode",
     default: "preferred",
     values: "preferred | exclusive",
     doc: "while the chosen path is full the others send, lowest srtt first; or nothing is sent. The papers' gains need the second, their fairness the first",
 };
-/// How long a decision takes.
+/// Switch for the time that a decision takes.
 pub(crate) const DELAY: Param = Param {
     name: "decision_delay_ms",
     default: "0",
@@ -31,7 +31,7 @@ pub(crate) struct Epochs<C> {
     length: Span,
     delay: Span,
     begin: Instant,
-    /// When the next begins; none before the first.
+    /// Beginning of the next; none before the first.
     end: Option<Instant>,
     is_due: bool,
     chosen: Option<C>,
@@ -50,7 +50,7 @@ impl<C> Epochs<C> {
         if let Some((choice, _)) = self.pending.take_if(|(_, due)| now >= *due) {
             self.chosen = Some(choice);
         }
-        if self.end.is_some_and(|end| now < end) {
+        if !self.is_over(now) {
             return None;
         }
         let passed = self.end.map_or(Span::ZERO, |_| now.since(self.begin));
@@ -58,7 +58,13 @@ impl<C> Epochs<C> {
         Some(passed)
     }
 
-    /// From the next interval on, this long.
+    /// Returns true if the interval is over at `now`, or none has begun.
+    #[inline]
+    pub(crate) fn is_over(&self, now: Instant) -> bool {
+        self.end.is_none_or(|end| now >= end)
+    }
+
+    /// Sets the length of intervals from the next one on.
     pub(crate) fn set_length(&mut self, length: Span) {
         self.length = length;
     }
@@ -68,7 +74,7 @@ impl<C> Epochs<C> {
         self.begin
     }
 
-    /// Whether this interval has no choice yet.
+    /// Returns true if this interval has no choice yet.
     pub(crate) fn is_due(&self) -> bool {
         self.is_due
     }
@@ -88,7 +94,7 @@ impl<C> Epochs<C> {
         self.chosen.as_ref()
     }
 
-    /// When something changes by itself.
+    /// Returns the time at which something changes by itself.
     pub(crate) fn wake(&self) -> Option<Instant> {
         let due = self.pending.as_ref().map(|(_, due)| *due);
         self.end.into_iter().chain(due).min()

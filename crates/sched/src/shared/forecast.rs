@@ -191,7 +191,7 @@ fn grown(window: u64, ssthresh: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, packets, path};
+    use weftway_vectors::testing::{Bench, packets, path};
 
     #[test]
     fn numbers_without_bounds_end() {

@@ -1,4 +1,4 @@
-//! One choice per interval: a rule is asked every 50 or 100 ms instead of for every packet, as the
+//! Intervals with one choice each: a rule is asked every 50 or 100 ms instead of for every packet, as the
 //! learned schedulers are.
 
 use weftway_path::{
@@ -8,10 +8,10 @@ use weftway_path::{
 use crate::shared::choose;
 use crate::{Needs, Report, Scheduler};
 
-/// What the other paths do during an interval.
+/// Behaviour of the other paths during an interval.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Mode {
-    /// Nothing: only the chosen path sends.
+    /// Silence: only the chosen path sends.
     #[default]
     Exclusive,
     /// They send, lowest srtt first, while the chosen path cannot.
@@ -27,7 +27,7 @@ pub(crate) struct ChosenBytes {
 }
 
 impl ChosenBytes {
-    /// From now on `chosen` is the chosen path.
+    /// Makes `chosen` the chosen path from now on.
     pub(crate) fn turn(&mut self, cx: &Context<'_>, chosen: Option<PathId>) {
         let acked = |path| cx.path(path).map(|path: &Path| path.acked.bytes);
         if let Some((path, before)) = self.since {
@@ -52,8 +52,8 @@ impl ChosenBytes {
 ///
 /// The first choice takes effect at once; later ones after a decision delay, for as long as a
 /// real policy takes to compute. A chosen path that leaves is replaced at once. `inner` observes
-/// every event but one: that a path which only stood in sent new data, for that was not its choice, and a rule that takes
-/// turns would count a turn. Needs wake-ups and events, beyond what `inner` needs.
+/// every event but one: that a path which only stood in sent new data, for that was not its choice, and a rule that
+/// takes turns would count a turn. Needs wake-ups and events, beyond what `inner` needs.
 #[derive(Clone)]
 pub struct Interval {
     inner: Box<dyn Scheduler>,
@@ -62,7 +62,7 @@ pub struct Interval {
     decision_delay: Span,
     chosen: Option<PathId>,
     pending: Option<(PathId, Instant)>,
-    /// When the next question is due; none before the first.
+    /// Time at which the next question is due; none before the first.
     epoch_end: Option<Instant>,
     carried: ChosenBytes,
     /// The paths as `inner` sees them; kept to reuse its memory.
@@ -97,7 +97,7 @@ impl Interval {
         self.chosen
     }
 
-    /// What `inner` answers about a fresh packet when every established path is open.
+    /// Asks `inner` about a fresh packet as if every established path were open.
     fn ask(&mut self, cx: &Context<'_>) -> Option<PathId> {
         self.open.clear();
         self.open.extend(cx.paths.iter().filter(|path| path.blocked != BlockedReason::Validation).cloned());
@@ -203,7 +203,7 @@ impl Scheduler for Interval {
 mod tests {
     use super::*;
     use crate::FallbackTally;
-    use crate::testing::{Bench, packets, path};
+    use weftway_vectors::testing::{Bench, packets, path};
 
     const A: Decision = Decision::Send(PathId::new(0));
     const B: Decision = Decision::Send(PathId::new(1));
@@ -259,7 +259,8 @@ mod tests {
         assert_eq!(turns, [A, B, A, B, A, B]);
     }
 
-    /// A is chosen for 100 ms, before which it brought 4 packets: of those that follow only its 5 count, then only B's 6.
+    /// A is chosen for 100 ms, before which it brought 4 packets: of those that follow only its 5 count, then only B's
+    /// 6.
     #[test]
     fn only_the_chosen_path_is_counted() {
         let (mut interval, mut bench) = over_min_rtt(Mode::Preferred);

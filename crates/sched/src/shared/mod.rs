@@ -1,4 +1,4 @@
-//! What several schedulers use.
+//! Parts that several schedulers use.
 //!
 //! - `choose`: which paths count at all, the best of them, and when waiting is safe; most rules need only this;
 //! - `forecast`: how much the faster paths deliver until a packet on a slow one arrives; `sent_ahead`: what was sent ahead;

@@ -1,19 +1,19 @@
-//! What a scheduler remembers about each path. Grows when a path is first seen, then never moves.
+//! Memory of a scheduler for each path. Grows when a path is first seen, then never moves.
 
 use weftway_path::PathId;
 
-/// One `T` for each path, made by default.
+/// Values of type `T`, one for each path, made by default.
 #[derive(Clone, Default)]
 pub(crate) struct PerPath<T>(Vec<T>);
 
 impl<T: Clone + Default> PerPath<T> {
-    /// What is known of `path`, if anything.
+    /// Value of `path`, if it has one.
     #[inline]
     pub(crate) fn get(&self, path: PathId) -> Option<&T> {
         self.0.get(path.index())
     }
 
-    /// What is known of `path`, to change.
+    /// Value of `path`, to change.
     #[inline]
     pub(crate) fn at(&mut self, path: PathId) -> &mut T {
         if path.index() >= self.0.len() {
@@ -27,7 +27,7 @@ impl<T: Clone + Default> PerPath<T> {
         self.0.resize(path.index() + 1, T::default());
     }
 
-    /// What is known of each path, by number.
+    /// Values of the paths, by number.
     #[inline]
     pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
         self.0.iter()

@@ -150,7 +150,7 @@ impl Train {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::path;
+    use weftway_vectors::testing::path;
 
     fn at(ms: u64) -> Instant {
         Instant::from_millis(ms)

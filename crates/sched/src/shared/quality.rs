@@ -1,4 +1,4 @@
-//! What is measured of each path in one interval, and how good that makes it.
+//! Quality of each path by its measurements in one interval.
 //!
 //! Per path: throughput TT (acknowledged bytes over the interval), window C, achievable rate
 //! `C/srtt`, spare rate `ST = max(C/srtt − TT, 0)`, packets TP, loss PLR (a fraction, smoothed
@@ -16,7 +16,7 @@ use weftway_path::{Counters, Instant, Path, PathId, Span};
 use super::norm::{self, Peak};
 use crate::shared::per_path::PerPath;
 
-/// Whether Q is as printed.
+/// Switch for Q as printed.
 pub(crate) const QUALITY: Param = Param {
     name: "quality",
     default: "sound",
@@ -40,11 +40,11 @@ const ETA: f64 = 0.3;
 /// PDAA3C's packet, in bytes.
 const ALPHA: f64 = 1000.0;
 
-/// What is known of every path.
+/// Knowledge of every path.
 #[derive(Clone, Default)]
 pub(crate) struct Qualities(PerPath<Quality>);
 
-/// What is known of one path.
+/// Knowledge of one path.
 #[derive(Clone, Debug)]
 pub(crate) struct Quality {
     acked: Counters,
@@ -114,7 +114,7 @@ impl Qualities {
         self.0.reset(path);
     }
 
-    /// What is known of `path`.
+    /// Knowledge of `path`.
     pub(crate) fn of(&self, path: PathId) -> Quality {
         self.0.get(path).cloned().unwrap_or_default()
     }
@@ -131,7 +131,7 @@ impl Qualities {
         paths.iter().map(|path| self.of(path.id).peak.get()).sum()
     }
 
-    /// What is seen of `path`, each within [0, 4]: spare rate, throughput, window, packets, loss,
+    /// Observation of `path`, each number within [0, 4]: spare rate, throughput, window, packets, loss,
     /// round-trip time. Packets are those of the interval, computed from the throughput as in
     /// PDAA3C, so that on the scale of rates they say the same again.
     pub(crate) fn observation(&self, path: &Path, scale: f64) -> [f32; 6] {
@@ -201,8 +201,8 @@ pub(crate) fn ranked(qualities: &[f64]) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{packets, path};
     use weftway_path::Bytes;
+    use weftway_vectors::testing::{packets, path};
 
     fn after(paths: &mut [Path], acked: &[u64], lost: &[u64]) -> Qualities {
         let mut qualities = Qualities::default();
@@ -275,7 +275,8 @@ mod tests {
         near(qualities.scale(&paths), 700e3);
         near(qualities.capacity(&paths), 1050e3);
         near(qualities.share(&paths), 700.0 / 1050.0);
-        // Spare, delivered, window of the 175 kB that 700 kB/s are in 250 ms, delivered, loss in tenths, time of 250 ms.
+        // Spare, delivered, window of the 175 kB that 700 kB/s are in 250 ms, delivered, loss in tenths, time of 250
+        // ms.
         let expected = [[0.2, 0.8, 0.08, 0.8, 0.0, 0.08], [0.3, 0.2, 0.08, 0.2, 0.625, 0.16]];
         for (path, expected) in paths.iter().zip(expected) {
             let observation = qualities.observation(path, 700e3);

@@ -21,7 +21,7 @@ impl PolicyRng {
         Self(Pcg32::seed_from_u64(seed))
     }
 
-    /// Whether something of probability `p` happens; `p` is rounded to a multiple of 2⁻³².
+    /// Draws an event of probability `p`, which is rounded to a multiple of 2⁻³².
     pub(crate) fn flip(&mut self, p: f64) -> bool {
         let threshold = (p * 4_294_967_296.0 + 0.5) as u64;
         u64::from(self.0.next_u32()) < threshold

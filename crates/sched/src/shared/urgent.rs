@@ -13,7 +13,7 @@ pub(crate) const URGENT: Param = Param {
     doc: "the least urgent class that is still urgent",
 };
 
-/// Whether the packet at hand is of class `urgent` or a more urgent one.
+/// Returns true if the packet at hand is of class `urgent` or a more urgent one.
 #[inline]
 pub(crate) fn is_urgent(cx: &Context<'_>, urgent: u8) -> bool {
     cx.flow.map_or(0, |flow| flow.class) <= urgent

@@ -72,7 +72,7 @@ impl Scheduler for Explained {
 
 #[cfg(test)]
 mod tests {
-    use weftway_sched::testing::{Bench, path};
+    use weftway_vectors::testing::{Bench, path};
 
     use super::*;
 

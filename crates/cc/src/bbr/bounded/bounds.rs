@@ -9,7 +9,7 @@
 
 use crate::bbr::{LEAST, UNIT};
 
-/// What a loss leaves, 1 − 0.3 in 256ths (`bbr_beta`).
+/// Share that a loss leaves, 1 − 0.3 in 256ths (`bbr_beta`).
 const KEPT: u64 = UNIT - UNIT * 30 / 100;
 
 /// Bounds in bits/s and packets; `None` is no bound.
@@ -20,7 +20,7 @@ pub(super) struct Bounds {
     pub(super) inflight_hi: Option<u64>,
 }
 
-/// What was delivered in a round, at most at once: bits/s, and packets.
+/// Largest rate of a round in bits/s, and the most packets that were delivered at once.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Latest {
     pub(super) bw: u64,
@@ -69,7 +69,7 @@ impl Bounds {
         self.inflight_hi = higher(self.inflight_hi, before.inflight_hi);
     }
 
-    /// What leaves others `share` 256ths of `inflight_hi`, at least a packet.
+    /// Largest flight that leaves others `share` 256ths of `inflight_hi`, at least a packet.
     pub(super) fn with_headroom(&self, share: u64) -> u64 {
         self.inflight_hi.map_or(u64::MAX, |hi| {
             let headroom = part(hi, share).max(1);

@@ -9,7 +9,7 @@ use super::{Bounded, Mode};
 use crate::bbr::UNIT;
 use crate::{Acked, Congestion};
 
-/// How far a probe drives what is in flight, in 256ths of the product (`bbr_bw_probe_pif_gain`).
+/// Flight to which a probe drives, in 256ths of the product (`bbr_bw_probe_pif_gain`).
 const PROBE_GAIN: u64 = UNIT * 5 / 4;
 /// A probe waits for 2 s and up to another (`bbr_bw_probe_base_us`, `bbr_bw_probe_rand_us`):
 /// longer than Reno takes to regain 25 Mbit/s over 30 ms, shorter than a person notices.
@@ -41,7 +41,7 @@ impl Phase {
     }
 }
 
-/// How fast UP raises `inflight_hi`: a packet for each `per` acknowledged, twice as fast each round.
+/// Rate at which UP raises `inflight_hi`: a packet for each `per` acknowledged, twice as fast each round.
 #[derive(Clone, Copy, Debug, Default)]
 struct Slope {
     doublings: u32,
@@ -49,21 +49,21 @@ struct Slope {
     acked: u64,
 }
 
-/// Where in the cycle of probing.
+/// Place in the cycle of probing.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Cycle {
-    /// When DOWN or UP began.
+    /// Beginning of DOWN or UP.
     began: Instant,
     pub(super) wait: Span,
     /// Rounds since the last probe.
     pub(super) rounds: u64,
-    /// Whether ACKs tell of packets sent by a probe, and nothing was concluded from it yet.
+    /// True while ACKs tell of packets sent by a probe, and nothing was concluded from it yet.
     pub(super) has_feedback: bool,
-    /// Whether a probe is over whose last ACKs are still due.
+    /// True once a probe is over whose last ACKs are still due.
     pub(super) is_ending: bool,
-    /// Whether the last probe lost too much.
+    /// True if the last probe lost too much.
     was_too_high: bool,
-    /// Whether it stopped at `inflight_hi` to be safe.
+    /// True if it stopped at `inflight_hi` to be safe.
     was_cautious: bool,
     slope: Slope,
 }
@@ -80,7 +80,7 @@ impl Bounded {
         self.cycle.wait = WAIT + Span::from_micros(self.random_below(WAIT_RANDOM_MICROS));
         self.cycle.began = now;
         self.cycle.is_ending = true;
-        self.round.began = self.delivered;
+        self.core.round.began = self.delivered;
         self.mode = Mode::ProbeBw(Phase::Down);
     }
 
@@ -97,7 +97,7 @@ impl Bounded {
         self.cycle.slope = Slope::default();
         self.cycle.was_cautious = false;
         self.cycle.is_ending = false;
-        self.round.began = self.delivered;
+        self.core.round.began = self.delivered;
         self.mode = Mode::ProbeBw(Phase::Refill);
     }
 
@@ -105,45 +105,45 @@ impl Bounded {
         self.cycle.has_feedback = true;
         self.cycle.is_ending = false;
         self.cycle.began = now;
-        self.round.began = self.delivered;
+        self.core.round.began = self.delivered;
         self.mode = Mode::ProbeBw(Phase::Up);
         self.steepen();
     }
 
     fn steepen(&mut self) {
         let slope = &mut self.cycle.slope;
-        slope.per = (self.cwnd >> slope.doublings).max(1);
+        slope.per = (self.core.cwnd >> slope.doublings).max(1);
         slope.doublings = (slope.doublings + 1).min(MOST_DOUBLINGS);
     }
 
     /// Moves on from a phase that is over, once the pipe has been full.
     pub(super) fn update_phase(&mut self, acked: &Acked, sample: &Sample) {
-        if !self.full.reached || self.update_high_bound(acked, sample) {
+        if !self.core.full.reached || self.update_high_bound(acked, sample) {
             return;
         }
         let Mode::ProbeBw(phase) = self.mode else { return };
         match phase {
             Phase::Down | Phase::Cruise if self.is_time_to_probe(acked.now) => self.enter_refill(),
             Phase::Down if self.is_drained(acked) => self.enter_cruise(),
-            Phase::Refill if self.round.start => self.enter_up(acked.now),
+            Phase::Refill if self.core.round.start => self.enter_up(acked.now),
             Phase::Up => self.check_up(acked),
             Phase::Down | Phase::Cruise | Phase::Refill => {}
         }
     }
 
-    /// Whether Reno would have regained the product by now, or a probe has not been for 2 to 3 s.
+    /// Returns true if Reno would have regained the product by now, or the last probe was 2 to 3 s ago.
     fn is_time_to_probe(&self, now: Instant) -> bool {
         now > self.cycle.began + self.cycle.wait || self.cycle.rounds >= self.target_in_flight().min(WAIT_ROUNDS)
     }
 
     fn is_drained(&self, acked: &Acked) -> bool {
-        let in_flight = self.in_flight_at_departure(acked.prior_in_flight);
+        let in_flight = self.core.in_flight_at_departure(acked.prior_in_flight);
         in_flight <= self.bounds.with_headroom(self.form.headroom)
             && in_flight <= self.in_flight_for(self.max_bw(), UNIT)
     }
 
     fn check_up(&mut self, acked: &Acked) {
-        let in_flight = self.in_flight_at_departure(acked.prior_in_flight);
+        let in_flight = self.core.in_flight_at_departure(acked.prior_in_flight);
         let reaches = self.bounds.inflight_hi.is_some_and(|hi| in_flight >= hi);
         let is_risky = self.cycle.was_too_high && reaches;
         let has_taken = self.min_rtt.least.is_some_and(|rtt| acked.now > self.cycle.began + rtt);
@@ -156,7 +156,7 @@ impl Bounded {
 
     /// Adapts `inflight_hi`; returns whether that decided the next phase.
     fn update_high_bound(&mut self, acked: &Acked, sample: &Sample) -> bool {
-        if self.cycle.is_ending && self.round.start && self.end_probe(sample) {
+        if self.cycle.is_ending && self.core.round.start && self.end_probe(sample) {
             return true;
         }
         if sample.is_too_high() {
@@ -201,9 +201,9 @@ impl Bounded {
     }
 
     fn raise_high_bound(&mut self, acked: &Acked) {
-        let newly = self.packets(acked.bytes);
+        let newly = self.core.packets(acked.bytes);
         let Some(hi) = self.bounds.inflight_hi else { return };
-        if !acked.cwnd_limited || self.cwnd < hi {
+        if !acked.cwnd_limited || self.core.cwnd < hi {
             self.cycle.slope.acked = 0;
             return;
         }
@@ -211,12 +211,12 @@ impl Bounded {
         slope.acked += newly;
         self.bounds.inflight_hi = Some(hi + slope.acked / slope.per.max(1));
         slope.acked %= slope.per.max(1);
-        if self.round.start {
+        if self.core.round.start {
             self.steepen();
         }
     }
 
-    /// Whether this sends more than is known to be safe, so that losses do not lower the bounds.
+    /// Returns true while more is sent than is known to be safe, so that losses do not lower the bounds.
     pub(super) fn is_probing(&self) -> bool {
         matches!(self.mode, Mode::Startup | Mode::ProbeBw(Phase::Refill | Phase::Up))
     }
@@ -228,7 +228,7 @@ impl Bounded {
         }
         self.signals.mark(self.delivered);
         if self.cycle.has_feedback {
-            let in_flight = self.packets(congestion.bytes_in_flight);
+            let in_flight = self.core.packets(congestion.bytes_in_flight);
             self.back_off(&Sample { in_flight, ..Sample::default() }, congestion.now);
         }
     }
@@ -245,7 +245,7 @@ mod tests {
     /// In UP, with a full window of 80 packets that is the bound.
     fn probing() -> Bounded {
         let mut bbr = Bounded::new(LINUX, &pipe::setup(1));
-        bbr.cwnd = 80;
+        bbr.core.cwnd = 80;
         bbr.bounds.inflight_hi = Some(80);
         bbr.enter_refill();
         bbr.enter_up(Instant::from_millis(100));
@@ -256,11 +256,11 @@ mod tests {
     fn raised(bbr: &mut Bounded, packets: u64, round_start: bool) -> u64 {
         let mut acked = blank(Instant::from_millis(140));
         acked.bytes = Bytes::new(packets * MSS.get());
-        bbr.round.start = round_start;
+        bbr.core.round.start = round_start;
         bbr.raise_high_bound(&acked);
         // The window follows.
-        bbr.cwnd = bbr.bounds.inflight_hi.unwrap_or(0);
-        bbr.cwnd
+        bbr.core.cwnd = bbr.bounds.inflight_hi.unwrap_or(0);
+        bbr.core.cwnd
     }
 
     #[test]
@@ -275,7 +275,7 @@ mod tests {
     #[test]
     fn an_unused_bound_is_not_raised() {
         let mut bbr = probing();
-        bbr.cwnd = 79;
+        bbr.core.cwnd = 79;
         assert_eq!(raised(&mut bbr, 1000, false), 80);
     }
 }

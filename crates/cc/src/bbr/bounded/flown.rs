@@ -1,11 +1,11 @@
-//! What was in flight, and what had been lost, when a packet left: so that losses are set against
+//! Packets in flight, and packets lost, when a packet left: so that losses are set against
 //! the flight that they come from (`tx.in_flight`, `tx.lost` of Linux).
 
 use std::collections::VecDeque;
 
 use weftway_path::Instant;
 
-/// One moment of sending; all in packets.
+/// Moment of sending; all in packets.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     at: Instant,
@@ -39,7 +39,7 @@ impl Flown {
         }
     }
 
-    /// What was in flight when the packet sent at `at` left, itself included, and how many were
+    /// Packets in flight when the packet sent at `at` left, itself included, and how many were
     /// lost since. Forgets what left before.
     pub(super) fn since(&mut self, at: Instant) -> (u64, u64) {
         while self.moments.get(1).is_some_and(|next| next.at <= at) {

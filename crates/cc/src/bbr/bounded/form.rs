@@ -17,12 +17,12 @@ pub(crate) struct Form {
     pub(crate) up_cwnd_gain: u64,
     /// ACKs with losses in a round that may end STARTUP.
     pub(crate) startup_losses: u32,
-    /// Whether losses that end STARTUP bound what is in flight by what the round delivered, if that is more than
+    /// True if losses that end STARTUP bound the flight by what the round delivered, where that is more than
     /// the product.
     pub(crate) heeds_delivery: bool,
-    /// What CRUISE leaves of `inflight_hi` to others.
+    /// Share of `inflight_hi` that CRUISE leaves to others, in 256ths.
     pub(crate) headroom: u64,
-    /// How long a smallest RTT is trusted.
+    /// Time for which a smallest RTT is trusted.
     pub(crate) min_rtt_window: Span,
     /// PROBE_RTT begins after so long without a smaller or equal RTT.
     pub(crate) probe_rtt_every: Span,

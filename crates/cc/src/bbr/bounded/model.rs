@@ -6,7 +6,7 @@ use super::bounds::Latest;
 use super::signals::Sample;
 use super::{Bounded, CWND_GAIN, Mode, PROBE_RTT, Phase};
 use crate::Acked;
-use crate::bbr::UNIT;
+use crate::bbr::{UNIT, Version};
 
 /// Rounds with marks that end STARTUP (`bbr_full_ecn_cnt`).
 const STARTUP_MARKS: u32 = 2;
@@ -16,33 +16,34 @@ const FULL_GROWTH: u64 = UNIT * 5 / 4;
 impl Bounded {
     /// Counts what an ACK lost, and finds the flight of the newest packet that it covers.
     pub(super) fn sample(&mut self, acked: &Acked) -> Sample {
-        let lost = self.packets(acked.lost);
+        let lost = self.core.packets(acked.lost);
         if lost > 0 {
-            self.flown.lose(acked.now, lost, self.packets(acked.bytes_in_flight));
+            self.flown.lose(acked.now, lost, self.core.packets(acked.bytes_in_flight));
         }
         let (in_flight, lost) = self.flown.since(acked.newest_sent);
-        let delivered = self.packets(acked.delivered.saturating_sub(acked.prior_delivered));
-        Sample { in_flight, lost, delivered, app_limited: self.probe_rtt.is_app_limited(acked) }
+        let delivered = self.core.packets(acked.delivered.saturating_sub(acked.prior_delivered));
+        Sample { in_flight, lost, delivered, app_limited: self.core.probe_rtt.is_app_limited(acked) }
     }
 
     pub(super) fn update_model(&mut self, acked: &Acked, sample: &Sample) {
-        self.round.start = false;
+        self.core.round.start = false;
         self.signals.ended = false;
         if acked.lost > Bytes::ZERO {
             self.heed_losses(acked, sample);
         }
         if let Some(rate) = acked.rate {
-            if self.round.advance(acked) {
+            if self.core.round.advance(acked) {
                 self.cycle.rounds = (self.cycle.rounds + 1).min(u64::from(u8::MAX));
             }
             self.update_signals(acked, sample, rate.as_bps());
-            self.aggregation.in_startup(!self.full.reached);
-            let limits = (self.cwnd * self.mss, self.mss);
-            self.aggregation.on_acked(acked, self.round.start, self.bandwidth(), limits);
+            self.core.aggregation.in_startup(!self.core.full.reached);
+            let limits = (self.core.cwnd * self.core.mss, self.core.mss);
+            let bw = self.bandwidth();
+            self.core.aggregation.on_acked(acked, self.core.round.start, bw, limits);
         }
         self.check_startup_losses(acked, sample);
-        if !self.full.reached && self.round.start && !sample.app_limited {
-            self.full.judge(self.bw.get(), FULL_GROWTH);
+        if !self.core.full.reached && self.core.round.start && !sample.app_limited {
+            self.core.full.judge(self.bw.get(), FULL_GROWTH);
         }
         self.check_drain(acked);
         self.update_phase(acked, sample);
@@ -74,7 +75,7 @@ impl Bounded {
         }
         self.signals.ended = true;
         if self.signals.is_congested && !self.is_probing() {
-            self.bounds.cut(self.bw.get(), self.cwnd, self.signals.latest);
+            self.bounds.cut(self.bw.get(), self.core.cwnd, self.signals.latest);
         }
         self.signals.next_round(acked.delivered, latest);
     }
@@ -85,10 +86,10 @@ impl Bounded {
             return;
         }
         let many = core::mem::take(&mut self.signals.losses) >= self.form.startup_losses;
-        let recovering = self.recovery == Recovery::Recovery || acked.recovery == Recovery::Recovery;
+        let recovering = self.core.recovery == Recovery::Recovery || acked.recovery == Recovery::Recovery;
         let lossy = many && recovering && sample.is_too_high();
-        if !self.full.reached && (lossy || self.signals.marked_rounds >= STARTUP_MARKS) {
-            self.full.reached = true;
+        if !self.core.full.reached && (lossy || self.signals.marked_rounds >= STARTUP_MARKS) {
+            self.core.full.reached = true;
             let delivered = if self.form.heeds_delivery { self.signals.delivered } else { 0 };
             self.bounds.inflight_hi = Some(self.in_flight_for(self.max_bw(), UNIT).max(delivered));
         }
@@ -96,55 +97,44 @@ impl Bounded {
 
     fn check_drain(&mut self, acked: &Acked) {
         let product = self.in_flight_for(self.max_bw(), UNIT);
-        if self.mode == Mode::Startup && self.full.reached {
+        if self.mode == Mode::Startup && self.core.full.reached {
             self.mode = Mode::Drain;
-            self.ssthresh = Bytes::new(product.saturating_mul(self.mss));
+            self.core.ssthresh = Bytes::new(product.saturating_mul(self.core.mss));
             self.signals.forget();
         }
-        if self.mode == Mode::Drain && self.in_flight_at_departure(acked.bytes_in_flight) <= product {
+        if self.mode == Mode::Drain && self.core.in_flight_at_departure(acked.bytes_in_flight) <= product {
             self.enter_down(acked.now);
         }
     }
 
     fn update_min_rtt(&mut self, acked: &Acked) {
         let due = self.min_rtt.update(acked, self.form.probe_rtt_every, self.form.min_rtt_window);
-        if due && !self.idle_restart && self.mode != Mode::ProbeRtt {
+        if due && !self.core.idle_restart && self.mode != Mode::ProbeRtt {
             self.mode = Mode::ProbeRtt;
-            self.save_cwnd();
-            self.probe_rtt.begin();
+            self.core.save_cwnd(true);
+            self.core.probe_rtt.begin();
             self.cycle.is_ending = true;
-            self.round.began = acked.delivered;
+            self.core.round.began = acked.delivered;
         }
         if self.mode == Mode::ProbeRtt {
-            self.hold_probe_rtt(acked);
-        }
-        if acked.bytes > Bytes::ZERO {
-            self.idle_restart = false;
-        }
-    }
-
-    /// Holds PROBE_RTT for its time and one round from when little enough is in flight.
-    fn hold_probe_rtt(&mut self, acked: &Acked) {
-        self.probe_rtt.limit(acked);
-        if self.probe_rtt.done.is_some() {
-            self.probe_rtt.round_done |= self.round.start;
-            if self.probe_rtt.round_done {
+            let least = self.probe_rtt_cwnd();
+            if self.core.holds_probe_rtt(acked, least, PROBE_RTT) {
                 self.check_probe_rtt_done(acked.now);
             }
-        } else if self.packets(acked.bytes_in_flight) <= self.probe_rtt_cwnd() {
-            (self.probe_rtt.done, self.probe_rtt.round_done) = (Some(acked.now + PROBE_RTT), false);
-            self.round.began = acked.delivered;
+        }
+        if acked.bytes > Bytes::ZERO {
+            self.core.idle_restart = false;
         }
     }
 
     pub(super) fn check_probe_rtt_done(&mut self, now: Instant) {
-        if self.probe_rtt.done.is_none_or(|done| now <= done) {
+        if self.core.probe_rtt.done.is_none_or(|done| now <= done) {
             return;
         }
         self.min_rtt.recent_stamp = now;
-        self.cwnd = self.cwnd.max(self.prior_cwnd);
+        self.core.cwnd = self.core.cwnd.max(self.core.prior_cwnd);
         self.bounds.forget_low();
-        if self.full.reached {
+        if self.core.full.reached {
             // Less than the product is in flight: nothing needs draining.
             self.enter_down(now);
             self.enter_cruise();
@@ -154,7 +144,7 @@ impl Bounded {
     }
 
     fn update_gains(&mut self) {
-        (self.pacing_gain, self.cwnd_gain) = match self.mode {
+        (self.core.pacing_gain, self.core.cwnd_gain) = match self.mode {
             Mode::Startup => (self.form.startup_gain, self.form.startup_cwnd_gain),
             Mode::Drain => (self.form.drain_gain, self.form.startup_cwnd_gain),
             Mode::ProbeBw(Phase::Up) => (Phase::Up.pacing_gain(self.form.down_gain), self.form.up_cwnd_gain),

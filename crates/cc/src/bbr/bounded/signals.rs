@@ -1,4 +1,4 @@
-//! What ACKs show of the path: the rates of two cycles, the smallest RTT, a packet's flight, and the
+//! Signals of the path in ACKs: the rates of two cycles, the smallest RTT, a packet's flight, and the
 //! losses and marks of a round.
 
 use weftway_path::{Bytes, Instant, Span};
@@ -68,7 +68,7 @@ impl MinRtt {
     }
 }
 
-/// What the newest packet that an ACK covers tells, in packets.
+/// Flight of the newest packet that an ACK covers, in packets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sample {
     /// In flight when it left.
@@ -86,22 +86,22 @@ impl Sample {
     }
 }
 
-/// What a round shows of congestion.
+/// Congestion as a round shows it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Signals {
     pub(super) latest: Latest,
     is_lossy: bool,
     is_marked: bool,
-    /// Whether its losses are enough to lower the bounds.
+    /// True if its losses are enough to lower the bounds.
     pub(super) is_congested: bool,
     /// The round ends with a packet sent when so much was delivered. It restarts with the first
     /// loss, to see a whole round of it.
     pub(super) end: Bytes,
-    /// Whether this ACK ended a round.
+    /// True if this ACK ended a round.
     pub(super) ended: bool,
     /// ACKs with losses in it.
     pub(super) losses: u32,
-    /// What the last round delivered, at most at once, in packets.
+    /// Most packets that the last round delivered at once.
     pub(super) delivered: u64,
     /// Rounds in a row that were marked.
     pub(super) marked_rounds: u32,
@@ -133,7 +133,7 @@ impl Signals {
         self.is_congested = false;
     }
 
-    /// What was seen while probing does not count afterwards.
+    /// Forgets the signals of probing: afterwards they do not count.
     pub(super) fn forget(&mut self) {
         self.latest = Latest::default();
         self.is_marked = false;

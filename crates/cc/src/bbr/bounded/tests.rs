@@ -1,6 +1,7 @@
 //! BBR over a toy pipe (`bbr/pipe.rs`): 10 Mbit/s of payload, 40 ms, 40 packets.
 
 use super::*;
+use crate::Controller;
 use crate::bbr::pipe::{self, MSS};
 use crate::bbr2::LINUX;
 
@@ -52,7 +53,7 @@ fn startup_ends_soon_after_the_pipe_is_full() {
     }
     // As in version 1: three round trips to fill it, four of at most 2.9 · 40 ms to see that.
     assert!(pipe.now < Instant::from_millis(3 * 40 + 4 * 116), "{}", pipe.now);
-    assert!(pipe.bbr.full.reached && pipe.bbr.bounds.inflight_hi.is_none());
+    assert!(pipe.bbr.core.full.reached && pipe.bbr.bounds.inflight_hi.is_none());
 }
 
 #[test]
@@ -155,13 +156,13 @@ fn probe_rtt_leaves_half_the_product_in_flight() {
     while pipe.now < Instant::from_millis(6000) {
         pipe.step();
         if pipe.bbr.mode == Mode::ProbeRtt {
-            assert!((20..=21).contains(&pipe.bbr.cwnd), "{} packets", pipe.bbr.cwnd);
+            assert!((20..=21).contains(&pipe.bbr.core.cwnd), "{} packets", pipe.bbr.core.cwnd);
             least = least.min(pipe.in_flight.len());
         }
     }
     // Just after an ACK, before the next packet leaves, one fewer.
     assert!((19..=20).contains(&least), "{least} packets");
-    assert!(pipe.bbr.cwnd > 70, "the window comes back");
+    assert!(pipe.bbr.core.cwnd > 70, "the window comes back");
 }
 
 #[test]
@@ -173,7 +174,7 @@ fn restarting_from_idle_paces_at_the_estimate() {
     }
     let now = pipe.now;
     pipe.bbr.on_sent(&Sent { now, bytes: MSS, bytes_in_flight: MSS, after_idle: true, app_limited: true });
-    assert_eq!(pipe.bbr.pacing.rate, pipe.bbr.max_bw().mul_div(99, 100));
+    assert_eq!(pipe.bbr.core.pacing.rate, pipe.bbr.max_bw().mul_div(99, 100));
 }
 
 #[test]
@@ -195,7 +196,7 @@ fn a_timeout_outside_a_probe_bounds_what_is_in_flight() {
     let mut pipe = pipe(1);
     pipe.run_until(Instant::from_millis(1000));
     assert_eq!(pipe.bbr.mode, Mode::ProbeBw(Phase::Cruise));
-    let cwnd = pipe.bbr.cwnd;
+    let cwnd = pipe.bbr.core.cwnd;
     pipe.bbr.on_congestion(
         &Congestion {
             now: pipe.now,
@@ -208,7 +209,7 @@ fn a_timeout_outside_a_probe_bounds_what_is_in_flight() {
         &[],
     );
     assert_eq!(pipe.bbr.bounds.inflight_lo, Some(cwnd));
-    assert_eq!(pipe.bbr.recovery, Recovery::Loss);
+    assert_eq!(pipe.bbr.core.recovery, Recovery::Loss);
 }
 
 /// At 10 packets in 40 ms and 2.89 times that, a burst is two packets: three of them, if the product is smaller.

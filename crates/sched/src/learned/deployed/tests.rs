@@ -2,8 +2,8 @@ use super::*;
 use crate::FallbackTally;
 use crate::learned::build_task;
 use crate::learned::policy_file::tests::{CARD, file};
-use crate::testing::{Bench, packets, path};
 use weftway_path::{PathId, Starved};
+use weftway_vectors::testing::{Bench, packets, path};
 
 const S: Decision = Decision::Send(PathId::new(1));
 

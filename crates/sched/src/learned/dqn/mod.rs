@@ -1,12 +1,12 @@
 //! DQN: a small network says whether a packet waits for the full fast path.
 //!
-//! Rule: while F is full and S open, `argmax Q(s, ·)` of a network with two hidden layers of six
-//! units: 0 waits for F, 1 sends on S. `s` holds window, round-trip time and data in flight of F and
-//! S (task `wait-or-send`). The weights are frozen.
+//! Rule: while F is full and S open, `argmax Q(s, ·)` of a network with two hidden layers of six units: 0 waits for F,
+//! 1 sends on S. `s` holds window, round-trip time and data in flight of F and S (task `wait-or-send`). The weights are
+//! frozen.
 //! Reference: MPQUIC schedulers under BBR and CUBIC: min-RTT, ECF, BLEST, Q-learning, DQN, UCB; section 4.2.
 //! State: none beyond the task's.
-//! Policies: `bbr1` and `all` are trained as printed; `completion` is the same network trained for the time until data have
-//! arrived, with inputs as ratios to the least of both paths.
+//! Policies: `bbr1` and `all` are trained as printed; `completion` is the same network trained for the time until data
+//! have arrived, with inputs as ratios to the least of both paths.
 //! Departs from print: the state's paths are F and S, as the actions'; the paper says 1 and 2.
 
 use crate::entry::{Arity, Entry, Input, Learning, Provenance};

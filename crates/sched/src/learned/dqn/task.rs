@@ -134,7 +134,7 @@ impl OutsidePolicy {
         }
     }
 
-    /// What the policy sees. Both paths' values of a kind stand side by side.
+    /// Observation of the policy. Both paths' values of a kind stand side by side.
     #[inline(always)]
     fn see(&self, question: &Question<'_>, observation: &mut [f32]) {
         if self.state == State::Controller {
@@ -187,7 +187,7 @@ fn product(meter: &Meter, path: &Path) -> f64 {
     meter.peak_rate() * path.min_rtt.as_secs_f64()
 }
 
-/// How the controller of `path` behaves, in numbers without units.
+/// Returns the behaviour of the controller of `path`, in numbers without units.
 fn behaviour(meter: &Meter, path: &Path, credit: Bytes) -> [f64; 8] {
     let (least, product) = (path.min_rtt.as_secs_f64(), product(meter, path));
     let over = |bytes: Bytes| norm::ratio(bytes.get() as f64, product);
@@ -324,8 +324,8 @@ impl Task for WaitOrSend {
 mod tests {
     use super::*;
     use crate::learned::build_task;
-    use crate::testing::{Bench, packets, path};
     use weftway_path::{Instant, PathId};
+    use weftway_vectors::testing::{Bench, packets, path};
 
     /// F is path 1, 20 ms and full; S is path 0, 50 ms.
     fn bench() -> Bench {

@@ -1,4 +1,4 @@
-//! Whether the network has changed: Page and Hinkley's test on what is measured of each path.
+//! Test for a change of the network: Page and Hinkley's test on what is measured of each path.
 //!
 //! Once in 100 ms each path gives three numbers: srtt, delivery rate, and the fraction lost of the
 //! packets whose fate became known. A window in which that was none says nothing of the path.
@@ -17,7 +17,7 @@ use weftway_path::{Context, Counters, Instant, Path, PathId, Span};
 
 use crate::shared::per_path::PerPath;
 
-/// How far from the mean counts for nothing. With the 0.05 and λ = 8 of the first specification,
+/// Distance from the mean that counts for nothing. With the 0.05 and λ = 8 of the first specification,
 /// steady noise of two paths (normal, 10 and 20 %) gives 2282 alarms in 10⁵ windows, as a mean of 20
 /// numbers alone errs by 0.22. With 0.5 and 14 there is none, and of 200 steps to twice the rate the
 /// slowest is found in 5 and 8 windows; λ = 12 gives one alarm, λ = 16 takes 9 windows.
@@ -28,7 +28,7 @@ pub(crate) const DELTA: Param = Param {
     doc: "by how many deviations a measure may lie off its mean without counting as changed",
 };
 
-/// How much in sum is a change.
+/// Sum that is a change.
 pub(crate) const LAMBDA: Param = Param {
     name: "lambda",
     default: "14",
@@ -39,13 +39,13 @@ pub(crate) const LAMBDA: Param = Param {
 /// Between two numbers of a stream.
 const WINDOW: Span = Span::from_millis(100);
 
-/// So many numbers make a mean before anything is tested.
+/// Numbers that make a mean before anything is tested.
 const DWELL: u32 = 20;
 
 /// Numbers of a path that are kept for [`Change::recent`].
 const KEPT: usize = 20;
 
-/// One number alone is no change.
+/// Farthest that a single number counts: one alone is no change.
 const FARTHEST: f64 = 4.0;
 
 /// The least deviation, as a share of the mean and as such: srtt, delivery rate, loss.
@@ -53,7 +53,7 @@ const FLOORS: [(f64, f64); STREAMS] = [(0.05, 1e-6), (0.1, 1.0), (0.0, 0.01)];
 
 const STREAMS: usize = 3;
 
-/// What a path gives in a window.
+/// Measures of a path in a window.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(crate) struct Sample {
     /// Seconds.
@@ -65,7 +65,7 @@ pub(crate) struct Sample {
 }
 
 impl Sample {
-    /// What `path` shows now; of loss, the fraction since it began.
+    /// Measures of `path` now; of loss, the fraction since it began.
     pub(crate) fn of(path: &Path) -> Self {
         let known = (path.acked.packets + path.lost.packets).max(1);
         let loss = path.lost.packets as f64 / known as f64;
@@ -85,17 +85,17 @@ struct Bounds {
 pub(crate) struct Change {
     bounds: Bounds,
     paths: PerPath<Watch>,
-    /// When the window began.
+    /// Time at which the window began.
     since: Option<Instant>,
 }
 
-/// What is watched of one path.
+/// Watch on one path.
 #[derive(Clone, Default)]
 struct Watch {
     before: Option<(Counters, Counters)>,
     streams: [Stream; STREAMS],
     newest: [Sample; KEPT],
-    /// How many of them are of the network as it is, and where the next one goes.
+    /// Number of windows of the network as it is, and the place of the next one.
     filled: usize,
     next: usize,
 }
@@ -148,7 +148,7 @@ impl Stream {
 }
 
 impl Watch {
-    /// What `path` gave since this was last asked; none if nothing became known.
+    /// Returns the measures of `path` since this was last asked; none if nothing became known.
     fn sample(&mut self, path: &Path) -> Option<Sample> {
         let (acked, lost) = self.before.replace((path.acked, path.lost))?;
         let acked = path.acked.packets.saturating_sub(acked.packets);
@@ -187,7 +187,7 @@ impl Watch {
 }
 
 impl Change {
-    /// One that has seen nothing.
+    /// Makes a test that has seen nothing.
     pub(crate) fn new(params: &Params) -> Result<Self, SpecError> {
         let bounds =
             Bounds { delta: params.within("delta", 0.0..=10.0)?, lambda: params.within("lambda", 0.0..=1000.0)? };

@@ -6,7 +6,7 @@
 use super::trainer::Transition;
 use crate::learned::task::Earned;
 
-/// So many decisions may wait for their rewards; older ones are forgotten. A power of two, and as
+/// Most decisions that may wait for their rewards; older ones are forgotten. A power of two, and as
 /// many as records can be open.
 const WAITING: usize = 4096;
 
@@ -29,7 +29,7 @@ struct Pending {
 pub(crate) struct Experience {
     inputs: usize,
     pending: Vec<Pending>,
-    /// What was seen at each of them.
+    /// Observation at each of them.
     observation: Vec<f32>,
     /// Action and reward of each transition; what was seen, and at the next decision.
     kept: Vec<(usize, f32)>,
@@ -56,7 +56,7 @@ impl Experience {
         self.closed = 0;
     }
 
-    /// How many transitions became complete since all was forgotten.
+    /// Returns the number of transitions that became complete since all was forgotten.
     pub(crate) fn closed(&self) -> u64 {
         self.closed
     }
@@ -75,7 +75,7 @@ impl Experience {
         self.change(earned.decision, |pending| pending.reward = Some(earned.reward));
     }
 
-    /// One of the kept transitions, for `draw` from [0, 1).
+    /// Returns one of the kept transitions, for `draw` from [0, 1).
     pub(crate) fn draw(&self, draw: f64) -> Transition<'_> {
         let count = self.closed.min(KEPT as u64);
         let at = (draw * count as f64) as usize;

@@ -12,7 +12,7 @@ const BATCH: u64 = 32;
 /// Steps from one copy of the target network to the next, as in training.
 const TARGET: u64 = 100;
 
-/// How it learns.
+/// Settings of learning.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     /// Steps of adaptation.
@@ -23,7 +23,7 @@ pub(super) struct Settings {
     pub(super) gamma: f32,
 }
 
-/// What the weights are.
+/// Network with the present weights.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Stage {
     /// The group's.
@@ -50,7 +50,7 @@ pub(super) struct Learner {
 }
 
 impl Learner {
-    /// One that begins with `model`; `rng` draws its batches.
+    /// Makes a learner that begins with `model`; `rng` draws its batches.
     pub(super) fn new(model: &Mlp, settings: Settings, rng: PolicyRng) -> Self {
         Self {
             settings,
@@ -123,7 +123,7 @@ impl Learner {
         self.steps += 1;
     }
 
-    /// What the weights are.
+    /// Network with the present weights.
     pub(super) fn stage(&self) -> Stage {
         self.stage
     }

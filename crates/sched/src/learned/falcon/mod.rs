@@ -2,20 +2,19 @@
 //!
 //! Rule: while F is full, the action of the larger `Q(s, ·)`: wait for F (0) or send on S (1), where
 //!   s = (cwnd F, cwnd S, srtt F, srtt S, in flight F, in flight S, credit), normalised.
-//! At the start and whenever a test finds the network changed (`change`), Q becomes a copy
-//! of the meta-model of the group of conditions: delivery rate of S over F's, loss, srtt of S over
-//! F's, as trailing averages. With 32 decisions' rewards it takes at most 10 gradient steps on
-//! them, and goes on with one step per 32 more at a smaller rate. Actions are drawn at random with
-//! ε = 0.3 for 100 decisions after a change, 0.05 later.
+//! At the start and whenever a test finds the network changed (`change`), Q becomes a copy of the meta-model of the
+//! group of conditions: delivery rate of S over F's, loss, srtt of S over F's, as trailing averages. With 32 decisions'
+//! rewards it takes at most 10 gradient steps on them, and goes on with one step per 32 more at a smaller rate. Actions
+//! are drawn at random with ε = 0.3 for 100 decisions after a change, 0.05 later.
 //! Reference: Wu et al.: FALCON, multipath scheduling using offline and online learning, 2022; the MPQUIC comparison,
-//! section 3.2.5 and Table 1 (state, actions, reward).
-//! Where the card says that a group's model lost to min-RTT in training, the fallback decides, and is
-//! learned from with the same exploration, until its copy has adapted; then the copy does.
-//! Policies: `meta` is trained as printed; `completion` has one network for all groups, trained for the time until data have
-//! arrived, and does not adapt.
+//! section 3.2.5 and Table 1 (state, actions, reward). Where the card says that a group's model lost to min-RTT in
+//! training, the fallback decides, and is learned from with the same exploration, until its copy has adapted; then the
+//! copy does.
+//! Policies: `meta` is trained as printed; `completion` has one network for all groups, trained for the time until data
+//! have arrived, and does not adapt.
 //! State: the weights in use and Adam's moments, the newest 256 transitions, means per path.
-//! Departs from print: groups, network, test and rates of learning are ours, as the comparison gives
-//! none. Decisions from before a change are not learned from: they earned in another network.
+//! Departs from print: groups, network, test and rates of learning are ours, as the comparison gives none. Decisions
+//! from before a change are not learned from: they earned in another network.
 
 mod change;
 mod experience;
@@ -112,7 +111,7 @@ struct Falcon {
     group: Option<usize>,
     /// Groups that the fallback serves until their copy has adapted.
     modelless: [bool; GROUPS],
-    /// Whether the last answer is the fallback's, learned from.
+    /// True if the last answer is the fallback's, learned from.
     stands_in: bool,
     /// Decisions since it was picked.
     decisions: u64,
@@ -180,7 +179,8 @@ impl Falcon {
         self.stands_in
     }
 
-    /// Whether the fallback is at work because the group's model lost in training and its copy has not adapted yet.
+    /// Returns true if the fallback is at work because the group's model lost in training and its copy has not adapted
+    /// yet.
     fn follows(&self) -> bool {
         let lost = self.group.is_some_and(|group| self.modelless[group]);
         lost && self.fallback.is_there() && self.learner.stage() == Stage::Fresh
@@ -242,7 +242,7 @@ fn settings(params: &Params, file: &PolicyFile) -> Result<Settings, SpecError> {
     Ok(Settings { steps: params.within("steps", 0..=10)?, rates, gamma })
 }
 
-/// Whether a policy whose card says `adapt` goes on learning.
+/// Returns true if a policy whose card says `adapt` goes on learning.
 fn adapts(params: &Params, said: Option<&str>) -> Result<bool, SpecError> {
     match said {
         None | Some("on") => Ok(true),

@@ -6,7 +6,7 @@ use crate::FallbackTally;
 use crate::learned::build_task;
 use crate::learned::nn::falcon::tests::models_file;
 use crate::learned::task::Earned;
-use crate::testing::{Bench, packets, path};
+use weftway_vectors::testing::{Bench, packets, path};
 
 const TASK: &str = "wait-or-send:state=credit:reward=bytes";
 
@@ -109,7 +109,8 @@ fn the_guard_decides_what_training_did_not_see() {
     assert_eq!((cautious.report().fallback, cautious.decisions), (Some(FallbackTally { decided: 1, differs: 0 }), 0));
 }
 
-/// Group 5, which `bench` is of, lost in training. Its model waits always, and no step moves it: what decides tells who.
+/// Group 5, which `bench` is of, lost in training. Its model waits always, and no step moves it: what decides tells
+/// who.
 #[test]
 fn a_group_that_lost_in_training_learns_from_the_guard_and_then_decides() {
     let lost = || {
@@ -208,7 +209,7 @@ fn learner(gamma: f32) -> (Learner, Falcon) {
     learner_at([1e-3, 5e-4], gamma)
 }
 
-/// One that learns at these `rates`.
+/// Makes a learner at these `rates`.
 fn learner_at(rates: [f32; 2], gamma: f32) -> (Learner, Falcon) {
     let falcon = falcon(&[], &file("off", |_| 0));
     let settings = Settings { steps: 10, rates, gamma };
@@ -292,7 +293,7 @@ fn exploration_is_by_the_decisions_since_the_change() {
     assert!((1..30).contains(&sent[0]) && (58..137).contains(&sent[1]), "{sent:?}");
 }
 
-/// What happens to the connection.
+/// Event of the connection.
 #[derive(Clone, Debug)]
 enum Op {
     Ask,

@@ -14,17 +14,17 @@ const BETA_1: f32 = 0.9;
 const BETA_2: f32 = 0.999;
 const EPSILON: f32 = 1e-8;
 
-/// One transition.
+/// Transition between two decisions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transition<'a> {
     pub(crate) observation: &'a [f32],
     pub(crate) action: usize,
     pub(crate) reward: f32,
-    /// What was seen at the next decision.
+    /// Observation at the next decision.
     pub(crate) following: &'a [f32],
 }
 
-/// What training writes on its way.
+/// Scratch memory of training.
 #[derive(Clone)]
 pub(crate) struct Trainer {
     gradients: Vec<Layer>,
@@ -139,7 +139,7 @@ fn clear(layer: &mut Layer) {
     layer.b.fill(0.0);
 }
 
-/// So many sums run side by side, in a fixed order.
+/// Number of sums that run side by side, in a fixed order.
 const LANES: usize = 8;
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {
@@ -156,11 +156,11 @@ fn dot(a: &[f32], b: &[f32]) -> f32 {
 
 /// A step's numbers.
 struct Adam {
-    /// One over the size of the batch.
+    /// Inverse of the size of the batch.
     scale: f32,
     /// The learning rate over `1 − β₁ᵗ`.
     rate: f32,
-    /// One over `1 − β₂ᵗ`.
+    /// Inverse of `1 − β₂ᵗ`.
     spread: f32,
 }
 

@@ -1,4 +1,4 @@
-//! How far ahead of the fast path does each slower path send?
+//! Gaps: how far ahead of the fast path does each slower path send?
 //!
 //! An interval lasts 2·(largest srtt), at least 10 ms and at most 2 s. F, the path of smallest
 //! srtt, takes the next data in order. A slower path i takes the packet before which gap_i bytes
@@ -21,11 +21,13 @@
 //! already sent ahead do not count into a gap: F skips them.
 
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{Bytes, Context, Decision, Event, Flow, Instant, Offset, Path, PathId, Receipt, SendKind, Span};
+use weftway_path::{Bytes, Context, Decision, Event, Flow, Offset, Path, PathId, Receipt, SendKind, Span};
 
+use crate::Needs;
 use crate::learned::intervals::history::{self, History};
 use crate::learned::intervals::ranges::Ranges;
 use crate::learned::intervals::slots;
+use crate::learned::intervals::task::{IntervalTask, Rule};
 use crate::learned::pair::roles;
 use crate::learned::task::{Actions, Ledger, Shape, Task, TaskEntry};
 use crate::shared::choose;
@@ -33,7 +35,6 @@ use crate::shared::epochs::Epochs;
 use crate::shared::norm;
 use crate::shared::per_path::PerPath;
 use crate::shared::quality::Qualities;
-use crate::{Needs, Scheduler};
 
 pub(crate) static TASK: TaskEntry = TaskEntry {
     name: "gap",
@@ -54,10 +55,10 @@ pub(crate) static TASK: TaskEntry = TaskEntry {
     build,
 };
 
-/// What is seen of a path.
+/// Observation of a path.
 const FEATURES: [&str; 6] = ["srtt", "rttvar", "cwnd", "in_flight", "loss", "gap"];
 
-/// What the choices add, in packets, and the largest.
+/// Packets that the choices add, and the largest of them.
 const DELTAS: [i64; 5] = [-8, -2, 0, 2, 8];
 const LARGEST_DELTA: f64 = 8.0;
 
@@ -75,38 +76,34 @@ fn build(params: &Params) -> Result<Box<dyn Task>, SpecError> {
     let slots = params.within("slots", 1..=PathId::MAX_PATHS)?;
     let history = History::new(params.within("history", 1..=64)?, slots);
     let actions = Actions::Several { count: slots, choices: DELTAS.len() };
-    Ok(Box::new(Gap {
-        shape: Shape { inputs: history.inputs(FEATURES), actions, interval: None },
+    let shape = Shape { inputs: history.inputs(FEATURES), actions, interval: None };
+    let rule = Gap {
         tracks: params.choice("base", &[("first", false), ("tracked", true)])?,
         a: params.within("a", 0.0..=10.0)?,
         b: params.within("b", 0.0..=10.0)?,
         history,
-        epochs: Epochs::new(SHORTEST, Span::ZERO),
         qualities: Qualities::default(),
         leads: PerPath::default(),
         ahead: Ranges::new(),
         arrived: Arrived { ranges: Ranges::new(), una: Offset::ZERO, sum: 0.0, count: 0 },
-        open: None,
-        ledger: Ledger::default(),
-    }))
+        changed: 0.0,
+    };
+    Ok(Box::new(IntervalTask::new(shape, Epochs::new(SHORTEST, Span::ZERO), rule)))
 }
 
 #[derive(Clone)]
 struct Gap {
-    shape: Shape,
     tracks: bool,
     a: f64,
     b: f64,
     history: History<6>,
-    epochs: Epochs<()>,
     qualities: Qualities,
     leads: PerPath<Lead>,
     /// Data sent beyond the next unsent byte.
     ahead: Ranges,
     arrived: Arrived,
-    /// The decision of this interval, and the mean change it made, in packets.
-    open: Option<(u64, f64)>,
-    ledger: Ledger,
+    /// Mean change of the gaps that the last answer made, in packets.
+    changed: f64,
 }
 
 /// By how much a path is ahead of F.
@@ -114,7 +111,7 @@ struct Gap {
 struct Lead {
     /// None until the path is first the slower one.
     base: Option<Bytes>,
-    /// What the answers added, in bytes.
+    /// Bytes that the answers added.
     added: i64,
 }
 
@@ -126,7 +123,7 @@ impl Lead {
     }
 }
 
-/// What F sends in the difference of the one-way delays.
+/// Bytes that F sends in the difference of the one-way delays.
 fn first_gap(fast: &Path, slow: &Path) -> Bytes {
     match fast.srtt.as_nanos() {
         0 => Bytes::ZERO,
@@ -134,7 +131,7 @@ fn first_gap(fast: &Path, slow: &Path) -> Bytes {
     }
 }
 
-/// What is known to have arrived, and how much of it out of order.
+/// Data that are known to have arrived, and how much of them out of order.
 #[derive(Clone)]
 struct Arrived {
     ranges: Ranges,
@@ -164,35 +161,12 @@ fn slower<'a>(cx: &Context<'a>, fast: &'a Path) -> impl Iterator<Item = &'a Path
 }
 
 impl Gap {
-    /// Ends the interval if it is over.
-    fn turn(&mut self, cx: &Context<'_>) {
-        if self.epochs.wake().is_some_and(|end| cx.now < end) {
-            return;
-        }
-        if let Some(most) = choose::standing(cx).map(|path| path.srtt).max() {
-            self.epochs.set_length((most * ROUND_TRIPS).clamp(SHORTEST, LONGEST));
-        }
-        if let Some(passed) = self.epochs.turn(cx.now) {
-            self.measure(cx, passed);
-        }
-    }
-
-    fn measure(&mut self, cx: &Context<'_>, passed: Span) {
-        self.qualities.turn(cx.now, passed, cx.paths);
-        let queue = self.arrived.take_mean();
-        if let Some((decision, changed)) = self.open.take() {
-            self.ledger.earn(decision, self.reward(cx, queue, changed));
-        }
-        self.set_bases(cx);
-        self.look(cx);
-    }
-
-    fn reward(&self, cx: &Context<'_>, queue: f64, changed: f64) -> f64 {
+    fn reward(&self, cx: &Context<'_>, queue: f64) -> f64 {
         let throughput: f64 = cx.paths.iter().map(|path| self.qualities.of(path.id).throughput).sum();
         let window = cx.flow.map_or(0.0, |flow| flow.window().get() as f64);
         norm::ratio(throughput, self.qualities.capacity(cx.paths))
             - self.a * norm::ratio(queue, window)
-            - self.b * changed / LARGEST_DELTA
+            - self.b * self.changed / LARGEST_DELTA
     }
 
     fn set_bases(&mut self, cx: &Context<'_>) {
@@ -244,7 +218,7 @@ fn behind(lead: Lead, fast: &Path, path: &Path) -> Bytes {
     if path.id == fast.id || fast.srtt.is_zero() { Bytes::ZERO } else { lead.gap(fast, path) }
 }
 
-/// What is seen of `path`.
+/// Returns the observation of `path`.
 fn see(qualities: &Qualities, path: &Path, gap: Bytes, scale: f64) -> [f64; 6] {
     let time = |span: Span| norm::ratio(span.as_secs_f64(), D0);
     let bytes = |bytes: Bytes| norm::ratio(bytes.get() as f64, scale * D0);
@@ -252,13 +226,34 @@ fn see(qualities: &Qualities, path: &Path, gap: Bytes, scale: f64) -> [f64; 6] {
     [time(path.srtt), time(path.rttvar), bytes(path.cwnd), bytes(path.unacked()), loss, bytes(gap)]
 }
 
-impl Scheduler for Gap {
-    fn needs(&self) -> Needs {
-        TASK.needs
+impl Rule for Gap {
+    type Choice = ();
+
+    const NEEDS: Needs = TASK.needs;
+
+    fn length(&self, cx: &Context<'_>) -> Option<Span> {
+        let most = choose::standing(cx).map(|path| path.srtt).max()?;
+        Some((most * ROUND_TRIPS).clamp(SHORTEST, LONGEST))
     }
 
-    fn select(&mut self, cx: &Context<'_>) -> Decision {
-        self.turn(cx);
+    fn end(&mut self, cx: &Context<'_>, passed: Span) -> f64 {
+        self.qualities.turn(cx.now, passed, cx.paths);
+        let queue = self.arrived.take_mean();
+        let reward = self.reward(cx, queue);
+        self.set_bases(cx);
+        self.look(cx);
+        reward
+    }
+
+    fn asks(&self, _: &Context<'_>, is_due: bool) -> bool {
+        is_due && self.history.has_paths()
+    }
+
+    fn see(&self, _: &Context<'_>, observation: &mut [f32]) {
+        observation.copy_from_slice(self.history.table());
+    }
+
+    fn select(&self, cx: &Context<'_>, _: Option<&()>) -> Decision {
         let (Some(packet), Some(flow)) = (cx.packet, cx.flow) else { return Decision::Wait };
         let (Some(pick), Some(fast)) = (choose::min_rtt(cx), roles::fast(cx)) else { return choose::wait(cx) };
         if packet.reinjection || !packet.carried.is_empty() || pick.id == fast.id {
@@ -267,7 +262,7 @@ impl Scheduler for Gap {
         self.send_ahead(cx, flow, fast, pick)
     }
 
-    fn observe(&mut self, cx: &Context<'_>, event: &Event) {
+    fn observe(&mut self, cx: &Context<'_>, event: &Event, _: &mut Ledger) {
         match (event, cx.flow) {
             (Event::Sent(sent, SendKind::Ahead), Some(flow)) => {
                 self.ahead.drop_before(flow.next);
@@ -283,35 +278,15 @@ impl Scheduler for Gap {
             }
             _ => {}
         }
-        self.turn(cx);
     }
 
-    fn wake(&self) -> Option<Instant> {
-        self.epochs.wake()
-    }
-
-    fn explain(&self, cx: &Context<'_>) -> Option<String> {
+    fn explain(&self, cx: &Context<'_>, _: Option<&()>) -> Option<String> {
         let fast = roles::fast(cx)?;
         let gaps: Vec<_> = slower(cx, fast).map(|path| (path.id, self.gap(fast, path))).collect();
         Some(format!("F {:?}, gaps {gaps:?}", fast.id))
     }
-}
 
-impl Task for Gap {
-    fn shape(&self) -> &Shape {
-        &self.shape
-    }
-
-    fn question(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> bool {
-        self.turn(cx);
-        let is_due = self.epochs.is_due() && self.history.has_paths();
-        if is_due {
-            observation.copy_from_slice(self.history.table());
-        }
-        is_due
-    }
-
-    fn answer(&mut self, cx: &Context<'_>, action: &[f32]) {
+    fn answer(&mut self, cx: &Context<'_>, action: &[f32]) -> Option<()> {
         let (mut changed, mut count) = (0.0, 0_u32);
         let fast = roles::fast(cx);
         for (slot, action) in action.iter().enumerate() {
@@ -324,17 +299,8 @@ impl Task for Gap {
             self.shift(cx.flow, fast, path, delta);
             (changed, count) = (changed + delta.unsigned_abs() as f64, count + 1);
         }
-        self.epochs.choose(cx.now, ());
-        self.open = Some((self.ledger.decide(), changed / f64::from(count.max(1))));
-    }
-
-    fn finish(&mut self, cx: &Context<'_>, observation: &mut [f32]) {
-        self.measure(cx, cx.now.since(self.epochs.begin()));
-        observation.copy_from_slice(self.history.table());
-    }
-
-    fn ledger(&mut self) -> &mut Ledger {
-        &mut self.ledger
+        self.changed = changed / f64::from(count.max(1));
+        Some(())
     }
 }
 

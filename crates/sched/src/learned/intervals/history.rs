@@ -1,4 +1,4 @@
-//! What was seen of each slot in the last intervals, for networks with a memory.
+//! Observations of each slot in the last intervals, for networks with a memory.
 
 use weftway_path::spec::Param;
 use weftway_path::{Context, PathId};
@@ -7,7 +7,7 @@ use crate::learned::intervals::slots;
 use crate::learned::task::Input;
 use crate::shared::choose;
 
-/// How much of the past is seen.
+/// Number of the last intervals that are seen.
 pub(crate) const HISTORY: Param = Param {
     name: "history",
     default: "8",
@@ -33,7 +33,7 @@ impl<const FEATURES: usize> History<FEATURES> {
         Self { table: vec![0.0; intervals * slots * FEATURES], at, before, standing }
     }
 
-    /// What is seen: `feature.slot@age`, the age in intervals.
+    /// Inputs: `feature.slot@age`, the age in intervals.
     pub(crate) fn inputs(&self, names: [&str; FEATURES]) -> Vec<Input> {
         let intervals = self.table.len() / self.width();
         let row = |age: usize| {
@@ -57,7 +57,7 @@ impl<const FEATURES: usize> History<FEATURES> {
         &self.at
     }
 
-    /// Whether any slot has a path.
+    /// Returns true if any slot has a path.
     pub(crate) fn has_paths(&self) -> bool {
         self.at.iter().any(Option::is_some)
     }
@@ -95,7 +95,7 @@ impl<const FEATURES: usize> History<FEATURES> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, path};
+    use weftway_vectors::testing::{Bench, path};
 
     #[test]
     fn rows_move_up_and_a_slot_forgets_its_former_path() {

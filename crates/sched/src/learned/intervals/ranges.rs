@@ -42,7 +42,7 @@ impl Ranges {
         self.0.first().filter(|first| first.0 <= at).map_or(at, |first| first.1.max(at))
     }
 
-    /// How many bytes there are.
+    /// Returns the number of bytes.
     pub(crate) fn total(&self) -> Bytes {
         self.0.iter().fold(Bytes::ZERO, |sum, range| sum + range.1.since(range.0))
     }

@@ -14,7 +14,7 @@ pub(crate) const SLOTS: Param = Param {
     values: "paths, 1 to 64",
     doc: "for how many paths the network is made; of more, those of best quality count",
 };
-/// How long a choice holds.
+/// Time for which a choice holds.
 pub(crate) const INTERVAL: Param = Param {
     name: "interval_ms",
     default: "100",
@@ -22,7 +22,7 @@ pub(crate) const INTERVAL: Param = Param {
     doc: "from one question to the next",
 };
 
-/// What is seen of so many slots, slot by slot.
+/// Inputs of so many slots, slot by slot.
 pub(crate) fn inputs(slots: usize, features: &[&str]) -> Vec<Input> {
     let of = |slot: usize| features.iter().map(move |name| Input::normalised(format!("{name}.{slot}")));
     (0..slots).flat_map(of).collect()
@@ -62,8 +62,8 @@ pub(crate) fn send_chosen(cx: &Context<'_>, chosen: Option<PathId>, mode: Mode) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, path};
     use weftway_path::PathSet;
+    use weftway_vectors::testing::{Bench, path};
 
     #[test]
     fn paths_keep_the_slot_of_their_number_while_there_is_one() {

@@ -1,12 +1,12 @@
 //! Lee and Yoo's DQN for streaming: every 50 ms a network sets how packets are split.
 //!
-//! Rule: one of seven splits (five shares of path 1, only path 1, min-RTT) per 50 ms and chunk,
-//! `argmax Q(s, ·)` (task `split`). The weights are frozen.
+//! Rule: one of seven splits (five shares of path 1, only path 1, min-RTT) per 50 ms and chunk, `argmax Q(s, ·)` (task
+//! `split`). The weights are frozen.
 //! Reference: Lee and Yoo, Reinforcement Learning Based Multipath QUIC Scheduler for Multimedia Streaming, 2022; public
 //! code.
 //! State: none beyond the task's.
-//! Policies: `streaming` was trained with one update on 256 transitions for each, where the public code makes five on 20;
-//! below its margin min-RTT decides.
+//! Policies: `streaming` was trained with one update on 256 transitions for each, where the public code makes five on
+//! 20; below its margin min-RTT decides.
 //! Departs from print: the published learner goes on learning while it sends; this one is frozen.
 
 use crate::entry::{Arity, Entry, Input, Learning, Provenance};

@@ -26,13 +26,14 @@ use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Context, Decision, Event, Flow, Instant, Offset, Path, PathId, SendKind, Span};
 
 use crate::learned::intervals::slots;
+use crate::learned::intervals::task::{IntervalTask, Rule};
 use crate::learned::pair::roles;
 use crate::learned::pair::scale::{SCALE, Scaling};
 use crate::learned::task::{Actions, Ledger, Shape, Task, TaskEntry};
 use crate::shared::choose;
 use crate::shared::epochs::{self, Epochs};
 use crate::shared::rng::{PolicyRng, SEED};
-use crate::{Mode, Needs, Scheduler};
+use crate::{Mode, Needs};
 
 pub(crate) static TASK: TaskEntry = TaskEntry {
     name: "split",
@@ -89,7 +90,7 @@ const SPLIT7: &[Action] = &[
 ];
 const TABLE1: &[Action] = &[Action::WaitForFast, Action::MinRtt];
 
-/// What one action means.
+/// Meaning of an action.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Action {
     /// Path 1 with this probability.
@@ -111,27 +112,24 @@ fn build(params: &Params) -> Result<Box<dyn Task>, SpecError> {
     let scaling = Scaling::new(params, w0, d0)?;
     let inputs = names.into_iter().map(|name| scaling.input(name)).collect();
     let mut rng = PolicyRng::new(params.get("seed")?);
-    Ok(Box::new(Split {
-        shape: Shape { inputs, actions: Actions::Discrete(rules.len()), interval: Some(length) },
+    let shape = Shape { inputs, actions: Actions::Discrete(rules.len()), interval: Some(length) };
+    let rule = Split {
         rules,
         scaling,
         ack_delay: Span::from_millis(params.within("ack_delay_ms", 0..=1000)?),
         mode: epochs::mode(params)?,
         draw: rng.unit(),
         rng,
-        epochs: Epochs::new(length, Span::ZERO),
         is_due: false,
         newest: None,
         chunks: VecDeque::with_capacity(CHUNKS),
         acked: 0,
-        open: None,
-        ledger: Ledger::default(),
-    }))
+    };
+    Ok(Box::new(IntervalTask::new(shape, Epochs::new(length, Span::ZERO), rule)))
 }
 
 #[derive(Clone)]
 struct Split {
-    shape: Shape,
     rules: &'static [Action],
     scaling: Scaling,
     ack_delay: Span,
@@ -139,17 +137,13 @@ struct Split {
     rng: PolicyRng,
     /// In [0, 1): where the packet at hand falls.
     draw: f64,
-    epochs: Epochs<Action>,
     is_due: bool,
-    /// Where the newest chunk starts.
+    /// Start of the newest chunk.
     newest: Option<Offset>,
-    /// Where each chunk under way ends, and when it was written.
+    /// End of each chunk under way, and the time at which it was written.
     chunks: VecDeque<(Offset, Instant)>,
     /// Packets since the last question was due.
     acked: u64,
-    /// The decision that holds.
-    open: Option<u64>,
-    ledger: Ledger,
 }
 
 /// The two fastest paths in the order of their numbers.
@@ -160,16 +154,7 @@ fn pair<'a>(cx: &Context<'a>) -> Option<[&'a Path; 2]> {
 }
 
 impl Split {
-    /// Ends the slot if it is over or a chunk begins.
-    fn turn(&mut self, cx: &Context<'_>) {
-        let is_over = self.epochs.turn(cx.now).is_some();
-        if cx.flow.is_some_and(|flow| self.begins_chunk(flow, cx.now)) || is_over {
-            self.pay();
-            self.is_due = true;
-        }
-    }
-
-    /// Whether `flow` has come to a new chunk; notes it.
+    /// Notes a new chunk; returns true if `flow` has come to one.
     fn begins_chunk(&mut self, flow: &Flow, now: Instant) -> bool {
         if flow.message_end <= flow.next || self.newest == Some(flow.message_start) {
             return false;
@@ -182,23 +167,49 @@ impl Split {
         true
     }
 
-    /// The slot's packets go to the decision that held.
-    fn pay(&mut self) {
-        let acked = core::mem::take(&mut self.acked);
-        if let Some(decision) = self.open.take() {
-            self.ledger.earn(decision, acked as f64 / REWARD_SCALE);
-        }
-    }
-
-    /// Pays for the chunks that end by `through`, of which the sender learned `back` late.
-    fn pay_chunks(&mut self, now: Instant, through: Offset, back: Span) {
+    /// Pays the last decision for the chunks that end by `through`, of which the sender learned `back` late.
+    fn pay_chunks(&mut self, now: Instant, through: Offset, back: Span, ledger: &mut Ledger) {
         while let Some((_, written)) = self.chunks.front().copied().filter(|(end, _)| *end <= through) {
             self.chunks.pop_front();
             let taken = now.since(written).saturating_sub(back).as_millis_f64();
-            if let Some(decision) = self.open.or(self.ledger.decisions().checked_sub(1)) {
-                self.ledger.earn(decision, (PAR_MS - taken) / REWARD_SCALE);
+            if let Some(decision) = ledger.decisions().checked_sub(1) {
+                ledger.earn(decision, (PAR_MS - taken) / REWARD_SCALE);
             }
         }
+    }
+
+    /// The path that `rule` names for the packet at hand.
+    fn target(&self, cx: &Context<'_>, rule: Action) -> Option<PathId> {
+        let path = match rule {
+            Action::MinRtt => None,
+            Action::WaitForFast => roles::fast(cx),
+            Action::First => pair(cx).map(|[first, _]| first),
+            Action::Split(share) => pair(cx).map(|[first, second]| if self.draw < share { first } else { second }),
+        };
+        path.map(|path| path.id)
+    }
+}
+
+impl Rule for Split {
+    type Choice = Action;
+
+    const NEEDS: Needs = TASK.needs;
+
+    fn mode(&self) -> Option<Mode> {
+        Some(self.mode)
+    }
+
+    fn begins(&mut self, cx: &Context<'_>) -> bool {
+        cx.flow.is_some_and(|flow| self.begins_chunk(flow, cx.now))
+    }
+
+    fn end(&mut self, _: &Context<'_>, _: Span) -> f64 {
+        self.is_due = true;
+        core::mem::take(&mut self.acked) as f64 / REWARD_SCALE
+    }
+
+    fn asks(&self, cx: &Context<'_>, _: bool) -> bool {
+        self.is_due && choose::standing(cx).next().is_some()
     }
 
     fn see(&self, cx: &Context<'_>, observation: &mut [f32]) {
@@ -217,26 +228,15 @@ impl Split {
         }
     }
 
-    /// The path that `rule` names for the packet at hand.
-    fn target(&self, cx: &Context<'_>, rule: Action) -> Option<PathId> {
-        let path = match rule {
-            Action::MinRtt => None,
-            Action::WaitForFast => roles::fast(cx),
-            Action::First => pair(cx).map(|[first, _]| first),
-            Action::Split(share) => pair(cx).map(|[first, second]| if self.draw < share { first } else { second }),
-        };
-        path.map(|path| path.id)
-    }
-}
-
-impl Scheduler for Split {
-    fn needs(&self) -> Needs {
-        TASK.needs
+    fn answer(&mut self, _: &Context<'_>, action: &[f32]) -> Option<Action> {
+        self.is_due = false;
+        let named = action.first().and_then(|action| self.rules.get(*action as usize));
+        // No such action: the last one, min-RTT.
+        Some(named.copied().unwrap_or(Action::MinRtt))
     }
 
-    fn select(&mut self, cx: &Context<'_>) -> Decision {
-        self.turn(cx);
-        match self.epochs.chosen() {
+    fn select(&self, cx: &Context<'_>, chosen: Option<&Action>) -> Decision {
+        match chosen {
             None | Some(Action::MinRtt) => choose::send_or_wait(cx, choose::min_rtt(cx)),
             Some(rule) => {
                 let mode = if *rule == Action::WaitForFast { Mode::Exclusive } else { self.mode };
@@ -245,63 +245,26 @@ impl Scheduler for Split {
         }
     }
 
-    fn observe(&mut self, cx: &Context<'_>, event: &Event) {
+    fn observe(&mut self, cx: &Context<'_>, event: &Event, ledger: &mut Ledger) {
         match event {
             Event::Sent(_, SendKind::Fresh) => self.draw = self.rng.unit(),
             Event::Acked(receipt) => {
                 self.acked += 1;
                 let back = cx.path(receipt.path).map_or(Span::ZERO, |path| path.srtt / 2) + self.ack_delay;
-                self.pay_chunks(cx.now, cx.flow.map_or(Offset::ZERO, |flow| flow.una), back);
+                self.pay_chunks(cx.now, cx.flow.map_or(Offset::ZERO, |flow| flow.una), back, ledger);
             }
             _ => {}
         }
-        self.turn(cx);
     }
 
-    fn wake(&self) -> Option<Instant> {
-        self.epochs.wake()
-    }
-
-    fn explain(&self, cx: &Context<'_>) -> Option<String> {
-        let pair = pair(cx).map(|pair| pair.map(|path| path.id));
-        Some(format!("{:?} of {pair:?}, draw {:.3}", self.epochs.chosen(), self.draw))
-    }
-}
-
-impl Task for Split {
-    fn shape(&self) -> &Shape {
-        &self.shape
-    }
-
-    fn mode(&self) -> Option<Mode> {
-        Some(self.mode)
-    }
-
-    fn question(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> bool {
-        self.turn(cx);
-        let is_asked = self.is_due && choose::standing(cx).next().is_some();
-        if is_asked {
-            self.see(cx, observation);
-        }
-        is_asked
-    }
-
-    fn answer(&mut self, cx: &Context<'_>, action: &[f32]) {
-        let named = action.first().and_then(|action| self.rules.get(*action as usize));
-        // No such action: the last one, min-RTT.
-        self.epochs.choose(cx.now, named.copied().unwrap_or(Action::MinRtt));
-        (self.is_due, self.open) = (false, Some(self.ledger.decide()));
-    }
-
-    fn finish(&mut self, cx: &Context<'_>, observation: &mut [f32]) {
+    fn finish(&mut self, cx: &Context<'_>, ledger: &mut Ledger) {
         // A transfer ends when the last byte arrives: its last chunk is through before that is known.
-        self.pay_chunks(cx.now, cx.flow.map_or(Offset::ZERO, |flow| flow.next), Span::ZERO);
-        self.pay();
-        self.see(cx, observation);
+        self.pay_chunks(cx.now, cx.flow.map_or(Offset::ZERO, |flow| flow.next), Span::ZERO, ledger);
     }
 
-    fn ledger(&mut self) -> &mut Ledger {
-        &mut self.ledger
+    fn explain(&self, cx: &Context<'_>, chosen: Option<&Action>) -> Option<String> {
+        let pair = pair(cx).map(|pair| pair.map(|path| path.id));
+        Some(format!("{chosen:?} of {pair:?}, draw {:.3}", self.draw))
     }
 }
 
@@ -309,7 +272,8 @@ impl Task for Split {
 mod tests {
     use super::*;
     use crate::learned::build_task;
-    use crate::testing::{Bench, packets, path};
+    use weftway_path::Instant;
+    use weftway_vectors::testing::{Bench, packets, path};
 
     const FIRST: Decision = Decision::Send(PathId::new(0));
     const SECOND: Decision = Decision::Send(PathId::new(1));

@@ -1,7 +1,7 @@
-//! A dense layer: `y = x·W + b` with W of shape (in, out), row by row. The inner loop runs over outputs, which lie side by
-//! side, so that it is vectorised without a change of order.
+//! A dense layer: `y = x·W + b` with W of shape (in, out), row by row. The inner loop runs over outputs, which lie side
+//! by side, so that it is vectorised without a change of order.
 
-/// So many outputs are added up at once, in registers.
+/// Outputs that are added up at once, in registers.
 const BLOCK: usize = 16;
 
 /// `out = x·W + b`; W is row-major, (x.len(), out.len()). Each sum runs over x in order.
@@ -31,7 +31,7 @@ pub(crate) fn dense(x: &[f32], w: &[f32], b: &[f32], out: &mut [f32]) {
     }
 }
 
-/// So many rows share what is read of W, and so many outputs of each are added up at once.
+/// Rows that share what is read of W, and outputs of each that are added up at once.
 const ROWS: usize = 4;
 const COLUMNS: usize = 8;
 

@@ -46,7 +46,7 @@ pub(super) fn expm1(x: f32) -> f32 {
 mod tests {
     use super::*;
 
-    /// How far `found` is from `exact`, in steps of float32 numbers beside `exact`.
+    /// Distance of `found` from `exact`, in steps of float32 numbers beside `exact`.
     fn ulps(found: f32, exact: f64) -> f64 {
         let near = exact as f32;
         let step = f64::from(f32::from_bits(near.abs().to_bits() + 1)) - f64::from(near.abs());

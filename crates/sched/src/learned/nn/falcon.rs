@@ -6,7 +6,7 @@ use weftway_path::spec::{Param, Params};
 use super::mlp::Mlp;
 use crate::learned::tensors::{PolicyError, Tensors};
 
-/// How many groups of conditions there are ([`Models::group`]).
+/// Number of groups of conditions ([`Models::group`]).
 pub(crate) const GROUPS: usize = 12;
 
 pub(crate) const PARAMS: &[Param] =
@@ -15,11 +15,11 @@ pub(crate) const PARAMS: &[Param] =
 /// A lossy path loses as much.
 const LOSSY: f64 = 0.005;
 
-/// One model per group.
+/// Models, one per group.
 #[derive(Clone, Debug)]
 pub struct Models(Vec<Mlp>);
 
-/// What the group of a pair of paths follows from.
+/// Conditions from which the group of a pair of paths follows.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Condition {
     /// Delivery rate of S over F's.

@@ -30,7 +30,7 @@ struct Cell {
     b: Vec<f32>,
 }
 
-/// What a pass writes.
+/// Scratch memory of a pass.
 #[derive(Clone, Debug)]
 pub(super) struct Buffers {
     cells: Vec<State>,

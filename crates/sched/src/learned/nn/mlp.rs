@@ -50,12 +50,12 @@ impl Mlp {
         Self::layers(tensors, "", activation)
     }
 
-    /// Those of `tensors`, with ReLU between them.
+    /// Reads the layers of `tensors`, with ReLU between them.
     pub(crate) fn relu(tensors: &Tensors<'_>) -> Result<Self, PolicyError> {
         Self::layers(tensors, "", Activation::Relu)
     }
 
-    /// Those of `tensors` whose names begin with `prefix`, with ReLU between them.
+    /// Reads the layers of `tensors` whose names begin with `prefix`, with ReLU between them.
     pub(crate) fn relu_of(tensors: &Tensors<'_>, prefix: &str) -> Result<Self, PolicyError> {
         Self::layers(tensors, prefix, Activation::Relu)
     }
@@ -82,7 +82,7 @@ impl Mlp {
         Ok(Self { layers, activation })
     }
 
-    /// What follows each layer but the last.
+    /// Function after each layer but the last.
     pub(crate) fn activation(&self) -> Activation {
         self.activation
     }
@@ -95,7 +95,7 @@ impl Mlp {
         }
     }
 
-    /// Whether the layers of `other` are as wide.
+    /// Returns true if the layers of `other` are as wide.
     pub(crate) fn is_like(&self, other: &Self) -> bool {
         let widths = |mlp: &Self| mlp.layers.iter().map(|layer| (layer.inputs, layer.b.len())).collect::<Vec<_>>();
         widths(self) == widths(other)
@@ -151,7 +151,7 @@ mod tests {
         assert_eq!(out, [50.25]);
     }
 
-    /// One layer of so many inputs and outputs.
+    /// Makes a layer of so many inputs and outputs.
     fn layer(inputs: usize, outputs: usize, weight: f32) -> super::Mlp {
         let layer = super::Layer { inputs, w: vec![weight; inputs * outputs], b: vec![weight; outputs] };
         super::Mlp { layers: vec![layer], activation: super::Activation::Relu }

@@ -28,7 +28,7 @@ pub enum Network {
     Falcon(Models),
 }
 
-/// What a forward pass writes on its way; made once, by the network that uses it.
+/// Scratch memory of a forward pass; made once, by the network that uses it.
 #[derive(Clone, Debug)]
 pub struct Scratch(Buffers);
 
@@ -68,7 +68,7 @@ impl Network {
         }
     }
 
-    /// How many numbers go in.
+    /// Number of inputs.
     pub fn inputs(&self) -> usize {
         match self {
             Self::Mlp(mlp) => mlp.inputs(),
@@ -78,7 +78,7 @@ impl Network {
         }
     }
 
-    /// How many come out.
+    /// Number of outputs.
     pub fn outputs(&self) -> usize {
         match self {
             Self::Mlp(mlp) => mlp.outputs(),
@@ -98,7 +98,7 @@ impl Network {
         }
     }
 
-    /// What comes out of `observation`; of several models, out of the first group's.
+    /// Returns the outputs for `observation`; of several models, out of the first group's.
     pub fn forward(&self, scratch: &mut Scratch, observation: &[f32], out: &mut [f32]) {
         match (self, &mut scratch.0) {
             (Self::Mlp(mlp), Buffers::Mlp(buffers)) => mlp.forward(buffers, observation, out),

@@ -72,9 +72,9 @@ struct Layer {
     dst: Vec<f32>,
 }
 
-/// One step's nodes as attention sees them.
+/// Nodes of one step as attention sees them.
 #[derive(Clone, Debug, Default)]
-struct Seen {
+struct Nodes {
     /// W h: (N, F).
     u: Vec<f32>,
     /// dst·W h and src·W h: (N, K).
@@ -82,26 +82,26 @@ struct Seen {
     src: Vec<f32>,
 }
 
-/// What attention gives for one step's nodes.
+/// Result of attention for the nodes of one step.
 #[derive(Clone, Debug, Default)]
-struct Given {
-    /// Of one node: α of each neighbour and head, (neighbours, K).
+struct Attended {
+    /// Weights of one node: α of each neighbour and head, (neighbours, K).
     weights: Vec<f32>,
     /// (N, F).
     h: Vec<f32>,
 }
 
-/// What a pass writes.
+/// Scratch memory of a pass.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Buffers {
     h: Vec<f32>,
     next: Vec<f32>,
-    /// One step's inputs, (N, C + Cp).
+    /// Inputs of one step, (N, C + Cp).
     input: Vec<f32>,
     /// The first layer's view of every step.
-    all: Vec<Seen>,
-    window: [Seen; WINDOW],
-    given: [Given; WINDOW],
+    all: Vec<Nodes>,
+    window: [Nodes; WINDOW],
+    given: [Attended; WINDOW],
     zeros: Vec<f32>,
 }
 
@@ -163,9 +163,9 @@ impl Stsgat {
     pub(super) fn buffers(&self) -> Buffers {
         let (nodes, size) = (self.paths, self.paths * self.hidden);
         let observation =
-            || Seen { u: vec![0.0; size], dst: vec![0.0; nodes * self.heads], src: vec![0.0; nodes * self.heads] };
+            || Nodes { u: vec![0.0; size], dst: vec![0.0; nodes * self.heads], src: vec![0.0; nodes * self.heads] };
         // The paths of the step, and itself before and after.
-        let given = || Given { weights: vec![0.0; (nodes + WINDOW - 1) * self.heads], h: vec![0.0; size] };
+        let given = || Attended { weights: vec![0.0; (nodes + WINDOW - 1) * self.heads], h: vec![0.0; size] };
         Buffers {
             h: vec![0.0; self.steps * size],
             next: vec![0.0; self.steps * size],
@@ -221,7 +221,7 @@ impl Stsgat {
             let kept = &mut buffers.next[window * size..][..size];
             let last = layers.len() - 1;
             for (at, _) in layers.iter().enumerate() {
-                let observation: [&Seen; WINDOW] =
+                let observation: [&Nodes; WINDOW] =
                     if at == 0 { std::array::from_fn(|q| &buffers.all[window + q]) } else { buffers.window.each_ref() };
                 for q in 0..WINDOW {
                     // Of the last layer, only the middle step is kept.
@@ -240,7 +240,7 @@ impl Stsgat {
     }
 
     /// Projects a step's nodes and adds up both halves of their scores.
-    fn see(&self, layer: &Layer, h: &[f32], zeros: &[f32], observation: &mut Seen) {
+    fn see(&self, layer: &Layer, h: &[f32], zeros: &[f32], observation: &mut Nodes) {
         let size = self.hidden / self.heads;
         dense_rows(h, &layer.w, zeros, &mut observation.u);
         let halves = observation.dst.iter_mut().zip(&mut observation.src);
@@ -251,8 +251,8 @@ impl Stsgat {
         }
     }
 
-    /// What each node of step `q` takes from the paths of its step, and from itself beside it.
-    fn attend(&self, observation: &[&Seen; WINDOW], q: usize, alive: &[f32], given: &mut Given) {
+    /// Adds up what each node of step `q` takes from the paths of its step, and from itself beside it.
+    fn attend(&self, observation: &[&Nodes; WINDOW], q: usize, alive: &[f32], given: &mut Attended) {
         let (heads, size) = (self.heads, self.hidden / self.heads);
         let steps = [q.checked_sub(1), (q + 1 < WINDOW).then_some(q + 1)];
         for (node, h) in given.h.chunks_exact_mut(self.hidden).enumerate() {
@@ -316,7 +316,7 @@ fn softmax(scores: &mut [f32], heads: usize) {
     }
 }
 
-/// So many sums of a dot product run side by side; they are added in their order.
+/// Number of sums of a dot product that run side by side; they are added in their order.
 const LANES: usize = 8;
 
 fn dot(a: &[f32], b: &[f32]) -> f32 {

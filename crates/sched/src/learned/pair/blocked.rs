@@ -1,4 +1,4 @@
-//! When a policy is asked, and what becomes of its answers.
+//! Questions to a policy about pairs of paths, and what becomes of its answers.
 //!
 //! A policy is asked about a fresh packet while F is blocked and S is open: keep the packet for F,
 //! or send it on S? Otherwise nothing is asked: F with room takes the packet, without S one waits,
@@ -26,7 +26,7 @@ const QUEUED: usize = 1024;
 /// F and S.
 pub(crate) type Pair<'a> = (&'a Path, &'a Path);
 
-/// What comes next for a packet.
+/// Next step for a packet.
 pub(crate) enum Next<'a> {
     /// This path takes it; none to wait. There is no question.
     Path(Option<PathId>),
@@ -156,7 +156,7 @@ impl<P: Policy> Blocked<P> {
         }
     }
 
-    /// What was decided about the packet at `at`, if that still holds.
+    /// Returns the decision about the packet at `at`, if it still holds.
     #[inline]
     fn kept(&self, (fast, slow): Pair<'_>, at: Offset) -> Option<Action> {
         let pending = self.pending.as_ref().filter(|pending| pending.choice.fast == fast.id && !pending.stale)?;
@@ -165,7 +165,7 @@ impl<P: Policy> Blocked<P> {
         holds.then_some(choice.action)
     }
 
-    /// What the policy will be asked by the next `select` at `cx`, if it will be asked.
+    /// Returns the question of the next `select` at `cx`, if it asks one.
     pub(crate) fn asks<'a>(&'a mut self, cx: &'a Context<'a>) -> Option<(&'a P, Question<'a>)> {
         let packet = Self::asked_about(cx)?;
         let Roles { fast: Some(fast), slow: Some(slow), unprobed: None } = Roles::of(cx) else { return None };
@@ -204,7 +204,7 @@ impl<P: Policy> Blocked<P> {
         Some((roles::path(cx, asked.fast)?, roles::path(cx, asked.slow)?))
     }
 
-    /// What comes next for `packet`, which has not been sent.
+    /// Returns the next step for `packet`, which has not been sent.
     #[inline(always)]
     pub(crate) fn next<'a>(&mut self, cx: &Context<'a>, packet: &Packet) -> Next<'a> {
         let (fast, unprobed) = roles::fast_and_unprobed(cx);
@@ -287,7 +287,7 @@ impl<P: Policy> Blocked<P> {
         }
     }
 
-    /// Whether `receipt` carries out a decision that a subflow's queue has held.
+    /// Returns true if `receipt` carries out a decision that a subflow's queue has held.
     #[inline(never)]
     fn note_queued_sent(&mut self, receipt: &Receipt) -> bool {
         let is_it = |offset: Offset, path: PathId| offset == receipt.offset && path == receipt.path;
@@ -323,7 +323,7 @@ impl<P: Policy> Blocked<P> {
         true
     }
 
-    /// The same of an outcome that comes without its packet's fate.
+    /// Learns from an outcome that comes without its packet's fate.
     #[inline(never)]
     fn learn_late(&mut self, cx: &Context<'_>, outcome: &Outcome<P::Observation>) {
         self.learn(cx, outcome);
@@ -376,7 +376,7 @@ impl<P: Policy> Blocked<P> {
         }
     }
 
-    /// What happened before `cx`, in turn.
+    /// Hears the events before `cx`, in turn.
     #[inline(always)]
     pub(crate) fn observe_all(&mut self, cx: &Context<'_>, events: &[Event]) {
         for event in events {

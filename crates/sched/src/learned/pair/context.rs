@@ -1,4 +1,4 @@
-//! What the linear policies see of a path: bytes over a round trip, against its peak rate.
+//! Observation of a path by the linear policies: bytes over a round trip, against its peak rate.
 
 use weftway_path::{Bytes, Path, Span};
 

@@ -1,4 +1,4 @@
-//! What is measured of each path beyond what the path itself says.
+//! Measurements of each path beyond what the path itself says.
 //!
 //! Throughput is bytes newly acknowledged over one srtt after the other. Loss is a fraction,
 //! `lost/(lost + acked)` of each such window, smoothed with gain 1/8 (the comparison of 2024 in
@@ -23,11 +23,11 @@ const TIMEOUT_MEMORY: Span = Span::from_secs(1);
 #[derive(Clone, Default)]
 pub(crate) struct Meters {
     known: PerPath<Meter>,
-    /// Of a path that has shown nothing.
+    /// Meters of a path that has shown nothing.
     fresh: Meter,
 }
 
-/// One path's meters.
+/// Meters of one path.
 #[derive(Clone, Debug)]
 pub(crate) struct Meter {
     since: Option<Instant>,
@@ -150,7 +150,7 @@ impl Meters {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{packets, path};
+    use weftway_vectors::testing::{packets, path};
 
     fn counters(n: u64) -> Counters {
         Counters { bytes: packets(n), packets: n }

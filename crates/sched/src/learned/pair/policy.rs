@@ -1,4 +1,4 @@
-//! What a policy is: what it is asked, what it learns from, and which switches all of them have.
+//! Policies: what they are asked, what they learn from, and the switches that all of them have.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{BlockedReason, Context, Instant, Path, Receipt};
@@ -6,7 +6,7 @@ use weftway_path::{BlockedReason, Context, Instant, Path, Receipt};
 use super::meters::Meters;
 use super::records::{Action, Outcome};
 
-/// What a policy looks at: the pair, when it decides and when a record closes.
+/// Question to a policy: the pair, when it decides and when a record closes.
 #[derive(Clone, Copy)]
 pub(crate) struct Question<'a> {
     pub(crate) cx: &'a Context<'a>,
@@ -15,9 +15,9 @@ pub(crate) struct Question<'a> {
     pub(crate) meters: &'a Meters,
 }
 
-/// What a learned scheduler decides and learns. The rest is [`Blocked`](super::blocked::Blocked)'s.
+/// Decisions and learning of a learned scheduler. The rest is [`Blocked`](super::blocked::Blocked)'s.
 pub(crate) trait Policy: Clone + Send {
-    /// What it remembers of a decision until the outcome is known.
+    /// Memory of a decision until the outcome is known.
     type Observation: Copy + Send;
 
     /// Asked once for each decision: draws belong here.
@@ -26,7 +26,7 @@ pub(crate) trait Policy: Clone + Send {
     /// A decision's record closed; `at_close` is the same pair then.
     fn learn(&mut self, at_close: &Question<'_>, outcome: &Outcome<Self::Observation>);
 
-    /// Whether records stay open until T_ref although their packet's fate is known.
+    /// Returns true if records stay open until T_ref although their packet's fate is known.
     fn keeps_until_deadline(&self) -> bool {
         false
     }
@@ -45,14 +45,14 @@ pub(crate) trait Policy: Clone + Send {
     fn explain(&self, question: &Question<'_>) -> String;
 }
 
-/// How long a wait lasts.
+/// Length of a wait.
 pub(crate) const WAIT_STICKY: Param = Param {
     name: "wait_sticky",
     default: "true",
     values: "true | false",
     doc: "whether a decision to wait holds until F has room, as in public code of Peekaboo; else it is drawn anew after the next event",
 };
-/// What a pacer means.
+/// Meaning of a pacer.
 pub(crate) const PACED: Param = Param {
     name: "paced",
     default: "blocked",
@@ -79,7 +79,7 @@ impl Rules {
         })
     }
 
-    /// Whether to ask while F is as `fast` is.
+    /// Returns true if F, as `fast` is, lets the policy be asked.
     #[inline]
     pub(super) fn ask_about(&self, fast: &Path) -> bool {
         match fast.blocked {

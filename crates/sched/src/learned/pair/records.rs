@@ -8,7 +8,7 @@
 
 use weftway_path::{Bytes, Instant, Path, PathId, Receipt, Span};
 
-/// What to do with a packet.
+/// Action for a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
     /// Keep it for F: wait, or send it there if F has room.
@@ -17,14 +17,14 @@ pub(crate) enum Action {
     Slow,
 }
 
-/// How many of the connection's newest packets can have open records; older ones are forgotten.
+/// Number of the connection's newest packets that can have open records; older ones are forgotten.
 /// More than are in flight at 1 Gbit/s and 40 ms. A power of two.
 const PACKETS: usize = 4096;
 
 /// For how many there is room at first. A power of two.
 const FIRST_PACKETS: usize = 64;
 
-/// What became of a decision.
+/// Outcome of a decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fate {
     /// Its packet arrived.
@@ -45,7 +45,7 @@ pub(crate) struct Choice<X> {
     pub(crate) slow: PathId,
     pub(crate) at: Instant,
     pub(crate) deadline: Instant,
-    /// What the policy saw.
+    /// Observation of the policy.
     pub(crate) observation: X,
 }
 
@@ -64,7 +64,7 @@ impl<X> Choice<X> {
         }
     }
 
-    /// What came of it without a packet.
+    /// Outcome without a packet.
     pub(crate) fn unsent(self) -> Outcome<X> {
         let after = self.deadline.since(self.at);
         Outcome { choice: self, serial: None, bytes: Bytes::ZERO, fate: Fate::Unsent, after }
@@ -79,7 +79,7 @@ pub(crate) struct Outcome<X> {
     pub(crate) serial: Option<u64>,
     pub(crate) bytes: Bytes,
     pub(crate) fate: Fate,
-    /// From the decision to the outcome; T_ref for late ones.
+    /// Time from the decision to the outcome; T_ref for late ones.
     pub(crate) after: Span,
 }
 
@@ -102,7 +102,7 @@ pub(crate) struct OpenRecords<X> {
     oldest: u64,
     /// None from it on.
     end: u64,
-    /// Nothing expires before, unless the oldest record changes.
+    /// Time before which no record expires, unless the oldest record changes.
     next_expiry: Instant,
 }
 
@@ -201,7 +201,7 @@ impl<X: Copy> OpenRecords<X> {
         }
     }
 
-    /// Whether a record's time may be up at `now`.
+    /// Returns true if a record's time may be up at `now`.
     #[inline]
     pub(crate) fn may_expire(&self, now: Instant) -> bool {
         now >= self.next_expiry
@@ -243,7 +243,7 @@ impl<X> Record<X> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{MSS, path};
+    use weftway_vectors::testing::{MSS, path};
 
     fn choice(action: Action, at_ms: u64) -> Choice<u64> {
         Choice::new(Instant::from_millis(at_ms), &path(0, 20, 10, 10), &path(1, 60, 10, 0), (action, at_ms))

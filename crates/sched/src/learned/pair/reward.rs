@@ -1,4 +1,4 @@
-//! What Q-learning, DQN and UCB are paid with: throughput less round-trip time, over the pair.
+//! Reward of Q-learning, DQN and UCB: throughput less round-trip time, over the pair.
 //!
 //! `r = a·Σ thr_i/R0_i − b·Σ min(srtt_i/D0, 1)`, read when the decision's record closes. Each
 //! throughput is within [0, 1] of the path's peak rate R0, so that r lies in [−2b, 2a]. A lost
@@ -44,7 +44,7 @@ impl Delivery {
         Ok(Self { a, b, d0: Span::from_millis(params.within("d0_ms", 1..=10_000)?).as_secs_f64() })
     }
 
-    /// What a decision is worth whose record closes at `at_close`.
+    /// Returns the reward of a decision whose record closes at `at_close`.
     #[inline]
     pub(crate) fn of(&self, at_close: &Question<'_>, fate: Fate) -> f64 {
         let Question { fast, slow, meters, .. } = at_close;
@@ -64,8 +64,8 @@ impl Delivery {
 mod tests {
     use super::*;
     use crate::learned::pair::meters::Meters;
-    use crate::testing::{Bench, path};
     use weftway_path::{Counters, Instant};
+    use weftway_vectors::testing::{Bench, path};
 
     #[test]
     fn throughput_is_earned_and_time_is_charged() {
@@ -73,7 +73,7 @@ mod tests {
         let mut meters = Meters::default();
         bench.paths.iter().for_each(|path| meters.update(Instant::ZERO, path));
         // F delivers 5 of its 10 packets in a round trip of 25 ms.
-        bench.paths[0].acked = Counters { bytes: crate::testing::packets(5), packets: 5 };
+        bench.paths[0].acked = Counters { bytes: weftway_vectors::testing::packets(5), packets: 5 };
         meters.update(Instant::from_millis(25), &bench.paths[0]);
         let cx = bench.context();
         let at_close = Question { cx: &cx, fast: &bench.paths[0], slow: &bench.paths[1], meters: &meters };

@@ -61,8 +61,8 @@ fn least_of_rare<'a>(cx: &Context<'a>, set: PathSet, tier: Tier) -> Option<&'a P
     least_of(cx, set, tier)
 }
 
-/// F, and the open path without a round-trip sample that has sent the fewest packets: nothing is known about it until it
-/// is used.
+/// F, and the open path without a round-trip sample that has sent the fewest packets: nothing is known about it until
+/// it is used.
 #[inline]
 pub(crate) fn fast_and_unprobed<'a>(cx: &Context<'a>) -> (Option<&'a Path>, Option<&'a Path>) {
     // Nearly always an active path is there: then no other tier serves.
@@ -92,7 +92,7 @@ pub(crate) struct Roles<'a> {
 }
 
 impl<'a> Roles<'a> {
-    /// Who has them now. Among equals the first.
+    /// Roles of the paths now. Among equals the first.
     pub(crate) fn of(cx: &Context<'a>) -> Self {
         let (fast, unprobed) = fast_and_unprobed(cx);
         Self { fast, slow: fast.and_then(|fast| slow(cx, fast)), unprobed }
@@ -102,8 +102,8 @@ impl<'a> Roles<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{Bench, path};
     use weftway_path::Span;
+    use weftway_vectors::testing::{Bench, path};
 
     #[test]
     fn f_may_be_full_and_s_may_not() {

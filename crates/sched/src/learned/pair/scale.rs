@@ -1,4 +1,4 @@
-//! What windows and times are divided by before a network sees them.
+//! Units by which windows and times are divided before a network sees them.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Path, Span};
@@ -6,7 +6,7 @@ use weftway_path::{Bytes, Path, Span};
 use crate::learned::task::Input;
 use crate::shared::norm;
 
-/// What inputs are divided by.
+/// Units by which inputs are divided.
 pub(crate) const SCALE: Param = Param {
     name: "scale",
     default: "fixed",
@@ -17,7 +17,7 @@ pub(crate) const SCALE: Param = Param {
 /// Ratios to the least are kept within this and its inverse.
 const MOST: f64 = 64.0;
 
-/// How inputs are scaled.
+/// Scaling of inputs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Scaling {
     /// By so many bytes and seconds.
@@ -64,7 +64,7 @@ fn least<'a>(paths: impl IntoIterator<Item = &'a Path>) -> Units {
     Units { bytes: window, seconds: srtt, are_logarithms: true }
 }
 
-/// What counts as 1.
+/// Units that count as 1.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Units {
     bytes: f64,
@@ -103,7 +103,7 @@ fn logarithm(value: f64, unit: f64) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::path;
+    use weftway_vectors::testing::path;
 
     /// Windows of 20 and 10 packets, 50 and 20 ms: units are 14 kB and 20 ms.
     #[test]

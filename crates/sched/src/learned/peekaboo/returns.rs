@@ -1,4 +1,4 @@
-//! What decisions return, and whether an arm still returns what it did.
+//! Returns of decisions, and the test that an arm still returns what it did.
 
 use weftway_path::spec::{Params, SpecError};
 use weftway_path::{Bytes, Instant, Receipt, Span};
@@ -45,7 +45,7 @@ pub(super) struct Monitor {
 }
 
 impl Monitor {
-    /// Whether the arm no longer returns what it did.
+    /// Returns true if the arm no longer returns what it did.
     pub(super) fn note(&mut self, value: f64, usual: Spread) -> bool {
         (self.count, self.sum) = (self.count + 1, self.sum + value);
         if self.count == WINDOW {
@@ -57,14 +57,14 @@ impl Monitor {
     }
 }
 
-/// What packets achieved, by serial.
+/// Results of packets, by serial.
 #[derive(Clone)]
 pub(super) struct Rewards {
     pub(super) gamma: f64,
     pub(super) late_counts: bool,
     /// Serial, since when, and bytes a second once known.
     packets: Vec<(u64, Instant, f64)>,
-    /// What the first decision of the round achieved. One unit for a whole round: arms that were
+    /// Result of the first decision of the round. One unit for a whole round: arms that were
     /// paid in different units could not be compared.
     pub(super) unit: Option<f64>,
 }
@@ -130,8 +130,8 @@ impl Rewards {
 mod tests {
     use super::*;
     use crate::learned::pair::records::{Action, Choice};
-    use crate::testing::{MSS, path};
     use weftway_path::PathId;
+    use weftway_vectors::testing::{MSS, path};
 
     #[test]
     fn a_spread_by_hand() {

@@ -2,8 +2,8 @@ use super::returns::WINDOW;
 use super::*;
 use crate::learned::pair::meters::Meters;
 use crate::learned::pair::records::{Choice, Fate};
-use crate::testing::{Bench, MSS, path};
 use weftway_path::{Context, PathId, Span};
+use weftway_vectors::testing::{Bench, MSS, path};
 
 fn policy(given: &[(&str, &str)]) -> Peekaboo<6> {
     let given: Vec<_> = given.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();

@@ -1,6 +1,6 @@
 use super::*;
-use crate::testing::{Bench, path};
 use weftway_path::{Decision, PathId};
+use weftway_vectors::testing::{Bench, path};
 
 fn learner(spec: &[(&str, &str)]) -> QLearning {
     let given: Vec<_> = spec.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect();
@@ -21,19 +21,19 @@ fn learner(spec: &[(&str, &str)]) -> QLearning {
 fn one_update_by_hand() {
     let mut q = learner(&[]);
     q.table[4] = [0.5, 0.2];
-    q.update(Place { state: 2, action: 1 }, 1.2, 4);
+    q.update(TableCell { state: 2, action: 1 }, 1.2, 4);
     // 0.1·(1.2 + 0.9·0.5 − 0) = 0.1·1.65.
     assert!((q.table[2][1] - 0.165).abs() < 1e-12);
     assert_eq!(q.table[2][0], 0.0);
 }
 
 /// A path of the given class beside one that is high: fast, wide, clean.
-fn measured(class: Class) -> Measured {
-    let high = Measured { srtt: 0.02, rate: 1e6, loss: 0.0, timeouts: 0 };
+fn measured(class: Class) -> PathMeasures {
+    let high = PathMeasures { srtt: 0.02, rate: 1e6, loss: 0.0, timeouts: 0 };
     match class {
         Class::High => high,
-        Class::Mid => Measured { loss: 0.01, ..high },
-        Class::Low => Measured { loss: 0.05, ..high },
+        Class::Mid => PathMeasures { loss: 0.01, ..high },
+        Class::Low => PathMeasures { loss: 0.05, ..high },
     }
 }
 
@@ -54,17 +54,17 @@ fn every_state_can_be_reached() {
 fn the_worst_sign_decides_the_class() {
     let high = measured(Class::High);
     for (signs, class) in [
-        (Measured { srtt: 0.06, ..high }, Class::Low),
-        (Measured { srtt: 0.03, ..high }, Class::Mid),
-        (Measured { srtt: 0.0299, ..high }, Class::High),
-        (Measured { timeouts: 2, ..high }, Class::Low),
-        (Measured { timeouts: 1, ..high }, Class::Mid),
-        (Measured { rate: 0.249e6, ..high }, Class::Mid),
-        (Measured { rate: 0.25e6, ..high }, Class::High),
-        (Measured { loss: 0.03, ..high }, Class::Low),
-        (Measured { loss: 0.005, ..high }, Class::Mid),
+        (PathMeasures { srtt: 0.06, ..high }, Class::Low),
+        (PathMeasures { srtt: 0.03, ..high }, Class::Mid),
+        (PathMeasures { srtt: 0.0299, ..high }, Class::High),
+        (PathMeasures { timeouts: 2, ..high }, Class::Low),
+        (PathMeasures { timeouts: 1, ..high }, Class::Mid),
+        (PathMeasures { rate: 0.249e6, ..high }, Class::Mid),
+        (PathMeasures { rate: 0.25e6, ..high }, Class::High),
+        (PathMeasures { loss: 0.03, ..high }, Class::Low),
+        (PathMeasures { loss: 0.005, ..high }, Class::Mid),
         // Signs of both kinds: low comes first.
-        (Measured { srtt: 0.03, loss: 0.03, rate: 1.0, timeouts: 1 }, Class::Low),
+        (PathMeasures { srtt: 0.03, loss: 0.03, rate: 1.0, timeouts: 1 }, Class::Low),
     ] {
         assert_eq!(signs.class(&high), class);
     }
@@ -125,7 +125,7 @@ fn paths_in_the_other_order_transpose_the_table_and_change_nothing_else() {
 fn an_update_of_a_value_that_is_not_0_by_hand() {
     let mut q = learner(&[]);
     (q.table[4], q.table[2]) = ([0.5, 0.2], [0.0, 0.5]);
-    q.update(Place { state: 2, action: 1 }, 1.2, 4);
+    q.update(TableCell { state: 2, action: 1 }, 1.2, 4);
     // 0.5 + 0.1·(1.2 + 0.9·0.5 − 0.5).
     assert!((q.table[2][1] - 0.615).abs() < 1e-12);
 }
@@ -141,6 +141,6 @@ fn the_state_by_hand() {
         assert_eq!([naming(fast, slow), naming(slow, fast)], [fast.id.index(), slow.id.index()]);
     }
     // 10 packets of 1400 bytes in 20 ms.
-    let measured = Measured::of(&path(0, 20, 10, 0), meters.of(PathId::new(0)), 1);
+    let measured = PathMeasures::of(&path(0, 20, 10, 0), meters.of(PathId::new(0)), 1);
     assert!((measured.rate - 700e3).abs() < 1e-6 && measured.timeouts == 1);
 }

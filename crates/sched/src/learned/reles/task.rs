@@ -16,17 +16,18 @@
 //! before go where min-RTT sends them. A path that has no slot gets no new data.
 
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{Bytes, Context, Decision, Event, Instant, Path, PathId, Receipt, SendKind, Span};
+use weftway_path::{Bytes, Context, Decision, Event, Path, PathId, Receipt, SendKind, Span};
 
+use crate::Needs;
 use crate::learned::intervals::history::{self, History};
 use crate::learned::intervals::slots;
+use crate::learned::intervals::task::{IntervalTask, Rule};
 use crate::learned::task::{Actions, Ledger, Shape, Task, TaskEntry};
 use crate::shared::choose;
 use crate::shared::epochs::Epochs;
 use crate::shared::norm;
 use crate::shared::per_path::PerPath;
 use crate::shared::quality::Qualities;
-use crate::{Needs, Scheduler};
 
 pub(crate) static TASK: TaskEntry = TaskEntry {
     name: "shares",
@@ -41,7 +42,7 @@ pub(crate) static TASK: TaskEntry = TaskEntry {
     build,
 };
 
-/// What is seen of a path.
+/// Observation of a path.
 const FEATURES: [&str; 5] = ["throughput", "cwnd", "rtt", "in_flight", "lost"];
 
 /// An interval is so many of the smallest round trips, within these.
@@ -57,63 +58,34 @@ const LOSS_SCALE: f64 = 0.1;
 fn build(params: &Params) -> Result<Box<dyn Task>, SpecError> {
     let slots = params.within("slots", 1..=PathId::MAX_PATHS)?;
     let history = History::new(params.within("history", 1..=64)?, slots);
-    Ok(Box::new(Shares {
-        shape: Shape { inputs: history.inputs(FEATURES), actions: Actions::Shares(slots), interval: None },
+    let shape = Shape { inputs: history.inputs(FEATURES), actions: Actions::Shares(slots), interval: None };
+    let rule = Shares {
         a: params.within("a", 0.0..=10.0)?,
         b: params.within("b", 0.0..=10.0)?,
         history,
-        epochs: Epochs::new(SHORTEST, Span::ZERO),
         qualities: Qualities::default(),
         shares: vec![0.0; slots],
         answered: vec![None; slots],
         credits: PerPath::default(),
-        open: None,
-        ledger: Ledger::default(),
-    }))
+    };
+    Ok(Box::new(IntervalTask::new(shape, Epochs::new(SHORTEST, Span::ZERO), rule)))
 }
 
 #[derive(Clone)]
 struct Shares {
-    shape: Shape,
     a: f64,
     b: f64,
     history: History<5>,
-    epochs: Epochs<()>,
     qualities: Qualities,
     /// As answered, by slot; they add up to 1.
     shares: Vec<f64>,
-    /// Who had which slot when they were answered.
+    /// Path of each slot when the shares were answered.
     answered: Vec<Option<PathId>>,
     /// In bytes.
     credits: PerPath<f64>,
-    open: Option<u64>,
-    ledger: Ledger,
 }
 
 impl Shares {
-    /// Ends the interval if it is over.
-    fn turn(&mut self, cx: &Context<'_>) {
-        if self.epochs.wake().is_some_and(|end| cx.now < end) {
-            return;
-        }
-        if let Some(least) = choose::standing(cx).map(|path| path.srtt).min() {
-            self.epochs.set_length((least * ROUND_TRIPS).clamp(SHORTEST, LONGEST));
-        }
-        if let Some(passed) = self.epochs.turn(cx.now) {
-            self.measure(cx, passed);
-        }
-    }
-
-    fn measure(&mut self, cx: &Context<'_>, passed: Span) {
-        self.qualities.turn(cx.now, passed, cx.paths);
-        if let Some(decision) = self.open.take() {
-            self.ledger.earn(decision, self.reward(cx));
-        }
-        self.history.assign(cx);
-        let (qualities, scale) = (&self.qualities, self.qualities.scale(cx.paths));
-        self.history.push(|id| cx.path(id).map_or([0.0; 5], |path| see(qualities, path, scale)));
-    }
-
     fn reward(&self, cx: &Context<'_>) -> f64 {
         let known = || cx.paths.iter().map(|path| self.qualities.of(path.id));
         let throughput: f64 = known().map(|quality| quality.throughput).sum();
@@ -129,14 +101,15 @@ impl Shares {
             - self.b * norm::ratio(norm::ratio(lost, all), LOSS_SCALE)
     }
 
-    /// The share of `id` as answered; of a path that has come since, the share of its slot if that was nobody's; else none.
+    /// The share of `id` as answered; of a path that has come since, the share of its slot if that was nobody's; else
+    /// none.
     fn own(&self, id: PathId) -> Option<f64> {
         let of = |slots: &[Option<PathId>]| slots.iter().position(|path| *path == Some(id));
         let of_newcomer = || of(self.history.slots()).filter(|slot| self.answered[*slot].is_none());
         of(&self.answered).or_else(of_newcomer).map(|slot| self.shares[slot])
     }
 
-    /// What the shares of the paths that may send new data are taken against: their sum and number.
+    /// Sum and number of the shares of the paths that may send new data.
     fn whole(&self, cx: &Context<'_>) -> (f64, u32) {
         let known = choose::standing(cx).filter_map(|path| self.own(path.id));
         known.fold((0.0, 0), |(sum, count), share| (sum + share, count + 1))
@@ -151,7 +124,7 @@ impl Shares {
         self.credits.get(id).copied().unwrap_or_default()
     }
 
-    /// Of the paths with a slot and room, the one of largest credit for `len` bytes.
+    /// Returns the path of largest credit for `len` bytes among those with a slot and room.
     fn richest<'a>(&self, cx: &Context<'a>, len: f64) -> Option<&'a Path> {
         let whole = self.whole(cx);
         let open = choose::candidates(cx).filter(|path| self.own(path.id).is_some());
@@ -178,7 +151,7 @@ impl Shares {
     }
 }
 
-/// What is seen of `path`.
+/// Returns the observation of `path`.
 fn see(qualities: &Qualities, path: &Path, scale: f64) -> [f64; 5] {
     let quality = qualities.of(path.id);
     let bytes = |bytes: Bytes| norm::ratio(bytes.get() as f64, scale * D0);
@@ -191,22 +164,42 @@ fn see(qualities: &Qualities, path: &Path, scale: f64) -> [f64; 5] {
     ]
 }
 
-impl Scheduler for Shares {
-    fn needs(&self) -> Needs {
-        TASK.needs
+impl Rule for Shares {
+    type Choice = ();
+
+    const NEEDS: Needs = TASK.needs;
+
+    fn length(&self, cx: &Context<'_>) -> Option<Span> {
+        let least = choose::standing(cx).map(|path| path.srtt).min()?;
+        Some((least * ROUND_TRIPS).clamp(SHORTEST, LONGEST))
     }
 
-    fn select(&mut self, cx: &Context<'_>) -> Decision {
-        self.turn(cx);
+    fn end(&mut self, cx: &Context<'_>, passed: Span) -> f64 {
+        self.qualities.turn(cx.now, passed, cx.paths);
+        self.history.assign(cx);
+        let (qualities, scale) = (&self.qualities, self.qualities.scale(cx.paths));
+        self.history.push(|id| cx.path(id).map_or([0.0; 5], |path| see(qualities, path, scale)));
+        self.reward(cx)
+    }
+
+    fn asks(&self, _: &Context<'_>, is_due: bool) -> bool {
+        is_due && self.history.has_paths()
+    }
+
+    fn see(&self, _: &Context<'_>, observation: &mut [f32]) {
+        observation.copy_from_slice(self.history.table());
+    }
+
+    fn select(&self, cx: &Context<'_>, chosen: Option<&()>) -> Decision {
         let Some(packet) = cx.packet else { return Decision::Wait };
-        let has_shares = self.epochs.chosen().is_some() && self.whole(cx).1 > 0;
+        let has_shares = chosen.is_some() && self.whole(cx).1 > 0;
         if packet.reinjection || !packet.carried.is_empty() || !has_shares {
             return choose::send_or_wait(cx, choose::min_rtt(cx));
         }
         choose::send_or_wait(cx, self.richest(cx, packet.bytes.get() as f64))
     }
 
-    fn observe(&mut self, cx: &Context<'_>, event: &Event) {
+    fn observe(&mut self, cx: &Context<'_>, event: &Event, _: &mut Ledger) {
         match event {
             Event::Sent(sent, SendKind::Fresh) => self.note_sent(cx, sent),
             Event::PathUp(path) | Event::PathDown(path) => {
@@ -216,36 +209,16 @@ impl Scheduler for Shares {
             }
             _ => {}
         }
-        self.turn(cx);
     }
 
-    fn wake(&self) -> Option<Instant> {
-        self.epochs.wake()
-    }
-
-    fn explain(&self, cx: &Context<'_>) -> Option<String> {
+    fn explain(&self, cx: &Context<'_>, _: Option<&()>) -> Option<String> {
         let whole = self.whole(cx);
         let of = |path: &Path| format!("{:?} {:.3} {:+.0}", path.id, self.share(path.id, whole), self.credit(path.id));
         let paths: Vec<_> = cx.paths.iter().map(of).collect();
         Some(format!("shares and credits {}", paths.join(", ")))
     }
-}
 
-impl Task for Shares {
-    fn shape(&self) -> &Shape {
-        &self.shape
-    }
-
-    fn question(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> bool {
-        self.turn(cx);
-        let is_due = self.epochs.is_due() && self.history.has_paths();
-        if is_due {
-            observation.copy_from_slice(self.history.table());
-        }
-        is_due
-    }
-
-    fn answer(&mut self, cx: &Context<'_>, action: &[f32]) {
+    fn answer(&mut self, cx: &Context<'_>, action: &[f32]) -> Option<()> {
         self.take(action);
         self.answered.copy_from_slice(self.history.slots());
         for path in cx.paths {
@@ -253,17 +226,7 @@ impl Task for Shares {
             let credit = self.credits.at(path.id);
             *credit = credit.clamp(-packet, packet);
         }
-        self.epochs.choose(cx.now, ());
-        self.open = Some(self.ledger.decide());
-    }
-
-    fn finish(&mut self, cx: &Context<'_>, observation: &mut [f32]) {
-        self.measure(cx, cx.now.since(self.epochs.begin()));
-        observation.copy_from_slice(self.history.table());
-    }
-
-    fn ledger(&mut self) -> &mut Ledger {
-        &mut self.ledger
+        Some(())
     }
 }
 

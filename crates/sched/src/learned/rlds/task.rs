@@ -16,14 +16,15 @@
 //! Scales are ours: rates over the largest that any path has shown.
 
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{Context, Decision, Event, Instant, Path, PathId, Span};
+use weftway_path::{Bytes, Context, Decision, Event, Path, PathId, Span};
 
 use crate::learned::intervals::slots;
+use crate::learned::intervals::task::{IntervalTask, Rule};
 use crate::learned::task::{Actions, Input, Ledger, Shape, Task, TaskEntry};
 use crate::shared::epochs::{self, Epochs};
 use crate::shared::interval::ChosenBytes;
 use crate::shared::quality::{self, Qualities};
-use crate::{Mode, Needs, Report, Scheduler};
+use crate::{Mode, Needs};
 
 pub(crate) static TASK: TaskEntry = TaskEntry {
     name: "path",
@@ -51,7 +52,7 @@ pub(crate) static TASK: TaskEntry = TaskEntry {
     build,
 };
 
-/// What is seen of a path.
+/// Observation of a path.
 const FEATURES: [&str; 5] = ["spare", "throughput", "cwnd", "packets", "loss"];
 
 fn build(params: &Params) -> Result<Box<dyn Task>, SpecError> {
@@ -64,71 +65,38 @@ fn build(params: &Params) -> Result<Box<dyn Task>, SpecError> {
         inputs.extend((0..slots).map(|slot| Input::share(format!("quality.{slot}"))));
     }
     let actions = Actions::Discrete(if is_direct { slots } else { 3 });
-    Ok(Box::new(PathTask {
+    let rule = PathRule {
         observation: vec![0.0; inputs.len()],
-        shape: Shape { inputs, actions, interval: Some(length) },
         slots,
         is_direct,
         pays_rate: params.choice("reward", &[("log", false), ("rate", true)])?,
         is_printed: params.choice("quality", &[("sound", false), ("printed", true)])?,
         mode: epochs::mode(params)?,
-        epochs: Epochs::new(length, delay),
         qualities: Qualities::default(),
         ranked: Vec::new(),
         at: vec![None; slots],
-        open: None,
-        ledger: Ledger::default(),
         carried: ChosenBytes::default(),
-    }))
+    };
+    let shape = Shape { inputs, actions, interval: Some(length) };
+    Ok(Box::new(IntervalTask::new(shape, Epochs::new(length, delay), rule)))
 }
 
 #[derive(Clone)]
-struct PathTask {
-    shape: Shape,
+struct PathRule {
     slots: usize,
     is_direct: bool,
     pays_rate: bool,
     is_printed: bool,
     mode: Mode,
-    epochs: Epochs<PathId>,
     qualities: Qualities,
     /// As of the last interval's end: what is seen, the paths from best to worst, who is in which slot.
     observation: Vec<f32>,
     ranked: Vec<PathId>,
     at: Vec<Option<PathId>>,
-    /// The decision of this interval.
-    open: Option<u64>,
-    ledger: Ledger,
     carried: ChosenBytes,
 }
 
-impl PathTask {
-    /// Ends the interval if it is over.
-    #[inline]
-    fn turn(&mut self, cx: &Context<'_>) {
-        if let Some(passed) = self.epochs.turn(cx.now) {
-            self.end_interval(cx, passed);
-        }
-    }
-
-    #[cold]
-    fn end_interval(&mut self, cx: &Context<'_>, passed: Span) {
-        self.measure(cx, passed);
-        self.look(cx);
-        self.carried.turn(cx, self.epochs.chosen().copied());
-    }
-
-    fn measure(&mut self, cx: &Context<'_>, passed: Span) {
-        self.qualities.turn(cx.now, passed, cx.paths);
-        if let Some(decision) = self.open.take() {
-            let reward = match self.pays_rate {
-                true => self.qualities.share(cx.paths),
-                false => self.qualities.reward(cx.paths),
-            };
-            self.ledger.earn(decision, reward);
-        }
-    }
-
+impl PathRule {
     fn look(&mut self, cx: &Context<'_>) {
         let standing: Vec<&Path> = crate::shared::choose::standing(cx).collect();
         let quality = self.qualities.qualities(&standing, self.is_printed);
@@ -163,62 +131,37 @@ impl PathTask {
     }
 }
 
-impl Scheduler for PathTask {
-    fn needs(&self) -> Needs {
-        TASK.needs
-    }
+impl Rule for PathRule {
+    type Choice = PathId;
 
-    fn select(&mut self, cx: &Context<'_>) -> Decision {
-        self.turn(cx);
-        slots::send_chosen(cx, self.epochs.chosen().copied(), self.mode)
-    }
-
-    fn observe(&mut self, cx: &Context<'_>, event: &Event) {
-        if let Event::PathUp(path) | Event::PathDown(path) = *event {
-            self.qualities.reset(path);
-        }
-        self.turn(cx);
-    }
-
-    fn wake(&self) -> Option<Instant> {
-        self.epochs.wake()
-    }
-
-    fn report(&self) -> Report {
-        Report { chosen_bytes: Some(self.carried.total()), ..Report::default() }
-    }
-
-    fn explain(&self, _: &Context<'_>) -> Option<String> {
-        Some(format!("chosen {:?}; from best to worst {:?}", self.epochs.chosen(), self.ranked))
-    }
-}
-
-impl Task for PathTask {
-    fn shape(&self) -> &Shape {
-        &self.shape
-    }
+    const NEEDS: Needs = TASK.needs;
 
     fn mode(&self) -> Option<Mode> {
         Some(self.mode)
     }
 
-    fn question(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> bool {
-        self.turn(cx);
-        let is_due = self.epochs.is_due() && !self.ranked.is_empty();
-        if is_due {
-            observation.copy_from_slice(&self.observation);
+    fn end(&mut self, cx: &Context<'_>, passed: Span) -> f64 {
+        self.qualities.turn(cx.now, passed, cx.paths);
+        self.look(cx);
+        match self.pays_rate {
+            true => self.qualities.share(cx.paths),
+            false => self.qualities.reward(cx.paths),
         }
-        is_due
     }
 
-    fn decide(&mut self, cx: &Context<'_>, events: &[Event], observation: &mut [f32]) -> Option<Decision> {
-        events.iter().for_each(|event| self.observe(cx, event));
-        // The interval is the one that the question has looked at.
-        let is_due = self.question(cx, observation);
-        (!is_due).then(|| slots::send_chosen(cx, self.epochs.chosen().copied(), self.mode))
+    fn hold(&mut self, cx: &Context<'_>, chosen: Option<&PathId>) {
+        self.carried.turn(cx, chosen.copied());
     }
 
-    fn mask(&self, _: &Context<'_>, mask: &mut [bool]) {
+    fn asks(&self, _: &Context<'_>, is_due: bool) -> bool {
+        is_due && !self.ranked.is_empty()
+    }
+
+    fn see(&self, _: &Context<'_>, observation: &mut [f32]) {
+        observation.copy_from_slice(&self.observation);
+    }
+
+    fn mask(&self, mask: &mut [bool]) {
         if self.is_direct {
             mask.iter_mut().zip(&self.at).for_each(|(open, path)| *open = path.is_some());
         } else {
@@ -226,24 +169,29 @@ impl Task for PathTask {
         }
     }
 
-    fn answer(&mut self, cx: &Context<'_>, action: &[f32]) {
+    fn answer(&mut self, _: &Context<'_>, action: &[f32]) -> Option<PathId> {
         let named = action.first().and_then(|action| self.named(*action as usize));
         // A slot without a path: the best one.
-        if let Some(path) = named.or(self.ranked.first().copied()) {
-            self.epochs.choose(cx.now, path);
-            self.carried.turn(cx, self.epochs.chosen().copied());
+        named.or(self.ranked.first().copied())
+    }
+
+    #[inline]
+    fn select(&self, cx: &Context<'_>, chosen: Option<&PathId>) -> Decision {
+        slots::send_chosen(cx, chosen.copied(), self.mode)
+    }
+
+    fn observe(&mut self, _: &Context<'_>, event: &Event, _: &mut Ledger) {
+        if let Event::PathUp(path) | Event::PathDown(path) = *event {
+            self.qualities.reset(path);
         }
-        self.open = Some(self.ledger.decide());
     }
 
-    fn finish(&mut self, cx: &Context<'_>, observation: &mut [f32]) {
-        self.measure(cx, cx.now.since(self.epochs.begin()));
-        self.look(cx);
-        observation.copy_from_slice(&self.observation);
+    fn chosen_bytes(&self) -> Option<Bytes> {
+        Some(self.carried.total())
     }
 
-    fn ledger(&mut self) -> &mut Ledger {
-        &mut self.ledger
+    fn explain(&self, _: &Context<'_>, chosen: Option<&PathId>) -> Option<String> {
+        Some(format!("chosen {chosen:?}; from best to worst {:?}", self.ranked))
     }
 }
 
@@ -251,7 +199,8 @@ impl Task for PathTask {
 mod tests {
     use super::*;
     use crate::learned::build_task;
-    use crate::testing::{Bench, path};
+    use weftway_path::Instant;
+    use weftway_vectors::testing::{Bench, path};
 
     fn bench(paths: u8) -> Bench {
         // The larger the number, the larger the window and so the quality.
@@ -301,7 +250,7 @@ mod tests {
         task.ledger().open();
         assert!(task.question(&bench.context(), &mut observation));
         task.answer(&bench.context(), &[0.0]);
-        bench.paths[1].acked.bytes = crate::testing::packets(40);
+        bench.paths[1].acked.bytes = weftway_vectors::testing::packets(40);
         bench.now = Instant::from_millis(100);
         task.observe(&bench.context(), &Event::Wake);
         assert!(task.question(&bench.context(), &mut observation));
@@ -335,7 +284,7 @@ mod tests {
         assert!(task.question(&bench.context(), &mut observation));
         task.answer(&bench.context(), &[1.0]);
         for (path, count) in bench.paths.iter_mut().zip([40, 10]) {
-            path.acked = weftway_path::Counters { bytes: crate::testing::packets(count), packets: count };
+            path.acked = weftway_path::Counters { bytes: weftway_vectors::testing::packets(count), packets: count };
         }
         bench.now = Instant::from_millis(100);
         (task, bench)
@@ -378,7 +327,8 @@ mod tests {
             let (mut task, mut bench) = measured("path");
             task.observe(&bench.context(), &Event::Wake);
             task.observe(&bench.context(), &event);
-            bench.paths[0].acked = weftway_path::Counters { bytes: crate::testing::packets(acked), packets: acked };
+            bench.paths[0].acked =
+                weftway_path::Counters { bytes: weftway_vectors::testing::packets(acked), packets: acked };
             bench.now = Instant::from_millis(200);
             let mut observation = [9.0; 20];
             assert!(task.question(&bench.context(), &mut observation));

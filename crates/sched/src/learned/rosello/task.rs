@@ -69,9 +69,9 @@ const PENDING: usize = 64;
 
 /// The throughput that earns 1, in Mbit/s.
 const THROUGHPUT: f64 = 10.0;
-/// So many outstanding packets cost nothing; as many again cost [`PENALTY`].
+/// Outstanding packets that cost nothing; as many again cost [`PENALTY`].
 const FREE_PACKETS: f64 = 64.0;
-/// What a packet sent again costs.
+/// Cost of a packet sent again.
 const PENALTY: f64 = 0.1;
 /// A loss of one packet in ten counts as 1.
 const LOSS_SCALE: f64 = 0.1;
@@ -116,7 +116,7 @@ struct Pick {
     records: OpenRecords<AtDecision>,
     /// Acknowledged since the beginning.
     delivered: Bytes,
-    /// When the first question came up, and what had arrived by then.
+    /// Time of the first question, and what had arrived by then.
     began: Option<(Instant, Offset)>,
     ledger: Ledger,
 }
@@ -151,7 +151,7 @@ impl Pick {
         pair(&roles).map(|pair| (pair, packet.offset))
     }
 
-    /// What was answered for the packet at `at`, while that path has room.
+    /// Returns the answer for the packet at `at`, while that path has room.
     fn kept(&self, cx: &Context<'_>, at: Offset) -> Option<PathId> {
         let (_, choice) = self.pending.iter().rev().find(|(offset, _)| *offset == at)?;
         choose::candidates(cx).map(|path| path.id).find(|id| *id == choice.path())
@@ -305,8 +305,8 @@ impl Task for Pick {
 mod tests {
     use super::*;
     use crate::learned::build_task;
-    use crate::testing::{Bench, packets, path};
     use weftway_path::Span;
+    use weftway_vectors::testing::{Bench, packets, path};
 
     const FIRST: Decision = Decision::Send(PathId::new(0));
     const SECOND: Decision = Decision::Send(PathId::new(1));
@@ -373,7 +373,7 @@ mod tests {
         }
     }
 
-    /// One packet on the second path, and what `fate` 40 ms later made of it.
+    /// Sends a packet on the second path; returns what `fate` 40 ms later made of it.
     fn earned(fate: impl Fn(Receipt) -> Event, unacked: u64, again: u64) -> f32 {
         let (_, mut task) = build_task("pick").unwrap();
         task.ledger().open();
@@ -437,7 +437,8 @@ mod tests {
             sent.push(receipt);
         }
         task.observe(&bench.context(), &Event::Acked(sent[0]));
-        // 40 ms later the second arrives, the first having arrived since: 2 packets in 40 ms, 0.56 Mbit/s; the third is lost.
+        // 40 ms later the second arrives, the first having arrived since: 2 packets in 40 ms, 0.56 Mbit/s; the third is
+        // lost.
         bench.now = Instant::from_millis(40);
         task.observe(&bench.context(), &Event::Acked(sent[1]));
         task.observe(&bench.context(), &Event::Lost(sent[2]));
@@ -481,7 +482,7 @@ mod tests {
             let receipt = Receipt {
                 path: PathId::new(0),
                 offset: first.offset + packets(serial),
-                bytes: crate::testing::MSS,
+                bytes: weftway_vectors::testing::MSS,
                 serial,
             };
             task.observe(&bench.context(), &Event::Sent(receipt, SendKind::Fresh));

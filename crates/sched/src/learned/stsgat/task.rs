@@ -16,9 +16,10 @@
 use std::collections::VecDeque;
 
 use weftway_path::spec::{Param, Params, SpecError};
-use weftway_path::{Bytes, Context, Decision, Event, Flow, Instant, Offset, Path, PathId, Span};
+use weftway_path::{Bytes, Context, Decision, Event, Flow, Offset, Path, PathId, Span};
 
 use crate::learned::intervals::slots;
+use crate::learned::intervals::task::{IntervalTask, Rule};
 use crate::learned::task::{Actions, Input, Ledger, Shape, Task, TaskEntry};
 use crate::shared::choose;
 use crate::shared::epochs::{self, Epochs};
@@ -26,7 +27,7 @@ use crate::shared::interval::ChosenBytes;
 use crate::shared::norm;
 use crate::shared::per_path::PerPath;
 use crate::shared::quality::{self, Qualities};
-use crate::{Mode, Needs, Report, Scheduler};
+use crate::{Mode, Needs};
 
 pub(crate) static TASK: TaskEntry = TaskEntry {
     name: "graph",
@@ -64,10 +65,10 @@ pub(crate) static TASK: TaskEntry = TaskEntry {
     build,
 };
 
-/// What is seen of a path.
+/// Observation of a path.
 const FEATURES: [&str; 6] = ["spare", "throughput", "cwnd", "packets", "loss", "srtt"];
 
-/// What is seen of the data, and what counts as 1, in bytes.
+/// Observation of the data, and what counts as 1, in bytes.
 const DATA: [(&str, f64); 2] = [("message", 10e3), ("backlog", 128e3)];
 
 /// Size classes.
@@ -78,23 +79,20 @@ fn build(params: &Params) -> Result<Box<dyn Task>, SpecError> {
     let steps = params.within("steps", 1..=100)?;
     let interval = Span::from_millis(params.within("interval_ms", 1..=60_000)?);
     let bound = |name| Ok(Bytes::new(params.within(name, 1..=1_000_000_000)?));
-    let inputs = inputs(slots, steps);
-    Ok(Box::new(Graph {
-        shape: Shape { inputs, actions: Actions::Discrete(slots), interval: Some(interval) },
+    let shape = Shape { inputs: inputs(slots, steps), actions: Actions::Discrete(slots), interval: Some(interval) };
+    let rule = Graph {
         steps,
         mode: epochs::mode(params)?,
         by_message: params.choice("hold", &[("interval", false), ("message", true)])?,
         bounds: [bound("small")?, bound("large")?],
-        epochs: Epochs::new(interval, Span::ZERO),
         qualities: Qualities::default(),
         rows: PerPath::default(),
         data: VecDeque::from(vec![[0.0; DATA.len()]; steps]),
         at: vec![None; slots],
         held: [None; CLASSES],
-        open: Vec::new(),
-        ledger: Ledger::default(),
         carried: ChosenBytes::default(),
-    }))
+    };
+    Ok(Box::new(IntervalTask::new(shape, Epochs::new(interval, Span::ZERO), rule)))
 }
 
 fn inputs(slots: usize, steps: usize) -> Vec<Input> {
@@ -107,45 +105,24 @@ fn inputs(slots: usize, steps: usize) -> Vec<Input> {
 
 #[derive(Clone)]
 struct Graph {
-    shape: Shape,
     steps: usize,
     mode: Mode,
     by_message: bool,
     bounds: [Bytes; CLASSES - 1],
-    epochs: Epochs<()>,
     qualities: Qualities,
-    /// What was seen of each path at the end of each interval, newest first; what is missing is 0.
+    /// Observation of each path at the end of each interval, newest first; what is missing is 0.
     rows: PerPath<VecDeque<[f32; FEATURES.len()]>>,
-    /// The same of the data, always `steps` of them.
+    /// Observation of the data, always `steps` of them.
     data: VecDeque<[f32; DATA.len()]>,
-    /// Who is in which slot.
+    /// Path of each slot.
     at: Vec<Option<PathId>>,
     /// The answer for each class: which message asked, and the path.
     held: [Option<(Offset, PathId)>; CLASSES],
-    /// The decisions of this interval.
-    open: Vec<u64>,
-    ledger: Ledger,
-    /// Of what the last answer named, for whichever class.
+    /// Bytes on the path that the last answer named, for whichever class.
     carried: ChosenBytes,
 }
 
 impl Graph {
-    /// Ends the interval if it is over.
-    fn turn(&mut self, cx: &Context<'_>) {
-        if let Some(passed) = self.epochs.turn(cx.now) {
-            self.held = [None; CLASSES];
-            self.measure(cx, passed);
-            self.look(cx);
-            self.carried.settle(cx);
-        }
-    }
-
-    fn measure(&mut self, cx: &Context<'_>, passed: Span) {
-        self.qualities.turn(cx.now, passed, cx.paths);
-        let reward = self.qualities.reward(cx.paths) / self.open.len().max(1) as f64;
-        self.open.drain(..).for_each(|decision| self.ledger.earn(decision, reward));
-    }
-
     /// The end of an interval as it is seen.
     fn look(&mut self, cx: &Context<'_>) {
         let scale = self.qualities.scale(cx.paths);
@@ -181,6 +158,48 @@ impl Graph {
         let (message, path) = self.held[self.class(flow)]?;
         (!self.by_message || message == flow.message_start).then_some(path)
     }
+}
+
+/// The newest first, so many at most.
+fn push<T>(rows: &mut VecDeque<T>, row: T, most: usize) {
+    rows.push_front(row);
+    rows.truncate(most);
+}
+
+/// Returns the observation of the data: the message at hand, and what is unsent.
+fn data(flow: &Flow) -> [f32; DATA.len()] {
+    let bytes = [flow.message_end.since(flow.message_start), flow.unsent];
+    [0, 1].map(|at| norm::ratio(bytes[at].get() as f64, DATA[at].1) as f32)
+}
+
+/// The data at hand, if they are new.
+fn fresh<'a>(cx: &Context<'a>) -> Option<&'a Flow> {
+    cx.packet.filter(|packet| !packet.reinjection && packet.carried.is_empty()).and(cx.flow)
+}
+
+impl Rule for Graph {
+    type Choice = ();
+
+    const NEEDS: Needs = TASK.needs;
+
+    fn mode(&self) -> Option<Mode> {
+        Some(self.mode)
+    }
+
+    fn end(&mut self, cx: &Context<'_>, passed: Span) -> f64 {
+        self.held = [None; CLASSES];
+        self.qualities.turn(cx.now, passed, cx.paths);
+        self.look(cx);
+        self.qualities.reward(cx.paths)
+    }
+
+    fn hold(&mut self, cx: &Context<'_>, _: Option<&()>) {
+        self.carried.settle(cx);
+    }
+
+    fn asks(&self, cx: &Context<'_>, _: bool) -> bool {
+        fresh(cx).is_some_and(|flow| self.answered(flow).is_none()) && self.at.iter().any(Option::is_some)
+    }
 
     fn see(&self, cx: &Context<'_>, observation: &mut [f32]) {
         observation.fill(0.0);
@@ -201,80 +220,12 @@ impl Graph {
         of_data[steps - 1] = cx.flow.map_or(0.0, |flow| data(flow)[0]);
         alive.iter_mut().zip(&self.at).for_each(|(alive, id)| *alive = f32::from(u8::from(id.is_some())));
     }
-}
-
-/// The newest first, so many at most.
-fn push<T>(rows: &mut VecDeque<T>, row: T, most: usize) {
-    rows.push_front(row);
-    rows.truncate(most);
-}
-
-/// What is seen of the data: the message at hand, and what is unsent.
-fn data(flow: &Flow) -> [f32; DATA.len()] {
-    let bytes = [flow.message_end.since(flow.message_start), flow.unsent];
-    [0, 1].map(|at| norm::ratio(bytes[at].get() as f64, DATA[at].1) as f32)
-}
-
-/// The data at hand, if they are new.
-fn fresh<'a>(cx: &Context<'a>) -> Option<&'a Flow> {
-    cx.packet.filter(|packet| !packet.reinjection && packet.carried.is_empty()).and(cx.flow)
-}
-
-impl Scheduler for Graph {
-    fn needs(&self) -> Needs {
-        TASK.needs
-    }
-
-    fn select(&mut self, cx: &Context<'_>) -> Decision {
-        self.turn(cx);
-        slots::send_chosen(cx, cx.flow.and_then(|flow| self.answered(flow)), self.mode)
-    }
-
-    fn observe(&mut self, cx: &Context<'_>, event: &Event) {
-        if let Event::PathUp(path) | Event::PathDown(path) = *event {
-            self.qualities.reset(path);
-            self.fill_slots(cx);
-        }
-        self.turn(cx);
-    }
-
-    fn wake(&self) -> Option<Instant> {
-        self.epochs.wake()
-    }
-
-    fn report(&self) -> Report {
-        Report { chosen_bytes: Some(self.carried.total()), ..Report::default() }
-    }
-
-    fn explain(&self, _: &Context<'_>) -> Option<String> {
-        Some(format!("by class {:?}", self.held.map(|held| held.map(|(_, path)| path))))
-    }
-}
-
-impl Task for Graph {
-    fn shape(&self) -> &Shape {
-        &self.shape
-    }
-
-    fn mode(&self) -> Option<Mode> {
-        Some(self.mode)
-    }
-
-    fn question(&mut self, cx: &Context<'_>, observation: &mut [f32]) -> bool {
-        self.turn(cx);
-        let is_due = fresh(cx).is_some_and(|flow| self.answered(flow).is_none());
-        if !is_due || self.at.iter().all(Option::is_none) {
-            return false;
-        }
-        self.see(cx, observation);
-        true
-    }
-
-    fn mask(&self, _: &Context<'_>, mask: &mut [bool]) {
+    fn mask(&self, mask: &mut [bool]) {
         mask.iter_mut().zip(&self.at).for_each(|(open, path)| *open = path.is_some());
     }
 
-    fn answer(&mut self, cx: &Context<'_>, action: &[f32]) {
+    /// The answer holds for a class of messages; the interval itself has no choice.
+    fn answer(&mut self, cx: &Context<'_>, action: &[f32]) -> Option<()> {
         let named = action.first().and_then(|action| self.at.get(*action as usize).copied().flatten());
         // A slot without a path: the first that has one.
         let path = named.or_else(|| self.at.iter().copied().flatten().next());
@@ -282,20 +233,26 @@ impl Task for Graph {
             self.carried.turn(cx, Some(path));
             self.held[self.class(flow)] = Some((flow.message_start, path));
         }
-        let decision = self.ledger.decide();
-        if self.ledger.is_open() {
-            self.open.push(decision);
+        None
+    }
+
+    fn select(&self, cx: &Context<'_>, _: Option<&()>) -> Decision {
+        slots::send_chosen(cx, cx.flow.and_then(|flow| self.answered(flow)), self.mode)
+    }
+
+    fn observe(&mut self, cx: &Context<'_>, event: &Event, _: &mut Ledger) {
+        if let Event::PathUp(path) | Event::PathDown(path) = *event {
+            self.qualities.reset(path);
+            self.fill_slots(cx);
         }
     }
 
-    fn finish(&mut self, cx: &Context<'_>, observation: &mut [f32]) {
-        self.measure(cx, cx.now.since(self.epochs.begin()));
-        self.look(cx);
-        self.see(cx, observation);
+    fn chosen_bytes(&self) -> Option<Bytes> {
+        Some(self.carried.total())
     }
 
-    fn ledger(&mut self) -> &mut Ledger {
-        &mut self.ledger
+    fn explain(&self, _: &Context<'_>, _: Option<&()>) -> Option<String> {
+        Some(format!("by class {:?}", self.held.map(|held| held.map(|(_, path)| path))))
     }
 }
 

@@ -18,14 +18,14 @@ const GAIN: f64 = 1.0 / 8.0;
 /// Rewards vary by at least this much: arms that always pay the same would change at the last digit.
 const LEAST_DEVIATION: f64 = 0.005;
 
-/// How the next arm is found.
+/// Rule by which the next arm is found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Bandit {
     Ucb1,
     Exp3,
 }
 
-/// One arm's rewards.
+/// Rewards of one arm.
 #[derive(Clone, Copy, Default)]
 struct Arm {
     count: u64,
@@ -102,7 +102,7 @@ impl Arms {
         self.number - 1
     }
 
-    /// Whether few rounds have been played since a beginning.
+    /// Returns true if few rounds have been played since a beginning.
     fn is_early(&self) -> bool {
         self.rounds() < EARLY_ROUNDS * self.number as u64
     }
@@ -131,7 +131,8 @@ impl Arms {
         }
     }
 
-    /// Forgets what the arms paid. How far they vary stays, and so do the outliers of all but `at`, the arm that has changed.
+    /// Forgets what the arms paid. How far they vary stays, and so do the outliers of all but `at`, the arm that has
+    /// changed.
     fn begin_anew(&mut self, at: usize) {
         for arm in &mut self.arms {
             (arm.count, arm.mean, arm.weight) = (0, 0.0, 0.0);
@@ -301,7 +302,8 @@ mod tests {
     fn four_outliers_on_one_side_begin_anew_with_the_last() {
         let mut arms = Arms::new(2, Bandit::Ucb1, true);
         arms.arms[..2].copy_from_slice(&[known(100, 0.75, 0.01), known(100, 0.25, 0.01)]);
-        // Three below, one as usual, three below, and the fourth. Outliers count in the mean, and not in the deviation now.
+        // Three below, one as usual, three below, and the fourth. Outliers count in the mean, and not in the deviation
+        // now.
         for reward in [0.5, 0.5, 0.5, 0.75, 0.5, 0.5, 0.5] {
             arms.learn(0, reward);
         }

@@ -5,7 +5,7 @@ use weftway_path::{BlockedReason, Context, Path, PathId, Span};
 use crate::shared::choose;
 use crate::shared::per_path::PerPath;
 
-/// Who delivers how much when. Times are in microseconds.
+/// Schedule of deliveries by path. Times are in microseconds.
 #[derive(Clone, Default)]
 pub(super) struct Schedule {
     /// 0 without a schedule.
@@ -75,7 +75,7 @@ impl Schedule {
         }
     }
 
-    /// Where `path` stands, for a log.
+    /// Returns the state of `path`, for a log.
     pub(super) fn explain(&self, path: PathId) -> Option<String> {
         let row = self.rows.get(path)?;
         let at = |micros| Span::from_micros(1) * micros;

@@ -1,10 +1,10 @@
-//! What each path has copied, how fast it is and how sure that is.
+//! Knowledge of each path: its copies, its speed and how sure that is.
 
 use weftway_path::{BitRate, Offset};
 
-/// What is known of a path.
+/// Knowledge of a path.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Known {
+pub(super) struct PathRecord {
     /// Everything before it needs no copy.
     pub(super) copied: Offset,
     /// Mean of the samples.
@@ -13,7 +13,7 @@ pub(super) struct Known {
     pub(super) error: BitRate,
 }
 
-impl Known {
+impl PathRecord {
     /// Takes a sample into the means.
     pub(super) fn note(&mut self, sample: BitRate) {
         let (mean, error) = (self.rate.as_bps(), self.error.as_bps());
@@ -35,7 +35,7 @@ mod tests {
     fn means_by_hand() {
         // 800 at first. 1600 is off by 800: 800 − 100 + 200, and a quarter of 800. 900 is as the mean: 900 − 112 + 112,
         // whole eighths, and 200 − 50.
-        let mut known = Known::default();
+        let mut known = PathRecord::default();
         for (sample, rate, error) in [(800, 800, 0), (1600, 900, 200), (900, 900, 150)] {
             known.note(BitRate::from_bps(sample));
             assert_eq!((known.rate.as_bps(), known.error.as_bps()), (rate, error));

@@ -360,8 +360,8 @@ impl Load {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::path;
     use weftway_path::Recovery;
+    use weftway_vectors::testing::path;
 
     type Change = (&'static str, fn(&mut Path));
 

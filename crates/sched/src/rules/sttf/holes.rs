@@ -1,10 +1,10 @@
-//! What was sent ahead of data that are not sent yet.
+//! Holes: data that were sent ahead of data that are not sent yet.
 
 use std::collections::VecDeque;
 
 use weftway_path::{Bytes, Flow, Offset};
 
-/// Where data at or after the first unsent byte have been sent, in order.
+/// Ranges at or after the first unsent byte that have been sent, in order.
 #[derive(Clone, Default)]
 pub(super) struct Holes(VecDeque<Offset>);
 
@@ -20,7 +20,7 @@ impl Holes {
         }
     }
 
-    /// Where the unsent packet lies that has `skipped` unsent ones before it.
+    /// Returns the offset of the unsent packet that has `skipped` unsent ones before it.
     pub(super) fn past(&self, flow: &Flow, skipped: u64, mss: Bytes) -> Offset {
         let start = self.0.partition_point(|hole| *hole < flow.next);
         // How many unsent packets lie before the hole of this index.
@@ -37,7 +37,7 @@ impl Holes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::{MSS, packets};
+    use weftway_vectors::testing::{MSS, packets};
 
     #[test]
     fn what_was_sent_ahead_is_passed_over() {

@@ -6,13 +6,13 @@ use super::windows::MOST;
 use super::{Plan, Sttf, waiting};
 use crate::shared::choose;
 
-/// How many packets the path holds at most that are not in flight.
+/// Most packets that the path holds and that are not in flight.
 fn most(path: &Path) -> u64 {
     let room = path.queued.get().saturating_add(path.queue_room.get());
     room.div_ceil(path.mss.get()).min(MOST)
 }
 
-/// Whether new data may fall to the path.
+/// Returns true if new data may fall to the path.
 fn takes_part(path: &Path) -> bool {
     path.is_open() || matches!(path.blocked, BlockedReason::Congestion | BlockedReason::Pacing)
 }
@@ -29,7 +29,7 @@ impl Sttf {
         (goes_on || begins && self.differs(cx, cx.flow?)).then_some(path.id)
     }
 
-    /// Whether a path's share of all that is unsent differs by more than one packet from what waits there.
+    /// Returns true if a path's share of all that is unsent differs by more than one packet from what waits there.
     fn differs(&self, cx: &Context<'_>, flow: &Flow) -> bool {
         let members = || choose::standing(cx).filter(|path| takes_part(path));
         let Some(first) = members().next() else { return false };

@@ -1,6 +1,6 @@
 use super::*;
-use crate::testing::{Bench, packets, path};
 use proptest::prelude::*;
+use weftway_vectors::testing::{Bench, packets, path};
 
 fn sttf(with: &str) -> Sttf {
     let growth = if with == "v1" { Growth::PastThreshold } else { Growth::UpToThreshold };

@@ -5,7 +5,7 @@ use weftway_path::{Bytes, Path};
 /// Windows and queues in packets are cut off here, so that squares of their sums fit in 64 bits.
 pub(super) const MOST: u64 = 1 << 30;
 
-/// How the window grows in slow start.
+/// Growth of the window in slow start.
 #[derive(Clone, Copy)]
 pub(super) enum Growth {
     UpToThreshold,
@@ -39,7 +39,7 @@ impl Windows {
         (self.last < MOST).then_some(self.last)
     }
 
-    /// How many packets `rounds` windows hold, or `limit` if that is less.
+    /// Returns how many packets `rounds` windows hold, or `limit` if that is less.
     pub(super) fn hold(mut self, mut rounds: u64, limit: u64) -> u64 {
         let mut held = 0;
         while rounds > 0 && held < limit {
@@ -55,7 +55,7 @@ impl Windows {
         held.min(limit)
     }
 
-    /// How many windows it takes for `packets`, at least one.
+    /// Returns how many windows it takes for `packets`, at least one.
     pub(super) fn rounds(mut self, packets: u64) -> u64 {
         let (mut left, mut rounds) = (packets.clamp(1, MOST), 0);
         while let Some(window) = self.double() {

@@ -1,8 +1,8 @@
-//! What XQUIC remembers of a path's recent losses.
+//! Memory of XQUIC for a path's recent losses.
 
 use weftway_path::{Instant, Span};
 
-/// What was sent and lost in the span at hand and in the one before.
+/// Packets sent and lost in the span at hand and in the one before.
 #[derive(Clone, Default)]
 pub(super) struct Recent {
     since: Option<Instant>,
@@ -29,8 +29,8 @@ impl Recent {
         self.spans[0].lost += 1;
     }
 
-    /// Whether more than `percent` of a span's packets were lost. What is two spans old is not recent: a path that is
-    /// not used sends nothing that would bring a new one.
+    /// Returns true if more than `percent` of a span's packets were lost. What is two spans old is not recent: a path
+    /// that is not used sends nothing that would bring a new one.
     pub(super) fn lost_more(&self, percent: u64, now: Instant, srtt: Span) -> bool {
         let is_recent = self.since.is_some_and(|since| now < since + srtt * 10);
         is_recent && self.spans.iter().any(|span| span.sent > 0 && span.lost * 100 > span.sent * percent)

@@ -1,7 +1,7 @@
 use super::*;
 use crate::shared::rng::PolicyRng;
-use crate::testing::{Bench, packets, path};
 use weftway_path::{BitRate, Bytes};
+use weftway_vectors::testing::{Bench, packets, path};
 
 const SWITCHES: &[Param] = &[DELTA, LAMBDA];
 
@@ -10,7 +10,7 @@ fn detector(given: &[(&str, &str)]) -> Change {
     Change::new(&Params::new("falcon", SWITCHES, &given).unwrap()).unwrap()
 }
 
-/// What a path is like; each measure varies by `spread` of itself, evenly in variance.
+/// Nature of a path; each measure varies by `spread` of itself, evenly in variance.
 #[derive(Clone, Copy)]
 struct Nature {
     srtt_ms: f64,
@@ -82,7 +82,7 @@ fn bounds_of_0_05_and_8_alarm_on_noise() {
     assert!(alarms > 100, "{alarms}");
 }
 
-/// How many windows after a change at window 200 the alarm comes, for `natures` then.
+/// Number of windows from a change at window 200 to the alarm, for `natures` then.
 fn delay(seed: u64, natures: &[Nature; 2]) -> Option<usize> {
     let (mut world, mut change) = (World::new(seed), detector(&[]));
     assert_eq!(world.alarms(&mut change, &PLAIN, 200), 0);

@@ -84,7 +84,7 @@ fn the_gradient_is_that_of_finite_differences() {
     }
 }
 
-/// One input, one output: Q = w·x + b with w = 2, b = 1.
+/// Network of one input and one output: Q = w·x + b with w = 2, b = 1.
 fn line() -> Mlp {
     let mut mlp = drawn(&[1, 1], "mlp");
     (mlp.layers[0].w[0], mlp.layers[0].b[0]) = (2.0, 1.0);

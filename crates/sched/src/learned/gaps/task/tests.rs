@@ -1,8 +1,8 @@
-use weftway_path::{BitRate, BlockedReason, Counters};
+use weftway_path::{BitRate, BlockedReason, Counters, Instant};
 
 use super::*;
 use crate::learned::build_task;
-use crate::testing::{Bench, packets, path};
+use weftway_vectors::testing::{Bench, packets, path};
 
 const F: PathId = PathId::new(0);
 const S: PathId = PathId::new(1);
@@ -190,7 +190,8 @@ fn an_interval_that_is_cut_short_earns_and_shows_what_it_came_to() {
     task.finish(&bench.context(), &mut observation);
     // 20 of 200 packets; 8 of 8.
     assert!((task.ledger().earned()[0].reward - (0.1 - 0.1)).abs() < 1e-6, "{:?}", task.ledger().earned());
-    // 1.4 MB/s for 250 ms are 350 kB. F: 20 ms, 5 ms, 28 kB, 0, 0, no gap; S: 100 ms, 25 ms, 28 kB, 7 kB, 0, 48 packets.
+    // 1.4 MB/s for 250 ms are 350 kB. F: 20 ms, 5 ms, 28 kB, 0, 0, no gap; S: 100 ms, 25 ms, 28 kB, 7 kB, 0, 48
+    // packets.
     let expected = [0.08, 0.02, 0.08, 0.0, 0.0, 0.0, 0.4, 0.1, 0.08, 0.02, 0.0, 0.192];
     assert!(observation.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-6), "{observation:?}");
     assert_eq!(observation[12..], [0.0; 12]);

@@ -12,7 +12,7 @@ fn bytes(tensors: &Named<'_>) -> Vec<u8> {
     file(&CARD.map(|(key, value)| if key == "network" { (key, "lstm") } else { (key, value) }), tensors)
 }
 
-/// One cell of H = 1 on one input, two steps; y = 10·h + 1.
+/// Network of one cell, H = 1, on one input, two steps; y = 10·h + 1.
 fn one_cell() -> Named<'static> {
     vec![
         ("low", &[2], &[0.0, 0.0]),

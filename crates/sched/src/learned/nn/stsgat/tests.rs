@@ -128,7 +128,7 @@ fn slow(paths: usize, all: &Named, observation: &[f32]) -> Vec<f64> {
     (0..paths).map(|node| if alive[node] == 0.0 { -1e9 } else { score(node) }).collect()
 }
 
-/// One layer of attention, pair by pair.
+/// Layer of attention, pair by pair.
 fn slow_layer(
     nodes: &[Vec<f64>],
     at: impl Fn(&str, usize) -> f64,

@@ -1,6 +1,6 @@
 use super::*;
-use crate::testing::{Bench, MSS, packets, path};
 use weftway_path::{BlockedReason, Span};
+use weftway_vectors::testing::{Bench, MSS, packets, path};
 
 const F: PathId = PathId::new(0);
 const S: PathId = PathId::new(1);

@@ -1,8 +1,8 @@
 use super::*;
 use crate::learned::build_task;
 use crate::shared::rng::PolicyRng;
-use crate::testing::{Bench, packets, path};
-use weftway_path::{BitRate, Counters};
+use weftway_path::{BitRate, Counters, Instant};
+use weftway_vectors::testing::{Bench, packets, path};
 
 fn wide(paths: u8) -> Bench {
     Bench::new((0..paths).map(|n| path(n, 20 + u64::from(n), 1_000_000, 0)).collect())

@@ -1,6 +1,7 @@
 use super::*;
 use crate::learned::build_task;
-use crate::testing::{Bench, packets, path};
+use weftway_path::Instant;
+use weftway_vectors::testing::{Bench, packets, path};
 
 const LEN: usize = 4 * 6 * 12 + 2 * 12 + 4;
 
@@ -17,7 +18,7 @@ fn at_hand(bench: &mut Bench, start: u64, bytes: u64) {
     bench.refresh();
 }
 
-/// Where feature `c` of slot `n` at step `t` stands.
+/// Place of feature `c` of slot `n` at step `t`.
 fn x(n: usize, c: usize, t: usize) -> usize {
     (n * 6 + c) * 12 + t
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use weftway_path::{Event, PathId, Receipt};
 
-/// What a [`Bandit`](super::Bandit) was told about its decisions. Clones share the accounts, so that
+/// Record of what a [`Bandit`](super::Bandit) was told about its decisions. Clones share the accounts, so that
 /// it can be read while the bandit is in the engine.
 #[derive(Clone, Default)]
 pub struct Ledger(Arc<Mutex<Accounts>>);
@@ -28,15 +28,15 @@ struct Account {
 pub struct Audit {
     /// Decisions carried out.
     pub sent: usize,
-    /// Those acknowledged, whether lost before or not.
+    /// Decisions acknowledged, lost before or not.
     pub acked: usize,
-    /// Those declared lost and not acknowledged since.
+    /// Decisions declared lost and not acknowledged since.
     pub lost: usize,
-    /// Those declared lost more than once: a retransmission under the same serial was lost too.
+    /// Decisions declared lost more than once: a retransmission under the same serial was lost too.
     pub lost_again: usize,
-    /// Those taken back from a path's queue.
+    /// Decisions taken back from a path's queue.
     pub recalled: usize,
-    /// Those without an outcome.
+    /// Decisions without an outcome.
     pub pending: usize,
     /// Breaches: a serial used twice or out of sequence, an outcome without a decision, on another
     /// path, or after the acknowledgement or the recall.

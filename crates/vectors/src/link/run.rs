@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use weftway_path::{Bytes, Instant};
 
 use super::script::{Line, Verb};
-use crate::{Delivery, Link, LinkConfig, Reason, Verdict};
+use weftway_link::{Delivery, Link, LinkConfig, Reason, Verdict};
 
 /// An arrival, numbered as pushed.
 type Arrival = (Instant, Delivery<u64>);

@@ -1,59 +1,55 @@
 //! Plays a case on a bench.
 
-use weftway_path::spec::Spec;
+use weftway_path::spec::{Spec, SpecError};
 use weftway_path::{
-    BlockedReason, Counters, Decision, Event, Health, Instant, Offset, Path, PathId, PathSet, Recovery, Role, Starved,
+    BlockedReason, Counters, Decision, Event, Health, Instant, Offset, Path, PathId, PathSet, Recovery, Role, Span,
+    Starved,
 };
+use weftway_sched::Scheduler;
 
-use super::quantity::{self, Amount};
-use super::report::{Case, VectorError};
+use super::quantity::Amount;
 use super::script::{self, FlowRow, PathRow, Stack, Step};
-use crate::Scheduler;
+use crate::quantity::{Rate, Time};
 use crate::testing::{Bench, MSS, packets, path};
 
-/// How often each question is asked.
+/// Times that each question is asked.
 const QUESTIONS: usize = 3;
 
-/// Runs one case of `file`, with its scheduler or with another in its place.
-pub(super) fn play(file: &script::File, case: &script::Case, in_place: Option<&str>) -> Result<Case, VectorError> {
+/// Plays a case of `file`, with its scheduler or with another in its place; returns the number of expectations.
+pub(super) fn play(file: &script::File, case: &script::Case, in_place: Option<&str>) -> Result<usize, String> {
+    let at = |step: usize| move |problem| format!("step {step}: {problem}");
+    let mut player = Player::new(scheduler(file, case, in_place).map_err(at(0))?, case).map_err(at(0))?;
+    player.bench.masks = case.stack.unwrap_or(file.stack) == Stack::Mptcp;
+    if let Some(expect) = &case.expect {
+        player.ask(expect).map_err(at(0))?;
+    }
+    for (n, step) in case.steps.iter().enumerate() {
+        player.step(step).map_err(at(n + 1))?;
+    }
+    Ok(player.checks)
+}
+
+/// Makes the scheduler of `case`, with the file's switches and its own, or the one in its place.
+fn scheduler(file: &script::File, case: &script::Case, in_place: Option<&str>) -> Result<Box<dyn Scheduler>, String> {
+    let text = |error: SpecError| error.to_string();
     let spec = match in_place {
         Some(other) => other.to_owned(),
         None if case.with.is_empty() => file.scheduler.clone(),
         None => {
-            let of_all: Spec = file.scheduler.parse()?;
-            let own: Spec = format!("{}:{}", of_all.name, case.with).parse()?;
+            let of_all: Spec = file.scheduler.parse().map_err(text)?;
+            let own: Spec = format!("{}:{}", of_all.name, case.with).parse().map_err(text)?;
             own.with_defaults(of_all.given).to_string()
         }
     };
-    let fail = |step| move |what| VectorError::Step { case: case.name.clone(), step, what };
-    let mut player = Player::new(crate::build(&spec)?, case).map_err(fail(0))?;
-    player.bench.masks = case.stack.unwrap_or(file.stack) == Stack::Mptcp;
-    if case.expect.is_none()
-        && case.steps.iter().all(|step| step.expect.is_none() && step.wakes.is_none() && step.explains.is_none())
-    {
-        return Err(fail(0)("nothing is expected".to_owned()));
-    }
-    if let Some(expect) = &case.expect {
-        player.ask(expect).map_err(fail(0))?;
-    }
-    for (n, step) in case.steps.iter().enumerate() {
-        player.step(step).map_err(fail(n + 1))?;
-    }
-    Ok(Case {
-        name: case.name.clone(),
-        why: case.why.clone(),
-        scheduler: spec,
-        expected: player.expected,
-        got: player.got,
-    })
+    weftway_sched::build(&spec).map_err(text)
 }
 
 struct Player {
     scheduler: Box<dyn Scheduler>,
     bench: Bench,
     names: Vec<(String, PathId)>,
-    expected: Vec<String>,
-    got: Vec<String>,
+    /// Expectations so far, all of which hold.
+    checks: usize,
 }
 
 impl Player {
@@ -69,12 +65,12 @@ impl Player {
         }
         change_flow(&mut bench, &case.flow)?;
         bench.refresh();
-        Ok(Self { scheduler, bench, names, expected: Vec::new(), got: Vec::new() })
+        Ok(Self { scheduler, bench, names, checks: 0 })
     }
 
     fn step(&mut self, step: &Step) -> Result<(), String> {
         if let Some(at) = &step.at {
-            self.bench.now = Instant::ZERO + quantity::span(at)?;
+            self.bench.now = Instant::ZERO + at.0;
         }
         for (name, row) in &step.set {
             let id = self.id(name)?;
@@ -102,13 +98,12 @@ impl Player {
         }
         if let Some(explains) = &step.explains {
             let reason = self.scheduler.explain(&self.bench.context()).unwrap_or_default();
-            self.expected.push(explains.clone());
-            self.got.push(if reason.contains(explains) { explains.clone() } else { reason });
+            self.check(explains, if reason.contains(explains) { explains } else { &reason })?;
         }
         if let Some(wakes) = &step.wakes {
-            let at = Instant::ZERO + quantity::span(wakes)?;
-            self.expected.push(format!("wake at {at}"));
-            self.got.push(self.scheduler.wake().map_or("no wake".to_owned(), |at| format!("wake at {at}")));
+            let at = Instant::ZERO + wakes.0;
+            let wake = self.scheduler.wake().map_or("no wake".to_owned(), |at| format!("wake at {at}"));
+            self.check(&format!("wake at {at}"), &wake)?;
         }
         Ok(())
     }
@@ -152,9 +147,12 @@ impl Player {
             expected.extend(std::iter::repeat_n(self.word(decision), count));
         }
         let got: Vec<_> = expected.iter().map(|_| self.decide()).collect();
-        self.expected.push(sentence(&expected));
-        self.got.push(sentence(&got));
-        Ok(())
+        self.check(&sentence(&expected), &sentence(&got))
+    }
+
+    fn check(&mut self, expected: &str, got: &str) -> Result<(), String> {
+        self.checks += 1;
+        if got == expected { Ok(()) } else { Err(format!("expected {expected}; got {got}")) }
     }
 
     fn decide(&mut self) -> String {
@@ -256,10 +254,10 @@ fn put<S, T>(to: &mut T, from: &Option<S>, read: impl FnOnce(&S) -> Result<T, St
 }
 
 fn change(path: &mut Path, row: &PathRow) -> Result<(), String> {
-    let span = |text: &String| quantity::span(text);
-    let rate = |text: &String| quantity::rate(text);
+    let span = |time: &Time| Ok(time.0);
+    let rate = |rate: &Rate| Ok(rate.0);
     if let Some(srtt) = &row.srtt {
-        path.srtt = span(srtt)?;
+        path.srtt = srtt.0;
         path.latest_rtt = path.srtt;
     }
     put(&mut path.rttvar, &row.rttvar, span)?;
@@ -267,7 +265,7 @@ fn change(path: &mut Path, row: &PathRow) -> Result<(), String> {
     put(&mut path.min_rtt, &row.min_rtt, span)?;
     if let Some(samples) = &row.samples {
         path.rtt_samples = samples.len() as u64;
-        path.rtt_sum = samples.iter().try_fold(Default::default(), |sum, text| Ok::<_, String>(span(text)? + sum))?;
+        path.rtt_sum = samples.iter().fold(Span::ZERO, |sum, time| sum + time.0);
     }
     put(&mut path.cwnd, &row.cwnd, Amount::bytes)?;
     put(&mut path.ssthresh, &row.ssthresh, Amount::bytes)?;
@@ -325,7 +323,7 @@ fn change_flow(bench: &mut Bench, row: &FlowRow) -> Result<(), String> {
     }
     put(&mut flow.message_start, &row.message_start, offset)?;
     put(&mut flow.message_end, &row.message_end, offset)?;
-    put(&mut flow.deadline, &row.deadline, |text| Ok(Some(Instant::ZERO + quantity::span(text)?)))?;
+    put(&mut flow.deadline, &row.deadline, |time| Ok(Some(Instant::ZERO + time.0)))?;
     flow.class = row.class.unwrap_or(flow.class);
     let una = flow.una;
     put(&mut flow.announced, &row.announced, |window| Ok(una + window.bytes()?))?;

@@ -1,8 +1,8 @@
-//! One line of a script.
+//! Lines of a script.
 
-use weftway_path::{Bytes, Instant};
+use weftway_path::{BitRate, Bytes, Instant, Span};
 
-use crate::{Rate, Reason, Set, Verdict};
+use weftway_link::{Rate, Reason, Set, Verdict};
 
 /// A line: when, and what.
 pub(super) struct Line {
@@ -31,8 +31,8 @@ pub(super) fn parse(text: &str) -> Result<Line, String> {
         ("arrives", [packet, "marked"]) => Verb::Arrives { packet: count(packet)?, by: at, marked: true },
         ("arrives", [packet, "by", by]) => Verb::Arrives { packet: count(packet)?, by: instant(by)?, marked: false },
         ("backlog", [packets, bytes]) => Verb::Backlog { packets: count(packets)?, bytes: size(bytes)? },
-        ("rate", [mbps]) => Verb::Set(Set::Rate(Rate::Constant(super::spec::rate(number(mbps)?)))),
-        ("delay", [ms]) => Verb::Set(Set::Delay(super::spec::span(number(ms)?))),
+        ("rate", [mbps]) => Verb::Set(Set::Rate(Rate::Constant(BitRate::from_bps((number(mbps)? * 1e6 + 0.5) as u64)))),
+        ("delay", [ms]) => Verb::Set(Set::Delay(span(ms)?)),
         ("fail", []) => Verb::Set(Set::Down),
         ("heal", []) => Verb::Set(Set::Up),
         ("push" | "arrives" | "backlog" | "rate" | "delay" | "fail" | "heal", _) => {
@@ -57,8 +57,13 @@ fn number(word: &str) -> Result<f64, String> {
     number.ok_or_else(|| format!("`{word}` is not a number"))
 }
 
+/// Reads a number of milliseconds.
+fn span(word: &str) -> Result<Span, String> {
+    Ok(Span::from_nanos((number(word)? * 1e6 + 0.5) as u64))
+}
+
 fn instant(word: &str) -> Result<Instant, String> {
-    Ok(Instant::ZERO + super::spec::span(number(word)?))
+    Ok(Instant::ZERO + span(word)?)
 }
 
 fn count(word: &str) -> Result<u64, String> {

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::quantity::Amount;
+use crate::quantity::{Rate, Time};
 
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
@@ -32,7 +33,8 @@ pub(super) enum Stack {
 pub(super) struct Case {
     pub name: String,
     /// The working, for the reader.
-    pub why: String,
+    #[serde(rename = "why")]
+    _why: String,
     /// More switches: `form=paper:delta=rttvar`.
     #[serde(default)]
     pub with: String,
@@ -47,7 +49,7 @@ pub(super) struct Case {
     pub steps: Vec<Step>,
 }
 
-/// What is known of a path; what is missing stays as it was: at first active, good, open, with a
+/// State of a path; what is missing stays as it was: at first active, good, open, with a
 /// window of 10 packets and a slow-start threshold of 10.
 #[derive(Deserialize, Default, Debug)]
 #[serde(deny_unknown_fields)]
@@ -60,12 +62,12 @@ pub(super) struct PathRow {
     pub health: Option<String>,
     pub blocked: Option<String>,
     pub recovery: Option<String>,
-    pub srtt: Option<String>,
-    pub rttvar: Option<String>,
-    pub latest_rtt: Option<String>,
-    pub min_rtt: Option<String>,
+    pub srtt: Option<Time>,
+    pub rttvar: Option<Time>,
+    pub latest_rtt: Option<Time>,
+    pub min_rtt: Option<Time>,
     /// The samples so far, of which the mean is taken.
-    pub samples: Option<Vec<String>>,
+    pub samples: Option<Vec<Time>>,
     pub cwnd: Option<Amount>,
     pub ssthresh: Option<Amount>,
     pub in_flight: Option<Amount>,
@@ -73,8 +75,8 @@ pub(super) struct PathRow {
     pub queue_room: Option<Amount>,
     pub device_queue: Option<Amount>,
     pub bottleneck: Option<u8>,
-    pub delivery_rate: Option<String>,
-    pub pacing_rate: Option<String>,
+    pub delivery_rate: Option<Rate>,
+    pub pacing_rate: Option<Rate>,
     pub sent: Option<Amount>,
     pub acked: Option<Amount>,
     pub lost: Option<Amount>,
@@ -87,7 +89,7 @@ pub(super) struct PathRow {
 #[serde(deny_unknown_fields)]
 pub(super) struct FlowRow {
     pub una: Option<Amount>,
-    /// Where the send buffer begins, if below `una`.
+    /// Beginning of the send buffer, if below `una`.
     pub acked: Option<Amount>,
     pub next: Option<Amount>,
     pub unsent: Option<Amount>,
@@ -97,18 +99,18 @@ pub(super) struct FlowRow {
     pub announced: Option<Amount>,
     pub message_start: Option<Amount>,
     pub message_end: Option<Amount>,
-    /// When the message should have arrived.
-    pub deadline: Option<String>,
-    /// How urgent the message is; 0 the most.
+    /// Time at which the message should have arrived.
+    pub deadline: Option<Time>,
+    /// Urgency of the message; 0 is the most urgent.
     pub class: Option<u8>,
 }
 
-/// One step. Its parts happen in the order of these fields.
+/// Step. Its parts happen in the order of these fields.
 #[derive(Deserialize, Default, Debug)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Step {
     /// The time.
-    pub at: Option<String>,
+    pub at: Option<Time>,
     /// Paths that change, by name.
     #[serde(default)]
     pub set: BTreeMap<String, PathRow>,
@@ -124,9 +126,9 @@ pub(super) struct Step {
     pub event: Option<String>,
     /// The decisions, in a list: `F`, `F x3`, `ahead S @71`, `repeat S @0`, `recall F`, `wait`.
     pub expect: Option<String>,
-    /// When the scheduler wants to be woken.
-    pub wakes: Option<String>,
-    /// What its reason for the next answer has to contain.
+    /// Time at which the scheduler wants to be woken.
+    pub wakes: Option<Time>,
+    /// Words that its reason for the next answer has to contain.
     pub explains: Option<String>,
 }
 

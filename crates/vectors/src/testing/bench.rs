@@ -8,8 +8,6 @@ use weftway_path::{
     Receipt, SendKind, Span,
 };
 
-use crate::shared::per_path::PerPath;
-
 /// The payload of every packet on a [`Bench`].
 pub const MSS: Bytes = Bytes::new(1400);
 
@@ -49,7 +47,7 @@ fn refresh(path: &mut Path) {
     }
 }
 
-/// One packet's worth of the connection's data.
+/// Segment: one packet's worth of the connection's data.
 #[derive(Clone, Copy, Default)]
 struct Segment {
     carried: PathSet,
@@ -59,7 +57,7 @@ struct Segment {
 }
 
 impl Segment {
-    /// Whether `path` may carry a copy; `due`: it is lost, and to be sent again.
+    /// Returns true if `path` may carry a copy; `due`: it is lost, and to be sent again.
     fn may_copy(&self, path: PathId, due: bool) -> bool {
         !self.acked && (!self.carried.contains(path) || self.lost_by.contains(path) && !due)
     }
@@ -77,12 +75,12 @@ pub struct Bench {
     pub flow: Flow,
     /// The packet at hand.
     pub packet: Option<Packet>,
-    /// Whether what is handed back avoids the paths that have carried it, as under MPTCP. At first it does.
+    /// True if data that are handed back avoid the paths that have carried them, as under MPTCP. At first they do.
     pub masks: bool,
     segments: BTreeMap<Offset, Segment>,
     /// Segments that are lost, and to be sent again.
     due: BTreeSet<Offset>,
-    flights: PerPath<VecDeque<Receipt>>,
+    flights: BTreeMap<PathId, VecDeque<Receipt>>,
     serial: u64,
 }
 
@@ -100,7 +98,7 @@ impl Bench {
             masks: true,
             segments: BTreeMap::new(),
             due: BTreeSet::new(),
-            flights: PerPath::default(),
+            flights: BTreeMap::new(),
             serial: 0,
         };
         bench.refresh();
@@ -180,7 +178,7 @@ impl Bench {
         while self.segments.contains_key(&self.flow.next) {
             self.flow.next += MSS;
         }
-        self.flights.at(receipt.path).push_back(receipt);
+        self.flights.entry(receipt.path).or_default().push_back(receipt);
         if let Some(path) = self.paths.iter_mut().find(|path| path.id == receipt.path) {
             path.queued += MSS;
             if path.is_open() {
@@ -200,7 +198,7 @@ impl Bench {
     pub fn recall(&mut self, path: PathId) -> Vec<Event> {
         let Some(at) = self.paths.iter().position(|known| known.id == path) else { return Vec::new() };
         let waiting = self.paths[at].queued.get().div_ceil(MSS.get()) as usize;
-        let flight = self.flights.at(path);
+        let flight = self.flights.entry(path).or_default();
         let taken = flight.split_off(flight.len().saturating_sub(waiting));
         self.paths[at].queued = Bytes::ZERO;
         if let Some(first) = taken.front() {
@@ -215,7 +213,8 @@ impl Bench {
         taken.into_iter().map(Event::Recalled).collect()
     }
 
-    /// What no path has carried is unsent again; what no path carries now is sent again.
+    /// Takes `receipt` back: data that no path has carried are unsent again, data that no path carries now are sent
+    /// again.
     fn take_back(&mut self, receipt: Receipt) {
         let Some(segment) = self.segments.get_mut(&receipt.offset) else { return };
         segment.carried = segment.carried.without(receipt.path);
@@ -230,7 +229,7 @@ impl Bench {
 
     /// The packets that `path` carries, oldest first.
     pub fn in_flight(&self, path: PathId) -> impl Iterator<Item = Receipt> {
-        self.flights.get(path).into_iter().flatten().copied()
+        self.flights.get(&path).into_iter().flatten().copied()
     }
 
     /// Acknowledges the packet at `offset` on `path`, or the oldest. None: nothing is in flight.
@@ -272,7 +271,7 @@ impl Bench {
 
     /// Takes a packet out of flight.
     fn land(&mut self, path: PathId, offset: Option<Offset>) -> Option<Receipt> {
-        let flight = self.flights.at(path);
+        let flight = self.flights.entry(path).or_default();
         let at = offset.map_or(Some(0), |offset| flight.iter().position(|sent| sent.offset == offset))?;
         let receipt = flight.remove(at)?;
         if let Some(path) = self.paths.iter_mut().find(|path| path.id == receipt.path) {
@@ -285,7 +284,7 @@ impl Bench {
     pub fn remove(&mut self, path: PathId) -> Option<Event> {
         let at = self.paths.iter().position(|known| known.id == path)?;
         self.paths.remove(at);
-        for receipt in core::mem::take(self.flights.at(path)) {
+        for receipt in self.flights.remove(&path).unwrap_or_default() {
             self.hand_back(receipt);
         }
         self.refresh();

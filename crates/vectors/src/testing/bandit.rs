@@ -2,14 +2,13 @@
 //! reward. It schedules passably; its purpose is to prove that a host counts decisions right: each
 //! reward must find the decision that earned it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use weftway_path::{Context, Decision, Event, Path, PathId, Receipt};
+use weftway_path::{BlockedReason, Context, Decision, Event, Health, Path, PathId, Receipt};
 
 use super::ledger::Ledger;
-use crate::Scheduler;
-use crate::shared::choose;
-use crate::shared::per_path::PerPath;
+use super::min_rtt;
+use weftway_sched::Scheduler;
 
 const FEATURES: usize = 3;
 type Vector = [f64; FEATURES];
@@ -21,10 +20,12 @@ const ALPHA: f64 = 0.5;
 /// Chooses an arm per packet and learns when that packet is acknowledged or lost.
 #[derive(Clone)]
 pub struct Bandit {
-    arms: PerPath<Arm>,
-    /// What the last answer saw, to learn from if it is carried out.
+    arms: BTreeMap<PathId, Arm>,
+    /// Scheduler that answers where no arm may be chosen.
+    otherwise: Box<dyn Scheduler>,
+    /// Path and features of the last answer, to learn from if it is carried out.
     asked: Option<(PathId, Vector)>,
-    /// What unrewarded decisions saw, by serial from `first` on.
+    /// Paths and features of unrewarded decisions, by serial from `first` on.
     waiting: VecDeque<Option<(PathId, Vector)>>,
     first: u64,
     ledger: Ledger,
@@ -76,18 +77,40 @@ fn features(path: &Path) -> Vector {
     [1.0, path.srtt.as_millis_f64() / 100.0, used]
 }
 
+/// Order in which paths serve: active ones, then backups, then those that may have failed.
+fn rank(path: &Path) -> u8 {
+    match path.health {
+        Health::Good if path.is_active() => 0,
+        Health::Good => 1,
+        Health::Suspect | Health::Stale => 2,
+    }
+}
+
+/// The open paths of the first rank that has a path.
+fn candidates<'a>(cx: &Context<'a>) -> impl Iterator<Item = &'a Path> + use<'a> {
+    let ready = cx.paths.iter().filter(|path| path.blocked != BlockedReason::Validation);
+    let first = ready.map(rank).min();
+    cx.sendable().filter(move |path| Some(rank(path)) == first)
+}
+
 impl Bandit {
     /// A bandit that knows nothing, and the ledger of its decisions.
     pub fn new() -> (Self, Ledger) {
         let ledger = Ledger::default();
-        let bandit =
-            Self { arms: PerPath::default(), asked: None, waiting: VecDeque::new(), first: 0, ledger: ledger.clone() };
+        let bandit = Self {
+            arms: BTreeMap::new(),
+            otherwise: min_rtt(),
+            asked: None,
+            waiting: VecDeque::new(),
+            first: 0,
+            ledger: ledger.clone(),
+        };
         (bandit, ledger)
     }
 
     fn bound(&self, path: &Path) -> f64 {
         let x = features(path);
-        self.arms.get(path.id).map_or_else(|| Arm::default().bound(&x), |arm| arm.bound(&x))
+        self.arms.get(&path.id).map_or_else(|| Arm::default().bound(&x), |arm| arm.bound(&x))
     }
 
     fn remember(&mut self, sent: &Receipt) {
@@ -102,11 +125,11 @@ impl Bandit {
     /// Pays the decision `serial`, once.
     fn reward(&mut self, serial: u64, reward: f64) {
         if let Some((path, x)) = self.settle(serial) {
-            self.arms.at(path).learn(&x, reward);
+            self.arms.entry(path).or_default().learn(&x, reward);
         }
     }
 
-    /// What the decision `serial` saw, if it is unrewarded. It will not be again.
+    /// Takes the path and the features of the decision `serial`, if it is unrewarded.
     fn settle(&mut self, serial: u64) -> Option<(PathId, Vector)> {
         let at = serial.checked_sub(self.first).map(|at| at as usize);
         let seen = at.and_then(|at| self.waiting.get_mut(at)).and_then(Option::take);
@@ -120,9 +143,12 @@ impl Bandit {
 
 impl Scheduler for Bandit {
     fn select(&mut self, cx: &Context<'_>) -> Decision {
-        let path = choose::best(choose::candidates(cx), |a, b| self.bound(a) > self.bound(b));
+        let path = candidates(cx).reduce(|best, path| if self.bound(path) > self.bound(best) { path } else { best });
         self.asked = path.map(|path| (path.id, features(path)));
-        choose::send_or_wait(cx, path)
+        match path {
+            Some(path) if cx.packet.is_some() => Decision::Send(path.id),
+            _ => self.otherwise.select(cx),
+        }
     }
 
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {

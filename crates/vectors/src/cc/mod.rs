@@ -1,4 +1,4 @@
-//! Vectors: scripts of events with the windows that a person works out by hand.
+//! Vectors of congestion controllers: scripts of events with the windows that a person works out by hand.
 //!
 //! ```toml
 //! [[case]]
@@ -7,91 +7,31 @@
 //! controller = "newreno"
 //! flavour = "quic"
 //! window = 10
-//! step = [{ do = "congestion", signal = "loss", expect = { cwnd = 5, ssthresh = 5 } }]
+//! steps = [{ do = "congestion", signal = "loss", expect = { cwnd = 5, ssthresh = 5 } }]
 //! ```
 //!
-//! Amounts are packets of `mss` bytes, times milliseconds, rates Mbit/s. `at_ms`, `rtt_ms`,
+//! Amounts are packets of `mss` bytes; times and rates have units. `at`, `rtt`,
 //! `in_flight` and `recovery` hold until a later step changes them; before the first, the time is
-//! 0, `in_flight` is the window and `recovery` is open. `rtt_ms` stands for the sample, the
-//! smoothed and the smallest RTT. An ACK with `round = true` covers a packet sent after everything delivered so far; other ACKs
-//! cover packets sent earlier. An expectation without `within` allows for one byte, or for the
-//! last bit of a rate.
+//! 0, `in_flight` is the window and `recovery` is open. `rtt` stands for the sample, the
+//! smoothed and the smallest RTT. An ACK with `round = true` covers a packet sent after everything delivered so far;
+//! other ACKs cover packets sent earlier. An expectation without `within` allows for one byte, or for the last bit of a
+//! rate.
 
 mod script;
 
-use thiserror::Error;
-use weftway_path::spec::SpecError;
 use weftway_path::{BitRate, Bytes, Instant, PathId, Recovery, Span};
 
-use crate::{Acked, Congestion, Controller, Sent, Setup, Share, Signal, build};
+use crate::{Report, VectorError};
 use script::{Case, Expect, File, Step, Verb};
-
-/// What a file of vectors checked, all of it as expected.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Report {
-    /// Its cases.
-    pub cases: usize,
-    /// Its expectations, one for each value compared.
-    pub checks: usize,
-}
-
-/// Why a file of vectors is refused, or where a controller disagrees with it.
-#[derive(Debug, Error)]
-pub enum VectorError {
-    /// The file is not a file of vectors.
-    #[error(transparent)]
-    Format(#[from] toml::de::Error),
-    /// A case names no controller.
-    #[error("{case}: {error}")]
-    Controller {
-        /// The case.
-        case: String,
-        /// What is wrong with the name.
-        error: SpecError,
-    },
-    /// A case, or the whole file, compares nothing.
-    #[error("{0}: nothing is expected")]
-    Empty(String),
-    /// A controller disagrees.
-    #[error("{case}, step {step}: {value} is {found}, expected {expected}")]
-    Mismatch {
-        /// The case.
-        case: String,
-        /// The step, counted from 1.
-        step: usize,
-        /// What was compared.
-        value: &'static str,
-        /// What the controller says.
-        found: f64,
-        /// What the file says.
-        expected: f64,
-    },
-}
+use weftway_cc::{Acked, Congestion, Controller, Sent, Setup, Share, Signal, build};
 
 /// Runs every case of a file.
 pub fn run(text: &str) -> Result<Report, VectorError> {
     let file: File = toml::from_str(text)?;
-    let mut report = Report { cases: 0, checks: 0 };
-    for case in &file.case {
-        let checks = World::new(case)?.play()?;
-        if checks == 0 {
-            return Err(VectorError::Empty(case.name.clone()));
-        }
-        report.cases += 1;
-        report.checks += checks;
-    }
-    if report.cases == 0 { Err(VectorError::Empty("the file".to_owned())) } else { Ok(report) }
+    Report::of(&file.case, |case| &case.name, |case| World::new(case)?.play())
 }
 
-fn millis(ms: f64) -> Span {
-    Span::from_secs_f64(ms / 1000.0)
-}
-
-fn instant(ms: f64) -> Instant {
-    Instant::ZERO + millis(ms)
-}
-
-/// What a script holds between its steps.
+/// State of a script between its steps.
 struct World<'a> {
     case: &'a Case,
     controller: Box<dyn Controller>,
@@ -101,12 +41,12 @@ struct World<'a> {
     in_flight: Option<Bytes>,
     recovery: Recovery,
     delivered: Bytes,
-    /// What was delivered when the packets of this round left.
+    /// Bytes delivered when the packets of this round left.
     round: Bytes,
 }
 
 impl<'a> World<'a> {
-    fn new(case: &'a Case) -> Result<Self, VectorError> {
+    fn new(case: &'a Case) -> Result<Self, String> {
         let setup = Setup {
             path: PathId::new(case.path),
             mss: Bytes::new(case.mss),
@@ -114,16 +54,15 @@ impl<'a> World<'a> {
             flavour: case.flavour.into(),
             seed: 1,
             now: Instant::ZERO,
-            rtt: case.handshake_ms.map(millis),
+            rtt: case.handshake.map(|time| time.0),
         };
-        let controller = build(&case.controller, &setup)
-            .map_err(|error| VectorError::Controller { case: case.name.clone(), error })?;
+        let controller = build(&case.controller, &setup).map_err(|error| error.to_string())?;
         Ok(Self {
             case,
             controller,
             siblings: (0..).zip(&case.sibling).map(|(path, sibling)| sibling.share(path, case.mss)).collect(),
             now: Instant::ZERO,
-            rtt: case.handshake_ms.map_or(Span::ZERO, millis),
+            rtt: case.handshake.map_or(Span::ZERO, |time| time.0),
             in_flight: None,
             recovery: Recovery::Open,
             delivered: Bytes::ZERO,
@@ -132,13 +71,13 @@ impl<'a> World<'a> {
     }
 
     /// Plays the script; returns the number of values compared.
-    fn play(mut self) -> Result<usize, VectorError> {
+    fn play(mut self) -> Result<usize, String> {
         let mut checks = 0;
-        for (number, step) in (1..).zip(&self.case.step) {
+        for (number, step) in (1..).zip(&self.case.steps) {
             self.set(step);
             for repetition in 0..step.times {
                 if repetition > 0 {
-                    self.now += millis(step.every_ms);
+                    self.now += step.every.map_or(Span::ZERO, |time| time.0);
                 }
                 self.act(step);
             }
@@ -148,8 +87,8 @@ impl<'a> World<'a> {
     }
 
     fn set(&mut self, step: &Step) {
-        self.now = step.at_ms.map_or(self.now, instant);
-        self.rtt = step.rtt_ms.map_or(self.rtt, millis);
+        self.now = step.at.map_or(self.now, |time| Instant::ZERO + time.0);
+        self.rtt = step.rtt.map_or(self.rtt, |time| time.0);
         self.in_flight = step.in_flight.map(|packets| self.bytes(packets)).or(self.in_flight);
         self.recovery = step.recovery.map_or(self.recovery, Recovery::from);
     }
@@ -184,7 +123,7 @@ impl<'a> World<'a> {
             newest_sent: self.sent_time(step),
             delivered: self.delivered,
             prior_delivered: self.round,
-            rate: step.rate_mbps.map(|mbps| BitRate::from_bps((mbps * 1e6) as u64)),
+            rate: step.rate.map(|rate| rate.0),
             interval: self.rtt,
             app_limited: step.app_limited,
             cwnd_limited: step.cwnd_limited,
@@ -217,7 +156,7 @@ impl<'a> World<'a> {
         self.controller.on_congestion(&congestion, &self.siblings);
     }
 
-    fn check(&self, step: usize, expect: &Expect) -> Result<usize, VectorError> {
+    fn check(&self, step: usize, expect: &Expect) -> Result<usize, String> {
         let ssthresh = match self.controller.ssthresh() {
             Bytes::MAX => f64::INFINITY,
             bytes => self.packets(bytes),
@@ -227,7 +166,7 @@ impl<'a> World<'a> {
         let values = [
             ("cwnd", expect.cwnd, self.packets(self.controller.cwnd()), byte),
             ("ssthresh", expect.ssthresh, ssthresh, byte),
-            ("pacing_mbps", expect.pacing_mbps, pacing, 1e-6),
+            ("pacing", expect.pacing.map(|rate| rate.0.as_mbps_f64()), pacing, 1e-6),
             ("quantum", expect.quantum, self.packets(self.controller.send_quantum()), byte),
             ("inter_loss", expect.inter_loss, self.packets(self.controller.share().inter_loss), byte),
         ];
@@ -237,8 +176,7 @@ impl<'a> World<'a> {
             // Half as much again, for the float in between.
             let tolerance = expect.within.unwrap_or(rounding * 1.5);
             if found != expected && (found - expected).abs().partial_cmp(&tolerance).is_none_or(|order| order.is_gt()) {
-                let case = self.case.name.clone();
-                return Err(VectorError::Mismatch { case, step, value, found, expected });
+                return Err(format!("step {step}: {value} is {found}, expected {expected}"));
             }
             checks += 1;
         }
@@ -250,7 +188,7 @@ impl<'a> World<'a> {
     }
 
     fn sent_time(&self, step: &Step) -> Instant {
-        step.sent_ms.map_or(self.now - self.rtt, instant)
+        step.sent.map_or(self.now - self.rtt, |time| Instant::ZERO + time.0)
     }
 
     fn bytes(&self, packets: f64) -> Bytes {

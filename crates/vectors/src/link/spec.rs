@@ -1,25 +1,27 @@
-//! A link as a vector describes it: every key carries its unit.
+//! A link as a vector describes it.
 
 use std::sync::Arc;
 
 use serde::Deserialize;
-use weftway_path::{BitRate, Bytes, Instant, Span};
+use weftway_path::{Bytes, Instant};
 
-use crate::{
+use weftway_link::{
     Arq, Change, Discipline, Distribution, Ecn, Jitter, Limit, LinkConfig, Loss, Queue, Rate, Redraw, Set, Trace,
 };
+
+use crate::quantity::{self, Time};
 
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Spec {
-    rate_mbps: Option<f64>,
+    rate: Option<quantity::Rate>,
     trace_ms: Option<Vec<u32>>,
-    delay_ms: f64,
+    delay: Time,
     jitter: Option<JitterSpec>,
-    host_jitter_ms: f64,
+    host_jitter: Time,
     loss: Option<f64>,
     lose_packets: Option<Vec<u64>>,
-    lose_ms: Option<Vec<(f64, f64)>>,
+    lose: Option<Vec<(Time, Time)>>,
     gilbert_elliott: Option<GilbertElliott>,
     arq: Option<ArqSpec>,
     queue_packets: Option<u64>,
@@ -33,10 +35,10 @@ pub(super) struct Spec {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct JitterSpec {
-    normal_ms: Option<f64>,
-    uniform_ms: Option<f64>,
-    /// With `normal_ms`: correlated over this time.
-    over_ms: Option<f64>,
+    normal: Option<Time>,
+    uniform: Option<Time>,
+    /// With `normal`: correlated over this time.
+    over: Option<Time>,
     reorder: bool,
 }
 
@@ -53,7 +55,7 @@ struct GilbertElliott {
 #[serde(deny_unknown_fields)]
 struct ArqSpec {
     hides: f64,
-    delay_ms: f64,
+    delay: Time,
     #[serde(default)]
     retry_loss: f64,
 }
@@ -61,8 +63,8 @@ struct ArqSpec {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CoDel {
-    target_ms: f64,
-    interval_ms: f64,
+    target: Time,
+    interval: Time,
 }
 
 #[derive(Deserialize)]
@@ -73,14 +75,14 @@ enum EcnSpec {
     AboveBytes(u64),
 }
 
-/// One change; exactly one key besides the time.
+/// Change; exactly one key besides the time.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
 struct ChangeSpec {
-    at_ms: f64,
-    rate_mbps: Option<f64>,
+    at: Time,
+    rate: Option<quantity::Rate>,
     trace_ms: Option<Vec<u32>>,
-    delay_ms: Option<f64>,
+    delay: Option<Time>,
     loss: Option<f64>,
     up: Option<bool>,
 }
@@ -88,25 +90,21 @@ struct ChangeSpec {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RedrawSpec {
-    every_ms: f64,
-    rate_mbps: Option<(f64, f64)>,
-    delay_ms: Option<(f64, f64)>,
+    every: Time,
+    rate: Option<(quantity::Rate, quantity::Rate)>,
+    delay: Option<(Time, Time)>,
     loss: Option<(f64, f64)>,
 }
 
 impl Spec {
     pub(super) fn config(&self) -> Result<LinkConfig, String> {
         Ok(LinkConfig {
-            rate: one("a rate", [self.rate_mbps.map(constant), trace(&self.trace_ms)?])?.unwrap_or_default(),
-            delay: span(self.delay_ms),
+            rate: one("a rate", [self.rate.map(constant), trace(&self.trace_ms)?])?.unwrap_or_default(),
+            delay: self.delay.0,
             jitter: self.jitter.as_ref().map(JitterSpec::jitter).transpose()?,
-            host_jitter: span(self.host_jitter_ms),
+            host_jitter: self.host_jitter.0,
             loss: self.loss()?,
-            arq: self.arq.as_ref().map(|arq| Arq {
-                hides: arq.hides,
-                delay: span(arq.delay_ms),
-                retry_loss: arq.retry_loss,
-            }),
+            arq: self.arq.as_ref().map(|arq| Arq { hides: arq.hides, delay: arq.delay.0, retry_loss: arq.retry_loss }),
             queue: self.queue()?,
             ecn: self.ecn.as_ref().map(EcnSpec::ecn),
             changes: self.changes.iter().map(ChangeSpec::change).collect::<Result<_, _>>()?,
@@ -115,11 +113,12 @@ impl Spec {
     }
 
     fn loss(&self) -> Result<Loss, String> {
-        let windows = |pairs: &Vec<(f64, f64)>| pairs.iter().map(|(from, to)| (instant(*from), instant(*to))).collect();
+        let windows =
+            |pairs: &Vec<(Time, Time)>| pairs.iter().map(|(from, to)| (instant(*from), instant(*to))).collect();
         let models = [
             self.loss.map(Loss::Bernoulli),
             self.lose_packets.clone().map(Loss::Packets),
-            self.lose_ms.as_ref().map(|pairs| Loss::Windows(windows(pairs))),
+            self.lose.as_ref().map(|pairs| Loss::Windows(windows(pairs))),
             self.gilbert_elliott.as_ref().map(GilbertElliott::loss),
         ];
         Ok(one("a loss model", models)?.unwrap_or_default())
@@ -129,8 +128,8 @@ impl Spec {
         let bytes = self.queue_bytes.map(|bytes| Limit::Bytes(Bytes::new(bytes)));
         let limit = one("a queue limit", [self.queue_packets.map(Limit::Packets), bytes])?.unwrap_or_default();
         let discipline = self.codel.as_ref().map_or(Discipline::DropTail, |codel| Discipline::CoDel {
-            target: span(codel.target_ms),
-            interval: span(codel.interval_ms),
+            target: codel.target.0,
+            interval: codel.interval.0,
         });
         Ok(Queue { limit, discipline })
     }
@@ -138,11 +137,11 @@ impl Spec {
 
 impl JitterSpec {
     fn jitter(&self) -> Result<Jitter, String> {
-        let distribution = match (self.normal_ms, self.uniform_ms, self.over_ms) {
-            (Some(sd), None, None) => Distribution::Normal { sd: span(sd) },
-            (Some(sd), None, Some(over)) => Distribution::Correlated { sd: span(sd), over: span(over) },
-            (None, Some(half), None) => Distribution::Uniform { half_width: span(half) },
-            _ => return Err("jitter needs `normal_ms`, perhaps with `over_ms`, or `uniform_ms`".to_owned()),
+        let distribution = match (self.normal, self.uniform, self.over) {
+            (Some(sd), None, None) => Distribution::Normal { sd: sd.0 },
+            (Some(sd), None, Some(over)) => Distribution::Correlated { sd: sd.0, over: over.0 },
+            (None, Some(half), None) => Distribution::Uniform { half_width: half.0 },
+            _ => return Err("jitter needs `normal`, perhaps with `over`, or `uniform`".to_owned()),
         };
         Ok(Jitter { distribution, reorder: self.reorder })
     }
@@ -168,23 +167,23 @@ impl EcnSpec {
 impl ChangeSpec {
     fn change(&self) -> Result<Change, String> {
         let sets = [
-            self.rate_mbps.map(|mbps| Set::Rate(constant(mbps))),
+            self.rate.map(|rate| Set::Rate(constant(rate))),
             trace(&self.trace_ms)?.map(Set::Rate),
-            self.delay_ms.map(|ms| Set::Delay(span(ms))),
+            self.delay.map(|delay| Set::Delay(delay.0)),
             self.loss.map(|p| Set::Loss(Loss::Bernoulli(p))),
             self.up.map(|up| if up { Set::Up } else { Set::Down }),
         ];
         let set = one("a change", sets)?.ok_or("a change needs something to set")?;
-        Ok(Change { at: instant(self.at_ms), set })
+        Ok(Change { at: instant(self.at), set })
     }
 }
 
 impl RedrawSpec {
     fn redraw(&self) -> Redraw {
         Redraw {
-            every: span(self.every_ms),
-            rate: self.rate_mbps.map(|(low, high)| (rate(low), rate(high))),
-            delay: self.delay_ms.map(|(low, high)| (span(low), span(high))),
+            every: self.every.0,
+            rate: self.rate.map(|(low, high)| (low.0, high.0)),
+            delay: self.delay.map(|(low, high)| (low.0, high.0)),
             loss: self.loss,
         }
     }
@@ -202,18 +201,10 @@ fn trace(times: &Option<Vec<u32>>) -> Result<Option<Rate>, String> {
     Ok(trace.map(|trace| Rate::Trace(Arc::new(trace))))
 }
 
-fn constant(mbps: f64) -> Rate {
-    Rate::Constant(rate(mbps))
+fn constant(rate: quantity::Rate) -> Rate {
+    Rate::Constant(rate.0)
 }
 
-pub(super) fn rate(mbps: f64) -> BitRate {
-    BitRate::from_bps((mbps * 1e6 + 0.5) as u64)
-}
-
-pub(super) fn span(ms: f64) -> Span {
-    Span::from_nanos((ms * 1e6 + 0.5) as u64)
-}
-
-fn instant(ms: f64) -> Instant {
-    Instant::ZERO + span(ms)
+fn instant(time: Time) -> Instant {
+    Instant::ZERO + time.0
 }

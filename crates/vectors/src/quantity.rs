@@ -1,49 +1,46 @@
 //! Numbers with units, as people write them.
 
 use serde::Deserialize;
-use weftway_path::{BitRate, Bytes, Span};
+use weftway_path::{BitRate, Span};
 
-use crate::testing;
+/// Time in a vector file: `"20 ms"`.
+#[derive(Clone, Copy, Deserialize, Default, Debug)]
+#[serde(try_from = "String")]
+pub(crate) struct Time(pub(crate) Span);
 
-/// Packets, or text with a unit.
-#[derive(Clone, Deserialize, Debug)]
-#[serde(untagged)]
-pub(super) enum Amount {
-    Packets(u64),
-    Text(String),
-}
+impl TryFrom<String> for Time {
+    type Error = String;
 
-impl Amount {
-    pub(super) fn bytes(&self) -> Result<Bytes, String> {
-        match self {
-            Self::Packets(n) => Ok(testing::packets(*n)),
-            Self::Text(text) if text == "infinite" => Ok(Bytes::MAX),
-            Self::Text(text) => {
-                scaled(text, &[("B", 1), ("kB", 1_000), ("MB", 1_000_000), ("GB", 1_000_000_000)]).map(Bytes::new)
-            }
-        }
-    }
-
-    pub(super) fn count(&self) -> Result<u64, String> {
-        match self {
-            Self::Packets(n) => Ok(*n),
-            Self::Text(_) => self.bytes().map(|bytes| bytes.packets(testing::MSS)),
-        }
+    fn try_from(text: String) -> Result<Self, String> {
+        span(&text).map(Self)
     }
 }
 
-pub(super) fn span(text: &str) -> Result<Span, String> {
+/// Rate in a vector file: `"10 Mbit/s"`.
+#[derive(Clone, Copy, Deserialize, Debug)]
+#[serde(try_from = "String")]
+pub(crate) struct Rate(pub(crate) BitRate);
+
+impl TryFrom<String> for Rate {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        rate(&text).map(Self)
+    }
+}
+
+fn span(text: &str) -> Result<Span, String> {
     scaled(text, &[("ns", 1), ("us", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000)]).map(Span::from_nanos)
 }
 
-pub(super) fn rate(text: &str) -> Result<BitRate, String> {
+fn rate(text: &str) -> Result<BitRate, String> {
     let units =
         [("bit/s", 1), ("kbit/s", 1_000), ("Mbit/s", 1_000_000), ("B/s", 8), ("kB/s", 8_000), ("MB/s", 8_000_000)];
     scaled(text, &units).map(BitRate::from_bps)
 }
 
-/// The number in `text` times its unit.
-fn scaled(text: &str, units: &[(&str, u64)]) -> Result<u64, String> {
+/// Reads the number in `text` times its unit.
+pub(crate) fn scaled(text: &str, units: &[(&str, u64)]) -> Result<u64, String> {
     let complaint = || {
         let known: Vec<_> = units.iter().map(|(unit, _)| *unit).collect();
         format!("`{text}` is not a number with one of the units {}", known.join(", "))

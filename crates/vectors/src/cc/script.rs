@@ -3,8 +3,9 @@
 use serde::Deserialize;
 use weftway_path::{BitRate, Bytes, PathId, Recovery};
 
-use super::{bytes, millis};
-use crate::{Flavour, Share, Signal};
+use super::bytes;
+use crate::quantity::{Rate, Time};
+use weftway_cc::{Flavour, Share, Signal};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -24,12 +25,12 @@ pub(super) struct Case {
     #[serde(default = "thousand")]
     pub(super) mss: u64,
     pub(super) window: f64,
-    pub(super) handshake_ms: Option<f64>,
+    pub(super) handshake: Option<Time>,
     #[serde(default)]
     pub(super) path: u8,
     #[serde(default)]
     pub(super) sibling: Vec<Sibling>,
-    pub(super) step: Vec<Step>,
+    pub(super) steps: Vec<Step>,
 }
 
 /// A packet size that is easy to multiply by.
@@ -48,12 +49,11 @@ pub(super) enum Stack {
 #[serde(deny_unknown_fields)]
 pub(super) struct Sibling {
     pub(super) cwnd: f64,
-    pub(super) srtt_ms: f64,
+    pub(super) srtt: Time,
     #[serde(default)]
     pub(super) inter_loss: f64,
-    #[serde(default)]
-    pub(super) bandwidth_mbps: f64,
-    /// Whether its estimate has settled.
+    pub(super) bandwidth: Option<Rate>,
+    /// True once its estimate has settled.
     #[serde(default)]
     pub(super) steady: bool,
     pub(super) bottleneck: Option<u8>,
@@ -97,24 +97,23 @@ pub(super) enum State {
 pub(super) struct Step {
     #[serde(rename = "do")]
     pub(super) verb: Verb,
-    pub(super) at_ms: Option<f64>,
-    /// How often it happens, and how far apart.
+    pub(super) at: Option<Time>,
+    /// Number of times that it happens, and the time between them.
     #[serde(default = "once")]
     pub(super) times: u32,
-    #[serde(default)]
-    pub(super) every_ms: f64,
+    pub(super) every: Option<Time>,
     /// Acknowledged, sent, or the window to set.
     #[serde(default)]
     pub(super) packets: f64,
     #[serde(default)]
     pub(super) lost: f64,
     pub(super) signal: Option<Cause>,
-    pub(super) rtt_ms: Option<f64>,
-    /// When the newest packet acknowledged, or lost, was sent; by default one RTT ago.
-    pub(super) sent_ms: Option<f64>,
+    pub(super) rtt: Option<Time>,
+    /// Departure of the newest packet acknowledged, or lost; by default one RTT ago.
+    pub(super) sent: Option<Time>,
     pub(super) in_flight: Option<f64>,
     pub(super) recovery: Option<State>,
-    pub(super) rate_mbps: Option<f64>,
+    pub(super) rate: Option<Rate>,
     #[serde(default)]
     pub(super) round: bool,
     #[serde(default)]
@@ -143,11 +142,11 @@ pub(super) struct Expect {
     pub(super) cwnd: Option<f64>,
     /// `inf` before the first reduction.
     pub(super) ssthresh: Option<f64>,
-    pub(super) pacing_mbps: Option<f64>,
+    pub(super) pacing: Option<Rate>,
     /// The burst that may leave at once.
     pub(super) quantum: Option<f64>,
     pub(super) inter_loss: Option<f64>,
-    /// How far off rounding may bring the window, in packets, or the rate, in Mbit/s.
+    /// Error that rounding may bring to the window, in packets, or to the rate, in Mbit/s.
     pub(super) within: Option<f64>,
 }
 
@@ -157,9 +156,9 @@ impl Sibling {
             path: PathId::new(path),
             cwnd: bytes(self.cwnd, mss),
             mss: Bytes::new(mss),
-            srtt: millis(self.srtt_ms),
+            srtt: self.srtt.0,
             inter_loss: bytes(self.inter_loss, mss),
-            bandwidth: BitRate::from_bps((self.bandwidth_mbps * 1e6) as u64),
+            bandwidth: self.bandwidth.map_or(BitRate::ZERO, |rate| rate.0),
             steady: self.steady,
             bottleneck: self.bottleneck,
             usable: self.usable,
