@@ -30,14 +30,14 @@ mod copies;
 pub(crate) mod correction;
 mod estimate;
 mod insurance;
+mod options;
 mod place;
 mod rates;
-mod terms;
 
 use copies::Copy;
 use correction::{ArrivalEstimator, Corrections};
 use estimate::{Estimate, Forecast, Load};
-use terms::{EARLIEST_ARRIVAL, PARAMS, Terms};
+use options::{EARLIEST_ARRIVAL, Options, PARAMS};
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "earliest-delivery",
@@ -60,7 +60,7 @@ pub(crate) static ENTRY: Entry = Entry {
         Input::Window,
         Input::Size,
     ],
-    needs: Terms::ALL.needs(),
+    needs: Options::DEFAULT.needs(),
     waits: true,
     presets: &[Preset {
         name: EARLIEST_ARRIVAL,
@@ -73,14 +73,12 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
-    let mut terms = Terms::read(params)?;
-    terms.urgent &= terms.copies;
-    Ok(Box::new(EarliestDelivery { terms, ..EarliestDelivery::default() }))
+    Ok(Box::new(EarliestDelivery { options: Options::read(params)?, ..EarliestDelivery::default() }))
 }
 
 #[derive(Clone, Default)]
 pub(crate) struct EarliestDelivery {
-    terms: Terms,
+    options: Options,
     estimates: PerPath<Estimate>,
     /// What corrects the predicted arrivals, if anything.
     corrections: Option<Box<Corrections>>,
@@ -114,12 +112,12 @@ fn sooner<'a, 'b>(best: Predicted<'a, 'b>, next: Predicted<'a, 'b>) -> Predicted
 impl EarliestDelivery {
     /// The rule with all its terms, and an estimate that corrects predicted arrivals.
     pub(crate) fn corrected(by: Box<dyn ArrivalEstimator>) -> Self {
-        Self { terms: Terms::ALL, corrections: Some(Box::new(Corrections::new(by))), ..Self::default() }
+        Self { corrections: Some(Box::new(Corrections::new(by))), ..Self::default() }
     }
 
     /// The rule with all its terms, for an oracle that tells it when packets arrive ([`told`](Self::told)).
     pub(crate) fn listening() -> Self {
-        Self { terms: Terms::ALL, ..Self::default() }
+        Self::default()
     }
 
     /// A packet given to `path` now arrives in `time`, if the path holds data: until the next word on it, the rule's own
@@ -127,7 +125,7 @@ impl EarliestDelivery {
     pub(crate) fn told(&mut self, now: Instant, path: &Path, time: Span) {
         let oldest = self.flights.oldest(path.id);
         let estimate = self.estimates.at(path.id);
-        let own = estimate.forecast(now, path, oldest, &self.terms).own;
+        let own = estimate.forecast(now, path, oldest).own;
         estimate.correct(Some(correction::factor_of(time, own)));
     }
 
@@ -135,7 +133,7 @@ impl EarliestDelivery {
     pub(crate) fn seen(&self, now: Instant, path: &Path) -> Option<(correction::Inputs, Span)> {
         let mut estimate = self.estimates.get(path.id).cloned().unwrap_or_default();
         let oldest = self.flights.oldest(path.id);
-        estimate.forecast(now, path, oldest, &self.terms);
+        estimate.forecast(now, path, oldest);
         let flight = (oldest, self.flights.late(path.id));
         Some((self.corrections.as_ref()?.inputs(now, path, &estimate, flight), estimate.predicted().own))
     }
@@ -143,17 +141,17 @@ impl EarliestDelivery {
     /// Predicts for each path what a packet given to it now has to expect, and which open one delivers first.
     #[inline(always)]
     fn look(&mut self, cx: &Context<'_>) {
-        let Self { terms, estimates, corrections, flights, .. } = self;
+        let Self { estimates, corrections, flights, .. } = self;
         let live = choose::live_tier(cx);
         let (mut serving, mut first, mut least, mut soonest) = (PathSet::EMPTY, None, Span::MAX, Span::MAX);
         for path in cx.paths {
             let estimate = estimates.at(path.id);
             let oldest = flights.oldest(path.id);
-            let mut expected = estimate.forecast(cx.now, path, oldest, terms).expected;
+            let mut expected = estimate.forecast(cx.now, path, oldest).expected;
             if let Some(corrections) = corrections {
                 let flight = (oldest, flights.late(path.id));
                 if corrections.correct(cx.now, path, estimate, flight) {
-                    expected = estimate.forecast(cx.now, path, oldest, terms).expected;
+                    expected = estimate.forecast(cx.now, path, oldest).expected;
                 }
             }
             if live.is_some() && choose::tier(path) == live {
@@ -228,7 +226,7 @@ impl EarliestDelivery {
 
 impl Scheduler for EarliestDelivery {
     fn needs(&self) -> Needs {
-        self.terms.needs()
+        self.options.needs()
     }
 
     fn report(&self) -> Report {
@@ -239,9 +237,9 @@ impl Scheduler for EarliestDelivery {
         (self.asked, self.now) = (None, cx.now);
         self.flights.at_hand(cx.packet);
         self.look(cx);
-        let Some(flow) = cx.flow.filter(|_| self.terms.reads_flow()) else { return self.earliest_arrival(cx) };
+        let Some(flow) = cx.flow.filter(|_| self.options.reads_flow()) else { return self.earliest_arrival(cx) };
         let announced;
-        let flow = if self.terms.announced && flow.announced != Offset::ZERO {
+        let flow = if flow.announced != Offset::ZERO {
             announced = Flow { edge: flow.announced_edge(), ..*flow };
             &announced
         } else {
@@ -267,7 +265,7 @@ impl Scheduler for EarliestDelivery {
                 }
                 if let Some(path) = cx.path(sent.path) {
                     let oldest = self.flights.oldest(path.id);
-                    let forecast = self.estimates.at(path.id).forecast(cx.now, path, oldest, &self.terms);
+                    let forecast = self.estimates.at(path.id).forecast(cx.now, path, oldest);
                     let predicted = Prediction { eta: cx.now + forecast.arrival, due: cx.now + forecast.patience() };
                     self.flights.sent(cx.now, &sent, kind, predicted, una);
                 }
@@ -307,7 +305,7 @@ impl Scheduler for EarliestDelivery {
         let predicted = cx.paths.iter().map(|path| {
             let mut estimate = self.estimates.get(path.id).cloned().unwrap_or_default();
             let oldest = self.flights.oldest(path.id);
-            let Forecast { expected, overdue, .. } = estimate.forecast(cx.now, path, oldest, &self.terms);
+            let Forecast { expected, overdue, .. } = estimate.forecast(cx.now, path, oldest);
             format!("{:?} in {expected}{}", path.id, if overdue.is_zero() { "" } else { " (overdue)" })
         });
         Some(format!("expected {}", predicted.collect::<Vec<_>>().join(", ")))

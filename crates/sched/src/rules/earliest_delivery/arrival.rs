@@ -2,7 +2,6 @@
 
 use weftway_path::{Context, Decision};
 
-use super::terms::Terms;
 use super::{EarliestDelivery, Predicted};
 use crate::shared::choose;
 
@@ -13,8 +12,7 @@ const SLACK_PART: u64 = 8;
 impl EarliestDelivery {
     /// Its rule for a host that only sends.
     pub(super) fn arrival_only(&self) -> Self {
-        let terms = Terms { ahead: false, waiting: false, copies: false, urgent: false, ..self.terms };
-        Self { terms, ..Self::default() }
+        Self { options: self.options.arrival_only(), ..Self::default() }
     }
 
     /// Without a view of the data: the path where a packet should arrive first.
@@ -34,6 +32,6 @@ impl EarliestDelivery {
         let (_, f) = first;
         let slack = (f.airtime() * BATCH).min(f.rtt / SLACK_PART);
         let last = self.standing(cx).find(|(path, _)| Some(path.id) == self.last && path.is_open());
-        last.filter(|(_, last)| self.terms.batch && last.expected <= f.expected + slack).unwrap_or(first)
+        last.filter(|(_, last)| last.expected <= f.expected + slack).unwrap_or(first)
     }
 }

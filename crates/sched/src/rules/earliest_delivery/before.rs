@@ -23,8 +23,8 @@ impl EarliestDelivery {
         faster.fold(Bytes::ZERO, |sum, (path, f)| {
             let time = s.expected.saturating_sub(f.expected);
             match path.blocked {
-                BlockedReason::Congestion if self.terms.clock => sum + self.clocked(cx.now, path, f, time),
-                BlockedReason::Congestion | BlockedReason::Pacing => sum + f.delivers(path, time),
+                BlockedReason::Congestion => sum + self.clocked(cx.now, path, f, time),
+                BlockedReason::Pacing => sum + f.delivers(path, time),
                 _ => sum,
             }
         })
@@ -34,8 +34,7 @@ impl EarliestDelivery {
     /// twice that in slow start, less what is in flight beyond the window; and what follows them.
     fn clocked(&self, now: Instant, path: &Path, f: &Forecast, time: Span) -> Bytes {
         let back = path.min_rtt / 2;
-        let late = if self.terms.late { f.rtt / LATE } else { Span::MAX };
-        let Some((last, freed)) = self.flights.arriving(path.id, now - late, now + time, back) else {
+        let Some((last, freed)) = self.flights.arriving(path.id, now - f.rtt / LATE, now + time, back) else {
             return f.delivers(path, time);
         };
         let freed = if grows(path) { freed + freed } else { freed };

@@ -26,7 +26,7 @@ impl EarliestDelivery {
     /// A copy of what keeps the message at hand from being delivered, on the open path that delivers first.
     #[inline(always)]
     pub(super) fn urgent(&self, cx: &Context<'_>, flow: &Flow, (path, s): Predicted<'_, '_>) -> Option<Copy> {
-        if !self.terms.urgent {
+        if !self.options.copies {
             return None;
         }
         let rest = s.rate().transmission_time(flow.message_end.min(flow.end).since(flow.next));
@@ -72,7 +72,7 @@ impl EarliestDelivery {
 
     /// Whether an acknowledgement from the path with this forecast has been overdue for more than a round trip.
     fn is_silent(&self, q: &Forecast) -> bool {
-        self.terms.overdue && q.overdue > q.rtt
+        q.overdue > q.rtt
     }
 
     /// What was sent lately of what all paths could have brought, in thousandths.
@@ -87,13 +87,13 @@ impl EarliestDelivery {
 
     /// The same for one that was to arrive at `eta`, with `front` bytes in flight up to its end.
     fn left(&self, cx: &Context<'_>, (other, q): Predicted<'_, '_>, eta: Instant, front: Bytes) -> Span {
-        if self.terms.revise { q.left(cx.now, other, eta, front) } else { eta.since(cx.now) }
+        q.left(cx.now, other, eta, front)
     }
 
     /// The copy that pays most when nothing fresh goes.
     #[inline(never)]
     pub(super) fn copy(&self, cx: &Context<'_>, flow: &Flow) -> Option<Copy> {
-        let load = if self.terms.copies { self.load_permille(cx) } else { return None };
+        let load = if self.options.copies { self.load_permille(cx) } else { return None };
         let mut best: Option<Copy> = None;
         for (path, s) in self.standing(cx).filter(|(path, _)| path.is_open()) {
             for (other, q) in self.all(cx).filter(|(other, _)| other.id != path.id) {
@@ -108,8 +108,7 @@ impl EarliestDelivery {
 
     /// A copy of the newest packet of another path, to ask a path that is not used what a round trip takes now.
     fn probe(&self, cx: &Context<'_>, flow: &Flow) -> Option<Copy> {
-        let wants =
-            |path: &Path| self.estimates.get(path.id).is_some_and(|known| known.wants_probe(cx.now, path, &self.terms));
+        let wants = |path: &Path| self.estimates.get(path.id).is_some_and(|known| known.wants_probe(cx.now, path));
         let path = self.standing(cx).map(|(path, _)| path).find(|path| path.is_open() && wants(path))?;
         let others = cx.paths.iter().filter(|other| other.id != path.id);
         let (serial, packet) = others.filter_map(|other| self.flights.last_single(other.id, flow.una)).next()?;
@@ -121,12 +120,12 @@ impl EarliestDelivery {
     fn worth(&self, cx: &Context<'_>, flow: &Flow, pair: Pair<'_, '_>, load: u64) -> Option<Copy> {
         let ((path, s), (other, q)) = pair;
         let airtime = s.airtime();
-        let late = self.terms.overdue && !q.overdue.is_zero();
+        let late = !q.overdue.is_zero();
         let first = self.flights.first_single(other.id, flow.una);
         // Nothing new can be sent though the peer has room: the send buffer is full of what is not acknowledged.
         let is_full = || cx.packet.is_none() && flow.unsent < path.mss && flow.credit() >= path.mss;
         let arrived = || self.flights.first_arrived(other.id, flow.buffered_from());
-        let first = first.or_else(|| (late && self.terms.buffer && is_full()).then(arrived).flatten())?;
+        let first = first.or_else(|| (late && is_full()).then(arrived).flatten())?;
         // QUIC has handed lost data back: they come as the packet at hand.
         let lost = first.1.lost && cx.packet.is_none_or(|packet| !packet.reinjection);
         let several = flow.una < self.message;
@@ -143,17 +142,14 @@ impl EarliestDelivery {
             return None;
         }
         let eta = if lost { q.arrival } else { self.left_of(cx, (other, q), packet) };
-        let gain = if late {
-            q.overdue_gain(s)
-        } else {
-            q.gain(s, eta, loss_chance(other, self.flights.late(other.id), &self.terms))
-        };
+        let gain =
+            if late { q.overdue_gain(s) } else { q.gain(s, eta, loss_chance(other, self.flights.late(other.id))) };
         let pays = if late || eta.saturating_sub(s.expected) > airtime + s.rtt / SURE {
             gain > airtime
         } else {
             let spare = path.unacked() < s.rate().bytes_in(path.min_rtt);
             let may = |insurance: &Insurance| insurance.covers(self.load.insured, self.load.fresh);
-            let insurance = self.terms.insure.filter(may);
+            let insurance = self.options.insurance.filter(may);
             spare && insurance.is_some_and(|insurance| gain > insurance.price(airtime, load))
         };
         pays.then_some(Copy { path: path.id, serial, offset: packet.offset, gain })

@@ -4,7 +4,6 @@ use weftway_path::{BitRate, BlockedReason, Bytes, Instant, Path, Span};
 
 use super::capacity::Capacity;
 use super::rates::{Allowed, Measured, Rates};
-use super::terms::Terms;
 use crate::shared::present::{Oldest, Present, Queue};
 
 /// A peak counts in full for so many smoothed round trips, and for as long again: long enough to bridge what one round
@@ -149,8 +148,8 @@ impl Peak {
     }
 
     /// The smoothed round-trip time, less the queue that is gone.
-    fn smoothed(&self, path: &Path, terms: &Terms) -> Span {
-        if terms.probe { path.srtt.saturating_sub(self.stale_queue) } else { path.srtt }
+    fn smoothed(&self, path: &Path) -> Span {
+        path.srtt.saturating_sub(self.stale_queue)
     }
 
     /// The largest delivery rate.
@@ -172,11 +171,10 @@ impl Estimate {
 
     /// Whether a copy should ask what a round trip on `path` takes now: it holds nothing and was not heard for a while, and its
     /// round trip was more than twice the least. Nothing else tells that this is over.
-    pub(super) fn wants_probe(&self, now: Instant, path: &Path, terms: &Terms) -> bool {
-        terms.probe
-            && path.unacked() == Bytes::ZERO
+    pub(super) fn wants_probe(&self, now: Instant, path: &Path) -> bool {
+        path.unacked() == Bytes::ZERO
             && now.since(self.peak.heard()) > PROBE_AFTER
-            && self.peak.smoothed(path, terms) > path.min_rtt * 2
+            && self.peak.smoothed(path) > path.min_rtt * 2
     }
 
     /// What a learned estimate says: by how much, in parts of [`ONE`], the rule's own is to be taken.
@@ -193,41 +191,40 @@ impl Estimate {
     /// What a packet given to `path` now has to expect. `oldest`: the oldest packet that nothing has been heard of. Made anew
     /// where anything differs that it follows from.
     #[inline]
-    pub(super) fn forecast(&mut self, now: Instant, path: &Path, oldest: Option<&Oldest>, terms: &Terms) -> &Forecast {
+    pub(super) fn forecast(&mut self, now: Instant, path: &Path, oldest: Option<&Oldest>) -> &Forecast {
         // Mostly time has passed, or another packet is in flight.
         let may_hold = self.is_current && self.seen.now == now && self.seen.unacked == path.unacked();
         if !(may_hold && self.seen == Seen::of(now, path, oldest) && self.allowed == Allowed::of(path)) {
-            self.predict(now, path, oldest, terms);
+            self.predict(now, path, oldest);
         }
         &self.forecast
     }
 
     #[inline(never)]
-    fn predict(&mut self, now: Instant, path: &Path, oldest: Option<&Oldest>, terms: &Terms) {
+    fn predict(&mut self, now: Instant, path: &Path, oldest: Option<&Oldest>) {
         if now >= self.rates_hold_until || self.allowed != Allowed::of(path) {
-            self.find_rates(now, path, terms);
+            self.find_rates(now, path);
         }
         (self.seen, self.is_current) = (Seen::of(now, path, oldest), true);
         let (unacked, least, brings) = (path.unacked(), path.min_rtt, self.forecast.rates.brings);
-        let rtt = if terms.backlog && brings > BitRate::ZERO {
+        let rtt = if brings > BitRate::ZERO {
             (self.noisy + least.max(brings.transmission_time(unacked))) / 2
         } else {
             self.srtt
         };
-        let waits = terms.stall && unacked > Bytes::ZERO;
-        let overdue = oldest.filter(|_| waits).map_or(Span::ZERO, |oldest| now.since(oldest.due));
+        let overdue = oldest.filter(|_| unacked > Bytes::ZERO).map_or(Span::ZERO, |oldest| now.since(oldest.due));
         let on_time = rtt.saturating_sub(least / 2);
         let own = if overdue.is_zero() { on_time } else { on_time + overdue * SILENCE };
         let queue = Queue { bytes: unacked.plus(path.mss), oldest, min_rtt: least, rttvar: path.rttvar };
-        let present = if terms.present { self.present.round_trip(now, &queue) } else { None };
-        let present = present.map(|round_trip| mean(own, round_trip.saturating_sub(least / 2)));
+        let present =
+            self.present.round_trip(now, &queue).map(|round_trip| mean(own, round_trip.saturating_sub(least / 2)));
         let (own, rtt) = present.map_or((own, rtt), |present| (present, present + least / 2));
         (self.forecast.own, self.forecast.own_rtt) = (own, rtt);
         let corrected = self.factor.filter(|_| unacked > Bytes::ZERO).map(|factor| own.mul_div(factor, ONE));
         let (own, rtt) = corrected.map_or((own, rtt), |corrected| (corrected, corrected + least / 2));
         let is_held = self.seen.release > now;
         let arrival = if is_held { own + self.seen.release.since(now) } else { own };
-        let loss = if terms.loss { share(path.lost.packets, path.sent.packets) } else { 0 };
+        let loss = share(path.lost.packets, path.sent.packets);
         let expected = if loss == 0 { arrival } else { arrival + (rtt * 3 / 2).mul_div(loss, 1000) };
         let forecast = &mut self.forecast;
         (forecast.rtt, forecast.arrival, forecast.expected, forecast.overdue) = (rtt, arrival, expected, overdue);
@@ -235,13 +232,13 @@ impl Estimate {
 
     /// The rates, and the smoothed round-trip time.
     #[inline(never)]
-    fn find_rates(&mut self, now: Instant, path: &Path, terms: &Terms) {
+    fn find_rates(&mut self, now: Instant, path: &Path) {
         let Self { peak, allowed, .. } = self;
         *allowed = Allowed::of(path);
-        let capacity = if terms.busy { peak.capacity.known(now, path.srtt) } else { None };
-        let srtt = peak.smoothed(path, terms);
+        let capacity = peak.capacity.known(now, path.srtt);
+        let srtt = peak.smoothed(path);
         let measured = Measured { peak: peak.rate(), capacity: capacity.map(|(rate, _)| rate), srtt };
-        self.forecast.rates = allowed.rates(&measured, terms);
+        self.forecast.rates = allowed.rates(&measured);
         (self.srtt, self.noisy) = (srtt, srtt + srtt.saturating_sub(path.min_rtt) / 2);
         self.rates_hold_until = capacity.map_or(Instant::NEVER, |(_, until)| until);
     }
@@ -257,9 +254,8 @@ fn share(packets: u64, of: u64) -> u64 {
 
 /// The chance that a packet in flight on `path` is lost or late, in thousandths, where `late` of its packets were acknowledged
 /// after their acknowledgements were overdue.
-pub(super) fn loss_chance(path: &Path, late: u64, terms: &Terms) -> u64 {
-    let (lost, sent) = (path.lost.packets, path.sent.packets);
-    if terms.odds { share(lost + late, sent).max(LEAST_LOSS_CHANCE) } else { share(lost, sent) }
+pub(super) fn loss_chance(path: &Path, late: u64) -> u64 {
+    share(path.lost.packets + late, path.sent.packets).max(LEAST_LOSS_CHANCE)
 }
 
 /// Whether the window of `path` doubles each round trip. The slow-start threshold tells that until the first loss only,
@@ -434,8 +430,8 @@ mod tests {
                 let Rates { brings, measured, drains, airtime } = forecast.rates;
                 (brings, measured, drains, airtime, forecast.rtt, forecast.arrival, forecast.expected, forecast.overdue)
             };
-            let kept = of(estimate.forecast(now, path, oldest.as_ref(), &Terms::ALL));
-            assert_eq!(kept, of(anew.forecast(now, path, oldest.as_ref(), &Terms::ALL)), "{label}");
+            let kept = of(estimate.forecast(now, path, oldest.as_ref()));
+            assert_eq!(kept, of(anew.forecast(now, path, oldest.as_ref())), "{label}");
             differ += usize::from(kept != of(&last));
         };
         for (label, change) in changes {

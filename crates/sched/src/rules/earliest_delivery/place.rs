@@ -23,15 +23,15 @@ impl EarliestDelivery {
             return Some(send);
         }
         if before >= flow.unsent {
-            return (!self.terms.waiting).then_some(send);
+            return (!self.options.waiting).then_some(send);
         }
-        if !self.terms.ahead {
+        if !self.options.ahead {
             return Some(send);
         }
         let unsent = self.ahead.unsent(flow);
         let last = unsent.credit().min(flow.unsent).saturating_sub(path.mss);
         let position = before.min(last);
-        if self.terms.edge && before.saturating_sub(position) + path.unacked() > flow.window() {
+        if before.saturating_sub(position) + path.unacked() > flow.window() {
             return None;
         }
         match unsent.past(position) {
@@ -50,7 +50,7 @@ impl EarliestDelivery {
             return Some(Decision::Send(first.id));
         }
         let open = self.standing(cx).filter(|(path, _)| path.is_open() && !avoid.contains(path.id)).reduce(sooner);
-        if let Some((path, s)) = open.filter(|_| self.terms.again)
+        if let Some((path, s)) = open
             && self.before(cx, s) < self.flights.lost_bytes().max(path.mss)
         {
             return Some(Decision::Send(path.id));

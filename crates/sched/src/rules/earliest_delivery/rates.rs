@@ -3,7 +3,6 @@
 use weftway_path::{BitRate, Bytes, Path, Span};
 
 use super::capacity::is_queueing;
-use super::terms::Terms;
 
 /// Until delivery was measured at a rate, window and pacer are believed up to so many times of what was: BBR's STARTUP
 /// paces at 2.8 times its estimate, for as long as the application does not fill the pipe.
@@ -55,15 +54,15 @@ impl Allowed {
 
     /// A standing queue limits both rates to the peak; what the path brought while it was busy limits only the first. The window
     /// limits the second: no more than it in each least round trip.
-    pub fn rates(&self, known: &Measured, terms: &Terms) -> Rates {
+    pub fn rates(&self, known: &Measured) -> Rates {
         let &Measured { peak, capacity, srtt } = known;
-        let (brings, drains) = if terms.queue && is_queueing(srtt, self.min_rtt, self.mss, peak) {
+        let (brings, drains) = if is_queueing(srtt, self.min_rtt, self.mss, peak) {
             (peak, peak)
         } else {
             let believed = self.believed(peak, srtt);
             (capacity.map_or(believed, |capacity| believed.min(capacity.max(peak))), believed)
         };
-        let window = if terms.window { BitRate::of(self.cwnd, self.min_rtt) } else { BitRate::ZERO };
+        let window = BitRate::of(self.cwnd, self.min_rtt);
         Rates {
             brings,
             measured: if peak > BitRate::ZERO { peak } else { brings },
