@@ -1,8 +1,9 @@
-//! The streams of an application whose messages are flows: a mux at each end decides whose bytes leave next and puts each
-//! stream in order, the same for the simulator and for QUIC.
+//! The streams of an application whose messages are flows: a mux at each end decides whose bytes leave next and puts
+//! each stream in order, the same for the simulator and for QUIC.
 //!
-//! The bytes of flows are zeros, for nobody looks at them. Both ends take as much as is written: credit, which bounds the memory of
-//! a real receiver, holds nothing up here, and what the receiving mux would say is not sent. The connection's own windows hold.
+//! The bytes of flows are zeros, for nobody looks at them. Both ends take as much as is written: credit, which bounds
+//! the memory of a real receiver, holds nothing up here, and what the receiving mux would say is not sent. The
+//! connection's own windows hold.
 
 use bytes::Bytes as Data;
 use weftway_mux::{Limits, Mux, Next, Read, Ready, Side, StreamId};
@@ -10,7 +11,7 @@ use weftway_path::{Bytes, Instant, Message, Offset};
 use weftway_scenario::App;
 use weftway_scenario::config::{SimConfig, Workload};
 
-/// What is written at a time, as often as a flow needs it.
+/// Bytes that are written at a time, as often as a flow needs it.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
 /// As much as no flow, and no number of flows that a scenario may have, needs.
@@ -22,9 +23,9 @@ const FIRST_CREDIT: Bytes = Bytes::new(1 << 40);
 pub struct Flows {
     sending: Mux,
     receiving: Mux,
-    /// Where each flow begins in all that was written, by the number of its stream.
+    /// Start of each flow in all that was written, by the number of its stream.
     starts: Vec<u64>,
-    /// What the application wrote before is in streams.
+    /// Offset up to which the application's data are in streams.
     written: u64,
     /// The payload of a full record.
     most: usize,
@@ -32,7 +33,7 @@ pub struct Flows {
 }
 
 impl Flows {
-    /// Those of a run of `config`, if its application opens any.
+    /// The streams of a run of `config`, if its application opens any.
     pub fn of(config: &SimConfig) -> Option<Box<Self>> {
         let Workload::Flows { count, .. } = config.workload else { return None };
         let limits = Limits { receive: ENOUGH, send: ENOUGH, streams: count, first_credit: FIRST_CREDIT };
@@ -74,18 +75,18 @@ impl Flows {
         self.sending.peek(self.now, self.most)
     }
 
-    /// Where what was cut ends, and what would be cut of all that waits: at least the next record.
+    /// End of the bytes that were cut, and of those that would be cut of all that waits: at least the next record.
     pub fn written(&mut self) -> u64 {
         let next = self.next().map_or(0, |next| next.bytes as u64);
         self.sending.next_place().get() + next.max(self.sending.unsent().get())
     }
 
-    /// What the next record begins with.
+    /// Message that the next record begins with.
     pub fn message(&mut self) -> Option<Message> {
         self.next()?.message
     }
 
-    /// How many bytes the next record has; 0 if there is none.
+    /// Bytes of the next record; 0 if there is none.
     pub fn next_record(&mut self) -> u64 {
         self.next().map_or(0, |next| next.bytes as u64)
     }
@@ -151,7 +152,7 @@ mod tests {
 
     use super::*;
 
-    /// What is cut for the two ends: records of 1200 B, each with the class of what it begins with.
+    /// Cuts all records for the two ends, of at most 1200 B, each with the class that it begins with.
     fn records(flows: &mut Flows) -> Vec<(Offset, u8)> {
         let mut cut = Vec::new();
         while let Some(message) = flows.message() {
@@ -163,8 +164,8 @@ mod tests {
         cut
     }
 
-    /// Flows of 5000 B, as many as come by then. Those of class 1 leave before those of class 2. A flow is whole when its last
-    /// piece is there, be it the first that was cut, and however often a record comes.
+    /// Flows of 5000 B, as many as come by then. Those of class 1 leave before those of class 2. A flow is whole when
+    /// its last piece is there, be it the first that was cut, and however often a record comes.
     #[test]
     fn urgent_flows_leave_first_and_each_is_whole_by_itself() {
         let kind = |class| FlowKind { class, weight: 1, median: Bytes::new(5_000), sigma: 0.0 };

@@ -1,6 +1,6 @@
-//! What a scenario's network is made from, the same for the simulator and for QUIC in virtual time: links with their seeds,
-//! which links a path uses, which paths share a bottleneck, when a path exists, how its controller begins, and the streams of
-//! an application that opens some ([`Flows`]).
+//! Network of a scenario, alike for the simulator and for QUIC in virtual time: links with their seeds, which links a
+//! path uses, which paths share a bottleneck, when a path exists, how its controller begins, and the streams of an
+//! application that opens some ([`Flows`]).
 //!
 //! Nothing here knows a transport: links carry items of any type.
 
@@ -30,11 +30,11 @@ pub struct Route {
 /// The links of a run. The shared ones come first.
 pub struct Links<T> {
     seed: u64,
-    /// How late a host takes a packet up, on average.
+    /// Mean delay with which a host takes a packet up.
     host_jitter: Span,
     /// The links, by number.
     pub links: Vec<Link<T>>,
-    /// Where what leaves a link goes on, if not to an end: from a path's own link to a shared one.
+    /// Link after each link, if it does not lead to an end: a shared one after a path's own.
     pub onward: Vec<Option<usize>>,
     shared: usize,
 }
@@ -73,7 +73,7 @@ fn new_link<T: Copy>(config: &LinkConfig, ecn: bool, host_jitter: Span, seed: u6
     Link::new(&LinkConfig { ecn: marks, host_jitter, ..config.clone() }, seed)
 }
 
-/// What a sender's device holds: what waits on the path's own link, in payload of packets with so many bytes of `headers`.
+/// Payload on a sender's device: packets that wait on the path's own link, less so many bytes of `headers` each.
 /// Cross traffic on it is counted, because a device serves everybody in turn.
 pub fn device_queue<T: Copy>(link: &mut Link<T>, now: Instant, headers: Bytes) -> Bytes {
     link.retire(now);
@@ -95,18 +95,18 @@ pub fn groups(source: Bottlenecks, routes: &[Route]) -> Groups {
     }
 }
 
-/// Whether the scenario lets a path exist at `now`.
+/// Tells whether the scenario lets a path exist at `now`.
 pub fn is_present(path: &PathConfig, now: Instant) -> bool {
     path.presence.is_empty() || path.presence.iter().filter(|&&at| at <= now).count() % 2 == 1
 }
 
-/// When a path of these comes or goes next.
+/// Time at which a path of these comes or goes next.
 pub fn next_presence(paths: &[PathConfig], now: Instant) -> Instant {
     let changes = paths.iter().flat_map(|path| &path.presence);
     changes.copied().filter(|&at| at > now).min().unwrap_or(Instant::NEVER)
 }
 
-/// What path `id` is for.
+/// Role of path `id`.
 pub fn role(transport: &Transport, paths: &[PathConfig], id: PathId) -> Role {
     match transport.path_manager {
         PathManager::Backup if id.get() > 0 => Role::Backup,
@@ -122,7 +122,7 @@ pub fn policy(config: &SimConfig) -> Option<Policy> {
     Some(Policy::new(&terms, policy.thresholds, config.transport.mss, overhead))
 }
 
-/// What a controller of path `id` is made from when nothing is known of the path.
+/// Setup of a controller of path `id`, when nothing is known of the path.
 pub fn controller_setup(transport: &Transport, seed: u64, id: PathId) -> Setup {
     Setup {
         path: id,

@@ -1,5 +1,6 @@
-//! Any history of operations, of what a network may do, and of connections that are lost and followed by others: at its end, each stream has what was written to it, in order and
-//! once; nothing is left over; and what is promised is given back.
+//! Any history of operations, of what a network may do, and of connections that are lost and followed by others: at its
+//! end, each stream has what was written to it, in order and once; nothing is left over; and what is promised is given
+//! back.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -221,8 +222,8 @@ impl World {
         }
     }
 
-    /// The connection is lost with all that is under way, and another one goes on. If the end that connects has not `heard` that
-    /// the other one took it over, it tries once more.
+    /// The connection is lost with all that is under way, and another one goes on. If the end that connects has not
+    /// `heard` that the other one took it over, it tries once more.
     fn sever(&mut self, heard: bool) {
         let now = self.now;
         for end in &mut self.ends {

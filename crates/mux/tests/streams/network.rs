@@ -1,5 +1,5 @@
-//! The least transport that a mux can be tested on: paths that lose, reorder and repeat records, each with a fixed window, and
-//! a loss detection by later acknowledgements and by time.
+//! The least transport that a mux can be tested on: paths that lose, reorder and repeat records, each with a fixed
+//! window, and a loss detection by later acknowledgements and by time.
 
 use std::collections::{BTreeMap, VecDeque};
 
