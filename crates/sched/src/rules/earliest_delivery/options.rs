@@ -56,7 +56,7 @@ impl Options {
         Self { ahead: false, waiting: false, copies: false, ..self }
     }
 
-    /// Whether any of them asks what is sent and unsent.
+    /// Tells whether an option asks which data are sent and unsent.
     pub(super) const fn reads_flow(&self) -> bool {
         self.ahead || self.waiting || self.copies
     }
