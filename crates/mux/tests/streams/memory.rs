@@ -64,7 +64,7 @@ fn datagrams_begin_beside_a_thousand_unread_streams() {
     }
 }
 
-/// Nothing leaves: the streams fill what they may. Datagrams of each class have their eighth, 1 MiB of 8: each takes
+/// No record leaves: the streams fill what they may. Datagrams of each class have their eighth, 1 MiB of 8: each takes
 /// its 100 bytes and 64.
 #[test]
 fn datagrams_have_memory_that_streams_do_not_take() {

@@ -1,4 +1,4 @@
-//! One sequence for all: what overtakes what, who waits for whom, what is not sent again, and what schedulers are told.
+//! Tests of the one sequence: order of frames, waits, frames that are not sent again, and what schedulers are told.
 
 use bytes::Bytes as Payload;
 use weftway_mux::limits::MOST_FRAMES;
