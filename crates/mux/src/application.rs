@@ -1,5 +1,5 @@
-//! What the application does: opens and accepts streams, writes, reads, finishes, resets, sends datagrams, and learns what it
-//! may go on with.
+//! Calls of the application: it opens and accepts streams, writes, reads, finishes, resets, sends datagrams, and learns
+//! what it may go on with.
 
 use bytes::Bytes;
 use weftway_path::{Instant, Span};
@@ -12,12 +12,12 @@ use crate::limits::{CLASSES, LARGEST_DATAGRAM, LARGEST_TARGET, slot};
 use crate::mux::{Mux, Ready};
 use crate::stream::{Opening, Stream, WriterWaits};
 
-/// What a reader finds.
+/// Answer to a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Read<'a> {
     /// The next bytes. They stay until [`Mux::took`] says how many of them are taken.
     Bytes(&'a [u8]),
-    /// Nothing yet: [`Ready::Read`] tells when.
+    /// No bytes yet: [`Ready::Read`] tells when.
     Wait,
     /// Everything was taken; the peer has finished the stream.
     End,
@@ -28,9 +28,9 @@ pub enum Read<'a> {
 pub struct Accepted {
     /// The stream.
     pub id: StreamId,
-    /// How urgent it is, in both directions: 0 to 3, 0 the most. The other end may have begun as another class.
+    /// Urgency in both directions: 0 to 3, 0 the most. The other end may have begun as another class.
     pub class: u8,
-    /// Where it leads, in the words of the application that opened it.
+    /// Target of the stream, in the words of the application that opened it.
     pub target: Bytes,
 }
 
@@ -68,8 +68,9 @@ impl Mux {
         Ok(StreamId::new(self.side, self.opened - 1))
     }
 
-    /// The same with a stream that both ends have without a word, for what their programs tell each other beside all others:
-    /// [`StreamId::CONTROL`], of class 0. It is one of those that the end that connects may open. Both ends must have it, or none.
+    /// Makes a mux with a stream that both ends have without a word, for what their programs tell each other beside all
+    /// others: [`StreamId::CONTROL`], of class 0. It is one of those that the end that connects may open. Both ends
+    /// must have it, or none.
     pub fn with_control(mut self) -> Result<Self, OpenError> {
         if self.side == Side::Connecting {
             self.next_id()?;
@@ -89,8 +90,8 @@ impl Mux {
         Some(Accepted { id, class: stream.class, target: stream.target.clone() })
     }
 
-    /// This end cuts the first `bytes` of what it sends on a stream as those of `class` (3 if it is more), whatever the stream's
-    /// own class is. Those that were cut count. The peer is not told: it may do the same with what it sends.
+    /// This end cuts the first `bytes` of what it sends on a stream as those of `class` (3 if it is more), whatever the
+    /// stream's own class is. Those that were cut count. The peer is not told: it may do the same with what it sends.
     pub fn begin_as(&mut self, id: StreamId, class: u8, bytes: u64) -> Result<(), StreamError> {
         let stream = self.usable(id)?;
         let (before, in_turn) = (stream.cut_as, std::mem::take(&mut stream.in_turn));
@@ -103,8 +104,8 @@ impl Mux {
         Ok(())
     }
 
-    /// Writes to a stream: how many of the bytes are taken, from the first on. It takes what the peer's credit and this end's
-    /// memory allow; if those are not all, [`Ready::Write`] tells when it takes more.
+    /// Writes to a stream: how many of the bytes are taken, from the first on. It takes what the peer's credit and this
+    /// end's memory allow; if those are not all, [`Ready::Write`] tells when it takes more.
     pub fn write(&mut self, now: Instant, id: StreamId, mut bytes: Bytes) -> Result<usize, StreamError> {
         let class = self.usable(id)?.cut_as;
         let room = self.room(class);
@@ -141,7 +142,7 @@ impl Mux {
         Ok(())
     }
 
-    /// What has arrived on a stream and is not taken.
+    /// Reads the bytes that have arrived on a stream and are not taken.
     pub fn read(&mut self, id: StreamId) -> Result<Read<'_>, StreamError> {
         let stream = self.usable(id)?;
         if stream.incoming.has_ended() {
@@ -154,13 +155,14 @@ impl Mux {
         Ok(if stream.reader_waits { Read::Wait } else { Read::Bytes(stream.incoming.front()) })
     }
 
-    /// All bytes of which [`Mux::read`] shows the first, in parts as they lie in memory; none if the stream is not open.
+    /// All bytes of which [`Mux::read`] shows the first, in parts as they lie in memory; none if the stream is not
+    /// open.
     pub fn parts(&self, id: StreamId) -> impl Iterator<Item = &[u8]> {
         self.streams.get(&id).into_iter().flat_map(|stream| stream.incoming.parts())
     }
 
-    /// The application has taken so many of the bytes that [`Mux::read`] and [`Mux::parts`] show; no more than those count.
-    /// The peer may send as many more.
+    /// The application has taken so many of the bytes that [`Mux::read`] and [`Mux::parts`] show; no more than those
+    /// count. The peer may send as many more.
     pub fn took(&mut self, now: Instant, id: StreamId, bytes: usize) -> Result<(), StreamError> {
         self.usable(id)?;
         let Some(stream) = self.streams.get_mut(&id) else { return Err(StreamError::NotOpen) };
@@ -170,8 +172,8 @@ impl Mux {
         Ok(())
     }
 
-    /// Ends a stream in both directions at once. What was not read or not sent is dropped; the peer's application learns
-    /// `code`.
+    /// Ends a stream in both directions at once. What was not read or not sent is dropped; the peer's application
+    /// learns `code`.
     pub fn reset(&mut self, id: StreamId, code: u32) -> Result<(), StreamError> {
         self.usable(id)?;
         self.forget(id);
@@ -179,9 +181,9 @@ impl Mux {
         Ok(())
     }
 
-    /// Sends a datagram that belongs to stream `flow`, whether or not that is open any more. It is sent before the streams of
-    /// less urgent classes, and not once `deadline` has passed since now. One that is lost is sent again only before its
-    /// deadline, or that of another one in the same record.
+    /// Sends a datagram that belongs to stream `flow`, whether or not that is open any more. It is sent before the
+    /// streams of less urgent classes, and not once `deadline` has passed since now. One that is lost is sent again
+    /// only before its deadline, or that of another one in the same record.
     pub fn send_datagram(
         &mut self,
         now: Instant,
@@ -213,7 +215,7 @@ impl Mux {
         self.inbox.pop()
     }
 
-    /// What the application may go on with: each thing once, in the order in which it came about.
+    /// Takes the next event that lets the application go on: each once, in the order in which they came about.
     pub fn poll_ready(&mut self) -> Option<Ready> {
         let ready = self.ready.pop_front()?;
         if ready == Ready::Accept {
@@ -227,8 +229,8 @@ impl Mux {
         !self.ready.is_empty()
     }
 
-    /// Asks the peer for a limit, which also says what has arrived. For an end that hears nothing on the paths that carry its
-    /// data.
+    /// Asks the peer for a limit, which also says what has arrived. For an end that hears nothing on the paths that
+    /// carry its data.
     pub fn ask(&mut self) {
         self.control.question = true;
     }

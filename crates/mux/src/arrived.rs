@@ -8,7 +8,7 @@ use crate::error::ProtocolError;
 use crate::id::MAX;
 use crate::limits::MOST_FRAMES;
 
-/// What has arrived of a sequence.
+/// Bytes of a sequence that have arrived.
 #[derive(Clone, Debug, Default)]
 pub struct Arrived {
     next: u64,
@@ -21,7 +21,7 @@ impl Arrived {
         Offset::new(self.next)
     }
 
-    /// What has arrived beyond that: the first runs of it, `most` at most.
+    /// Bytes that have arrived beyond that: the first runs of them, `most` at most.
     pub fn held(&self, most: usize) -> Vec<(Offset, Offset)> {
         self.held.iter().take(most).map(|(from, to)| (Offset::new(from), Offset::new(to))).collect()
     }
@@ -39,7 +39,7 @@ impl Arrived {
         Ok(fresh != 0)
     }
 
-    /// What is missing before `to` does not come.
+    /// Takes bytes before `to` that are missing as arrived: they do not come.
     pub fn skip(&mut self, to: u64) -> Result<(), ProtocolError> {
         self.held.remove_below(to);
         self.next = self.next.max(to);

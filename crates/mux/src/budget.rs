@@ -1,4 +1,4 @@
-//! What this end has promised to keep for the peer, over all streams: bytes, and gaps between what has arrived.
+//! Promises of this end to keep for the peer, over all streams: bytes, and gaps between those that have arrived.
 //!
 //! Credit cannot be taken back (RFC 9000, section 4.1): the promise to a reader that was fast and stops stays. So each
 //! size of promise has a part of the memory that larger ones leave alone:
@@ -19,7 +19,7 @@ pub const SMALL: u64 = 256 << 10;
 /// 76 Mbit/s over 100 ms, or 300 Mbit/s over 25 ms.
 const MEDIUM: u64 = 1 << 20;
 
-/// What is left to promise.
+/// Bytes that are left to promise.
 #[derive(Clone, Debug)]
 pub struct Budget {
     free: u64,
@@ -53,7 +53,7 @@ impl Budget {
         bytes == 0 || self.free.saturating_sub(self.kept) >= bytes && self.take_slot(bytes)
     }
 
-    /// The same to a stream that begins.
+    /// Promises so many bytes to a stream that begins, if they are free.
     #[must_use]
     pub fn take_slot(&mut self, bytes: u64) -> bool {
         let rest = self.free.checked_sub(bytes);
@@ -73,7 +73,7 @@ impl Budget {
         self.gaps <= MOST_FRAMES
     }
 
-    /// How many bytes are not promised.
+    /// Bytes that are not promised.
     pub fn free(&self) -> u64 {
         self.free
     }

@@ -1,9 +1,9 @@
 //! Whose bytes are cut next: by class, and within a class by deficit round robin.
 //!
-//! Nothing that waits has a place in the sequence, so what is written to a more urgent stream is cut before all that waits in
-//! less urgent ones. But no class starves those below it: one that has cut [`LEAD`] bytes more than they have, while they waited,
-//! steps back until they have caught up. So a class that always has more gets half of what the classes above it leave, and
-//! one that needs little never waits.
+//! Nothing that waits has a place in the sequence, so what is written to a more urgent stream is cut before all that
+//! waits in less urgent ones. But no class starves those below it: one that has cut [`LEAD`] bytes more than they have,
+//! while they waited, steps back until they have caught up. So a class that always has more gets half of what the
+//! classes above it leave, and one that needs little never waits.
 //!
 //! Within a class each stream may cut [`QUANTUM`] bytes when its turn comes (Shreedhar and Varghese,
 //! 1995). A record is filled by as few streams as possible, since its loss holds up each of them: a stream may exceed
@@ -16,15 +16,15 @@ use std::collections::VecDeque;
 use crate::id::StreamId;
 use crate::limits::CLASSES;
 
-/// The bytes that a stream may cut in a turn: a full packet of Ethernet, and some. The smaller, the fairer at short times; the
-/// larger, the fewer streams share a record.
+/// The bytes that a stream may cut in a turn: a full packet of Ethernet, and some. The smaller, the fairer at short
+/// times; the larger, the fewer streams share a record.
 pub const QUANTUM: i64 = 2048;
 
-/// How many bytes a class may cut before the less urgent ones that wait have as many: a frame of video or the answer to a
+/// Bytes that a class may cut before the less urgent ones that wait have as many: a frame of video or the answer to a
 /// keystroke goes first as a whole, and a flood takes half of the rate.
 pub const LEAD: i64 = 32 << 10;
 
-/// Who takes turns.
+/// Party that takes turns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Party {
     /// A stream.
@@ -36,15 +36,15 @@ pub enum Party {
 #[derive(Clone, Copy, Debug)]
 struct Turn {
     party: Party,
-    /// What is left of this turn; zero or less only for a party that had more than its turn and is not first.
+    /// Bytes left of this turn; zero or less only for a party that had more than its turn and is not first.
     left: i64,
 }
 
-/// Those that have something to cut.
+/// Parties that have something to cut.
 #[derive(Clone, Debug, Default)]
 pub struct Cutter {
     turns: [VecDeque<Turn>; CLASSES],
-    /// How many bytes each class has cut more than the less urgent ones, while these waited.
+    /// Bytes that each class has cut more than the less urgent ones, while these waited.
     leads: [i64; CLASSES],
 }
 
@@ -63,14 +63,14 @@ impl Cutter {
         }
     }
 
-    /// Those that are next, with their classes.
+    /// The parties that are next, with their classes.
     pub fn parties(&self) -> impl Iterator<Item = (u8, Party)> {
         let classes = |steps_back| (0..CLASSES).filter(move |&class| self.steps_back(class) == steps_back);
         let ordered = classes(false).chain(classes(true));
         ordered.flat_map(|class| self.turns[class].iter().map(move |turn| (class as u8, turn.party)))
     }
 
-    /// Whether the less urgent classes come before `class`, since it has cut so much more.
+    /// Tells whether the less urgent classes come before `class`, since it has cut so much more.
     fn steps_back(&self, class: usize) -> bool {
         self.leads[class] >= LEAD && self.turns[class + 1..].iter().any(|turns| !turns.is_empty())
     }
@@ -142,7 +142,8 @@ mod tests {
             assert!(most - least <= 2 * (9000 + QUANTUM as usize), "{bytes:?}");
         }
     }
-    /// Who is next cuts a record of 1200 bytes, `times` times: how many bytes each class has cut. All always have more.
+    /// Cuts a record of 1200 bytes for the next party, `times` times: bytes that each class has cut. All always have
+    /// more.
     fn cut(cutter: &mut Cutter, times: usize) -> [usize; CLASSES] {
         let mut bytes = [0; CLASSES];
         for _ in 0..times {

@@ -1,4 +1,5 @@
-//! Datagrams: those that wait to be cut, by class, until their deadline; and those that have arrived, the latest of them.
+//! Datagrams: those that wait to be cut, by class, until their deadline; and those that have arrived, the latest of
+//! them.
 
 use std::collections::VecDeque;
 
@@ -9,7 +10,7 @@ use crate::frame::datagram_head;
 use crate::id::StreamId;
 use crate::limits::{CLASSES, MOST_DATAGRAMS_WAITING};
 
-/// What a datagram costs beside its bytes, in memory.
+/// Memory that a datagram takes beside its bytes.
 pub const COST: u64 = 64;
 
 /// A datagram that waits to be cut.
@@ -19,20 +20,20 @@ pub struct Waiting {
     pub flow: StreamId,
     /// Its bytes.
     pub bytes: Bytes,
-    /// When it was written.
+    /// Time at which it was written.
     pub written: Instant,
     /// Until when it is of use.
     pub deadline: Instant,
 }
 
-/// Those that wait to be cut.
+/// Datagrams that wait to be cut.
 #[derive(Clone, Debug)]
 pub struct Outbox {
     classes: [VecDeque<Waiting>; CLASSES],
     bytes: u64,
     /// No deadline is earlier.
     earliest: Instant,
-    /// How many were dropped since their deadline had passed.
+    /// Number of datagrams that were dropped since their deadline had passed.
     expired: u64,
 }
 
@@ -53,12 +54,12 @@ impl Outbox {
         self.bytes + COST * self.classes.iter().map(VecDeque::len).sum::<usize>() as u64
     }
 
-    /// How many had passed their deadline before they were cut.
+    /// Number of datagrams that had passed their deadline before they were cut.
     pub fn expired(&self) -> u64 {
         self.expired
     }
 
-    /// Whether any of `class` waits.
+    /// Tells whether a datagram of `class` waits.
     pub fn has_more(&self, class: u8) -> bool {
         !self.classes[usize::from(class)].is_empty()
     }
@@ -95,7 +96,8 @@ impl Outbox {
         self.earliest = left().map(|datagram| datagram.deadline).min().unwrap_or(Instant::NEVER);
     }
 
-    /// How many of `class` fit into `room`, whole and with their heads, and how many bytes those are; and the first of them.
+    /// Number and bytes of the datagrams of `class` that fit into `room`, whole and with their heads; and the first of
+    /// them.
     pub fn fitting(&self, class: u8, room: usize) -> (usize, usize, Option<&Waiting>) {
         let queue = &self.classes[usize::from(class)];
         let (mut count, mut bytes) = (0, 0);
@@ -110,7 +112,7 @@ impl Outbox {
     }
 }
 
-/// Those that have arrived.
+/// Datagrams that have arrived.
 #[derive(Clone, Debug, Default)]
 pub struct Inbox {
     queue: VecDeque<(StreamId, Bytes)>,
@@ -119,7 +121,8 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// One arrives. The oldest are dropped if there is no room: whether it is the only one that waits.
+    /// Takes a datagram that arrives, and tells whether it is the only one that waits. The oldest are dropped if there
+    /// is no room.
     pub fn push(&mut self, flow: StreamId, bytes: &[u8]) -> bool {
         self.queue.push_back((flow, Bytes::copy_from_slice(bytes)));
         self.bytes += bytes.len() as u64 + COST;
@@ -136,7 +139,7 @@ impl Inbox {
         Some((flow, bytes))
     }
 
-    /// How many were dropped.
+    /// Number of datagrams that were dropped.
     pub fn dropped(&self) -> u64 {
         self.dropped
     }

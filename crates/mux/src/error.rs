@@ -1,4 +1,4 @@
-//! What can be wrong: the peer breaks the protocol ([`ProtocolError`], the connection is over), or the application asks for
+//! Errors: the peer breaks the protocol ([`ProtocolError`], the connection is over), or the application asks for
 //! what cannot be (one error for each thing that it may ask).
 
 use thiserror::Error;
@@ -16,7 +16,7 @@ pub enum ProtocolError {
     Frame {
         /// The record.
         place: Offset,
-        /// What is wrong, and where in the record.
+        /// Fault, and its place in the record.
         error: FrameError,
     },
     /// A record without a frame.
@@ -28,9 +28,9 @@ pub enum ProtocolError {
     /// Two records have a part of the sequence in common. The same record may come again, but only whole.
     #[error("the record at {place:?} and its {bytes} overlap another record")]
     Overlap {
-        /// Where it begins.
+        /// Place at which it begins.
         place: Offset,
-        /// How long it is.
+        /// Length of the record.
         bytes: Bytes,
     },
     /// The peer opens a stream of this end, or speaks of one that this end has not opened.
@@ -41,7 +41,7 @@ pub enum ProtocolError {
     Streams {
         /// The first that is too many.
         id: StreamId,
-        /// How many there may be.
+        /// Number of streams that are allowed.
         allowed: u64,
     },
     /// A stream is opened twice, and not in the same way.
@@ -52,9 +52,9 @@ pub enum ProtocolError {
     Credit {
         /// The stream.
         id: StreamId,
-        /// Where the bytes end.
+        /// End of the bytes.
         end: u64,
-        /// Where the credit ends.
+        /// End of the credit.
         edge: u64,
     },
     /// A stream has more bytes than its end says, or two ends.
@@ -62,18 +62,18 @@ pub enum ProtocolError {
     Size {
         /// The stream.
         id: StreamId,
-        /// Where it ends, as was said first or is said now.
+        /// End of the stream, as was said first or is said now.
         size: u64,
-        /// What contradicts that.
+        /// Offset that contradicts it.
         other: u64,
     },
-    /// So much is missing between what has arrived that the peer cannot have kept the rule for outstanding frames.
+    /// Gaps in the bytes that have arrived, more than a peer leaves that keeps the rule for outstanding frames.
     #[error("what has arrived has more than {MOST_FRAMES} gaps")]
     Gaps,
-    /// What the peer acknowledges was never sent.
+    /// The peer acknowledges data that were never sent.
     #[error("acknowledges everything before {arrived:?}, but the sequence ends at {next:?}")]
     Arrived {
-        /// What it says.
+        /// End of the data that it acknowledges.
         arrived: Offset,
         /// The first place that has no record yet.
         next: Offset,
@@ -83,7 +83,8 @@ pub enum ProtocolError {
 /// Why a stream cannot be opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum OpenError {
-    /// As many are open as the peer allows, or as this end has memory for. [`crate::Ready::Open`] tells when to try again.
+    /// As many are open as the peer allows, or as this end has memory for. [`crate::Ready::Open`] tells when to try
+    /// again.
     #[error("no more streams at present")]
     TooMany,
     /// The class is not 0 to 3.

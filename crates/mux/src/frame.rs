@@ -35,7 +35,7 @@ pub enum Frame<'a> {
         id: StreamId,
         /// The offset of the first byte.
         at: u64,
-        /// Whether the stream ends behind them.
+        /// The stream ends behind them.
         fin: bool,
         /// The bytes.
         bytes: &'a [u8],
@@ -51,9 +51,9 @@ pub enum Frame<'a> {
     Open {
         /// The stream.
         id: StreamId,
-        /// How urgent it is: 0 to 3, 0 the most.
+        /// Urgency: 0 to 3, 0 the most.
         class: u8,
-        /// Where it leads, in the application's words.
+        /// Target of the stream, in the application's words.
         target: &'a [u8],
     },
     /// A stream is over in both directions, at once.
@@ -63,23 +63,23 @@ pub enum Frame<'a> {
         /// Why, in the application's numbers.
         code: u32,
     },
-    /// How far the peer may send on a stream.
+    /// Offset up to which the peer may send on a stream.
     Credit {
         /// The stream.
         id: StreamId,
         /// The first offset that it may not send.
         edge: u64,
     },
-    /// What the peer may do on the connection. A later one replaces it: both numbers only rise.
+    /// Limits of the peer on the connection. A later one replaces it: both numbers only rise.
     Limit {
-        /// How many streams it may open in all.
+        /// Number of streams it may open in all.
         streams: u64,
         /// Everything before this place has arrived.
         arrived: u64,
     },
     /// The sender waits for a limit.
     Question,
-    /// What is missing before this place does not come any more (RFC 3758: FORWARD-TSN).
+    /// Bytes that are missing before this place do not come any more (RFC 3758: FORWARD-TSN).
     Skip {
         /// The place.
         to: u64,
@@ -90,13 +90,13 @@ pub enum Frame<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("byte {at}: {fault}")]
 pub struct FrameError {
-    /// Where in the record the frame begins.
+    /// Position in the record at which the frame begins.
     pub at: usize,
-    /// What is wrong with it.
+    /// Fault of the frame.
     pub fault: Fault,
 }
 
-/// What is wrong with a frame.
+/// Fault of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum Fault {
     /// The record ends within it.
@@ -164,7 +164,7 @@ fn put_as(to: &mut Vec<u8>, value: u64, length: usize) {
 }
 
 impl<'a> Frame<'a> {
-    /// How many bytes it has.
+    /// Length in bytes.
     pub fn length(&self) -> usize {
         match *self {
             Self::Stream { id, at, bytes, .. } => stream_head(id, at) + bytes.len(),

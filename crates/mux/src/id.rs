@@ -1,5 +1,5 @@
-//! Which stream is meant. Each end numbers those that it opens by itself, so that both may open at once and never mean two
-//! streams by one name.
+//! Which stream is meant. Each end numbers those that it opens by itself, so that both may open at once and never mean
+//! two streams by one name.
 
 use core::fmt;
 
@@ -54,7 +54,7 @@ impl StreamId {
         if self.0 & 1 == 0 { Side::Connecting } else { Side::Listening }
     }
 
-    /// How many streams its opener had opened before.
+    /// Number of streams that its opener had opened before.
     pub fn number(self) -> u64 {
         self.0 >> 1
     }

@@ -27,14 +27,14 @@ const HALVES_AHEAD: u64 = 5;
 const LEAST_TOLD: u64 = 16 << 10;
 /// A reader that leaves what is there for so long has stopped.
 pub const STOPPED: Span = Span::from_secs(1);
-/// What waits longer waits for a path that was cut, and says nothing of the time after.
+/// Longest wait that counts: a longer one is for a path that was cut, and says nothing of the time after.
 const MOST_WAITED: Span = Span::from_secs(1);
 
-/// What arrives of a stream.
+/// Receiving side of a stream.
 #[derive(Clone, Debug)]
 pub struct Incoming {
     pages: Pages,
-    /// What has arrived beyond `next`.
+    /// Bytes that have arrived beyond `next`.
     held: RangeSet,
     /// Everything before it is taken by the reader.
     taken: u64,
@@ -42,26 +42,26 @@ pub struct Incoming {
     next: u64,
     /// The credit that the peer knows of, or will when a frame that was made arrives.
     edge: u64,
-    /// How far the credit is to be ahead of the reader.
+    /// Bytes by which the credit is to be ahead of the reader.
     window: u64,
     /// Distance that it may have: as the peer was told, and the window if the peer is to be told.
     promised: u64,
-    /// What is promised to each stream.
+    /// Credit that is promised to each stream.
     first: u64,
-    /// Where the stream ends, once that is known.
+    /// End of the stream, once that is known.
     size: Option<u64>,
     /// Begin of this round trip, and the offset from which on taken bytes count.
     measured: (Instant, u64),
     /// Time since which the reader has taken nothing, although there is something.
     left_since: Option<Instant>,
-    /// When a piece arrived that waits for another one, and where it ends.
+    /// Time at which a piece arrived that waits for another one, and its end.
     waiting: Option<(Instant, u64)>,
     /// The longest that such a piece waited, lately.
     waited: Span,
 }
 
 impl Incoming {
-    /// Of a stream that begins now with a credit of `first`, which both ends know.
+    /// Makes the receiving side of a stream that begins now with a credit of `first`, which both ends know.
     pub fn new(now: Instant, first: u64) -> Self {
         Self {
             pages: Pages::default(),
@@ -146,7 +146,7 @@ impl Incoming {
         self.pages.parts(self.taken, self.next)
     }
 
-    /// Whether the reader has taken everything that there will ever be.
+    /// Tells whether the reader has taken everything that there will ever be.
     pub fn has_ended(&self) -> bool {
         self.size == Some(self.taken)
     }
@@ -198,7 +198,7 @@ impl Incoming {
         (self.window / 8).max(LEAST_TOLD.min(self.window / 2))
     }
 
-    /// Where the credit could end.
+    /// Largest offset at which the credit could end.
     pub fn next_edge(&self) -> u64 {
         (self.taken + self.promised).min(MAX).max(self.edge)
     }
@@ -236,7 +236,7 @@ impl Incoming {
         (self.next, self.left_since) = (self.taken, None);
     }
 
-    /// How many bytes of memory it takes.
+    /// Bytes of memory that it takes.
     pub fn memory(&self) -> usize {
         self.pages.memory()
     }

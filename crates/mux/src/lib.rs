@@ -1,20 +1,20 @@
 //! Many streams and datagrams over one connection, as a value to step: it has no socket, no clock and no thread.
 //!
-//! A [`Mux`] is one end. Its application opens streams, writes, reads; its transport takes records ([`Mux::cut`]), carries them
-//! over whatever paths there are, tells what became of each ([`Mux::acked`], [`Mux::lost`]), and hands over those of the
-//! other end ([`Mux::receive`]).
+//! A [`Mux`] is one end. Its application opens streams, writes, reads; its transport takes records ([`Mux::cut`]),
+//! carries them over whatever paths there are, tells what became of each ([`Mux::acked`], [`Mux::lost`]), and hands
+//! over those of the other end ([`Mux::receive`]).
 //!
 //! # One sequence, and delivery by stream
 //!
 //! A record has a place in one sequence for the whole connection, and gets it when it is cut. Schedulers, copies and
-//! recalls know that sequence and nothing else, so they work as they do for a single transfer. What waits has no place: a
-//! message of an urgent stream, written late, is cut before all that waits. Where the records arrive, each stream is put in
-//! order by itself, so a lost record holds up only the streams that have a piece in it.
+//! recalls know that sequence and nothing else, so they work as they do for a single transfer. What waits has no place:
+//! a message of an urgent stream, written late, is cut before all that waits. Where the records arrive, each stream is
+//! put in order by itself, so a lost record holds up only the streams that have a piece in it.
 //!
 //! # Connections come and go
 //!
-//! A mux outlives the connection that carries its records. When another one takes its place, each end tells what it has received
-//! ([`Mux::received`]), and goes on ([`Mux::resume`]).
+//! A mux outlives the connection that carries its records. When another one takes its place, each end tells what it has
+//! received ([`Mux::received`]), and goes on ([`Mux::resume`]).
 //!
 //! # What bounds what
 //!
@@ -27,8 +27,8 @@
 //! | datagrams that have arrived | [`limits::MOST_DATAGRAMS_WAITING`] |
 //! | what a class cuts before less urgent ones that wait | 32 KiB more than these; then as much as they |
 //!
-//! A reader that stops holds up its own stream; the memory that it was promised stays its own. A peer that does not keep
-//! to a bound, or sends what is no record, gets one [`ProtocolError`].
+//! A reader that stops holds up its own stream; the memory that it was promised stays its own. A peer that does not
+//! keep to a bound, or sends what is no record, gets one [`ProtocolError`].
 //!
 //! ```
 //! use bytes::Bytes;

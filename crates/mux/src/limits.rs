@@ -1,7 +1,7 @@
-//! How much an end takes, and what bounds what it does.
+//! Limits of an end, and the bounds of its work.
 //!
-//! What arrives needs memory only up to [`Limits::receive`], whatever the peer sends. A stream is promised room when it may
-//! be opened, more is promised out of what is free, and a peer that sends beyond a promise breaks the protocol.
+//! What arrives needs memory only up to [`Limits::receive`], whatever the peer sends. A stream is promised room when it
+//! may be opened, more is promised out of what is free, and a peer that sends beyond a promise breaks the protocol.
 
 use thiserror::Error;
 use weftway_path::{Bytes, Span};
@@ -16,33 +16,33 @@ pub const LARGEST_RECORD: usize = 16 << 10;
 pub const LARGEST_DATAGRAM: usize = LARGEST_RECORD - 16;
 /// The most bytes that say where a stream leads: a name of 253 and a port, with room to spare.
 pub const LARGEST_TARGET: usize = 512;
-/// The most frames that an end has outstanding: sent and not acknowledged, or taken back and not sent again; with them count
-/// records that were given up, until the peer knows. Each gap in what arrives is at least one of these, so a receiver keeps no
-/// more gaps, 16 bytes each.
+/// The most frames that an end has outstanding: sent and not acknowledged, or taken back and not sent again; with them
+/// count records that were given up, until the peer knows. Each gap in what arrives is at least one of these, so a
+/// receiver keeps no more gaps, 16 bytes each.
 pub const MOST_FRAMES: usize = 1 << 17;
-/// Of those, the ones that only control frames use, so that data never shut them out.
+/// Frames of these that only control frames use, so that data never shut them out.
 pub(crate) const CONTROL_FRAMES: usize = 1 << 10;
 /// The most bytes of datagrams that have arrived and wait for the application. Then the oldest are dropped.
 pub const MOST_DATAGRAMS_WAITING: Bytes = Bytes::new(1 << 20);
 /// Everything that has arrived is told again when it is so much more.
 pub(crate) const ARRIVED_EVERY: u64 = 1 << 20;
-/// Of what has arrived beyond the first gap, so many runs are told when another connection goes on.
+/// Runs beyond the first gap that are told when another connection goes on.
 pub(crate) const MOST_TOLD: usize = 8;
 /// The round-trip time until one is known.
 pub(crate) const FIRST_RTT: Span = Span::from_millis(100);
 
-/// How much one end takes. Both ends know the limits of both when the connection begins.
+/// Limits of one end. Both ends know the limits of both when the connection begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The memory for bytes of streams that have arrived and are not taken by the application.
     pub receive: Bytes,
-    /// How many bytes may be written and not acknowledged. Until it is cut, each write takes some 60 bytes of memory beside
-    /// these. An eighth is for datagrams. Streams of class 0 may use the rest, those of each further class an eighth less, so that
-    /// bulk never keeps an urgent stream from writing.
+    /// Bytes that may be written and not acknowledged. Until it is cut, each write takes some 60 bytes of memory beside
+    /// these. An eighth is for datagrams. Streams of class 0 may use the rest, those of each further class an eighth
+    /// less, so that bulk never keeps an urgent stream from writing.
     pub send: Bytes,
-    /// How many streams the peer may have open at once.
+    /// Number of streams that the peer may have open at once.
     pub streams: u64,
-    /// How much may be sent on a stream before its reader has taken anything.
+    /// Bytes that may be sent on a stream before its reader has taken anything.
     pub first_credit: Bytes,
 }
 
@@ -66,20 +66,20 @@ pub enum LimitsError {
     /// The streams' first credits do not fit into the memory.
     #[error("{streams} streams of {slot} each do not fit into {receive} to receive")]
     Receive {
-        /// How many streams.
+        /// Number of streams.
         streams: u64,
-        /// What each needs at least.
+        /// Memory that each needs at least.
         slot: Bytes,
-        /// What there is.
+        /// Memory that there is.
         receive: Bytes,
     },
-    /// Nothing can be sent with so little.
+    /// Memory to send with which no record can leave.
     #[error("{0} to send: at least {LARGEST_RECORD} B")]
     Send(Bytes),
 }
 
 impl Limits {
-    /// What is free beside the slots of all streams that the peer may open.
+    /// Memory that is free beside the slots of all streams that the peer may open.
     pub(crate) fn free(&self) -> Result<Bytes, LimitsError> {
         let Self { receive, send, streams, first_credit } = *self;
         let slot = slot(first_credit);
@@ -91,19 +91,19 @@ impl Limits {
         Ok(receive - Bytes::new(slots))
     }
 
-    /// How much of the memory to send streams of `class` may use.
+    /// Part of the memory to send that streams of `class` may use.
     pub(crate) fn send_share(&self, class: u8) -> u64 {
         self.send.mul_div(7 - u64::from(class), 8).get()
     }
 
-    /// How much of it datagrams that wait may use, of all classes together.
+    /// Part of it that datagrams that wait may use, of all classes together.
     pub(crate) fn datagram_share(&self) -> u64 {
         self.send.mul_div(1, 8).get()
     }
 }
 
-/// The memory that is kept for each stream: its first credit, and two pages, since what is unread need neither begin nor end
-/// where a page does.
+/// The memory that is kept for each stream: its first credit, and two pages, since what is unread need neither begin
+/// nor end where a page does.
 pub(crate) fn slot(first_credit: Bytes) -> Bytes {
     first_credit + Bytes::new(2 * PAGE as u64)
 }

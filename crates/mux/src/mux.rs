@@ -1,5 +1,5 @@
-//! The value itself: what one end knows of its connection, when a stream is over, and who may go on. What the application does
-//! with it is in `application`, what leaves in `plan` and `sending`, what arrives in `receiving`.
+//! The value itself: what one end knows of its connection, when a stream is over, and who may go on. What the
+//! application does with it is in `application`, what leaves in `plan` and `sending`, what arrives in `receiving`.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -17,7 +17,7 @@ use crate::outgoing::Outgoing;
 use crate::records::Records;
 use crate::stream::{Opening, Stream, WriterWaits};
 
-/// What the application may go on with.
+/// Event that lets the application go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ready {
     /// A stream waits for [`Mux::accept`].
@@ -33,7 +33,7 @@ pub enum Ready {
     Datagram,
 }
 
-/// What has been counted.
+/// Counts of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Datagrams whose deadline passed before they were cut.
@@ -62,20 +62,20 @@ pub struct Mux {
     pub(crate) own: Limits,
     pub(crate) peer: Limits,
     pub(crate) rtt: Span,
-    /// How many connections have carried it before this one.
+    /// Number of connections that have carried it before this one.
     pub(crate) connection: u64,
     pub(crate) streams: BTreeMap<StreamId, Stream>,
-    /// How many streams this end has opened.
+    /// Number of streams that this end has opened.
     pub(crate) opened: u64,
-    /// How many it may open in all.
+    /// Number of streams that it may open in all.
     pub(crate) may_open: u64,
     pub(crate) wants_open: bool,
     /// The numbers of the peer's streams that are over.
     pub(crate) gone: RangeSet,
-    /// One more than the highest number of a stream of the peer's.
+    /// Highest number of a stream of the peer's, and one.
     pub(crate) seen: u64,
     pub(crate) offered: VecDeque<StreamId>,
-    /// Whether [`Ready::Accept`] is among those that wait.
+    /// [`Ready::Accept`] is among those that wait.
     pub(crate) told_to_accept: bool,
     pub(crate) cutter: Cutter,
     pub(crate) control: Control,
@@ -96,8 +96,8 @@ pub struct Mux {
 }
 
 impl Mux {
-    /// This end is `side`, and takes as much as `own` says; the other end as much as `peer` says. The other end has the same
-    /// two, the other way round.
+    /// This end is `side`, and takes as much as `own` says; the other end as much as `peer` says. The other end has the
+    /// same two, the other way round.
     pub fn new(side: Side, own: Limits, peer: Limits) -> Result<Self, LimitsError> {
         peer.free()?;
         let budget = Budget::new(own.free()?.get());
@@ -136,7 +136,7 @@ impl Mux {
         self.side
     }
 
-    /// What this end takes, and what the other one does.
+    /// Limits of this end, and of the other one.
     pub fn limits(&self) -> (Limits, Limits) {
         (self.own, self.peer)
     }
@@ -168,7 +168,7 @@ impl Mux {
         }
     }
 
-    /// What has been counted.
+    /// Counts so far.
     pub fn counts(&self) -> Counts {
         Counts {
             datagrams_expired: self.outbox.expired(),
@@ -177,7 +177,7 @@ impl Mux {
         }
     }
 
-    /// How many streams are open, or over and not known to be so by the application.
+    /// Number of streams that are open, or over and not known to be so by the application.
     pub fn open_streams(&self) -> usize {
         self.streams.len()
     }
@@ -199,7 +199,8 @@ impl Mux {
         self.budget.free()
     }
 
-    /// The memory for what was written and is not acknowledged, in bytes: at most [`Limits::send`], and the heads of frames.
+    /// The memory for what was written and is not acknowledged, in bytes: at most [`Limits::send`], and the heads of
+    /// frames.
     pub fn send_memory(&self) -> u64 {
         self.waiting + self.outbox.memory() + self.records.bytes()
     }
@@ -302,12 +303,13 @@ impl Mux {
         }
     }
 
-    /// How many streams the peer may open in all, and what has arrived from it.
+    /// Number of streams that the peer may open in all, and the end of the data that have arrived from it.
     pub(crate) fn limit(&self) -> (u64, u64) {
         (self.own.streams + self.gone.total(), self.arrived.next().get())
     }
 
-    /// Tells the peer a new limit if it needs to know: less than half of its streams are left to open, or much has arrived.
+    /// Tells the peer a new limit if it needs to know: less than half of its streams are left to open, or much has
+    /// arrived.
     pub(crate) fn note_limit(&mut self) {
         let ((streams, arrived), (told_streams, told_arrived)) = (self.limit(), self.control.told);
         let scarce = told_streams.saturating_sub(self.seen) < (self.own.streams / 2).max(1);

@@ -1,7 +1,9 @@
-//! The half of a stream that leaves: what the application wrote, from where it waits to be cut to where it is acknowledged.
+//! The half of a stream that leaves: what the application wrote, from where it waits to be cut to where it is
+//! acknowledged.
 //!
 //! The application may write as far as the stream's credit, so whatever waits may be cut: a stream that has no credit
-//! holds nothing back in any queue. Pieces that were cut are kept in their records, not here; here is only where they are.
+//! holds nothing back in any queue. Pieces that were cut are kept in their records, not here; here is only where they
+//! are.
 
 use std::collections::VecDeque;
 
@@ -14,7 +16,7 @@ struct Chunk {
     at: u64,
     bytes: Bytes,
     written: Instant,
-    /// Whether they were cut before, and their record is given up.
+    /// They were cut before, and their record is given up.
     again: bool,
 }
 
@@ -26,7 +28,7 @@ struct Piece {
     acked: bool,
 }
 
-/// How far the end of the stream has come.
+/// Progress of the end of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     /// The application may write more.
@@ -39,7 +41,7 @@ enum End {
     Acked,
 }
 
-/// What leaves of a stream.
+/// Sending side of a stream.
 #[derive(Clone, Debug)]
 pub struct Outgoing {
     /// In the order of their offsets.
@@ -48,12 +50,12 @@ pub struct Outgoing {
     again: usize,
     /// The end of what was written.
     written: u64,
-    /// How far the peer lets it be written.
+    /// Offset up to which the peer lets it be written.
     edge: u64,
     end: End,
     /// Pieces in the order of their offsets, from the lowest that is not acknowledged.
     cut: VecDeque<Piece>,
-    /// How many of them are acknowledged.
+    /// Number of them that are acknowledged.
     acked: usize,
 }
 
@@ -62,16 +64,16 @@ pub struct Outgoing {
 pub struct Run {
     /// Its first byte.
     pub at: u64,
-    /// How many there are, as far as was looked.
+    /// Number of bytes, as far as was looked.
     pub bytes: usize,
-    /// When the first of them was written.
+    /// Time at which the first of them was written.
     pub written: Instant,
-    /// How many bytes are left of that write.
+    /// Bytes that are left of that write.
     pub left: usize,
 }
 
 impl Outgoing {
-    /// Of a stream with so much credit.
+    /// Makes the sending side of a stream with so much credit.
     pub fn new(edge: u64) -> Self {
         Self {
             waiting: VecDeque::new(),
@@ -85,7 +87,7 @@ impl Outgoing {
         }
     }
 
-    /// How much more may be written.
+    /// Further bytes that may be written.
     pub fn credit(&self) -> u64 {
         self.edge - self.written
     }
@@ -112,37 +114,37 @@ impl Outgoing {
         open
     }
 
-    /// Whether more may be written, were there credit.
+    /// Tells whether more may be written, were there credit.
     pub fn is_open(&self) -> bool {
         self.end == End::Open
     }
 
-    /// How many bytes wait to be cut.
+    /// Bytes that wait to be cut.
     pub fn waiting(&self) -> u64 {
         self.waiting_bytes
     }
 
-    /// How many bytes are cut, without those that were taken back.
+    /// Bytes that are cut, without those that were taken back.
     pub fn cut_bytes(&self) -> u64 {
         self.written - self.waiting_bytes
     }
 
-    /// How many frames have been taken back and wait to be cut again.
+    /// Number of frames that have been taken back and wait to be cut again.
     pub fn again(&self) -> usize {
         self.again
     }
 
-    /// Whether anything is to be cut.
+    /// Tells whether anything is to be cut.
     pub fn has_more(&self) -> bool {
         self.waiting_bytes > 0 || self.end == End::Waiting
     }
 
-    /// Whether the peer has everything that will ever be.
+    /// Tells whether the peer has everything that will ever be.
     pub fn is_done(&self) -> bool {
         self.end == End::Acked && self.cut.is_empty() && self.waiting_bytes == 0
     }
 
-    /// What can be cut next, of which no more than `most` bytes are of interest; no bytes if only the end is left.
+    /// Bytes that can be cut next, of which no more than `most` are of interest; no bytes if only the end is left.
     pub fn front(&self, most: usize) -> Option<Run> {
         let Some(first) = self.waiting.front() else {
             let end = Run { at: self.written, bytes: 0, written: Instant::ZERO, left: 0 };
@@ -158,8 +160,8 @@ impl Outgoing {
         Some(Run { at: first.at, bytes: bytes.min(most), written: first.written, left: first.bytes.len() })
     }
 
-    /// Cuts the first `count` bytes, which [`Outgoing::front`] has shown, for the record at `place`, and calls `put` with
-    /// them, in parts. Whether the stream ends behind them.
+    /// Cuts the first `count` bytes, which [`Outgoing::front`] has shown, for the record at `place`, and calls `put`
+    /// with them, in parts. Whether the stream ends behind them.
     pub fn cut(&mut self, count: usize, place: Offset, mut put: impl FnMut(&[u8])) -> bool {
         let at = self.waiting.front().map_or(self.written, |chunk| chunk.at);
         let mut left = count;
@@ -188,7 +190,7 @@ impl Outgoing {
         fin
     }
 
-    /// Where the piece is that begins at `at`, or would be.
+    /// Finds the piece that begins at `at`, or its place.
     fn find(&self, at: u64) -> Result<usize, usize> {
         match self.cut.back() {
             // Nearly always the latest is the highest.

@@ -1,5 +1,5 @@
-//! The bytes of a stream that wait for its reader, in pages of equal size: whatever pieces a peer cuts them into, they take
-//! no more memory than the part of the stream that they lie in, and a page.
+//! The bytes of a stream that wait for its reader, in pages of equal size: whatever pieces a peer cuts them into, they
+//! take no more memory than the part of the stream that they lie in, and a page.
 
 use std::collections::VecDeque;
 
@@ -57,7 +57,7 @@ impl Pages {
         self.first = first;
     }
 
-    /// How many bytes of memory the pages take.
+    /// Bytes of memory that the pages take.
     pub fn memory(&self) -> usize {
         self.pages.iter().flatten().count() * PAGE
     }

@@ -1,4 +1,4 @@
-//! How many bytes of each stream went over which path, for the user. A mux knows no paths: who carries its records tells it.
+//! Bytes of each stream by path, for the user. A mux knows no paths: who carries its records tells it.
 
 use weftway_path::{Offset, PathId};
 
@@ -29,13 +29,13 @@ impl Mux {
         }
     }
 
-    /// What went over which path of stream `id`.
+    /// Bytes of stream `id` by path.
     pub fn path_bytes(&self, id: StreamId) -> Option<&PathBytes> {
         Some(&self.streams.get(&id)?.path_bytes)
     }
 }
 
-/// How many bytes of which streams a record has.
+/// Streams of a record, with the bytes of each.
 fn pieces(payload: &[u8]) -> impl Iterator<Item = (StreamId, u64)> {
     Frames::new(payload).filter_map(|frame| match frame.ok()? {
         Frame::Stream { id, bytes, .. } | Frame::Datagram { flow: id, bytes } => Some((id, bytes.len() as u64)),

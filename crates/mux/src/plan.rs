@@ -1,7 +1,7 @@
-//! What the next record holds: a plan, which changes nothing, so that a scheduler can be told of a record before it is cut.
+//! Plan of the next record, which changes nothing, so that a scheduler can be told of a record before it is cut.
 //!
-//! Control frames come first; they are few and short. Then each party in its order, as much as fits. Only the last has more
-//! than that.
+//! Control frames come first; they are few and short. Then each party in its order, as much as fits. Only the last has
+//! more than that.
 
 use weftway_path::{Instant, Message};
 
@@ -20,25 +20,25 @@ const LEAST_PIECE: usize = 64;
 pub enum Part {
     /// A stream: whether it is opened first, and then how many bytes, if any frame of it follows.
     Stream { class: u8, id: StreamId, open: bool, piece: Option<usize> },
-    /// So many datagrams.
+    /// Datagrams of a class.
     Datagrams { class: u8, count: usize },
 }
 
-/// What a record will hold.
+/// Contents of the next record.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
     pub resets: usize,
-    /// How many entries of the queue of credits are dealt with; some may be of streams that are over.
+    /// Entries of the queue of credits that are dealt with; some may be of streams that are over.
     pub credits: usize,
     pub limit: bool,
     pub question: bool,
     pub skip: bool,
     pub parts: Vec<Part>,
-    /// How many frames.
+    /// Number of frames.
     pub frames: usize,
-    /// How many bytes.
+    /// Number of bytes.
     pub bytes: usize,
-    /// What the first bytes of the application's in it belong to, at places as if it were sent alone from here on; none of
+    /// Message of the application's first bytes in it, at places as if it were sent alone from here on; none of
     /// a stream whose writer had to wait since the last time that all was cut, for nobody knows where that ends.
     pub message: Option<Option<Message>>,
 }
@@ -80,7 +80,7 @@ impl Mux {
         plan
     }
 
-    /// How many frames are under way that may become gaps in what arrives. Where nothing is under way the next record cannot
+    /// Frames under way that may become gaps in what arrives. Where nothing is under way the next record cannot
     /// wait for one that arrives.
     fn outstanding(&self) -> usize {
         match self.records.gaps() {

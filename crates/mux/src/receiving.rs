@@ -1,5 +1,5 @@
-//! What arrives: each frame of each record once, whatever order the records come in. A record that is missing holds up only
-//! the streams that have a piece in it.
+//! Receiving: each frame of each record arrives once, whatever order the records come in. A record that is missing
+//! holds up only the streams that have a piece in it.
 
 use bytes::Bytes;
 use weftway_path::{Instant, Offset};

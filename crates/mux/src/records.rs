@@ -1,5 +1,5 @@
-//! The records that were cut and are outstanding: neither acknowledged nor given up. A record that is lost is sent again with
-//! the same frames, so its bytes are kept here until then; the streams keep none of what was cut.
+//! The records that were cut and are outstanding: neither acknowledged nor given up. A record that is lost is sent
+//! again with the same frames, so its bytes are kept here until then; the streams keep none of what was cut.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::id::StreamId;
 /// Several frames that travel together, at a place of their own in the sequence of the connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
-    /// Where it begins in the sequence, which counts the bytes of the payloads of all records.
+    /// Place at which it begins in the sequence, which counts the bytes of the payloads of all records.
     pub place: Offset,
     /// Its frames.
     pub payload: Bytes,
@@ -23,7 +23,7 @@ pub struct Record {
 pub struct Outstanding {
     /// Its frames.
     pub payload: Bytes,
-    /// How many, and how many runs of records that were given up it tells of.
+    /// Number of its frames, and of the runs of records that were given up that it tells of.
     pub frames: usize,
     /// Until when the last of its datagrams is of use.
     pub datagrams_until: Instant,
@@ -36,19 +36,19 @@ pub struct Records {
     next: u64,
     bytes: u64,
     frames: usize,
-    /// What was given up and the peer has not been told.
+    /// Bytes that were given up and of which the peer has not been told.
     given_up: RangeSet,
     /// The lowest missing piece of each stream of which later ones have arrived.
     holes: BTreeSet<(Offset, StreamId)>,
 }
 
 impl Records {
-    /// Where the next record begins.
+    /// Place at which the next record begins.
     pub fn next(&self) -> Offset {
         Offset::new(self.next)
     }
 
-    /// Where the first outstanding record begins; without one, [`Records::next`].
+    /// Place at which the first outstanding record begins; without one, [`Records::next`].
     pub fn una(&self) -> Offset {
         Offset::new(self.by_place.first_key_value().map_or(self.next, |(&place, _)| place))
     }
@@ -58,8 +58,8 @@ impl Records {
         self.bytes
     }
 
-    /// How many gaps there may be where the records arrive: no more than frames that are outstanding, and runs of records
-    /// that were given up, as long as the peer may not know.
+    /// Number of gaps that there may be where the records arrive: no more than frames that are outstanding, and runs of
+    /// records that were given up, as long as the peer may not know.
     pub fn gaps(&self) -> usize {
         self.frames + self.given_up.iter().len()
     }
@@ -86,7 +86,7 @@ impl Records {
         Some(record)
     }
 
-    /// The same for the first one, if it ends at `arrived` or before.
+    /// Removes the first outstanding record, if it ends at `arrived` or before.
     pub fn remove_first_below(&mut self, arrived: Offset) -> Option<Outstanding> {
         let (&place, record) = self.by_place.first_key_value()?;
         let ends_below = place + record.payload.len() as u64 <= arrived.get();

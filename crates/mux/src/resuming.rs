@@ -1,15 +1,16 @@
 //! Another connection takes the place of one that was lost, and carries the same streams on.
 //!
-//! Nothing of a connection that is over arrives any more, so the sequence of records begins anew, at both ends. What was
-//! outstanding is cut again, at new places; only what the other end tells to have does not travel twice. A piece of a stream has
-//! its offset in the stream, and openings, ends, resets, credits and limits mean the same when they come again: so nothing is
-//! read twice or missing, whatever was told. A datagram is not sent again, for it may have arrived.
+//! Nothing of a connection that is over arrives any more, so the sequence of records begins anew, at both ends. What
+//! was outstanding is cut again, at new places; only what the other end tells to have does not travel twice. A piece of
+//! a stream has its offset in the stream, and openings, ends, resets, credits and limits mean the same when they come
+//! again: so nothing is read twice or missing, whatever was told. A datagram is not sent again, for it may have
+//! arrived.
 //!
 //! # Which sequence a place belongs to
 //!
-//! Each end counts the connections, and both counts are the same as long as both ends use the same one. If a connection is lost
-//! while it is being taken over, one end has begun a new sequence and the other has not. Then what is told of places counts
-//! for nothing, and all that is outstanding is cut again; both go on with the larger count, and one more.
+//! Each end counts the connections, and both counts are the same as long as both ends use the same one. If a connection
+//! is lost while it is being taken over, one end has begun a new sequence and the other has not. Then what is told of
+//! places counts for nothing, and all that is outstanding is cut again; both go on with the larger count, and one more.
 
 use weftway_path::{Instant, Offset};
 
@@ -18,10 +19,10 @@ use crate::limits::MOST_TOLD;
 use crate::mux::Mux;
 use crate::stream::PathBytes;
 
-/// What an end has received by a connection that was lost.
+/// Data that an end has received by a connection that was lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
-    /// How many connections there were before that one.
+    /// Number of connections before that one.
     pub connection: u64,
     /// Everything before this place of the other end's sequence.
     pub arrived: Offset,
@@ -30,20 +31,20 @@ pub struct Received {
 }
 
 impl Mux {
-    /// How many connections have carried these streams before this one.
+    /// Number of connections that have carried these streams before this one.
     pub fn connection(&self) -> u64 {
         self.connection
     }
 
-    /// What has arrived, for the other end to know when another connection is to carry the streams on. By then nothing may
-    /// arrive by the one before.
+    /// Data that have arrived, for the other end to know when another connection is to carry the streams on. By then
+    /// nothing may arrive by the one before.
     pub fn received(&self) -> Received {
         let held = self.arrived.held(MOST_TOLD);
         Received { connection: self.connection, arrived: self.arrived.next(), held }
     }
 
-    /// Another connection carries the streams from now on; the other end had received `theirs`. What this end tells it is
-    /// what [`Mux::received`] was before.
+    /// Another connection carries the streams from now on; the other end had received `theirs`. What this end tells it
+    /// is what [`Mux::received`] was before.
     ///
     /// After an error the streams are of no use any more.
     pub fn resume(&mut self, now: Instant, theirs: &Received) -> Result<(), ProtocolError> {
@@ -89,7 +90,7 @@ mod tests {
         Mux::new(side, Limits::default(), Limits::default()).unwrap()
     }
 
-    /// One end has written 5000 bytes, and cut them into five records.
+    /// Makes an end that has written 5000 bytes, and cut them into five records.
     fn written() -> (Mux, StreamId, Vec<Record>) {
         let mut mux = mux(Side::Connecting);
         let id = mux.open(NOW, 1, b"there", None).unwrap();
@@ -108,7 +109,7 @@ mod tests {
         all
     }
 
-    /// Of five records the second and the last are lost.
+    /// Records two and five of five are lost.
     #[test]
     fn what_the_other_end_has_does_not_travel_twice() {
         let (mut here, id, records) = written();
@@ -132,7 +133,8 @@ mod tests {
         assert_eq!(read(&mut there, id), 5000);
     }
 
-    /// The end that connects has not heard that its first attempt was taken up. What it tells is of the sequence before.
+    /// The end that connects has not heard that its first attempt was taken up. What it tells is of the sequence
+    /// before.
     #[test]
     fn a_place_of_another_sequence_counts_for_nothing() {
         let (mut there, mut here) = (mux(Side::Listening), mux(Side::Connecting));

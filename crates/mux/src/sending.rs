@@ -1,4 +1,4 @@
-//! What leaves: records are cut, and what became of each comes back. A record keeps its place and its bytes for as long as it
+//! Sending: records are cut, and are acknowledged or lost. A record keeps its place and its bytes for as long as it
 //! is outstanding, whatever path carries it and however often.
 
 use bytes::Bytes;
@@ -15,42 +15,43 @@ use crate::stream::{Opening, Stream};
 /// The record that would be cut now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Next {
-    /// How many bytes its payload would have.
+    /// Bytes of its payload.
     pub bytes: usize,
-    /// The message that it begins with, which is what is left of one write, or a datagram: it begins where the record does, and
-    /// ends where it would if it were sent alone. None if the record holds no bytes of the application's, or begins with those
-    /// of a stream whose writer waits to write more: nobody knows where that ends.
+    /// The message that it begins with, which is what is left of one write, or a datagram: it begins where the record
+    /// does, and ends where it would if it were sent alone. None if the record holds no bytes of the application's, or
+    /// begins with those of a stream whose writer waits to write more: nobody knows where that ends.
     pub message: Option<Message>,
 }
 
 impl Mux {
-    /// What [`Mux::cut`] would cut with the same arguments, or with as many bytes as this tells; nothing changes.
+    /// Plans the record that [`Mux::cut`] would cut with the same arguments, or with as many bytes as this tells;
+    /// nothing changes.
     pub fn peek(&mut self, now: Instant, most_bytes: usize) -> Option<Next> {
         self.expire(now);
         let plan = self.plan(most_bytes);
         (plan.bytes > 0).then_some(Next { bytes: plan.bytes, message: plan.message.flatten() })
     }
 
-    /// Cuts the next record, of `most_bytes` payload at most: its place in the sequence is behind all that were cut before.
-    /// None if nothing waits, or if what waits is not acknowledged as fast as it is cut (see
+    /// Cuts the next record, of `most_bytes` payload at most: its place in the sequence is behind all that were cut
+    /// before. None if nothing waits, or if what waits is not acknowledged as fast as it is cut (see
     /// [`MOST_FRAMES`](crate::limits::MOST_FRAMES)).
     ///
-    /// A stream's first frame needs room for its target as a whole, a datagram for all its bytes: what does not fit waits for
-    /// a larger record. 600 bytes are enough for every target.
+    /// A stream's first frame needs room for its target as a whole, a datagram for all its bytes: what does not fit
+    /// waits for a larger record. 600 bytes are enough for every target.
     pub fn cut(&mut self, now: Instant, most_bytes: usize) -> Option<Record> {
         self.expire(now);
         let plan = self.plan(most_bytes);
         self.cut_as_planned(&plan)
     }
 
-    /// How many bytes [`Mux::cut_urgent`] would cut; 0 if no datagram of class 0 is next.
+    /// Bytes that [`Mux::cut_urgent`] would cut; 0 if no datagram of class 0 is next.
     pub fn peek_urgent(&mut self, now: Instant, most_bytes: usize) -> usize {
         self.expire(now);
         self.plan_urgent(most_bytes).bytes
     }
 
-    /// Cuts a record of datagrams of class 0 alone, where one is next: what is sent before everything else, and perhaps twice,
-    /// takes nothing along.
+    /// Cuts a record of datagrams of class 0 alone, where one is next: what is sent before everything else, and perhaps
+    /// twice, takes nothing along.
     pub fn cut_urgent(&mut self, now: Instant, most_bytes: usize) -> Option<Record> {
         self.expire(now);
         let plan = self.plan_urgent(most_bytes);
@@ -174,7 +175,7 @@ impl Mux {
         self.wake_writers();
     }
 
-    /// What a record held has arrived.
+    /// Settles a record whose contents have arrived.
     fn settle(&mut self, record: &Outstanding) {
         for frame in Frames::new(&record.payload).flatten() {
             let Frame::Stream { id, at, fin, .. } = frame else { continue };
@@ -186,8 +187,9 @@ impl Mux {
         }
     }
 
-    /// The record at `place` is lost, on every path that carried it: whether it is to be sent again. If not, it is given up, as
-    /// with [`Mux::abandon`]: because nothing in it is of use any more (its streams are over), or its datagrams are too late.
+    /// The record at `place` is lost, on every path that carried it: whether it is to be sent again. If not, it is
+    /// given up, as with [`Mux::abandon`]: because nothing in it is of use any more (its streams are over), or its
+    /// datagrams are too late.
     pub fn lost(&mut self, now: Instant, place: Offset) -> bool {
         let Some(record) = self.records.get(place) else { return false };
         let until = record.datagrams_until;
@@ -199,7 +201,7 @@ impl Mux {
         matters
     }
 
-    /// Whether it would make a difference if a frame arrived now.
+    /// Tells whether it would make a difference if a frame arrived now.
     fn matters(&self, now: Instant, frame: Frame<'_>, until: Instant) -> bool {
         match frame {
             Frame::Stream { id, .. } | Frame::Open { id, .. } => self.live(id).is_some(),
@@ -216,8 +218,8 @@ impl Mux {
         self.streams.get(&id).filter(|stream| stream.reset.is_none())
     }
 
-    /// The record at `place` is not sent again. What is still of use in it is cut anew, at another place and perhaps in smaller
-    /// records (since no path has room for it any more); the peer learns that the record does not come.
+    /// The record at `place` is not sent again. What is still of use in it is cut anew, at another place and perhaps in
+    /// smaller records (since no path has room for it any more); the peer learns that the record does not come.
     pub fn abandon(&mut self, now: Instant, place: Offset) {
         let Some(record) = self.records.give_up(place) else { return };
         for frame in Frames::new(&record.payload).flatten() {
@@ -254,17 +256,17 @@ impl Mux {
         }
     }
 
-    /// Where the first outstanding record begins. Everything before is with the peer, or given up.
+    /// Place at which the first outstanding record begins. Everything before is with the peer, or given up.
     pub fn una(&self) -> Offset {
         self.records.una()
     }
 
-    /// Where the next record will begin.
+    /// Place at which the next record will begin.
     pub fn next_place(&self) -> Offset {
         self.records.next()
     }
 
-    /// Where the lowest record begins that holds up a reader: later bytes of one of its streams have arrived, as far as is
+    /// Place of the lowest record that holds up a reader: later bytes of one of its streams have arrived, as far as is
     /// known, and wait for it. If there is none, [`Mux::una`].
     pub fn blocking(&self) -> Offset {
         self.records.hole().unwrap_or_else(|| self.una())

@@ -6,7 +6,7 @@ use weftway_path::{Instant, Span};
 use crate::incoming::Incoming;
 use crate::outgoing::Outgoing;
 
-/// How far the opening of a stream has come.
+/// Progress of a stream's opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opening {
     /// This end opens it; the frame that says so waits to be cut.
@@ -19,10 +19,10 @@ pub enum Opening {
     Done,
 }
 
-/// What the writer of a stream waits for.
+/// Event that the writer of a stream waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriterWaits {
-    /// Nothing.
+    /// No event.
     No,
     /// Credit of the peer.
     Credit,
@@ -30,37 +30,37 @@ pub enum WriterWaits {
     Memory,
 }
 
-/// So many paths are counted, those with the lowest numbers.
+/// Number of paths that are counted, those with the lowest numbers.
 pub const COUNTED_PATHS: usize = 8;
 
-/// Bytes of a stream, or of the datagrams that belong to it, by path, since the connection began. What was sent or came twice
-/// counts twice.
+/// Bytes of a stream, or of the datagrams that belong to it, by path, since the connection began. What was sent or came
+/// twice counts twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathBytes {
-    /// Those that left.
+    /// Bytes that left.
     pub sent: [u64; COUNTED_PATHS],
-    /// Those that came.
+    /// Bytes that came.
     pub received: [u64; COUNTED_PATHS],
 }
 
 /// A stream.
 #[derive(Clone, Debug)]
 pub struct Stream {
-    /// How urgent it is, 0 the most, as both ends know.
+    /// Urgency, 0 the most, as both ends know.
     pub class: u8,
     /// As which class this end cuts what comes next.
     pub cut_as: u8,
-    /// That is so for its first bytes, up to these.
+    /// Offset up to which that class counts.
     pub cut_as_until: u64,
-    /// How long after it was written a byte should arrive.
+    /// Time after which a byte should have arrived, once it is written.
     pub deadline: Option<Span>,
-    /// Where it leads.
+    /// Target of the stream.
     pub target: Bytes,
-    /// How far its opening has come.
+    /// Progress of its opening.
     pub opening: Opening,
-    /// What leaves.
+    /// Sending side.
     pub outgoing: Outgoing,
-    /// What arrives.
+    /// Receiving side.
     pub incoming: Incoming,
     /// The peer has reset it, and the application does not know yet.
     pub reset: Option<u32>,
@@ -78,7 +78,7 @@ pub struct Stream {
     pub in_writers: bool,
     /// Its writer had to wait since the last time that all was cut: nobody knows where what it writes ends.
     pub is_endless: bool,
-    /// What went over which path.
+    /// Bytes by path.
     pub path_bytes: PathBytes,
 }
 
@@ -120,12 +120,12 @@ impl Stream {
         has_begun
     }
 
-    /// Whether it has anything to cut.
+    /// Tells whether it has anything to cut.
     pub fn has_more(&self) -> bool {
         self.opening == Opening::Due || self.outgoing.has_more()
     }
 
-    /// Whether nothing can happen on it any more.
+    /// Tells whether nothing can happen on it any more.
     pub fn is_over(&self) -> bool {
         self.ended && self.outgoing.is_done()
     }

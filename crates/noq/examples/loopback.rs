@@ -1,6 +1,6 @@
-//! Bulk transfer over two loopback addresses, noq by itself against gates, interleaved: `loopback [MB] [ROUNDS] [NUMBER …]`.
-//! With numbers, only those candidates run. Ratios are of the medians; CPU time is that of the whole process, sender and
-//! receiver.
+//! Bulk transfer over two loopback addresses, noq by itself against gates, interleaved: `loopback [MB] [ROUNDS] [NUMBER
+//! …]`. With numbers, only those candidates run. Ratios are of the medians; CPU time is that of the whole process,
+//! sender and receiver.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -15,7 +15,8 @@ use pair::Failure;
 #[path = "../tests/pair/mod.rs"]
 mod pair;
 
-/// What sends: noq with its own CUBIC, noq with this project's, and gates; on noq's sockets, or on those that send in batches.
+/// Senders: noq with its own CUBIC, noq with this project's, and gates; on noq's sockets, or on those that send in
+/// batches.
 const CANDIDATES: [(Sender, bool); 8] = [
     (Sender::Noq, false),
     (Sender::OurController, false),

@@ -3,7 +3,7 @@
 use noq::udp::Transmit;
 use weftway_udp::Batch;
 
-/// How many paths may have a batch at a time.
+/// Largest number of paths that have a batch at a time.
 pub(crate) const PATHS: usize = 16;
 
 /// At most one batch for each path.
@@ -41,7 +41,7 @@ impl Batches {
         self.spare.push(self.batches.remove(0).into_room());
     }
 
-    /// Whether nothing waits.
+    /// Tells whether no packet waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.batches.is_empty()
     }

@@ -1,9 +1,10 @@
 //! Datagrams of a noq endpoint that alternates between paths leave in batches.
 //!
-//! The kernel takes many datagrams in one call (UDP_SEGMENT) if all have one size and go to one address. noq hands out the
-//! datagrams of one path at a time, so an endpoint that changes the path after each packet, as a gate with `round-robin`
-//! does, makes a call for each packet. [`Batching`] is a runtime of noq's around another one. Its sockets gather what leaves
-//! in one turn of a connection, a batch for each path, and hand each batch to the kernel in one call.
+//! The kernel takes many datagrams in one call (UDP_SEGMENT) if all have one size and go to one address. noq hands out
+//! the datagrams of one path at a time, so an endpoint that changes the path after each packet, as a gate with
+//! `round-robin` does, makes a call for each packet. [`Batching`] is a runtime of noq's around another one. Its sockets
+//! gather what leaves in one turn of a connection, a batch for each path, and hand each batch to the kernel in one
+//! call.
 //!
 //! ```no_run
 //! use std::net::UdpSocket;
@@ -18,8 +19,8 @@
 //! # }
 //! ```
 //!
-//! What leaves, on which path, and in which order on each path stays as noq decides it. Only datagrams of different paths may
-//! overtake one another, within one turn.
+//! What leaves, on which path, and in which order on each path stays as noq decides it. Only datagrams of different
+//! paths may overtake one another, within one turn.
 
 #![cfg(unix)]
 
@@ -44,7 +45,7 @@ pub struct Batching {
 }
 
 impl Batching {
-    /// The same runtime as `inner`, with such sockets.
+    /// Wraps the runtime `inner` with such sockets.
     pub fn new(inner: Arc<dyn Runtime>) -> Self {
         Self { inner }
     }

@@ -1,7 +1,7 @@
 //! A socket whose senders gather, and a task for each that sends what was gathered.
 //!
-//! The runtime runs the task when the connection's own turn is over. While the task sends, the connection goes on gathering;
-//! when there is no room it waits for the task.
+//! The runtime runs the task when the connection's own turn is over. While the task sends, the connection goes on
+//! gathering; when there is no room it waits for the task.
 
 use std::future::poll_fn;
 use std::io::{self, IoSliceMut};
@@ -61,14 +61,14 @@ impl AsyncUdpSocket for Socket {
     }
 }
 
-/// What a sender and its task share.
+/// State that a sender and its task share.
 #[derive(Debug)]
 struct Shared(Mutex<State>);
 
 #[derive(Debug)]
 struct State {
     gathered: Batches,
-    /// How many datagrams a call takes. It falls to one when a device cannot segment.
+    /// Number of datagrams that a call takes. It falls to one when a device cannot segment.
     segments: NonZeroUsize,
     /// Wakes the task; `None` while it is awake.
     task: Option<Waker>,
@@ -135,7 +135,7 @@ struct Task {
     inner: Pin<Box<dyn UdpSender>>,
     segments: NonZeroUsize,
     sending: Batches,
-    /// How many bytes of the first batch have left.
+    /// Bytes of the first batch that have left.
     left: usize,
 }
 
@@ -163,7 +163,8 @@ impl Task {
                 if segments != self.segments {
                     self.segments = segments;
                     self.shared.state().segments = segments;
-                    // The device cannot segment. noq's sender notes that and tells of no error: again, in smaller calls.
+                    // The device cannot segment. noq's sender notes that and tells of no error: again, in smaller
+                    // calls.
                     if contents.len() > size * segments.get() {
                         continue;
                     }

@@ -1,4 +1,4 @@
-//! What a sender gathers, on a runtime that does nothing by itself; and a whole transfer.
+//! Batches that a sender gathers, on a runtime that does nothing by itself; and a whole transfer.
 #![cfg(unix)]
 
 use std::future::Future;
@@ -20,7 +20,7 @@ use pair::Failure;
 
 mod pair;
 
-/// One call to the kernel: port, size of its datagrams, bytes.
+/// Call to the kernel: port, size of its datagrams, bytes.
 type Call = (u16, Option<usize>, Vec<u8>);
 
 /// A kernel that takes what it is given, unless it is busy or broken, and what was given to the runtime.

@@ -1,15 +1,15 @@
-//! What a scheduler sees when it is asked.
+//! View of the connection that a scheduler decides by.
 
 use crate::{Bytes, Instant, Offset, Path, PathId, PathSet, Span};
 
-/// One question: which path carries the packet at hand?
+/// Question to a scheduler: which path carries the packet at hand?
 #[derive(Clone, Copy, Debug)]
 pub struct Context<'a> {
     /// The time of the question.
     pub now: Instant,
     /// Every usable path, blocked or not, in the order of their numbers.
     pub paths: &'a [Path],
-    /// Those of them that may send now.
+    /// Paths among `paths` that may send now.
     pub open: PathSet,
     /// The packet that would go next. `None`: only copies may go, because the window is full or
     /// nothing is unsent.
@@ -50,7 +50,7 @@ pub struct Packet {
     pub offset: Offset,
     /// Its payload.
     pub bytes: Bytes,
-    /// Whether it has been sent before: lost and handed back (QUIC), or reinjected (MPTCP).
+    /// Sent before: lost and handed back (QUIC), or reinjected (MPTCP).
     pub reinjection: bool,
     /// The paths that have carried it.
     pub carried: PathSet,
@@ -66,22 +66,22 @@ pub struct Message {
     pub start: u64,
     /// The byte after its last.
     pub end: u64,
-    /// When the application wrote it.
+    /// Time at which the application wrote it.
     pub written: Instant,
     /// By when it should arrive.
     pub deadline: Option<Instant>,
-    /// How urgent it is; 0 the most.
+    /// Urgency; 0 is the most urgent.
     pub class: u8,
 }
 
 /// The connection's data, as its sender sees them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Flow {
-    /// Everything before it has arrived, as far as the sender can tell (DATA_ACK; the lowest unacknowledged stream offset,
-    /// or what the peer must have read to raise its limit as far as `edge`).
+    /// Everything before it has arrived, as far as the sender can tell (DATA_ACK; the lowest unacknowledged stream
+    /// offset, or what the peer must have read to raise its limit as far as `edge`).
     pub una: Offset,
-    /// Everything before it is acknowledged, and no longer in the send buffer; none where `una` says it. QUIC keeps what is
-    /// not acknowledged, although the peer's limit tells that it has arrived.
+    /// Everything before it is acknowledged, and no longer in the send buffer; none where `una` says it. QUIC keeps
+    /// what is not acknowledged, although the peer's limit tells that it has arrived.
     pub acked: Option<Offset>,
     /// The first byte that has never been sent.
     pub next: Offset,
@@ -89,8 +89,8 @@ pub struct Flow {
     pub end: Offset,
     /// The right edge of the peer's receive window: no new data at or beyond it.
     pub edge: Offset,
-    /// The right edge that the peer has announced, where the transport lets the sender go beyond it: Linux v1, whose peer
-    /// drops such data if they arrive out of order. Zero: no other than `edge`.
+    /// The right edge that the peer has announced, where the transport lets the sender go beyond it: Linux v1, whose
+    /// peer drops such data if they arrive out of order. Zero: no other than `edge`.
     pub announced: Offset,
     /// Bytes written and not yet assigned to a path.
     pub unsent: Bytes,
@@ -100,9 +100,9 @@ pub struct Flow {
     pub message_end: Offset,
     /// By when the message should have arrived, if it has a deadline.
     pub deadline: Option<Instant>,
-    /// How old the message is.
+    /// Age of the message.
     pub message_age: Span,
-    /// How urgent the message is, as the application says: 0 the most.
+    /// Urgency of the message, as the application says: 0 is the most urgent.
     pub class: u8,
 }
 
@@ -119,7 +119,7 @@ impl Flow {
         if self.announced == Offset::ZERO { self.edge } else { self.edge.min(self.announced) }
     }
 
-    /// Where the send buffer begins.
+    /// Offset at which the send buffer begins.
     #[inline]
     pub fn buffered_from(&self) -> Offset {
         self.acked.unwrap_or(self.una)

@@ -1,4 +1,4 @@
-//! What a scheduler answers.
+//! Answers of a scheduler.
 
 use crate::{Offset, PathId};
 
@@ -15,9 +15,9 @@ pub enum Decision {
     /// has not carried goes on this path. Under Multipath QUIC also of one that the path has lost and that was sent
     /// again on another since.
     Repeat(PathId, Offset),
-    /// What waits unsent in this path's queue goes back to the connection, and the question is asked
+    /// Unsent data in this path's queue go back to the connection, and the question is asked
     /// again. A path gives back once at a time; without anything to give back this is `Wait`.
     Recall(PathId),
-    /// Nothing is sent now, though data and perhaps room exist.
+    /// No packet is sent now, though data and perhaps room exist.
     Wait,
 }

@@ -1,8 +1,8 @@
-//! What happened, as a scheduler learns it.
+//! Events that a scheduler learns of.
 
 use crate::{Bytes, Offset, PathId};
 
-/// How a packet came to be sent.
+/// Reason for which a packet was sent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SendKind {
     /// New data, in order.
@@ -15,7 +15,7 @@ pub enum SendKind {
     Duplicate,
 }
 
-/// One packet of the connection, named the same in `Sent`, `Acked`, `Lost` and `Recalled`.
+/// Packet of the connection, named alike in `Sent`, `Acked`, `Lost` and `Recalled`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Receipt {
     /// The path that carried it.

@@ -1,4 +1,4 @@
-//! One path of a connection, as a scheduler sees it. The engine keeps its state in these very
+//! Path of a connection, as a scheduler sees it. The engine keeps its state in these very
 //! structs: nothing is copied to ask a question.
 
 use core::fmt;
@@ -53,13 +53,13 @@ impl PathSet {
         Self(1 << path.0)
     }
 
-    /// Those of `paths` that may send now.
+    /// Collects the paths that may send now.
     pub fn open(paths: &[Path]) -> Self {
         let open = paths.iter().filter(|path| path.is_open());
         open.fold(Self::EMPTY, |set, path| set.with(path.id))
     }
 
-    /// Whether `path` is in the set.
+    /// Tells whether `path` is in the set.
     #[inline]
     pub const fn contains(self, path: PathId) -> bool {
         self.0 >> path.0 & 1 == 1
@@ -101,19 +101,19 @@ impl PathSet {
         Self(self.0 | other.0)
     }
 
-    /// Whether no path is in the set.
+    /// Tells whether no path is in the set.
     #[inline]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether just one path is in the set.
+    /// Tells whether just one path is in the set.
     #[inline]
     pub const fn is_single(self) -> bool {
         self.0.is_power_of_two()
     }
 
-    /// How many paths are in the set.
+    /// Number of paths in the set.
     #[inline]
     pub const fn len(self) -> u32 {
         self.0.count_ones()
@@ -139,7 +139,7 @@ impl fmt::Debug for PathSet {
     }
 }
 
-/// What the path manager says a path is for.
+/// Use of a path, as the path manager says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Role {
     /// Use it (`PATH_STATUS_AVAILABLE`; an MPTCP subflow without the backup bit).
@@ -149,10 +149,10 @@ pub enum Role {
     Backup,
 }
 
-/// Whether a path still answers.
+/// State of a path: it answers, or does not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Health {
-    /// Nothing is known against it.
+    /// No sign is against it.
     #[default]
     Good,
     /// Its retransmission timer fired and nothing has been acknowledged since ("potentially
@@ -166,7 +166,7 @@ pub enum Health {
 /// `Recovery`, and `Loss` while probes go unanswered.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Recovery {
-    /// Nothing is missing.
+    /// No packet is missing.
     #[default]
     Open,
     /// Something arrived out of order; nothing is lost yet.
@@ -196,7 +196,7 @@ pub enum BlockedReason {
     Transport,
 }
 
-/// What a path has carried since it came up, as one counter pair.
+/// Packets and bytes that a path has carried since it came up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// Payload bytes.
@@ -214,20 +214,20 @@ impl Counters {
     }
 }
 
-/// One usable path. Bytes are payload; times are of this path alone.
+/// Usable path. Bytes are payload; times are of this path alone.
 #[derive(Clone, Debug)]
 pub struct Path {
     /// Its number.
     pub id: PathId,
     /// Active or backup.
     pub role: Role,
-    /// Whether it answers.
+    /// State of its answers.
     pub health: Health,
     /// Its loss-recovery state.
     pub recovery: Recovery,
     /// Why it cannot send now, if so.
     pub blocked: BlockedReason,
-    /// When a [`BlockedReason::Pacing`] ends.
+    /// End of a [`BlockedReason::Pacing`].
     pub release: Instant,
     /// The largest payload of one packet.
     pub mss: Bytes,
@@ -243,7 +243,7 @@ pub struct Path {
     pub max_rtt: Span,
     /// The sum of all samples; with [`Path::rtt_samples`] their mean.
     pub rtt_sum: Span,
-    /// How many samples there were.
+    /// Number of samples so far.
     pub rtt_samples: u64,
     /// The congestion window.
     pub cwnd: Bytes,
@@ -254,23 +254,24 @@ pub struct Path {
     /// Sent and not in flight any more, but not acknowledged in order either: it arrived above a hole, or is lost and
     /// not repaired. A TCP sender keeps it; zero elsewhere.
     pub retained: Bytes,
-    /// What the sender's memory holds of this path beside payload: the heads of its buffers. Linux counts them; zero
+    /// Memory of the sender that this path takes beside payload: the heads of its buffers. Linux counts them; zero
     /// elsewhere.
     pub overhead: Bytes,
     /// Assigned to this path and not sent yet.
     pub queued: Bytes,
-    /// What this host's device on the path holds, whoever sent it, for schedulers that ask to see it.
+    /// Bytes that this host's device on the path holds, whoever sent them, for schedulers that ask to see them.
     pub device_queue: Bytes,
     /// The bottleneck it shares with the paths of the same number, where that is known.
     pub bottleneck: Option<u8>,
-    /// How many more bytes the path's queue takes from a scheduler that queues.
+    /// Further bytes that the path's queue takes from a scheduler that queues.
     pub queue_room: Bytes,
     /// The first offset after everything this path has carried.
     pub next: Offset,
     /// The newest delivery-rate sample (draft-ietf-ccwg-bbr, `tcp_rate.c`).
     pub delivery_rate: BitRate,
-    /// What the pacer allows: the controller's rate, or under QUIC the window over the smoothed round-trip time, doubled in
-    /// slow start and times 1.25 after (RFC 9002 §7.7). Without pacing 1.2 times, as Linux keeps it for its own scheduler.
+    /// Rate that the pacer allows: the controller's rate, or under QUIC the window over the smoothed round-trip time,
+    /// doubled in slow start and times 1.25 after (RFC 9002 §7.7). Without pacing 1.2 times, as Linux keeps it for its
+    /// own scheduler.
     pub pacing_rate: BitRate,
     /// Everything sent, retransmissions included.
     pub sent: Counters,
@@ -328,13 +329,13 @@ impl Path {
         self.cwnd.saturating_sub(self.bytes_in_flight + self.queued)
     }
 
-    /// Whether the scheduler may send a packet on it now.
+    /// Tells whether the scheduler may send a packet on it now.
     #[inline]
     pub fn is_open(&self) -> bool {
         matches!(self.blocked, BlockedReason::None)
     }
 
-    /// Whether it is an active path.
+    /// Tells whether it is an active path.
     #[inline]
     pub fn is_active(&self) -> bool {
         matches!(self.role, Role::Active)
@@ -346,13 +347,14 @@ impl Path {
         self.bytes_in_flight.plus(self.queued)
     }
 
-    /// What its send queue holds, in payload: [`Path::unacked`], and what TCP retains.
+    /// Payload that its send queue holds: [`Path::unacked`], and what TCP retains.
     #[inline]
     pub fn send_queue(&self) -> Bytes {
         self.unacked() + self.retained
     }
 
-    /// The memory that its send queue takes (Linux `sk_wmem_queued`): [`Path::send_queue`] with the heads of its buffers.
+    /// The memory that its send queue takes (Linux `sk_wmem_queued`): [`Path::send_queue`] with the heads of its
+    /// buffers.
     #[inline]
     pub fn send_memory(&self) -> Bytes {
         self.send_queue() + self.overhead
@@ -364,7 +366,7 @@ impl Path {
         if self.rtt_samples == 0 { Span::ZERO } else { self.rtt_sum / self.rtt_samples }
     }
 
-    /// Whether the path has not left its first slow start.
+    /// Tells whether the path has not left its first slow start.
     #[inline]
     pub fn in_first_slow_start(&self) -> bool {
         self.ssthresh == Bytes::MAX

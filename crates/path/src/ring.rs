@@ -33,13 +33,13 @@ impl<T> Ring<T> {
         self.end
     }
 
-    /// How many entries there are.
+    /// Number of entries.
     #[inline]
     pub fn len(&self) -> usize {
         (self.end - self.base) as usize
     }
 
-    /// Whether there is none.
+    /// Tells whether there is no entry.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.base == self.end
@@ -122,7 +122,7 @@ impl<T> Ring<T> {
         self.base = self.end;
     }
 
-    /// Nothing is in the ring: the next entry is number `next`, if none was as high.
+    /// Empties the ring: the next entry is number `next`, if none was as high.
     pub fn skip_to(&mut self, next: u64) {
         if self.is_empty() && next > self.end {
             (self.base, self.end) = (next, next);
@@ -161,7 +161,7 @@ impl<T: Copy> Ring<T> {
         self.push_with(|| entry);
     }
 
-    /// The same, with an entry that is made where it is kept.
+    /// Appends an entry that is made where it is kept.
     #[inline(always)]
     pub fn push_with(&mut self, entry: impl FnOnce() -> T) {
         // Never above: so it shows that there are slots.

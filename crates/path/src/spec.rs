@@ -1,4 +1,4 @@
-//! How schedulers and controllers are named on a command line: `name[:key=value]…`, for example
+//! Names of schedulers and controllers on a command line: `name[:key=value]…`, for example
 //! `ecf:form=paper:delta=rttvar`. Names are case-insensitive; `_` and `-` are one character.
 
 use core::fmt;
@@ -6,16 +6,16 @@ use core::str::FromStr;
 
 use thiserror::Error;
 
-/// One switch of a registry entry.
+/// Switch of a registry entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
     /// Its key.
     pub name: &'static str,
     /// The value without the switch: the resolved reading.
     pub default: &'static str,
-    /// What it may be: the choices (`paper | kernel`), or a unit and range (`number, 0 to 10`).
+    /// Values that it takes: the choices (`paper | kernel`), or a unit and range (`number, 0 to 10`).
     pub values: &'static str,
-    /// What it changes, and why there is a choice.
+    /// Effect of the switch, and the reason for a choice.
     pub doc: &'static str,
 }
 
@@ -27,7 +27,7 @@ pub enum SpecError {
     Unknown {
         /// `scheduler` or `congestion controller`.
         kind: &'static str,
-        /// What was given.
+        /// Name as given.
         name: String,
         /// The most similar name.
         nearest: Option<String>,
@@ -37,7 +37,7 @@ pub enum SpecError {
     NoParam {
         /// The entry.
         entry: &'static str,
-        /// What was given.
+        /// Key as given.
         key: String,
         /// The most similar key.
         nearest: Option<String>,
@@ -49,9 +49,9 @@ pub enum SpecError {
         entry: &'static str,
         /// The key.
         key: &'static str,
-        /// What was given.
+        /// Value as given.
         value: String,
-        /// What would be right.
+        /// Values that the switch takes.
         expected: &'static str,
     },
     /// The switch's value names something that does not serve.
@@ -61,9 +61,9 @@ pub enum SpecError {
         entry: &'static str,
         /// The key.
         key: &'static str,
-        /// What was given.
+        /// Value as given.
         value: String,
-        /// What is wrong with it.
+        /// Fault of the value.
         why: String,
     },
     /// A switch is given more than once.
@@ -79,7 +79,7 @@ pub enum SpecError {
     NotAPair {
         /// The name with all that follows it.
         spec: String,
-        /// What was given.
+        /// Part as given.
         part: String,
     },
 }
@@ -98,7 +98,7 @@ pub struct Spec {
 }
 
 impl Spec {
-    /// The same with those of `defaults` whose keys are not given, before the others.
+    /// Adds those of `defaults` whose keys are not given, before the others.
     #[must_use]
     pub fn with_defaults(self, mut defaults: Vec<(String, String)>) -> Self {
         defaults.retain(|(key, _)| self.given.iter().all(|(given, _)| given != key));
@@ -197,7 +197,7 @@ impl Params {
         SpecError::Wrong { entry: self.entry, key: self.declared[at].name, value: self.values[at].clone(), why }
     }
 
-    /// Whether the entry has the switch `key`.
+    /// Tells whether the entry has the switch `key`.
     pub fn declares(&self, key: &str) -> bool {
         self.declared.iter().any(|param| param.name == key)
     }

@@ -1,8 +1,8 @@
-//! What a path is for, where a policy says so.
+//! Tiers of paths, where a policy names them.
 
 use crate::Span;
 
-/// When a policy offers a path to the scheduler.
+/// Condition on which a policy offers a path to the scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Tier {
     /// Always.
@@ -16,7 +16,7 @@ pub enum Tier {
     Never,
 }
 
-/// When tiers open and close.
+/// Thresholds at which tiers open and close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Thresholds {
     /// Secondary paths open when data have waited so long without a pause.
@@ -28,7 +28,8 @@ pub struct Thresholds {
 }
 
 impl Default for Thresholds {
-    /// A quarter of a second is more than a burst of a stream waits, and little of a transfer that is worth a second link.
+    /// A quarter of a second is more than a burst of a stream waits, and little of a transfer that is worth a second
+    /// link.
     fn default() -> Self {
         Self { open_after: Span::from_millis(250), open_delay: None, close_after: Span::from_secs(2) }
     }

@@ -61,7 +61,7 @@ impl Instant {
         Span(self.0.saturating_sub(earlier.0))
     }
 
-    /// Whether this is [`Instant::NEVER`].
+    /// Tells whether this is [`Instant::NEVER`].
     #[inline]
     pub const fn is_never(self) -> bool {
         self.0 == u64::MAX
@@ -132,7 +132,7 @@ impl Span {
         self.0 as f64 / 1e9
     }
 
-    /// Whether no time passes.
+    /// Tells whether no time passes.
     #[inline]
     pub const fn is_zero(self) -> bool {
         self.0 == 0

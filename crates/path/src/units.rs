@@ -56,7 +56,7 @@ impl Bytes {
         Self(mul_div(self.0, num, den))
     }
 
-    /// How many whole packets of `mss` bytes these are, rounded down.
+    /// Number of whole packets of `mss` bytes, rounded down.
     #[inline]
     pub const fn packets(self, mss: Self) -> u64 {
         self.0 / mss.0
@@ -93,7 +93,7 @@ impl Offset {
 }
 
 impl BitRate {
-    /// Nothing moves.
+    /// Rate at which no byte moves.
     pub const ZERO: Self = Self(0);
 
     /// `n` bits per second.

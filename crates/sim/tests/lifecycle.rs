@@ -533,7 +533,7 @@ fn a_send_buffer_full_of_what_has_arrived_does_not_stop_the_connection() {
     };
     let longest =
         |scheduler, reinjects| (1_000..1_100).step_by(7).map(|at| standstill(scheduler, reinjects, at)).max().unwrap();
-    let plain = "earliest-delivery:buffer=false";
+    let plain = "earliest-delivery:copies=false";
     let (scheduler, transport) = (longest("earliest-delivery", false), longest(plain, true));
     assert!(scheduler.max(transport) < Span::from_millis(200), "{scheduler}, {transport}");
     let nobody = longest(plain, false);

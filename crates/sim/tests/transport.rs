@@ -226,8 +226,8 @@ fn a_subflows_stale_window_makes_the_connection_stand_still() {
 /// whether or not it may.
 #[test]
 fn what_goes_beyond_the_announced_edge_is_what_the_receiver_drops() {
-    let (_, beyond) = limited_by_the_window("earliest-delivery:busy=false:present=false:announced=false", true);
-    let (_, below) = limited_by_the_window("earliest-delivery:busy=false:present=false", true);
+    let (_, beyond) = limited_by_the_window("linux-v1", true);
+    let (_, below) = limited_by_the_window("earliest-delivery", true);
     println!("{beyond} packets dropped, and {below} where nothing goes beyond the announced edge");
     assert!(below * 10 < beyond);
 }

@@ -214,7 +214,7 @@ fn datagrams_that_nobody_takes_have_an_end() {
     assert_eq!(kept / 1000 + peer.mux.counts().datagrams_dropped, 5000);
 }
 
-/// One of the numbers at which something begins or ends, or a small one.
+/// Draws one of the numbers at which something begins or ends, or a small one.
 fn number(draw: u64) -> u64 {
     let edge = Limits::default().first_credit.get();
     match draw % 8 {
@@ -249,7 +249,7 @@ fn frame(draw: u64) -> Frame<'static> {
     }
 }
 
-/// What the application and the transport of this end do meanwhile, with one of the streams.
+/// Lets the application and the transport of this end go on, with one of the streams.
 fn go_on(mux: &mut Mux, draw: u64, ids: &mut Vec<StreamId>) {
     ids.extend(std::iter::from_fn(|| mux.accept()).map(|accepted| accepted.id));
     ids.extend(mux.open(NOW, 1, b"", None));

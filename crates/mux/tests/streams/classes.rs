@@ -1,4 +1,4 @@
-//! What classes do for one another: an urgent one goes first, and starves no other.
+//! Tests of classes: an urgent one goes first, and starves no other.
 
 use bytes::Bytes as Payload;
 use weftway_mux::{Limits, Mux, Read, Ready, Side, StreamId};
@@ -7,9 +7,9 @@ use weftway_path::{Bytes, Instant, Offset, Span};
 use crate::network::{Network, PathSpec};
 
 const PATH: PathSpec = PathSpec { mbps: 50, delay: Span::from_millis(10), loss: 0.0, jitter: Span::ZERO, mtu: 1200 };
-/// How long a full record takes on it, with the head of a packet.
+/// Time that a full record takes on the link, with the head of a packet.
 const RECORD: Span = Span::from_nanos((1200 + 60) * 8 * 1000 / 50);
-/// What a program that sends datagrams as fast as it can has waiting at most.
+/// Bytes that wait at most for a program that sends datagrams as fast as it can.
 const MOST_UNSENT: Bytes = Bytes::new(1 << 20);
 
 /// A sender of datagrams beside a stream whose writer always has more.
@@ -17,7 +17,7 @@ struct Beside {
     network: Network,
     bulk: StreamId,
     flow: StreamId,
-    /// What arrived.
+    /// Bytes that arrived.
     read: u64,
     datagrams: u64,
 }
@@ -43,7 +43,7 @@ impl Beside {
         }
     }
 
-    /// What happens next, at `until` at the latest.
+    /// Runs to the next event, at `until` at the latest.
     fn step(&mut self, until: Instant) {
         let (now, bulk) = (self.network.now, self.bulk);
         while self.mux().write(now, bulk, Payload::from_static(&[3; 10_000])) == Ok(10_000) {}

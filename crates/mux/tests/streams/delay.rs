@@ -1,4 +1,4 @@
-//! Who delays whom: a reader that stops, nobody else; bulk, an urgent message hardly.
+//! Tests of delay: a reader that stops delays nobody else; bulk delays an urgent message hardly.
 
 use bytes::Bytes as Payload;
 use weftway_mux::{Limits, Mux, Read, StreamId};

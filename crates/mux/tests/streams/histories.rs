@@ -1,5 +1,6 @@
-//! Any history of operations, of what a network may do, and of connections that are lost and followed by others: at its end, each stream has what was written to it, in order and
-//! once; nothing is left over; and what is promised is given back.
+//! Any history of operations, of what a network may do, and of connections that are lost and followed by others: at its
+//! end, each stream has what was written to it, in order and once; nothing is left over; and what is promised is given
+//! back.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -32,7 +33,7 @@ enum Op {
     Advance { ms: u8 },
 }
 
-/// One of those that there are, by its place among them.
+/// Item of a list, by its place.
 #[derive(Clone, Copy, Debug)]
 struct Index(usize);
 
@@ -72,7 +73,7 @@ fn history() -> impl Strategy<Value = Vec<(usize, Op)>> {
     prop::collection::vec(any::<u64>(), 1..250).prop_map(|words| words.into_iter().map(Op::decode).collect())
 }
 
-/// What one end knows of a stream.
+/// Knowledge of one end about a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Half {
     id: StreamId,
@@ -81,7 +82,7 @@ struct Half {
     read: u64,
     ended: bool,
     reset: bool,
-    /// What it could not do, and has not been told to go on with.
+    /// Calls that it could not carry out, and has not been told to go on with.
     waits_to_write: bool,
     waits_to_read: bool,
 }
@@ -89,7 +90,7 @@ struct Half {
 struct End {
     mux: Mux,
     streams: Vec<Half>,
-    /// What it has sent and is under way; and of what has arrived, what it has not heard.
+    /// Records that it has sent and that are under way; and arrivals of which it has not heard.
     records: Vec<Record>,
     acks: Vec<Record>,
     sent: BTreeSet<u64>,
@@ -221,8 +222,8 @@ impl World {
         }
     }
 
-    /// The connection is lost with all that is under way, and another one goes on. If the end that connects has not `heard` that
-    /// the other one took it over, it tries once more.
+    /// The connection is lost with all that is under way, and another one goes on. If the end that connects has not
+    /// `heard` that the other one took it over, it tries once more.
     fn sever(&mut self, heard: bool) {
         let now = self.now;
         for end in &mut self.ends {
@@ -459,7 +460,7 @@ fn every_history_ends_well() {
     println!("{histories} histories, {} operations, {} bytes read", operations.get(), read.get());
 }
 
-/// One history; how many bytes were read in it.
+/// Runs one history to its end; returns the bytes that were read in it.
 fn end_well(history: Vec<(usize, Op)>) -> u64 {
     let mut world = World::new();
     for (at, op) in history {

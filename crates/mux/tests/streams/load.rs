@@ -8,42 +8,42 @@ use weftway_path::{Instant, Span};
 
 use crate::network::Network;
 
-/// How often slow readers read.
+/// Time between two reads of a slow reader.
 const TICK: Span = Span::from_millis(10);
 
-/// What happens on a stream. Pairs are by end.
+/// Script of a stream. Pairs are by end.
 #[derive(Clone, Copy, Debug)]
 pub struct Script {
     /// The end that opens it.
     pub opener: usize,
     pub class: u8,
-    /// How many bytes each end writes.
+    /// Bytes that each end writes.
     pub sizes: [u64; 2],
-    /// How many bytes the reader of each end takes in 10 ms.
+    /// Bytes that the reader of each end takes in 10 ms.
     pub paces: [u64; 2],
     /// This end resets it when it has read and written so many bytes together.
     pub reset: Option<(usize, u64)>,
 }
 
 impl Script {
-    /// So many bytes, one way, read at once.
+    /// Makes a stream of so many bytes, one way, read at once.
     pub fn bulk(bytes: u64, class: u8) -> Self {
         Self { opener: 0, class, sizes: [bytes, 0], paces: [u64::MAX; 2], reset: None }
     }
 }
 
-/// How far one end has come with a script.
+/// Progress of one end with a script.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct State {
     id: Option<StreamId>,
     pub written: u64,
     finished: bool,
     pub read: u64,
-    /// How much a slow reader may take in this tick.
+    /// Bytes that a slow reader may take in this tick.
     allowance: u64,
     ended: bool,
     over: bool,
-    /// When the last byte was read.
+    /// Time at which the last byte was read.
     pub read_at: Instant,
 }
 
@@ -69,7 +69,7 @@ impl Load {
         Self { scripts, states, by_id: Default::default(), next_open: [0; 2], ticked: Instant::ZERO }
     }
 
-    /// When a slow reader reads next.
+    /// Time at which a slow reader reads next.
     pub fn next_tick(&self) -> Instant {
         self.ticked + TICK
     }
@@ -168,7 +168,7 @@ impl Load {
         self.states[end][number] = state;
     }
 
-    /// Whether everything that the scripts say is done.
+    /// Tells whether everything that the scripts say is done.
     pub fn is_done(&self) -> bool {
         self.scripts.iter().enumerate().all(|(number, script)| {
             let over = |end: usize| self.states[end][number].over;

@@ -1,5 +1,5 @@
-//! Two ends in virtual time, without sockets: what is delivered, how late, what any history of operations comes to, and what
-//! a peer that means ill can do.
+//! Two ends in virtual time, without sockets: what is delivered, how late, what any history of operations comes to, and
+//! what a peer that means ill can do.
 
 mod adversary;
 mod classes;

@@ -38,8 +38,8 @@ fn go_on(network: &mut Network, fast: StreamId, until: Instant) {
     }
 }
 
-/// A thousand connections are open. Some of them were fast, one after the other, and nobody reads on. Without a part that is kept, the last
-/// of them have so much of the memory that there is none for another stream, whatever it is for.
+/// A thousand connections are open. Some of them were fast, one after the other, and nobody reads on. Without a part
+/// that is kept, the last of them have so much of the memory that there is none for another stream, whatever it is for.
 #[test]
 fn datagrams_begin_beside_a_thousand_unread_streams() {
     let mut network = Network::new(&[PATH], Limits::default(), 5);
@@ -64,7 +64,8 @@ fn datagrams_begin_beside_a_thousand_unread_streams() {
     }
 }
 
-/// Nothing leaves: the streams fill what they may. Datagrams of each class have their eighth, 1 MiB of 8: each takes its 100 bytes and 64.
+/// No record leaves: the streams fill what they may. Datagrams of each class have their eighth, 1 MiB of 8: each takes
+/// its 100 bytes and 64.
 #[test]
 fn datagrams_have_memory_that_streams_do_not_take() {
     let now = Instant::ZERO;

@@ -1,5 +1,5 @@
-//! The least transport that a mux can be tested on: paths that lose, reorder and repeat records, each with a fixed window, and
-//! a loss detection by later acknowledgements and by time.
+//! The least transport that a mux can be tested on: paths that lose, reorder and repeat records, each with a fixed
+//! window, and a loss detection by later acknowledgements and by time.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -8,7 +8,7 @@ use weftway_link::{Distribution, Jitter, Limit, Link, LinkConfig, Loss, Queue};
 use weftway_mux::{Limits, Mux, Side};
 use weftway_path::{BitRate, Bytes, Instant, Offset, Span};
 
-/// What a packet has beside its payload.
+/// Bytes of a packet beside its payload.
 const HEAD: u64 = 60;
 /// A packet is lost when one that is so much later has arrived.
 const THRESHOLD: u64 = 8;
@@ -17,7 +17,7 @@ const THRESHOLD: u64 = 8;
 #[derive(Clone, Copy, Debug)]
 pub struct PathSpec {
     pub mbps: u64,
-    /// One way.
+    /// Delay in one direction.
     pub delay: Span,
     pub loss: f64,
     /// Packets overtake one another within this.
@@ -52,7 +52,7 @@ impl PathSpec {
     }
 }
 
-/// What a link carries; the payload of a record is in a table, by number.
+/// Packet on a link; the payload of a record is in a table, by number.
 #[derive(Clone, Copy)]
 enum Packet {
     Record { serial: u64, place: Offset, payload: u64 },
@@ -78,7 +78,7 @@ struct Sender {
     next: u64,
 }
 
-/// One end.
+/// End of a connection.
 pub struct End {
     pub mux: Mux,
     again: VecDeque<Offset>,
@@ -89,7 +89,7 @@ pub struct End {
 pub struct Network {
     pub now: Instant,
     pub ends: [End; 2],
-    /// Of each path, what goes to each end.
+    /// Links of each path, one to each end.
     links: Vec<[Link<Packet>; 2]>,
     payloads: BTreeMap<u64, Payload>,
     /// Every so many records one is sent on two paths, and one that is lost is given up instead of sent again.
@@ -221,7 +221,7 @@ impl Network {
         }
     }
 
-    /// Whether nothing is under way or waits.
+    /// Tells whether nothing is under way or waits.
     pub fn is_quiet(&mut self) -> bool {
         let now = self.now;
         let quiet = |end: &mut End| end.mux.una() == end.mux.next_place() && end.mux.peek(now, 1200).is_none();

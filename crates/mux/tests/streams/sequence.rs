@@ -1,4 +1,4 @@
-//! One sequence for all: what overtakes what, who waits for whom, what is not sent again, and what schedulers are told.
+//! Tests of the one sequence: order of frames, waits, frames that are not sent again, and what schedulers are told.
 
 use bytes::Bytes as Payload;
 use weftway_mux::limits::MOST_FRAMES;
@@ -108,7 +108,8 @@ fn where_a_writer_waits_to_write_more_no_message_ends() {
     let (bulk, request) = (here.open(NOW, 2, b"", None).unwrap(), here.open(NOW, 1, b"", None).unwrap());
     assert_eq!(here.write(NOW, bulk, Payload::from_static(&[0; 3000])), Ok(2000));
     assert_eq!(here.peek(NOW, 1000).unwrap().message, None);
-    // What another stream has written whole, and goes first, is a message as before, with the opening and head of the other.
+    // What another stream has written whole, and goes first, is a message as before, with the opening and head of the
+    // other.
     assert_eq!(here.write(NOW, request, Payload::from_static(&[0; 1500])), Ok(1500));
     assert_eq!(here.peek(NOW, 1000).unwrap().message.map(|message| message.class), Some(1));
     while let Some(record) = here.cut(NOW, 1000) {

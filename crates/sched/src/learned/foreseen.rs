@@ -72,7 +72,7 @@ impl Foreseen {
     /// A packet given to `path` now arrives in `time`. It counts until the next word on the path, and where that holds
     /// data.
     pub fn told(&mut self, now: Instant, path: &Path, time: Span) {
-        self.0.told(now, path, time);
+        self.0.hear_arrival(now, path, time);
     }
 
     /// The names of what the network sees.
@@ -82,7 +82,7 @@ impl Foreseen {
 
     /// Observation of a path now, and the rule's own estimate of when a packet arrives.
     pub fn seen(&self, now: Instant, path: &Path) -> Option<(Inputs, Span)> {
-        self.0.seen(now, path)
+        self.0.correction_inputs(now, path)
     }
 }
 

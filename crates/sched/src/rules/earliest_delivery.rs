@@ -1,15 +1,15 @@
 //! Earliest delivery: a packet goes where it should be delivered in order first; what comes too late is repeated.
 //!
-//! Rule: for each path, `expected` is when a packet given to it now should arrive, by its round trip, its rate, what it holds,
-//! its losses and its silence. Fresh data go to the open path s with the least `expected`, ahead of what the faster full paths let
-//! go until then; if that is all there is, s waits. Lost data go where they arrive first. Data that block the message at hand
-//! are copied before fresh ones, others when nothing fresh goes, where the expected gain exceeds the airtime of the copy. And a
-//! copy asks a path that is not used whether its queue is gone.
-//! Reference: Weftway, docs/explanation/earliest-delivery.md: each formula, what each term is worth, and where it loses.
-//! Ancestors: EDPF (`edpf`), which sends where a packet arrives first; S-EDPF (`s-edpf`), where it is delivered in order first.
-//! State: per path what it showed in the last round trips and in its last busy time; the packets in flight with what was
-//!   predicted for them; what was sent ahead; the load.
-//! Departs from its ancestors: estimates follow acknowledgements and silence, a path may wait, and data are copied.
+//! Rule: for each path, `expected` is when a packet given to it now should arrive, by its round trip, its rate, what it
+//! holds, its losses and its silence. Fresh data go to the open path s with the least `expected`, ahead of what the
+//! faster full paths let go until then; if that is all there is, s waits. Lost data go where they arrive first. Data
+//! that block the message at hand are copied before fresh ones, others when nothing fresh goes, where the expected gain
+//! exceeds the airtime of the copy. And a copy asks a path that is not used whether its queue is gone. Reference:
+//! Weftway, docs/explanation/earliest-delivery.md: the formulas, the results, and where it loses. Ancestors: EDPF
+//! (`edpf`), which sends where a packet arrives first; S-EDPF (`s-edpf`), where it is delivered in order first. State:
+//! per path what it showed in the last round trips and in its last busy time; the packets in flight with what was
+//! predicted for them; what was sent ahead; the load. Departs from its ancestors: estimates follow acknowledgements and
+//! silence, a path may wait, and data are copied.
 
 use weftway_path::spec::{Params, SpecError};
 use weftway_path::{
@@ -18,26 +18,35 @@ use weftway_path::{
 
 use crate::entry::{Entry, Input, Needs, Preset, Provenance};
 use crate::shared::choose;
-use crate::shared::in_flight::{InFlight, Prediction};
 use crate::shared::per_path::PerPath;
-use crate::shared::sent_ahead::SentAhead;
 use crate::{Report, Scheduler};
 
+mod ack_history;
 mod arrival;
-mod before;
 mod capacity;
 mod copies;
 pub(crate) mod correction;
 mod estimate;
+mod faster_paths;
+mod forecast;
+mod in_flight;
 mod insurance;
-mod place;
+mod load;
+mod options;
+mod peak;
+mod placement;
 mod rates;
-mod terms;
+mod recent_rate;
+mod sent_ahead;
 
 use copies::Copy;
 use correction::{ArrivalEstimator, Corrections};
-use estimate::{Estimate, Forecast, Load};
-use terms::{EARLIEST_ARRIVAL, PARAMS, Terms};
+use estimate::Estimate;
+use forecast::Forecast;
+use in_flight::{InFlight, Prediction};
+use load::Load;
+use options::{EARLIEST_ARRIVAL, Options, PARAMS};
+use sent_ahead::SentAhead;
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "earliest-delivery",
@@ -60,7 +69,7 @@ pub(crate) static ENTRY: Entry = Entry {
         Input::Window,
         Input::Size,
     ],
-    needs: Terms::ALL.needs(),
+    needs: Options::DEFAULT.needs(),
     waits: true,
     presets: &[Preset {
         name: EARLIEST_ARRIVAL,
@@ -73,113 +82,111 @@ pub(crate) static ENTRY: Entry = Entry {
 };
 
 fn build(params: &Params) -> Result<Box<dyn Scheduler>, SpecError> {
-    let mut terms = Terms::read(params)?;
-    terms.urgent &= terms.copies;
-    Ok(Box::new(EarliestDelivery { terms, ..EarliestDelivery::default() }))
+    Ok(Box::new(EarliestDelivery { options: Options::read(params)?, ..EarliestDelivery::default() }))
 }
 
 #[derive(Clone, Default)]
 pub(crate) struct EarliestDelivery {
-    terms: Terms,
+    options: Options,
     estimates: PerPath<Estimate>,
-    /// What corrects the predicted arrivals, if anything.
+    /// Corrections of the predicted arrivals, if a learned estimate makes them.
     corrections: Option<Box<Corrections>>,
     flights: InFlight,
     ahead: SentAhead,
     load: Load,
-    /// The paths that new data may use, blocked or not, at this question.
+    /// Paths that new data may use, blocked or not, at this question.
     serving: PathSet,
-    /// The open one of them that delivers first.
+    /// Open one of them that delivers first.
     first: Option<PathId>,
-    /// Until when the first of all of them delivers.
-    soonest: Span,
-    /// The first byte of the message that was sent last.
-    message: Offset,
-    /// The path of the packet before, where there is no view of the data.
-    last: Option<PathId>,
-    /// The packet of which the last answer asked a copy.
-    asked: Option<u64>,
-    /// When it was last asked or told something.
+    /// Least `expected` of them, blocked or not.
+    least_expected: Span,
+    /// First byte of the message that was sent last.
+    message_start: Offset,
+    /// Path of the packet before, where there is no view of the data.
+    last_path: Option<PathId>,
+    /// Packet of which the last answer asked a copy.
+    asked_copy: Option<u64>,
+    /// Time of the last question or event.
     now: Instant,
 }
 
-/// A path with what is predicted for it.
+/// A path and its forecast.
 type Predicted<'a, 'b> = (&'a Path, &'b Forecast);
 
-/// The one of two that delivers first; of equals the first.
+/// Returns the one of two that delivers first; of equals the first.
 fn sooner<'a, 'b>(best: Predicted<'a, 'b>, next: Predicted<'a, 'b>) -> Predicted<'a, 'b> {
     if next.1.expected < best.1.expected { next } else { best }
 }
 
 impl EarliestDelivery {
-    /// The rule with all its terms, and an estimate that corrects predicted arrivals.
+    /// The rule with an estimate that corrects predicted arrivals.
     pub(crate) fn corrected(by: Box<dyn ArrivalEstimator>) -> Self {
-        Self { terms: Terms::ALL, corrections: Some(Box::new(Corrections::new(by))), ..Self::default() }
+        Self { corrections: Some(Box::new(Corrections::new(by))), ..Self::default() }
     }
 
-    /// The rule with all its terms, for an oracle that tells it when packets arrive ([`told`](Self::told)).
+    /// The rule for an oracle that tells it when packets arrive ([`hear_arrival`](Self::hear_arrival)).
     pub(crate) fn listening() -> Self {
-        Self { terms: Terms::ALL, ..Self::default() }
+        Self::default()
     }
 
-    /// A packet given to `path` now arrives in `time`, if the path holds data: until the next word on it, the rule's own
-    /// estimate is corrected by as much, within what a learned one can say.
-    pub(crate) fn told(&mut self, now: Instant, path: &Path, time: Span) {
+    /// Takes from an oracle that a packet given to `path` now arrives in `time`, if the path holds data: until the next
+    /// word on it, the rule's own estimate is corrected by as much, within the range of a learned one.
+    pub(crate) fn hear_arrival(&mut self, now: Instant, path: &Path, time: Span) {
         let oldest = self.flights.oldest(path.id);
         let estimate = self.estimates.at(path.id);
-        let own = estimate.forecast(now, path, oldest, &self.terms).own;
+        let own = estimate.forecast(now, path, oldest).own;
         estimate.correct(Some(correction::factor_of(time, own)));
     }
 
-    /// What a learned estimate sees of a path now, and the rule's own of when a packet arrives.
-    pub(crate) fn seen(&self, now: Instant, path: &Path) -> Option<(correction::Inputs, Span)> {
+    /// Features that a learned estimate sees of a path now, and the rule's own time until a packet arrives.
+    pub(crate) fn correction_inputs(&self, now: Instant, path: &Path) -> Option<(correction::Inputs, Span)> {
         let mut estimate = self.estimates.get(path.id).cloned().unwrap_or_default();
         let oldest = self.flights.oldest(path.id);
-        estimate.forecast(now, path, oldest, &self.terms);
+        estimate.forecast(now, path, oldest);
         let flight = (oldest, self.flights.late(path.id));
         Some((self.corrections.as_ref()?.inputs(now, path, &estimate, flight), estimate.predicted().own))
     }
 
-    /// Predicts for each path what a packet given to it now has to expect, and which open one delivers first.
+    /// Predicts for each path when a packet given to it now arrives, and which open one delivers first.
     #[inline(always)]
-    fn look(&mut self, cx: &Context<'_>) {
-        let Self { terms, estimates, corrections, flights, .. } = self;
+    fn predict(&mut self, cx: &Context<'_>) {
+        let Self { estimates, corrections, flights, .. } = self;
         let live = choose::live_tier(cx);
-        let (mut serving, mut first, mut least, mut soonest) = (PathSet::EMPTY, None, Span::MAX, Span::MAX);
+        let (mut serving, mut first, mut least_open, mut least) = (PathSet::EMPTY, None, Span::MAX, Span::MAX);
         for path in cx.paths {
             let estimate = estimates.at(path.id);
             let oldest = flights.oldest(path.id);
-            let mut expected = estimate.forecast(cx.now, path, oldest, terms).expected;
+            let mut expected = estimate.forecast(cx.now, path, oldest).expected;
             if let Some(corrections) = corrections {
                 let flight = (oldest, flights.late(path.id));
                 if corrections.correct(cx.now, path, estimate, flight) {
-                    expected = estimate.forecast(cx.now, path, oldest, terms).expected;
+                    expected = estimate.forecast(cx.now, path, oldest).expected;
                 }
             }
             if live.is_some() && choose::tier(path) == live {
                 serving = serving.with(path.id);
-                soonest = soonest.min(expected);
-                if path.is_open() && (first.is_none() || expected < least) {
-                    (first, least) = (Some(path.id), expected);
+                least = least.min(expected);
+                if path.is_open() && (first.is_none() || expected < least_open) {
+                    (first, least_open) = (Some(path.id), expected);
                 }
             }
         }
-        (self.serving, self.first, self.soonest) = (serving, first, soonest);
+        (self.serving, self.first, self.least_expected) = (serving, first, least);
     }
 
-    /// A path with what was predicted for it.
+    /// Finds a path and its forecast.
     fn predicted<'a>(&self, cx: &Context<'a>, path: PathId) -> Option<Predicted<'a, '_>> {
         Some((cx.path(path)?, self.estimates.get(path)?.predicted()))
     }
 
-    /// Each path with what was predicted for it.
-    fn all<'a>(&self, cx: &Context<'a>) -> impl Iterator<Item = Predicted<'a, '_>> {
+    /// Each path and its forecast.
+    fn predictions<'a>(&self, cx: &Context<'a>) -> impl Iterator<Item = Predicted<'a, '_>> {
         cx.paths.iter().filter_map(|path| Some((path, self.estimates.get(path.id)?.predicted())))
     }
 
-    /// Each path that new data may use, with what was predicted for it.
-    fn standing<'a>(&self, cx: &Context<'a>) -> impl Iterator<Item = Predicted<'a, '_>> {
-        self.all(cx).filter(|(path, _)| self.serving.contains(path.id))
+    /// Each path that new data may use, and its forecast.
+    fn serving_paths<'a>(&self, cx: &Context<'a>) -> impl Iterator<Item = Predicted<'a, '_>> {
+        self.predictions(cx).filter(|(path, _)| self.serving.contains(path.id))
     }
 
     /// The open path that delivers first.
@@ -187,9 +194,9 @@ impl EarliestDelivery {
         self.predicted(cx, self.first?)
     }
 
-    /// The path that delivers first, full or not, and off those to avoid where there is another.
+    /// The path that delivers first, full or not, none of those to avoid where there is another.
     fn first_usable<'a>(&self, cx: &Context<'a>, avoid: PathSet) -> Option<Predicted<'a, '_>> {
-        let usable = || self.standing(cx).filter(|(path, _)| path.blocked != BlockedReason::Transport);
+        let usable = || self.serving_paths(cx).filter(|(path, _)| path.blocked != BlockedReason::Transport);
         let others = usable().filter(|(path, _)| !avoid.contains(path.id)).reduce(sooner);
         others.or_else(|| usable().reduce(sooner))
     }
@@ -197,17 +204,17 @@ impl EarliestDelivery {
     fn decide(&mut self, cx: &Context<'_>, flow: &Flow) -> Decision {
         match cx.packet {
             Some(packet) if packet.reinjection => {
-                if let Some(decision) = self.again(cx, flow) {
+                if let Some(decision) = self.place_lost(cx, flow) {
                     return decision;
                 }
             }
             Some(_) => {
-                self.message = flow.message_start;
+                self.message_start = flow.message_start;
                 if let Some(first) = self.first_open(cx) {
                     if let Some(copy) = self.urgent(cx, flow, first) {
                         return self.repeat(&copy);
                     }
-                    if let Some(decision) = self.fresh(cx, flow, first, false) {
+                    if let Some(decision) = self.place_fresh(cx, flow, first, false) {
                         return decision;
                     }
                 }
@@ -221,14 +228,14 @@ impl EarliestDelivery {
     }
 
     fn repeat(&mut self, copy: &Copy) -> Decision {
-        self.asked = Some(copy.serial);
+        self.asked_copy = Some(copy.serial);
         Decision::Repeat(copy.path, copy.offset)
     }
 }
 
 impl Scheduler for EarliestDelivery {
     fn needs(&self) -> Needs {
-        self.terms.needs()
+        self.options.needs()
     }
 
     fn report(&self) -> Report {
@@ -236,12 +243,12 @@ impl Scheduler for EarliestDelivery {
     }
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
-        (self.asked, self.now) = (None, cx.now);
+        (self.asked_copy, self.now) = (None, cx.now);
         self.flights.at_hand(cx.packet);
-        self.look(cx);
-        let Some(flow) = cx.flow.filter(|_| self.terms.reads_flow()) else { return self.earliest_arrival(cx) };
+        self.predict(cx);
+        let Some(flow) = cx.flow.filter(|_| self.options.reads_flow()) else { return self.earliest_arrival(cx) };
         let announced;
-        let flow = if self.terms.announced && flow.announced != Offset::ZERO {
+        let flow = if flow.announced != Offset::ZERO {
             announced = Flow { edge: flow.announced_edge(), ..*flow };
             &announced
         } else {
@@ -253,7 +260,7 @@ impl Scheduler for EarliestDelivery {
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {
         self.now = cx.now;
         let una = cx.flow.map(|flow| flow.una).unwrap_or_default();
-        if let Some(serial) = self.asked.take().filter(|_| !matches!(event, Event::Sent(..))) {
+        if let Some(serial) = self.asked_copy.take().filter(|_| !matches!(event, Event::Sent(..))) {
             self.flights.close(serial);
         }
         match *event {
@@ -267,7 +274,7 @@ impl Scheduler for EarliestDelivery {
                 }
                 if let Some(path) = cx.path(sent.path) {
                     let oldest = self.flights.oldest(path.id);
-                    let forecast = self.estimates.at(path.id).forecast(cx.now, path, oldest, &self.terms);
+                    let forecast = self.estimates.at(path.id).forecast(cx.now, path, oldest);
                     let predicted = Prediction { eta: cx.now + forecast.arrival, due: cx.now + forecast.patience() };
                     self.flights.sent(cx.now, &sent, kind, predicted, una);
                 }
@@ -307,7 +314,7 @@ impl Scheduler for EarliestDelivery {
         let predicted = cx.paths.iter().map(|path| {
             let mut estimate = self.estimates.get(path.id).cloned().unwrap_or_default();
             let oldest = self.flights.oldest(path.id);
-            let Forecast { expected, overdue, .. } = estimate.forecast(cx.now, path, oldest, &self.terms);
+            let Forecast { expected, overdue, .. } = estimate.forecast(cx.now, path, oldest);
             format!("{:?} in {expected}{}", path.id, if overdue.is_zero() { "" } else { " (overdue)" })
         });
         Some(format!("expected {}", predicted.collect::<Vec<_>>().join(", ")))

@@ -1,8 +1,7 @@
 //! Parts that several schedulers use.
 //!
 //! - `choose`: which paths count at all, the best of them, and when waiting is safe; most rules need only this;
-//! - `forecast`: how much the faster paths deliver until a packet on a slow one arrives; `sent_ahead`: what was sent ahead;
-//! - `in_flight`: the packets in flight, with what was predicted for them; `once`: those that have not gone twice;
+//! - `forecast`: how much the faster paths deliver until a packet on a slow one arrives; `once`: packets that have not gone twice;
 //! - `delivery_clock`: when a path will have delivered what it was given;
 //! - `copies`: paths that repeat data;
 //! - `free_window`, `urgent`: what the switches of two rules each mean;
@@ -12,20 +11,16 @@
 //!
 //! Nothing here knows a scheduler.
 
-pub(crate) mod ack_history;
 pub(crate) mod choose;
 pub(crate) mod copies;
 pub(crate) mod delivery_clock;
 pub(crate) mod epochs;
 pub(crate) mod forecast;
 pub(crate) mod free_window;
-pub(crate) mod in_flight;
 pub(crate) mod interval;
 pub(crate) mod norm;
 pub(crate) mod once;
 pub(crate) mod per_path;
-pub(crate) mod present;
 pub(crate) mod quality;
 pub(crate) mod rng;
-pub(crate) mod sent_ahead;
 pub(crate) mod urgent;

@@ -1,23 +1,23 @@
-//! Where the host shows no data: each packet goes where it should arrive first.
+//! Rule for a host that shows no data: each packet goes where it should arrive first.
 
 use weftway_path::{Context, Decision};
 
-use super::terms::Terms;
 use super::{EarliestDelivery, Predicted};
 use crate::shared::choose;
 
-/// How many packets of the first path, and what part of its round trip, another may be later and still carry the next one.
+/// Packets of the first path, in time, by which the path of the packet before may be later and still carry the next
+/// one.
 const BATCH: u64 = 16;
+/// Part of the first path's round trip by which it may be later, if that is less.
 const SLACK_PART: u64 = 8;
 
 impl EarliestDelivery {
-    /// Its rule for a host that only sends.
+    /// The scheduler for a host that only sends.
     pub(super) fn arrival_only(&self) -> Self {
-        let terms = Terms { ahead: false, waiting: false, copies: false, urgent: false, ..self.terms };
-        Self { terms, ..Self::default() }
+        Self { options: self.options.arrival_only(), ..Self::default() }
     }
 
-    /// Without a view of the data: the path where a packet should arrive first.
+    /// Sends where a packet should arrive first, without a view of the data.
     pub(super) fn earliest_arrival(&mut self, cx: &Context<'_>) -> Decision {
         let lost = cx.packet.filter(|packet| packet.reinjection);
         let first = match lost {
@@ -25,7 +25,7 @@ impl EarliestDelivery {
             None => self.first_open(cx).map(|first| self.in_a_row(cx, first)),
         };
         let path = first.map(|(path, _)| path);
-        self.last = path.map(|path| path.id).or(self.last);
+        self.last_path = path.map(|path| path.id).or(self.last_path);
         choose::send_or_wait(cx, path)
     }
 
@@ -33,7 +33,7 @@ impl EarliestDelivery {
     fn in_a_row<'a, 's>(&'s self, cx: &Context<'a>, first: Predicted<'a, 's>) -> Predicted<'a, 's> {
         let (_, f) = first;
         let slack = (f.airtime() * BATCH).min(f.rtt / SLACK_PART);
-        let last = self.standing(cx).find(|(path, _)| Some(path.id) == self.last && path.is_open());
-        last.filter(|(_, last)| self.terms.batch && last.expected <= f.expected + slack).unwrap_or(first)
+        let last = self.serving_paths(cx).find(|(path, _)| Some(path.id) == self.last_path && path.is_open());
+        last.filter(|(_, last)| last.expected <= f.expected + slack).unwrap_or(first)
     }
 }

@@ -1,12 +1,12 @@
-//! What a path brought while its bottleneck was busy.
+//! Rate of a path while its bottleneck was busy.
 
 use weftway_path::{BitRate, Bytes, Instant, Path, Span};
 
-/// It counts for so many smoothed round trips.
+/// Smoothed round trips for which the rate counts.
 const CAPACITY_SPAN: u64 = 64;
 
-/// A queue stands on a path whose smoothed round trip exceeds the least by more than one part in so many, and by more than
-/// so many packets take. Then what was delivered is what the path brings, however far the window is open.
+/// A queue stands on a path whose round trip exceeds the least by more than this part of it, and by more than this many
+/// packets take. Then the path brings what was delivered, however far the window is open.
 const STANDING_PART: u64 = 4;
 const STANDING_PACKETS: u64 = 4;
 
@@ -15,8 +15,8 @@ const STANDING_PACKETS: u64 = 4;
 pub(super) struct Capacity {
     rate: BitRate,
     at: Instant,
-    /// When the first acknowledgement came after the path had run empty. A sample of what was sent before it spans time in which
-    /// the path was idle, and tells too little.
+    /// Time of the first acknowledgement after the path had run empty. A sample of what was sent before it spans time
+    /// in which the path was idle, and tells too little.
     resumed: Option<Instant>,
 }
 
@@ -39,7 +39,7 @@ impl Capacity {
     }
 }
 
-/// Whether a queue stands on a path with this round trip, of which its least and its rate tell.
+/// Tells whether a queue stands on a path, by its round trip, its least one and its rate.
 pub(super) fn is_queueing(round_trip: Span, least: Span, mss: Bytes, peak: BitRate) -> bool {
     let standing = round_trip.saturating_sub(least);
     let packets = mss.mul_div(STANDING_PACKETS, 1);

@@ -1,14 +1,15 @@
-//! What is sent twice, and when: what blocks the message at hand, what is overdue or lost, what comes sooner by another
-//! path, and what may be lost where nothing else is to be sent.
+//! Copies: of data that block the message at hand, are overdue or lost, come sooner by another path, or may be lost
+//! where nothing else is to be sent.
 
-use weftway_path::{Bytes, Context, Flow, Instant, Offset, Path, PathId, Span};
+use weftway_path::{Context, Flow, Offset, Path, PathId, Span};
 
 use super::estimate::loss_chance;
+use super::in_flight::InFlightPacket;
 use super::insurance::Insurance;
 use super::{EarliestDelivery, Forecast, Predicted};
-use crate::shared::in_flight::InFlightPacket;
 
-/// What should come sooner by an airtime and by this part of a round trip is sure to: predictions are not better than that.
+/// A copy that should come sooner by an airtime and this part of a round trip is sure to: predictions are not better
+/// than that.
 const SURE: u64 = 4;
 
 /// An open path, and another of whose packets it may carry copies.
@@ -23,18 +24,18 @@ pub(super) struct Copy {
 }
 
 impl EarliestDelivery {
-    /// A copy of what keeps the message at hand from being delivered, on the open path that delivers first.
+    /// A copy of data that keep the message at hand from being delivered, on the open path that delivers first.
     #[inline(always)]
     pub(super) fn urgent(&self, cx: &Context<'_>, flow: &Flow, (path, s): Predicted<'_, '_>) -> Option<Copy> {
-        if !self.terms.urgent {
+        if !self.options.copies {
             return None;
         }
         let rest = s.rate().transmission_time(flow.message_end.min(flow.end).since(flow.next));
-        for (other, q) in self.all(cx).filter(|(other, _)| other.id != path.id) {
+        for (other, q) in self.predictions(cx).filter(|(other, _)| other.id != path.id) {
             if !self.is_silent(q) {
                 // No packet gains more than this; mostly that is less than what is left of the message takes.
                 let Some((eta, front)) = self.flights.last_of_all(other.id) else { continue };
-                let most = self.left(cx, (other, q), eta, front).saturating_sub(s.expected);
+                let most = q.left(cx.now, other, eta, front).saturating_sub(s.expected);
                 if most <= s.airtime().max(rest) {
                     continue;
                 }
@@ -46,14 +47,14 @@ impl EarliestDelivery {
         None
     }
 
-    /// The same for one pair, where what is left of the message takes the time `rest`.
+    /// An urgent copy for one pair of paths, where the rest of the message takes the time `rest`.
     #[inline(never)]
     fn urgent_of(&self, cx: &Context<'_>, flow: &Flow, pair: Pair<'_, '_>, rest: Span) -> Option<Copy> {
         let ((path, s), (other, q)) = pair;
         let airtime = s.airtime();
-        let (found, gain, count) = if self.is_silent(q) {
-            let found = self.flights.first_single(other.id, flow.una);
-            (found, q.overdue_gain(s), self.flights.singles(other.id))
+        let (oldest, gain, count) = if self.is_silent(q) {
+            let oldest = self.flights.first_single(other.id, flow.una);
+            (oldest, q.overdue_gain(s), self.flights.singles(other.id))
         } else {
             let beaten = cx.now + s.expected + airtime;
             let (_, last) = self.flights.last_single(other.id, flow.una)?;
@@ -61,45 +62,40 @@ impl EarliestDelivery {
             if gain <= airtime {
                 return None;
             }
-            let found = self.flights.first_after(other.id, flow.una, beaten);
-            (found, gain, self.flights.count_after(other.id, beaten))
+            let oldest = self.flights.first_after(other.id, flow.una, beaten);
+            (oldest, gain, self.flights.count_after(other.id, beaten))
         };
         let blocks = |packet: &InFlightPacket| !packet.carried.contains(path.id) && packet.offset <= flow.next;
-        let (serial, packet) = found.filter(|(_, packet)| blocks(packet))?;
+        let (serial, packet) = oldest.filter(|(_, packet)| blocks(packet))?;
         let busy = (airtime * count).mul_div(1000, 1000 - self.load_permille(cx));
         (gain > busy + rest).then_some(Copy { path: path.id, serial, offset: packet.offset, gain })
     }
 
-    /// Whether an acknowledgement from the path with this forecast has been overdue for more than a round trip.
+    /// Tells whether an acknowledgement from the path with this forecast has been overdue for more than a round trip.
     fn is_silent(&self, q: &Forecast) -> bool {
-        self.terms.overdue && q.overdue > q.rtt
+        q.overdue > q.rtt
     }
 
-    /// What was sent lately of what all paths could have brought, in thousandths.
+    /// Bytes sent lately, of those that all paths could have brought, in thousandths.
     fn load_permille(&self, cx: &Context<'_>) -> u64 {
-        self.load.permille(cx.now, self.all(cx).map(|(_, forecast)| forecast))
+        self.load.permille(cx.now, self.predictions(cx).map(|(_, forecast)| forecast))
     }
 
-    /// How long a packet in flight on the path with this forecast still takes.
-    fn left_of(&self, cx: &Context<'_>, predicted: Predicted<'_, '_>, packet: &InFlightPacket) -> Span {
-        self.left(cx, predicted, packet.eta, self.flights.front(packet))
+    /// Time that a packet in flight on the path with this forecast still takes.
+    fn left_of(&self, cx: &Context<'_>, (other, q): Predicted<'_, '_>, packet: &InFlightPacket) -> Span {
+        q.left(cx.now, other, packet.eta, self.flights.front(packet))
     }
 
-    /// The same for one that was to arrive at `eta`, with `front` bytes in flight up to its end.
-    fn left(&self, cx: &Context<'_>, (other, q): Predicted<'_, '_>, eta: Instant, front: Bytes) -> Span {
-        if self.terms.revise { q.left(cx.now, other, eta, front) } else { eta.since(cx.now) }
-    }
-
-    /// The copy that pays most when nothing fresh goes.
+    /// The copy that pays most where nothing fresh goes.
     #[inline(never)]
     pub(super) fn copy(&self, cx: &Context<'_>, flow: &Flow) -> Option<Copy> {
-        let load = if self.terms.copies { self.load_permille(cx) } else { return None };
+        let load = if self.options.copies { self.load_permille(cx) } else { return None };
         let mut best: Option<Copy> = None;
-        for (path, s) in self.standing(cx).filter(|(path, _)| path.is_open()) {
-            for (other, q) in self.all(cx).filter(|(other, _)| other.id != path.id) {
-                let Some(found) = self.worth(cx, flow, ((path, s), (other, q)), load) else { continue };
-                if best.as_ref().is_none_or(|best| found.gain > best.gain) {
-                    best = Some(found);
+        for (path, s) in self.serving_paths(cx).filter(|(path, _)| path.is_open()) {
+            for (other, q) in self.predictions(cx).filter(|(other, _)| other.id != path.id) {
+                let Some(copy) = self.copy_for_pair(cx, flow, ((path, s), (other, q)), load) else { continue };
+                if best.as_ref().is_none_or(|best| copy.gain > best.gain) {
+                    best = Some(copy);
                 }
             }
         }
@@ -108,52 +104,48 @@ impl EarliestDelivery {
 
     /// A copy of the newest packet of another path, to ask a path that is not used what a round trip takes now.
     fn probe(&self, cx: &Context<'_>, flow: &Flow) -> Option<Copy> {
-        let wants =
-            |path: &Path| self.estimates.get(path.id).is_some_and(|known| known.wants_probe(cx.now, path, &self.terms));
-        let path = self.standing(cx).map(|(path, _)| path).find(|path| path.is_open() && wants(path))?;
+        let wants = |path: &Path| self.estimates.get(path.id).is_some_and(|known| known.wants_probe(cx.now, path));
+        let path = self.serving_paths(cx).map(|(path, _)| path).find(|path| path.is_open() && wants(path))?;
         let others = cx.paths.iter().filter(|other| other.id != path.id);
         let (serial, packet) = others.filter_map(|other| self.flights.last_single(other.id, flow.una)).next()?;
         let (path, offset) = (path.id, packet.offset);
         (!packet.carried.contains(path)).then_some(Copy { path, serial, offset, gain: Span::ZERO })
     }
 
-    /// The copy for one pair, if it pays.
-    fn worth(&self, cx: &Context<'_>, flow: &Flow, pair: Pair<'_, '_>, load: u64) -> Option<Copy> {
+    /// The copy for one pair of paths, if it pays.
+    fn copy_for_pair(&self, cx: &Context<'_>, flow: &Flow, pair: Pair<'_, '_>, load: u64) -> Option<Copy> {
         let ((path, s), (other, q)) = pair;
         let airtime = s.airtime();
-        let late = self.terms.overdue && !q.overdue.is_zero();
+        let late = !q.overdue.is_zero();
         let first = self.flights.first_single(other.id, flow.una);
         // Nothing new can be sent though the peer has room: the send buffer is full of what is not acknowledged.
         let is_full = || cx.packet.is_none() && flow.unsent < path.mss && flow.credit() >= path.mss;
         let arrived = || self.flights.first_arrived(other.id, flow.buffered_from());
-        let first = first.or_else(|| (late && self.terms.buffer && is_full()).then(arrived).flatten())?;
+        let first = first.or_else(|| (late && is_full()).then(arrived).flatten())?;
         // QUIC has handed lost data back: they come as the packet at hand.
         let lost = first.1.lost && cx.packet.is_none_or(|packet| !packet.reinjection);
-        let several = flow.una < self.message;
         let newest = || self.flights.last_single(other.id, flow.una);
-        let (serial, packet) = match () {
-            () if late || lost => first,
-            () if several => {
-                let beaten = cx.now + s.expected + airtime;
-                self.flights.first_after(other.id, flow.una, beaten).or_else(newest)?
-            }
-            () => newest()?,
+        let (serial, packet) = if late || lost {
+            first
+        } else if flow.una < self.message_start {
+            // Several messages are under way: each that arrives earlier is of use at once.
+            let beaten = cx.now + s.expected + airtime;
+            self.flights.first_after(other.id, flow.una, beaten).or_else(newest)?
+        } else {
+            newest()?
         };
         if packet.carried.contains(path.id) {
             return None;
         }
         let eta = if lost { q.arrival } else { self.left_of(cx, (other, q), packet) };
-        let gain = if late {
-            q.overdue_gain(s)
-        } else {
-            q.gain(s, eta, loss_chance(other, self.flights.late(other.id), &self.terms))
-        };
+        let gain =
+            if late { q.overdue_gain(s) } else { q.gain(s, eta, loss_chance(other, self.flights.late(other.id))) };
         let pays = if late || eta.saturating_sub(s.expected) > airtime + s.rtt / SURE {
             gain > airtime
         } else {
             let spare = path.unacked() < s.rate().bytes_in(path.min_rtt);
-            let may = |insurance: &Insurance| insurance.covers(self.load.insured, self.load.fresh);
-            let insurance = self.terms.insure.filter(may);
+            let may = |insurance: &Insurance| insurance.covers(self.load.copied, self.load.fresh);
+            let insurance = self.options.insurance.filter(may);
             spare && insurance.is_some_and(|insurance| gain > insurance.price(airtime, load))
         };
         pays.then_some(Copy { path: path.id, serial, offset: packet.offset, gain })

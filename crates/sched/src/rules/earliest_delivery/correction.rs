@@ -1,24 +1,27 @@
 //! The features of a path that a learned estimator of arrivals sees, and how its answer enters the rule.
 //!
-//! The rule's own estimate of the time until a packet arrives is multiplied by a factor from the estimator, on paths that hold
-//! data: where nothing is in flight, nothing is known that the rule does not use. The factor is computed anew after an
-//! acknowledgement or a loss on the path, after four packets, and when a sixteenth of the predicted time has passed.
+//! The rule's own estimate of the time until a packet arrives is multiplied by a factor from the estimator, on paths
+//! that hold data: where nothing is in flight, nothing is known that the rule does not use. The factor is computed anew
+//! after an acknowledgement or a loss on the path, after four packets, and when a sixteenth of the predicted time has
+//! passed.
 //!
-//! Times and rates are seen as binary logarithms of their ratio to the rule's own estimate, so that a path with a tenth of the
-//! delay and ten times the rate is the same path.
+//! Times and rates are seen as binary logarithms of their ratio to the rule's own estimate, so that a path with a tenth
+//! of the delay and ten times the rate is the same path.
 
 use weftway_path::{BitRate, Bytes, Instant, Path, PathId, Span};
 
-use super::estimate::{Estimate, ONE, grows};
-use crate::shared::ack_history::AckHistory;
+use super::ack_history::AckHistory;
+use super::estimate::{Estimate, ONE};
+use super::forecast::grows;
+use super::recent_rate::{Oldest, Queue, RecentRate};
 use crate::shared::per_path::PerPath;
-use crate::shared::present::{Oldest, Present, Queue};
 
-/// The names of the features. `held`, the data in flight and the next packet, is counted in packets; `held_at_RATE` is the time that
-/// a rate takes for it: the rule's rate and its peak, back-to-back acknowledgements over so many milliseconds of busy time
-/// (`busy_…`), what was acknowledged in so many milliseconds, the last delivery rate, the pacer's. `heard`, `oldest`, `sent` and
-/// `lost`: the time since the last acknowledgement, since the oldest unheard packet left, since the last packet and the last
-/// loss. `missed_…`: the time that packets took over the time predicted for them, smoothed. Shares of lost and late packets are square roots.
+/// The names of the features. `held`, the data in flight and the next packet, is counted in packets; `held_at_RATE` is
+/// the time that a rate takes for it: the rule's rate and its peak, back-to-back acknowledgements over so many
+/// milliseconds of busy time (`busy_…`), what was acknowledged in so many milliseconds, the last delivery rate, the
+/// pacer's. `heard`, `oldest`, `sent` and `lost`: the time since the last acknowledgement, since the oldest unheard
+/// packet left, since the last packet and the last loss. `missed_…`: the time that packets took over the time predicted
+/// for them, smoothed. Shares of lost and late packets are square roots.
 pub(crate) const INPUTS: [&str; 36] = [
     "own",
     "min_rtt",
@@ -71,27 +74,27 @@ const FAR: f32 = 8.0;
 
 /// A learned estimator of arrivals.
 pub(crate) trait ArrivalEstimator: Send + dyn_clone::DynClone {
-    /// By how much the rule's own estimate of an arrival is off, as a binary logarithm; none where nothing like the inputs was
-    /// seen in training: then the rule's own counts.
+    /// Logarithm by which the rule's own estimate of an arrival is off, to the base two; none where nothing like the
+    /// inputs was seen in training: then the rule's own counts.
     fn correction(&mut self, inputs: &Inputs) -> Option<f32>;
 }
 
 dyn_clone::clone_trait_object!(ArrivalEstimator);
 
-/// What corrects the arrivals that the rule predicts.
+/// Corrections of the arrivals that the rule predicts.
 #[derive(Clone)]
 pub(super) struct Corrections {
     estimator: Box<dyn ArrivalEstimator>,
     paths: PerPath<PathHistory>,
 }
 
-/// What is kept of each path for it.
+/// History of a path, for the features.
 #[derive(Clone, Copy, Default)]
 pub(super) struct PathHistory {
     history: AckHistory,
-    brief: Present<50>,
-    long: Present<200>,
-    /// Until when the factor is kept, and the packets that were sent since.
+    brief: RecentRate<50>,
+    long: RecentRate<200>,
+    /// End of the time for which the factor is kept, and the packets that were sent since.
     until: Instant,
     sent: u32,
 }
@@ -112,7 +115,7 @@ impl Corrections {
         self.paths.reset(path);
     }
 
-    /// Asks for the factor of a path, whose forecast is `estimate`'s, if one is due: whether it was.
+    /// Asks for the factor of a path, whose forecast is `estimate`'s, if one is due; tells whether it was.
     pub(super) fn correct(&mut self, now: Instant, path: &Path, estimate: &mut Estimate, flight: Flight<'_>) -> bool {
         if path.unacked() == Bytes::ZERO {
             return false;
@@ -130,7 +133,7 @@ impl Corrections {
         true
     }
 
-    /// What there is to see of a path, whose forecast is `estimate`'s.
+    /// Features of a path, whose forecast is `estimate`'s.
     pub(super) fn inputs(&self, now: Instant, path: &Path, estimate: &Estimate, flight: Flight<'_>) -> Inputs {
         self.paths.get(path.id).copied().unwrap_or_default().inputs(now, path, estimate, flight)
     }
@@ -190,7 +193,7 @@ impl PathHistory {
             at(rates.brings),
             at(rates.measured),
             busy(brief),
-            busy(estimate.present.rate(now, &queue)),
+            busy(estimate.recent.rate(now, &queue)),
             busy(long),
             flag(brief.is_some()),
             flag(long.is_some()),
@@ -231,7 +234,8 @@ pub(super) fn factor_of(time: Span, own: Span) -> u64 {
     u64::try_from(parts).unwrap_or(u64::MAX).clamp(ONE / LARGEST, ONE * LARGEST)
 }
 
-/// The binary logarithm of one span over another, within [`FAR`]. [`Span::MAX`], a time that nobody knows, counts as none.
+/// The binary logarithm of one span over another, within [`FAR`]. [`Span::MAX`], a time that nobody knows, counts as
+/// none.
 fn ratio(one: Span, other: Span) -> f32 {
     let log2_of = |span: Span| log2(span.as_nanos().wrapping_add(1));
     (log2_of(one) - log2_of(other)).clamp(-FAR, FAR)

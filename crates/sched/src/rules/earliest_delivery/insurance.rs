@@ -1,4 +1,4 @@
-//! How freely idle paths copy what may be lost.
+//! Limits within which idle paths copy packets that may be lost.
 
 use weftway_path::{Bytes, Span};
 
@@ -6,7 +6,7 @@ use weftway_path::{Bytes, Span};
 /// window and the one after it.
 const FREE_COPIES: Bytes = Bytes::new(30_000);
 
-/// What `insure` can be.
+/// Values of the option `insure`.
 pub(super) const CHOICES: &[(&str, Option<Insurance>)] =
     &[("true", Some(Insurance::USUAL)), ("thrifty", Some(Insurance::THRIFTY)), ("false", None)];
 
@@ -14,22 +14,22 @@ pub(super) const CHOICES: &[(&str, Option<Insurance>)] =
 pub(super) struct Insurance {
     /// A multiple of the delay that a copy adds to other data.
     price: u64,
-    /// Up to which share of what is sent once, in thousandths.
+    /// Largest share of the copies in the bytes that are sent once, in thousandths.
     share: u64,
 }
 
 impl Insurance {
     pub(super) const USUAL: Self = Self { price: 4, share: 1000 };
 
-    /// Where data are paid for.
+    /// Limits where data are paid for.
     const THRIFTY: Self = Self { price: 16, share: 125 };
 
-    /// What a copy must gain that takes `airtime`, at a load of so many thousandths.
+    /// Time that a copy must gain if it takes `airtime`, at a load in thousandths.
     pub(super) fn price(self, airtime: Span, load: u64) -> Span {
         (airtime * self.price).mul_div(load * 1000, (1000 - load) * (1000 - load))
     }
 
-    /// Whether another copy may go after so many bytes of copies and `once` others.
+    /// Tells whether another copy may go after so many bytes of copies and `once` others.
     pub(super) fn covers(self, copies: Bytes, once: Bytes) -> bool {
         copies < once.mul_div(self.share, 1000) + FREE_COPIES
     }
@@ -50,7 +50,7 @@ mod tests {
         }
     }
 
-    /// Of 80 kB: as much and 30 kB, or an eighth and 30 kB.
+    /// Beside 80 kB as much and 30 kB, or an eighth and 30 kB.
     #[test]
     fn it_ends_with_its_share() {
         let once = Bytes::new(80_000);

@@ -1,20 +1,19 @@
-//! What a path brings: the rates that window, pacer and what was measured allow.
+//! Rates of a path: those that its window, its pacer and the measured rates allow.
 
 use weftway_path::{BitRate, Bytes, Path, Span};
 
 use super::capacity::is_queueing;
-use super::terms::Terms;
 
-/// Until delivery was measured at a rate, window and pacer are believed up to so many times of what was: BBR's STARTUP
+/// Multiple of the measured rate up to which window and pacer are believed: BBR's STARTUP
 /// paces at 2.8 times its estimate, for as long as the application does not fill the pipe.
 const OPTIMISM: u64 = 4;
-/// So many packets a round trip are believed whatever was measured: each path begins with them (RFC 6928, RFC 9002), and an
-/// application that sends a few bytes at a time shows nothing of what the path could bring.
+/// Packets a round trip that are believed whatever was measured: each path begins with them (RFC 6928, RFC 9002), and
+/// an application that sends a few bytes at a time shows nothing of what the path could bring.
 const INITIAL_PACKETS: u64 = 10;
 
-/// What window and pacer of a path allow.
+/// Limits of a path's window and pacer.
 #[derive(Clone, Copy, PartialEq, Default)]
-pub(super) struct Allowed {
+pub(super) struct Limits {
     pub cwnd: Bytes,
     pub pacing_rate: BitRate,
     pub mss: Bytes,
@@ -22,48 +21,48 @@ pub(super) struct Allowed {
     pub srtt: Span,
 }
 
-/// What was measured of it.
+/// Measured rates and round trip of a path.
 #[derive(Clone, Copy)]
 pub(super) struct Measured {
-    /// The largest delivery rate of the last round trips.
+    /// Largest delivery rate of the last round trips.
     pub peak: BitRate,
-    /// What it brought while a queue stood there.
+    /// Rate while a queue stood there.
     pub capacity: Option<BitRate>,
     /// The smoothed round-trip time, less a queue that is gone.
     pub srtt: Span,
 }
 
-/// The rates.
+/// Rates of a path.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Rates {
-    /// What the path brings.
+    /// Rate that the path brings.
     pub brings: BitRate,
     /// The part of it that was measured; all of it before the first measurement.
     pub measured: BitRate,
-    /// At what rate it lets more go when it is full.
+    /// Rate at which it lets more go when it is full.
     pub drains: BitRate,
-    /// How long a packet occupies it.
+    /// Time for which a packet occupies it.
     pub airtime: Span,
 }
 
-impl Allowed {
+impl Limits {
     #[inline(always)]
     pub fn of(path: &Path) -> Self {
         let &Path { cwnd, pacing_rate, mss, min_rtt, srtt, .. } = path;
         Self { cwnd, pacing_rate, mss, min_rtt, srtt }
     }
 
-    /// A standing queue limits both rates to the peak; what the path brought while it was busy limits only the first. The window
-    /// limits the second: no more than it in each least round trip.
-    pub fn rates(&self, known: &Measured, terms: &Terms) -> Rates {
+    /// A standing queue limits both rates to the peak; what the path brought while it was busy limits only the first.
+    /// The window limits the second: no more than it in each least round trip.
+    pub fn rates(&self, known: &Measured) -> Rates {
         let &Measured { peak, capacity, srtt } = known;
-        let (brings, drains) = if terms.queue && is_queueing(srtt, self.min_rtt, self.mss, peak) {
+        let (brings, drains) = if is_queueing(srtt, self.min_rtt, self.mss, peak) {
             (peak, peak)
         } else {
             let believed = self.believed(peak, srtt);
             (capacity.map_or(believed, |capacity| believed.min(capacity.max(peak))), believed)
         };
-        let window = if terms.window { BitRate::of(self.cwnd, self.min_rtt) } else { BitRate::ZERO };
+        let window = BitRate::of(self.cwnd, self.min_rtt);
         Rates {
             brings,
             measured: if peak > BitRate::ZERO { peak } else { brings },

@@ -6,7 +6,7 @@ use weftway_path::{Offset, Ring};
 
 use super::InFlightPacket;
 
-/// How many buckets there are at first; later as many as there is room for packets.
+/// Number of buckets at first; later as many as there is room for packets.
 const FIRST_BUCKETS: usize = 16;
 
 /// A packet, and the one sent before it whose data fall into the same bucket.
@@ -16,15 +16,15 @@ struct Entry {
     before: u64,
 }
 
-/// All of them. They come at the end and leave at the front.
+/// Packets under way. They come at the end and leave at the front.
 #[derive(Clone, Default)]
 pub(super) struct Packets {
     /// None for numbers of which nothing was told: probes have numbers too.
     ring: Ring<Option<Entry>>,
-    /// What the number of a decision is more than that in the ring.
+    /// Number of a decision less its number in the ring.
     skipped: u64,
-    /// For each bucket of offsets the newest packet in it, by its number in the ring. One that has left is in no bucket: the
-    /// ring does not know its number any more.
+    /// For each bucket of offsets the newest packet in it, by its number in the ring. One that has left is in no
+    /// bucket: the ring does not know its number any more.
     newest: Vec<u64>,
 }
 
@@ -62,8 +62,8 @@ impl Packets {
         from_fn(move || packets.find(|(_, packet)| packet.offset == offset))
     }
 
-    /// The packet with this number was sent. If it is told of late, when another has a higher one, it is not kept: a gate tells
-    /// so of what a path carried before its first acknowledgement. Whether it is kept.
+    /// The packet with this number was sent. If it is told of late, when another has a higher one, it is not kept: a
+    /// gate tells so of what a path carried before its first acknowledgement. Whether it is kept.
     #[inline(always)]
     pub fn push(&mut self, serial: u64, packet: InFlightPacket) -> bool {
         if self.ring.is_empty() {
@@ -113,8 +113,8 @@ impl Packets {
     }
 }
 
-/// In which of so many buckets, a power of two, data at `offset` are: neighbours are in different ones (Fibonacci hashing,
-/// Knuth, The Art of Computer Programming 3, 6.4).
+/// In which of so many buckets, a power of two, data at `offset` are: neighbours are in different ones (Fibonacci
+/// hashing, Knuth, The Art of Computer Programming 3, 6.4).
 fn bucket(offset: Offset, buckets: usize) -> usize {
     (offset.get().wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize & (buckets - 1)
 }
@@ -143,7 +143,7 @@ mod tests {
         }
     }
 
-    /// Of a packet that is told of late nothing is known, and the others keep their numbers.
+    /// A packet that is told of late is not kept, and the others keep their numbers.
     #[test]
     fn a_number_that_comes_late_moves_no_other() {
         let mut packets = Packets::default();

@@ -1,4 +1,4 @@
-//! What is in flight, as its users ask.
+//! Tests of the packets in flight, as their users ask.
 
 use super::*;
 use weftway_path::Bytes;
@@ -185,8 +185,8 @@ fn the_table_does_not_grow_with_the_transfer() {
     assert_eq!((due(&flights, F), first(&flights, F)), (None, None));
 }
 
-/// A bisection finds one of several places where packets are expected to overtake each other, and in a `VecDeque` it hangs on
-/// how that is stored, which is another way in a copy.
+/// A bisection finds one of several places where packets are expected to overtake each other, and in a `VecDeque` it
+/// hangs on how that is stored, which is another way in a copy.
 #[test]
 fn a_copy_answers_alike_where_packets_overtake_each_other() {
     let (mut flights, mut state) = (InFlight::default(), 11u64);

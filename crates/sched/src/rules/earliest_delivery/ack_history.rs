@@ -1,4 +1,4 @@
-//! What came of the last packets on a path: the bytes acknowledged in each part of the last 400 ms, by how much predicted
+//! History of a path's acknowledgements: the bytes acknowledged in each part of the last 400 ms, by how much predicted
 //! arrivals were missed, and when something was last sent, heard of and lost.
 
 use weftway_path::{Bytes, Instant, Span};
@@ -7,22 +7,22 @@ use weftway_path::{Bytes, Instant, Span};
 const PARTS: usize = 16;
 const PART: Span = Span::from_millis(25);
 
-/// What is remembered of one path.
+/// Acknowledgements of one path, of the last 400 ms.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct AckHistory {
     parts: [Bytes; PARTS],
     /// The number of the newest part since time zero.
     part: u64,
-    /// When something was last sent.
+    /// Time at which a packet was last sent.
     pub sent: Instant,
-    /// When something was last acknowledged.
+    /// Time at which a packet was last acknowledged.
     pub heard: Instant,
-    /// When something was last lost.
+    /// Time at which a packet was last lost.
     pub lost: Option<Instant>,
-    /// The binary logarithm of the time that packets took over the time that was predicted: smoothed over four and over sixteen
-    /// acknowledgements.
+    /// The binary logarithm of the time that packets took over the time that was predicted: smoothed over four and over
+    /// sixteen acknowledgements.
     pub missed: [f32; 2],
-    /// The same without its sign, over eight.
+    /// Smoothed amount of that logarithm, without its sign, over eight acknowledgements.
     pub spread: f32,
 }
 

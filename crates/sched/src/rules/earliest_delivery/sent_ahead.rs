@@ -1,5 +1,5 @@
-//! Where data past the first unsent byte have been sent ([`weftway_path::Decision::Ahead`]): which unsent byte comes after so
-//! many others.
+//! Data that were sent past the first unsent byte ([`weftway_path::Decision::Ahead`]), and the unsent bytes between
+//! them.
 
 use std::collections::VecDeque;
 
@@ -80,7 +80,7 @@ pub(crate) struct Unsent<'a> {
 }
 
 impl Unsent<'_> {
-    /// How many bytes between the first unsent one and the right edge are not sent.
+    /// Number of unsent bytes below the right edge.
     #[inline(always)]
     pub(crate) fn credit(&self) -> Bytes {
         let &Self { runs, first, before, flow } = self;
@@ -91,7 +91,7 @@ impl Unsent<'_> {
         flow.credit().saturating_sub(sent)
     }
 
-    /// Where the unsent byte lies that has `skipped` unsent ones before it.
+    /// Offset of the unsent byte that has `skipped` unsent ones before it.
     #[inline(always)]
     pub(crate) fn past(&self, skipped: Bytes) -> Offset {
         let &Self { runs, first, before, flow } = self;

@@ -1,21 +1,22 @@
-//! What a path brings now: the rate of its bottleneck while it is busy, and what of the queue is left there.
+//! Rate of a path's bottleneck over the last busy time, and the queue that is left there.
 //!
-//! A packet that left well before the one in front of it had passed the bottleneck waited there, so that the time between the two
-//! acknowledgements is what the bottleneck took for it. The bytes and times of such packets over the last 100 ms make the
-//! rate. An acknowledgement that should have come by now tells that the rate has fallen: the time without it counts.
+//! A packet that left well before the one in front of it had passed the bottleneck waited there, so that the time
+//! between the two acknowledgements is what the bottleneck took for it. The bytes and times of such packets over the
+//! last 100 ms make the rate. An acknowledgement that should have come by now tells that the rate has fallen: the time
+//! without it counts.
 //!
-//! Ancestor: the censored observations of Sprout (Winstein et al., NSDI 2013), which infers a link's rate from what arrives
-//! in ticks of 20 ms; here at the sender, without a model of how rates change.
+//! Ancestor: the censored observations of Sprout (Winstein et al., NSDI 2013), which infers a link's rate from what
+//! arrives in ticks of 20 ms; here at the sender, without a model of how rates change.
 
 use weftway_path::{BitRate, Bytes, Instant, Path, Span};
 
-/// In how many parts that time is kept.
+/// Parts in which the busy time is kept.
 const PARTS: usize = 8;
-/// By how much an acknowledgement may be late beside half of `rttvar`, without a sign that the rate has fallen.
+/// Time by which an acknowledgement may be late beside half of `rttvar`, without a sign that the rate has fallen.
 const GRACE: Span = Span::from_millis(4);
 
-/// A receiver keeps the acknowledgement of a lone packet for 25 ms (RFC 9000 §18.2) or 40 (Linux), so that one that comes alone
-/// after so long may have been kept.
+/// A receiver keeps the acknowledgement of a lone packet for 25 ms (RFC 9000 §18.2) or 40 (Linux), so that one that
+/// comes alone after so long may have been kept.
 const DELAY: Span = Span::from_millis(20);
 
 /// Bytes, and the time that the bottleneck took for them.
@@ -25,28 +26,28 @@ struct Busy {
     time: Span,
 }
 
-/// What one acknowledgement told of.
+/// Packets of one acknowledgement.
 #[derive(Clone, Copy, Default)]
 struct Train {
     at: Instant,
     bytes: Bytes,
-    /// When the one before came, unless that may have been kept for a while.
+    /// Time of the acknowledgement before, unless it may have been kept for a while.
     before: Option<Instant>,
-    /// Whether all of its packets waited for what that one told of.
+    /// All of its packets waited for those of the acknowledgement before.
     waited: bool,
-    /// Whether it was sent at once.
+    /// The acknowledgement was sent at once.
     prompt: bool,
 }
 
-/// What the acknowledgements of one path tell: the rate is that of the last `MS` milliseconds of busy time.
+/// Rate of one path over the last `MS` milliseconds of busy time, by its acknowledgements.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Present<const MS: u64 = 100> {
+pub(crate) struct RecentRate<const MS: u64 = 100> {
     parts: [Busy; PARTS],
     at: usize,
     sum: Busy,
     train: Option<Train>,
-    /// What all of this amounts to, with its rate, if the path was ever busy ([`Present::add_up`]).
-    seen: Option<(Busy, BitRate)>,
+    /// Sum of the parts and the last train, with its rate, if the path was ever busy ([`RecentRate::add_up`]).
+    total: Option<(Busy, BitRate)>,
 }
 
 /// The oldest packet that nothing has been heard of.
@@ -54,25 +55,27 @@ pub(crate) struct Present<const MS: u64 = 100> {
 pub(crate) struct Oldest {
     pub sent: Instant,
     pub bytes: Bytes,
-    /// Whether it is the only one: then its acknowledgement may be delayed.
+    /// It is the only one: then its acknowledgement may be delayed.
     pub alone: bool,
-    /// When that is overdue: it has its time from when it left, or from when the path was last heard of.
+    /// Time from which its acknowledgement is overdue, counted from when it left, or from when the path was last heard
+    /// of.
     pub due: Instant,
-    /// Counts the packets of its path that were the oldest, from 1. With what is kept of one, such as `alone`, its number changes.
+    /// Counts the packets of its path that were the oldest, from 1. With what is kept of one, such as `alone`, its
+    /// number changes.
     pub number: u64,
 }
 
-/// What a new packet would wait for.
+/// Queue that a new packet would wait in.
 #[derive(Clone, Copy)]
 pub(crate) struct Queue<'a> {
-    /// What the path holds, and the packet itself.
+    /// Bytes that the path holds, with the packet itself.
     pub bytes: Bytes,
     pub oldest: Option<&'a Oldest>,
     pub min_rtt: Span,
     pub rttvar: Span,
 }
 
-impl<const MS: u64> Present<MS> {
+impl<const MS: u64> RecentRate<MS> {
     const PART: Span = Span::from_nanos(MS * 1_000_000 / PARTS as u64);
 
     /// A packet that left at `sent` was acknowledged. `more`: others are under way behind it.
@@ -97,9 +100,9 @@ impl<const MS: u64> Present<MS> {
     /// Adds up the parts and the last train, which change nowhere but where an acknowledgement comes.
     fn add_up(&mut self) {
         let last = self.train.and_then(|train| train.busy()).unwrap_or_default();
-        let seen = Busy { bytes: self.sum.bytes + last.bytes, time: self.sum.time + last.time };
-        let is_known = seen.bytes > Bytes::ZERO && !seen.time.is_zero();
-        self.seen = is_known.then(|| (seen, BitRate::of(seen.bytes, seen.time)));
+        let total = Busy { bytes: self.sum.bytes + last.bytes, time: self.sum.time + last.time };
+        let is_known = total.bytes > Bytes::ZERO && !total.time.is_zero();
+        self.total = is_known.then(|| (total, BitRate::of(total.bytes, total.time)));
     }
 
     fn add(&mut self, new: Busy) {
@@ -117,7 +120,7 @@ impl<const MS: u64> Present<MS> {
     /// The rate now, if the path was ever busy, and for how long the bottleneck has worked on the oldest packet.
     #[inline]
     pub(crate) fn rate(&self, now: Instant, queue: &Queue<'_>) -> Option<(BitRate, Span)> {
-        let (Some(train), Some((seen, rate))) = (&self.train, &self.seen) else { return None };
+        let (Some(train), Some((total, rate))) = (&self.train, &self.total) else { return None };
         let rate = *rate;
         let Some(oldest) = queue.oldest else { return Some((rate, Span::ZERO)) };
         let waiting = now.since(train.at.max(oldest.sent + queue.min_rtt));
@@ -126,7 +129,7 @@ impl<const MS: u64> Present<MS> {
         if waiting <= share + grace + queue.rttvar / 2 {
             return Some((rate, waiting.min(share)));
         }
-        let rate = BitRate::of(seen.bytes, seen.time + waiting);
+        let rate = BitRate::of(total.bytes, total.time + waiting);
         Some((rate, waiting.min(rate.transmission_time(oldest.bytes))))
     }
 
@@ -140,7 +143,7 @@ impl<const MS: u64> Present<MS> {
 }
 
 impl Train {
-    /// What the bottleneck did since the acknowledgement before, if it was busy all the time.
+    /// Work of the bottleneck since the acknowledgement before, if it was busy all the time.
     fn busy(&self) -> Option<Busy> {
         let before = self.before.filter(|_| self.waited && self.prompt)?;
         Some(Busy { bytes: self.bytes, time: self.at.since(before) })
@@ -162,7 +165,7 @@ mod tests {
     }
 
     /// Two packets of 1000 bytes that left at `sent` are acknowledged at `ms`.
-    fn pair(present: &mut Present<100>, ms: u64, sent: u64, path: &Path) {
+    fn pair(present: &mut RecentRate<100>, ms: u64, sent: u64, path: &Path) {
         (0..2).for_each(|_| present.acked(at(ms), at(sent), Bytes::new(1000), true, path));
     }
 
@@ -170,13 +173,13 @@ mod tests {
         Queue { bytes: path.unacked() + path.mss, oldest, min_rtt: path.min_rtt, rttvar: path.rttvar }
     }
 
-    fn rate(present: &Present<100>, ms: u64, path: &Path) -> Option<u64> {
+    fn rate(present: &RecentRate<100>, ms: u64, path: &Path) -> Option<u64> {
         present.rate(at(ms), &queue(path, None)).map(|(rate, _)| rate.as_bps())
     }
 
     #[test]
     fn only_what_waited_behind_the_packet_before_tells_the_rate() {
-        let (mut present, path) = (Present::<100>::default(), steady());
+        let (mut present, path) = (RecentRate::<100>::default(), steady());
         pair(&mut present, 20, 0, &path);
         assert_eq!(rate(&present, 20, &path), None, "nothing was in front of the first");
         // All left at 0, before what was acknowledged at 20 ms had passed: 2000 bytes in 4 ms.
@@ -194,7 +197,7 @@ mod tests {
     #[test]
     fn variation_of_the_round_trip_is_no_queue() {
         // The round trip varies by 6 ms: a packet that left 3 ms before the one in front was gone need not have waited.
-        let (mut present, path) = (Present::<100>::default(), Path { rttvar: Span::from_millis(6), ..steady() });
+        let (mut present, path) = (RecentRate::<100>::default(), Path { rttvar: Span::from_millis(6), ..steady() });
         pair(&mut present, 30, 0, &path);
         pair(&mut present, 34, 7, &path);
         assert_eq!(rate(&present, 34, &path), None);
@@ -204,7 +207,7 @@ mod tests {
 
     #[test]
     fn an_acknowledgement_that_may_have_been_kept_tells_nothing() {
-        let (mut present, path) = (Present::<100>::default(), steady());
+        let (mut present, path) = (RecentRate::<100>::default(), steady());
         pair(&mut present, 20, 0, &path);
         // The last packet of a burst, alone, 25 ms later.
         present.acked(at(45), at(0), Bytes::new(1000), false, &path);
@@ -218,7 +221,7 @@ mod tests {
 
     #[test]
     fn what_is_overdue_lowers_the_rate_and_a_lone_packet_has_longer() {
-        let (mut present, path) = (Present::<100>::default(), steady());
+        let (mut present, path) = (RecentRate::<100>::default(), steady());
         pair(&mut present, 20, 0, &path);
         pair(&mut present, 24, 0, &path);
         let next = |alone| Oldest { sent: at(0), bytes: Bytes::new(1000), alone, due: Instant::NEVER, number: 1 };
@@ -236,7 +239,7 @@ mod tests {
 
     #[test]
     fn a_tenth_of_a_second_of_busy_time_is_remembered() {
-        let (mut present, path) = (Present::<100>::default(), steady());
+        let (mut present, path) = (RecentRate::<100>::default(), steady());
         pair(&mut present, 20, 0, &path);
         // 4 Mbit/s for 200 ms, then 1 Mbit/s: after a tenth of a second only that is left.
         (1..=50).for_each(|n| pair(&mut present, 20 + 4 * n, 0, &path));
@@ -247,7 +250,7 @@ mod tests {
 
     #[test]
     fn a_new_packet_comes_after_what_is_in_flight() {
-        let (mut present, mut path) = (Present::<100>::default(), steady());
+        let (mut present, mut path) = (RecentRate::<100>::default(), steady());
         pair(&mut present, 20, 0, &path);
         pair(&mut present, 24, 0, &path);
         // 29 ms of data in flight and the packet of 1400 bytes: 4 Mbit/s take 31.8 ms, less 1 that has passed.

@@ -1,13 +1,14 @@
-//! Where data go: those that were never sent, and those that were lost.
+//! Paths of fresh data and of lost data.
 
 use weftway_path::{Bytes, Context, Decision, Flow};
 
 use super::{EarliestDelivery, Predicted, sooner};
 
 impl EarliestDelivery {
-    /// Where fresh data go, on the open path that delivers first. With data at hand that were lost, `ahead` of which they go.
+    /// Sends fresh data on the open path that delivers first, or waits. With lost data at hand, they go `ahead` of
+    /// these.
     #[inline(always)]
-    pub(super) fn fresh(
+    pub(super) fn place_fresh(
         &self,
         cx: &Context<'_>,
         flow: &Flow,
@@ -18,20 +19,20 @@ impl EarliestDelivery {
             return None;
         }
         let send = if ahead { Decision::Ahead(path.id, flow.next) } else { Decision::Send(path.id) };
-        let before = self.before(cx, s);
+        let before = self.delivered_before(cx, s);
         if before < path.mss {
             return Some(send);
         }
         if before >= flow.unsent {
-            return (!self.terms.waiting).then_some(send);
+            return (!self.options.waiting).then_some(send);
         }
-        if !self.terms.ahead {
+        if !self.options.ahead {
             return Some(send);
         }
         let unsent = self.ahead.unsent(flow);
         let last = unsent.credit().min(flow.unsent).saturating_sub(path.mss);
         let position = before.min(last);
-        if self.terms.edge && before.saturating_sub(position) + path.unacked() > flow.window() {
+        if before.saturating_sub(position) + path.unacked() > flow.window() {
             return None;
         }
         match unsent.past(position) {
@@ -41,21 +42,21 @@ impl EarliestDelivery {
         }
     }
 
-    /// Where data go that were lost: the transport may want them off the paths that have carried them.
+    /// Sends lost data: the transport may want them off the paths that have carried them.
     #[inline(never)]
-    pub(super) fn again(&self, cx: &Context<'_>, flow: &Flow) -> Option<Decision> {
+    pub(super) fn place_lost(&self, cx: &Context<'_>, flow: &Flow) -> Option<Decision> {
         let avoid = cx.packet?.avoid;
         let (first, _) = self.first_usable(cx, avoid)?;
         if first.is_open() {
             return Some(Decision::Send(first.id));
         }
-        let open = self.standing(cx).filter(|(path, _)| path.is_open() && !avoid.contains(path.id)).reduce(sooner);
-        if let Some((path, s)) = open.filter(|_| self.terms.again)
-            && self.before(cx, s) < self.flights.lost_bytes().max(path.mss)
+        let open = self.serving_paths(cx).filter(|(path, _)| path.is_open() && !avoid.contains(path.id)).reduce(sooner);
+        if let Some((path, s)) = open
+            && self.delivered_before(cx, s) < self.flights.lost_bytes().max(path.mss)
         {
             return Some(Decision::Send(path.id));
         }
         let may = flow.unsent > Bytes::ZERO && flow.credit() >= first.mss;
-        self.first_open(cx).filter(|_| may).and_then(|open| self.fresh(cx, flow, open, true))
+        self.first_open(cx).filter(|_| may).and_then(|open| self.place_fresh(cx, flow, open, true))
     }
 }

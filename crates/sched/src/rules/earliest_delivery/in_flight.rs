@@ -1,10 +1,10 @@
-//! The packets of a connection that are under way, kept once: by the number of their decision, by their data, and per path
-//! in the order in which they left. Packets come and go in constant time, over a run.
+//! The packets of a connection that are under way, kept once: by the number of their decision, by their data, and per
+//! path in the order in which they left. Packets come and go in constant time, over a run.
 
 use weftway_path::{Bytes, Instant, Offset, Packet, PathId, PathSet, Receipt, SendKind, Span};
 
+use super::recent_rate::Oldest;
 use crate::shared::per_path::PerPath;
-use crate::shared::present::Oldest;
 
 mod on_path;
 mod packets;
@@ -20,15 +20,15 @@ pub(crate) struct InFlightPacket {
     path: PathId,
     pub offset: Offset,
     pub end: Offset,
-    /// What its path had been given when it left, itself included.
+    /// Bytes that its path had been given when it left, itself included.
     given: Bytes,
     /// The paths that have carried its data, and may not again.
     pub carried: PathSet,
-    /// When it left.
+    /// Time at which it left.
     pub sent: Instant,
-    /// When it should arrive, as predicted when it left.
+    /// Time at which it should arrive, as predicted when it left.
     pub eta: Instant,
-    /// When its acknowledgement is overdue.
+    /// Time from which its acknowledgement is overdue.
     pub due: Instant,
     /// The other packet with the same data.
     same_data: Option<u64>,
@@ -36,24 +36,24 @@ pub(crate) struct InFlightPacket {
     pub lost: bool,
     /// Acknowledged or given up on its path.
     settled: bool,
-    /// Nothing is gained by another copy: the data have arrived, were handed back, or are copied already.
+    /// Another copy is of no use: the data have arrived, were handed back, or are copied already.
     closed: bool,
 }
 
-/// All of them.
+/// Packets in flight.
 #[derive(Clone, Default)]
 pub(crate) struct InFlight {
     packets: Packets,
     paths: PerPath<PathFlight>,
-    /// When the next sign of life of each path is overdue; zero if none is waited for.
+    /// Time from which the next sign of life of each path is overdue; zero if none is awaited.
     dues: PerPath<Instant>,
-    /// Declared lost, and not sent again.
+    /// Bytes that were declared lost, and not sent again.
     lost_bytes: Bytes,
-    /// Whether a path may carry again what it has lost, as under Multipath QUIC.
+    /// A path may carry again the data that it has lost, as under Multipath QUIC.
     repeats_anywhere: bool,
 }
 
-/// What was predicted for a packet when it left.
+/// Prediction for a packet that leaves.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Prediction {
     pub eta: Instant,
@@ -61,7 +61,7 @@ pub(crate) struct Prediction {
 }
 
 impl InFlightPacket {
-    /// Whether a copy of it may be of use.
+    /// Tells whether a copy of it may be of use.
     fn is_single(&self, una: Offset) -> bool {
         !self.closed && self.end > una
     }
@@ -79,14 +79,14 @@ impl InFlight {
         self.paths.get(path)?.oldest.as_ref()
     }
 
-    /// How many packets of `path` were acknowledged after they were overdue.
+    /// Number of packets of `path` that were acknowledged after they were overdue.
     pub(crate) fn late(&self, path: PathId) -> u64 {
         self.paths.get(path).map_or(0, |flight| flight.late)
     }
 
-    /// When the newest packet on `path` should arrive, if its acknowledgement is still to come. And the bytes that should have
-    /// arrived a time of `back` before `at`, of those whose acknowledgement is still to come; none if that of the newest of these
-    /// should have come before `since`.
+    /// Time at which the newest packet on `path` should arrive, if its acknowledgement is still to come, and the
+    /// unacknowledged bytes that should have arrived a time of `back` before `at`: none if the acknowledgement of the
+    /// newest of these should have come before `since`.
     #[inline]
     pub(crate) fn arriving(&self, path: PathId, since: Instant, at: Instant, back: Span) -> Option<(Instant, Bytes)> {
         let (flight, first) = (self.paths.get(path)?, self.packets.first());
@@ -121,7 +121,7 @@ impl InFlight {
         flight.single.first_not(|packet| packet.serial < first || packet.eta <= at)
     }
 
-    /// How many packets of `path` may be worth a copy, from the oldest on that should arrive after `at`.
+    /// Number of packets of `path` that may be worth a copy, from the oldest on that should arrive after `at`.
     pub(crate) fn count_after(&self, path: PathId, at: Instant) -> u64 {
         let Some(flight) = self.paths.get(path) else { return 0 };
         flight.single.packets().end() - self.after(flight, at)
@@ -139,15 +139,15 @@ impl InFlight {
         self.paths.get(path)?.single.packets().iter().rev().find_map(|packet| self.single(packet.serial, una))
     }
 
-    /// The latest time at which a packet on `path` that may be worth a copy should arrive, and the bytes in flight up to the end
-    /// of the newest: no such packet is beyond either. None if there is no such packet.
+    /// The latest time at which a packet on `path` that may be worth a copy should arrive, and the bytes in flight up
+    /// to the end of the newest: no such packet is beyond either. None if there is no such packet.
     pub(crate) fn last_of_all(&self, path: PathId) -> Option<(Instant, Bytes)> {
         let flight = self.paths.get(path).filter(|flight| !flight.single.packets().is_empty())?;
         Some((flight.latest, flight.given.saturating_sub(flight.settled)))
     }
 
-    /// The oldest packet on `path` that has arrived and is in the send buffer, which begins at `buffered`, for want of an
-    /// acknowledgement.
+    /// The oldest packet on `path` that has arrived and is in the send buffer, which begins at `buffered`, for want of
+    /// an acknowledgement.
     pub(crate) fn first_arrived(&self, path: PathId, buffered: Offset) -> Option<(u64, &InFlightPacket)> {
         let flight = self.paths.get(path)?;
         let mut oldest_first =
@@ -237,9 +237,9 @@ impl InFlight {
         left
     }
 
-    /// The packet was declared lost on its path, which repairs it (TCP) or has handed it back (QUIC). If that was said by a
-    /// timer, nothing has been heard of the path since. Without a view of the data, `una` among them, nothing tells when they
-    /// have arrived after all: then the packet is over.
+    /// The packet was declared lost on its path, which repairs it (TCP) or has handed it back (QUIC). If that was said
+    /// by a timer, nothing has been heard of the path since. Without a view of the data, `una` among them, nothing
+    /// tells when they have arrived after all: then the packet is over.
     pub(crate) fn lost(&mut self, lost: &Receipt, una: Option<Offset>) {
         if let Some(packet) = self.packets.get_mut(lost.serial) {
             let is_news = !packet.lost && !packet.closed;
@@ -262,13 +262,13 @@ impl InFlight {
         packet.given.saturating_sub(settled)
     }
 
-    /// What was declared lost and was not sent again.
+    /// Bytes that were declared lost and were not sent again.
     pub(crate) fn lost_bytes(&self) -> Bytes {
         self.lost_bytes
     }
 
-    /// The packet at hand was handed back, if `packet` was; what the transport would have it avoid tells whether a path may
-    /// carry again what it has lost. If it was not, nothing that was handed back waits to be sent again.
+    /// The packet at hand was handed back, if `packet` was; what the transport would have it avoid tells whether a path
+    /// may carry again what it has lost. If it was not, nothing that was handed back waits to be sent again.
     pub(crate) fn at_hand(&mut self, packet: Option<&Packet>) {
         match packet.filter(|packet| packet.reinjection) {
             Some(packet) => self.repeats_anywhere = packet.avoid.is_empty(),
@@ -276,7 +276,7 @@ impl InFlight {
         }
     }
 
-    /// How many packets of `path` may be worth a copy.
+    /// Number of packets of `path` that may be worth a copy.
     pub(crate) fn singles(&self, path: PathId) -> u64 {
         self.paths.get(path).map_or(0, |flight| flight.single.packets().len() as u64)
     }
@@ -323,16 +323,22 @@ impl InFlight {
     fn note_oldest(&mut self, path: PathId) {
         let flight = self.paths.at(path);
         let packet = flight.unheard.packets().front().and_then(|first| self.packets.get(first.serial));
-        flight.noted += 1;
+        flight.oldest_changes += 1;
         flight.oldest = packet.map(|packet| {
             let bytes = packet.end.since(packet.offset);
             let due = packet.due.max(flight.heard + packet.due.since(packet.sent));
-            Oldest { sent: packet.sent, bytes, alone: flight.unheard.packets().len() == 1, due, number: flight.noted }
+            Oldest {
+                sent: packet.sent,
+                bytes,
+                alone: flight.unheard.packets().len() == 1,
+                due,
+                number: flight.oldest_changes,
+            }
         });
         *self.dues.at(path) = flight.oldest.as_ref().map_or(Instant::ZERO, |oldest| oldest.due);
     }
 
-    /// Nothing comes of a copy of this packet.
+    /// Marks a packet of which a copy is of no use.
     pub(crate) fn close(&mut self, serial: u64) {
         if let Some(packet) = self.packets.get_mut(serial) {
             packet.closed = true;
@@ -342,8 +348,8 @@ impl InFlight {
     /// The path is gone, or comes up anew.
     pub(crate) fn forget(&mut self, path: PathId) {
         let flight = core::mem::take(self.paths.at(path));
-        let PathFlight { given, late, noted, .. } = flight;
-        *self.paths.at(path) = PathFlight { given, settled: given, late, noted, ..PathFlight::default() };
+        let PathFlight { given, late, oldest_changes, .. } = flight;
+        *self.paths.at(path) = PathFlight { given, settled: given, late, oldest_changes, ..PathFlight::default() };
         self.dues.reset(path);
         for listed in flight.unheard.packets().iter().chain(flight.single.packets().iter()) {
             if let Some(packet) = self.packets.get_mut(listed.serial) {

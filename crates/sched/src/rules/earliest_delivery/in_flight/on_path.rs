@@ -1,10 +1,10 @@
-//! What is under way on one path, in the order in which it left.
+//! Packets under way on one path, in the order in which they left.
 
 use core::cell::Cell;
 
 use weftway_path::{Bytes, Instant, Ring};
 
-use crate::shared::present::Oldest;
+use super::super::recent_rate::Oldest;
 
 /// A packet in a list, with what the list is searched by.
 #[derive(Clone, Copy)]
@@ -14,39 +14,40 @@ pub(super) struct Listed {
     pub given: Bytes,
 }
 
-/// Packets in the order in which they left. They are searched by when they should arrive, which is another order where the
-/// prediction fell meanwhile.
+/// Packets in the order in which they left. They are searched by when they should arrive, which is another order where
+/// the prediction fell meanwhile.
 #[derive(Clone, Default)]
 pub(super) struct List {
     packets: Ring<Listed>,
-    /// The number of the last one that was to arrive before the one in front of it: once it is the front or has left, all are in order.
+    /// The number of the last one that was to arrive before the one in front of it: once it is the front or has left,
+    /// all are in order.
     fall: u64,
-    /// Where the last search ended.
-    found: Cell<u64>,
+    /// Number at which the last search ended.
+    last_search: Cell<u64>,
 }
 
-/// What is under way on one path.
+/// Packets under way on one path.
 #[derive(Clone, Default)]
 pub(super) struct PathFlight {
     /// Sent after the newest packet that is acknowledged, oldest first.
     pub unheard: List,
     /// The first of them ([`super::InFlight::note_oldest`]).
     pub oldest: Option<Oldest>,
-    /// How often that was noted.
-    pub noted: u64,
+    /// Number of times that it was noted.
+    pub oldest_changes: u64,
     /// Not known to have arrived, in one copy so far, oldest first.
     pub single: List,
     /// Known to have arrived, in one copy, and not acknowledged: QUIC's send buffer keeps them.
     pub arrived: Ring<u64>,
-    /// When something of it was last acknowledged.
+    /// Time at which a packet of it was last acknowledged.
     pub heard: Instant,
     /// The bytes that it was ever given.
     pub given: Bytes,
-    /// The same up to the newest packet that is acknowledged.
+    /// Bytes that it was given up to the newest packet that is acknowledged.
     pub settled: Bytes,
     /// Packets that were acknowledged after they were overdue.
     pub late: u64,
-    /// When the last of all that it was ever given should have arrived.
+    /// Latest time at which a packet that it was given should arrive.
     pub latest: Instant,
 }
 
@@ -97,20 +98,20 @@ impl List {
         &self.packets
     }
 
-    /// The number of the oldest that is not `back`, which tells by when it should arrive. Mostly they should arrive in the order in
-    /// which they left, and it is the one found at the last question: the search begins there.
+    /// The number of the oldest that is not `back`, which tells by when it should arrive. Mostly they should arrive in
+    /// the order in which they left, and it is the one found at the last question: the search begins there.
     #[inline]
     pub fn first_not(&self, back: impl Fn(&Listed) -> bool) -> u64 {
         let packets = &self.packets;
         let at = if self.fall > packets.base() { self.first_of_mixed(back) } else { self.first_of_ordered(back) };
-        self.found.set(at);
+        self.last_search.set(at);
         at
     }
 
     #[inline]
     fn first_of_ordered(&self, back: impl Fn(&Listed) -> bool) -> u64 {
         let packets = &self.packets;
-        let mut at = self.found.get().clamp(packets.base(), packets.end());
+        let mut at = self.last_search.get().clamp(packets.base(), packets.end());
         for _ in 0..4 {
             if packets.get(at).is_some_and(&back) {
                 at += 1;
@@ -137,7 +138,7 @@ mod tests {
         Instant::from_millis(ms)
     }
 
-    /// Whether they should arrive in order or not, and wherever the last search ended.
+    /// Packets arrive in order or not, and the last search ended anywhere.
     #[test]
     fn a_search_finds_the_oldest() {
         let (mut list, mut state, mut now) = (List::default(), 3u64, 1000);
