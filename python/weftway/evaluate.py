@@ -20,9 +20,9 @@ from weftway import _native
 from weftway._native import ScenarioError, SimulationError
 from weftway.report import held_out
 from weftway.run import caveats, comparison, plan, specs
-from weftway.run.comparison import Progress
 from weftway.run.job import Job
 from weftway.run.plan import Plan
+from weftway.run.runner import Progress
 from weftway.run.store import Store, table, whole
 from weftway.sample import distribution
 from weftway.sample.distribution import Distribution, Drawn

@@ -203,12 +203,13 @@ class Store:
         return Whole(asked.drop(SELECTED), others.height, older)
 
     def keep(self, key: str, row: Row, timeline: str | None = None) -> None:
-        """Takes one finished row, and what the run looked like. It lasts from the next `flush` on, which is soon."""
+        """Takes one finished row, and the timeline of a run that cannot be had again. They last from the next `flush`
+        on, which is soon."""
         self._waiting[key] = row
-        if timeline is not None:
+        is_repeatable = backends.is_repeatable(row.get("backend"))
+        if timeline is not None and not is_repeatable:
             self.keep_timeline(key, timeline)
-        lasting = backends.is_repeatable(row.get("backend"))
-        if not lasting or time.monotonic() - self._flushed > FLUSH_S:
+        if not is_repeatable or time.monotonic() - self._flushed > FLUSH_S:
             self.flush()
 
     def keep_timeline(self, key: str, text: str) -> None:
