@@ -116,7 +116,7 @@ def run(request: Request, jobs: int | None, out: Path | None, progress: Progress
         raise SimulationError("; ".join(skipped) or f"{REFERENCE} did not run")
     frame = table({**row, **about[row["key"]]} for row in found.rows)
     if out:
-        Store(out).finish(frame.to_dicts())
+        Store(out).finish(frame.iter_rows(named=True))
     return Ran(frame, skipped, caveats.failures(found.failed), found.kept.sentence)
 
 

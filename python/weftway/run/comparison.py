@@ -14,7 +14,7 @@ from weftway.run import backends, bounds, caveats, columns, perfetto, plan, spec
 from weftway.run.backends import Failed, Row, Skipped, sim
 from weftway.run.job import Job
 from weftway.run.plan import Plan
-from weftway.run.rows import FrameRows, column
+from weftway.run.rows import Framed, FrameRows, column, in_order
 from weftway.run.runner import Form, Progress, Runner, Wanted, quiet, threads
 from weftway.run.store import Finished, Store, table
 from weftway.terminal.interrupts import break_waits_off
@@ -55,7 +55,7 @@ class Comparison:
     @property
     def frame(self) -> "pl.DataFrame":
         """The rows as a table, in the order of the plan."""
-        return self.rows.frame if isinstance(self.rows, FrameRows) else table(self.rows)
+        return self.rows.frame if isinstance(self.rows, Framed) else table(self.rows)
 
     @cached_property
     def about(self) -> dict[str, Any]:
@@ -111,7 +111,11 @@ def execute(
         runs = runner.run(asked, threads(jobs, watch=watch), FORM, lambda one, row: on_row(one.job, row))
         bounded = [job for job in wanted.jobs if bound and job.backend == sim.Sim.name]
         limits = bounds.of(bounded, jobs or os.cpu_count() or 1)
-    ordered = [{**row, **limits.get(one.job.key, {})} for one, row in runs]
+    del runner  # what it recalled may be many rows
+    if limits:
+        for key in list(runs.rows):
+            runs.rows[key] = {**runs.rows[key], **limits.get(key, {})}
+    ordered = in_order(runs.rows, [job.key for job in wanted.jobs if job.key in runs.rows])
     finished = Store(out).finish(ordered) if out and ordered else Finished(ordered)
     return Comparison(wanted, finished.rows, runs.skipped, runs.failed, {**timelines, **runs.timelines}, finished)
 

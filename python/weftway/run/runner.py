@@ -20,6 +20,7 @@ from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 from weftway.run.backends import BACKENDS, Failed, NoRow, Row, Skipped, result
 from weftway.run.backends.base import Ordered
 from weftway.run.job import Job
+from weftway.run.rows import KeyedRows
 from weftway.run.store import Store
 from weftway.run.watch import watched
 from weftway.terminal.interrupts import put_off
@@ -105,7 +106,7 @@ class Runs(Generic[J, A]):
 
     wanted: list[Wanted[J, A]]
     key: Callable[[J], str]
-    rows: dict[str, Row] = field(default_factory=dict)
+    rows: KeyedRows = field(default_factory=KeyedRows)
     """By key, in the order in which they came."""
     skipped: list[Skipped[J]] = field(default_factory=list)
     failed: list[Failed[J]] = field(default_factory=list)
@@ -141,7 +142,7 @@ class Runner:
         """Those of them that have a row."""
         self._tell = progress or quiet
         self.shelf = shelf or _folder(out)
-        self.kept = self.shelf.recall() if self.shelf else {}
+        self.kept: Mapping[str, Row] = self.shelf.recall() if self.shelf else {}
 
     def __enter__(self) -> Self:
         return self
@@ -195,7 +196,7 @@ class Runner:
         elif isinstance(outcome.result, Failed):
             runs.failed.append(outcome.result)
         else:
-            row = runs.rows[key] = form.held(outcome.job, outcome.result)
+            runs.rows[key] = row = form.held(outcome.job, outcome.result)
             for one in askers:
                 on_row(one, row)
             if self.shelf:

@@ -50,7 +50,7 @@ def execute(grid: Grid, request: Request, progress: Progress | None = None) -> l
     for run in grid.runs:
         found.append(_compared(grid, run, request, _Shift(grid, found, tell), failed))
     if not grid.is_scenario and any(one.rows for one in found) and not _stands(found, Store(request.out)):
-        Store(request.out).finish(rows(found))
+        Store(request.out).finish(row for one in found for row in one.rows)
     return found
 
 
