@@ -138,7 +138,7 @@ def measure(request: Request, workers: Workers[Job] | None = None, progress: Pro
     except Interrupted:
         spent(request.folder, time.monotonic() - start)
         raise
-    others = Store(request.folder).finish(asked.values()).sentence if asked else ""
+    others = Store(request.folder).finish(list(asked.values())).sentence if asked else ""
     seconds = spent(request.folder, time.monotonic() - start)
     found = [trial.runs() for trial in trials]
     if found and not any(runs.kernel for runs in found):

@@ -112,6 +112,7 @@ def _path(column: str) -> str | None:
     return path if ANY_PATH + result in results() else None
 
 
+@cache
 def is_result(column: str) -> bool:
     """Whether it is a result of a run, as a whole or of a path."""
     return column in results() or _path(column) is not None

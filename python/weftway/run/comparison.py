@@ -115,7 +115,8 @@ def execute(
     if limits:
         for key in list(runs.rows):
             runs.rows[key] = {**runs.rows[key], **limits.get(key, {})}
-    ordered = in_order(runs.rows, [job.key for job in wanted.jobs if job.key in runs.rows])
+    keys = [job.key for job in wanted.jobs if job.key in runs.rows]
+    ordered = in_order(runs.rows, list(dict.fromkeys(keys)) if out else keys)
     finished = Store(out).finish(ordered) if out and ordered else Finished(ordered)
     return Comparison(wanted, finished.rows, runs.skipped, runs.failed, {**timelines, **runs.timelines}, finished)
 

@@ -5,6 +5,7 @@ A hundred thousand rows are 7 kB each as dictionaries, and some hundred bytes as
 
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, overload
 
 from weftway.run import columns
@@ -16,7 +17,10 @@ if TYPE_CHECKING:
 PACKED = 1024
 """So many rows are held as dictionaries; with one more they become columns."""
 
-PLAIN = (str, int, float, bool, type(None))
+READ = 64
+"""So many rows of a frame are read at a time, where they are asked for one after the other."""
+
+PLAIN = {str, int, float, bool, type(None)}
 """Types of values that a column gives back as they were."""
 
 
@@ -54,7 +58,8 @@ class KeyedRows(MutableMapping[str, Row]):
             return row
         frame = self._frames[at]
         # Many at a time are ten times as fast, and for nothing if the next one is not asked for.
-        self._following = frame[line + 1 :].iter_rows(named=True) if before == (at, line - 1) else iter(())
+        is_next = before == (at, line - 1)
+        self._following = frame[line + 1 :].iter_rows(named=True, buffer_size=READ) if is_next else iter(())
         return frame.row(line, named=True)
 
     def __setitem__(self, key: str, row: Row) -> None:
@@ -79,16 +84,24 @@ class KeyedRows(MutableMapping[str, Row]):
         """Makes columns of the latest rows: a frame for those that have the same columns."""
         alike: dict[tuple[Any, ...], list[str]] = {}
         for key, row in self._latest.items():
-            types = (None if columns.is_result(name) else type(value) for name, value in row.items())
-            alike.setdefault((*row, *types), []).append(key)
-        for keys in alike.values():
-            rows = [self._latest.pop(key) for key in keys]
-            frame = _frame(rows)
-            if frame is None:
-                self._others.update(zip(keys, rows, strict=True))
-            else:
-                self._places.update((key, (len(self._frames), line)) for line, key in enumerate(keys))
-                self._frames.append(frame)
+            alike.setdefault(tuple(row), []).append(key)
+        for names, keys in alike.items():
+            further = [name for name in names if not columns.is_result(name)]
+            typed: dict[tuple[type, ...], list[str]] = {}
+            for key in keys:
+                row = self._latest[key]
+                typed.setdefault(tuple([type(row[name]) for name in further]), []).append(key)
+            for kinds, some in typed.items():
+                self._pack_alike(some, PLAIN.issuperset(kinds))
+
+    def _pack_alike(self, keys: list[str], is_plain: bool) -> None:
+        rows = [self._latest.pop(key) for key in keys]
+        frame = _frame(rows) if is_plain else None
+        if frame is None:
+            self._others.update(zip(keys, rows, strict=True))
+        else:
+            self._places.update((key, (len(self._frames), line)) for line, key in enumerate(keys))
+            self._frames.append(frame)
 
     def frame(self, keys: Sequence[str]) -> "pl.DataFrame":
         """The rows of these keys as a frame, as `columns.table` makes it."""
@@ -125,8 +138,6 @@ def _frame(rows: list[Row]) -> "pl.DataFrame | None":
     """Rows that have the same columns as a frame; `None` if it would not give them back as they are."""
     import polars as pl
 
-    if not all(isinstance(value, PLAIN) for row in rows for value in row.values()):
-        return None
     try:
         types = columns.types(rows[0])
         return pl.DataFrame({name: [row[name] for row in rows] for name in rows[0]}, schema_overrides=types)
@@ -185,6 +196,26 @@ class FrameRows(Framed):
 
     def row(self, at: int) -> Row:
         return self._finished(at, self.frame.row(at, named=True))
+
+
+class JoinedRows(Sequence[Row]):
+    """Rows of several parts, one after the other."""
+
+    def __init__(self, parts: Sequence[Sequence[Row]]) -> None:
+        self._parts = parts
+
+    def __len__(self) -> int:
+        return sum(map(len, self._parts))
+
+    def __iter__(self) -> Iterator[Row]:
+        return chain.from_iterable(self._parts)
+
+    @overload
+    def __getitem__(self, at: int) -> Row: ...
+    @overload
+    def __getitem__(self, at: slice) -> Sequence[Row]: ...
+    def __getitem__(self, at: int | slice) -> Row | Sequence[Row]:
+        return list(self)[at]
 
 
 def in_order(rows: KeyedRows, keys: Sequence[str]) -> Sequence[Row]:

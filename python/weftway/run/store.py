@@ -14,7 +14,7 @@ import os
 import secrets
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,7 @@ from weftway.run import backends
 from weftway.run.backends import Row
 from weftway.run.columns import strange, table, whole_table
 from weftway.run.locks import lock
-from weftway.run.rows import KeyedRows, in_order
+from weftway.run.rows import KeyedRows
 from weftway.terminal.interrupts import put_off
 
 if TYPE_CHECKING:
@@ -244,7 +244,7 @@ class Store:
             write_parquet(part, self._parts / f"{max(numbers, default=0) + 1:06}-{secrets.token_hex(4)}.parquet")
             self._waiting.clear()
 
-    def finish(self, rows: Iterable[Row]) -> Finished:
+    def finish(self, rows: Sequence[Row]) -> Finished:
         """Makes one table of all that the folder holds. `rows` are those that were asked for: they come first.
 
         The others follow in an order that does not depend on when they were made.
@@ -253,12 +253,14 @@ class Store:
         with self._alone():
             parts = self._files()
             kept = self._rows(parts)
-            first, found = KeyedRows(), KeyedRows()
+            first = KeyedRows()
+            earlier: dict[str, Row] = {}
             for row in rows:
                 key = row["key"]
                 merged = _merged(kept.get(key, {}), row)
                 first[key] = {**merged, SELECTED: True}
-                found[key] = {name: merged[name] for name in row}
+                if not backends.is_repeatable(row.get("backend")):
+                    earlier[key] = {name: merged[name] for name in row}
             others = sorted((_place(row), key) for key, row in kept.items() if key not in first)
             for _, key in others:
                 first[key] = {**kept[key], SELECTED: False}
@@ -268,7 +270,8 @@ class Store:
             for file in parts:
                 file.unlink(missing_ok=True)
             self._tidy()
-        return Finished(in_order(found, list(found)), len(others), older)
+        found = [earlier.get(row["key"], row) for row in rows] if earlier else rows
+        return Finished(found, len(others), older)
 
     def _of_all(self, rows: KeyedRows) -> "pl.DataFrame":
         import polars as pl

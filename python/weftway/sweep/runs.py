@@ -17,7 +17,7 @@ from weftway.run.backends import BACKENDS, Failed, Row, Skipped, result
 from weftway.run.comparison import Comparison, is_kept
 from weftway.run.job import Job
 from weftway.run.parallel import RayPool
-from weftway.run.rows import Columns, FrameRows
+from weftway.run.rows import Columns, FrameRows, JoinedRows
 from weftway.run.runner import Interrupted, Outcome, Progress, Runner, Wanted, Workers, quiet
 from weftway.run.store import Store
 
@@ -50,7 +50,7 @@ def execute(grid: Grid, request: Request, progress: Progress | None = None) -> l
     for run in grid.runs:
         found.append(_compared(grid, run, request, _Shift(grid, found, tell), failed))
     if not grid.is_scenario and any(one.rows for one in found) and not _stands(found, Store(request.out)):
-        Store(request.out).finish(row for one in found for row in one.rows)
+        Store(request.out).finish(JoinedRows([one.rows for one in found]))
     return found
 
 
