@@ -1,7 +1,6 @@
 """Steers the running kernel's MPTCP by schedulers of the registry, through the priorities of its subflows."""
 
 import json
-import re
 import signal
 import sys
 import time
@@ -20,6 +19,7 @@ from weftway.run.backends import KERNEL, SIM, Failed, Row, Skipped, result
 from weftway.run.backends.kernel import OWN_SCHEDULER
 from weftway.run.runner import Form, Outcome, Progress, Runner, Wanted, Workers
 from weftway.run.specs import SchedulerSpec
+from weftway.sample.quantities import quantity
 from weftway.scenario import told
 from weftway.stats.estimates import Interval, interval_of_median, median, middle
 from weftway.terminal.listing import NOTHING, plain_table
@@ -32,7 +32,6 @@ LABS = 3
 POLL_S = 0.05
 """How long the main thread waits at a time: it answers an interrupt within this."""
 
-SPAN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s)\s*")
 LEAST_MS, MOST_MS = 5.0, 60_000.0
 
 
@@ -103,10 +102,10 @@ def interval(text: str) -> float:
     >>> interval("100ms"), interval("0.05 s")
     (100.0, 50.0)
     """
-    match = SPAN.fullmatch(text)
-    if match is None:
-        raise ScenarioError(f"--interval {text}: expected a time such as 100ms or 0.1s")
-    return float(match[1]) * (1000.0 if match[2] == "s" else 1.0)
+    try:
+        return float(quantity(text, "time", "--interval") / 10**6)
+    except ScenarioError:
+        raise ScenarioError(f"--interval {text}: expected a time such as 100ms or 0.1s") from None
 
 
 def token(text: str | None) -> int | None:
