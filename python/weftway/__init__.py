@@ -24,7 +24,8 @@ if TYPE_CHECKING:
         schedulers,
     )
     from weftway.calls import compare, export, run
-    from weftway.run.comparison import Comparison, Interrupted
+    from weftway.run.comparison import Comparison
+    from weftway.run.runner import Interrupted
 
 __all__ = [
     "Ahead",
@@ -52,6 +53,10 @@ Wait = None
 
 
 if not TYPE_CHECKING:
+    # A package's first import binds its name here. After this, `weftway.run` is the function.
+    from weftway import run
+
+    del run
 
     def __getattr__(name: str) -> object:
         """Loads what is named, be it a module, at its first use: the command, which is in here, begins at once."""
@@ -65,7 +70,7 @@ if not TYPE_CHECKING:
                 if error.name != module:
                     raise
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        modules = (import_module(f"{__name__}.{one}") for one in ("_native", "calls", "run.comparison"))
+        modules = (import_module(f"{__name__}.{one}") for one in ("_native", "calls", "run.comparison", "run.runner"))
         globals()[name] = next(vars(module)[name] for module in modules if name in vars(module))
         return globals()[name]
 

@@ -22,6 +22,9 @@ class EmulationError(RuntimeError): ...
 
 def schedulers() -> list[dict[str, Any]]: ...
 def controllers() -> list[dict[str, Any]]: ...
+def units() -> dict[str, dict[str, int]]:
+    """Units of rates, sizes and times, with their values in bit/s, bytes and nanoseconds."""
+
 def columns_of_results() -> list[tuple[str, str]]:
     """Every result that some run can have, in the order of the columns, and the type of its values: `text`, `integer`,
     `float` or `boolean`. Where it is one of a path, `*` stands for the path's name."""

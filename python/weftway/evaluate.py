@@ -20,9 +20,10 @@ from weftway import _native
 from weftway._native import ScenarioError, SimulationError
 from weftway.report import held_out
 from weftway.run import caveats, comparison, plan, specs
-from weftway.run.comparison import Progress
 from weftway.run.job import Job
 from weftway.run.plan import Plan
+from weftway.run.rows import FrameRows
+from weftway.run.runner import Progress
 from weftway.run.store import Store, table, whole
 from weftway.sample import distribution
 from weftway.sample.distribution import Distribution, Drawn
@@ -116,7 +117,7 @@ def run(request: Request, jobs: int | None, out: Path | None, progress: Progress
         raise SimulationError("; ".join(skipped) or f"{REFERENCE} did not run")
     frame = table({**row, **about[row["key"]]} for row in found.rows)
     if out:
-        Store(out).finish(frame.to_dicts())
+        Store(out).finish(FrameRows(frame, lambda _, row: row))
     return Ran(frame, skipped, caveats.failures(found.failed), found.kept.sentence)
 
 

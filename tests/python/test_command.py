@@ -20,8 +20,8 @@ from weftway import cli
 from weftway._native import Scenario, ScenarioError
 from weftway.links import emulate
 from weftway.report import printed
-from weftway.run import backends, comparison, plan
-from weftway.run.comparison import Interrupted
+from weftway.run import backends, plan
+from weftway.run.runner import Interrupted, threads
 
 PROMISED = {
     "scheduler",
@@ -224,9 +224,9 @@ def test_all_backends_have_their_names() -> None:
 def test_without_linux_runs_of_the_kernel_are_skipped(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("weftway._native.KernelBatch", raising=False)
     jobs = plan.plan(Scenario.load(str(small)), cc="cubic,newreno", seed="0..2", backend="kernel").jobs
-    found = list(comparison.results(jobs, 1))
-    assert [job for job, _ in found] == jobs
-    assert all(isinstance(result, backends.Skipped) and "no Linux kernel here" in result.reason for _, result in found)
+    results = [outcome.result for outcome in threads(1)(jobs)]
+    assert [result.job for result in results if isinstance(result, backends.Skipped)] == jobs
+    assert all("no Linux kernel here" in result.reason for result in results if isinstance(result, backends.Skipped))
 
 
 HEAVY = ("polars", "altair", "jax", "numpy", "pydantic")

@@ -9,12 +9,13 @@ import pytest
 import weftway
 from conftest import Weft
 from weftway import SimulationError, advise, rank, sweep
-from weftway.run import comparison
+from weftway.run import runner
 from weftway.run.backends import Failed
 from weftway.run.caveats import MOST_FAILURES, failures
 from weftway.run.comparison import Comparison
 from weftway.run.job import Job
 from weftway.run.plan import plan
+from weftway.run.runner import Outcome
 from weftway.scenario import load
 
 # Fails with seeds that a file beside it names: the seed decides the first number that it draws.
@@ -163,10 +164,10 @@ def test_a_ranking_leaves_out_the_seeds_of_failed_runs(wrong: Wrong, small: Path
 
 
 def test_the_first_failure_is_the_same_in_whatever_order_they_end(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def backwards(todo: Sequence[Job], *_: object, **__: object) -> Iterator[tuple[Job, Failed[Job]]]:
-        return ((job, Failed(job, f"seed {job.seed}")) for job in reversed(todo))
+    def backwards(todo: Sequence[Job], **_: object) -> Iterator[Outcome[Job]]:
+        return (Outcome(job, Failed(job, f"seed {job.seed}")) for job in reversed(todo))
 
-    monkeypatch.setattr(comparison, "results", backwards)
+    monkeypatch.setattr(runner, "results", backwards)
     calls: list[Callable[[], object]] = [
         lambda: weftway.compare(small, seeds=range(3)),
         lambda: rank.run(rank.Request([str(small)], seeds="0..3", schedulers="min-rtt,round-robin"), 1),

@@ -1,7 +1,7 @@
 """The sweep against the kernel: its cells, its runs, its figures and its page. The kernel is made up."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,11 +22,9 @@ from weftway.fidelity.errors import Difference
 from weftway.fidelity.runs import FIRST_RUNS, MORE_RUNS, MOST_RUNS, SIM_RUNS, TRIES
 from weftway.fidelity.tables import facts
 from weftway.report.palette import Look
-from weftway.run import comparison
 from weftway.run.backends import SIM, Row, Skipped
-from weftway.run.comparison import Comparison, Interrupted, Progress
 from weftway.run.job import Job
-from weftway.run.plan import Plan
+from weftway.run.runner import Interrupted, Outcome, threads
 from weftway.stats import estimates as stats
 
 STEADY = (9.0, 10.0, 10.0, 10.0, 11.0)
@@ -52,17 +50,13 @@ class Fake:
     asked: list[tuple[str, int]] = field(default_factory=list)
     skips: str = ""
 
-    def __call__(
-        self, wanted: Plan, jobs: int | None = None, out: Path | None = None, progress: Progress | None = None, /
-    ) -> Comparison:
-        self.asked += [(job.backend, job.seed) for job in wanted.jobs]
-        if self.skips and wanted.jobs[0].backend == "kernel":
-            return Comparison(wanted, [], [Skipped(job, self.skips) for job in wanted.jobs])
-        rows: list[Row] = [{"key": job.key, **job.head, **self.make(job)} for job in wanted.jobs]
-        for done in range(len(rows)):
-            if progress:
-                progress(done + 1, len(rows))
-        return Comparison(wanted, rows)
+    def __call__(self, jobs: Sequence[Job]) -> Iterator[Outcome[Job]]:
+        self.asked += [(job.backend, job.seed) for job in jobs]
+        for job in jobs:
+            if self.skips and job.backend == "kernel":
+                yield Outcome(job, Skipped(job, self.skips))
+            else:
+                yield Outcome(job, {**job.identity, **self.make(job)})
 
     def count(self, backend: str) -> int:
         return sum(name == backend for name, _ in self.asked)
@@ -334,12 +328,10 @@ def test_an_interrupted_sweep_goes_on(tmp_path: Path) -> None:
     wanted = fidelity.measure(request(tmp_path / "whole", 3), whole)
     part = Fake()
 
-    def interrupted(
-        plan: Plan, jobs: int | None = None, out: Path | None = None, progress: Progress | None = None, /
-    ) -> Comparison:
+    def interrupted(jobs: Sequence[Job]) -> Iterator[Outcome[Job]]:
         if part.asked:
-            raise Interrupted(0, len(plan.jobs), out)
-        return part(plan, jobs, out, progress)
+            raise KeyboardInterrupt
+        return part(jobs)
 
     # The kernel's runs of all three cells are one round; the simulator's come after it: 3 · 5 of 3 · (5 + 24).
     with pytest.raises(Interrupted, match=r"15 of 87 runs finished and kept in .*; the same command goes on"):
@@ -372,12 +364,8 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> fidelity.Measured:
     """A few cells in the real simulator, and a kernel that is the simulator with other seeds."""
     fake = Fake()
 
-    def twins(
-        plan: Plan, jobs: int | None = None, out: Path | None = None, progress: Progress | None = None, /
-    ) -> Comparison:
-        if plan.jobs[0].backend == "sim":
-            return comparison.execute(plan, 2, out, progress)
-        return fake(plan, jobs, out, progress)
+    def twins(jobs: Sequence[Job]) -> Iterator[Outcome[Job]]:
+        return threads(2)(jobs) if jobs[0].backend == "sim" else fake(jobs)
 
     return fidelity.measure(request(tmp_path_factory.mktemp("fidelity"), 4), twins)
 

@@ -62,7 +62,7 @@ def test_a_comparison_tells_each_row_once_kept_ones_too(small: Path, tmp_path: P
     for names in ("min-rtt", "min-rtt,ecf"):
         chosen = plan.plan(load(small, []), names, None, "0..2", None)
         heard.clear()
-        comparison.execute(chosen, 1, tmp_path / "out", heard=hear)
+        comparison.execute(chosen, 1, tmp_path / "out", on_row=hear)
         assert sorted(heard) == sorted(job.key for job in chosen.jobs)
 
 
@@ -83,5 +83,5 @@ def test_a_ranking_tells_each_run_of_a_scheduler_once_kept_ones_too(small: Path,
     for names in ("min-rtt,ecf", "min-rtt,ecf,blest"):
         heard.clear()
         request = rank.Request([str(small)], seeds="0..2", schedulers=names)
-        rank.run(request, 1, tmp_path / "out", heard=lambda cell, seed, name, cost: heard.append((cell, seed, name)))
+        rank.run(request, 1, tmp_path / "out", on_cost=lambda cell, seed, name, cost: heard.append((cell, seed, name)))
         assert sorted(heard) == sorted((heard[0][0], seed, name) for seed in (0, 1) for name in names.split(","))

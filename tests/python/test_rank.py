@@ -21,7 +21,8 @@ from weftway import rank
 from weftway._native import ScenarioError
 from weftway.rank import cells, costs, page, ranking, standing
 from weftway.rank.standing import Judged, halves, judged, picked
-from weftway.run import bounds, comparison, store
+from weftway.run import bounds, runner, store
+from weftway.run.runner import Interrupted
 
 WORLD = (
     """\
@@ -424,7 +425,7 @@ def test_what_is_kept_is_not_run_again(world: Path, tmp_path: Path, monkeypatch:
         assert not todo
         return iter([])
 
-    monkeypatch.setattr(comparison, "results", none)
+    monkeypatch.setattr(runner, "results", none)
     assert rank.run(small_request(world), 2, out).rows == first.rows
 
 
@@ -500,7 +501,7 @@ def test_a_run_that_is_written_when_the_interrupt_comes_is_counted(
 
     monkeypatch.setattr(store, "write_parquet", interrupted)
     monkeypatch.setattr(store, "FLUSH_S", 0)
-    with pytest.raises(comparison.Interrupted) as told:
+    with pytest.raises(Interrupted) as told:
         rank.run(small_request(world), 2, tmp_path / "out")
     kept = sum(pl.read_parquet(part).height for part in (tmp_path / "out/parts").glob("*.parquet"))
     assert (told.value.done, kept) == (1, 1)

@@ -14,9 +14,10 @@ import machine
 from conftest import Weft
 from weftway import reproduce
 from weftway._native import Scenario, ScenarioError
-from weftway.reproduce import checks, experiments, results, runs, traces, verdict
+from weftway.reproduce import checks, experiments, results, traces, verdict
 from weftway.reproduce.runs import Effort
-from weftway.run.comparison import Interrupted
+from weftway.run import runner
+from weftway.run.runner import Interrupted
 from weftway.scenario import HOME
 
 FILES = sorted((HOME / "experiments").rglob("*.toml"))
@@ -259,11 +260,11 @@ def test_what_is_kept_is_not_run_again(small: Path, tmp_path: Path, monkeypatch:
     plain = evaluated(small, tmp_path / "out")
     asked: list[Any] = []
 
-    def run(todo: list[Any], threads: int) -> Iterator[Any]:
+    def results(todo: list[Any], **_: Any) -> Iterator[Any]:
         asked.extend(todo)
         return iter(())
 
-    monkeypatch.setattr(runs, "_results", run)
+    monkeypatch.setattr(runner, "results", results)
     assert evaluated(small, tmp_path / "out") == plain
     assert asked == []
 

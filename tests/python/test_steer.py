@@ -15,13 +15,13 @@ def test_an_interval_has_a_unit(text: str, milliseconds: float) -> None:
     assert steer.SteeringOptions(steer.interval(text)).interval_ms == pytest.approx(milliseconds)
 
 
-@pytest.mark.parametrize("text", ["", "100", "ms", "-5ms", "1e3ms", "5 min", "nan ms"])
+@pytest.mark.parametrize("text", ["", "100", "ms", "-5ms", "1e3ms", "nan ms"])
 def test_what_is_no_interval_is_refused(text: str) -> None:
     with pytest.raises(ScenarioError, match="--interval"):
         steer.interval(text)
 
 
-@pytest.mark.parametrize("text", ["4ms", "0s", "61s"])
+@pytest.mark.parametrize("text", ["4ms", "0s", "61s", "5 min"])
 def test_an_interval_out_of_range_is_refused(text: str) -> None:
     with pytest.raises(ScenarioError, match="from 5 ms to 60 s"):
         steer.SteeringOptions(steer.interval(text))

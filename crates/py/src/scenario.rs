@@ -175,6 +175,20 @@ pub fn columns_of_results() -> Vec<(String, &'static str)> {
     measurement::schema().into_iter().map(|(name, kind)| (name, named(kind))).collect()
 }
 
+/// Units of rates, sizes and times, with their values in bits per second, bytes and nanoseconds.
+#[pyfunction]
+pub fn units(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {
+    let kinds = PyDict::new(py);
+    for (kind, table) in weftway_scenario::units() {
+        let units = PyDict::new(py);
+        for (unit, smallest) in table {
+            units.set_item(unit, smallest)?;
+        }
+        kinds.set_item(kind, units)?;
+    }
+    Ok(kinds)
+}
+
 /// Function that `pickle` calls to make something again, and its arguments.
 type Reduced<'py, Arguments> = (Bound<'py, PyAny>, Arguments);
 

@@ -69,6 +69,7 @@ pub use resolve::Timing;
 pub use schema::{At, Claim, Figure, Identity, Printed, Published, Status, Unit, Way};
 pub use seeds::{mix, path_seeds, shared_seed};
 pub use source::Place;
+pub use units::units;
 pub use variant::Variant;
 pub use workload::{App, writes};
 

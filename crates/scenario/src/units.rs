@@ -117,6 +117,13 @@ dimension! {
     InBytes(Bytes) = Bytes::new;
     "a size", "64 KiB", "16 KiB..64 KiB", SIZES
 }
+/// Units of what others reckon with, too: rates in bits per second, sizes in bytes, times in
+/// nanoseconds.
+#[must_use]
+pub fn units() -> [(&'static str, &'static [(&'static str, u64)]); 3] {
+    [("rate", InRate::UNITS), ("size", InBytes::UNITS), ("time", InTime::UNITS)]
+}
+
 dimension! {
     /// A number of packets.
     InPackets(u64) = core::convert::identity;

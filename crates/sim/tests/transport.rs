@@ -221,9 +221,8 @@ fn a_subflows_stale_window_makes_the_connection_stand_still() {
     assert!(held_up < 0.6 * free, "{held_up:.1} of {free:.1} Mbit/s");
 }
 
-/// What lies below the edge that the receiver has announced, it keeps: who chooses nothing beyond it loses hardly
-/// anything there. Without `busy` and `present`: with either, this rule sends hardly anything beyond that edge here,
-/// whether or not it may.
+/// A receiver keeps all that lies below the edge that it has announced: `earliest-delivery`, which sends nothing beyond
+/// it, loses hardly anything there.
 #[test]
 fn what_goes_beyond_the_announced_edge_is_what_the_receiver_drops() {
     let (_, beyond) = limited_by_the_window("linux-v1", true);

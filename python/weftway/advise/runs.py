@@ -1,19 +1,18 @@
 """Runs every candidate in every cell over the same seeds, and has `choice` pick one of them."""
 
 import math
-import os
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
 from weftway._native import Scenario, ScenarioError, SimulationError
 from weftway.rank.costs import COLUMN, copies_share, cost
-from weftway.run import comparison, plan, seeds
+from weftway.run import plan, seeds
 from weftway.run.backends import KERNEL, SIM, Failed, Row, Skipped
-from weftway.run.comparison import Interrupted
 from weftway.run.job import Job
+from weftway.run.runner import Outcome, Progress, Runner, Wanted, Workers, threads
 from weftway.sample import distribution
 from weftway.scenario import load, locate
 from weftway.stats.estimates import Interval, median
@@ -30,8 +29,6 @@ SCREENED = 8
 """So many of the many schedulers for QUIC are tried in all cells."""
 
 LEAST_SEEDS = 2
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
@@ -100,7 +97,7 @@ def advise(request: Request, jobs: int | None = None, progress: Progress | None 
     numbers = seeds.parse(request.seeds)
     if len(numbers) < LEAST_SEEDS:
         raise ScenarioError(f"--seeds {request.seeds}: one half picks, the other judges; give two or more, as in 0..4")
-    runner = _Runner(request, numbers, jobs or os.cpu_count() or 1, progress or (lambda done, total: None))
+    runner = _Trials(request, numbers, Runner(None, progress), threads(jobs, singles=False))
     first = runner.screened(candidates.first(request.place, runner.keys))
     trials = runner.run(first)
     base = next((one for one in trials if one.candidate == candidates.baseline(request.place, runner.keys)), None)
@@ -152,23 +149,17 @@ def check(found: Advice, jobs: int | None = None, progress: Progress | None = No
         raise ScenarioError("--check runs the Linux kernel; leave out --deployable quic")
     if obstacle := KERNEL.obstacle():
         raise SimulationError(f"--check: {obstacle}")
-    tell = progress or (lambda done, total: None)
-    wanted = [one for one in found.trials if not one.candidate.is_steered]
-    planned: dict[str, tuple[Trial, Job]] = {}
-    for one in wanted:
-        for job in _jobs(found.request, one.candidate, Cell(0), found.seeds, KERNEL.name):
-            planned[job.key] = (one, job)
+    trials = [one for one in found.trials if not one.candidate.is_steered]
+    wanted = [
+        Wanted(job, one.candidate)
+        for one in trials
+        for job in _jobs(found.request, one.candidate, Cell(0), found.seeds, KERNEL.name)
+    ]
+    with Runner(None, progress) as runner:
+        runs = runner.run(wanted, _all_or_none(threads(jobs or 1)))
     rows: dict[str, list[Row]] = {}
-    failed: list[Failed[Job]] = []
-    jobs_of = [job for _, job in planned.values()]
-    for done, (job, result) in enumerate(comparison.results(jobs_of, jobs or 1), 1):
-        tell(done, len(jobs_of))
-        if isinstance(result, Skipped):
-            raise SimulationError(f"--check: {result.reason}")
-        if isinstance(result, Failed):
-            failed.append(result)
-            continue
-        rows.setdefault(planned[job.key][0].candidate.words, []).append(result)
+    for asked, row in runs:
+        rows.setdefault(asked.asker.words, []).append(row)
     kind = keys_of(found.scenario)["workload.kind"]
     records: list[Row] = [
         {
@@ -180,18 +171,29 @@ def check(found: Advice, jobs: int | None = None, progress: Progress | None = No
             "unfinished": sum(row["verdict"] != "finished" for row in rows[one.candidate.words]),
             "runs": len(rows[one.candidate.words]),
         }
-        for one in wanted
+        for one in trials
         if one.candidate.words in rows
     ]
-    failed = comparison.in_order(failed, jobs_of)
-    if not records and failed:
-        raise failed[0].error
-    found.failed.extend(failed)
+    if not records and runs.failed:
+        raise runs.failed[0].error
+    found.failed.extend(runs.failed)
     if all(record["unfinished"] == record["runs"] for record in records):
-        runs = sum(record["runs"] for record in records)
-        raise SimulationError(f"--check: {_nothing_finished(found.request, runs, len(records))}")
+        count = sum(record["runs"] for record in records)
+        raise SimulationError(f"--check: {_nothing_finished(found.request, count, len(records))}")
     best = min(record["cost_ms"] for record in records)
     return sorted(({**record, "over_best": record["cost_ms"] / best} for record in records), key=lambda r: r["cost_ms"])
+
+
+def _all_or_none(workers: Workers[Job]) -> Workers[Job]:
+    """Workers that stop where one job cannot be run here: then no other one can, either."""
+
+    def carried_out(todo: Sequence[Job]) -> Iterator[Outcome[Job]]:
+        for outcome in workers(todo):
+            if isinstance(outcome.result, Skipped):
+                raise SimulationError(f"--check: {outcome.result.reason}")
+            yield outcome
+
+    return carried_out
 
 
 def _spread(costs: Sequence[float]) -> dict[str, float]:
@@ -214,11 +216,11 @@ def _jobs(request: Request, one: Candidate, cell: Cell, numbers: Sequence[int], 
     return [job for job in wanted if job.variant.hash == variant.hash]
 
 
-class _Runner:
-    """Runs candidates in cells, and keeps count."""
+class _Trials:
+    """Runs candidates in cells."""
 
-    def __init__(self, request: Request, numbers: list[int], threads: int, tell: Progress) -> None:
-        self._request, self._numbers, self._threads, self._tell = request, numbers, threads, tell
+    def __init__(self, request: Request, numbers: list[int], runner: Runner, workers: Workers[Job]) -> None:
+        self._request, self._numbers, self._runner, self._workers = request, numbers, runner, workers
         self.scenario = load(locate(request.scenario), request.set)
         self.keys = keys_of(self.scenario)
         self.kind = str(self.keys.get("workload.kind"))
@@ -226,7 +228,6 @@ class _Runner:
         self.cells = neighbours.cells(self.keys, self.ranges, request.cells)
         self.skipped: list[str] = []
         self.failed: list[Failed[Job]] = []
-        self._done = self._total = 0
 
     def picked(self, one: Trial, base: Trial) -> float:
         """How it compares on the seeds that pick."""
@@ -245,33 +246,20 @@ class _Runner:
     ) -> list[Trial]:
         """What came of each candidate that can be simulated."""
         cells, numbers = cells or self.cells, numbers or self._numbers
-        planned: dict[str, list[tuple[Candidate, Cell, Job]]] = {}
-        for one in wanted:
-            for cell in cells:
-                for job in _jobs(self._request, one, cell, numbers, SIM.name):
-                    planned.setdefault(job.key, []).append((one, cell, job))
-        self._total += len(planned)
-        rows: dict[str, Row] = {}
-        failed: list[Failed[Job]] = []
-        jobs = [some[0][2] for some in planned.values()]
-        try:
-            for job, result in comparison.results(jobs, self._threads, singles=False):
-                self._done += 1
-                self._tell(self._done, self._total)
-                if isinstance(result, Skipped):
-                    self.skipped.append(f"{job.scheduler.name}: {result.reason}")
-                elif isinstance(result, Failed):
-                    failed.append(result)
-                else:
-                    rows[job.key] = result
-        except KeyboardInterrupt:
-            raise Interrupted(self._done, self._total, None) from None
-        self.failed += comparison.in_order(failed, jobs)
+        asked = [
+            Wanted(job, (one, cell))
+            for one in wanted
+            for cell in cells
+            for job in _jobs(self._request, one, cell, numbers, SIM.name)
+        ]
+        with self._runner as runner:
+            runs = runner.run(asked, self._workers)
+        self.skipped += [f"{one.job.scheduler.name}: {one.reason}" for one in runs.skipped]
+        self.failed += runs.failed
         ran: dict[Candidate, dict[tuple[int, int], Row]] = {}
-        for key, some in planned.items():
-            for one, cell, job in some:
-                if key in rows:
-                    ran.setdefault(one, {})[cell.number, job.seed] = rows[key]
+        for asker, row in runs:
+            one, cell = asker.asker
+            ran.setdefault(one, {})[cell.number, asker.job.seed] = row
         whole = len(cells) * len(numbers)
         return [self._trial(one, ran[one]) for one in wanted if len(ran.get(one, {})) == whole]
 

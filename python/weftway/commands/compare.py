@@ -156,12 +156,13 @@ def executed(
     """Runs a plan; an interrupt ends the command. Of so many runs a page will show what they look like over time."""
     from weftway.report.interim import Interim
     from weftway.run import comparison
+    from weftway.run.runner import quiet
     from weftway.terminal.progress import Bar
 
     so_far = Interim(wanted)
     with interruptible(), Bar(err, above=so_far.table) as bar:
-        heard = so_far.add if err.is_terminal else None
-        return comparison.execute(wanted, jobs, folder, bar.tell, bound, watched_runs, heard)
+        on_row = so_far.add if err.is_terminal else quiet
+        return comparison.execute(wanted, jobs, folder, bar.tell, bound, watched_runs, on_row)
 
 
 def skipped(found: "Comparison") -> list[str]:

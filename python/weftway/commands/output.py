@@ -96,7 +96,7 @@ def fail(message: str, status: int) -> NoReturn:
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Ends the command where a comparison was interrupted."""
-    from weftway.run.comparison import Interrupted
+    from weftway.run.runner import Interrupted
 
     try:
         yield

@@ -65,13 +65,14 @@ def command(
     from weftway.rank.so_far import SoFar
     from weftway.report import printed
     from weftway.run import caveats
+    from weftway.run.runner import quiet
     from weftway.terminal.progress import Bar
 
     request = rank.Request(on, cells, seeds, seed, schedulers, candidate, split, sets or [], clairvoyant, oracle)
     # What a scheduler in Python prints is no result.
     so_far = SoFar()
     with interruptible(), redirect_stdout(sys.stderr), Bar(err, above=so_far.table) as bar:
-        found = rank.run(request, jobs, folder, bar.tell, so_far.add if err.is_terminal else None)
+        found = rank.run(request, jobs, folder, bar.tell, so_far.add if err.is_terminal else quiet)
     shown = page.ranked(found)
     written = page.write(found, shown, folder) if folder else None
     for line in found.skipped:

@@ -1,13 +1,15 @@
 """Random scenarios: cell *k* of a seed is the same whatever the number of cells, machine or version of Python.
 
-Only `Random(f"{seed}/{k}").random()` is drawn from: its sequence is the one that Python promises to keep.
+All draws are of the stream `SEED/k`.
 """
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from random import Random
 from typing import Protocol
+
+from weftway.sample.quantities import rounded
+from weftway.sample.stream import Stream
 
 CONTROLLERS = ("newreno", "cubic", "bbr1")
 """Those that the kernel has, too: reno, cubic, bbr."""
@@ -158,12 +160,11 @@ def equal_shares(seed: int, count: int) -> list[Cell]:
 
 def cell(seed: int, number: int, paths: int | None = None) -> Cell:
     """Cell `number` of a seed. Buffer and writes are drawn last: they move no other draw."""
-    random = Random(f"{seed}/{number}")
-    cc = CONTROLLERS[int(random.random() * len(CONTROLLERS))]
-    drawn = 1 + int(random.random() * MOST_PATHS)
-    links = tuple(link(random) for _ in range(paths or drawn))
+    stream = Stream(f"{seed}/{number}")
+    cc, drawn = stream.one_of(CONTROLLERS), stream.count(1, MOST_PATHS)
+    links = tuple(link(stream) for _ in range(paths or drawn))
     rate = sum(expected_mbps(one, cc, MSS[transport(len(links))]) for one in links)
-    grows, buffer, write = random.random() < AUTO_BUFFER, between(BUFFER_KIB, random), between(WRITE_KIB, random)
+    grows, buffer, write = stream.chance(AUTO_BUFFER), stream.log(BUFFER_KIB), stream.log(WRITE_KIB)
     buffer_kib = None if grows else round(rounded(buffer))
     if buffer_kib:
         rate = within_window(rate, buffer_kib, links)
@@ -178,22 +179,18 @@ def cell(seed: int, number: int, paths: int | None = None) -> Cell:
     )
 
 
-def link(random: Random) -> Link:
+def link(stream: Stream) -> Link:
     """One path. It takes the same number of draws whatever comes out."""
-    rate = rounded(between(RATE_MBPS, random))
-    delay = rounded(between(DELAY_MS, random))
-    lossless, loss = random.random() < LOSSLESS, rounded(between(LOSS_PERCENT, random))
-    bdp = rate * 1e6 / 8 * 2 * delay / 1e3 / PACKET
-    queue = max(round(rounded(bdp * between(QUEUE_BDP, random))), LEAST_QUEUE)
-    low, high = JITTER
-    steady, jitter = random.random() < STEADY, rounded(delay * (low + (high - low) * random.random()))
+    rate, delay = rounded(stream.log(RATE_MBPS)), rounded(stream.log(DELAY_MS))
+    lossless, loss = stream.chance(LOSSLESS), rounded(stream.log(LOSS_PERCENT))
+    queue = queue_packets(rate, delay, stream.log(QUEUE_BDP), LEAST_QUEUE)
+    steady, jitter = stream.chance(STEADY), rounded(delay * stream.linear(JITTER))
     return Link(rate, delay, 0.0 if lossless else loss, queue, 0.0 if steady else jitter)
 
 
-def between(span: tuple[float, float], random: Random) -> float:
-    """Log-uniform: as much between 1 and 10 as between 10 and 100."""
-    low, high = span
-    return low * math.exp(math.log(high / low) * random.random())
+def queue_packets(rate_mbps: float, delay_ms: float, bdp: float, least: int) -> int:
+    """A queue of so many bandwidth-delay products, in packets."""
+    return max(round(rounded(rate_mbps * 1e6 / 8 * 2 * delay_ms / 1e3 / PACKET * bdp)), least)
 
 
 def expected_mbps(link: Link, cc: str, mss: int) -> float:
@@ -223,11 +220,6 @@ def within_window(mbps: float, buffer_kib: int, links: Sequence[Link]) -> float:
 
 def transport(paths: int) -> str:
     return "mptcp" if paths > 1 else "tcp"
-
-
-def rounded(value: float) -> float:
-    """Two significant digits: what a scenario file is good to read with."""
-    return float(f"{value:.1e}")
 
 
 def size(count: int) -> str:

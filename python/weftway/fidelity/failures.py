@@ -1,15 +1,15 @@
 """Failures of a path: forty scenarios with MPTCP in which one path stops, and often comes back, during a transfer.
 
-How many cells have each value of a feature is fixed; the seed decides which values meet in a cell. As in `cells`, only
-`Random.random()` is drawn from.
+How many cells have each value of a feature is fixed; the seed decides which values meet in a cell.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from random import Random
-from typing import TypeVar
 
-from .cells import CONTROLLERS, MSS, PACKET, Link, between, block, link_keys, options, rounded, size
+from weftway.sample.quantities import rounded
+from weftway.sample.stream import Stream
+
+from .cells import CONTROLLERS, MSS, PACKET, Link, block, link_keys, options, queue_packets, size
 
 CELLS = 40
 TRANSPORT = "mptcp"
@@ -53,8 +53,6 @@ WAY = {
 }
 """How, and in which direction."""
 AWAY_S = {0.5: 6, 1.0: 6, 2.0: 6, 5.0: 6, 10.0: 5, 30.0: 5, NEVER: 6}
-
-Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -139,24 +137,24 @@ class Failure:
 
 def cells(seed: int, count: int = CELLS) -> list[Failure]:
     """The first `count` of the forty cells of a seed."""
-    random = Random(f"failures/{seed}")
+    stream = Stream(f"failures/{seed}")
     columns = (
-        shuffled(CONTROLLER, random),
-        shuffled(PATHS, random),
-        shuffled(FAILS, random),
-        shuffled(OTHERS, random),
-        shuffled(WAY, random),
-        shuffled(AWAY_S, random),
+        stream.shuffled(CONTROLLER),
+        stream.shuffled(PATHS),
+        stream.shuffled(FAILS),
+        stream.shuffled(OTHERS),
+        stream.shuffled(WAY),
+        stream.shuffled(AWAY_S),
     )
     rows = zip(*columns, strict=True)
-    return [cell(seed, number, Features(*row), random) for number, row in enumerate(rows)][:count]
+    return [cell(seed, number, Features(*row), stream) for number, row in enumerate(rows)][:count]
 
 
-def cell(seed: int, number: int, features: Features, random: Random) -> Failure:
+def cell(seed: int, number: int, features: Features, stream: Stream) -> Failure:
     """One cell: these features on links that are drawn."""
-    links = tuple(link(random) for _ in range(features.paths))
-    at_s, lasts_s = rounded(within(FAILS_S, random)), within(STAYS_AWAY_S, random)
-    roles = roles_of(features, all_backup=random.random() < 0.5)
+    links = tuple(link(stream) for _ in range(features.paths))
+    at_s, lasts_s = rounded(stream.linear(FAILS_S)), stream.linear(STAYS_AWAY_S)
+    roles = roles_of(features, all_backup=stream.chance(0.5))
     how, direction = features.way
     count = transfer_bytes(links, roles, features, at_s, lasts_s)
     return Failure(
@@ -186,23 +184,7 @@ def transfer_bytes(links: Sequence[Link], roles: Sequence[str], features: Featur
     return round(rounded((active * at_s + after) * 1e6 / 8))
 
 
-def link(random: Random) -> Link:
+def link(stream: Stream) -> Link:
     """A path without loss and jitter: the failure alone is compared."""
-    rate, delay = rounded(within(RATE_MBPS, random)), rounded(between(DELAY_MS, random))
-    bdp = rate * 1e6 / 8 * 2 * delay / 1e3 / PACKET
-    queue = max(round(rounded(bdp * between(QUEUE_BDP, random))), LEAST_QUEUE)
-    return Link(rate, delay, 0.0, queue, 0.0)
-
-
-def within(span: tuple[float, float], random: Random) -> float:
-    """Uniform."""
-    low, high = span
-    return low + (high - low) * random.random()
-
-
-def shuffled(values: dict[Value, int], random: Random) -> list[Value]:
-    """Each value as often as it is to occur, in an order that `random` decides (Fisher and Yates)."""
-    rest, order = [value for value, times in values.items() for _ in range(times)], []
-    while rest:
-        order.append(rest.pop(int(random.random() * len(rest))))
-    return order
+    rate, delay = rounded(stream.linear(RATE_MBPS)), rounded(stream.log(DELAY_MS))
+    return Link(rate, delay, 0.0, queue_packets(rate, delay, stream.log(QUEUE_BDP), LEAST_QUEUE), 0.0)

@@ -1,13 +1,15 @@
 """Messages: random scenarios in which an application sends small messages at intervals, and their delays count.
 
-The links are those of `cells`. Only `Random(f"messages/{seed}/{k}").random()` is drawn from.
+The links are those of `cells`. All draws are of the stream `messages/SEED/k`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from random import Random
 
-from .cells import CONTROLLERS, MSS, Link, between, block, expected_mbps, link, link_keys, options, rounded, transport
+from weftway.sample.quantities import rounded
+from weftway.sample.stream import Stream
+
+from .cells import CONTROLLERS, MSS, Link, block, expected_mbps, link, link_keys, options, transport
 
 MOST_PATHS = 3
 SIZE_BYTES = (200, 50_000)
@@ -78,11 +80,11 @@ def cells(seed: int, count: int) -> Sequence[MessageCell]:
 
 def cell(seed: int, number: int) -> MessageCell:
     """Cell `number` of a seed."""
-    random = Random(f"messages/{seed}/{number}")
-    cc = CONTROLLERS[int(random.random() * len(CONTROLLERS))]
-    links = tuple(link(random) for _ in range(1 + int(random.random() * MOST_PATHS)))
+    stream = Stream(f"messages/{seed}/{number}")
+    cc = stream.one_of(CONTROLLERS)
+    links = tuple(link(stream) for _ in range(stream.count(1, MOST_PATHS)))
     rate = sum(expected_mbps(one, cc, MSS[transport(len(links))]) for one in links)
-    load, wanted, nodelay = between(LOAD, random), between(SIZE_BYTES, random), random.random() >= NAGLE
+    load, wanted, nodelay = stream.log(LOAD), stream.log(SIZE_BYTES), not stream.chance(NAGLE)
     shortest, longest = PERIOD_MS
     period = min(max(rounded(wanted * 8 / (load * rate * 1e3)), shortest), longest)
     # Where the period is bounded, the size follows from the load.

@@ -5,14 +5,12 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from weftway._native import Scenario, ScenarioError, SimulationError
-from weftway.run import comparison, plan
-from weftway.run.backends import KERNEL, SIM, NoRow, Row
-from weftway.run.comparison import Comparison, Interrupted, Progress
+from weftway.run import plan
+from weftway.run.backends import KERNEL, SIM, Row
 from weftway.run.job import Job
-from weftway.run.plan import Plan
+from weftway.run.runner import Form, Interrupted, Progress, Runner, Wanted, Workers, quiet, threads
 from weftway.run.store import Store, whole
 from weftway.stats.estimates import bootstrap, median
 
@@ -33,14 +31,6 @@ FINISHED = "finished"
 """The verdict of a run that was not cut off by the time limit."""
 TRIES = 2
 """Late runs are repeated, up to so many times as many runs as are wanted."""
-
-
-class Runner(Protocol):
-    """`comparison.execute`, or what a test has in its place."""
-
-    def __call__(
-        self, wanted: Plan, jobs: int | None = None, out: Path | None = None, progress: Progress | None = None, /
-    ) -> Comparison: ...
 
 
 @dataclass(frozen=True)
@@ -120,33 +110,43 @@ class Measured:
     """What the folder holds besides, in a sentence."""
 
 
-def measure(
-    request: Request, runner: Runner = comparison.execute, progress: Progress = lambda done, total: None
-) -> Measured:
-    """Runs what is not kept in the folder already.
+def measure(request: Request, workers: Workers[Job] | None = None, progress: Progress = quiet) -> Measured:
+    """Runs what is not kept in the folder already, on threads if nothing else is named.
 
     The two sides take turns, because a busy machine makes the kernel's links late. The kernel's runs are ordered in
     rounds over all cells, so that many go on beside one another.
     """
     start = time.monotonic()
-    sweep = Sweep(request, runner, progress)
+    asked: dict[str, Row] = {}
+
+    def run(wanted: list[Wanted[Job, Trial]]) -> None:
+        """Runs one round, and hands every row to its cell."""
+        runs = runner.run(wanted, workers or threads(request.jobs), FORM)
+        for one, missing in runs.missing:
+            one.asker.refuse(missing.reason)
+        for one, row in runs:
+            asked[one.job.key] = row
+            one.asker.take(one.job, row)
+
     try:
-        folder = request.folder / "cells"
-        trials = [Trial(cell, written(cell, folder), request.kind.most_runs) for cell in request.drawn]
-        while todo := [job for trial in trials for job in trial.next_round()]:
-            sweep.run(todo, trials)
-        sweep.run([job for trial in trials for job in trial.simulated()], trials)
-    except KeyboardInterrupt:
+        with Runner(request.folder, progress, request.cells * (SIM_RUNS + FIRST_RUNS)) as runner:
+            folder = request.folder / "cells"
+            trials = [Trial(cell, written(cell, folder), request.kind.most_runs) for cell in request.drawn]
+            while wanted := [Wanted(job, trial) for trial in trials for job in trial.next_round()]:
+                run(wanted)
+            run([Wanted(job, trial) for trial in trials for job in trial.simulated()])
+    except Interrupted:
         spent(request.folder, time.monotonic() - start)
-        raise Interrupted(sweep.done, sweep.total, request.folder) from None
-    finally:
-        sweep.flush()
-    others = sweep.finish()
+        raise
+    others = Store(request.folder).finish(list(asked.values())).sentence if asked else ""
     seconds = spent(request.folder, time.monotonic() - start)
     found = [trial.runs() for trial in trials]
     if found and not any(runs.kernel for runs in found):
         raise SimulationError(f"the kernel ran no cell: {found[0].note}")
     return Measured(request, found, seconds, others)
+
+
+FORM: Form[Job, "Trial"] = Form(keeps_timelines=True)
 
 
 def spent(folder: Path, seconds: float) -> float:
@@ -226,69 +226,15 @@ class Trial:
         """The simulator's runs, where there is something to compare them with."""
         return self._plan(SIM.name, range(SIM_RUNS)) if in_time(self._kernel) else []
 
-    def take(self, key: str, row: Row) -> None:
-        """The row of a job, if it is of this cell."""
-        if job := self._jobs.get(key):
-            (self._kernel if job.backend == KERNEL.name else self._sim).append(row)
+    def take(self, job: Job, row: Row) -> None:
+        """Takes the row of one of its jobs."""
+        (self._kernel if job.backend == KERNEL.name else self._sim).append(row)
 
-    def refuse(self, key: str, reason: str) -> None:
-        """A job cannot be run."""
-        if key in self._jobs:
-            self._note = reason
+    def refuse(self, reason: str) -> None:
+        """Notes why one of its jobs has no row."""
+        self._note = reason
 
     def runs(self) -> Runs:
         """What there is at the end."""
         good = in_time(self._kernel)
         return Runs(self.cell, self.file, self._sim, good, len(self._kernel) - len(good), self._note, self._jobs)
-
-
-class Sweep:
-    """Batches of runs, with the rows that are kept."""
-
-    def __init__(self, request: Request, runner: Runner, progress: Progress) -> None:
-        self._request, self._runner, self._progress = request, runner, progress
-        self._store = Store(request.folder)
-        self._kept = self._store.recall()
-        self._asked: dict[str, Row] = {}
-        self.done, self.total = 0, request.cells * (SIM_RUNS + FIRST_RUNS)
-
-    def run(self, jobs: list[Job], trials: list[Trial]) -> None:
-        """Runs those jobs that are not kept, and hands every row to its cell, in the order of the jobs."""
-        todo = [job for job in jobs if job.key not in self._kept]
-        self.total = max(self.total, self.done + len(jobs))
-        before = self.done + len(jobs) - len(todo)
-        if todo:
-            batch = Plan(todo[0].variant.scenario, todo)
-            folder = self._request.folder
-            found = self._runner(batch, self._request.jobs, folder, lambda done, _: self._tell(before + done))
-            self._keep(found)
-            without: list[NoRow[Job]] = [*found.skipped, *found.failed]
-            for missing in without:
-                for trial in trials:
-                    trial.refuse(missing.job.key, missing.reason)
-        self._tell(before + len(todo))
-        for job in jobs:
-            if job.key in self._kept:
-                self._asked[job.key] = self._kept[job.key]
-                for trial in trials:
-                    trial.take(job.key, self._kept[job.key])
-
-    def _keep(self, found: Comparison) -> None:
-        for row in found.rows:
-            self._kept[row["key"]] = row
-            self._store.keep(row["key"], row)
-        for key, text in found.watched.items():
-            self._store.keep_timeline(key, text)
-        self._store.flush()
-
-    def _tell(self, done: int) -> None:
-        self.done = done
-        self._progress(done, self.total)
-
-    def flush(self) -> None:
-        """Writes what is not written yet."""
-        self._store.flush()
-
-    def finish(self) -> str:
-        """Makes one table of all rows; says what it holds besides those of the request."""
-        return self._store.finish(self._asked.values()).sentence if self._asked else ""

@@ -1,12 +1,13 @@
 """Steers the running kernel's MPTCP by schedulers of the registry, through the priorities of its subflows."""
 
 import json
-import re
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from rich.table import Table
@@ -16,7 +17,9 @@ from weftway._native import EmulationError, Scenario, ScenarioError, Variant
 from weftway.run import plan, seeds, specs
 from weftway.run.backends import KERNEL, SIM, Failed, Row, Skipped, result
 from weftway.run.backends.kernel import OWN_SCHEDULER
+from weftway.run.runner import Form, Outcome, Progress, Runner, Wanted, Workers
 from weftway.run.specs import SchedulerSpec
+from weftway.sample.quantities import quantity
 from weftway.scenario import told
 from weftway.stats.estimates import Interval, interval_of_median, median, middle
 from weftway.terminal.listing import NOTHING, plain_table
@@ -29,7 +32,6 @@ LABS = 3
 POLL_S = 0.05
 """How long the main thread waits at a time: it answers an interrupt within this."""
 
-SPAN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s)\s*")
 LEAST_MS, MOST_MS = 5.0, 60_000.0
 
 
@@ -94,19 +96,16 @@ class Transfer:
         )
 
 
-Outcome = Row | Skipped[Transfer]
-
-
 def interval(text: str) -> float:
     """Milliseconds.
 
     >>> interval("100ms"), interval("0.05 s")
     (100.0, 50.0)
     """
-    match = SPAN.fullmatch(text)
-    if match is None:
-        raise ScenarioError(f"--interval {text}: expected a time such as 100ms or 0.1s")
-    return float(match[1]) * (1000.0 if match[2] == "s" else 1.0)
+    try:
+        return float(quantity(text, "time", "--interval") / 10**6)
+    except ScenarioError:
+        raise ScenarioError(f"--interval {text}: expected a time such as 100ms or 0.1s") from None
 
 
 def token(text: str | None) -> int | None:
@@ -163,39 +162,36 @@ def transfers(
 
 
 def run(
-    wanted: list[Transfer], labs: int = LABS, progress: Callable[[int, int], None] | None = None
+    wanted: list[Transfer], count: int = LABS, progress: Progress | None = None
 ) -> tuple[list[Row], list[Skipped[Transfer]]]:
     """The rows in the order of the transfers, and what could not be had. A failure stops the rest and is raised."""
-    rows: dict[int, Row] = {}
-    skipped: list[Skipped[Transfer]] = []
-    for at, outcome in _finished(wanted, labs):
-        if isinstance(outcome, Skipped):
-            skipped.append(outcome)
-        else:
-            rows[at] = outcome
-        if progress:
-            progress(len(rows) + len(skipped), len(wanted))
-    return [rows[at] for at in sorted(rows)], skipped
+    with Runner(None, progress) as runner:
+        asked = (Wanted(transfer, None) for transfer in wanted)
+        runs = runner.run(asked, labs(count), Form(key=attrgetter("command")))
+    return [row for _, row in runs], runs.skipped
 
 
-def _finished(wanted: list[Transfer], labs: int) -> Iterator[tuple[int, Outcome]]:
-    todo = list(enumerate(wanted))
-    running: dict[int, _native.SteeredRun] = {}
+def labs(count: int) -> Workers[Transfer]:
+    """Labs of the kernel, so many beside one another."""
+    return partial(_carried_out, count=count)
+
+
+def _carried_out(todo: Sequence[Transfer], count: int) -> Iterator[Outcome[Transfer]]:
+    waiting = list(todo)
+    running: dict[_native.SteeredRun, Transfer] = {}
     try:
-        while todo or running:
-            while todo and len(running) < labs:
-                at, one = todo.pop(0)
-                running[at] = _started(one)
+        while waiting or running:
+            while waiting and len(running) < count:
+                running[_started(waiting[0])] = waiting.pop(0)
             time.sleep(POLL_S)
-            for at, told in [(at, run.told()) for at, run in running.items()]:
-                if told is not None:
-                    del running[at]
-                    outcome = result(wanted[at], *told)
-                    if isinstance(outcome, Failed):
-                        raise outcome.error
-                    yield at, outcome
+            for run, answer in [(run, run.told()) for run in running]:
+                if answer is not None:
+                    outcome = Outcome(running[run], result(running.pop(run), *answer))
+                    if isinstance(outcome.result, Failed):
+                        raise outcome.result.error
+                    yield outcome
     finally:
-        for run in running.values():
+        for run in running:
             run.cancel()
 
 

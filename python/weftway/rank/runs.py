@@ -1,7 +1,7 @@
 """Runs every scheduler in every cell, keeps what is finished, and hands the numbers to `standing`."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -9,14 +9,13 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from weftway._native import ScenarioError, SimulationError
-from weftway.run import bounds, comparison, plan, seeds, specs
-from weftway.run.backends import SIM, Failed, Skipped
-from weftway.run.comparison import Interrupted, Progress
+from weftway.run import bounds, plan, seeds, specs
+from weftway.run.backends import SIM, Failed
 from weftway.run.job import Job
+from weftway.run.runner import Form, Outcome, Progress, Runner, Wanted, quiet, threads
 from weftway.run.specs import SchedulerSpec
 from weftway.run.store import Finished, Store, table
 from weftway.stats.baselines import REFERENCE
-from weftway.terminal.interrupts import put_off
 
 from . import cells, standing
 from .cells import KINDS, Cell
@@ -116,7 +115,7 @@ class Seer:
     """Whether it takes the scheduler's own run where that costs no more."""
 
 
-Heard = Callable[[str, int, str, float], None]
+OnCost = Callable[[str, int, str, float], None]
 """Told what each run cost: its cell, seed, scheduler and cost."""
 
 
@@ -125,7 +124,7 @@ def run(
     jobs: int | None = None,
     out: Path | None = None,
     progress: Progress | None = None,
-    heard: Heard | None = None,
+    on_cost: OnCost = quiet,
 ) -> Ranking:
     """Runs what is not kept in `out` already, on `jobs` threads, and judges."""
     numbers = seeds.parse(request.seeds)
@@ -134,17 +133,19 @@ def run(
     named = _field(request)
     seers = _seers(request, named)
     every = cells.read(request.on, request.cells, request.seed, request.split, request.set, out)
-    runner = _Runner(every, named.every, numbers, out, progress or (lambda done, total: None), seers, heard)
-    rows = runner.run(jobs or os.cpu_count() or 1)
+    runs = sum(len(named.every) + len(seers) + _singles(cell) for cell in every) * len(numbers)
+    with Runner(out, progress, runs) as runner:
+        ranked = _Ranked(runner, named, seers, numbers, jobs or os.cpu_count() or 1, on_cost)
+        rows = ranked.rows(every)
     found = _judged(every, named, rows, numbers)
     kept = Store(out).finish(rows) if out and rows else Finished(rows)
-    skipped = list(dict.fromkeys(runner.skipped))
+    skipped = list(dict.fromkeys(ranked.skipped))
     asked = [named.candidate] if named.candidate else named.every
     if not any(one.name in cell.ratios for cell in found for one in asked):
-        if runner.failed:
-            raise runner.failed[0].error
+        if ranked.failed:
+            raise ranked.failed[0].error
         raise SimulationError("; ".join(skipped) or f"no run of {', '.join(one.name for one in asked)}")
-    return Ranking(request, named.every, named.candidate, numbers, every, found, rows, skipped, runner.failed, kept)
+    return Ranking(request, named.every, named.candidate, numbers, every, found, rows, skipped, ranked.failed, kept)
 
 
 def standings(found: Ranking) -> list[Standing]:
@@ -204,151 +205,119 @@ def _seers(request: Request, named: Field) -> list[Seer]:
     return found
 
 
-class _Runner:
+@dataclass(frozen=True)
+class _Asker:
+    """Whose run it is: a cell, and the name under which its row stands."""
+
+    cell: Cell
+    scheduler: str
+    path: str | None = None
+    """Of a run over one path: which."""
+
+    def row(self, job: Job, result: Row) -> Row:
+        """A row of the ranking."""
+        return {
+            "key": job.key,
+            "cell": self.cell.name,
+            "label": self.cell.label,
+            **self.cell.kinds,
+            "scheduler": self.scheduler,
+            "path": self.path,
+            "seed": job.seed,
+            "cost_ms": cost(result, self.cell.workload),
+            **{name: value for name, value in result.items() if name != "key"},
+            "code": SIM.code(),
+            "command": job.command,
+        }
+
+
+def _needed(_: Job, row: Row) -> Row:
+    return needed(row)
+
+
+FORM: Form[Job, _Asker] = Form(
+    recalled=_needed, held=_needed, kept=lambda wanted, row: wanted.asker.row(wanted.job, row)
+)
+
+
+class _Ranked:
     """Runs the jobs of all cells, some cells at a time."""
 
     def __init__(
-        self,
-        every: list[Cell],
-        field: list[SchedulerSpec],
-        numbers: list[int],
-        out: Path | None,
-        tell: Progress,
-        seers: Sequence[Seer],
-        heard: Heard | None,
+        self, runner: Runner, named: Field, seers: Sequence[Seer], numbers: list[int], count: int, on_cost: OnCost
     ) -> None:
-        self._seers, self._heard = seers, heard
-        self._cells, self._field, self._numbers, self._out, self._tell = every, field, numbers, out, tell
+        self._runner, self._field, self._seers, self._numbers = runner, named.every, seers, numbers
+        self._count, self._on_cost = count, on_cost
         (self._single,) = specs.parse(REFERENCE)
-        self._store = Store(out) if out else None
-        if self._store:
-            self._store.make()
-        self._kept = self._store.recall() if self._store else {}
-        each = len(field) + len(seers)
-        self._total = sum(each + _singles(cell) for cell in every) * len(numbers)
-        self._done = 0
         self.skipped: list[str] = []
         self.failed: list[Failed[Job]] = []
 
-    def run(self, threads: int) -> list[Row]:
+    def rows(self, cells: Sequence[Cell]) -> list[Row]:
         """All rows, in the order of the cells."""
-        rows: list[Row] = []
-        try:
-            for some in _batched(self._cells, AT_ONCE):
-                rows += self._some(some, threads)
-        except KeyboardInterrupt:
-            raise Interrupted(self._done, self._total, self._out) from None
-        finally:
-            if self._store:
-                self._store.flush()
-        return rows
+        return [row for some in _batched(cells, AT_ONCE) for row in self._some(some)]
 
-    def _some(self, some: Sequence[Cell], threads: int) -> list[Row]:
-        planned = [(job, about) for cell in some for job, about in self._jobs(cell)]
-        results = {job.key: needed(self._kept[job.key]) for job, _ in planned if job.key in self._kept}
-        for job, about in planned:
-            if job.key in results:
-                self._tell_cost(job, about, results[job.key])
-        self._finished(len(results))
-        todo = {job.key: (job, about) for job, about in planned if job.key not in results}
-        failed: list[Failed[Job]] = []
-        for job, result in comparison.results([job for job, _ in todo.values()], threads, singles=False):
-            with put_off():
-                if isinstance(result, Skipped):
-                    self.skipped.append(f"{job.scheduler.name}: {result.reason}")
-                elif isinstance(result, Failed):
-                    failed.append(result)
-                else:
-                    results[job.key] = needed(result)
-                    self._tell_cost(*todo[job.key], results[job.key])
-                    if self._store:
-                        self._store.keep(job.key, _row(*todo[job.key], results[job.key]))
-                self._finished(1)
-        self.failed += comparison.in_order(failed, (job for job, _ in planned))
-        rows = [_row(job, about, results[job.key]) for job, about in planned if job.key in results]
-        rows += [row for seer in self._seers for cell in some for row in self._seen(cell, seer, results, threads)]
+    def _some(self, some: Sequence[Cell]) -> list[Row]:
+        wanted = [one for cell in some for one in self._wanted(cell)]
+        runs = self._runner.run(wanted, threads(self._count, singles=False), FORM, self._tell_cost)
+        self.skipped += [f"{one.job.scheduler.name}: {one.reason}" for one in runs.skipped]
+        self.failed += runs.failed
+        rows = [one.asker.row(one.job, row) for one, row in runs]
+        rows += [row for seer in self._seers for cell in some for row in self._seen(cell, seer, runs.rows)]
+        whole = [one for one in wanted if one.asker.path is None]
+        limits = bounds.of([one.job for one in whole], self._count)
+        bounded = {(one.asker.cell.name, one.job.seed): limits[one.job.key] for one in whole}
         workloads = {cell.name: cell.workload for cell in some}
-        limits = bounds.of([job for job, about in planned if about["path"] is None], threads)
-        bounded = {(about["cell"].name, job.seed): limits[job.key] for job, about in planned if job.key in limits}
 
         def least(row: Row) -> float | None:
-            """What a run costs at least; of runs on one path nothing is said."""
+            """Least cost of a run; of runs on one path nothing is said."""
             if row["path"] is not None:
                 return None
             return bound(row, bounded[row["cell"], row["seed"]], workloads[row["cell"]])
 
         return [{**row, "bound_ms": least(row)} for row in rows]
 
-    def _seen(self, cell: Cell, seer: Seer, ran: dict[str, Row], threads: int) -> list[Row]:
+    def _seen(self, cell: Cell, seer: Seer, ran: Mapping[str, Row]) -> list[Row]:
         """The rows of one that sees, where the scheduler from which it starts ran.
 
         There is none of a call, in which two decide.
         """
+        asker = _Asker(cell, seer.name)
         jobs = [plan.simulated(cell.variant, seer.base, cell.cc, seed) for seed in self._numbers]
         if cell.workload == "call" or not all(job.key in ran for job in jobs):
-            self._finished(len(jobs))
+            self._runner.leave_out(len(jobs))
             return []
-        keys = {job.seed: seer.key(job) for job in jobs}
-        results = {seed: needed(self._kept[key]) for seed, key in keys.items() if key in self._kept}
-        self._finished(len(results))
-        about = {"cell": cell, "scheduler": seer.name, "path": None}
 
-        def row(job: Job) -> Row:
-            found = results[job.seed]
+        def better(job: Job, row: Row) -> Row:
+            result = needed(row)
             if seer.keeps_better:
-                found = min(ran[job.key], found, key=lambda one: cost(one, cell.workload))
-            return {**_row(job, about, found), "key": keys[job.seed]}
+                result = min(ran[job.key], result, key=lambda one: cost(one, cell.workload))
+            return {**asker.row(job, result), "key": seer.key(job)}
 
-        for some in _batched([job for job in jobs if job.seed not in results], threads):
-            for job, result in zip(some, seer.results(some, threads), strict=True):
-                with put_off():
-                    results[job.seed] = needed(result)
-                    if self._store:
-                        self._store.keep(keys[job.seed], row(job))
-                    self._finished(1)
-        return [row(job) for job in jobs]
+        def carried_out(todo: Sequence[Job]) -> Iterator[Outcome[Job]]:
+            for some in _batched(todo, self._count):
+                yield from map(Outcome, some, seer.results(some, self._count))
 
-    def _tell_cost(self, job: Job, about: Row, result: Row) -> None:
+        form: Form[Job, _Asker] = Form(key=seer.key, recalled=better, held=better)
+        return [row for _, row in self._runner.run((Wanted(job, asker) for job in jobs), carried_out, form)]
+
+    def _tell_cost(self, one: Wanted[Job, _Asker], result: Row) -> None:
         """Runs over one path are nobody's."""
-        if self._heard and about["path"] is None:
-            cell: Cell = about["cell"]
-            self._heard(cell.name, job.seed, about["scheduler"], cost(result, cell.workload))
+        if one.asker.path is None:
+            cell = one.asker.cell
+            self._on_cost(cell.name, one.job.seed, one.asker.scheduler, cost(result, cell.workload))
 
-    def _finished(self, count: int) -> None:
-        self._done += count
-        self._tell(self._done, self._total)
-
-    def _jobs(self, cell: Cell) -> Iterator[tuple[Job, Row]]:
-        """Each job, and what its row says of it."""
+    def _wanted(self, cell: Cell) -> Iterator[Wanted[Job, _Asker]]:
         for spec in self._field:
             for seed in self._numbers:
-                about = {"cell": cell, "scheduler": spec.name, "path": None}
-                yield plan.simulated(cell.variant, spec, cell.cc, seed), about
+                yield Wanted(plan.simulated(cell.variant, spec, cell.cc, seed), _Asker(cell, spec.name))
         for path, variant in cell.singles().items():
             for seed in self._numbers:
-                about = {"cell": cell, "scheduler": SINGLE + path, "path": path}
-                yield plan.simulated(variant, self._single, cell.cc, seed), about
+                job = plan.simulated(variant, self._single, cell.cc, seed)
+                yield Wanted(job, _Asker(cell, SINGLE + path, path))
 
 
 def _singles(cell: Cell) -> int:
     return len(cell.paths) if len(cell.paths) > 1 else 0
-
-
-def _row(job: Job, about: Row, result: Row) -> Row:
-    cell: Cell = about["cell"]
-    return {
-        "key": job.key,
-        "cell": cell.name,
-        "label": cell.label,
-        **cell.kinds,
-        "scheduler": about["scheduler"],
-        "path": about["path"],
-        "seed": job.seed,
-        "cost_ms": cost(result, cell.workload),
-        **{name: value for name, value in result.items() if name != "key"},
-        "code": SIM.code(),
-        "command": job.command,
-    }
 
 
 def _judged(every: Sequence[Cell], named: Field, rows: Sequence[Row], numbers: Sequence[int]) -> list[Judged]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
 from weftway._native import ScenarioError
-from weftway.sample.randomisation import quantity
+from weftway.sample.quantities import quantity
 from weftway.stats.estimates import Estimate
 from weftway.stats.units import Measure, Unit, unit_for
 

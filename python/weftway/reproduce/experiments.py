@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from random import Random
 from typing import Any
 
 from weftway._native import Scenario, ScenarioError
 from weftway.files import reading, toml
+from weftway.sample.stream import Stream
 from weftway.scenario import HOME, load
 
 FOLDER = HOME / "experiments"
@@ -91,11 +91,10 @@ def draws(uncertain: Mapping[str, Any], count: int, seed: str) -> Iterator[dict[
     if not uncertain:
         return
     for n in range(count):
-        uniform = Random(f"{seed}:{n}").random  # the one sequence that Python promises to keep
+        stream = Stream(f"{seed}:{n}")
         found: dict[str, Any] = {}
         for keys, about in uncertain.items():
-            values = about["values"]
-            value = values[int(uniform() * len(values))]
+            value = stream.one_of(about["values"])
             names = [key.strip() for key in keys.split(",")]
             found.update(zip(names, value if len(names) > 1 else [value], strict=True))
         yield found

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from weftway._native import SimulationError
-from weftway.run import backends, comparison, plan
-from weftway.run.backends import SIM, Failed, Row, Skipped
-from weftway.run.comparison import Interrupted, Progress
+from weftway.run import plan
+from weftway.run.backends import SIM, Failed, Row
 from weftway.run.job import Job
+from weftway.run.runner import Form, Outcome, Progress, Runner, Wanted, Workers, threads
 from weftway.run.store import Finished, Store
-from weftway.terminal.interrupts import put_off
 
 from .experiments import Experiment
 
@@ -74,40 +72,20 @@ def planned(experiments: Sequence[Experiment], effort: Effort, backend: str, bes
     return runs
 
 
-def execute(runs: Sequence[Run], threads: int | None, out: Path | None, tell: Progress) -> Finished:
+def execute(runs: Sequence[Run], jobs: int | None, out: Path | None, tell: Progress) -> Finished:
     """Gives every run its rows. What `out` has already is not run again; an interrupt keeps what is finished.
 
     Figures of one paper that show the same runs share them. Returns what the folder holds.
     """
-    store = Store(out) if out else None
-    if store:
-        store.make()
-    kept = store.recall() if store else {}
-    jobs = {run_key(job): job for run in runs for job in [*run.jobs, *run.beside]}
-    rows = {key: _whole(job, kept[key]) for key, job in jobs.items() if key in kept}
-    skipped: dict[str, str] = {}
-    failed: dict[str, Failed[Job]] = {}
-    todo = [job for key, job in jobs.items() if key not in rows]
-    tell(len(rows), len(jobs))
-    try:
-        for job, result in _results(todo, threads or os.cpu_count() or 1):
-            with put_off():
-                if isinstance(result, Skipped):
-                    skipped[run_key(job)] = result.reason
-                elif isinstance(result, Failed):
-                    failed[run_key(job)] = result
-                else:
-                    rows[run_key(job)] = result
-                    if store:
-                        store.keep(run_key(job), _figures(job, result))
-                tell(len(rows) + len(skipped) + len(failed), len(jobs))
-    except KeyboardInterrupt:
-        raise Interrupted(len(rows), len(jobs), out) from None
-    finally:
-        if store:
-            store.flush()
-    asked = [_figures(job, rows[key]) for key, job in jobs.items() if key in rows]
-    finished = store.finish(asked) if store and rows else Finished(asked)
+    form: Form[Job, None] = Form(run_key, _whole, _whole, lambda wanted, row: _figures(wanted.job, row))
+    alike = {run_key(job): job for run in runs for job in [*run.jobs, *run.beside]}
+    with Runner(out, tell) as runner:
+        found = runner.run((Wanted(job, None) for job in alike.values()), _workers(jobs), form)
+    rows = found.rows
+    asked = [_figures(wanted.job, row) for wanted, row in found]
+    finished = Store(out).finish(asked) if out and rows else Finished(asked)
+    skipped = {run_key(one.job): one.reason for one in found.skipped}
+    failed = {run_key(one.job): one for one in found.failed}
     for run in runs:
         run.rows, run.others = (
             [_whole(job, rows[run_key(job)]) for job in some if run_key(job) in rows] for some in (run.jobs, run.beside)
@@ -123,10 +101,14 @@ def run_key(job: Job) -> str:
     return hashlib.sha256(json.dumps(deciding).encode()).hexdigest()[:32]
 
 
-def _results(todo: Sequence[Job], threads: int) -> Iterator[tuple[Job, backends.Result]]:
-    """In the simulator without the runs over single paths: no published number needs them."""
-    yield from comparison.results([job for job in todo if job.backend == SIM.name], threads, singles=False)
-    yield from comparison.results([job for job in todo if job.backend != SIM.name], threads)
+def _workers(count: int | None) -> Workers[Job]:
+    """Threads; in the simulator without the runs over single paths, which no published number needs."""
+
+    def carried_out(todo: Sequence[Job]) -> Iterator[Outcome[Job]]:
+        yield from threads(count, singles=False)([job for job in todo if job.backend == SIM.name])
+        yield from threads(count)([job for job in todo if job.backend != SIM.name])
+
+    return carried_out
 
 
 def _figures(job: Job, row: Row) -> Row:

@@ -31,22 +31,34 @@ def results() -> Mapping[str, str]:
 
 def table(rows: Iterable["Row"]) -> "pl.DataFrame":
     """Rows as a frame, with the columns that they have, in the order in which these come."""
+    return filled(loose_table(list(rows)))
+
+
+def loose_table(rows: Sequence["Row"]) -> "pl.DataFrame":
+    """The same, in which columns without a value have no type yet."""
     import polars as pl
 
-    rows = list(rows)
     names = list(dict.fromkeys(name for row in rows for name in row))
-    types = {name: kind for name in names if (kind := _type(name)) is not None}
-    frame = pl.DataFrame(rows, schema_overrides=types, infer_schema_length=None)
-    # What is no result and has no value anywhere is a text: a name, a path, a hash.
-    empty = [name for name, kind in frame.schema.items() if kind == pl.Null]
-    return frame.cast(dict.fromkeys(empty, pl.String)).select(names)
+    return pl.DataFrame(rows, schema_overrides=types(names), infer_schema_length=None).select(names)
 
 
-def whole_table(rows: Sequence["Row"]) -> "pl.DataFrame":
-    """Rows as a frame for a file. Files of comparisons have the same results, but for paths of other names."""
+def types(names: Iterable[str]) -> "dict[str, pl.DataType | type[pl.DataType]]":
+    """Types of those columns that are results."""
+    return {name: kind for name in names if (kind := _type(name)) is not None}
+
+
+def filled(frame: "pl.DataFrame") -> "pl.DataFrame":
+    """The frame with a type for every column: what is no result and has no value anywhere is a text: a name, a path."""
     import polars as pl
 
-    frame = table(rows)
+    empty = [name for name, kind in frame.schema.items() if kind == pl.Null]
+    return frame.cast(dict.fromkeys(empty, pl.String))
+
+
+def whole_table(frame: "pl.DataFrame") -> "pl.DataFrame":
+    """A frame for a file. Files of comparisons have the same results, but for paths of other names."""
+    import polars as pl
+
     paths = list(dict.fromkeys(_path(name) for name in frame.columns if _path(name) is not None))
     ordered = _ordered(paths)
     if OF_A_COMPARISON in frame.columns:
@@ -98,6 +110,12 @@ def _path(column: str) -> str | None:
         return None
     path, _, result = column[len(PATH) :].rpartition(".")
     return path if ANY_PATH + result in results() else None
+
+
+@cache
+def is_result(column: str) -> bool:
+    """Whether it is a result of a run, as a whole or of a path."""
+    return column in results() or _path(column) is not None
 
 
 def is_result_of_a_path(column: str) -> bool:

@@ -1,7 +1,7 @@
 """Runs a comparison: all its jobs, on all cores, into one table."""
 
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,24 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from weftway._native import Scenario, ScenarioError
 from weftway.run import backends, bounds, caveats, columns, perfetto, plan, specs
-from weftway.run.backends import BACKENDS, Failed, Result, Row, Skipped, result, sim
+from weftway.run.backends import Failed, Row, Skipped, sim
 from weftway.run.job import Job
 from weftway.run.plan import Plan
-from weftway.run.rows import FrameRows, column
+from weftway.run.rows import Framed, FrameRows, column, in_order
+from weftway.run.runner import Form, Progress, Runner, Wanted, quiet, threads
 from weftway.run.store import Finished, Store, table
-from weftway.run.watch import watched
-from weftway.terminal.interrupts import break_waits_off, put_off
+from weftway.terminal.interrupts import break_waits_off
 
 if TYPE_CHECKING:
     import polars as pl
 
-POLL_S = 0.1
-"""How long the main thread waits for rows at a time: it answers an interrupt within this."""
-
-Progress = Callable[[int, int], None]
-"""Told how many jobs are finished, and of how many."""
-
-Heard = Callable[[Job, Row], None]
+OnRow = Callable[[Job, Row], None]
 """Told each row as it comes."""
 
 
@@ -61,7 +55,7 @@ class Comparison:
     @property
     def frame(self) -> "pl.DataFrame":
         """The rows as a table, in the order of the plan."""
-        return self.rows.frame if isinstance(self.rows, FrameRows) else table(self.rows)
+        return self.rows.frame if isinstance(self.rows, Framed) else table(self.rows)
 
     @cached_property
     def about(self) -> dict[str, Any]:
@@ -72,19 +66,6 @@ class Comparison:
     def made(self) -> dict[str, Any]:
         """What readers of the rows have made of them, so that it is made once."""
         return {}
-
-
-class Interrupted(KeyboardInterrupt):
-    """The comparison was stopped. What was finished is kept, if there is a folder to keep it in."""
-
-    def __init__(self, done: int, total: int, out: Path | None) -> None:
-        self.done, self.total, self.out = done, total, out
-        super().__init__(f"interrupted: {done} of {total} runs finished{self._advice()}")
-
-    def _advice(self) -> str:
-        if self.out is None:
-            return "" if self.total == 1 else "; with --out DIR they would be kept"
-        return f" and kept in {self.out}; the same command goes on from there"
 
 
 def single(scenario: Scenario, scheduler: Any, cc: str | None, seed: int | None, backend: str | None) -> Plan:
@@ -113,61 +94,31 @@ def execute(
     progress: Progress | None = None,
     bound: bool = False,
     watched_runs: int = 0,
-    heard: Heard | None = None,
+    on_row: OnRow = quiet,
 ) -> Comparison:
     """Runs what is not kept in `out` already, on `jobs` threads. With `bound`, rows of simulated runs also say what
     their links allow at best. Of up to `watched_runs` runs their timelines come with the rows."""
     if jobs is not None:
         plan.check_whole("jobs", jobs, otherwise=", the threads, or None for all cores")
-    store = Store(out) if out else None
-    if store and not bound and (nothing_new := _kept_whole(store, wanted)):
-        if progress:
-            progress(len(wanted.jobs), len(wanted.jobs))
+    if out and not bound and (nothing_new := _kept_whole(Store(out), wanted)):
+        (progress or quiet)(len(wanted.jobs), len(wanted.jobs))
         return nothing_new
-    if store:
-        store.make()
-    kept = store.recall() if store else {}
-    rows = {job.key: _renewed(job, kept[job.key]) for job in wanted.jobs if is_kept(job, kept)}
-    skipped: list[Skipped[Job]] = []
-    failed: list[Failed[Job]] = []
-    todo = [job for job in wanted.jobs if job.key not in rows]
-    timelines = _recalled(store, [job for job in wanted.jobs if job.key in rows])
-    tell = progress or (lambda done, total: None)
-    tell(len(rows), len(wanted.jobs))
-    for job in wanted.jobs if heard else ():
-        if heard and job.key in rows:
-            heard(job, rows[job.key])
-    try:
-        watch, threads = worth_watching(todo, watched_runs), jobs or os.cpu_count() or 1
-        for job, found in results(todo, threads, timelines, watch=watch):
-            with put_off():
-                if isinstance(found, Skipped):
-                    skipped.append(found)
-                elif isinstance(found, Failed):
-                    failed.append(found)
-                else:
-                    rows[job.key] = found
-                    if heard:
-                        heard(job, found)
-                    if store:
-                        store.keep(job.key, found, None if _repeats(job) else timelines.get(job.key))
-                tell(len(rows) + len(skipped) + len(failed), len(wanted.jobs))
+    with Runner(out, progress) as runner:
+        kept = [job for job in wanted.jobs if is_kept(job, runner.kept)]
+        timelines = _recalled(Store(out), kept) if out else {}
+        watch = worth_watching([job for job in wanted.jobs if not is_kept(job, runner.kept)], watched_runs)
+        asked = (Wanted(job, None) for job in wanted.jobs)
+        runs = runner.run(asked, threads(jobs, watch=watch), FORM, lambda one, row: on_row(one.job, row))
         bounded = [job for job in wanted.jobs if bound and job.backend == sim.Sim.name]
         limits = bounds.of(bounded, jobs or os.cpu_count() or 1)
-    except KeyboardInterrupt:
-        raise Interrupted(len(rows), len(wanted.jobs), out) from None
-    finally:
-        if store:
-            store.flush()
-    ordered = [{**rows[job.key], **limits.get(job.key, {})} for job in wanted.jobs if job.key in rows]
-    finished = store.finish(ordered) if store and ordered else Finished(ordered)
-    return Comparison(wanted, finished.rows, skipped, in_order(failed, wanted.jobs), timelines, finished)
-
-
-def in_order(failed: Iterable[Failed[Job]], jobs: Iterable[Job]) -> list[Failed[Job]]:
-    """Failures in the order of their jobs, not in that in which they ended: the first is the same each time."""
-    places = {job.key: at for at, job in enumerate(jobs)}
-    return sorted(failed, key=lambda one: places[one.job.key])
+    del runner  # what it recalled may be many rows
+    if limits:
+        for key in list(runs.rows):
+            runs.rows[key] = {**runs.rows[key], **limits.get(key, {})}
+    keys = [job.key for job in wanted.jobs if job.key in runs.rows]
+    ordered = in_order(runs.rows, list(dict.fromkeys(keys)) if out else keys)
+    finished = Store(out).finish(ordered) if out and ordered else Finished(ordered)
+    return Comparison(wanted, finished.rows, runs.skipped, runs.failed, {**timelines, **runs.timelines}, finished)
 
 
 def _kept_whole(store: Store, wanted: Plan) -> Comparison | None:
@@ -213,35 +164,6 @@ def _recalled(store: Store | None, kept: list[Job]) -> dict[str, str]:
     return {key: text for key, text in told.items() if text is not None}
 
 
-def results(
-    todo: Sequence[Job],
-    threads: int,
-    timelines: dict[str, str] | None = None,
-    singles: bool = True,
-    watch: Collection[str] = (),
-) -> Iterator[tuple[Job, Result]]:
-    """Each job with its row, as they finish, one backend after the other. A run that fails costs no other one.
-
-    What runs looked like that cannot be had again is put into `timelines`, by key, and that of the runs with a key in
-    `watch` where their backend can tell it. Without `singles`, columns that need runs over single paths may be null.
-    """
-    for backend in BACKENDS.values():
-        jobs = [job for job in todo if job.backend == backend.name]
-        if not jobs:
-            continue
-        of_interest = {at for at, job in enumerate(jobs) if job.key in watch} if watch else set()
-        batch = backend.start(jobs, threads, singles, of_interest)
-        try:
-            with watched(job.scheduler for job in jobs):
-                while batch.remaining:
-                    for at, kind, text, timeline in batch.wait(POLL_S):
-                        if timeline is not None and timelines is not None:
-                            timelines[jobs[at].key] = timeline
-                        yield jobs[at], result(jobs[at], kind, text)
-        finally:
-            batch.cancel()
-
-
 def record(wanted: Plan, events: Path | None, qlog: Path | None, trace: Path | None = None) -> Comparison:
     """Runs the plan's first job; writes its events to a file, its qlog into a folder, its trace to a file."""
     job = wanted.jobs[0]
@@ -263,10 +185,19 @@ def record(wanted: Plan, events: Path | None, qlog: Path | None, trace: Path | N
 
 def is_kept(job: Job, kept: Mapping[str, Row]) -> bool:
     """Whether the row of a job is there, whole. Other commands may have kept a part of it in the same folder."""
-    row = kept.get(job.key)
-    return row is not None and row.get(columns.OF_A_COMPARISON) is not None and job.scheduler.source != specs.UNKNOWN
+    return job.key in kept and _is_whole(job, kept[job.key])
+
+
+def _is_whole(job: Job, row: Row) -> bool:
+    return row.get(columns.OF_A_COMPARISON) is not None and job.scheduler.source != specs.UNKNOWN
 
 
 def _renewed(job: Job, row: Row) -> Row:
     """A kept row under today's command: the same run may be asked for by another path."""
     return columns.of_run(job.variant.columns, job.identity, row)
+
+
+FORM: Form[Job, None] = Form(
+    recalled=lambda job, row: _renewed(job, row) if _is_whole(job, row) else None, keeps_timelines=True
+)
+"""Whole rows, and timelines of runs that cannot be had again."""

@@ -23,7 +23,7 @@ class Job:
     code: str
     """The identity of the code that decides its row."""
 
-    @cached_property
+    @property
     def head(self) -> dict[str, Any]:
         """What a row says before its results: which run it was, and of what."""
         line, _ = _line(self.variant, self.scheduler, self.cc, self.backend)

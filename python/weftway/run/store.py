@@ -14,7 +14,7 @@ import os
 import secrets
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,7 @@ from weftway.run import backends
 from weftway.run.backends import Row
 from weftway.run.columns import strange, table, whole_table
 from weftway.run.locks import lock
+from weftway.run.rows import KeyedRows
 from weftway.terminal.interrupts import put_off
 
 if TYPE_CHECKING:
@@ -177,10 +178,10 @@ class Store:
             if not os.access(self._folder, os.W_OK | os.X_OK):
                 raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self._folder))
 
-    def recall(self) -> dict[str, Row]:
+    def recall(self) -> KeyedRows:
         """Every row that was kept, by key. A row of the table has all of the table's columns."""
         if not self._folder.exists():
-            return {}
+            return KeyedRows()
         with self._alone():
             return self._rows(self._files())
 
@@ -203,12 +204,13 @@ class Store:
         return Whole(asked.drop(SELECTED), others.height, older)
 
     def keep(self, key: str, row: Row, timeline: str | None = None) -> None:
-        """Takes one finished row, and what the run looked like. It lasts from the next `flush` on, which is soon."""
+        """Takes one finished row, and the timeline of a run that cannot be had again. They last from the next `flush`
+        on, which is soon."""
         self._waiting[key] = row
-        if timeline is not None:
+        is_repeatable = backends.is_repeatable(row.get("backend"))
+        if timeline is not None and not is_repeatable:
             self.keep_timeline(key, timeline)
-        lasting = backends.is_repeatable(row.get("backend"))
-        if not lasting or time.monotonic() - self._flushed > FLUSH_S:
+        if not is_repeatable or time.monotonic() - self._flushed > FLUSH_S:
             self.flush()
 
     def keep_timeline(self, key: str, text: str) -> None:
@@ -242,36 +244,40 @@ class Store:
             write_parquet(part, self._parts / f"{max(numbers, default=0) + 1:06}-{secrets.token_hex(4)}.parquet")
             self._waiting.clear()
 
-    def finish(self, rows: Iterable[Row]) -> Finished:
+    def finish(self, rows: Sequence[Row]) -> Finished:
         """Makes one table of all that the folder holds. `rows` are those that were asked for: they come first.
 
         The others follow in an order that does not depend on when they were made.
         """
         self.flush()
-        asked = {row["key"]: row for row in rows}
         with self._alone():
             parts = self._files()
             kept = self._rows(parts)
-            # Of many rows each copy is a gigabyte: what is merged leaves `kept`, and rows are marked where they are.
-            first = {key: _merged(kept.pop(key, {}), row) for key, row in asked.items()}
-            others = sorted(kept.values(), key=_place)
-            for row in first.values():
-                row[SELECTED] = True
-            for row in others:
-                row[SELECTED] = False
-            write_parquet(self._of_all([*first.values(), *others]), self._table)
+            first = KeyedRows()
+            earlier: dict[str, Row] = {}
+            for row in rows:
+                key = row["key"]
+                merged = _merged(kept.get(key, {}), row)
+                first[key] = {**merged, SELECTED: True}
+                if not backends.is_repeatable(row.get("backend")):
+                    earlier[key] = {name: merged[name] for name in row}
+            others = sorted((_place(row), key) for key, row in kept.items() if key not in first)
+            for _, key in others:
+                first[key] = {**kept[key], SELECTED: False}
+            older = sum(not backends.is_of_this_code(kept[key]) for _, key in others)
+            write_parquet(self._of_all(first), self._table)
             # Only now that the table has their rows, and only those that were read.
             for file in parts:
                 file.unlink(missing_ok=True)
             self._tidy()
-        found = [{name: first[key][name] for name in row} for key, row in asked.items()]
-        return Finished(found, len(others), sum(not backends.is_of_this_code(row) for row in others))
+        found = [earlier.get(row["key"], row) for row in rows] if earlier else rows
+        return Finished(found, len(others), older)
 
-    def _of_all(self, rows: list[Row]) -> "pl.DataFrame":
+    def _of_all(self, rows: KeyedRows) -> "pl.DataFrame":
         import polars as pl
 
         try:
-            return whole_table(rows)
+            return whole_table(rows.frame(list(rows)))
         except pl.exceptions.PolarsError as error:
             raise ScenarioError(
                 f"{self._folder}: rows of different versions of Weftway do not fit into one table; the new ones are "
@@ -282,16 +288,18 @@ class Store:
         """The parts, the oldest first."""
         return sorted(self._parts.glob("[!.]*.parquet"))
 
-    def _rows(self, parts: list[Path]) -> dict[str, Row]:
-        kept: dict[str, Row] = {}
+    def _rows(self, parts: list[Path]) -> KeyedRows:
+        kept = KeyedRows()
         if self._table.exists():
-            kept = {row["key"]: current(row) for row in read_rows(self._table, ["key"]).to_dicts()}
+            frame = read_rows(self._table, ["key"]).drop(SELECTED, strict=False)
+            if RENAMED.keys().isdisjoint(frame.columns):
+                kept.adopt(frame)
+            else:
+                kept.update((row["key"], current(row)) for row in frame.iter_rows(named=True))
         for file in parts:
             part = read_rows(file, ["key", "row"])
             for key, text in zip(part["key"], part["row"], strict=True):
                 kept[key] = _merged(kept.get(key, {}), current(_kept_row(text, file)))
-        for row in kept.values():
-            row.pop(SELECTED, None)
         return kept
 
     def _tidy(self) -> None:

@@ -39,7 +39,7 @@ from weftway import _native
 from weftway._native import Scenario, ScenarioError, Variant
 from weftway.files import reading, toml
 from weftway.run.store import whole
-from weftway.sample import randomisation
+from weftway.sample import quantities, randomisation
 from weftway.sample.randomisation import Draws, Uniform
 from weftway.scenario import HOME, trace_file
 
@@ -245,7 +245,7 @@ def _is_open(value: Any) -> bool:
 
 def number_of_bytes(text: str, where: str) -> int:
     """A size such as `"20 MB"` in bytes."""
-    return int(randomisation.quantity(text, "size", where))
+    return int(quantities.quantity(text, "size", where))
 
 
 def _always(number: float) -> Uniform:
@@ -332,10 +332,10 @@ def _fail(paths: dict[str, Any], given: Any, own: Any, draws: Draws) -> None:
     able = [name for name, path in paths.items() if "schedule" not in path]
     if there is None or not able:
         return
-    at = randomisation.quantity(there["at"], "time", "failure.at")
+    at = quantities.quantity(there["at"], "time", "failure.at")
     schedule = [{"at": there["at"], "state": "down"}]
     if "lasts" in there:
-        end = at + randomisation.quantity(there["lasts"], "time", "failure.lasts")
+        end = at + quantities.quantity(there["lasts"], "time", "failure.lasts")
         schedule.append({"at": f"{format((end / SECOND).normalize(), 'f')} s", "state": "up"})
     fails = able[min(int(draws.uniform("failure.path") * len(able)), len(able) - 1)]
     paths[fails] = {**paths[fails], "schedule": schedule}
@@ -353,7 +353,7 @@ def _carried(name: str, path: dict[str, Any], side: str, folder: Path, measured:
         return _mean_rate(_found(trace, folder))
     if rate is None:
         raise ScenarioError(f"path.{name}: no rate towards `{side}`, and `load` in the workload is a share of it")
-    return randomisation.quantity(rate, "rate", f"path.{name}.rate")
+    return quantities.quantity(rate, "rate", f"path.{name}.rate")
 
 
 def _drive(given: dict[str, Any], folder: Path, draws: Draws) -> dict[str, Any]:
@@ -420,15 +420,15 @@ def _mean_rate(file: Path) -> Decimal:
 
 def _loaded(work: dict[str, Any], carried: Decimal) -> dict[str, Any]:
     """A workload with its rate in the place of its load."""
-    load = Decimal(str(randomisation.share(work["load"], "workload.load")))
+    load = Decimal(str(quantities.share(work["load"], "workload.load")))
     rest = {key: value for key, value in work.items() if key != "load"}
     rate = load * carried
     if rate <= 0:
         raise ScenarioError("workload.load: expected more than 0")
     if work.get("kind") in ("stream", "limited"):
         if "rate" in rest:
-            rate = min(rate, randomisation.quantity(rest["rate"], "rate", "workload.rate"))
-        return {**rest, "rate": f"{randomisation.digits(rate / 10**6)} Mbit/s"}
+            rate = min(rate, quantities.quantity(rest["rate"], "rate", "workload.rate"))
+        return {**rest, "rate": f"{quantities.digits(rate / 10**6)} Mbit/s"}
     if work.get("kind") == "messages":
         return _paced(rest, rate)
     raise ScenarioError(f"workload.load: `{work.get('kind')}` has no rate; there is messages, stream, limited")
@@ -438,16 +438,16 @@ def _paced(work: dict[str, Any], rate: Decimal) -> dict[str, Any]:
     """Messages at such a rate."""
     sizes = work.get("sizes", [{"weight": 1, "bytes": work.get("size")}])
     weights = [Decimal(str(one.get("weight", 1))) for one in sizes]
-    bytes_ = [randomisation.quantity(one.get("bytes"), "size", "workload.sizes") for one in sizes]
+    bytes_ = [quantities.quantity(one.get("bytes"), "size", "workload.sizes") for one in sizes]
     if not sum(weights):
         raise ScenarioError("workload.sizes: not all weights can be zero")
     mean = sum((weight * size for weight, size in zip(weights, bytes_, strict=True)), Decimal(0)) / sum(weights)
     period = mean * BITS * SECOND / rate
     if "period" in work:
-        period = max(period, randomisation.quantity(work["period"], "time", "workload.period"))
-    found = {**work, "period": f"{randomisation.digits(period / 10**6)} ms"}
+        period = max(period, quantities.quantity(work["period"], "time", "workload.period"))
+    found = {**work, "period": f"{quantities.digits(period / 10**6)} ms"}
     if "duration" in found:
-        fitting = max(int(randomisation.quantity(found.pop("duration"), "time", "workload.duration") / period), 1)
+        fitting = max(int(quantities.quantity(found.pop("duration"), "time", "workload.duration") / period), 1)
         found["count"] = min(fitting, found.get("count", fitting))
     return found
 

@@ -5,32 +5,21 @@ a value, and one uniform number of [0, 1) decides which value it becomes.
 """
 
 import math
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
 from weftway._native import ScenarioError
+from weftway.sample.quantities import DIGITS, NUMBER, share
+from weftway.sample.stream import scaled
 
 RANGE, CHOICE, SOMETIMES = {"from", "to", "scale", "draw"}, {"one_of", "weights", "draw"}, {"sometimes", "draw"}
 SIGNS = {"from", "to", "one_of", "weights", "sometimes"}
 """Keys by which such a table is known; no scenario file has them."""
 
-DIGITS = 4
-"""Significant digits of a drawn number; the last one tells training from held-out instances."""
-
 WHOLE = ("packets", "B")
 """Units of which there are no fractions."""
-
-UNITS = {
-    "rate": {"bit/s": 1, "kbit/s": 10**3, "Mbit/s": 10**6, "Gbit/s": 10**9, "kB/s": 8 * 10**3, "MB/s": 8 * 10**6},
-    "size": {"B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30},
-    "time": {"ns": 1, "us": 10**3, "µs": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9, "h": 3600 * 10**9},
-}
-"""Of what has to be reckoned with when an instance is drawn: bits a second, bytes, nanoseconds."""
-
-NUMBER = re.compile(r"(?P<before>[^\d.]*)(?P<number>\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?P<after>.*)")
 
 ABSENT = object()
 """What comes of a key that is not there this time."""
@@ -66,39 +55,6 @@ def drawn(value: Any, where: str, draws: Draws) -> Any:
 def _number_of(table: dict[str, Any], own: str, draws: Draws) -> float:
     """The uniform number of a table: of its own stream, or of the one that it shares."""
     return draws.uniform(str(table.get("draw", own)))
-
-
-def share(text: Any, where: str) -> float:
-    """A share such as `"50 %"`."""
-    number, unit = parts(text)
-    if unit != "%" or float(number) > 100:
-        raise ScenarioError(f'{where}: `{text}` is not a share such as "50 %"')
-    return float(number) / 100
-
-
-def quantity(text: Any, kind: str, where: str) -> Decimal:
-    """A value such as `"5 ms"` in the smallest unit of its kind."""
-    number, unit = parts(text)
-    if unit not in UNITS[kind]:
-        raise ScenarioError(f"{where}: `{text}` is not a {kind}; its units are {', '.join(UNITS[kind])}")
-    return Decimal(number) * UNITS[kind][unit]
-
-
-def parts(text: Any) -> tuple[str, str]:
-    """The number and the unit of a value such as `"5 ms"`; anything else has no unit.
-
-    >>> parts("20_000 kbit/s"), parts("5_ %"), parts(".5 s"), parts("fast")
-    (('20000', 'kbit/s'), ('5', '%'), ('.5', 's'), ('0', ''))
-    """
-    match = NUMBER.fullmatch(text.strip()) if isinstance(text, str) else None
-    if not match or match["before"]:
-        return "0", ""
-    return match["number"].replace("_", ""), match["after"].strip()
-
-
-def digits(number: Decimal) -> str:
-    """A number that was reckoned, as a file has it: four significant digits."""
-    return format(Decimal(f"{number:.{DIGITS - 1}e}").normalize(), "f")
 
 
 def _sometimes(table: dict[str, Any], where: str, draws: Draws) -> Any:
@@ -148,7 +104,7 @@ def _range(table: dict[str, Any], where: str, draws: Draws) -> str | int:
         raise ScenarioError(f"{where}: `{low}` and `{high}` differ in their units; both ends take the same")
     span = float(ends[0]["number"]), float(ends[1]["number"])
     _ordered(*span, where)
-    number = _number(span, _number_of(table, where, draws), _is_log(table, span[0], where))
+    number = scaled(span, _number_of(table, where, draws), _is_log(table, span[0], where))
     before, after = words[0]
     if after.strip() in WHOLE:
         return f"{before}{round(number)}{after}"
@@ -170,11 +126,6 @@ def _is_log(table: dict[str, Any], low: float, where: str) -> bool:
     if scale not in ("log", "linear") or (scale == "log" and low <= 0):
         raise ScenarioError(f"{where}.scale: `log` or `linear`; a range from zero is linear")
     return bool(scale == "log")
-
-
-def _number(span: tuple[float, float], uniform: float, is_log: bool) -> float:
-    low, high = span
-    return low * (high / low) ** uniform if is_log else low + (high - low) * uniform
 
 
 def _written(number: float, span: tuple[float, float], parity: int, where: str) -> str:

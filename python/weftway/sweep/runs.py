@@ -11,15 +11,15 @@ from itertools import groupby
 from pathlib import Path
 
 from weftway import report
-from weftway._native import SimulationError
-from weftway.run import backends, caveats, comparison
-from weftway.run.backends import BACKENDS, Failed, Row, Skipped
-from weftway.run.comparison import Comparison, Interrupted, Progress, is_kept
+from weftway._native import Scenario, SimulationError
+from weftway.run import caveats, comparison
+from weftway.run.backends import BACKENDS, Failed, Row, Skipped, result
+from weftway.run.comparison import Comparison, is_kept
 from weftway.run.job import Job
 from weftway.run.parallel import RayPool
-from weftway.run.rows import Columns, FrameRows
+from weftway.run.rows import Columns, FrameRows, JoinedRows
+from weftway.run.runner import Interrupted, Outcome, Progress, Runner, Wanted, Workers, quiet
 from weftway.run.store import Store
-from weftway.terminal.interrupts import put_off
 
 from .grid import Grid, Run
 from .parcel import Answer, Parcel, Sender, carried_out
@@ -44,13 +44,13 @@ class Request:
 
 def execute(grid: Grid, request: Request, progress: Progress | None = None) -> list[Comparison]:
     """Runs what is not kept in `request.out`; a comparison for each run of the grid, in its order."""
-    tell = progress or (lambda done, total: None)
+    tell = progress or quiet
     failed = [] if request.ray is None else dispatch(grid, request, request.ray, tell)
     found: list[Comparison] = []
     for run in grid.runs:
         found.append(_compared(grid, run, request, _Shift(grid, found, tell), failed))
     if not grid.is_scenario and any(one.rows for one in found) and not _stands(found, Store(request.out)):
-        Store(request.out).finish(rows(found))
+        Store(request.out).finish(JoinedRows([one.rows for one in found]))
     return found
 
 
@@ -130,81 +130,91 @@ def _is_sent(job: Job) -> bool:
 
 def dispatch(grid: Grid, request: Request, address: str, tell: Progress) -> list[Failed[Job]]:
     """Has a Ray cluster run the missing jobs that can be sent to one, and keeps their rows; returns the failures."""
-    dispatcher = _Dispatcher(grid, request.out)
-    tell(dispatcher.kept, _jobs(grid))
-    if not dispatcher.has_work:
-        return []
-    try:
-        with RayPool(address, request.jobs) as pool:
-            for number, answer in pool.map_unordered(carried_out, dispatcher.parcels()):
-                dispatcher.take(number, answer)
-                tell(dispatcher.kept + len(dispatcher.failed), _jobs(grid))
-        return dispatcher.failed
-    except KeyboardInterrupt:
-        raise Interrupted(dispatcher.kept, _jobs(grid), request.out) from None
-    finally:
-        dispatcher.flush()
+    folders = _Folders(grid, request.out)
+    with Runner(request.out, tell, _jobs(grid), folders) as runner:
+        every = [Wanted(job, run) for run in grid.runs for job in run.plan.jobs]
+        wanted = [one for one in every if one.job.key in runner.kept or _is_sent(one.job)]
+        return runner.run(wanted, cluster(address, request.jobs)).failed
 
 
-class _Dispatcher:
-    """Sends parcels, and keeps what comes back."""
+class _Folders:
+    """Rows of all runs of a grid, each in the folder of its run, or of its runs."""
 
     def __init__(self, grid: Grid, out: Path) -> None:
-        self._stores = {run.name: Store(grid.folder(run, out)) for run in grid.runs}
-        self._todo: list[tuple[Run, list[Job]]] = []
-        self.kept = 0
-        """Rows, those from before included."""
-        self.failed: list[Failed[Job]] = []
-        """Jobs that failed on their node."""
-        for run in grid.runs:
-            recalled = self._stores[run.name].recall()
-            self.kept += sum(is_kept(job, recalled) for job in run.plan.jobs)
-            missing = [job for job in run.plan.jobs if _is_sent(job) and not is_kept(job, recalled)]
-            if missing:
-                self._todo.append((run, missing))
-        self._sent: list[tuple[Run, list[Job]]] = []
-        self._groups = 1
+        self._runs = [(run, Store(grid.folder(run, out))) for run in grid.runs]
+        self._stores: dict[str, list[Store]] = {}
+        for run, store in self._runs:
+            for job in run.plan.jobs:
+                self._stores.setdefault(job.key, []).append(store)
 
-    @property
-    def has_work(self) -> bool:
-        """Whether there is something to send."""
-        return bool(self._todo)
+    def recall(self) -> dict[str, Row]:
+        """Whole rows that every run has which asks for them."""
+        missing: set[str] = set()
+        rows: dict[str, Row] = {}
+        for run, store in self._runs:
+            recalled = store.recall()
+            for job in run.plan.jobs:
+                if is_kept(job, recalled):
+                    rows[job.key] = recalled[job.key]
+                else:
+                    missing.add(job.key)
+        return {key: row for key, row in rows.items() if key not in missing}
 
-    def parcels(self) -> Iterator[Parcel]:
-        """What is to be sent, made when there is room for it: what came back meanwhile tells how large it should be."""
-        for run, missing in self._todo:
-            sender, waiting = Sender(run.plan.scenario), groups(missing)
-            while waiting:
-                jobs = [job for group in waiting[: self._groups] for job in group]
-                del waiting[: self._groups]
-                self._sent.append((run, jobs))
-                yield sender.parcel(jobs)
-
-    def take(self, number: int, answer: Answer) -> None:
-        """Keeps the rows of parcel `number`, those beside a failure, too."""
-        if answer.refusal is not None:
-            raise SimulationError(answer.refusal)
-        run, jobs = self._sent[number]
-        store = self._stores[run.name]
-        for job, (kind, text) in zip(jobs, answer.told, strict=True):
-            result = backends.result(job, kind, text)
-            if isinstance(result, Failed):
-                self.failed.append(result)
-            elif not isinstance(result, Skipped):
-                with put_off():
-                    store.keep(job.key, result)
-                    self.kept += 1
-        self._pace(len(groups(jobs)), answer.seconds)
-
-    def _pace(self, count: int, seconds: float) -> None:
-        # At most twice as many as before: the first groups may be the quick ones.
-        fitting = int(PARCEL_S * count / seconds) if seconds else MOST_GROUPS
-        self._groups = max(1, min(fitting, 2 * self._groups, MOST_GROUPS))
+    def keep(self, key: str, row: Row, timeline: str | None = None) -> None:
+        for store in self._stores[key]:
+            store.keep(key, row, timeline)
 
     def flush(self) -> None:
-        """Makes what came back last."""
-        for store in self._stores.values():
+        for _, store in self._runs:
             store.flush()
+
+
+def cluster(address: str, most: int | None) -> Workers[Job]:
+    """The nodes of a Ray cluster, with so many parcels at work at a time."""
+
+    def carried_out_there(todo: Sequence[Job]) -> Iterator[Outcome[Job]]:
+        parcels = _Parcels(todo)
+        with RayPool(address, most) as pool:
+            for number, answer in pool.map_unordered(carried_out, parcels):
+                yield from parcels.outcomes(number, answer)
+
+    return carried_out_there
+
+
+class _Parcels:
+    """Parcels of jobs, each made when there is room for it: what came back meanwhile tells how large it should be."""
+
+    def __init__(self, todo: Sequence[Job]) -> None:
+        self._todo = todo
+        self._sent: list[list[Job]] = []
+        self._groups = 1
+
+    def __iter__(self) -> Iterator[Parcel]:
+        for _, some in groupby(self._todo, lambda job: _place(job.variant.scenario)):
+            jobs = list(some)
+            sender, waiting = Sender(jobs[0].variant.scenario), groups(jobs)
+            while waiting:
+                sent = [job for group in waiting[: self._groups] for job in group]
+                del waiting[: self._groups]
+                self._sent.append(sent)
+                yield sender.parcel(sent)
+
+    def outcomes(self, number: int, answer: Answer) -> Iterator[Outcome[Job]]:
+        """What came of the jobs of parcel `number`."""
+        if answer.refusal is not None:
+            raise SimulationError(answer.refusal)
+        jobs = self._sent[number]
+        for job, (kind, text) in zip(jobs, answer.told, strict=True):
+            yield Outcome(job, result(job, kind, text))
+        # At most twice as many as before: the first groups may be the quick ones.
+        count = len(groups(jobs))
+        fitting = int(PARCEL_S * count / answer.seconds) if answer.seconds else MOST_GROUPS
+        self._groups = max(1, min(fitting, 2 * self._groups, MOST_GROUPS))
+
+
+def _place(scenario: Scenario) -> tuple[str, str, tuple[str, ...]]:
+    """What tells a scenario from others."""
+    return scenario.path, scenario.text, tuple(scenario.sets)
 
 
 def groups(jobs: list[Job]) -> list[list[Job]]:

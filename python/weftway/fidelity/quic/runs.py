@@ -7,9 +7,10 @@ from pathlib import Path
 
 from weftway.run import comparison, plan
 from weftway.run.backends import QUIC, SIM, NoRow, Row
-from weftway.run.comparison import Comparison, Progress
+from weftway.run.comparison import Comparison
 from weftway.run.job import Job
 from weftway.run.plan import Plan
+from weftway.run.runner import Progress, quiet
 
 from .cases import SURE, agreement
 from .settings import SCHEDULERS, Setting, drawn, ours
@@ -44,13 +45,13 @@ class Measured:
     """What the folder holds besides, in a sentence."""
 
 
-def measure(request: Request, progress: Progress = lambda done, total: None) -> Measured:
+def measure(request: Request, progress: Progress = quiet) -> Measured:
     """Runs what is not kept in the folder already: the comparison keeps and resumes."""
     wanted = [*ours(), *drawn(request.seed, request.cells, request.folder / "cells")]
     return run(request, wanted, progress)
 
 
-def run(request: Request, wanted: list[Setting], progress: Progress = lambda done, total: None) -> Measured:
+def run(request: Request, wanted: list[Setting], progress: Progress = quiet) -> Measured:
     """Runs these settings. What one stack cannot run has a reason in place of rows."""
     start = time.monotonic()
     planned = [(one, job) for one in wanted for job in jobs(one, SEEDS)]

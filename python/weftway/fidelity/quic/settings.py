@@ -3,13 +3,14 @@
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
-from random import Random
 
 from weftway._native import Scenario, Variant
 from weftway.files import reading
+from weftway.sample.quantities import rounded
+from weftway.sample.stream import Stream
 from weftway.scenario import HOME
 
-from ..cells import Link, between, block, expected_mbps, link, link_keys, rounded, size
+from ..cells import Link, block, expected_mbps, link, link_keys, size
 
 SCHEDULERS = ("min-rtt", "round-robin", "ecf", "blest", "earliest-delivery", "redundant")
 CONTROLLERS = ("cubic", "newreno", "bbr1", "bbr2")
@@ -101,13 +102,12 @@ def drawn(seed: int, count: int, folder: Path) -> list[Setting]:
 
 def text(seed: int, number: int) -> str:
     """Cell `number` of a seed as a scenario file: the same among few and among many."""
-    random = Random(f"quic/{seed}/{number}")
+    stream = Stream(f"quic/{seed}/{number}")
     cc = CONTROLLERS[number % len(CONTROLLERS)]
-    workload = WORKLOADS[int(random.random() * len(WORKLOADS))]
-    least, most = PATHS
-    links = [link(random) for _ in range(least + int(random.random() * (most - least + 1)))]
-    buffer = round(rounded(between(BUFFER_KIB, random)))
-    message, load = between(MESSAGE_KB, random), between(LOAD, random)
+    workload = stream.one_of(WORKLOADS)
+    links = [link(stream) for _ in range(stream.count(*PATHS))]
+    buffer = round(rounded(stream.log(BUFFER_KIB)))
+    message, load = stream.log(MESSAGE_KB), stream.log(LOAD)
     rate = sum(expected_mbps(one, "bbr1" if cc.startswith("bbr") else cc, MSS) for one in links)
     head = [("title", f"cell {number} of seed {seed}"), ("transport", TRANSPORT), ("direction", "upload")]
     head.append(("cc", cc))

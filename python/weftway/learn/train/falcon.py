@@ -44,7 +44,7 @@ from weftway.learn.train.networks import MLP
 from weftway.learn.train.session import Best, Progress, Trained, ValidationSet, quiet
 from weftway.sample import distribution
 from weftway.sample.distribution import Drawn
-from weftway.sample.randomisation import quantity, share
+from weftway.sample.quantities import quantity, share
 from weftway.vector import VectorEnv
 
 GROUPS = 12
