@@ -24,7 +24,7 @@ SHARED = ("src", "static.files", "search.index", "trait.impl", "type.impl")
 NAMED = re.compile(r"\[`(?P<name>[\w-]+)`\]\(\.\./\.\./crates/(?P<folder>\w+)\)")
 """A crate on the page."""
 
-REPLACED = "The site that `./weft docs` makes"
+REPLACED = "In a checkout, `cargo doc"
 """The paragraph of the page with this beginning says what to do where there is no site."""
 
 

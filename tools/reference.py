@@ -1,9 +1,10 @@
-"""The reference pages: of schedulers and controllers from the registries, of the command, the package and the crates
-from their own texts (`weftway.manual`). `python -m weftway.reference` writes them."""
+"""Reference pages of the site: schedulers and controllers from the registries; command, package and crates from their
+own texts (`manual`). `./weft docs` makes them."""
 
 from typing import Any
 
-from weftway import _native, manual
+import manual
+from weftway import _native
 from weftway.markdown import cell, table
 from weftway.scenario import HOME
 
@@ -12,7 +13,7 @@ Entry = dict[str, Any]
 SCHEDULERS = """\
 # Schedulers
 
-Made from the registry by `python -m weftway.reference`; not edited by hand.
+Made from the registry.
 
 A switch follows a colon: `ecf:beta=0.5`, several as `ecf:form=paper:beta=0`. Names are case-insensitive, and `_` may
 stand for `-`. What the words mean:
@@ -35,7 +36,7 @@ stand for `-`. What the words mean:
 CONTROLLERS = """\
 # Congestion controllers
 
-Made from the registry by `python -m weftway.reference`; not edited by hand.
+Made from the registry.
 
 A switch follows a colon: `cubic:slow_start=hystart++`. A *coupled* controller reads what its siblings on the
 connection's other paths publish; a *paced* one sets the rate at which packets leave.
@@ -44,7 +45,7 @@ connection's other paths publish; a *paced* one sets the rate at which packets l
 OVERVIEW = """\
 # Schedulers by goal, traffic and inputs
 
-Made from the registry by `python -m weftway.reference`; not edited by hand. The columns are those of the comparison of
+Made from the registry. The columns are those of the comparison of
 MPTCP schedulers in the PRS-MPTCP paper (its Table 2), with more inputs and with every scheduler of the registry.
 
 A dot: the rule decides by it. What only opens or closes a path (its window, what is in flight) is no input.
@@ -75,7 +76,7 @@ LEFT_OUT = """\
 LEARNED = """\
 # Schedulers that learn
 
-Made from the registry by `python -m weftway.reference`; not edited by hand. The columns are those of Table 1 in the
+Made from the registry. The columns are those of Table 1 in the
 comparison of MPQUIC schedulers (Popov, Stepanov and Getman, 2025), with the learner and where the rule comes from; how
 well they do is in [what the learned schedulers learned](../explanation/learning.md).
 """
@@ -178,13 +179,3 @@ def switch(param: Entry) -> str:
 
 def listed(words: list[str]) -> str:
     return ", ".join(f"`{word}`" for word in words)
-
-
-def write() -> None:
-    """Writes the pages where they belong."""
-    for name, text in pages().items():
-        (HOME / "docs/reference" / name).write_text(text)
-
-
-if __name__ == "__main__":
-    write()

@@ -1,17 +1,18 @@
-"""The matrix: every scheduler under every controller in a dozen scenarios. `python -m weftway.matrix --out DIR`.
+"""Matrix of every scheduler under every controller in a dozen scenarios: `./weft python tools/matrix.py --out DIR`.
 
-It writes `docs/matrix.html`, the whole of it to look at, and the generated part of `docs/explanation/matrix.md`: who
-wins where, what counts for more, and where several paths are worse than the best of them alone. What is above the
-mark in that page is written by hand. An interrupted run goes on from DIR.
+It runs the cells that DIR lacks, and writes their figures to `site/data/matrix.json.gz`. `./weft docs` renders these: a
+page of all cells, and below what `docs/explanation/matrix.md` says, who wins where, what counts for more, and where
+several paths are worse than the best of them alone.
 """
 
 import argparse
+import gzip
 import json
 import math
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean, median, quantiles
@@ -32,9 +33,8 @@ from weftway.scenario import HOME
 from weftway.stats import Estimate, estimate
 from weftway.store import whole
 
-PAGE = HOME / "docs/explanation/matrix.md"
-PICTURE = HOME / "docs/matrix.html"
-MARK = "<!-- What follows is made by `python -m weftway.matrix`. -->\n"
+DATA = HOME / "site/data/matrix.json.gz"
+"""Figures of the cells as they were run last."""
 
 WORSE = 0.01
 """By how much bonding has to be behind the best single path to be called worse."""
@@ -355,8 +355,8 @@ def alike(same: dict[str, list[str]]) -> list[str]:
     return [said, "", *lines, ""]
 
 
-def page(places: list[Place], found: list[Cell], seeds: range) -> str:
-    """The generated part of the page. Schedulers that did in every cell what another did are no rows of their own."""
+def page(places: list[Place], found: list[Cell], seeds: int, code: str) -> str:
+    """Generated part of the page. Schedulers that did in every cell what another did are no rows of their own."""
     controllers = list(dict.fromkeys(cell.cc for cell in found))
     schedulers = list(dict.fromkeys(cell.scheduler for cell in found))
     same, found = twins(found), distinct(found)
@@ -364,7 +364,7 @@ def page(places: list[Place], found: list[Cell], seeds: range) -> str:
     worse = sum(cell.is_worse(place.is_timely) for place in places for cell in found if cell.place == place.name)
     late = sum(cell.unfinished > 0 for cell in found)
     text = [
-        f"{size} × {len(seeds)} seeds; code {_native.CODE}. Bulk: aggregation benefit (0 is the best path alone, 1 the "
+        f"{size} × {seeds} seeds; code {code}. Bulk: aggregation benefit (0 is the best path alone, 1 the "
         "sum of all). Messages (`gaming`, `live-video`, `four-paths`): the 99th percentile of their delay, in ms; "
         f"`video-chunks`: the time until the last one arrives. Means over the seeds. {worse} of {len(found)} "
         f"cells are worse than the best path alone by more than {whole_percent(WORSE)}"
@@ -403,8 +403,8 @@ def page(places: list[Place], found: list[Cell], seeds: range) -> str:
     return "\n".join(text).rstrip() + "\n"
 
 
-def picture(places: list[Place], found: list[Cell], seeds: range) -> str:
-    """The page to look at: all cells, a table per scenario, coloured by how near they are to the best."""
+def picture(places: list[Place], found: list[Cell], seeds: int) -> str:
+    """Page to look at: all cells, a table per scenario, coloured by how near they are to the best."""
     same, found = twins(found), distinct(found)
     short = [
         [
@@ -430,9 +430,9 @@ def picture(places: list[Place], found: list[Cell], seeds: range) -> str:
         }
         for place in places
     ]
-    told = {"places": about, "cells": short, "same": same, "seeds": len(seeds), "worse": WORSE}
+    told = {"places": about, "cells": short, "same": same, "seeds": seeds, "worse": WORSE}
     data = json.dumps(told, separators=(",", ":"))
-    template = (Path(__file__).parent / "report/matrix.html").read_text(encoding="utf-8")
+    template = Path(__file__).with_name("matrix.html").read_text(encoding="utf-8")
     return template.replace("/*DATA*/null", data.replace("</", "<\\/"))
 
 
@@ -445,9 +445,35 @@ def rounded(value: float | None) -> float | None:
     return None if value is None else float(f"{value:.4g}")
 
 
+def kept(found: list[Cell], seeds: int) -> bytes:
+    """Cells as the data file has them: rounded, packed, the same bytes for the same cells."""
+    rows = [[_rounded(value) for value in asdict(one).values()] for one in found]
+    told = {"code": _native.CODE, "seeds": seeds, "cells": rows}
+    return gzip.compress(json.dumps(told, separators=(",", ":")).encode(), mtime=0)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return [rounded(value["mean"]), rounded(value["half"]), value["n"]]
+    return rounded(value) if isinstance(value, float) else value
+
+
+def recalled(packed: bytes) -> tuple[list[Cell], int, str]:
+    """Cells of the data file, the number of their seeds, and the code that made them."""
+    told = json.loads(gzip.decompress(packed))
+    found = [Cell(*row[:7], *(part and Estimate(*part) for part in row[7:])) for row in told["cells"]]
+    return found, told["seeds"], told["code"]
+
+
+def pages() -> tuple[str, str]:
+    """Generated part of the written page, and the page of all cells, from the data file."""
+    found, seeds, code = recalled(DATA.read_bytes())
+    return page(list(PLACES), found, seeds, code), picture(list(PLACES), found, seeds)
+
+
 def main(arguments: list[str] | None = None) -> None:
-    """Runs what is missing, and writes both pages."""
-    parser = argparse.ArgumentParser(prog="python -m weftway.matrix", description=__doc__)
+    """Runs what is missing, and writes the data file."""
+    parser = argparse.ArgumentParser(prog="tools/matrix.py", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder that keeps the rows")
     parser.add_argument("--seeds", type=int, default=3, help="runs of each cell")
     parser.add_argument("--scheduler", default="all")
@@ -459,12 +485,8 @@ def main(arguments: list[str] | None = None) -> None:
     wanted = Plan(places[0].scenario(), jobs(places, given.scheduler, [_native.controller(cc) for cc in every], seeds))
     with Bar(PlainConsole(stderr=True)) as bar:
         result = comparison.execute(wanted, given.jobs, given.out, bar.tell).complete()
-    found = cells(places, result.rows)
-    head = PAGE.read_text(encoding="utf-8").split(MARK)[0] if PAGE.exists() else "# The matrix\n\n"
-    with whole(PAGE) as half:
-        half.write_text(head + MARK + page(places, found, seeds), encoding="utf-8")
-    with whole(PICTURE) as half:
-        half.write_text(picture(places, found, seeds), encoding="utf-8")
+    with whole(DATA) as half:
+        half.write_bytes(kept(cells(places, result.rows), given.seeds))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
-"""The reference pages of the command, of the Python package and of the crates, from what each says of itself.
+"""Reference pages of the command, of the Python package and of the crates, from what each says of itself.
 
-`weftway.reference` writes them. Python files are read and not imported, so that what is optional need not be installed.
+Python files are read and not imported, so that what is optional need not be installed.
 """
 
 import ast
@@ -12,15 +12,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import weftway
 from weftway import link_program
 from weftway.markdown import cell
 
-PACKAGE = Path(__file__).parent
+PACKAGE = Path(weftway.__file__).parent
 
 COMMAND = """\
 # The command `weft`
 
-Made from its help texts by `python -m weftway.reference`; not edited by hand. `weft COMMAND -h` prints the same.
+Made from its help texts. `weft COMMAND -h` prints the same.
 
 Results go to standard output, everything else to standard error. The exit status is 0 if it worked, 1 if a run failed,
 2 if the input was bad, and 130 after an interrupt. [Install it, and complete its words](../how-to/install.md).
@@ -35,16 +36,15 @@ They are those of [`weft-link`](../how-to/router.md), a program that needs no Py
 PYTHON = """\
 # The Python package `weftway`
 
-Made from the docstrings by `python -m weftway.reference`; not edited by hand.
+Made from the docstrings.
 """
 
 CRATES = """\
 # The Rust crates
 
-Made from their manifests by `python -m weftway.reference`; not edited by hand.
+Made from their manifests.
 
-The site that `./weft docs` makes has the reference of every crate, and there these names lead to it. In a checkout,
-`cargo doc --workspace --no-deps --open` shows the same.
+In a checkout, `cargo doc --workspace --no-deps --open` shows the reference of every crate.
 [How they depend on one another](../../ARCHITECTURE.md#the-crates) ·
 [Write a scheduler in Rust](../how-to/rust-scheduler.md) · [Run one inside a noq application](../how-to/noq.md)
 
