@@ -124,8 +124,8 @@ def prepare(folder: Path, rustdoc: Path | str) -> Path:
 def led(text: str, folder: str, targets: dict[str, str]) -> str:
     """Text of a page in this folder of `docs`, with its links as the site needs them.
 
-    A heading of the index of made pages becomes the page itself (`targets`). A file beside `docs` becomes its address in
-    the repository.
+    A heading of the index of made pages becomes the page itself (`targets`). A file beside `docs` gets its address
+    in the repository.
     """
 
     def target(match: re.Match[str]) -> str:
