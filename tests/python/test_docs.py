@@ -10,7 +10,7 @@ from typer.main import get_command
 import made
 import reference
 import weftway
-from pages import fences, pages, played, runnable
+from pages import pages, played, runnable
 from weftway import _native
 from weftway.cli import app
 from weftway.link_program import VERBS
@@ -47,9 +47,8 @@ def test_the_walks_name_what_is_there() -> None:
         assert any((place / file).exists() for place in places) or "my" in file, file
 
 
-def test_the_scenario_in_the_readme_is_the_one_that_it_runs() -> None:
-    shown = [fence.text for fence in fences((HOME / "README.md").read_text()) if fence.kind == "toml"]
-    assert shown == [(HOME / "scenarios/wifi-lte.toml").read_text()]
+def test_the_readme_is_short() -> None:
+    assert len((HOME / "README.md").read_text().split()) <= 700
 
 
 def test_the_readme_counts_what_the_registries_have() -> None:
