@@ -53,7 +53,7 @@ SECTIONS = {
     "Published experiments": "results",
     "Decisions": "decisions",
 }
-"""Of the navigation, each with its folder."""
+"""Parts of the navigation, each with its folder."""
 
 SETTINGS = {
     "site_name": "Weftway",

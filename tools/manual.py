@@ -64,10 +64,10 @@ CALLS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("weftway.agent", "agent.py", ("Agent", "state_of")),
     ("weftway.report", "report/__init__.py", ("figures",)),
 )
-"""What is described: module, file, and names; without names the module's own docstring."""
+"""Described parts: module, file, and names; without names the module's own docstring."""
 
 SEEN = ("Context", "Path", "Packet", "Flow", "Event", "Ahead", "Repeat", "Recall")
-"""What a scheduler in Python is given, and what it may answer."""
+"""Classes that a scheduler in Python is given, and those that it may answer with."""
 
 
 def commands() -> str:
@@ -164,7 +164,7 @@ def _described(tree: ast.Module, name: str) -> Iterator[str]:
 
 
 def _fields(node: ast.ClassDef) -> Iterator[str]:
-    """What a class has that is described."""
+    """Described fields and methods of a class."""
     lines = []
     for one, after in pairwise([*node.body, ast.Pass()]):
         if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name) and (told := _below(after)):

@@ -37,13 +37,13 @@ DATA = HOME / "site/data/matrix.json.gz"
 """Figures of the cells as they were run last."""
 
 WORSE = 0.01
-"""By how much bonding has to be behind the best single path to be called worse."""
+"""Distance behind the best single path from which bonding is called worse."""
 
 LEVEL = 0.01
 """Schedulers within this share of the best are level with it."""
 
 MOST = 12
-"""So many schedulers have a line in the written page."""
+"""Number of schedulers with a line in the written page."""
 
 OURS = "earliest-delivery"
 
@@ -52,7 +52,7 @@ NOT_HERE = ("vary", "range", "figure", "published", "expect", "uncertain", "sche
 
 
 COLUMNS = {"messages": "message_p99_ms", "stream": "message_p99_ms", "request-response": "fct_ms"}
-"""What counts of workloads that are about time."""
+"""Measure of each workload that is about time."""
 
 
 @dataclass(frozen=True)
@@ -71,16 +71,16 @@ class Place:
 
     @property
     def column(self) -> str:
-        """What counts: benefit of bulk data (0 is the best path alone, 1 the sum of all), or a time in ms."""
+        """Measure of the place: benefit of bulk data (0 is the best path alone, 1 the sum of all), or a time in ms."""
         return COLUMNS.get(self.keys["workload"]["kind"], "aggregation_benefit")
 
     @property
     def is_timely(self) -> bool:
-        """Whether what counts is a time."""
+        """True if the measure is a time."""
         return self.column != "aggregation_benefit"
 
     def scenario(self, only: str | None = None) -> Scenario:
-        """It, or it with one path alone."""
+        """Scenario of the place, or the same with one path alone."""
         keys = dict(self.keys)
         if only:
             own = {name: body for name, body in keys["path"].items() if name == only or "connection" in body}
@@ -116,22 +116,22 @@ PLACES = (
 """The everyday scenarios, the papers', and extremes."""
 
 SINGLE = "one path: "
-"""How a row of a path alone is called."""
+"""Prefix of the command of a row of a path alone."""
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One scheduler under one controller in one scenario, means over the seeds."""
+    """Means over the seeds of a scheduler under a controller in a scenario."""
 
     place: str
     scheduler: str
     cc: str
     value: float | None
-    """Of the place's column."""
+    """Mean of the place's column."""
     out_of_order: float | None
     """Share of packets that came before their turn."""
     single: float | None
-    """The same value of the best path alone: 0 where the value is a benefit."""
+    """Value of the best path alone: 0 where the value is a benefit."""
     unfinished: int
     spread: Estimate | None = None
     """`value` with its interval over the seeds."""
@@ -141,7 +141,7 @@ class Cell:
     """In Mbit/s."""
 
     def is_worse(self, is_timely: bool) -> bool:
-        """Whether one path alone does better."""
+        """True if one path alone does better."""
         if self.value is None or self.single is None:
             return self.unfinished > 0
         return self.value > self.single * (1 + WORSE) if is_timely else self.value < -WORSE
@@ -209,7 +209,7 @@ def over_seeds(rows: list[dict[str, Any]], column: str) -> Estimate | None:
 
 
 def twins(found: list[Cell]) -> dict[str, list[str]]:
-    """Who has, in every cell, the very values of another scheduler: by the one of them that the page shows.
+    """Schedulers with the very values of another one in every cell, by the one of them that the page shows.
 
     Shown is min-RTT if it is among them, else the first. Such a scheduler decided nothing of its own: it is no rule
     that could be ranked. Nothing but the rows says who they are.
@@ -272,7 +272,7 @@ def behind(places: Iterable[Place], found: list[Cell]) -> list[list[str]]:
 
 
 def counts(places: Iterable[Place], found: list[Cell]) -> list[str]:
-    """What the bulk cells come to: who is level with the best, who is worse than one path, what counts for more."""
+    """Counts over the bulk cells: schedulers level with the best or worse than one path, and cells above a benefit of 1."""
     bulk = {place.name for place in places if not place.is_timely}
     some = [cell for cell in found if cell.place in bulk and cell.value is not None]
     best: dict[tuple[str, str], float] = {}
@@ -340,14 +340,14 @@ def typical(places: list[Place], found: list[Cell]) -> list[list[str]]:
 
 
 def foremost(lines: list[list[str]]) -> list[list[str]]:
-    """Those of `typical` that are level with the best most often, and those to compare them with, in that order."""
+    """Lines of `typical` that are level with the best most often, and those to compare them with, in that order."""
     order = sorted(lines, key=lambda line: -int(line[-1].rstrip("%")))
     usual = {f"`{name}`" for name in (REFERENCE, OURS, "random")}
     return [line for at, line in enumerate(order) if at < MOST or line[0] in usual]
 
 
 def alike(same: dict[str, list[str]]) -> list[str]:
-    """Who is not ranked, because all that they did is what another does."""
+    """Schedulers that are not ranked, because they did in all cells what another did."""
     if not same:
         return []
     lines = [f"- = `{first}`: {', '.join(f'`{name}`' for name in others)}" for first, others in same.items()]

@@ -137,7 +137,7 @@ def page(head: str, entries: list[Entry], facts: Any) -> str:
 
 
 def section(entry: Entry, facts: list[tuple[str, str]]) -> str:
-    """One entry: what it does, the facts, its switches."""
+    """Section of an entry: summary, facts, switches."""
     summary = entry["summary"]
     lines = [f"## `{entry['name']}`", "", f"{summary[0].upper()}{summary[1:]}.", ""]
     lines += [f"- {name}: {value}" for name, value in [*named(entry), *facts]]
