@@ -272,7 +272,7 @@ def behind(places: Iterable[Place], found: list[Cell]) -> list[list[str]]:
 
 
 def counts(places: Iterable[Place], found: list[Cell]) -> list[str]:
-    """Counts over the bulk cells: schedulers level with the best or worse than one path, and cells above a benefit of 1."""
+    """Counts over the bulk cells: level with the best, worse than one path, above a benefit of 1."""
     bulk = {place.name for place in places if not place.is_timely}
     some = [cell for cell in found if cell.place in bulk and cell.value is not None]
     best: dict[tuple[str, str], float] = {}
