@@ -38,6 +38,9 @@ BAR = "\\|"
 BAR_IN_CODE = re.compile(r"`(?P<code>[^`\n]*\\\|[^`\n]*)`")
 """Code in a table with a bar, which only GitHub takes back to a bar."""
 
+HEADING = re.compile(r"^## (\w+)$", re.MULTILINE)
+"""A made page in the index of made pages."""
+
 MATRIX = "explanation/matrix.md"
 """A page in git, below which the tables of the matrix are made."""
 
@@ -106,6 +109,10 @@ def prepare(folder: Path, rustdoc: Path | str) -> Path:
     with (pages / MATRIX).open("a", encoding="utf-8") as page:
         page.write("\n" + matrix.pages()[0])
     targets = made.targets(list(others))
+    index = pages / made.INDEX
+    index.write_text(
+        HEADING.sub(lambda m: f"## [{m[1]}](README.md#{m[1]})", index.read_text(encoding="utf-8")), encoding="utf-8"
+    )
     shutil.copy(ROOT / "site/extra.css", pages)
     page = pages / crates.PAGE
     page.write_text(crates.led(page.read_text(encoding="utf-8"), rustdoc), encoding="utf-8")
