@@ -1,8 +1,9 @@
-"""Builds the documentation as a site with search: `./weft docs`, or `./weft docs --serve` while you edit.
+"""Documentation as a site with search: `./weft docs`, or `./weft docs --serve` while you edit.
 
 The pages in `docs` are written for GitHub. A copy of them is made for the generator, Zensical: without the marks that
-the tests read, and with links to files beside `docs` leading to the repository. A broken link or anchor ends the build.
-The reference of the Rust crates is rustdoc's, where cargo is there to make it.
+the tests read, and with links to files beside `docs` leading to the repository. Pages that are not in git are made
+beside them (`tools/made.py`). A broken link or anchor ends the build. The reference of the Rust crates is rustdoc's,
+where cargo is there to make it.
 """
 
 import argparse
@@ -19,19 +20,29 @@ from typing import Any
 import crates
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "tools"))
+import made  # noqa: E402
+import matrix  # noqa: E402
+
 DOCS = ROOT / "docs"
 REPOSITORY = "https://github.com/weftway/weftway"
 
 FENCE = re.compile(r"^(```\w+) \S+$", re.MULTILINE)
 """A fence with a mark for the tests: `sh run`, `python file=NAME`."""
 
-LINK = re.compile(r"(?<=\]\()(?P<to>[^)#:\s]+)(?=[)#])")
-"""Where a relative link leads, without its anchor."""
+LINK = re.compile(r"(?<=\]\()(?P<to>[^)#:\s]+)(?P<anchor>#[^)\s]*)?(?=\))")
+"""Target of a relative link, and its anchor."""
 
 BAR = "\\|"
 
 BAR_IN_CODE = re.compile(r"`(?P<code>[^`\n]*\\\|[^`\n]*)`")
 """Code in a table with a bar, which only GitHub takes back to a bar."""
+
+HEADING = re.compile(r"^## (\w+)$", re.MULTILINE)
+"""A made page in the index of made pages."""
+
+MATRIX = "explanation/matrix.md"
+"""A page in git, below which the tables of the matrix are made."""
 
 WORKER = ROOT / "site/worker.js"
 WORKER_ELSEWHERE = "https://unpkg.com/iframe-worker/shim"
@@ -45,7 +56,7 @@ SECTIONS = {
     "Published experiments": "results",
     "Decisions": "decisions",
 }
-"""Of the navigation, each with its folder."""
+"""Parts of the navigation, each with its folder."""
 
 SETTINGS = {
     "site_name": "Weftway",
@@ -91,48 +102,66 @@ def prepare(folder: Path, rustdoc: Path | str) -> Path:
     pages = folder / "pages"
     shutil.rmtree(pages, ignore_errors=True)
     shutil.copytree(DOCS, pages)
+    others = made.made()
+    for name, text in others.items():
+        (pages / name).parent.mkdir(parents=True, exist_ok=True)
+        (pages / name).write_text(text, encoding="utf-8")
+    with (pages / MATRIX).open("a", encoding="utf-8") as page:
+        page.write("\n" + matrix.pages()[0])
+    targets = made.targets(list(others))
+    index = pages / made.INDEX
+    index.write_text(
+        HEADING.sub(lambda m: f"## [{m[1]}](README.md#{m[1]})", index.read_text(encoding="utf-8")), encoding="utf-8"
+    )
     shutil.copy(ROOT / "site/extra.css", pages)
     page = pages / crates.PAGE
     page.write_text(crates.led(page.read_text(encoding="utf-8"), rustdoc), encoding="utf-8")
     for page in pages.glob("**/*.md"):
         text = FENCE.sub(r"\1", page.read_text(encoding="utf-8"))
         text = BAR_IN_CODE.sub(lambda match: f"<code>{html.escape(match['code']).replace(BAR, '&#124;')}</code>", text)
-        page.write_text(led(text, page.relative_to(pages).parent.as_posix()), encoding="utf-8")
+        page.write_text(led(text, page.relative_to(pages).parent.as_posix(), targets), encoding="utf-8")
     settings = folder / "zensical.toml"
     head = [f"{key} = {_toml(value)}" for key, value in SETTINGS.items()]
     theme = ["[project.theme]", "font = false", f"features = {json.dumps(FEATURES)}"]
-    text = "\n".join(["[project]", *head, f"nav = {_toml(navigation())}", *theme, REST % REPOSITORY])
+    text = "\n".join(["[project]", *head, f"nav = {_toml(navigation(pages))}", *theme, REST % REPOSITORY])
     settings.write_text(text, encoding="utf-8")
     return settings
 
 
-def led(text: str, folder: str) -> str:
-    """The text of a page in this folder of `docs`, with links to what is beside `docs` leading to the repository."""
+def led(text: str, folder: str, targets: dict[str, str]) -> str:
+    """Text of a page in this folder of `docs`, with its links as the site needs them.
+
+    A heading of the index of made pages becomes the page itself (`targets`). A file beside `docs` gets its address
+    in the repository.
+    """
 
     def target(match: re.Match[str]) -> str:
         place = posixpath.normpath(posixpath.join("docs", folder, match["to"]))
+        anchor = match["anchor"] or ""
+        if place == f"docs/{made.INDEX}" and anchor[1:] in targets:
+            return posixpath.relpath(targets[anchor[1:]], folder)
         if place.startswith("docs/") and not (ROOT / place).is_dir():
-            return match["to"]
+            return match[0]
         kind = "tree" if (ROOT / place).is_dir() else "blob"
-        return f"{REPOSITORY}/{kind}/main/{place}"
+        return f"{REPOSITORY}/{kind}/main/{place}{anchor}"
 
     return LINK.sub(target, text)
 
 
-def navigation() -> list[Any]:
-    """All pages, in the order in which `docs/README.md` names them."""
-    sections = [{title: _pages(DOCS / folder)} for title, folder in SECTIONS.items()]
+def navigation(pages: Path) -> list[Any]:
+    """Names of all pages, in the order in which `docs/README.md` names them."""
+    sections = [{title: _pages(pages, pages / folder)} for title, folder in SECTIONS.items()]
     sections[0]["Start here"].append("tutorial.md")
     return [{"Documentation": "README.md"}, *sections, {"Glossary": "glossary.md"}]
 
 
-def _pages(folder: Path) -> list[Any]:
-    """The pages of a folder: its own first, then those that the index names, then the others, then its folders."""
+def _pages(pages: Path, folder: Path) -> list[Any]:
+    """Pages of a folder: its own first, then those that the index names, then the others, then its folders."""
     index = (DOCS / "README.md").read_text(encoding="utf-8")
-    names = [file.relative_to(DOCS).as_posix() for file in folder.glob("*.md")]
+    names = [file.relative_to(pages).as_posix() for file in folder.glob("*.md")]
     names.sort(key=lambda name: (not name.endswith("README.md"), index.find(name) % (len(index) + 1), name))
     folders = sorted(child for child in folder.iterdir() if any(child.glob("*.md")))
-    return [*names, *({child.name: _pages(child)} for child in folders)]
+    return [*names, *({child.name: _pages(pages, child)} for child in folders)]
 
 
 def _toml(value: Any) -> str:

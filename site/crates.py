@@ -16,15 +16,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 PAGE = Path("reference/rust.md")
 FOLDER = Path("reference/rust")
-"""Where rustdoc's pages are in the site, beside the page."""
+"""Folder of rustdoc's pages in the site, beside the page."""
 
 SHARED = ("src", "static.files", "search.index", "trait.impl", "type.impl")
-"""What the pages of all crates have in common, beside files."""
+"""Folders that the pages of all crates share."""
 
 NAMED = re.compile(r"\[`(?P<name>[\w-]+)`\]\(\.\./\.\./crates/(?P<folder>\w+)\)")
 """A crate on the page."""
 
-REPLACED = "The site that `./weft docs` makes"
+REPLACED = "In a checkout, `cargo doc"
 """The paragraph of the page with this beginning says what to do where there is no site."""
 
 

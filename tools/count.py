@@ -1,10 +1,10 @@
-"""Counts what a maintainer has to carry: lines of code, words of Markdown, decisions, and doc lines that begin without their noun.
+"""Counts lines of code, words of Markdown, decisions, and doc lines that begin without their noun.
 
     python tools/count.py [--json] [--lines N]
 
-Only files that git has are counted. Lines of tests are left out: folders and files named for tests, and modules under `#[cfg(test)]`.
-A doc line is the first line of a doc comment (Rust) or of a docstring (Python). It begins without its noun if its first word is
-in `NOUNLESS`. `--lines` prints the first N of these, with their places.
+Only files that git has are counted. Lines of tests are left out: folders and files named for tests, and modules under
+`#[cfg(test)]`. A doc line is the first line of a doc comment (Rust) or of a docstring (Python). It begins without its
+noun if its first word is in `NOUNLESS`. `--lines` prints the first N of these, with their places.
 """
 
 import argparse
@@ -14,6 +14,7 @@ import re
 import subprocess
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 NOUNLESS = re.compile(
@@ -38,9 +39,11 @@ def without_tests(text: str) -> list[str]:
             kept.append(line)
             continue
         # The item ends with the line that closes it at its own depth, or at once with a semicolon.
-        margin = re.match(r"\s*", line).group()
+        margin = line[: len(line) - len(line.lstrip())]
         for inner in lines:
-            if inner.startswith(f"{margin}}}") or (inner.startswith(margin) and inner.rstrip().endswith(";") and not inner[len(margin):].startswith(" ")):
+            if inner.startswith(f"{margin}}}") or (
+                inner.startswith(margin) and inner.rstrip().endswith(";") and not inner[len(margin) :].startswith(" ")
+            ):
                 break
     return kept
 
@@ -68,7 +71,7 @@ def python_docs(text: str) -> list[tuple[int, str]]:
     return found
 
 
-def count() -> dict:
+def count() -> dict[str, Any]:
     """All figures, and the places of doc lines without their noun."""
     lines: Counter[str] = Counter()
     docs: Counter[str] = Counter()
@@ -115,9 +118,13 @@ def count() -> dict:
 
 def main() -> None:
     """Prints the figures."""
-    options = argparse.ArgumentParser(description="Counts lines of code, words of Markdown and doc lines that begin without their noun.")
+    options = argparse.ArgumentParser(
+        description="Counts lines of code, words of Markdown and doc lines that begin without their noun."
+    )
     options.add_argument("--json", action="store_true", help="print JSON")
-    options.add_argument("--lines", type=int, default=0, metavar="N", help="print the first N doc lines without their noun")
+    options.add_argument(
+        "--lines", type=int, default=0, metavar="N", help="print the first N doc lines without their noun"
+    )
     options.add_argument("--under", default="", metavar="PATH", help="only places whose path begins so")
     args = options.parse_args()
     figures = count()

@@ -93,7 +93,7 @@ def test_its_rows_have_the_columns_of_all_rows(compared: Compared) -> None:
 @machine.kernel
 def test_what_it_does_not_tell_is_null_as_the_page_says(compared: Compared) -> None:
     page = (HOME / "docs/explanation/kernel.md").read_text()
-    table = page.split("## What is null")[1].split("\n## ")[0]
+    table = page.split("## Null columns")[1].split("\n## ")[0]
     named = set(re.findall(r"`([\w.]+)`", "".join(line.split("|")[1] for line in table.splitlines() if "|" in line)))
     simulated, measured = compared.of("sim")[0], compared.of("kernel")[0]
     null = {name for name, value in measured.items() if value is None and simulated[name] is not None}

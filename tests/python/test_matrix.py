@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import matrix
 from browser import Browser, needs_browser
-from weftway import _native, matrix
-from weftway.matrix import Cell, Place
+from matrix import Cell, Place
+from weftway import _native
 from weftway.stats.estimates import Estimate
 
 BULK = Place("bulk", "scenarios/wifi-lte.toml", ("workload.bytes=300 kB",))
@@ -76,7 +77,7 @@ def test_who_does_all_that_another_does_is_no_rule_of_its_own() -> None:
         for (place, cc), at in zip(places, row, strict=True)
     ]
     assert matrix.twins(found) == {"min-rtt": ["copy"], "a": ["a-too"]}
-    page = matrix.page([BULK], found, range(1))
+    page = matrix.page([BULK], found, 1, "code")
     assert "- = `min-rtt`: `copy`" in page
     assert "- = `a`: `a-too`" in page
     ranked = page.split("## Who wins where")[1]
@@ -84,7 +85,7 @@ def test_who_does_all_that_another_does_is_no_rule_of_its_own() -> None:
     assert "a-too" not in ranked
     # The two that are like another are not counted as level either.
     assert "| `bulk` | `a` 0.50 (`min-rtt` 0.30) | `a` 0.40 (`min-rtt` 0.20) |" in ranked
-    told = json.loads(re.search(r"const data=(.*);\n", matrix.picture([BULK], found, range(1)))[1])  # type: ignore[index]
+    told = json.loads(re.search(r"const data=(.*);\n", matrix.picture([BULK], found, 1))[1])  # type: ignore[index]
     assert told["same"] == {"min-rtt": ["copy"], "a": ["a-too"]}
     assert {one[1] for one in told["cells"]} == {"a", "min-rtt", "b"}
     # One cell that differs makes a rule.
@@ -95,20 +96,24 @@ def test_who_does_all_that_another_does_is_no_rule_of_its_own() -> None:
 
 def test_a_small_matrix_is_made_and_goes_on_from_its_rows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matrix, "PLACES", (BULK, TIMELY))
-    monkeypatch.setattr(matrix, "PAGE", tmp_path / "matrix.md")
-    monkeypatch.setattr(matrix, "PICTURE", tmp_path / "matrix.html")
-    (tmp_path / "matrix.md").write_text(f"# By hand\n\n{matrix.MARK}old\n")
+    monkeypatch.setattr(matrix, "DATA", tmp_path / "matrix.json.gz")
     wanted = ["--out", str(tmp_path / "rows"), "--seeds", "1", "--scheduler", "min-rtt,ecf", "--cc", "cubic,lia"]
     matrix.main(wanted)
-    page, picture = ((tmp_path / name).read_text() for name in ("matrix.md", "matrix.html"))
-    assert page.startswith("# By hand\n")
-    assert "old" not in page
+    page, picture = matrix.pages()
     assert "2 schedulers × 2 controllers × 2 scenarios × 1 seeds" in page
     data = json.loads(re.search(r"const data=(.*);", picture)[1])  # type: ignore[index]
     assert len(data["cells"]) == 8
     assert all(one[5] is not None for one in data["cells"]), "each has its path alone to be measured by"
+    kept = matrix.DATA.read_bytes()
     matrix.main(wanted)
-    assert (tmp_path / "matrix.html").read_text() == picture
+    assert matrix.DATA.read_bytes() == kept
+
+
+def test_the_cells_in_git_are_of_every_scenario_scheduler_and_controller() -> None:
+    found, _, _ = matrix.recalled(matrix.DATA.read_bytes())
+    assert {one.place for one in found} == {place.name for place in matrix.PLACES}
+    assert {one.scheduler for one in found} == {entry["name"] for entry in _native.schedulers()}
+    assert {one.cc for one in found} == {entry["name"] for entry in _native.controllers()}
 
 
 def test_every_cell_has_a_command_that_repeats_it() -> None:
@@ -131,7 +136,7 @@ def test_the_page_shows_benefit_and_completion_time_with_intervals(tmp_path: Pat
         for name, value in (("a", 0.5), ("min-rtt", 0.25), ("even", -0.001), ("worse", -0.5))
     ]
     file = tmp_path / "matrix.html"
-    file.write_text(matrix.picture([BULK], some, range(3)))
+    file.write_text(matrix.picture([BULK], some, 3))
     with Browser(width, 800) as tab:
         tab.open(file, "#cc=lia")
         heads = "[...document.querySelectorAll('thead th')].map((one) => one.textContent)"

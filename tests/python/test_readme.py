@@ -19,6 +19,9 @@ SMALLER = (
     (r"(weft fidelity .*--seed) \d+", r"\1 50"),
     (r"--seeds \d+\.\.\d+", "--seeds 0..1"),
     (r"(weft rank .*--seeds) 0\.\.1", r"\1 0..2"),
+    # Figures of all schedulers take a minute, and a class in Python a second a run.
+    (r"(weft (?:compare|rank) .*--schedulers?) all,(\S+)", r"\1 min-rtt,\2"),
+    (r"--figures pdf,tex", "--figures tex"),
     (r"(weft evaluate .*--cc )\S+", r"\1cubic --instances 1"),
     (r"(weft advise \S+)", r"\1 --cells 1 --seeds 0..2"),
     (r"(weft train .*--quick)", r"\1 --steps 2000 --held-out 2 --trials 4"),
@@ -59,6 +62,9 @@ def _follow(block: pages.Fence, folder: Path, monkeypatch: pytest.MonkeyPatch) -
     for link in ("wifi", "lte"):
         (folder / f"{link}-ping.txt").write_text(LINUX)
         (folder / f"{link}-iperf3.json").write_text(iperf([29.0, 30.0, 31.0]))
+    for fence in pages.fences((HOME / "README.md").read_text()):
+        if fence.mark.startswith("file="):
+            (folder / fence.mark.removeprefix("file=")).write_text(fence.text)
     text = block.text
     (folder / "photos").mkdir()
     (folder / "photos" / "one.jpg").write_bytes(bytes(range(256)) * 1000)

@@ -11,6 +11,8 @@ from types import ModuleType
 
 import pytest
 
+import made
+import manual
 from browser import Browser, needs_browser
 from weftway.scenario import HOME
 
@@ -48,9 +50,17 @@ def test_the_copied_pages_lie_where_no_stamp_of_the_set_up_is() -> None:
 
 
 def test_every_page_is_there(site: Path) -> None:
-    for page in (HOME / "docs").glob("**/*.md"):
-        name = "index.html" if page.stem == "README" else f"{page.stem}.html"
-        assert (site / page.relative_to(HOME / "docs").parent / name).is_file(), page
+    names = [page.relative_to(HOME / "docs") for page in (HOME / "docs").glob("**/*.md")]
+    for page in [*names, *map(Path, made.made())]:
+        name = "index.html" if page.stem == "README" else page.with_suffix(".html").name
+        assert (site / page.parent / (name if page.suffix == ".md" else page.name)).is_file(), page
+
+
+def test_a_link_to_the_index_of_made_pages_leads_to_the_page(site: Path) -> None:
+    text = (site / "how-to/reproduce.html").read_text()
+    assert 'href="../results/index.html"' in text and "reference/index.html#" not in text
+    assert "## Who wins where" not in (HOME / "docs/explanation/matrix.md").read_text()
+    assert 'id="who-wins-where"' in (site / "explanation/matrix.html").read_text()
 
 
 def _targets(page: Path) -> list[Path]:
@@ -78,7 +88,7 @@ def test_the_reference_of_the_crates_is_in_the_site(site: Path) -> None:
 
 def test_a_site_without_the_reference_of_the_crates_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
-    page = (HOME / "docs/reference/rust.md").read_text()
+    page = manual.crates(HOME / "crates")
     told = CRATES.led(page, CRATES.built())
     assert "**This site has no reference of the crates**: `cargo` was not found when it was made" in told
     assert CRATES.NAMED.findall(told) == CRATES.NAMED.findall(page)

@@ -17,10 +17,10 @@ const LINKS: libc::c_int = 50;
 /// report shows as lateness.
 const ENDS: libc::c_int = LINKS - 1;
 
-/// Part of the time that a real-time thread may run here, in percent. Linux lets real-time threads run on a processor
-/// for 950 ms of each second (`sched_rt_runtime_us`), and gives an ordinary thread that waits for it 50 ms of each
-/// second. A thread that goes beyond stands still meanwhile: at 1 Gbit/s for 50 ms, once a second. With 96 that still
-/// happened while another program kept both processors busy (docs/decisions/31-emulator-threads.md).
+/// How much of the time a real-time thread may run here, in percent. Linux lets real-time threads run on a processor for
+/// 950 ms of each second (`sched_rt_runtime_us`), and gives an ordinary thread that waits for it 50 ms of each second.
+/// A thread that goes beyond stands still meanwhile: at 1 Gbit/s for 50 ms, once a second. With 96 that still happened
+/// while another program kept both processors busy (docs/decisions/09-emulator.md).
 const SHARE: i64 = 92;
 
 /// Unused time that is kept for a burst. A thread has still run for at most 940 ms of a second after it.

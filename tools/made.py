@@ -1,0 +1,23 @@
+"""Pages of the site that are not in git: the reference, the matrix and the results book."""
+
+import matrix
+import reference
+import results
+
+INDEX = "reference/README.md"
+"""The page in git that names them, each under a heading: links from pages in git lead there."""
+
+
+def made() -> dict[str, str]:
+    """Text of each made page, by its path in the site's folder of pages."""
+    return {
+        **{f"reference/{name}": text for name, text in reference.pages().items()},
+        **{f"results/{name}": text for name, text in results.pages().items()},
+        "matrix.html": matrix.pages()[1],
+    }
+
+
+def targets(names: list[str]) -> dict[str, str]:
+    """Made page under each heading of the index."""
+    own = {name.removeprefix("reference/").removesuffix(".md"): name for name in names if name.startswith("reference/")}
+    return {**own, "results": "results/README.md", "cells": "matrix.html"}
