@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from weftway.terminal.listing import NOTHING
+from weftway.terminal.table import NOTHING
 
 from .errors import verdict
 

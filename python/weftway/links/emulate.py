@@ -7,11 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from weftway import _native
 from weftway._native import EmulationError, ScenarioError, Variant
-from weftway.terminal.listing import plain_table
+from weftway.terminal.table import NOTHING, Column, Table, plain, wrapped
 
 POLL_S = 0.1
 """How long the main thread waits at a time: it answers an interrupt within this."""
@@ -65,17 +63,16 @@ def run(
 
 def links(outcome: Outcome) -> Table:
     """What went over each link."""
-    found = plain_table("what went over each link")
-    found.add_column("link")
-    for column in ("packets", "MB", "lost", "dropped", "rate when busy\nMbit/s", "least delay\nms", "median delay\nms"):
-        found.add_column(column, justify="right")
+    heads = ("packets", "MB", "lost", "dropped", "rate when busy\nMbit/s", "least delay\nms", "median delay\nms")
+    rows = []
     for link in outcome["links"]:
         lost = f"{link['lost']} ({100 * link['lost'] / link['packets']:.2f} %)" if link["lost"] else "0"
         numbers = (link["busy_rate_mbps"], link["least_delay_ms"], link["median_delay_ms"])
-        shown = ("–" if number is None else f"{number:.3f}" for number in numbers)
-        megabytes = f"{link['delivered_bytes'] / 1e6:.2f}"
-        found.add_row(link["link"], str(link["packets"]), megabytes, lost, str(link["dropped"]), *shown)
-    return found
+        shown = (NOTHING if number is None else f"{number:.3f}" for number in numbers)
+        counts = (str(link["packets"]), f"{link['delivered_bytes'] / 1e6:.2f}", lost, str(link["dropped"]))
+        rows.append([link["link"], *counts, *shown])
+    columns = [*wrapped("link"), *(Column(head, right=True, wraps=True) for head in heads)]
+    return plain("what went over each link", columns, rows)
 
 
 def server(outcome: Outcome) -> list[str]:

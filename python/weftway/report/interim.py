@@ -2,14 +2,13 @@
 
 from collections import defaultdict
 
-from rich.table import Table
-
 from weftway.report.study import about
 from weftway.run.backends import Row
 from weftway.run.job import Job
 from weftway.run.plan import Plan
 from weftway.stats.units import MEASURES, unit_for
-from weftway.terminal.listing import bars, plain_table
+from weftway.terminal.listing import bars
+from weftway.terminal.table import Table, numbers, plain, texts
 
 MOST_LINES = 16
 """So many schedulers are shown; more would not fit above the bar of a small terminal."""
@@ -43,20 +42,20 @@ class Interim:
         ranked = sorted(means, key=means.__getitem__, reverse=not measure.lower_is_better)
         unit = unit_for(measure.kind, means.values())
         most = max((value for values in lines.values() for value in values), default=0.0) or 1.0
-        table = plain_table(f"{measure.title} so far, mean")
-        told = [at for at in range(3) if at == 2 or len({line[at] for line in lines}) > 1]
-        for at in told:
-            table.add_column(("setting", "controller", "scheduler")[at], no_wrap=True)
-        table.add_column(unit.symbol, justify="right", no_wrap=True)
-        table.add_column("runs", justify="right", no_wrap=True)
-        table.add_column("each run, the latest on the right", no_wrap=True)
-        for line in ranked[:MOST_LINES]:
-            values = lines[line]
-            shown = _number(means[line] * unit.factor)
-            table.add_row(*(line[at] for at in told), shown, str(len(values)), bars(values[-MOST_RUNS:], most))
-        if len(ranked) > MOST_LINES:
-            table.caption = f"and {len(ranked) - MOST_LINES} more"
-        return table
+        varied = [at for at in range(3) if at == 2 or len({line[at] for line in lines}) > 1]
+        heads = [("setting", "controller", "scheduler")[at] for at in varied]
+        rows = [
+            [
+                *(line[at] for at in varied),
+                _number(means[line] * unit.factor),
+                str(len(lines[line])),
+                bars(lines[line][-MOST_RUNS:], most),
+            ]
+            for line in ranked[:MOST_LINES]
+        ]
+        columns = [*texts(*heads), *numbers(unit.symbol, "runs"), *texts("each run, the latest on the right")]
+        caption = f"and {len(ranked) - MOST_LINES} more" if len(ranked) > MOST_LINES else ""
+        return plain(f"{measure.title} so far, mean", columns, rows, caption)
 
 
 def _number(value: float) -> str:

@@ -1,14 +1,11 @@
 """The tables that the command prints."""
 
-from copy import copy
 from dataclasses import replace
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from weftway.stats.units import Measure, Unit, unit_for
-from weftway.terminal.listing import NOTHING, plain_table
+from weftway.terminal.table import NOTHING, Cells, Column, Table, Value, numbers, plain, texts
 
 from .earlier import Earlier, summary
 from .front import GOOD, OPEN, UNTOLD, Front, front
@@ -47,19 +44,20 @@ def fitted(table: Table, console: Console) -> Table:
 
     Its caption names what is left out.
     """
+    columns = [column for column in table.columns if column.only != "page"]
     hidden: list[str] = []
-    while len(table.columns) > LEAST_COLUMNS and _needs(table, console) > console.width:
-        hidden.insert(0, str(table.columns.pop().header).split("\n")[0])
-    if hidden:
-        many = "columns" if len(hidden) > 1 else "column"
-        told = f"{len(hidden)} {many} not shown, the terminal is too narrow: {', '.join(filter(None, hidden))}"
-        table.caption = "\n".join([*([str(table.caption)] if table.caption else []), told])
-    return table
+    while len(columns) > LEAST_COLUMNS and _needs(replace(table, columns=columns), console) > console.width:
+        hidden.insert(0, columns.pop().head.split("\n")[0])
+    if not hidden:
+        return table
+    many = "columns" if len(hidden) > 1 else "column"
+    left_out = f"{len(hidden)} {many} not shown, the terminal is too narrow: {', '.join(filter(None, hidden))}"
+    return replace(table, columns=columns, caption="\n".join(filter(None, [table.caption, left_out])))
 
 
 def _needs(table: Table, console: Console) -> int:
-    bare = copy(table)
-    bare.title = bare.caption = None  # these can be wrapped
+    # The title and the caption can be wrapped.
+    bare = replace(table, title=None, caption="")
     return console.measure(bare, options=console.options.update(width=WIDE)).maximum
 
 
@@ -89,20 +87,15 @@ def _group(study: Study, setting: str, cc: str, top: int) -> Table:
     best = {measure: _best(study, cells, measure) for measure in units}
     several = len(cells) > 1
     at_front = front(study, setting, cc)
-    table = plain_table(_title(study, setting, cc))
-    table.add_column("scheduler", no_wrap=True)
-    _number_column(table, first, units[first])
-    if several:
-        table.add_column(f"against\n{study.reference}", justify="right", no_wrap=True)
-        table.add_column("", no_wrap=True)
-    for measure in others:
-        _number_column(table, measure, units[measure])
+    columns = [Column("scheduler"), *(_number_column(measure, unit) for measure, unit in units.items())]
+    columns[2:2] = [Column("against", study.reference, right=True), Column()] if several else []
+    rows: list[Cells] = []
     for cell in listed:
-        values = [_value(study, cell, measure, units[measure], cell in best[measure]) for measure in units]
-        beside: list[str | Text] = [_against(study, cell), _place(at_front, cell)] if several else []
-        table.add_row(_name(study, cell), values[0], *beside, *values[1:])
-    table.caption = "\n".join(_below(study, at_front, len(cells) - len(listed))) or None
-    return table
+        values = [_value(study, cell, measure, unit, cell in best[measure]) for measure, unit in units.items()]
+        values[1:1] = [_against(study, cell), _place(at_front, cell)] if several else []
+        rows.append([_name(study, cell), *values])
+    below = _below(study, at_front, len(cells) - len(listed))
+    return plain(_title(study, setting, cc), columns, rows, "\n".join(below))
 
 
 def _listed(study: Study, cells: list[Cell], top: int) -> list[Cell]:
@@ -134,9 +127,8 @@ def _name(study: Study, cell: Cell) -> str:
     return cell.scheduler + tag + (f" (= {same} more)" if same else "") + _unfinished(study, cell)
 
 
-def _number_column(table: Table, measure: Measure, unit: Unit) -> None:
-    head = HEADS.get(measure.column, measure.title)
-    table.add_column(f"{head}\n{unit.symbol}", justify="right", no_wrap=True)
+def _number_column(measure: Measure, unit: Unit) -> Column:
+    return Column(HEADS.get(measure.column, measure.title), unit.symbol, right=True)
 
 
 def _title(study: Study, setting: str, cc: str) -> str:
@@ -169,27 +161,26 @@ def _best(study: Study, cells: list[Cell], measure: Measure) -> set[Cell]:
     return {cell for cell, mean in found.items() if mean == top}
 
 
-def _value(study: Study, cell: Cell, measure: Measure, unit: Unit, best: bool) -> Text:
+def _value(study: Study, cell: Cell, measure: Measure, unit: Unit, is_best: bool) -> Value:
     mean = study.estimate(cell, measure.column)
     bare = replace(unit, symbol="")
-    text = bare.estimate(mean) if mean else NOTHING
-    return Text(text, style="bold green" if best else "")
+    return Value(bare.estimate(mean) if mean else NOTHING, mark="best" if is_best else "")
 
 
-def _against(study: Study, cell: Cell) -> str:
+def _against(study: Study, cell: Cell) -> Value:
     """The difference to the reference, paired by seed, in percent."""
     if cell.scheduler == study.reference:
-        return ""
+        return Value()
     share = relative(study, cell, cell._replace(scheduler=study.reference))
-    return PERCENT.estimate(share, signed=True) if share else NOTHING
+    return Value(PERCENT.estimate(share, signed=True) if share else NOTHING)
 
 
-def _place(at_front: Front, cell: Cell) -> Text:
+def _place(at_front: Front, cell: Cell) -> Value:
     """Its place: green at the front, plain where the seeds do not tell it from the best."""
     mark, untold = at_front.mark(cell), at_front.untold_of(cell)
     if mark == UNTOLD and untold:
-        return Text(f"{mark}, {untold.worse}/{untold.seeds}")
-    return Text(mark, style="green" if mark in GOOD else "")
+        return Value(f"{mark}, {untold.worse}/{untold.seeds}")
+    return Value(mark, mark="good" if mark in GOOD else "")
 
 
 def _unfinished(study: Study, cell: Cell) -> str:
@@ -198,16 +189,12 @@ def _unfinished(study: Study, cell: Cell) -> str:
 
 
 def _published(study: Study, found: list[Claim]) -> Table:
-    table = plain_table("published, and ours")
-    table.add_column("", no_wrap=True)
-    table.add_column("measure", no_wrap=True)
-    for head in ("published", "ours", "ratio"):
-        table.add_column(head, justify="right", no_wrap=True)
+    rows = []
     for claim in found:
         mine = ours(study, claim)
         assert claim.measure is not None, "the caller left out claims of no measure"
         unit = unit_for(claim.measure.kind, [claim.value])
         ratio = f"{mine.mean / claim.value:.2f}" if mine and claim.value else NOTHING
         measure = HEADS.get(claim.measure.column, claim.measure.title)
-        table.add_row(claim.label, measure, unit.value(claim.value), unit.estimate(mine) if mine else NOTHING, ratio)
-    return table
+        rows.append([claim.label, measure, unit.value(claim.value), unit.estimate(mine) if mine else NOTHING, ratio])
+    return plain("published, and ours", [*texts("", "measure"), *numbers("published", "ours", "ratio")], rows)
