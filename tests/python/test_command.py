@@ -18,7 +18,6 @@ from conftest import Weft
 from weftway import cli
 from weftway._native import Scenario, ScenarioError
 from weftway.links import emulate
-from weftway.report import printed
 from weftway.run import backends, comparison, plan
 from weftway.run.comparison import Interrupted
 from weftway.terminal.table import numbers, plain, texts
@@ -350,7 +349,7 @@ def test_a_narrow_terminal_costs_columns_and_no_digits() -> None:
     columns = [*texts("scheduler"), *numbers(*(f"measure {n}" for n in range(5)))]
     whole = plain(None, columns, [["min-rtt", *(f"{n}.25 ± 0.125" for n in range(5))]])
     screen = Console(width=40, file=io.StringIO())
-    cut = printed.fitted(whole, screen)
+    cut = whole.fitted(screen)
     screen.print(cut)
     shown = screen.file.getvalue()  # type: ignore[attr-defined]
     assert "…" not in shown

@@ -40,7 +40,7 @@ def column(table: Table, place: int = 0) -> list[str]:
 def printed(rows: Rows, width: int = 120, top: int = 10) -> str:
     console = Console(width=width, record=True, file=io.StringIO())
     for table in tables.of(Study(rows, {}), top):
-        console.print(tables.fitted(table, console))
+        console.print(table.fitted(console))
     return console.export_text().replace("\u00a0", " ").replace("\u202f", " ")
 
 

@@ -7,12 +7,15 @@ import os
 import signal
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from weftway.terminal.console import PlainConsole
 from weftway.terminal.exit_status import INTERRUPTED
+
+if TYPE_CHECKING:
+    from weftway.terminal.table import Table
 
 CLOSED = 141
 """What a shell says of a command that a closed pipe ended."""
@@ -60,6 +63,19 @@ def write_nearest() -> None:
 
 def _is_unicode(stream: Any) -> bool:
     return (stream.encoding or "").lower().startswith("utf")
+
+
+def print_tables(tables: Iterable["Table"]) -> None:
+    """Prints tables, each without the last columns for which the terminal is too narrow."""
+    for table in tables:
+        out.print(table.fitted(out), "")
+
+
+def print_notes(skipped: Iterable[str] = (), warnings: Iterable[str] = ()) -> None:
+    """Tells on standard error what was left out, and what to be aware of."""
+    for kind, lines in (("skipped", skipped), ("warning", warnings)):
+        for line in lines:
+            err.print(f"{kind}: {line}")
 
 
 def print_json(rows: Sequence[dict[str, Any]]) -> None:

@@ -19,7 +19,7 @@ from weftway.report.held_out import RATIO
 from weftway.report.numbers import LEAST, counted, percent, unbroken
 from weftway.report.palette import Look, looks
 from weftway.report.sections import Section
-from weftway.report.study import LEGEND, NAMED, YOURS
+from weftway.report.study import LEGEND, NAMED, SUFFIXES, YOURS
 from weftway.stats.estimates import FEWEST, LEVEL_WITHIN, Estimate, interval_of
 from weftway.stats.units import Unit
 from weftway.terminal.table import NOTHING, Column, Row, Table, Value, numbers
@@ -206,7 +206,7 @@ def _standings(ranked: Ranked) -> Table:
     for standing in ranked.lines:
         tag = ranked.tag(standing.scheduler)
         name = Value(
-            standing.scheduler + {YOURS: f" ({YOURS})", NAMED: f" {NAMED}"}.get(tag, ""),
+            standing.scheduler + SUFFIXES[tag],
             standing.scheduler,
             "strong" if standing.is_candidate else "",
             look=ranked.looks[standing.scheduler],

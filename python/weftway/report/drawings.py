@@ -18,7 +18,7 @@ from . import frames, latex, lettering
 from .methods import methods
 from .palette import PATH_LIGHT, SCHEDULER_LIGHT, SHAPES
 from .series import Timeline, read_timelines
-from .study import NAMED, YOURS, Study
+from .study import SUFFIXES, Study
 
 FIGURE_BINS = 240
 NARROW_BINS = 80
@@ -295,8 +295,7 @@ def finished(chart: Drawn, title: str, shape: Shape) -> Drawn:
 
 def name(study: Study, scheduler: str) -> str:
     """A scheduler as figures call it: with the mark of what is yours, or what you named."""
-    tag = study.tag(scheduler)
-    return scheduler + {YOURS: f" ({YOURS})", NAMED: f" {NAMED}"}.get(tag, "")
+    return scheduler + SUFFIXES[study.tag(scheduler)]
 
 
 def names(study: Study) -> list[str]:

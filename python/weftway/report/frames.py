@@ -16,10 +16,9 @@ from .study import Cell, Study
 MEMORY = ("receive_buffer_max_kb", "receive_buffer_mean_kb", "ooo_share", "reorder_delay_ms", "retransmission_rate")
 LIMITS = ("aggregation_benefit", "benefit_fair", "efficiency")
 
+PLACE = {"setting": pl.String, "cc": pl.String, "scheduler": pl.String}
 ESTIMATES = {
-    "setting": pl.String,
-    "cc": pl.String,
-    "scheduler": pl.String,
+    **PLACE,
     "measure": pl.String,
     "mean": pl.Float64,
     "median": pl.Float64,
@@ -28,15 +27,8 @@ ESTIMATES = {
     "coverage": pl.Float64,
     "seeds": pl.Int64,
 }
-DISTRIBUTION = {
-    "setting": pl.String,
-    "cc": pl.String,
-    "scheduler": pl.String,
-    "measure": pl.String,
-    "value": pl.Float64,
-    "share": pl.Float64,
-}
-SHARES = {"setting": pl.String, "cc": pl.String, "scheduler": pl.String, "path": pl.String, "share": pl.Float64}
+DISTRIBUTION = {**PLACE, "measure": pl.String, "value": pl.Float64, "share": pl.Float64}
+SHARES = {**PLACE, "path": pl.String, "share": pl.Float64}
 
 
 def completion_measures(study: Study) -> list[Measure]:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from textwrap import wrap
 
-from weftway.terminal.table import Table, Value
+from weftway.terminal.table import LEAST_COLUMNS, Table, Value
 
 from . import printed
 from .lettering import LARGE, measured
@@ -70,7 +70,7 @@ def narrow(table: Table, width: float) -> str:
     heads = [_broken(columns[at].header, column) for at, column in zip(named, cells, strict=True)]
     wide = _widths([[*head, *column] for head, column in zip(heads, cells, strict=True)])
     ends = list(accumulate(wide, lambda end, own: end + GAP + own))
-    count = max(sum(end <= width for end in ends), printed.LEAST_COLUMNS)
+    count = max(sum(end <= width for end in ends), LEAST_COLUMNS)
     return "{\\footnotesize\n" + _tabular(table, named[:count], heads[:count]) + "\n}"
 
 

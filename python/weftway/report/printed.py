@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-from rich.console import Console
-
 from weftway.stats.units import Measure, Unit, unit_for
 from weftway.terminal.table import NOTHING, Cells, Column, Table, Value, numbers, plain, texts
 
@@ -11,14 +9,8 @@ from .earlier import Earlier, summary
 from .front import GOOD, OPEN, UNTOLD, Front, front
 from .numbers import relative
 from .published import Claim, claims, ours
-from .study import BENEFITS, LEGEND, NAMED, SHOWN, YOURS, Cell, Study
+from .study import BENEFITS, LEGEND, NAMED, SHOWN, SUFFIXES, Cell, Study
 from .words import verdict
-
-LEAST_COLUMNS = 2
-"""A name and a number."""
-
-WIDE = 1000
-"""Wider than any table."""
 
 TOP = 10
 """Schedulers of a controller that the terminal lists; the report folds the others likewise."""
@@ -37,28 +29,6 @@ HEADS = {
     "retransmissions": "resent",
 }
 """Short enough for a terminal of 80 columns; the report has the full names."""
-
-
-def fitted(table: Table, console: Console) -> Table:
-    """The table without the last columns for which the terminal is too narrow: a cut number would be a wrong one.
-
-    Its caption names what is left out.
-    """
-    columns = [column for column in table.columns if column.only != "page"]
-    hidden: list[str] = []
-    while len(columns) > LEAST_COLUMNS and _needs(replace(table, columns=columns), console) > console.width:
-        hidden.insert(0, columns.pop().head.split("\n")[0])
-    if not hidden:
-        return table
-    many = "columns" if len(hidden) > 1 else "column"
-    left_out = f"{len(hidden)} {many} not shown, the terminal is too narrow: {', '.join(filter(None, hidden))}"
-    return replace(table, columns=columns, caption="\n".join(filter(None, [table.caption, left_out])))
-
-
-def _needs(table: Table, console: Console) -> int:
-    # The title and the caption can be wrapped.
-    bare = replace(table, title=None, caption="")
-    return console.measure(bare, options=console.options.update(width=WIDE)).maximum
 
 
 def of(study: Study, top: int = TOP) -> list[Table]:
@@ -123,8 +93,12 @@ def _below(study: Study, at_front: Front, hidden: int) -> list[str]:
 
 def _name(study: Study, cell: Cell) -> str:
     same = len(study.equals(cell.setting, cell.cc).get(cell, []))
-    tag = {YOURS: f" ({YOURS})", NAMED: f" {NAMED}"}.get(study.tag(cell.scheduler), "")
-    return cell.scheduler + tag + (f" (= {same} more)" if same else "") + _unfinished(study, cell)
+    return (
+        cell.scheduler
+        + SUFFIXES[study.tag(cell.scheduler)]
+        + (f" (= {same} more)" if same else "")
+        + _unfinished(study, cell)
+    )
 
 
 def _number_column(measure: Measure, unit: Unit) -> Column:

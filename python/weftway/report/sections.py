@@ -78,21 +78,15 @@ def all_sections(study: Study, runs: list[Watched], earlier: Earlier | None = No
         Section("scenario", "Scenario", str(study.scenario.get("description") or ""), tables.scenario(study)),
         Section("provenance", "Provenance", "What it takes to get these numbers again.", provenance(study)),
     ]
-    order = (
-        "results",
-        "earlier",
-        "settings",
-        "published",
-        "completion",
-        "difference",
-        "share",
-        "rate",
-        "memory",
-        "limits",
-        "run",
-    )
-    ranks = {name: rank for rank, name in enumerate(order)}
-    return sorted((s for s in sections if s.body), key=lambda s: ranks.get(s.id, len(order)))
+    ranks = {name: rank for rank, name in enumerate(ORDER)}
+    return sorted((section for section in sections if section.body), key=lambda s: ranks.get(s.id, len(ORDER)))
+
+
+ORDER = (
+    *("results", "earlier", "settings", "published", "completion", "difference"),
+    *("share", "rate", "memory", "limits", "run"),
+)
+"""Sections that come before all others."""
 
 
 def table_sections(study: Study) -> list[Section]:

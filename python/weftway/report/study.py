@@ -42,6 +42,8 @@ LITTLE = 0.1
 LEAST_BENEFIT = 1e-3
 """From this benefit on, a run tells what the others could add."""
 YOURS, NAMED = "yours", "*"
+SUFFIXES = {YOURS: f" ({YOURS})", NAMED: f" {NAMED}", "": ""}
+"""Marks behind a name, where there is no small print."""
 LEGEND = "* you named it; the others came with `all`"
 SHOWN = (
     "fct_ms",

@@ -4,17 +4,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
+    from rich.console import Console
     from rich.table import Table as RichTable
 
 NOTHING = "–"
 """In place of a number that there is not."""
 
 Place = Literal["terminal", "page"]
+
+LEAST_COLUMNS = 2
+"""Columns of the narrowest table: a name and a number."""
+
+WIDE = 1000
+"""Characters, more than any table has."""
 
 STYLES = {"best": "bold green", "good": "green", "bad": "bold red", "strong": "bold", "faint": "dim", "": ""}
 """Marks of a cell, and their looks on a terminal."""
@@ -121,13 +128,29 @@ class Table:
 
     def groups(self) -> list[tuple[Row, list[tuple[Row, list[Value]]]]]:
         """Rows of a page by their groups, each with its first row."""
-        grouped = (
-            list(rows)
-            for _, rows in groupby(
-                self.of("page")[1], key=lambda row: (row[0].group, row[0].cc) if row[0].group else ""
-            )
-        )
+        grouped = (list(rows) for _, rows in groupby(self.of("page")[1], key=lambda row: row[0].group))
         return [(rows[0][0], rows) for rows in grouped]
+
+    def fitted(self, console: Console) -> Table:
+        """The table without the last columns for which the terminal is too narrow: a cut number would be a wrong one.
+
+        Its caption names what is left out.
+        """
+        kept, hidden = list(self.columns), list[str]()
+        while len(kept) > LEAST_COLUMNS and replace(self, columns=kept)._width(console) > console.width:
+            if (column := kept.pop()).only != "page":
+                hidden.insert(0, column.head.split("\n")[0])
+        if not hidden:
+            return self
+        many = "columns" if len(hidden) > 1 else "column"
+        names = ", ".join(filter(None, hidden))
+        left_out = f"{len(hidden)} {many} not shown, the terminal is too narrow: {names}"
+        return replace(self, columns=kept, caption="\n".join(filter(None, [self.caption, left_out])))
+
+    def _width(self, console: Console) -> int:
+        # The title and the caption can be wrapped.
+        bare = replace(self, title=None, caption="")
+        return console.measure(bare, options=console.options.update(width=WIDE)).maximum
 
     def __rich__(self) -> RichTable:
         from rich.table import Table as RichTable
