@@ -75,7 +75,7 @@ def results(held: Held) -> Table:
     heads = [
         Column("scheduler", title="Scheduler"),
         *([Column("cc", only="terminal")] if several else []),
-        Column(f"of {held.reference}", _within(first), title=f"Of {held.reference}", css="num"),
+        Column(f"of {held.reference}", _within(first), right=True, title=f"Of {held.reference}"),
         Column("lost > 5 %", "%", right=True, title="Lost"),
         Column("won", "%", right=True, title="Won"),
         *(_head(name, units[name]) for name in columns),
