@@ -97,7 +97,7 @@ def command(
 
 
 def figure_formats(figures: str | None, folder: Path | None, width: str | None = None) -> list[str]:
-    """What `--figures` names. A width that is none is refused before anything runs."""
+    """Formats that `--figures` names. A width that is none is refused before anything runs."""
     from weftway import report
     from weftway._native import ScenarioError
     from weftway.run import plan
@@ -165,7 +165,7 @@ def executed(
 
 
 def skipped(found: "Comparison") -> list[str]:
-    """What could not be run and why, each once: the reason is seldom a matter of the controller."""
+    """Lines that say what could not be run and why, each once: the reason is seldom a matter of the controller."""
     return list(dict.fromkeys(f"{one.job.scheduler.name}: {one.reason}" for one in found.skipped))
 
 

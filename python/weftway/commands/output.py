@@ -1,4 +1,4 @@
-"""What all verbs print, and how the command ends."""
+"""Output of all verbs, and the end of the command."""
 
 import codecs
 import io
@@ -79,7 +79,7 @@ def print_notes(skipped: Iterable[str] = (), warnings: Iterable[str] = ()) -> No
 
 
 def print_json(rows: Sequence[dict[str, Any]]) -> None:
-    """One array, a line per element."""
+    """Prints one array, a line per element."""
     lines = ",\n".join(map(json_text, rows))
     write(f"[\n{lines}\n]\n" if rows else "[]\n")
 
@@ -104,7 +104,7 @@ def discard_output() -> None:
 
 
 def fail(message: str, status: int) -> NoReturn:
-    """One message on standard error, and out."""
+    """Tells one message on standard error, and ends the command."""
     err.print(f"weft: {message}")
     sys.exit(status)
 

@@ -1,4 +1,4 @@
-"""Whether transfers over failing paths take as long in the simulator as in the kernel, and the tables that say it."""
+"""Completion times over failing paths, in the simulator and in the kernel, and the tables that compare them."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -93,7 +93,7 @@ def score(cells: Sequence[Judged]) -> Score:
 
 
 def completion_tables(measured: Measured, cells: Sequence[Judged]) -> list[Table | Text]:
-    """How many cells hold; those that do not, the farthest first; how to run these again."""
+    """Tables of how many cells hold; those that do not, the farthest first; how to run these again."""
     missed = sorted((cell for cell in cells if not cell.held.holds), key=by_error)
     head = Text("\n".join(facts(measured, cells)))
     return [head, missed_table(missed), again(missed)] if missed else [head]

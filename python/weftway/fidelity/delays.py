@@ -1,4 +1,4 @@
-"""Whether messages take as long in the simulator as in the kernel, and the tables that say it."""
+"""Delays of messages: whether they are as long in the simulator as in the kernel, and the tables that say it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -93,7 +93,7 @@ def score(cells: Sequence[Delays], quantile: str) -> Score:
 
 
 def delay_tables(measured: Measured, cells: Sequence[Delays]) -> list[Table | Text]:
-    """How many cells hold by quantile; those that do not, the farthest first; how to run these again."""
+    """Tables of how many cells hold by quantile; those that do not, the farthest first; how to run these again."""
     missed = sorted((cell for cell in cells if not all(map(cell.holds, JUDGED))), key=lambda cell: -cell.worst)
     head: list[Table | Text] = [Text("\n".join(facts(measured, cells))), summary(cells)]
     return [*head, missed_table(missed), again(missed)] if missed else head

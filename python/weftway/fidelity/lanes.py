@@ -33,7 +33,7 @@ SimTimeline = Callable[[Job], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Watched:
-    """Where timelines come from."""
+    """Sources of timelines."""
 
     sim: SimTimeline
     kernel: KernelTimeline
@@ -66,7 +66,7 @@ def timeline(record: dict[str, Any] | None) -> Timeline | None:
 
 
 def shared_axes(shown: Sequence[Timeline]) -> dict[str, Axis]:
-    """One axis per series for both sides: they are there to be compared by eye."""
+    """Axes, one for each series for both sides: they are there to be compared by eye."""
     return {
         key: from_zero(top(path.get(key, []) for t in shown for path in t.paths.values())) for key in ("mbps", *SHARED)
     }

@@ -47,7 +47,7 @@ def write_report(
 
 
 def sim_timeline(job: Job) -> dict[str, Any]:
-    """What a run of ours looks like over time."""
+    """Timeline of a run of ours."""
     text = SIM.timeline(job, None)
     assert text is not None, "every simulated run has a timeline"
     found: dict[str, Any] = json.loads(text)
@@ -71,7 +71,7 @@ def render(measured: Measured, found: Sequence[Difference], watched: Watched) ->
 
 
 def sentence(asked: Sequence[Target]) -> str:
-    """What there is to know in a line."""
+    """Result in a line."""
     middle, tail, *_ = asked
     return (
         f"Half of the cells are within {PERCENT.value(middle.value)} of the kernel's goodput "

@@ -1,4 +1,4 @@
-"""What the command prints: targets and groups first, then the worst cells and how to run them again."""
+"""Tables that the command prints: targets and groups first, then the worst cells and how to run them again."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -32,7 +32,7 @@ def tables(measured: Measured, found: Sequence[Difference]) -> list[Table | Text
 
 
 def verdicts(asked: Sequence[Target]) -> Table:
-    rows = [
+    rows: list[Cells] = [
         (t.name, f"≤ {PERCENT.value(t.limit)}", PERCENT.value(t.value), Value(t.verdict, mark=MARKS.get(t.verdict, "")))
         for t in asked
     ]
@@ -83,12 +83,12 @@ def percent(share: float, is_signed: bool = False) -> Value:
 
 
 def extent(measured: Measured, found: Sequence[Difference]) -> Text:
-    """How much was run, and what is missing."""
+    """Line that says how much was run, and what is missing."""
     return Text("; ".join(facts(measured, found)))
 
 
 def facts(measured: Measured, found: Sequence[Difference]) -> list[str]:
-    """The same, part by part."""
+    """Parts of that line."""
     late = sum(runs.late for runs in measured.runs)
     few = sum(one.kernel_runs < FEWEST for one in found)
     parts = [

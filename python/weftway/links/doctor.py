@@ -1,4 +1,4 @@
-"""What this machine's links, rights and kernel allow, tried rather than guessed."""
+"""Links, rights and kernel of this machine and what they allow, tried rather than guessed."""
 
 import json
 import os

@@ -62,7 +62,7 @@ def run(
 
 
 def links(outcome: Outcome) -> Table:
-    """What went over each link."""
+    """Table of what went over each link."""
     heads = ("packets", "MB", "lost", "dropped", "rate when busy\nMbit/s", "least delay\nms", "median delay\nms")
     rows = []
     for link in outcome["links"]:
@@ -84,7 +84,7 @@ def server(outcome: Outcome) -> list[str]:
 
 
 def punctuality(outcome: Outcome) -> list[str]:
-    """How late packets were handed over, as lines; the last says so if the run is not fit for use."""
+    """Lines that say how late packets were handed over; the last says so if the run is not fit for use."""
     told = outcome["emulator"]
     bounds = [f"≤ {bound} µs" for bound in told["bins_us"]] + [f"> {told['bins_us'][-1]} µs"]
     bins = ", ".join(f"{bound}: {count}" for bound, count in zip(bounds, told["bins"], strict=True) if count)

@@ -1,4 +1,4 @@
-"""What goes on on emulated links while commands run over them, in the lowest rows of the terminal."""
+"""View of emulated links while commands run over them, in the lowest rows of the terminal."""
 
 import time
 from collections import deque

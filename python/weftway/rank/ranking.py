@@ -1,4 +1,4 @@
-"""What a ranking shows: tables for the terminal, one self-contained page, and records for machines."""
+"""Rankings as they are shown: tables for the terminal, one self-contained page, and records for machines."""
 
 from __future__ import annotations
 
@@ -110,12 +110,12 @@ class Ranked:
 
     @property
     def has_clairvoyant(self) -> bool:
-        """Whether one ran."""
+        """Says whether a clairvoyant scheduler ran."""
         return any(one.clairvoyant_of_bound is not None for one in self.groups)
 
     @property
     def sights(self) -> list[str]:
-        """What an oracle told, if one did."""
+        """Kinds of foresight that an oracle gave, if one ran."""
         return list(dict.fromkeys(sight for one in self.groups for sight in one.told))
 
     @property
@@ -125,7 +125,7 @@ class Ranked:
 
 
 def findings(ranked: Ranked) -> list[str]:
-    """What there is to know, a line each."""
+    """Findings, a line each."""
     lines = [(one.scheduler, one) for one in [ranked.candidate] if one]
     own = [one for one in ranked.lines if ranked.tag(one.scheduler) == YOURS and not one.is_candidate]
     lines += [(one.scheduler, one) for one in own]
@@ -161,7 +161,7 @@ def against_best(one: Standing | SinglePath) -> str:
 
 
 def speed(ratio: float) -> str:
-    """What a ratio of costs is, which are times: 0.98 is 2 % faster.
+    """Ratio of costs, which are times, in words: 0.98 is 2 % faster.
 
     >>> speed(0.984), speed(1.0), speed(1.5), speed(3.0)
     ('1.6 % faster', 'as fast', '50 % slower', '3.00 times as slow')
@@ -221,7 +221,7 @@ def _standings(ranked: Ranked) -> Table:
 
 
 def _within(ranked: Ranked) -> str:
-    """What the intervals are called, of so many cells; a single cell has none."""
+    """Name of the intervals, of so many cells; a single cell has none."""
     cells = max(one.cells for one in ranked.standings)
     return interval_of(cells, "cells") if cells > 1 else ""
 
@@ -232,7 +232,7 @@ def _bracketed(ranked: Ranked) -> str:
 
 
 def _of_groups(ranked: Ranked) -> str:
-    """What is in brackets, where kinds have more cells and fewer."""
+    """Says what is in brackets, where kinds have more cells and fewer."""
     several = [one.cells for one in ranked.groups if one.cells > 1]
     if not several or not (ranked.candidate or ranked.sights):
         return ""
@@ -309,7 +309,7 @@ def _worst(ranked: Ranked) -> Table:
 
 
 def _worst_on_page(ranked: Ranked) -> Table:
-    """The same with the name of the cell first."""
+    """The worst cells, each with its name first."""
     shown = _worst(ranked)
     heads = [Column("Cell"), *numbers("of the best", "of one path"), Column("what it is")]
     return Table(
@@ -340,7 +340,7 @@ def render(ranked: Ranked, costs: pl.DataFrame) -> str:
 
 
 def standings_lede(ranked: Ranked) -> str:
-    """What the numbers are."""
+    """Says what the numbers are."""
     return (
         "A scheduler's cost over that of the best other scheduler of each scenario, cell by cell, on the "
         f"geometric mean{_bracketed(ranked)}. The best of a cell is picked on one half of the seeds; everybody is "
@@ -351,7 +351,7 @@ def standings_lede(ranked: Ranked) -> str:
 
 
 def ratios_lede(ranked: Ranked) -> str:
-    """What the bars are."""
+    """Says what the bars are."""
     within = _within(ranked)
     how = " over cells (percentile bootstrap)" if within.startswith("95") else ", too few for an interval"
     return "1 is the best other scheduler per scenario; left is better. ▸ marks what lies beyond the axis." + (

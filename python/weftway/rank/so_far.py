@@ -1,4 +1,4 @@
-"""What has come of a ranking so far: a table for those who wait for the rest."""
+"""Results of a ranking so far: a table for those who wait for the rest."""
 
 import math
 from collections import defaultdict

@@ -53,7 +53,7 @@ def cumulative(curves: Sequence[Curve], lines: Iterable[tuple[float, str]]) -> M
 
 
 def reach(curves: Iterable[Curve]) -> float:
-    """Where the axis ends: few far values may fall off, since their cells are listed."""
+    """End of the axis: few far values may fall off, since their cells are listed."""
     return max(0.10, *(1.1 * quantile(curve.values, FARTHEST) for curve in curves if curve.values))
 
 

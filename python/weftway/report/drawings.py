@@ -1,4 +1,8 @@
-"""The figures one by one, for papers: SVG and PDF through Vega-Lite, the CSV behind each, and tables for LaTeX."""
+"""The figures one by one, for papers: SVG and PDF through Vega-Lite, the CSV behind each, and tables for LaTeX.
+
+Charts of pages (`charts`, `timeline`, `curves`) stretch with a window and take its theme. A paper needs a size in
+points, axes that are laid out to fit it, and embedded fonts: what Vega-Lite (Altair) does.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +34,7 @@ LINES = {"aggregation_benefit": (0.0, 1.0), "benefit_fair": (0.0, 1.0), "efficie
 
 @dataclass(frozen=True)
 class Shape:
-    """How large a figure is drawn."""
+    """Size of a drawn figure."""
 
     cell: float = 240.0
     """The width of one of its plots, in points."""
@@ -46,7 +50,7 @@ class Shape:
 
     @property
     def step(self) -> int:
-        """From one line to the next."""
+        """Points from one line to the next."""
         return 2 * self.text if self.columns is None else round(1.6 * self.text)
 
 
@@ -264,7 +268,7 @@ def faceted(study: Study, chart: alt.Chart | alt.LayerChart, table: pl.DataFrame
 
 
 def finished(chart: Drawn, title: str, shape: Shape) -> Drawn:
-    """The same quiet look for every figure, with the name of the axis below it."""
+    """Quiet look of every figure, with the name of the axis below it."""
     chart.title = alt.TitleParams(
         title,
         orient="bottom",

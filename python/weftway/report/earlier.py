@@ -50,7 +50,7 @@ class Change:
 
     @property
     def remark(self) -> str:
-        """Whether the seeds tell now from then. A single seed is taken at its word, where it gives the same row again.
+        """Verdict of the seeds on now and then. A single seed is taken at its word, where it gives the same row again.
         Whether there is a result at all counts for more than what it is."""
         if self.lost or self.share is None:
             return "worse" if self.lost > 0 else "better" if self.lost else "not significant"
@@ -75,7 +75,7 @@ class Change:
 
 
 def shown(rows: pl.DataFrame) -> pl.DataFrame:
-    """Of a folder's rows those that its last command asked for, and all others of the same scenario by the same code:
+    """Rows of a folder that its last command asked for, and all others of the same scenario by the same code:
     other seeds, schedulers and controllers. Every row, if the table does not say what was asked for.
     """
     import polars as pl
@@ -130,7 +130,7 @@ def changes(study: Study, earlier: Earlier) -> list[Change]:
 
 
 def changes_in(settings: Settings) -> list[Change]:
-    """The same of settings that are known."""
+    """Changes between settings that are known, the largest first."""
     study, before = settings.study, settings.before
     found = []
     column = study.primary.column
@@ -153,7 +153,7 @@ def changes_in(settings: Settings) -> list[Change]:
 
 
 def summary(study: Study, earlier: Earlier) -> str:
-    """What changed, in a sentence, and whether it is the scenario."""
+    """Says in a sentence what changed, and whether it is the scenario."""
     settings = Settings(study, earlier)
     found = changes_in(settings)
     if not found:

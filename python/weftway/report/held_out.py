@@ -1,4 +1,4 @@
-"""What an evaluation shows: tables for the terminal, and one self-contained page with the intervals."""
+"""Evaluations as they are shown: tables for the terminal, and one self-contained page with the intervals."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _number(unit: Unit, value: float | None) -> Value:
 
 
 def _within(line: Line) -> str:
-    """What the intervals are called, of so many instances; a single one has none."""
+    """Name of the intervals, of so many instances; a single one has none."""
     return interval_of(line["instances"], "instances") if line["instances"] > 1 else ""
 
 
@@ -155,13 +155,13 @@ def _is_share(claim: Line) -> bool:
 
 
 def measured(claim: Line) -> str:
-    """What a claim's rows say."""
+    """Value of a claim, as its rows have it."""
     named = {"value": claim["value"], "value_low": claim["low"], "value_high": claim["high"]}
     return interval(named, "value", PERCENT if _is_share(claim) else RATIO)
 
 
 def asked(claim: Line) -> str:
-    """What it asks for."""
+    """Bar of a claim."""
     if _is_share(claim):
         return f"≤ {PERCENT.number(claim['bar'], 0)}{THIN_SPACE}%"
     return f"interval > {claim['bar']:g}" if claim["is_strict"] else f"≥ {claim['bar']:g}"
@@ -204,7 +204,7 @@ RESULTS_LEDE = (
 
 
 def ratios_lede(held: Held) -> str:
-    """How to read the ratios, and what their bars are."""
+    """Says how to read the ratios, and what their bars are."""
     within = _within(held.lines[0])
     bars = f" A bar is the {within}, too few for an interval." if within else ""
     if within.startswith("95"):
@@ -218,7 +218,7 @@ def ratios_lede(held: Held) -> str:
 
 
 def sentence(held: Held) -> str:
-    """What there is to know in a line: each policy against the reference, over all controllers."""
+    """Result in a line: each policy against the reference, over all controllers."""
     shown = [line for line in held.under(held.controllers[0]) if line["is_policy"]]
     return "; ".join(f"{line['scheduler']}: {interval(line, 'ratio')} of {held.reference}" for line in shown) + "."
 

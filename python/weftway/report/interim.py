@@ -1,4 +1,4 @@
-"""What has come of a comparison so far: a table for those who wait for the rest."""
+"""Results of a comparison so far: a table for those who wait for the rest."""
 
 from collections import defaultdict
 

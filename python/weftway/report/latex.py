@@ -82,7 +82,7 @@ def _broken(header: str, cells: Sequence[str]) -> list[str]:
 
 
 def _widths(columns: Sequence[Sequence[str]]) -> list[float]:
-    """How many points columns of these texts take, by a font that is wider than those of papers."""
+    """Points that columns of these texts take, by a font that is wider than those of papers."""
     texts = [(text, "normal") for column in columns for text in column]
     each = iter(measured(texts))
     return [max(next(each) for _ in column) * FOOTNOTESIZE / LARGE for column in columns]

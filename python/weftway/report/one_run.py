@@ -42,7 +42,7 @@ WIDTH = 22
 
 
 def _paths(row: Row) -> list[Table]:
-    """What each path did, a column per path."""
+    """Results of each path, a column per path."""
     columns: dict[str, Row] = {}
     for name, value in row.items():
         if name.startswith(PATH):

@@ -33,7 +33,7 @@ def render(
 
 
 def page(study: Study, rows: pl.DataFrame, timelines: dict[Any, Any], earlier: Earlier | None = None) -> str:
-    """The same of a study of these rows."""
+    """The report of a study of these rows, as text."""
     if study.count == 0:
         raise ValueError("a report needs at least one row")
     return whole(

@@ -53,7 +53,7 @@ def side_by_side(groups: Iterable[Markup]) -> Markup:
 def measure_panels(
     study: Study, m: Measure, lines: Sequence[tuple[float, str]] = (), include: Iterable[float] = ()
 ) -> Markup:
-    """One measure: its panels share an axis, so that they compare by eye; each has its own order and digits."""
+    """Panels of a measure: they share an axis, so that they compare by eye; each has its own order and digits."""
     cells = [c for s in drawn_settings(study) for cc in study.controllers for c in study.shown(s, cc)]
     found = {c: e for c in cells if (e := study.estimate(c, m.column))}
     runs = {c: list(study.values(c, m.column).values()) for c in found}
@@ -170,7 +170,7 @@ def share_row(study: Study, c: Cell) -> Share:
 
 
 def capacity_shares(study: Study) -> Share | None:
-    """What each link's rate is of their sum; only where every path has one constant rate."""
+    """Share of each link's rate in their sum; only where every path has one constant rate."""
     declared = study.scenario.get("path")
     if not isinstance(declared, dict) or any("rate" in c or "capacity" in c for c in study.scenario.get("vary") or {}):
         return None

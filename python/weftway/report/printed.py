@@ -32,7 +32,7 @@ HEADS = {
 
 
 def of(study: Study, top: int = TOP) -> list[Table]:
-    """One table per setting and controller: a line per scheduler, best first, the best in green.
+    """Tables, each of a setting and controller: a line per scheduler, best first, the best in green.
 
     Where the scenario has published numbers, they follow beside ours. Of more than `top` schedulers the rest is
     left to the report; 0 shows all.
@@ -44,7 +44,7 @@ def of(study: Study, top: int = TOP) -> list[Table]:
 
 
 def told(study: Study, before: Earlier | None = None) -> list[str]:
-    """What came of the comparison, and what changed since an earlier one, each in the sentence of the report."""
+    """Results of the comparison, and what changed since an earlier one, each in the sentence of the report."""
     return [verdict(study), *([summary(study, before)] if before else [])]
 
 
@@ -69,7 +69,7 @@ def _group(study: Study, setting: str, cc: str, top: int) -> Table:
 
 
 def _listed(study: Study, cells: list[Cell], top: int) -> list[Cell]:
-    """What is kept in sight wherever it stands, and the first of the others."""
+    """Cells that are kept in sight wherever they stand, and the first of the others."""
     others = [cell for cell in cells if cell.scheduler not in study.kept]
     if not top or len(others) <= top + FEW_MORE:
         return cells
@@ -78,7 +78,7 @@ def _listed(study: Study, cells: list[Cell], top: int) -> list[Cell]:
 
 
 def _below(study: Study, at_front: Front, hidden: int) -> list[str]:
-    """What the table leaves out: schedulers that equal one of its lines, and those behind the first ones."""
+    """Notes on what the table leaves out: schedulers that equal one of its lines, and those behind the first ones."""
     setting, cc = at_front.setting, at_front.cc
     equal = study.equals(setting, cc)
     lines = [f"= {cell.scheduler}: {', '.join(c.scheduler for c in others)}" for cell, others in equal.items()]

@@ -1,4 +1,4 @@
-"""Where the numbers come from: versions, hash, seeds, and the command that makes them again."""
+"""Origin of the numbers: versions, hash, seeds, and the command that makes them again."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from .study import Cell, Study
 
 @dataclass(frozen=True)
 class Claim:
-    """One printed number, and the cell and measure it speaks of where they could be told."""
+    """Printed number, and the cell and measure it speaks of where they could be told."""
 
     label: str
     value: float

@@ -1,4 +1,4 @@
-"""What the page says, in order: each section's title, how to read it, its charts, its data."""
+"""Sections of the page, in order: each section's title, how to read it, its charts, its data."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def chart_sections(study: Study) -> list[Section]:
 
 
 def time_sections(study: Study, runs: list[Watched]) -> list[Section]:
-    """What needs timelines; a comparison may come without, or with runs in which nothing ever happened."""
+    """Sections that need timelines; a comparison may come without, or with runs in which nothing ever happened."""
     places = {(*cell[1:], seed): place for place, (cell, seed) in enumerate(study.watched())}
     runs = sorted(runs, key=lambda run: places.get((*run.cell[1:], run.seed), len(places)))
     front = next((run for run in runs if run.timeline.steps), None)

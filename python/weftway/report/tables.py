@@ -138,7 +138,7 @@ PUBLISHED = ("Published", "Ours", "Ours ÷ published")
 
 
 def rules(study: Study) -> Markup:
-    """What was compared: rule, purpose and where it comes from, so that nobody mistakes a reconstruction."""
+    """Rules with their purposes and where they come from, so that nobody mistakes a reconstruction."""
     by_name = study.scenario.get("rules") or {}
     rows = []
     for name in study.schedulers:
@@ -153,7 +153,7 @@ def rules(study: Study) -> Markup:
 
 
 def scenario(study: Study) -> Markup:
-    """What holds for the whole, then the paths and the other parts as tables."""
+    """Facts that hold for the whole, then the paths and the other parts as tables."""
     keys = {key: value for key, value in study.scenario.items() if key not in ELSEWHERE}
     facts = [(key, plain(value)) for key, value in keys.items() if not isinstance(value, dict)]
     records_of = {key: value for key, value in keys.items() if isinstance(value, dict) and value}

@@ -45,7 +45,8 @@ def viewer(study: Study, runs: Sequence[Watched]) -> Markup:
 
 
 def first_pair(study: Study, runs: Sequence[Watched]) -> list[int]:
-    """What is shown at first: the first run, and the reference's (else the next) under the same controller and seed."""
+    """Places of the runs that are shown at first: the first one, and the reference's (else the next) under the same
+    controller and seed."""
     front = runs[0]
     others = [
         at

@@ -127,7 +127,7 @@ def _who(gains: Sequence[Gain]) -> list[str]:
 
 
 def _list(gains: Sequence[Gain]) -> str:
-    """Where, and by how much; what an experiment varies in one breath."""
+    """Settings and gains, in words; what an experiment varies in one breath."""
     of: dict[str, list[Gain]] = {}
     for gain in gains:
         of.setdefault(gain.run.experiment.name, []).append(gain)

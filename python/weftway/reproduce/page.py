@@ -1,4 +1,4 @@
-"""What `weft reproduce` prints: results first, then each experiment."""
+"""Tables that `weft reproduce` prints: results first, then each experiment."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MARKS = {HOLDS: "best", DIRECTION: "good", NOT: "bad", OPEN: "faint"}
 
 
 def summary(results: Sequence[Result]) -> Table:
-    """How many numbers and claims of each paper got which verdict."""
+    """Numbers and claims of each paper by verdict."""
     papers = list(dict.fromkeys(one.experiment.paper for one in results))
     rows = []
     for paper in [*papers, *(["all"] if len(papers) > 1 else [])]:
@@ -69,7 +69,7 @@ def ours(one: Result) -> str:
 
 
 def short(value: float, digits: int) -> str:
-    """So many digits, without an exponent where a person would write none."""
+    """Number with so many digits, without an exponent where a person would write none."""
     return f"{float(f'{value:.{digits}g}'):.10g}"
 
 

@@ -24,7 +24,7 @@ def write(pages: Mapping[str, str], folder: Path) -> Path:
 
 
 def page(markdown: str) -> str:
-    """One page. Tables and drawings that are wider than the screen scroll by themselves."""
+    """Page of the book. Tables and drawings that are wider than the screen scroll by themselves."""
     body = MarkdownIt("commonmark", {"html": False}).enable("table").render(markdown)
     body = re.sub(r'href="([^":]+\.md)"', lambda link: f'href="{_html_name(link[1])}"', body)
     body = body.replace("<table>", '<div class="wide"><table>').replace("</table>", "</table></div>")

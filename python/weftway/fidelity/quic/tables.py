@@ -1,4 +1,4 @@
-"""What the command prints: goals and groups, then the cases that differ most and the pairs in another order."""
+"""Tables that the command prints: goals and groups, then the cases that differ most and the pairs in another order."""
 
 from collections.abc import Sequence
 
@@ -78,7 +78,7 @@ def pair_table(pairs: Sequence[Pair]) -> Table:
 
 
 def facts(measured: Measured, found: Agreement) -> list[str]:
-    """How much was run, what was left out and why; a line each."""
+    """Lines that say how much was run, what was left out, and why."""
     settings = len({(one.setting, one.cc) for one in found.cases})
     lines = [
         f"{len(found.cases)} cases in {settings} settings, {len(measured.rows)} runs, {measured.seconds:.0f} s",
