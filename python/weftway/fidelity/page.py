@@ -20,7 +20,7 @@ from weftway.report.palette import Look
 from weftway.report.sections import TIMELINE_KEY, Section
 from weftway.run.backends import SIM
 from weftway.run.job import Job
-from weftway.run.store import table, whole
+from weftway.run.store import table
 from weftway.stats.estimates import Estimate, median
 from weftway.stats.units import Unit
 from weftway.terminal.table import Column, Row, Table, numbers
@@ -40,10 +40,7 @@ def write_report(
     measured: Measured, found: Sequence[Difference], kernel_timeline: KernelTimeline = lambda job: None
 ) -> Path:
     """Writes `report.html` into the folder. The runs of ours that it shows are run once more, and watched."""
-    file = measured.request.folder / "report.html"
-    with whole(file) as half:
-        half.write_text(render(measured, found, Watched(sim_timeline, kernel_timeline)), encoding="utf-8")
-    return file
+    return report.save(render(measured, found, Watched(sim_timeline, kernel_timeline)), measured.request.folder)
 
 
 def sim_timeline(job: Job) -> dict[str, Any]:
@@ -58,7 +55,7 @@ def render(measured: Measured, found: Sequence[Difference], watched: Watched) ->
     """The page as text; at least one cell was compared."""
     if not found:
         raise ValueError("a page needs at least one cell that both sides ran")
-    return report.whole(
+    return report.assembled(
         f"Simulator and kernel: {counted(len(found), 'cell')} of seed {measured.request.seed}",
         sentence(targets(groups(found))),
         " · ".join(facts(measured, found)[1:]),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -317,13 +316,8 @@ def _worst_on_page(ranked: Ranked) -> Table:
     )
 
 
-def write(file: Path, ranked: Ranked, costs: pl.DataFrame) -> None:
-    """Writes the page; `costs` are the mean costs by cell and scheduler."""
-    file.write_text(render(ranked, costs), encoding="utf-8")
-
-
 def render(ranked: Ranked, costs: pl.DataFrame) -> str:
-    """The page as text."""
+    """The page as text; `costs` are the mean costs by cell and scheduler."""
     standings = html.table(_standings(ranked), "results cards")
     kinds = html.table(_groups(ranked), "results cards")
     worst = html.table(_worst_on_page(ranked))
@@ -336,7 +330,8 @@ def render(ranked: Ranked, costs: pl.DataFrame) -> str:
         Section("provenance", "Provenance", "", made_by),
     ]
     verdict = unbroken("; ".join(findings(ranked)) + ".")
-    return page.whole(ranked.title, verdict, " · ".join(filter(None, [ranked.facts, ranked.others])), sections, costs)
+    facts = " · ".join(filter(None, [ranked.facts, ranked.others]))
+    return page.assembled(ranked.title, verdict, facts, sections, costs)
 
 
 def standings_lede(ranked: Ranked) -> str:

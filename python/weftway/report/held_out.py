@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -167,11 +166,6 @@ def asked(claim: Line) -> str:
     return f"interval > {claim['bar']:g}" if claim["is_strict"] else f"≥ {claim['bar']:g}"
 
 
-def write(file: Path, held: Held, rows: pl.DataFrame) -> None:
-    """Writes the page."""
-    file.write_text(render(held, rows), encoding="utf-8")
-
-
 def render(held: Held, rows: pl.DataFrame) -> str:
     """The page as text."""
     first = held.lines[0]
@@ -188,7 +182,7 @@ def render(held: Held, rows: pl.DataFrame) -> str:
         counted(rows.height, "run"),
         held.others,
     ]
-    return page.whole(
+    return page.assembled(
         held.title, sentence(held), " · ".join(filter(None, facts)), sections, rows, {"cc": held.controllers}
     )
 

@@ -6,9 +6,12 @@ import base64
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
+from pathlib import Path
 from typing import Any
 
 import polars as pl
+
+from weftway.run.store import whole
 
 from .charts import symbols
 from .earlier import Earlier
@@ -36,7 +39,7 @@ def page(study: Study, rows: pl.DataFrame, timelines: dict[Any, Any], earlier: E
     """The report of a study of these rows, as text."""
     if study.count == 0:
         raise ValueError("a report needs at least one row")
-    return whole(
+    return assembled(
         str(study.scenario.get("title") or study.scenario.get("name") or "Comparison"),
         unbroken(verdict(study)),
         facts(study),
@@ -51,7 +54,7 @@ def page(study: Study, rows: pl.DataFrame, timelines: dict[Any, Any], earlier: E
 FILTERS = {"cc": "Controller", "setting": "Setting"}
 
 
-def whole(
+def assembled(
     title: str,
     verdict: str,
     facts: str,
@@ -76,6 +79,14 @@ def whole(
         style=sheet() + style,
         script="\n".join(filter(None, [asset("page.js"), script])),
     )
+
+
+def save(text: str, folder: Path) -> Path:
+    """Writes a page as `report.html` into a folder, whole or not at all."""
+    file = folder / "report.html"
+    with whole(file) as half:
+        half.write_text(text, encoding="utf-8")
+    return file
 
 
 @cache

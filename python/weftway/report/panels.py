@@ -13,7 +13,7 @@ from weftway.stats.units import Measure, Unit, unit_for
 
 from .axis import Axis, axis, most
 from .charts import Dot, Share, dots, panel, panels, stacked, titled
-from .frames import LIMITS, MEMORY, completion_measures, path_shares
+from .frames import LIMITS, path_shares
 from .front import FIRST, front
 from .html import part
 from .palette import Look
@@ -29,12 +29,9 @@ def drawn_settings(study: Study) -> list[str]:
     return study.settings[: max(ROW_LIMIT // rows, 1)]
 
 
-def completion(study: Study) -> Markup:
-    return side_by_side(measure_panels(study, m) for m in completion_measures(study))
-
-
-def memory(study: Study) -> Markup:
-    return side_by_side(measure_panels(study, m) for m in study.measures(MEMORY))
+def by_measure(study: Study, measures: Iterable[Measure]) -> Markup:
+    """The panels of each measure."""
+    return side_by_side(measure_panels(study, measure) for measure in measures)
 
 
 def limits(study: Study) -> Markup:

@@ -115,15 +115,17 @@ def chart_sections(study: Study) -> list[Section]:
     order = f"{marks}; {by}.{left_out(study)}"
     paired = difference_lede(study, many)
     parts = Markup("Part of the bytes, in percent. {}").format(legend(study.paths))
-    ends = frames.estimates(study, frames.completion_measures(study))
-    costs = frames.estimates(study, study.measures(frames.MEMORY))
+    completions = frames.completion_measures(study)
+    ends = frames.estimates(study, completions)
+    buffers = study.measures(frames.MEMORY)
+    costs = frames.estimates(study, buffers)
     bounds = frames.estimates(study, study.measures(frames.LIMITS))
     against = f"Difference from {study.reference}"
     return [
-        Section("completion", headline(study), order, panels.completion(study), ends),
+        Section("completion", headline(study), order, panels.by_measure(study, completions), ends),
         Section("difference", against, paired, panels.difference(study), frames.differences(study)),
         Section("share", "Share of each path", parts, panels.share(study), frames.shares(study)),
-        Section("memory", "Receive buffer and reordering", MEMORY_LEDE, panels.memory(study), costs),
+        Section("memory", "Receive buffer and reordering", MEMORY_LEDE, panels.by_measure(study, buffers), costs),
         Section("limits", "Against the limits", LIMITS_LEDE, panels.limits(study), bounds),
     ]
 

@@ -14,7 +14,7 @@ from weftway.report.curves import Curve, cumulative
 from weftway.report.palette import Look
 from weftway.report.sections import Section
 from weftway.run.plan import quoted
-from weftway.run.store import table, whole
+from weftway.run.store import table
 from weftway.terminal.table import Column, Row, Table, numbers
 
 from ..tables import PERCENT
@@ -39,15 +39,12 @@ ORDER_LEDE = (
 
 def write_report(measured: Measured, found: Agreement) -> Path:
     """Writes `report.html` into the folder; at least one case was compared."""
-    file = measured.request.folder / "report.html"
-    with whole(file) as half:
-        half.write_text(render(measured, found), encoding="utf-8")
-    return file
+    return report.save(render(measured, found), measured.request.folder)
 
 
 def render(measured: Measured, found: Agreement) -> str:
     """The page as text."""
-    return report.whole(
+    return report.assembled(
         f"Simulator and Multipath QUIC: {len(found.cases)} cases",
         "; ".join(f"{goal.name} {goal.found} ({verdict(goal.met)})" for goal in found.goals),
         " · ".join(facts(measured, found)[:1]),
