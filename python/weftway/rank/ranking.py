@@ -14,12 +14,12 @@ from weftway.report import html, page
 from weftway.report.axis import axis, most
 from weftway.report.charts import Dot, dots, panel, panels
 from weftway.report.front import LEVEL, UNTOLD
-from weftway.report.held_out import RATIO
+from weftway.report.held_out import RATIO, estimated
 from weftway.report.numbers import LEAST, counted, percent, unbroken
 from weftway.report.palette import Look, looks
 from weftway.report.sections import Section
 from weftway.report.study import LEGEND, NAMED, SUFFIXES, YOURS
-from weftway.stats.estimates import FEWEST, LEVEL_WITHIN, Estimate, interval_of
+from weftway.stats.estimates import FEWEST, LEVEL_WITHIN, interval_of
 from weftway.stats.units import Unit
 from weftway.terminal.table import NOTHING, Column, Row, Table, Value, numbers
 
@@ -384,11 +384,6 @@ def _chart(ranked: Ranked) -> Markup:
 
 
 def _dot(one: Standing, ranked: Ranked) -> Dot:
-    estimate = Estimate(one.ratio, None, 1)
-    if one.ratio_low is not None and one.ratio_high is not None:
-        half = (one.ratio_high - one.ratio_low) / 2
-        estimate = Estimate(one.ratio, half, one.cells, (one.ratio_low, one.ratio_high))
-    tag = ranked.tag(one.scheduler)
-    return Dot(
-        one.scheduler, ranked.looks[one.scheduler], estimate, [], RATIO.value(one.ratio), keep=bool(tag), tag=tag
-    )
+    name, tag = one.scheduler, ranked.tag(one.scheduler)
+    estimate = estimated(one.ratio, one.ratio_low, one.ratio_high, one.cells)
+    return Dot(name, ranked.looks[name], estimate, [], RATIO.value(one.ratio), keep=bool(tag), tag=tag)

@@ -3,10 +3,9 @@
 import math
 from collections import defaultdict
 
-from weftway.report.interim import MOST_LINES, MOST_RUNS
+from weftway.report.interim import so_far
 from weftway.stats.baselines import REFERENCE
-from weftway.terminal.listing import bars
-from weftway.terminal.table import Table, numbers, plain, texts
+from weftway.terminal.table import Table
 
 TWICE = 2.0
 """The ratio that the highest bar stands for, and those above it."""
@@ -33,11 +32,6 @@ class SoFar:
                     ratios[name].append(cost / costs[reference])
         means = {name: math.exp(sum(map(math.log, some)) / len(some)) for name, some in ratios.items() if some}
         ranked = sorted(means, key=means.__getitem__)
-        rows = [
-            [name, f"{means[name]:.3f}", str(len(ratios[name])), bars(ratios[name][-MOST_RUNS:], TWICE)]
-            for name in ranked[:MOST_LINES]
-        ]
-        each = f"each run, the latest on the right; the highest: {TWICE:g} and more"
-        columns = [*texts("scheduler"), *numbers("cost", "runs"), *texts(each)]
-        caption = f"and {len(ranked) - MOST_LINES} more" if len(ranked) > MOST_LINES else ""
-        return plain(f"cost over that of {reference} so far, geometric mean", columns, rows, caption)
+        lines = [([name], f"{means[name]:.3f}", ratios[name]) for name in ranked]
+        title = f"cost over that of {reference} so far, geometric mean"
+        return so_far(title, ["scheduler", "cost"], lines, TWICE, f"; the highest: {TWICE:g} and more")

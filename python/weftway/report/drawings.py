@@ -93,21 +93,17 @@ def write_all(
         if frame.height and {"svg", "pdf"} & set(formats):
             svgs[name] = drawn(draw, width, plots)
     if "pdf" in formats:
-        files += [_written(folder / f"{name}.pdf", lettering.pdf(svg)) for name, svg in svgs.items()]
+        files += [written(folder / f"{name}.pdf", lettering.pdf(svg)) for name, svg in svgs.items()]
     if "svg" in formats:
         texts = lettering.lettered(list(svgs.values()))
         files += [written(folder / f"{name}.svg", text) for name, text in zip(svgs, texts, strict=True)]
     return files
 
 
-def written(file: Path, text: str) -> Path:
-    """Writes a text, whole or not at all."""
-    return _written(file, text.encode())
-
-
-def _written(file: Path, content: bytes) -> Path:
+def written(file: Path, content: str | bytes) -> Path:
+    """Writes a file, whole or not at all."""
     with whole(file) as half:
-        half.write_bytes(content)
+        half.write_bytes(content if isinstance(content, bytes) else content.encode())
     return file
 
 

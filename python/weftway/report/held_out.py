@@ -233,12 +233,16 @@ def charts(held: Held) -> Markup:
 
 def dot(line: Line, held: Held) -> Dot:
     """A scheduler's ratio and interval."""
-    low, high = line["ratio_low"], line["ratio_high"]
-    estimate = Estimate(line["ratio"], None, 1)
-    if low is not None:
-        estimate = Estimate(line["ratio"], (high - low) / 2, line["instances"], (low, high))
     name = line["scheduler"]
+    estimate = estimated(line["ratio"], line["ratio_low"], line["ratio_high"], line["instances"])
     return Dot(name, held.looks[name], estimate, [], RATIO.value(line["ratio"]))
+
+
+def estimated(value: float, low: float | None, high: float | None, count: int) -> Estimate:
+    """A value of so many instances or cells, and its interval where it has one."""
+    if low is None or high is None:
+        return Estimate(value, None, 1)
+    return Estimate(value, (high - low) / 2, count, (low, high))
 
 
 def _cc(cc: str) -> str:

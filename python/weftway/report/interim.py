@@ -1,6 +1,7 @@
 """Results of a comparison so far: a table for those who wait for the rest."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 
 from weftway.report.study import about
 from weftway.run.backends import Row
@@ -44,18 +45,23 @@ class Interim:
         most = max((value for values in lines.values() for value in values), default=0.0) or 1.0
         varied = [at for at in range(3) if at == 2 or len({line[at] for line in lines}) > 1]
         heads = [("setting", "controller", "scheduler")[at] for at in varied]
-        rows = [
-            [
-                *(line[at] for at in varied),
-                _number(means[line] * unit.factor),
-                str(len(lines[line])),
-                bars(lines[line][-MOST_RUNS:], most),
-            ]
-            for line in ranked[:MOST_LINES]
-        ]
-        columns = [*texts(*heads), *numbers(unit.symbol, "runs"), *texts("each run, the latest on the right")]
-        caption = f"and {len(ranked) - MOST_LINES} more" if len(ranked) > MOST_LINES else ""
-        return plain(f"{measure.title} so far, mean", columns, rows, caption)
+        shown = [([line[at] for at in varied], _number(means[line] * unit.factor), lines[line]) for line in ranked]
+        return so_far(f"{measure.title} so far, mean", [*heads, unit.symbol], shown, most)
+
+
+def so_far(
+    title: str,
+    heads: Sequence[str],
+    lines: Sequence[tuple[Sequence[str], str, Sequence[float]]],
+    most: float,
+    scale: str = "",
+) -> Table:
+    """The first of these lines: names, a number, and its runs as bars, the highest for `most`."""
+    shown = lines[:MOST_LINES]
+    rows = [[*names, text, str(len(runs)), bars(runs[-MOST_RUNS:], most)] for names, text, runs in shown]
+    *named, number = heads
+    columns = [*texts(*named), *numbers(number, "runs"), *texts(f"each run, the latest on the right{scale}")]
+    return plain(title, columns, rows, f"and {len(lines) - MOST_LINES} more" if len(lines) > MOST_LINES else "")
 
 
 def _number(value: float) -> str:

@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 from weftway.stats.units import Measure, Unit, unit_for
-from weftway.terminal.table import NOTHING, Cells, Column, Table, Value, numbers, plain, texts
+from weftway.terminal.table import NOTHING, Cells, Column, Table, Value, plain
 
 from .earlier import Earlier, summary
 from .front import GOOD, OPEN, UNTOLD, Front, front
 from .numbers import relative
-from .published import Claim, claims, ours
-from .study import BENEFITS, LEGEND, NAMED, SHOWN, SUFFIXES, Cell, Study
+from .published import claims, table
+from .study import BENEFITS, HEADS, LEGEND, NAMED, SHOWN, SUFFIXES, Cell, Study
 from .words import verdict
 
 TOP = 10
@@ -19,16 +19,6 @@ FEW_MORE = 2
 """So many beyond these are listed too: a line that says so would be no shorter."""
 
 PERCENT = unit_for("share", [0.1])
-
-HEADS = {
-    "fct_ms": "completion",
-    "goodput_mbps": "goodput",
-    "aggregation_benefit": "benefit",
-    "efficiency": "efficiency",
-    "ooo_packets": "reordered",
-    "retransmissions": "resent",
-}
-"""Short enough for a terminal of 80 columns; the report has the full names."""
 
 
 def of(study: Study, top: int = TOP) -> list[Table]:
@@ -40,7 +30,7 @@ def of(study: Study, top: int = TOP) -> list[Table]:
     found = [claim for claim in claims(study) if claim.measure]
     groups = [(setting, cc) for setting in study.settings for cc in study.controllers if study.cells(setting, cc)]
     drawn = [_group(study, setting, cc, top) for setting, cc in groups]
-    return [*drawn, *([_published(study, found)] if found else [])]
+    return [*drawn, *([table(study, found)] if found else [])]
 
 
 def told(study: Study, before: Earlier | None = None) -> list[str]:
@@ -160,15 +150,3 @@ def _place(at_front: Front, cell: Cell) -> Value:
 def _unfinished(study: Study, cell: Cell) -> str:
     bad = len(study.unfinished(cell))
     return f" ({bad} unfinished)" if bad else ""
-
-
-def _published(study: Study, found: list[Claim]) -> Table:
-    rows = []
-    for claim in found:
-        mine = ours(study, claim)
-        assert claim.measure is not None, "the caller left out claims of no measure"
-        unit = unit_for(claim.measure.kind, [claim.value])
-        ratio = f"{mine.mean / claim.value:.2f}" if mine and claim.value else NOTHING
-        measure = HEADS.get(claim.measure.column, claim.measure.title)
-        rows.append([claim.label, measure, unit.value(claim.value), unit.estimate(mine) if mine else NOTHING, ratio])
-    return plain("published, and ours", [*texts("", "measure"), *numbers("published", "ours", "ratio")], rows)

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from weftway.stats.units import MEASURES
 
-from . import frames, panels, tables
+from . import frames, html, panels, published, tables
 from .charts import legend
 from .earlier import Earlier, summary
 from .earlier import table as changes_table
@@ -98,10 +98,11 @@ def table_sections(study: Study) -> list[Section]:
     lede = Markup("{}{}{}").format(mean, Markup(" ") + KEPT if study.kept else "", paired)
     across = f"{study.primary.title}. Bold: who may be the best of each column."
     printed = "The number as printed, ours for the same cell, and their ratio."
+    claims = html.table(published.table(study, published.claims(study)))
     return [
         Section("results", "Results", lede, tables.results(study)),
         Section("settings", "Settings side by side", across, tables.settings(study)),
-        Section("published", "Published beside ours", printed, tables.published(study)),
+        Section("published", "Published beside ours", printed, claims),
     ]
 
 

@@ -45,14 +45,16 @@ YOURS, NAMED = "yours", "*"
 SUFFIXES = {YOURS: f" ({YOURS})", NAMED: f" {NAMED}", "": ""}
 """Marks behind a name, where there is no small print."""
 LEGEND = "* you named it; the others came with `all`"
-SHOWN = (
-    "fct_ms",
-    "goodput_mbps",
-    "aggregation_benefit",
-    "efficiency",
-    "ooo_packets",
-    "retransmissions",
-)
+HEADS = {
+    "fct_ms": "completion",
+    "goodput_mbps": "goodput",
+    "aggregation_benefit": "benefit",
+    "efficiency": "efficiency",
+    "ooo_packets": "reordered",
+    "retransmissions": "resent",
+}
+"""Names of measures that are short enough for a terminal of 80 columns; the report has the full ones."""
+SHOWN = tuple(HEADS)
 
 
 class Cell(NamedTuple):

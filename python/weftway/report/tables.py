@@ -15,7 +15,6 @@ from .frames import LIMITS, completion_measures
 from .front import BEST, GOOD, UNTOLD, front
 from .html import known, part, table
 from .numbers import relative
-from .published import claims, ours
 from .study import BENEFITS, Cell, Study
 from .words import remarks
 
@@ -117,24 +116,6 @@ def settings(study: Study) -> Markup:
             rows.append(Row([scheduler(study, name), *values], cc, cc, attributes=kept(study, name)))
     columns = [Column("Scheduler"), *(Column(setting, right=True) for setting in study.settings)]
     return table(Table(None, columns, rows), "across")
-
-
-def published(study: Study) -> Markup:
-    """Printed numbers, ours, and the ratio."""
-    columns = [Column("Claim"), Column("Measure"), *(Column(head, right=True) for head in PUBLISHED)]
-    rows = []
-    for claim in claims(study):
-        mine = ours(study, claim)
-        unit = unit_for(claim.measure.kind if claim.measure else "ratio", [claim.value])
-        lacking = Value("not run" if claim.measure else "not measured", mark="none")
-        ratio = f"{mine.mean / claim.value:.2f}" if mine and claim.value else ""
-        title = claim.measure.title if claim.measure else ""
-        known_as = Value(unit.estimate(mine)) if mine else lacking
-        rows.append(Row([claim.label, title, unit.value(claim.value), known_as, ratio, claim.place]))
-    return table(Table(None, [*columns, Column("Where printed")], rows))
-
-
-PUBLISHED = ("Published", "Ours", "Ours ÷ published")
 
 
 def rules(study: Study) -> Markup:

@@ -10,7 +10,7 @@ from weftway.markdown import table
 from weftway.report.numbers import whole_percent
 from weftway.run.backends import SIM
 from weftway.run.store import whole
-from weftway.terminal.table import Value
+from weftway.terminal.table import Cells, Value
 
 from . import plots
 from .gains import WORTH, Gain, Place, Record, distinct, hopeless, of_run, places, records

@@ -23,7 +23,7 @@ LEAST_COLUMNS = 2
 WIDE = 1000
 """Characters, more than any table has."""
 
-STYLES = {"best": "bold green", "good": "green", "bad": "bold red", "strong": "bold", "faint": "dim", "": ""}
+STYLES = {"best": "bold green", "good": "green", "bad": "bold red", "strong": "bold", "faint": "dim"}
 """Marks of a cell, and their looks on a terminal."""
 
 
@@ -179,7 +179,7 @@ class Table:
         for before, (row, values) in zip([None, *(row for row, _ in rows)], rows, strict=False):
             if before is not None and before.group != row.group:
                 shown.add_row()
-            shown.add_row(*(Text(value.text, style=STYLES[value.mark]) for value in values))
+            shown.add_row(*(Text(value.text, style=STYLES.get(value.mark, "")) for value in values))
         return shown
 
 
