@@ -104,4 +104,4 @@ def shared_lane(t: Timeline, key: str, axis: Axis) -> Markup:
 
 def rows_of(runs: Sequence[Runs]) -> list[Row]:
     """All rows that were compared."""
-    return [row for one in runs for row in [*one.sim, *one.kernel]]
+    return [row for cell in runs for row in [*cell.sim, *cell.kernel]]

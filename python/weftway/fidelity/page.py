@@ -143,8 +143,8 @@ def errors(found: Sequence[Difference], summed: Sequence[Group]) -> Markup:
 def members(name: str, found: Sequence[Difference]) -> list[Difference]:
     """The cells of a group, by its name."""
     if name in CONTROLLERS:
-        return [one for one in found if one.cc == name]
-    return [one for one in found if not name[0].isdigit() or one.paths == int(name.split()[0])]
+        return [cell for cell in found if cell.cc == name]
+    return [cell for cell in found if not name[0].isdigit() or cell.paths == int(name.split()[0])]
 
 
 def strokes(sets: Sequence[tuple[str, Sequence[float]]], unit: Unit, line: str = "") -> Markup:
@@ -178,11 +178,11 @@ def scatters(found: Sequence[Difference]) -> Markup:
     return panels(drawn)
 
 
-def scattered(one: Difference) -> Mark:
+def scattered(cell: Difference) -> Mark:
     """A cell's mark: the kernel's goodput along, ours up."""
-    along, up = one.kernel_goodput_mbps, one.sim_goodput_mbps
-    words = f"cell {one.cell}: kernel {along:.3g}, simulator {up:.3g} Mbit/s"
-    return Mark(along, up, one.interval, words, f"#cell-{one.cell}")
+    along, up = cell.kernel_goodput_mbps, cell.sim_goodput_mbps
+    words = f"cell {cell.cell}: kernel {along:.3g}, simulator {up:.3g} Mbit/s"
+    return Mark(along, up, cell.interval, words, f"#cell-{cell.cell}")
 
 
 def cc_look(cc: str) -> Look:
@@ -206,27 +206,27 @@ def worst_cells(measured: Measured, found: Sequence[Difference], watched: Watche
 def cell_table(found: Sequence[Difference]) -> Markup:
     heads = ("kernel, Mbit/s", "kernel ±", "ours, Mbit/s", "error", "plain", "beyond", "share, points")
     more = ("resent, points", "ratio", "window drops", "runs", "late")
-    return html.table(Table(None, [Column("cell"), *numbers(*heads, *more)], [cell_row(one) for one in found]), "")
+    return html.table(Table(None, [Column("cell"), *numbers(*heads, *more)], [cell_row(cell) for cell in found]), "")
 
 
-def cell_row(one: Difference) -> Row:
+def cell_row(cell: Difference) -> Row:
     """A cell's numbers."""
     cells = [
-        f"{one.cell}: {one.scenario}",
-        f"{one.kernel_goodput_mbps:.4g}",
-        PERCENT.value(one.spread),
-        f"{one.sim_goodput_mbps:.4g}",
-        PERCENT.signed(one.error),
-        PERCENT.signed(one.plain_error),
-        PERCENT.value(one.beyond),
-        known(one.share_error_points, POINTS),
-        known(one.retransmission_error_points, POINTS),
-        known(one.retransmission_ratio, POINTS),
-        known(one.window_drops, Unit(1.0, "", 0)),
-        str(one.kernel_runs),
-        str(one.late_runs),
+        f"{cell.cell}: {cell.scenario}",
+        f"{cell.kernel_goodput_mbps:.4g}",
+        PERCENT.value(cell.spread),
+        f"{cell.sim_goodput_mbps:.4g}",
+        PERCENT.signed(cell.error),
+        PERCENT.signed(cell.plain_error),
+        PERCENT.value(cell.beyond),
+        known(cell.share_error_points, POINTS),
+        known(cell.retransmission_error_points, POINTS),
+        known(cell.retransmission_ratio, POINTS),
+        known(cell.window_drops, Unit(1.0, "", 0)),
+        str(cell.kernel_runs),
+        str(cell.late_runs),
     ]
-    return Row(cells, cc=one.cc, attributes={"id": f"cell-{one.cell}"})
+    return Row(cells, cc=cell.cc, attributes={"id": f"cell-{cell.cell}"})
 
 
 def provenance(measured: Measured) -> Markup:

@@ -54,18 +54,21 @@ def group_table(found: Sequence[Group]) -> Table:
     ]
     rows: list[Cells] = [
         (
-            one.name,
-            str(one.cells),
-            percent(one.error),
-            percent(one.plain),
-            percent(one.signed, is_signed=True),
-            percent(one.beyond_p90),
-            percent(one.beyond_p95),
-            str(one.inside),
-            percent(one.spread),
-            *(known(part, POINTS) for part in (one.share_points, one.retransmission_points, one.retransmission_ratio)),
+            group.name,
+            str(group.cells),
+            percent(group.error),
+            percent(group.plain),
+            percent(group.signed, is_signed=True),
+            percent(group.beyond_p90),
+            percent(group.beyond_p95),
+            str(group.inside),
+            percent(group.spread),
+            *(
+                known(part, POINTS)
+                for part in (group.share_points, group.retransmission_points, group.retransmission_ratio)
+            ),
         )
-        for one in found
+        for group in found
     ]
     return plain("medians over the cells; beyond: outside of the kernel's interval", columns, rows)
 
@@ -90,10 +93,10 @@ def extent(measured: Measured, found: Sequence[Difference]) -> Text:
 def facts(measured: Measured, found: Sequence[Difference]) -> list[str]:
     """Parts of that line."""
     late = sum(runs.late for runs in measured.runs)
-    few = sum(one.kernel_runs < FEWEST for one in found)
+    few = sum(cell.kernel_runs < FEWEST for cell in found)
     parts = [
         f"{counted(len(found), 'cell')} of seed {measured.request.seed}",
-        f"{sum(one.kernel_runs for one in found)} runs of the kernel, {sum(one.sim_runs for one in found)} of ours",
+        f"{sum(cell.kernel_runs for cell in found)} runs of the kernel, {sum(cell.sim_runs for cell in found)} of ours",
         f"{late} late {'run' if late == 1 else 'runs'} left out",
         f"of {few} cells fewer than {FEWEST} runs of the kernel, so their range in place of an interval" if few else "",
         *left_out(measured),

@@ -240,17 +240,17 @@ def _of_groups(ranked: Ranked) -> str:
     return f"; in brackets the {called}{few}"
 
 
-def _figures(one: Standing) -> list[Value]:
+def _figures(standing: Standing) -> list[Value]:
     return [
-        Value(_ratio(one), number=one.ratio),
-        _value(RATIO, one.median),
-        _value(FACTOR, one.of_bound),
-        _value(PERCENT, one.close_share),
-        _value(PERCENT, one.near_share),
-        _value(PERCENT, one.worse_than_single_share),
-        _value(COPIES, one.copies_share),
-        Value(str(one.unfinished), number=one.unfinished),
-        _value(FACTOR, one.worst),
+        Value(_ratio(standing), number=standing.ratio),
+        _value(RATIO, standing.median),
+        _value(FACTOR, standing.of_bound),
+        _value(PERCENT, standing.close_share),
+        _value(PERCENT, standing.near_share),
+        _value(PERCENT, standing.worse_than_single_share),
+        _value(COPIES, standing.copies_share),
+        Value(str(standing.unfinished), number=standing.unfinished),
+        _value(FACTOR, standing.worst),
     ]
 
 
@@ -262,8 +262,8 @@ def _multiple(value: float | None) -> str:
     return NOTHING if value is None else FACTOR.value(value)
 
 
-def _ratio(one: Standing | SinglePath) -> str:
-    return _interval(one.ratio, one.ratio_low, one.ratio_high)
+def _ratio(standing: Standing | SinglePath) -> str:
+    return _interval(standing.ratio, standing.ratio_low, standing.ratio_high)
 
 
 def _interval(value: float | None, low: float | None, high: float | None) -> str:
@@ -279,13 +279,13 @@ def _group_heads(ranked: Ranked) -> list[str]:
     return [*heads, *(f"oracle: {sight} / {TOLD}" for sight in ranked.sights)]
 
 
-def _group_figures(ranked: Ranked, one: Group) -> list[str]:
-    figures = [str(one.cells), one.best, RATIO.value(one.best_ratio), _multiple(one.best_of_bound)]
+def _group_figures(ranked: Ranked, group: Group) -> list[str]:
+    figures = [str(group.cells), group.best, RATIO.value(group.best_ratio), _multiple(group.best_of_bound)]
     if ranked.candidate:
-        figures += [_interval(one.candidate_ratio, None, None), _multiple(one.candidate_of_bound)]
-        figures += [_multiple(one.clairvoyant_of_bound)] if ranked.has_clairvoyant else []
-        figures += [_interval(one.against_best, one.against_best_low, one.against_best_high)]
-    return [*figures, *(_interval(*one.told.get(sight, (None, None, None))) for sight in ranked.sights)]
+        figures += [_interval(group.candidate_ratio, None, None), _multiple(group.candidate_of_bound)]
+        figures += [_multiple(group.clairvoyant_of_bound)] if ranked.has_clairvoyant else []
+        figures += [_interval(group.against_best, group.against_best_low, group.against_best_high)]
+    return [*figures, *(_interval(*group.told.get(sight, (None, None, None))) for sight in ranked.sights)]
 
 
 def _groups(ranked: Ranked) -> Table:
@@ -374,16 +374,16 @@ def _frame(lines: Sequence[Standing] | Sequence[Group] | Sequence[Worst]) -> pl.
 
 
 def _chart(ranked: Ranked) -> Markup:
-    others = [one for one in ranked.lines if not ranked.tag(one.scheduler)]
-    hidden = [one for one in others[SHOWN:] if one is not ranked.candidate]
-    shown = [one for one in ranked.lines if one not in hidden]
-    ends = [end for one in shown for end in (one.ratio, one.ratio_low, one.ratio_high) if end is not None]
-    rows = [_dot(one, ranked) for one in shown]
+    others = [line for line in ranked.lines if not ranked.tag(line.scheduler)]
+    hidden = [line for line in others[SHOWN:] if line is not ranked.candidate]
+    shown = [line for line in ranked.lines if line not in hidden]
+    ends = [end for line in shown for end in (line.ratio, line.ratio_low, line.ratio_high) if end is not None]
+    rows = [_dot(line, ranked) for line in shown]
     drawn = dots(rows, axis(most(ends), include=(1.0,)), RATIO, [(1.0, "best other")])
     return panels([panel("", drawn)])
 
 
-def _dot(one: Standing, ranked: Ranked) -> Dot:
-    name, tag = one.scheduler, ranked.tag(one.scheduler)
-    estimate = estimated(one.ratio, one.ratio_low, one.ratio_high, one.cells)
-    return Dot(name, ranked.looks[name], estimate, [], RATIO.value(one.ratio), keep=bool(tag), tag=tag)
+def _dot(standing: Standing, ranked: Ranked) -> Dot:
+    name, tag = standing.scheduler, ranked.tag(standing.scheduler)
+    estimate = estimated(standing.ratio, standing.ratio_low, standing.ratio_high, standing.cells)
+    return Dot(name, ranked.looks[name], estimate, [], RATIO.value(standing.ratio), keep=bool(tag), tag=tag)

@@ -17,11 +17,11 @@ MARKS = {HOLDS: "best", DIRECTION: "good", NOT: "bad", OPEN: "faint"}
 
 def summary(results: Sequence[Result]) -> Table:
     """Numbers and claims of each paper by verdict."""
-    papers = list(dict.fromkeys(one.experiment.paper for one in results))
+    papers = list(dict.fromkeys(result.experiment.paper for result in results))
     rows = []
     for paper in [*papers, *(["all"] if len(papers) > 1 else [])]:
-        some = [one for one in results if paper in (one.experiment.paper, "all")]
-        counts = [sum(one.verdict.verdict == name for one in some) for name in VERDICTS]
+        some = [result for result in results if paper in (result.experiment.paper, "all")]
+        counts = [sum(result.verdict.verdict == name for result in some) for name in VERDICTS]
         rows.append([paper, str(len(some)), *map(str, counts)])
     heads = [Column(name, right=True, wraps=True) for name in ("of", *VERDICTS)]
     return plain("published numbers and claims, all readings", [*texts("paper"), *heads], rows)
@@ -29,35 +29,35 @@ def summary(results: Sequence[Result]) -> Table:
 
 def details(results: Sequence[Result]) -> list[Table]:
     """A table per experiment and reading."""
-    names = list(dict.fromkeys(one.experiment.name for one in results))
-    return [_experiment([one for one in results if one.experiment.name == name]) for name in names]
+    names = list(dict.fromkeys(result.experiment.name for result in results))
+    return [_experiment([result for result in results if result.experiment.name == name]) for name in names]
 
 
 def _experiment(results: Sequence[Result]) -> Table:
     first = results[0].experiment
     place = first.published.get("place")
     rows: list[Cells] = []
-    for one in results:
-        share = one.settings.share if one.settings else None
-        verdict = Value(one.verdict.verdict, mark=MARKS[one.verdict.verdict])
+    for result in results:
+        share = result.settings.share if result.settings else None
+        verdict = Value(result.verdict.verdict, mark=MARKS[result.verdict.verdict])
         settings = NOTHING if share is None else whole_percent(share)
-        rows.append([verdict, one.words, printed(one), ours(one), settings, one.verdict.reason])
-        rows += [["", Value(f"  {line}", mark="faint"), "", "", "", ""] for line in one.mechanism]
+        rows.append([verdict, result.words, printed(result), ours(result), settings, result.verdict.reason])
+        rows += [["", Value(f"  {line}", mark="faint"), "", "", "", ""] for line in result.mechanism]
     columns = [*texts("verdict"), *wrapped("claim"), *numbers("paper", "ours", "settings"), *wrapped("why")]
     return plain(f"{first.name}: {first.scenario.title}{f' ({place})' if place else ''}", columns, rows)
 
 
-def printed(one: Result) -> str:
+def printed(result: Result) -> str:
     """The number as the paper has it."""
-    if one.printed is None:
+    if result.printed is None:
         return NOTHING
-    unit = one.printed["unit"]
-    return f"{one.printed['value']:g}{'' if unit == '1' else f' {unit}'}"
+    unit = result.printed["unit"]
+    return f"{result.printed['value']:g}{'' if unit == '1' else f' {unit}'}"
 
 
-def ours(one: Result) -> str:
+def ours(result: Result) -> str:
     """Our estimate with half of its interval, in the unit of the paper."""
-    interval = one.interval
+    interval = result.interval
     if interval is None:
         return NOTHING
     mean, low, high = interval
@@ -77,16 +77,16 @@ def levels(of: Sequence[Level]) -> Table:
     """The papers' networks in the simulator and on real stacks."""
     rows: list[Cells] = [
         [
-            one.experiment.name,
-            str(one.scope),
-            one.scheduler,
-            one.backend,
-            NOTHING if one.printed is None else f"{one.printed:g}",
-            short(one.sim, 4),
-            short(one.real, 4),
-            Value(f"{one.ratio:.2f}", mark="" if one.agrees else "bad"),
+            level.experiment.name,
+            str(level.scope),
+            level.scheduler,
+            level.backend,
+            NOTHING if level.printed is None else f"{level.printed:g}",
+            short(level.sim, 4),
+            short(level.real, 4),
+            Value(f"{level.ratio:.2f}", mark="" if level.agrees else "bad"),
         ]
-        for one in of
+        for level in of
     ]
     columns = [
         *wrapped("experiment", "setting", "scheduler", "stack"),

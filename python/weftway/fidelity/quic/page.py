@@ -81,9 +81,9 @@ def summary(found: Agreement) -> Markup:
 
 def curves(found: Agreement) -> Markup:
     sets = [
-        Curve("all cases", ALL, [abs(one.difference) for one in found.cases]),
-        Curve("our scenarios", SCENARIOS, [abs(one.difference) for one in found.cases if not one.drawn]),
-        Curve("drawn cells", DRAWN, [abs(one.difference) for one in found.cases if one.drawn]),
+        Curve("all cases", ALL, [abs(case.difference) for case in found.cases]),
+        Curve("our scenarios", SCENARIOS, [abs(case.difference) for case in found.cases if not case.drawn]),
+        Curve("drawn cells", DRAWN, [abs(case.difference) for case in found.cases if case.drawn]),
     ]
     drawn = [curve for curve in sets if curve.values]
     goals = [(MEDIAN_GOAL, "asked of half"), (P95_GOAL, "asked of 95 %")]
@@ -95,11 +95,11 @@ def case_table(cases: Sequence[Case]) -> Markup:
     return html.table(Table(None, [Column("case"), *numbers(*heads)], [case_row(case) for case in cases]), "")
 
 
-def case_row(one: Case) -> Row:
+def case_row(case: Case) -> Row:
     """A case's numbers."""
-    resent = ["" if n is None else f"{n:.0f}" for n in (one.sim_retransmissions, one.quic_retransmissions)]
-    times = [f"{one.sim_ms:.1f}", f"{one.quic_ms:.1f}", PERCENT.signed(one.difference)]
-    return Row([f"{one.setting}, {one.cc}, {one.scheduler}", *times, *resent, str(one.seeds)], cc=one.cc)
+    resent = ["" if n is None else f"{n:.0f}" for n in (case.sim_retransmissions, case.quic_retransmissions)]
+    times = [f"{case.sim_ms:.1f}", f"{case.quic_ms:.1f}", PERCENT.signed(case.difference)]
+    return Row([f"{case.setting}, {case.cc}, {case.scheduler}", *times, *resent, str(case.seeds)], cc=case.cc)
 
 
 def order(found: Agreement) -> Markup:

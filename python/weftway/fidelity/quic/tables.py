@@ -44,14 +44,14 @@ def group_table(found: Sequence[Group]) -> Table:
     columns = [Column(), *numbers("cases"), percents("median"), percents("signed"), percents("p95"), *within]
     rows: list[Cells] = [
         (
-            one.name,
-            str(one.cases),
-            percent(one.middle),
-            percent(one.signed, is_signed=True),
-            percent(one.p95),
-            *(PERCENT.value(part) for part in (one.near, one.far)),
+            group.name,
+            str(group.cases),
+            percent(group.middle),
+            percent(group.signed, is_signed=True),
+            percent(group.p95),
+            *(PERCENT.value(part) for part in (group.near, group.far)),
         )
-        for one in found
+        for group in found
     ]
     return plain("difference of the times: sim over quic, less one", columns, rows)
 
