@@ -173,16 +173,13 @@ def summary(study: Study, earlier: Earlier) -> str:
 
 def table(study: Study, earlier: Earlier) -> Markup:
     """A line per cell, by controller and setting."""
-    by_group: dict[tuple[str, str], list[Change]] = {}
-    for change in changes(study, earlier):
-        by_group.setdefault((change.cell.setting, change.cell.cc), []).append(change)
+    found = changes(study, earlier)
     rows = []
-    for setting in study.settings:
-        for cc in study.controllers:
-            group = by_group.get((setting, cc), [])
-            unit = unit_for(study.primary.kind, [change.now.mean for change in group if change.now])
-            title = ", ".join(filter(None, [cc, setting]))
-            rows += [Row(_values(study, change, unit), title, cc, attributes=_known(study, change)) for change in group]
+    for setting, cc in study.groups:
+        group = [change for change in found if change.cell[:2] == (setting, cc)]
+        unit = unit_for(study.primary.kind, [change.now.mean for change in group if change.now])
+        title = ", ".join(filter(None, [cc, setting]))
+        rows += [Row(_values(study, change, unit), title, cc, attributes=_known(study, change)) for change in group]
     return html.table(Table(None, [Column(head) for head in HEAD], rows))
 
 

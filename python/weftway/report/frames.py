@@ -54,11 +54,10 @@ MOST_LINES = 8
 def distribution(study: Study, m: Measure) -> pl.DataFrame:
     """Each run's value, and which part of the cell's runs came to it or less; of the first schedulers of each group."""
     rows: list[tuple[object, ...]] = []
-    for setting in study.settings:
-        for cc in study.controllers:
-            for c in study.shown(setting, cc)[:MOST_LINES]:
-                found = sorted(study.values(c, m.column).values())
-                rows += [(*c, m.column, value, at / len(found)) for at, value in enumerate(found, 1)]
+    for setting, cc in study.groups:
+        for c in study.shown(setting, cc)[:MOST_LINES]:
+            values = sorted(study.values(c, m.column).values())
+            rows += [(*c, m.column, value, at / len(values)) for at, value in enumerate(values, 1)]
     return pl.DataFrame(rows, schema=DISTRIBUTION, orient="row")
 
 

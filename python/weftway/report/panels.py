@@ -29,6 +29,12 @@ def drawn_settings(study: Study) -> list[str]:
     return study.settings[: max(ROW_LIMIT // rows, 1)]
 
 
+def drawn_groups(study: Study) -> list[tuple[str, str]]:
+    """Settings and controllers that have charts."""
+    drawn = drawn_settings(study)
+    return [(setting, cc) for setting, cc in study.groups if setting in drawn]
+
+
 def by_measure(study: Study, measures: Iterable[Measure]) -> Markup:
     """The panels of each measure."""
     return side_by_side(measure_panels(study, measure) for measure in measures)
@@ -51,7 +57,7 @@ def measure_panels(
     study: Study, m: Measure, lines: Sequence[tuple[float, str]] = (), include: Iterable[float] = ()
 ) -> Markup:
     """Panels of a measure: they share an axis, so that they compare by eye; each has its own order and digits."""
-    cells = [c for s in drawn_settings(study) for cc in study.controllers for c in study.shown(s, cc)]
+    cells = [cell for group in drawn_groups(study) for cell in study.shown(*group)]
     found = {c: e for c in cells if (e := study.estimate(c, m.column))}
     runs = {c: list(study.values(c, m.column).values()) for c in found}
     if not found:
@@ -91,8 +97,7 @@ def hinted(c: Cell, e: Estimate, runs: Sequence[float], unit: Unit) -> str:
 def difference(study: Study) -> Markup:
     """Seed-paired difference of every scheduler from the reference, around a line at zero."""
     m = study.primary
-    groups = [study.shown(s, cc) for s in drawn_settings(study) for cc in study.controllers]
-    cells = [c for group in groups for c in group if c.scheduler != study.reference]
+    cells = [c for group in drawn_groups(study) for c in study.shown(*group) if c.scheduler != study.reference]
     found = {c: e for c in cells if (e := study.difference(c, m.column))}
     if not found:
         return Markup()
@@ -130,12 +135,10 @@ def grid(
 ) -> Markup:
     """A panel per setting and controller under the measure's name."""
     drawn = []
-    for setting in drawn_settings(study):
-        for cc in study.controllers:
-            rows = [row for c in study.shown(setting, cc) if (row := dot(c)) is not None]
-            if any(row.estimate for row in rows):
-                chart = dots(rows, shared, unit, lines)
-                drawn.append(panel(titled(None, cc, setting), chart, filters(cc, setting)))
+    for group in drawn_groups(study):
+        rows = [row for c in study.shown(*group) if (row := dot(c)) is not None]
+        if any(row.estimate for row in rows):
+            drawn.append(group_panel(group, dots(rows, shared, unit, lines)))
     return part("measure", title, drawn)
 
 
@@ -145,12 +148,9 @@ def share(study: Study) -> Markup:
         return Markup()
     capacity = capacity_shares(study)
     drawn = []
-    for setting in drawn_settings(study):
-        for cc in study.controllers:
-            rows = [row for c in study.shown(setting, cc) if (row := share_row(study, c)).parts]
-            if rows:
-                bars = stacked([*rows, *([capacity] if capacity else [])])
-                drawn.append(panel(titled(None, cc, setting), bars, filters(cc, setting)))
+    for group in drawn_groups(study):
+        if rows := [row for c in study.shown(*group) if (row := share_row(study, c)).parts]:
+            drawn.append(group_panel(group, stacked([*rows, *([capacity] if capacity else [])])))
     return panels(drawn)
 
 
@@ -200,5 +200,7 @@ def better(m: Measure) -> str:
     return words[m.lower_is_better]
 
 
-def filters(cc: str, setting: str) -> dict[str, str]:
-    return {"cc": cc, "setting": setting}
+def group_panel(group: tuple[str, str], chart: Markup) -> Markup:
+    """The panel of a setting and controller."""
+    setting, cc = group
+    return panel(titled(None, cc, setting), chart, {"cc": cc, "setting": setting})

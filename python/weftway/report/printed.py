@@ -28,8 +28,7 @@ def of(study: Study, top: int = TOP) -> list[Table]:
     left to the report; 0 shows all.
     """
     found = [claim for claim in claims(study) if claim.measure]
-    groups = [(setting, cc) for setting in study.settings for cc in study.controllers if study.cells(setting, cc)]
-    drawn = [_group(study, setting, cc, top) for setting, cc in groups]
+    drawn = [_group(study, setting, cc, top) for setting, cc in study.groups]
     return [*drawn, *([table(study, found)] if found else [])]
 
 

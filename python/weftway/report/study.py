@@ -189,6 +189,12 @@ class Study:
         return len(self.values(cell, column or self.primary.column)) < len(set(self.of(cell, "seed")))
 
     @cached_property
+    def groups(self) -> list[tuple[str, str]]:
+        """Settings and controllers that were run together."""
+        together = {(cell.setting, cell.cc) for cell in self._runs}
+        return [(s, cc) for s in self.settings for cc in self.controllers if (s, cc) in together]
+
+    @cached_property
     def seeds(self) -> list[Any]:
         """The different seeds of all runs."""
         return sorted(set(self._table["seed"]), key=str)

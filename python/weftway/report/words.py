@@ -38,7 +38,7 @@ NO_RESULT = "No run came to a result: see the remarks in the table."
 
 def verdict(study: Study) -> str:
     """Sentence that says who came first, where, and by how much; with a single table also what bonding gained."""
-    fronts = [front(study, s, cc) for s in study.settings for cc in study.controllers if study.cells(s, cc)]
+    fronts = [front(study, setting, cc) for setting, cc in study.groups]
     if all(one.kind == NOTHING for one in fronts):
         return NO_RESULT
     parts = _single(study, fronts[0]) if len(fronts) == 1 else _several(study, fronts)
