@@ -18,13 +18,13 @@ import polars as pl
 
 from weftway import _native
 from weftway._native import ScenarioError, SimulationError
-from weftway.report import held_out
+from weftway.report import held_out, page
 from weftway.run import caveats, comparison, plan, specs
 from weftway.run.job import Job
 from weftway.run.plan import Plan
 from weftway.run.rows import FrameRows
 from weftway.run.runner import Progress
-from weftway.run.store import Store, table, whole
+from weftway.run.store import Store, table
 from weftway.sample import distribution
 from weftway.sample.distribution import Distribution, Drawn
 from weftway.scenario import settings
@@ -130,9 +130,7 @@ def held(request: Request, frame: pl.DataFrame, others: str = "") -> held_out.He
 
 def write_report(shown: held_out.Held, frame: pl.DataFrame, out: Path) -> Path:
     """Writes `report.html` into the folder."""
-    with whole(out / "report.html") as half:
-        held_out.write(half, shown, frame)
-    return out / "report.html"
+    return page.save(held_out.render(shown, frame), out)
 
 
 def replay(request: Request) -> str:

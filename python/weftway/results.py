@@ -1,6 +1,5 @@
 """What `weftway.compare` gives: a Polars frame that shows itself as a table of means."""
 
-import html
 import io
 import shutil
 import tempfile
@@ -8,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+from markupsafe import Markup, escape
 
 from weftway import report
 from weftway.report import printed
@@ -45,8 +45,8 @@ class Results(pl.DataFrame):
         screen = PlainConsole(record=True, width=WIDTH, file=io.StringIO())
         for part in printed.of(study_of(found)):
             screen.print(part, "")
-        notes = "".join(f"<p><b>Warning:</b> {html.escape(line)}</p>" for line in found.warnings)
-        return notes + screen.export_html(inline_styles=True, code_format=PRE)
+        notes = (Markup("<p><b>Warning:</b> {}</p>").format(line) for line in found.warnings)
+        return "".join(notes) + screen.export_html(inline_styles=True, code_format=PRE)
 
     def __str__(self) -> str:
         """What `print` and a prompt show: the tables and sentences of `weft compare`, and how to get at the rows."""
@@ -56,7 +56,7 @@ class Results(pl.DataFrame):
         screen = PlainConsole(width=min(shutil.get_terminal_size((WIDTH, 0)).columns, WIDTH), file=io.StringIO())
         with screen.capture() as shown:
             for part in printed.of(study_of(found)):
-                screen.print(printed.fitted(part, screen), "")
+                screen.print(part.fitted(screen), "")
             for line in [*printed.told(study_of(found)), *(f"warning: {line}" for line in found.warnings)]:
                 screen.print(line)
             screen.print(f"{self.height} rows of {self.width} columns: a Polars frame; .head() shows the first")
@@ -85,5 +85,5 @@ class Report:
             half.write_text(self.page, encoding="utf-8")
 
     def _repr_html_(self) -> str:
-        text = html.escape(self.page, quote=True)
+        text = escape(self.page)
         return f'<iframe srcdoc="{text}" style="width:100%;height:{self._height}px;border:0"></iframe>'

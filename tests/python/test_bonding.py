@@ -44,7 +44,7 @@ def test_a_benefit_over_next_to_nothing_is_not_told(others: float, is_told: bool
     assert ("of what the other 2 links could add" in told(rows)) is is_told
     (table,) = printed.of(Study(rows, PATHS))
     heads = [str(column.header).split("\n")[0] for column in table.columns]
-    shown = [str(text) for text in table.columns[heads.index("benefit")].cells]
+    shown = [str(text) for text in table.column(heads.index("benefit"))]
     assert any(any(digit.isdigit() for digit in text) for text in shown) is is_told
     assert ("no benefit is told" in str(table.caption)) is not is_told
     page = report.render(pl.DataFrame(rows), {}, PATHS)

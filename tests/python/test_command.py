@@ -11,7 +11,6 @@ from typing import Any
 import polars as pl
 import pytest
 from rich.console import Console
-from rich.table import Table
 
 import machine
 import weftway
@@ -19,9 +18,9 @@ from conftest import Weft
 from weftway import cli
 from weftway._native import Scenario, ScenarioError
 from weftway.links import emulate
-from weftway.report import printed
 from weftway.run import backends, plan
 from weftway.run.runner import Interrupted, threads
+from weftway.terminal.table import numbers, plain, texts
 
 PROMISED = {
     "scheduler",
@@ -347,10 +346,10 @@ def test_a_folder_that_cannot_be_written_is_told(weft: Weft, small: Path, tmp_pa
 
 
 def test_a_narrow_terminal_costs_columns_and_no_digits() -> None:
-    whole = Table("scheduler", *(f"measure {n}" for n in range(5)))
-    whole.add_row("min-rtt", *(f"{n}.25 ± 0.125" for n in range(5)))
+    columns = [*texts("scheduler"), *numbers(*(f"measure {n}" for n in range(5)))]
+    whole = plain(None, columns, [["min-rtt", *(f"{n}.25 ± 0.125" for n in range(5))]])
     screen = Console(width=40, file=io.StringIO())
-    cut = printed.fitted(whole, screen)
+    cut = whole.fitted(screen)
     screen.print(cut)
     shown = screen.file.getvalue()  # type: ignore[attr-defined]
     assert "…" not in shown

@@ -17,10 +17,10 @@ from weftway import fidelity
 from weftway._native import Scenario, ScenarioError, SimulationError
 from weftway.fidelity import cells, errors
 from weftway.fidelity.cells import Link
-from weftway.fidelity.charts import Curve, cumulative
 from weftway.fidelity.errors import Difference
 from weftway.fidelity.runs import FIRST_RUNS, MORE_RUNS, MOST_RUNS, SIM_RUNS, TRIES
 from weftway.fidelity.tables import facts
+from weftway.report.curves import Curve, cumulative
 from weftway.report.palette import Look
 from weftway.run.backends import SIM, Row, Skipped
 from weftway.run.job import Job
@@ -400,7 +400,7 @@ def test_the_page_holds_together(measured: fidelity.Measured) -> None:
     assert page.count("Its timeline was not kept.") == sum(one.paths == 1 for one in found)
     assert page.count('class="lanes"') == 4 + sum(one.paths > 1 for one in found)
     assert "Half of the cells are within" in page
-    assert "lie inside the kernel&#x27;s interval or at most" in page
+    assert "lie inside the kernel&#39;s interval or at most" in page
     assert 'class="badge plain">too few cells<' in page
     assert ">met<" not in page
     for one in found:

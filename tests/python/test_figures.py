@@ -3,6 +3,7 @@
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
@@ -84,7 +85,7 @@ def test_tables_for_latex_have_the_numbers_of_the_command(rows: pl.DataFrame) ->
     text = latex.tables(study)
     body = text.split(r"\midrule")[1].split(r"\bottomrule")[0].strip().splitlines()
     assert len(body) == 3
-    for line, *cells in zip(body, *(column.cells for column in printed.columns), strict=True):
+    for line, *cells in zip(body, *(printed.column(at) for at in range(len(printed.columns))), strict=True):
         plain = line.removesuffix(r" \\").replace(r"\textbf{", "").replace("}", "")
         assert plain.split(" & ") == [latex.escaped(str(cell)) for cell in cells]
     assert text.count("{") == text.count("}")
@@ -106,14 +107,13 @@ def test_a_table_of_a_column_has_the_first_columns_that_fit(width: float, column
     study = Study(data.rows(3, 1, 3), data.scenario())
     (printed,) = tables.of(study, 0)
     head = latex.tables(study, width).split("\\toprule")[1].split("\\\\")[0]
-    names = [str(column.header).split("\n")[0] for column in printed.columns if str(column.header)]
+    names = [column.head for column in printed.columns if column.head]
     assert [name.strip() for name in head.split(" & ")] == names[:columns]
 
 
 def test_the_group_of_a_table_of_a_column_ends_after_its_notes() -> None:
     (printed,) = tables.of(Study(data.rows(3, 1, 3), data.scenario()), 0)
-    printed.caption = "a note"
-    lines = latex.narrow(printed, 160.0).splitlines()
+    lines = latex.narrow(replace(printed, caption="a note"), 160.0).splitlines()
     assert lines[-2:] == ["% a note", "}"]
 
 

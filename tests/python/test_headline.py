@@ -124,10 +124,10 @@ def printed(study: Study) -> list[Printed]:
     for table in tables.of(study, 0):
         parts = str(table.title).split(", ")
         same = dict(re.findall(r"^= ([\w-]+): (.*)$", str(table.caption or ""), re.MULTILINE))
-        names = [str(text) for text in table.columns[0].cells]
-        values = [str(text) for text in table.columns[1].cells]
+        names = [str(text) for text in table.column(0)]
+        values = [str(text) for text in table.column(1)]
         has_place = any(str(column.header) == "" for column in table.columns)
-        marks = [str(text) for text in table.columns[3].cells] if has_place else [""] * len(names)
+        marks = [str(text) for text in table.column(3)] if has_place else [""] * len(names)
         lines = []
         for text, value, mark in zip(names, values, marks, strict=True):
             name = text.split(" ")[0]

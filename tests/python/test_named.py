@@ -40,7 +40,7 @@ def runs(names: Sequence[str], slowest: str = "", like: str = "") -> list[dict[s
 def lines(rows: list[dict[str, Any]], top: int = 10, **about: Any) -> tuple[list[str], str]:
     """The names in the table, and what stands under it."""
     (table,) = printed.of(Study(rows, about), top)
-    return [str(text) for text in table.columns[0].cells], str(table.caption or "")
+    return [str(text) for text in table.column(0)], str(table.caption or "")
 
 
 def test_a_class_of_ones_own_is_first_and_marked_below_the_top_ten() -> None:
@@ -121,7 +121,7 @@ def test_a_ranking_lists_it_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     shown = page.ranked(found)
     assert shown.lines[0].scheduler == MINE
     (table, *_) = ranking.terminal(shown)
-    assert str(next(iter(table.columns[0].cells))) == f"{MINE} (yours)"
+    assert str(table.column(0)[0]) == f"{MINE} (yours)"
     assert any(line.startswith(MINE) for line in ranking.findings(shown))
     assert ">yours</small>" in ranking.render(shown, page.costs(found))
 

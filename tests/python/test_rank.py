@@ -366,7 +366,7 @@ def test_an_oracle_tells_earliest_delivery_and_is_not_ranked(
     (everywhere,) = [one for one in ranking.records(shown) if one.get("by") == standing.ALL]
     assert everywhere["oracle_arrival"] == pytest.approx(by_hand["arrival"]) and "told" not in everywhere
     assert "oracle: arrival" in page.write(found, shown, out).read_text()
-    heads = [str(column.header) for column in ranking.terminal(shown)[1].columns]
+    heads = [column.header for column in ranking.terminal(shown)[1].columns]
     assert heads[-2:] == ["oracle: present / earliest-delivery", "oracle: arrival / earliest-delivery"]
 
     def none(todo: list[Any], *more: Any) -> list[Any]:

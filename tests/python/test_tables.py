@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from weftway.report import printed as tables
 from weftway.report.earlier import Earlier, changes, summary
@@ -13,6 +12,7 @@ from weftway.report.earlier import table as changes_table
 from weftway.report.study import Cell, Study
 from weftway.stats.estimates import Estimate
 from weftway.stats.units import unit_for
+from weftway.terminal.table import Table
 
 Rows = list[dict[str, Any]]
 
@@ -34,13 +34,13 @@ def runs(cc: str, **schedulers: Sequence[float | None]) -> Rows:
 
 
 def column(table: Table, place: int = 0) -> list[str]:
-    return [str(text).replace("\u00a0", " ") for text in table.columns[place].cells]
+    return [str(text).replace("\u00a0", " ") for text in table.column(place)]
 
 
 def printed(rows: Rows, width: int = 120, top: int = 10) -> str:
     console = Console(width=width, record=True, file=io.StringIO())
     for table in tables.of(Study(rows, {}), top):
-        console.print(tables.fitted(table, console))
+        console.print(table.fitted(console))
     return console.export_text().replace("\u00a0", " ").replace("\u202f", " ")
 
 

@@ -18,7 +18,7 @@ MUCH_COPIED = 0.02
 
 
 def lines(found: Advice) -> list[str]:
-    """What to set, what it gains, what may be lost, what it rests on, and the command that shows it."""
+    """Lines that say what to set, what it gains, what may be lost, what it rests on, and the command that shows it."""
     parts = {
         "set": _set(found),
         "gain": _gain(found),
@@ -74,7 +74,7 @@ def records(found: Advice) -> list[dict[str, Any]]:
 
 
 def checked(found: list[dict[str, Any]]) -> list[str]:
-    """What the kernel says of the candidates."""
+    """Lines that say how the kernel ran the candidates."""
     advised = next((record for record in found if record["is_advised"]), None)
     late = sum(record["late_runs"] for record in found)
     runs = sum(record["runs"] for record in found)
@@ -126,7 +126,7 @@ def _set(found: Advice) -> str:
 
 
 def end_of(command: str, is_upload: bool) -> str:
-    """Where a command belongs: what decides about sending, at the sender; buffers for receiving, at the receiver."""
+    """End that a command is for: what decides about sending, at the sender; buffers for receiving, at the receiver."""
     if "endpoint" in command:
         return "here"
     receives = "tcp_rmem" in command
@@ -162,7 +162,7 @@ def _less(found: Advice, gain: Judged) -> str:
 
 
 def _takes(found: Advice, gain: Judged) -> str:
-    """How long it takes, with the interval of that."""
+    """Time that it takes, with the interval of that."""
     low, high = gain.within if gain.gain >= 0 else (-gain.within.high, -gain.within.low)
     within = interval_of(len(found.cells), "cells")
     return f"takes {_signed(gain.gain)} ({within}: {_percent(low)} to {_percent(high)} %)"
@@ -178,7 +178,7 @@ def _percent(share: float) -> str:
 
 
 def alone(found: Advice) -> str:
-    """What the best link does by itself, and whether bonding is worth it; nothing where that was not tried."""
+    """Says what the best link does by itself, and whether bonding is worth it; nothing where that was not tried."""
     single, rival, chosen = found.single, found.rival, found.chosen
     if single is None or rival is None:
         return ""
@@ -223,7 +223,7 @@ def slower(ratios: Mapping[Cell, float], seeds: int) -> str:
 
 
 def _unfinished(found: Advice) -> str:
-    """How many runs did not finish, as advised and without it."""
+    """Number of runs that did not finish, as advised and without it."""
     chosen, base = found.chosen, found.baseline
     told = f"{chosen.unfinished} of {len(chosen.costs)} runs did not finish and count with their time limit"
     return told if chosen is base else f"{told}; as it comes: {base.unfinished}"

@@ -8,7 +8,7 @@ import typer
 from weftway.terminal.exit_status import RUN_FAILED
 
 from .options import JOBS, JSON, MOST, SCENARIO, SETS
-from .output import err, interruptible, out, print_json
+from .output import err, interruptible, out, print_json, print_notes
 
 
 def command(
@@ -62,7 +62,6 @@ def command(
         err.print(f"files in {folder}: begin with {folder}/README")
     for line in setup.told(found):
         err.print(line)
-    for line in caveats.failures(found.failed):
-        err.print(f"warning: {line}")
+    print_notes(warnings=caveats.failures(found.failed))
     if found.failed:
         raise typer.Exit(RUN_FAILED)

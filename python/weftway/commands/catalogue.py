@@ -1,4 +1,4 @@
-"""What there is to run: the entries of `weft list`."""
+"""Entries of `weft list`."""
 
 import difflib
 import tomllib
@@ -79,14 +79,14 @@ def short(entry: dict[str, Any]) -> str:
 
 
 def names(entry: dict[str, Any]) -> list[str]:
-    """What an entry goes by."""
+    """Names that an entry goes by."""
     presets = [preset["name"] for preset in entry.get("presets", [])]
     file = [short(entry)] if "/" in entry["name"] else []
     return [entry["name"], *entry.get("aliases", []), *presets, *file]
 
 
 def switches(entry: dict[str, Any]) -> list[str]:
-    """What may follow an entry's name and `:`; the default stands for a number, or for what is no list of words."""
+    """Words for after an entry's name and `:`; the default stands for a number, or for what is no list of words."""
     return [
         f"{param['name']}={value}"
         for param in entry.get("params", ())
@@ -95,7 +95,7 @@ def switches(entry: dict[str, Any]) -> list[str]:
 
 
 def lacking(name: str) -> str | None:
-    """What this machine lacks for `emulate` or a backend, and what would help; `None` if nothing."""
+    """Says what this machine lacks for `emulate` or a backend, and what would help; `None` if nothing."""
     return probe.missing(probe.LINKS) if name == "emulate" else BACKENDS[name].obstacle()
 
 

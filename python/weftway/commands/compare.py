@@ -12,7 +12,7 @@ from weftway.terminal.exit_status import BAD_INPUT, RUN_FAILED
 
 from . import live
 from .options import BACKENDS, JOBS, JSON, SCENARIO, SETS, controllers, schedulers
-from .output import err, fail, interruptible, out, print_json
+from .output import err, fail, interruptible, out, print_json, print_notes, print_tables
 
 if TYPE_CHECKING:
     from weftway.report.earlier import Earlier
@@ -89,7 +89,7 @@ def command(
     if as_json:
         print_json(found.rows)
     else:
-        print_tables(found, top, before)
+        print_results(found, top, before)
     if folder and page:
         err.print(f"rows in {folder / 'rows.parquet'}, report in {page}")
     if found.failed or not found.rows:
@@ -97,7 +97,7 @@ def command(
 
 
 def figure_formats(figures: str | None, folder: Path | None, width: str | None = None) -> list[str]:
-    """What `--figures` names. A width that is none is refused before anything runs."""
+    """Formats that `--figures` names. A width that is none is refused before anything runs."""
     from weftway import report
     from weftway._native import ScenarioError
     from weftway.run import plan
@@ -166,26 +166,22 @@ def executed(
 
 
 def skipped(found: "Comparison") -> list[str]:
-    """What could not be run and why, each once: the reason is seldom a matter of the controller."""
+    """Lines that say what could not be run and why, each once: the reason is seldom a matter of the controller."""
     return list(dict.fromkeys(f"{one.job.scheduler.name}: {one.reason}" for one in found.skipped))
 
 
 def warn(found: "Comparison") -> None:
     """Tells what could not be run, which runs failed, and which rows are not the scheduler's alone."""
-    for line in skipped(found):
-        err.print(f"skipped: {line}")
-    for line in found.warnings:
-        err.print(f"warning: {line}")
+    print_notes(skipped(found), found.warnings)
 
 
-def print_tables(found: "Comparison", top: int = 10, before: "Earlier | None" = None) -> None:
+def print_results(found: "Comparison", top: int = 10, before: "Earlier | None" = None) -> None:
     """The tables of a comparison, published numbers beside ours where the scenario has them, and what came of it."""
     from weftway.report import printed
     from weftway.report.study import study_of
 
     if not found.rows:
         return
-    for part in printed.of(study_of(found), top):
-        out.print(printed.fitted(part, out), "")
+    print_tables(printed.of(study_of(found), top))
     for sentence in [*printed.told(study_of(found), before), *filter(None, [found.kept.sentence])]:
         out.print(sentence)

@@ -1,4 +1,4 @@
-"""What a shell's completion needs besides what Typer does."""
+"""Parts that a shell's completion needs besides what Typer does."""
 
 import io
 import os

@@ -89,7 +89,7 @@ def command(
 
 
 def server_words(server: str | None) -> list[str] | None:
-    """What `--server` names, word by word."""
+    """Command that `--server` names, word by word."""
     if server is None:
         return None
     try:

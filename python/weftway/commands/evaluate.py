@@ -11,7 +11,7 @@ from weftway.stats.baselines import AGAINST
 from weftway.terminal.exit_status import RUN_FAILED
 
 from .options import JOBS, JSON, MOST, SETS, controllers, distributions, schedulers
-from .output import err, interruptible, out, print_json
+from .output import err, interruptible, out, print_json, print_notes, print_tables
 
 
 def command(
@@ -56,7 +56,7 @@ def command(
 ) -> None:
     """Compares a scheduler with others on scenarios that no training saw, with 95 % intervals."""
     from weftway import evaluate
-    from weftway.report import held_out, printed
+    from weftway.report import held_out
     from weftway.run import caveats
     from weftway.terminal.progress import Bar
 
@@ -66,10 +66,7 @@ def command(
         ran = evaluate.run(request, jobs, folder, bar.tell)
     shown = evaluate.held(request, ran.frame, ran.others)
     written = evaluate.write_report(shown, ran.frame, folder) if folder else None
-    for line in ran.skipped:
-        err.print(f"skipped: {line}")
-    for line in [*ran.failures, *caveats.faults(ran.frame)]:
-        err.print(f"warning: {line}")
+    print_notes(ran.skipped, [*ran.failures, *caveats.faults(ran.frame)])
     if as_json:
         print_json(
             [{"kind": "result", **one} for one in shown.lines] + [{"kind": "claim", **one} for one in shown.claims]
@@ -78,8 +75,7 @@ def command(
         for line in caveats.evaluated(shown.under(shown.controllers[0])):
             out.print(line)
         out.print("")
-        for part in held_out.terminal(shown):
-            out.print(printed.fitted(part, out), "")
+        print_tables(held_out.terminal(shown))
         if shown.others:
             out.print(shown.others)
     if folder:

@@ -1,4 +1,4 @@
-"""What `weft compare` and `weft run` have for backend `live`."""
+"""Options that `weft compare` and `weft run` have for backend `live`."""
 
 import os
 import sys

@@ -35,7 +35,7 @@ class Verb(TyperCommand):
 
 
 def is_empty(value: object) -> bool:
-    """Whether a text, or one of several, has nothing in it."""
+    """Says whether a text, or one of several, has nothing in it."""
     return not value.strip() if isinstance(value, str) else isinstance(value, list) and any(map(is_empty, value))
 
 

@@ -1,4 +1,4 @@
-"""What all verbs print, and how the command ends."""
+"""Output of all verbs, and the end of the command."""
 
 import codecs
 import io
@@ -7,12 +7,15 @@ import os
 import signal
 import sys
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from weftway.terminal.console import PlainConsole
 from weftway.terminal.exit_status import INTERRUPTED
+
+if TYPE_CHECKING:
+    from weftway.terminal.table import Table
 
 CLOSED = 141
 """What a shell says of a command that a closed pipe ended."""
@@ -62,8 +65,21 @@ def _is_unicode(stream: Any) -> bool:
     return (stream.encoding or "").lower().startswith("utf")
 
 
+def print_tables(tables: Iterable["Table"]) -> None:
+    """Prints tables, each without the last columns for which the terminal is too narrow."""
+    for table in tables:
+        out.print(table.fitted(out), "")
+
+
+def print_notes(skipped: Iterable[str] = (), warnings: Iterable[str] = ()) -> None:
+    """Tells on standard error what was left out, and what to be aware of."""
+    for kind, lines in (("skipped", skipped), ("warning", warnings)):
+        for line in lines:
+            err.print(f"{kind}: {line}")
+
+
 def print_json(rows: Sequence[dict[str, Any]]) -> None:
-    """One array, a line per element."""
+    """Prints one array, a line per element."""
     lines = ",\n".join(map(json_text, rows))
     write(f"[\n{lines}\n]\n" if rows else "[]\n")
 
@@ -88,7 +104,7 @@ def discard_output() -> None:
 
 
 def fail(message: str, status: int) -> NoReturn:
-    """One message on standard error, and out."""
+    """Tells one message on standard error, and ends the command."""
     err.print(f"weft: {message}")
     sys.exit(status)
 

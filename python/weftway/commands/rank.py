@@ -10,7 +10,7 @@ import typer
 from weftway.terminal.exit_status import RUN_FAILED
 
 from .options import JOBS, JSON, MOST, SETS, schedulers, worlds
-from .output import err, interruptible, out, print_json
+from .output import err, interruptible, out, print_json, print_notes, print_tables
 
 
 def command(
@@ -63,7 +63,6 @@ def command(
     from weftway import rank
     from weftway.rank import page, ranking
     from weftway.rank.so_far import SoFar
-    from weftway.report import printed
     from weftway.run import caveats
     from weftway.run.runner import quiet
     from weftway.terminal.progress import Bar
@@ -75,16 +74,12 @@ def command(
         found = rank.run(request, jobs, folder, bar.tell, so_far.add if err.is_terminal else quiet)
     shown = page.ranked(found)
     written = page.write(found, shown, folder) if folder else None
-    for line in found.skipped:
-        err.print(f"skipped: {line}")
-    for line in caveats.failures(found.failed):
-        err.print(f"warning: {line}")
+    print_notes(found.skipped, caveats.failures(found.failed))
     if as_json:
         print_json(ranking.records(shown))
     else:
         out.print("\n".join(ranking.findings(shown)), "", sep="\n")
-        for part in ranking.terminal(shown):
-            out.print(printed.fitted(part, out), "")
+        print_tables(ranking.terminal(shown))
         if shown.others:
             out.print(shown.others)
     if folder:

@@ -13,7 +13,7 @@ import typer
 from weftway.terminal.exit_status import RUN_FAILED
 
 from .options import BACKENDS, JOBS, JSON, MOST
-from .output import err, interruptible, out, print_json
+from .output import err, interruptible, out, print_json, print_notes, print_tables
 
 
 class Power(StrEnum):
@@ -59,7 +59,6 @@ def command(
 ) -> None:
     """Runs the experiments of papers and checks which of their numbers and claims hold."""
     from weftway import reproduce
-    from weftway.report import printed
     from weftway.reproduce import book as books
     from weftway.reproduce import page, stacks
     from weftway.reproduce import web as sites
@@ -87,8 +86,7 @@ def command(
         if place:
             begins.append(write(pages, place))
     failed = [one for run in (*runs, *measured) for one in run.failed]
-    for line in caveats.failures(failed):
-        err.print(f"warning: {line}")
+    print_notes(warnings=caveats.failures(failed))
     for line in stacks.skipped(measured):
         err.print(f"not on a real stack: {line}")
     for place in begins:
@@ -96,11 +94,10 @@ def command(
     if as_json:
         print_json([*(one.record for one in results), *(level.record for level in levels)])
     else:
-        out.print(printed.fitted(page.summary(results), out), "")
+        print_tables([page.summary(results)])
         for table in page.details(results):
             out.print(table, "")
-        if levels:
-            out.print(printed.fitted(page.levels(levels), out), "")
+        print_tables([page.levels(levels)] if levels else [])
         if kept.sentence:
             out.print(kept.sentence)
         for line in page.reasons(results):

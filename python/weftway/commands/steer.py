@@ -7,7 +7,7 @@ import typer
 from weftway.terminal.exit_status import INTERRUPTED
 
 from .options import JSON, MOST_JOBS, SETS, controllers, scenarios, schedulers
-from .output import err, fail, out, print_json
+from .output import err, fail, print_json, print_notes, print_tables
 
 if TYPE_CHECKING:
     from weftway.links.steer import SteeringOptions
@@ -78,7 +78,6 @@ def steer_transfers(
     from weftway import scenario as scenarios
     from weftway._native import SimulationError
     from weftway.links import steer
-    from weftway.report import printed
     from weftway.terminal.progress import Bar
 
     cc, seeds, jobs = given
@@ -92,10 +91,8 @@ def steer_transfers(
     reasons = list(dict.fromkeys(one.reason for one in missing))
     if not rows:
         raise SimulationError("; ".join(reasons))
-    for line in reasons:
-        err.print(f"skipped: {line}")
+    print_notes(reasons)
     if as_json:
         print_json(rows)
     else:
-        for part in steer.table(rows):
-            out.print(printed.fitted(part, out), "")
+        print_tables(steer.table(rows))

@@ -9,9 +9,9 @@ import typer
 
 from weftway.terminal.exit_status import RUN_FAILED
 
-from .compare import print_tables, skipped
+from .compare import print_results, skipped
 from .options import JSON, MOST_JOBS, grids
-from .output import err, interruptible, out, print_json
+from .output import err, interruptible, out, print_json, print_notes
 
 
 def command(
@@ -43,17 +43,14 @@ def command(
     runs = [(run, one) for run, one in zip(wanted.runs, found, strict=True) if one.rows]
     with redirect_stdout(sys.stderr):
         pages = [report.write(one, wanted.folder(run, folder)) for run, one in runs]
-    for line in dict.fromkeys(line for one in found for line in skipped(one)):
-        err.print(f"skipped: {line}")
-    for line in sweep.warnings(found):
-        err.print(f"warning: {line}")
+    print_notes(dict.fromkeys(line for one in found for line in skipped(one)), sweep.warnings(found))
     if as_json:
         print_json(sweep.rows(found))
     for (run, one), page in zip(runs, pages, strict=True):
         if not as_json:
             if not wanted.is_scenario:
                 out.print(f"{run.name}: {one.plan.scenario.title}\n", style="bold")
-            print_tables(one)
+            print_results(one)
             if not wanted.is_scenario:
                 out.print("")
         err.print(f"report in {page}")

@@ -1,4 +1,4 @@
-"""Whether transfers over failing paths take as long in the simulator as in the kernel, and the tables that say it."""
+"""Completion times over failing paths, in the simulator and in the kernel, and the tables that compare them."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -6,17 +6,16 @@ from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
 from weftway.run.backends import Row
-from weftway.terminal.listing import NOTHING
+from weftway.terminal.table import NOTHING, Table, numbers, plain, wrapped
 
 from .errors import as_json
 from .failures import TIME_LIMIT_S
 from .held import FEWEST_RUNS, WITHIN, Held, Score, number
 from .runs import FINISHED, Measured, Runs, cut_off
-from .tables import SHARE, again, plain
+from .tables import SHARE, again
 
 
 @dataclass(frozen=True)
@@ -94,7 +93,7 @@ def score(cells: Sequence[Judged]) -> Score:
 
 
 def completion_tables(measured: Measured, cells: Sequence[Judged]) -> list[Table | Text]:
-    """How many cells hold; those that do not, the farthest first; how to run these again."""
+    """Tables of how many cells hold; those that do not, the farthest first; how to run these again."""
     missed = sorted((cell for cell in cells if not cell.held.holds), key=by_error)
     head = Text("\n".join(facts(measured, cells)))
     return [head, missed_table(missed), again(missed)] if missed else [head]
@@ -127,14 +126,16 @@ def facts(measured: Measured, cells: Sequence[Judged]) -> list[str]:
 
 
 def missed_table(missed: Sequence[Judged]) -> Table:
-    table = plain("cells that do not hold: rate Mbit/s / delay ms, per path")
-    for head in ("cell", "kernel\ns", "shortest,\nlongest", "ours\ns", "error\n%"):
-        table.add_column(head, justify="right", no_wrap=True)
-    table.add_column("scenario", overflow="fold")
-    for cell in missed:
-        times = [number(cell.kernel_s), f"{number(cell.kernel_low_s)}, {number(cell.kernel_high_s)}"]
-        ours = number(cell.sim_s) if cell.sim_s is not None else "never"
-        error = NOTHING if cell.held.error is None else SHARE.signed(cell.held.error)
-        line = f"{cell.scenario} ({cell.not_judged})" if cell.not_judged else cell.scenario
-        table.add_row(str(cell.cell), *times, ours, error, line)
-    return table
+    columns = [*numbers("cell", "kernel\ns", "shortest,\nlongest", "ours\ns", "error\n%"), *wrapped("scenario")]
+    rows = [
+        (
+            str(cell.cell),
+            number(cell.kernel_s),
+            f"{number(cell.kernel_low_s)}, {number(cell.kernel_high_s)}",
+            number(cell.sim_s) if cell.sim_s is not None else "never",
+            NOTHING if cell.held.error is None else SHARE.signed(cell.held.error),
+            f"{cell.scenario} ({cell.not_judged})" if cell.not_judged else cell.scenario,
+        )
+        for cell in missed
+    ]
+    return plain("cells that do not hold: rate Mbit/s / delay ms, per path", columns, rows)

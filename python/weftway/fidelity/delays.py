@@ -1,21 +1,20 @@
-"""Whether messages take as long in the simulator as in the kernel, and the tables that say it."""
+"""Delays of messages: whether they are as long in the simulator as in the kernel, and the tables that say it."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from statistics import median
 from typing import Any
 
-from rich.table import Table
 from rich.text import Text
 
 from weftway.run.backends import Row
-from weftway.terminal.listing import NOTHING
+from weftway.terminal.table import NOTHING, Column, Table, numbers, plain, wrapped
 
 from .completion import obstacle
 from .errors import as_json
 from .held import WITHIN, Held, Score, number
 from .runs import FINISHED, Measured, Runs
-from .tables import SHARE, again, plain
+from .tables import SHARE, again
 
 JUDGED = ("p50", "p95")
 """The quantiles of the delays of a run's messages that have to hold …"""
@@ -94,7 +93,7 @@ def score(cells: Sequence[Delays], quantile: str) -> Score:
 
 
 def delay_tables(measured: Measured, cells: Sequence[Delays]) -> list[Table | Text]:
-    """How many cells hold by quantile; those that do not, the farthest first; how to run these again."""
+    """Tables of how many cells hold by quantile; those that do not, the farthest first; how to run these again."""
     missed = sorted((cell for cell in cells if not all(map(cell.holds, JUDGED))), key=lambda cell: -cell.worst)
     head: list[Table | Text] = [Text("\n".join(facts(measured, cells))), summary(cells)]
     return [*head, missed_table(missed), again(missed)] if missed else head
@@ -115,16 +114,15 @@ def facts(measured: Measured, cells: Sequence[Delays]) -> list[str]:
 
 def summary(cells: Sequence[Delays]) -> Table:
     """For each quantile the medians over the cells: of the error, without and with its sign; of the kernel's spread."""
-    table = plain("medians over the cells; spread: half the kernel's range, of its median")
-    for head in ("", "hold", "error\n%", "signed\n%", "kernel\nspread %"):
-        table.add_column(head, justify="right" if head else "left", no_wrap=True)
     known = [cell for cell in cells if not cell.not_judged]
+    rows = []
     for name in QUANTILES if known else ():
         errors = [cell.quantiles[name].error or 0.0 for cell in known]
         spread = median(half_range(cell.quantiles[name]) for cell in known)
         parts = [SHARE.number(median(map(abs, errors))), SHARE.signed(median(errors)), SHARE.number(spread)]
-        table.add_row(name, str(sum(cell.holds(name) for cell in known)), *parts)
-    return table
+        rows.append((name, str(sum(cell.holds(name) for cell in known)), *parts))
+    columns = [Column(), *numbers("hold", "error\n%", "signed\n%", "kernel\nspread %")]
+    return plain("medians over the cells; spread: half the kernel's range, of its median", columns, rows)
 
 
 def half_range(of: Held) -> float:
@@ -132,16 +130,15 @@ def half_range(of: Held) -> float:
 
 
 def missed_table(missed: Sequence[Delays]) -> Table:
-    table = plain("cells that do not hold, in ms: rate Mbit/s / delay ms / loss % q packets j ms, per path")
-    for head in ("cell", "", "kernel", "shortest,\nlongest", "ours", "error\n%"):
-        table.add_column(head, justify="right", no_wrap=True)
-    table.add_column("scenario", overflow="fold")
+    rows: list[Sequence[str]] = []
     for cell in missed:
         if cell.not_judged:
-            table.add_row(str(cell.cell), *[NOTHING] * 5, f"{cell.scenario} ({cell.not_judged})")
+            rows.append((str(cell.cell), *[NOTHING] * 5, f"{cell.scenario} ({cell.not_judged})"))
         for name in (name for name in JUDGED if name in cell.quantiles and not cell.holds(name)):
-            one = cell.quantiles[name]
-            error = NOTHING if one.error is None else SHARE.signed(one.error)
-            times = [number(one.middle), f"{number(one.low)}, {number(one.high)}", number(one.ours)]
-            table.add_row(str(cell.cell), name, *times, error, cell.scenario)
-    return table
+            held = cell.quantiles[name]
+            error = NOTHING if held.error is None else SHARE.signed(held.error)
+            times = [number(held.middle), f"{number(held.low)}, {number(held.high)}", number(held.ours)]
+            rows.append((str(cell.cell), name, *times, error, cell.scenario))
+    columns = [*numbers("cell", "", "kernel", "shortest,\nlongest", "ours", "error\n%"), *wrapped("scenario")]
+    title = "cells that do not hold, in ms: rate Mbit/s / delay ms / loss % q packets j ms, per path"
+    return plain(title, columns, rows)

@@ -1,9 +1,9 @@
-"""Whether a value of the simulator holds beside those of the kernel's runs."""
+"""Judgement on whether a value of the simulator holds beside those of the kernel's runs."""
 
 import math
 from dataclasses import dataclass
 
-from weftway.terminal.listing import NOTHING
+from weftway.terminal.table import NOTHING
 
 from .errors import verdict
 
@@ -37,14 +37,14 @@ class Held:
 
     @property
     def is_near(self) -> bool:
-        """Whether it is near the kernel's median."""
+        """Says whether it is near the kernel's median."""
         if self.ours is None or self.middle is None:
             return False
         return abs(self.ours / self.middle - 1) <= WITHIN or abs(self.ours - self.middle) <= self.slack
 
     @property
     def is_in_range(self) -> bool:
-        """Whether it lies between the kernel's shortest and longest run."""
+        """Says whether it lies between the kernel's shortest and longest run."""
         if self.ours is None or self.low is None or self.high is None:
             return False
         return self.low <= self.ours <= self.high
@@ -52,7 +52,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Score:
-    """How many cells hold, and how many have to."""
+    """Number of cells that hold, and of those that have to."""
 
     cells: int
     held: int

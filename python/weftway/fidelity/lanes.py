@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from html import escape
 from typing import Any
 
+from markupsafe import Markup
+
 from weftway.report.axis import Axis, from_zero
+from weftway.report.html import part
 from weftway.report.palette import Look
 from weftway.report.series import Timeline, cell_of, read_timeline, top
 from weftway.report.timeline import lane, line, rate_lane, time_axis
@@ -31,40 +33,30 @@ SimTimeline = Callable[[Job], dict[str, Any]]
 
 @dataclass(frozen=True)
 class Watched:
-    """Where timelines come from."""
+    """Sources of timelines."""
 
     sim: SimTimeline
     kernel: KernelTimeline
 
 
-def worst_cell(one: Difference, runs: Runs, watched: Watched) -> str:
-    """A cell to unfold: its numbers in the line, its command and runs below."""
+def worst_cell(one: Difference, runs: Runs, watched: Watched) -> Markup:
+    """A cell to unfold: its numbers in the line, its command below, and the run of each side that is nearest to its
+    median."""
     low, high = one.interval
     numbers = (
         f"{SHARE.signed(one.error)} %: ours {one.sim_goodput_mbps:.3g}, "
         f"kernel {one.kernel_goodput_mbps:.3g} [{low:.3g}, {high:.3g}] Mbit/s"
     )
-    return (
-        f'<details class="worst" data-cc="{one.cc}" open><summary><b>Cell {one.cell}</b> {escape(one.scenario)}'
-        f"<small>{escape(numbers)}</small></summary>"
-        f'<div class="command"><code>{escape(one.command)}</code>'
-        f'<button type="button" class="copy">Copy</button></div>{pair(runs, watched)}</details>'
-    )
-
-
-def pair(runs: Runs, watched: Watched) -> str:
-    """The run of each side that is nearest to its median."""
     ours, theirs = runs.typical(runs.sim), runs.typical(runs.kernel)
-    sides = [
-        (f"Simulator, seed {ours.seed}", watched.sim(ours)),
-        (f"Kernel, run {theirs.seed}", watched.kernel(theirs)),
-    ]
-    read = [(name, timeline(record)) for name, record in sides]
-    shown = [t for _, t in read if t]
+    read = {
+        f"Simulator, seed {ours.seed}": timeline(watched.sim(ours)),
+        f"Kernel, run {theirs.seed}": timeline(watched.kernel(theirs)),
+    }
+    shown = [t for t in read.values() if t]
     end = max((t.end_ms for t in shown), default=1.0)
     axes = shared_axes(shown)
-    blocks = "".join(side(name, t, end, axes) for name, t in read)
-    return f'<div class="pair">{blocks}</div>'
+    sides = [side(name, t, end, axes) for name, t in read.items()]
+    return part("worst", one.cc, one.cell, one.scenario, numbers, one.command, sides)
 
 
 def timeline(record: dict[str, Any] | None) -> Timeline | None:
@@ -74,26 +66,20 @@ def timeline(record: dict[str, Any] | None) -> Timeline | None:
 
 
 def shared_axes(shown: Sequence[Timeline]) -> dict[str, Axis]:
-    """One axis per series for both sides: they are there to be compared by eye."""
+    """Axes, one for each series for both sides: they are there to be compared by eye."""
     return {
         key: from_zero(top(path.get(key, []) for t in shown for path in t.paths.values())) for key in ("mbps", *SHARED)
     }
 
 
-def side(name: str, t: Timeline | None, end: float, axes: dict[str, Axis]) -> str:
+def side(name: str, t: Timeline | None, end: float, axes: dict[str, Axis]) -> Markup:
     """The lanes of one run."""
     if t is None:
-        return f'<div><h3>{escape(name)}</h3><p class="none">Its timeline was not kept.</p></div>'
+        return part("lanes", name, end, [], "")
     t = until(t, end)
-    clock = unit_for("time", [end])
     lanes = [rate_lane(t, path, place, axes["mbps"]) for place, path in enumerate(t.paths)]
     lanes += [shared_lane(t, key, axes[key]) for key in SHARED]
-    words = f"Timeline of {name}. Arrow keys move the reading line."
-    return (
-        f'<div><h3>{escape(name)}</h3><div class="lanes" data-end="{t.end_ms:g}" tabindex="0" role="group" '
-        f'aria-label="{escape(words, quote=True)}">{"".join(lanes)}'
-        f'<div class="lane foot"><span></span>{time_axis(t.end_ms, clock, 4)}</div></div></div>'
-    )
+    return part("lanes", name, t.end_ms, lanes, time_axis(t.end_ms, unit_for("time", [end]), 4))
 
 
 def until(t: Timeline, end: float) -> Timeline:
@@ -104,18 +90,18 @@ def until(t: Timeline, end: float) -> Timeline:
     return replace(t, paths=paths, connection={})
 
 
-def shared_lane(t: Timeline, key: str, axis: Axis) -> str:
+def shared_lane(t: Timeline, key: str, axis: Axis) -> Markup:
     """All paths in one lane."""
     title, kind = SHARED[key]
     unit: Unit = unit_for(kind, [axis.high])
-    drawn = "".join(
-        line(t, path[key], axis, name, f"trace p{Look(place).path}", Look(place).dash)
+    drawn = [
+        line(path[key], t.step_ms, t.end_ms, axis, name, f"trace p{Look(place).path}", Look(place).dash)
         for place, (name, path) in enumerate(t.paths.items())
         if key in path
-    )
-    return lane(title, unit.symbol, drawn, axis, unit) if drawn else ""
+    ]
+    return lane(title, unit.symbol, drawn, axis, unit) if drawn else Markup()
 
 
 def rows_of(runs: Sequence[Runs]) -> list[Row]:
     """All rows that were compared."""
-    return [row for one in runs for row in [*one.sim, *one.kernel]]
+    return [row for cell in runs for row in [*cell.sim, *cell.kernel]]

@@ -1,22 +1,21 @@
-"""What the command prints: targets and groups first, then the worst cells and how to run them again."""
+"""Tables that the command prints: targets and groups first, then the worst cells and how to run them again."""
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from rich.table import Table
 from rich.text import Text
 
 from weftway.report.numbers import counted
 from weftway.stats.estimates import FEWEST
 from weftway.stats.units import Unit
-from weftway.terminal.listing import NOTHING
+from weftway.terminal.table import NOTHING, Cells, Column, Row, Table, Value, numbers, plain, wrapped
 
 from .errors import Difference, Group, Target, groups, obstacle, targets, worst
 from .runs import Measured
 
 WORST = 10
-STYLES = {"met": "bold green", "missed": "bold red"}
-"""Of verdicts."""
+MARKS = {"met": "best", "missed": "bad"}
+"""Marks of verdicts."""
 PERCENT = Unit(100.0, "%", 1)
 SHARE = Unit(100.0, "", 1)
 """The same under a heading that says percent."""
@@ -33,41 +32,71 @@ def tables(measured: Measured, found: Sequence[Difference]) -> list[Table | Text
 
 
 def verdicts(asked: Sequence[Target]) -> Table:
-    table = plain("targets")
-    for head in ("", "asked", "measured", ""):
-        table.add_column(head, justify="right" if head else "left", no_wrap=True)
-    for target in asked:
-        verdict = Text(target.verdict, style=STYLES.get(target.verdict, ""))
-        table.add_row(target.name, f"≤ {PERCENT.value(target.limit)}", PERCENT.value(target.value), verdict)
-    return table
+    rows: list[Cells] = [
+        (t.name, f"≤ {PERCENT.value(t.limit)}", PERCENT.value(t.value), Value(t.verdict, mark=MARKS.get(t.verdict, "")))
+        for t in asked
+    ]
+    return plain("targets", [Column(), *numbers("asked", "measured"), Column()], rows)
 
 
 def group_table(found: Sequence[Group]) -> Table:
-    table = plain("medians over the cells; beyond: outside of the kernel's interval")
-    heads = ("cells", "error\n%", "plain\n%", "signed\n%", "beyond\np95 %", "inside", "kernel\n± %")
-    for head in ("", *heads, "share\npoints", "resent\nratio"):
-        table.add_column(head, justify="right" if head else "left", no_wrap=True)
-    for one in found:
-        parts = (one.share_points, one.retransmission_ratio)
-        percents = [SHARE.number(one.error), SHARE.number(one.plain), SHARE.signed(one.signed)]
-        percents.append(SHARE.number(one.beyond_p95))
-        rest = [str(one.inside), SHARE.number(one.spread), *(known(part, POINTS) for part in parts)]
-        table.add_row(one.name, str(one.cells), *percents, *rest)
-    return table
+    columns = [
+        Column(),
+        *numbers("cells"),
+        *(percents(*heads) for heads in (("error", "error, median"), ("plain",), ("signed",))),
+        Column(right=True, title="beyond, p90", only="page"),
+        Column("beyond", "p95 %", right=True, title="p95"),
+        *numbers("inside"),
+        Column("kernel", "± %", right=True, title="kernel ±"),
+        Column("share", "points", right=True, title="share, points"),
+        Column(right=True, title="resent, points", only="page"),
+        Column("resent", "ratio", right=True, title="resent, ratio"),
+    ]
+    rows: list[Cells] = [
+        (
+            group.name,
+            str(group.cells),
+            percent(group.error),
+            percent(group.plain),
+            percent(group.signed, is_signed=True),
+            percent(group.beyond_p90),
+            percent(group.beyond_p95),
+            str(group.inside),
+            percent(group.spread),
+            *(
+                known(part, POINTS)
+                for part in (group.share_points, group.retransmission_points, group.retransmission_ratio)
+            ),
+        )
+        for group in found
+    ]
+    return plain("medians over the cells; beyond: outside of the kernel's interval", columns, rows)
+
+
+def percents(head: str, title: str | None = None) -> Column:
+    """A column of shares."""
+    return Column(head, "%", right=True, title=title)
+
+
+def percent(share: float, is_signed: bool = False) -> Value:
+    """A share in percent."""
+    if is_signed:
+        return Value(SHARE.signed(share), PERCENT.signed(share))
+    return Value(SHARE.number(share), PERCENT.value(share))
 
 
 def extent(measured: Measured, found: Sequence[Difference]) -> Text:
-    """How much was run, and what is missing."""
+    """Line that says how much was run, and what is missing."""
     return Text("; ".join(facts(measured, found)))
 
 
 def facts(measured: Measured, found: Sequence[Difference]) -> list[str]:
-    """The same, part by part."""
+    """Parts of that line."""
     late = sum(runs.late for runs in measured.runs)
-    few = sum(one.kernel_runs < FEWEST for one in found)
+    few = sum(cell.kernel_runs < FEWEST for cell in found)
     parts = [
         f"{counted(len(found), 'cell')} of seed {measured.request.seed}",
-        f"{sum(one.kernel_runs for one in found)} runs of the kernel, {sum(one.sim_runs for one in found)} of ours",
+        f"{sum(cell.kernel_runs for cell in found)} runs of the kernel, {sum(cell.sim_runs for cell in found)} of ours",
         f"{late} late {'run' if late == 1 else 'runs'} left out",
         f"of {few} cells fewer than {FEWEST} runs of the kernel, so their range in place of an interval" if few else "",
         *left_out(measured),
@@ -83,17 +112,22 @@ def left_out(measured: Measured) -> list[str]:
 
 
 def cell_table(found: Sequence[Difference]) -> Table:
-    table = plain("the worst cells: rate Mbit/s / delay ms / loss % q packets j ms, per path")
     heads = ("cell", "error\n%", "beyond\n%", "kernel\nMbit/s", "kernel\n± %", "ours\nMbit/s", "window\ndrops")
-    for head in heads:
-        table.add_column(head, justify="right", no_wrap=True)
-    table.add_column("scenario", overflow="fold")
-    for one in found:
-        mbps = [f"{value:.4g}" for value in (one.kernel_goodput_mbps, one.sim_goodput_mbps)]
-        errors = [SHARE.signed(one.error), SHARE.number(one.beyond)]
-        drops = NOTHING if not one.window_drops else f"{one.window_drops:.0f}"
-        table.add_row(str(one.cell), *errors, mbps[0], SHARE.number(one.spread), mbps[1], drops, one.scenario)
-    return table
+    rows = [
+        (
+            str(one.cell),
+            SHARE.signed(one.error),
+            SHARE.number(one.beyond),
+            f"{one.kernel_goodput_mbps:.4g}",
+            SHARE.number(one.spread),
+            f"{one.sim_goodput_mbps:.4g}",
+            f"{one.window_drops:.0f}" if one.window_drops else NOTHING,
+            one.scenario,
+        )
+        for one in found
+    ]
+    title = "the worst cells: rate Mbit/s / delay ms / loss % q packets j ms, per path"
+    return plain(title, [*numbers(*heads), *wrapped("scenario")], rows)
 
 
 class Repeatable(Protocol):
@@ -107,18 +141,9 @@ class Repeatable(Protocol):
 
 
 def again(found: Sequence[Repeatable]) -> Table:
-    table = plain("to run them again")
-    table.add_column(justify="right", no_wrap=True)
-    table.add_column(overflow="fold")
-    for one in found:
-        table.add_row(str(one.cell), one.command)
-    table.show_header = False
-    return table
+    columns = [*numbers(""), *wrapped("")]
+    return Table("to run them again", columns, [Row((str(one.cell), one.command)) for one in found], has_heads=False)
 
 
 def known(value: float | None, unit: Unit) -> str:
     return NOTHING if value is None else unit.number(value)
-
-
-def plain(title: str) -> Table:
-    return Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)

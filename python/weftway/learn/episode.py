@@ -5,12 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
 from weftway.report import one_run
 from weftway.state import State
 from weftway.terminal.console import PlainConsole
-from weftway.terminal.listing import plain_table
+from weftway.terminal.table import Column, Table, numbers, pairs, plain
 
 WIDTH = 120
 """Columns of the text: a notebook and a log have no terminal to ask."""
@@ -46,23 +45,15 @@ def report(progress: Progress, drawn: dict[str, Any], state: State) -> str:
 
 
 def _standing(progress: Progress, drawn: dict[str, Any], state: State) -> Table:
-    table = plain_table("The episode so far", show_header=False)
-    table.add_column(no_wrap=True, min_width=22)
-    table.add_column()
-    told = {**drawn, "steps": progress.steps, "return": progress.gained}
-    told |= {name: float(state[name][0]) for name in ("now_ms", "una", "unsent", "credit")}
-    for name, value in told.items():
-        table.add_row(name, one_run.plain(value))
-    return table
+    so_far = {**drawn, "steps": progress.steps, "return": progress.gained}
+    so_far |= {name: float(state[name][0]) for name in ("now_ms", "una", "unsent", "credit")}
+    return pairs("The episode so far", [(name, one_run.plain(value)) for name, value in so_far.items()], one_run.WIDTH)
 
 
 def _paths(state: State) -> Table:
     paths = state["paths"][0]
-    table = plain_table("Each path")
-    table.add_column("", no_wrap=True, min_width=22)
-    for number in range(len(paths)):
-        table.add_column(str(number), justify="right", no_wrap=True)
+    rows = []
     for name in NOW:
         values = np.where(paths["is_up"] > 0, paths[name], np.nan)
-        table.add_row(name, *(one_run.plain(None if np.isnan(one) else float(one)) for one in values))
-    return table
+        rows.append([name, *(one_run.plain(None if np.isnan(value) else float(value)) for value in values)])
+    return plain("Each path", [Column(least=one_run.WIDTH), *numbers(*map(str, range(len(paths))))], rows)

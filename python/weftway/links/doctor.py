@@ -1,4 +1,4 @@
-"""What this machine's links, rights and kernel allow, tried rather than guessed."""
+"""Links, rights and kernel of this machine and what they allow, tried rather than guessed."""
 
 import json
 import os
@@ -7,10 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from weftway.run import link_program, probe
-from weftway.terminal.listing import plain_table
+from weftway.terminal.table import Row, Table, wrapped
 
 Finding = dict[str, Any]
 
@@ -47,11 +45,9 @@ def _kernel() -> Iterator[Finding]:
 
 def table(findings: list[Finding]) -> Table:
     """A row for each finding."""
-    made = plain_table(None, show_header=False)
-    for _ in range(4):
-        made.add_column()
+    rows = []
     for finding in findings:
         mark = "yes" if finding["there"] else "no"
         note = finding["note"] + (f"; {finding['remedy']}" if finding["remedy"] else "")
-        made.add_row(finding["kind"], finding["name"], mark, note)
-    return made
+        rows.append(Row([finding["kind"], finding["name"], mark, note]))
+    return Table(None, wrapped("", "", "", ""), rows, has_heads=False)

@@ -7,11 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from weftway import _native
 from weftway._native import EmulationError, ScenarioError, Variant
-from weftway.terminal.listing import plain_table
+from weftway.terminal.table import NOTHING, Column, Table, plain, wrapped
 
 POLL_S = 0.1
 """How long the main thread waits at a time: it answers an interrupt within this."""
@@ -64,18 +62,17 @@ def run(
 
 
 def links(outcome: Outcome) -> Table:
-    """What went over each link."""
-    found = plain_table("what went over each link")
-    found.add_column("link")
-    for column in ("packets", "MB", "lost", "dropped", "rate when busy\nMbit/s", "least delay\nms", "median delay\nms"):
-        found.add_column(column, justify="right")
+    """Table of what went over each link."""
+    heads = ("packets", "MB", "lost", "dropped", "rate when busy\nMbit/s", "least delay\nms", "median delay\nms")
+    rows = []
     for link in outcome["links"]:
         lost = f"{link['lost']} ({100 * link['lost'] / link['packets']:.2f} %)" if link["lost"] else "0"
         numbers = (link["busy_rate_mbps"], link["least_delay_ms"], link["median_delay_ms"])
-        shown = ("–" if number is None else f"{number:.3f}" for number in numbers)
-        megabytes = f"{link['delivered_bytes'] / 1e6:.2f}"
-        found.add_row(link["link"], str(link["packets"]), megabytes, lost, str(link["dropped"]), *shown)
-    return found
+        shown = (NOTHING if number is None else f"{number:.3f}" for number in numbers)
+        counts = (str(link["packets"]), f"{link['delivered_bytes'] / 1e6:.2f}", lost, str(link["dropped"]))
+        rows.append([link["link"], *counts, *shown])
+    columns = [*wrapped("link"), *(Column(head, right=True, wraps=True) for head in heads)]
+    return plain("what went over each link", columns, rows)
 
 
 def server(outcome: Outcome) -> list[str]:
@@ -87,7 +84,7 @@ def server(outcome: Outcome) -> list[str]:
 
 
 def punctuality(outcome: Outcome) -> list[str]:
-    """How late packets were handed over, as lines; the last says so if the run is not fit for use."""
+    """Lines that say how late packets were handed over; the last says so if the run is not fit for use."""
     told = outcome["emulator"]
     bounds = [f"≤ {bound} µs" for bound in told["bins_us"]] + [f"> {told['bins_us'][-1]} µs"]
     bins = ", ".join(f"{bound}: {count}" for bound, count in zip(bounds, told["bins"], strict=True) if count)

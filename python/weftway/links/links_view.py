@@ -1,4 +1,4 @@
-"""What goes on on emulated links while commands run over them, in the lowest rows of the terminal."""
+"""View of emulated links while commands run over them, in the lowest rows of the terminal."""
 
 import time
 from collections import deque
@@ -7,12 +7,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 from weftway.terminal.fixed_rows import FixedRows
-from weftway.terminal.listing import MINUTE, plain_table, sparklines
+from weftway.terminal.listing import MINUTE, sparklines
 from weftway.terminal.progress import PATIENCE_S, REDRAW_S
+from weftway.terminal.table import Table, numbers, plain, texts
 
 Moment = dict[str, Any]
 """As `_native.Emulation.links` tells it."""
@@ -59,15 +58,12 @@ class Minute:
 
 def table(links: list[dict[str, Any]], most: int) -> Table:
     """A line for each link, at most so many."""
-    found = plain_table(None)
-    found.add_column("link", no_wrap=True)
-    for column in ("Mbit/s", "waiting packets", "dropped", "lost"):
-        found.add_column(column, justify="right", no_wrap=True)
-    found.add_column("last minute", no_wrap=True)
-    for link, minute in zip(links[:most], sparklines([one["minute"] for one in links]), strict=False):
-        numbers = (f"{link['mbps']:.1f}", str(link["most_waiting"]), str(link["dropped"]), str(link["lost"]))
-        found.add_row(Text(link["link"]), *numbers, minute)
-    return found
+    rows = []
+    for link, minute in zip(links[:most], sparklines([link["minute"] for link in links]), strict=False):
+        counts = (str(link[name]) for name in ("most_waiting", "dropped", "lost"))
+        rows.append([link["link"], f"{link['mbps']:.1f}", *counts, minute])
+    columns = [*texts("link"), *numbers("Mbit/s", "waiting packets", "dropped", "lost"), *texts("last minute")]
+    return plain(None, columns, rows)
 
 
 class LinksView:

@@ -10,8 +10,6 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from rich.table import Table
-
 from weftway import _native
 from weftway._native import EmulationError, Scenario, ScenarioError, Variant
 from weftway.run import plan, seeds, specs
@@ -22,7 +20,7 @@ from weftway.run.specs import SchedulerSpec
 from weftway.sample.quantities import quantity
 from weftway.scenario import told
 from weftway.stats.estimates import Interval, interval_of_median, median, middle
-from weftway.terminal.listing import NOTHING, plain_table
+from weftway.terminal.table import NOTHING, Table, numbers, plain, texts
 
 MODES = ("exclusive", "preferred")
 
@@ -245,17 +243,13 @@ def _table(rows: list[Row]) -> Table:
     own = [row for row in rows if row["steer_mode"] is None]
     measure = MESSAGES if any(row[MESSAGES] is not None for row in rows) else BULK
     shown = [name for name in SHOWN if any(row[name] is not None for row in rows)]
-    found = plain_table(_title(rows, own, measure))
-    found.add_column("scheduler", no_wrap=True)
-    for name in shown:
-        found.add_column(SHOWN[name][0], justify="right", no_wrap=True)
-    for name in ("ratio\n", "switches\nper s", "asking\nµs", "look, order\nµs"):
-        found.add_column(name, justify="right", no_wrap=True)
+    lines = []
     for scheduler in dict.fromkeys(row["scheduler"] for row in rows):
         runs = [row for row in rows if row["scheduler"] == scheduler]
         values = [_median(runs, name) for name in shown]
-        found.add_row(scheduler + _unfit(runs), *values, *_compared(runs, own, measure))
-    return found
+        lines.append([scheduler + _unfit(runs), *values, *_compared(runs, own, measure)])
+    heads = [*(SHOWN[name][0] for name in shown), "ratio\n", "switches\nper s", "asking\nµs", "look, order\nµs"]
+    return plain(_title(rows, own, measure), [*texts("scheduler"), *numbers(*heads)], lines)
 
 
 def _title(rows: list[Row], own: list[Row], measure: str) -> str:

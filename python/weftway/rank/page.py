@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from weftway import _native
+from weftway.report import page
 from weftway.report.numbers import counted
 from weftway.run import plan
 from weftway.run.backends import SIM
-from weftway.run.store import whole
 
 from . import ranking
 from .ranking import Ranked
@@ -41,9 +41,7 @@ def ranked(found: Ranking) -> Ranked:
 
 def write(found: Ranking, shown: Ranked, out: Path) -> Path:
     """Writes `report.html` into the folder."""
-    with whole(out / "report.html") as half:
-        ranking.write(half, shown, costs(found))
-    return out / "report.html"
+    return page.save(ranking.render(shown, costs(found)), out)
 
 
 def costs(found: Ranking) -> "pl.DataFrame":

@@ -1,32 +1,27 @@
-"""What a ranking shows: tables for the terminal, one self-contained page, and records for machines."""
+"""Rankings as they are shown: tables for the terminal, one self-contained page, and records for machines."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
-from html import escape
-from pathlib import Path
-from string import Template
 from typing import Any
 
 import polars as pl
-from rich.table import Table
-from rich.text import Text
+from markupsafe import Markup
 
-from weftway.report import page
+from weftway.report import html, page
 from weftway.report.axis import axis, most
-from weftway.report.charts import Dot, dots, mark, named, panel, symbols, tagged
+from weftway.report.charts import Dot, dots, panel, panels
 from weftway.report.front import LEVEL, UNTOLD
-from weftway.report.held_out import RATIO
+from weftway.report.held_out import RATIO, estimated
 from weftway.report.numbers import LEAST, counted, percent, unbroken
 from weftway.report.palette import Look, looks
 from weftway.report.sections import Section
-from weftway.report.study import LEGEND, NAMED, YOURS
-from weftway.report.tables import cell, table
-from weftway.stats.estimates import FEWEST, LEVEL_WITHIN, Estimate, interval_of
+from weftway.report.study import LEGEND, NAMED, SUFFIXES, YOURS
+from weftway.stats.estimates import FEWEST, LEVEL_WITHIN, interval_of
 from weftway.stats.units import Unit
-from weftway.terminal.listing import NOTHING, plain_table
+from weftway.terminal.table import NOTHING, Column, Row, Table, Value, numbers
 
 from .standing import ALL, TOLD, Group, SinglePath, Standing, Worst
 
@@ -114,12 +109,12 @@ class Ranked:
 
     @property
     def has_clairvoyant(self) -> bool:
-        """Whether one ran."""
+        """Says whether a clairvoyant scheduler ran."""
         return any(one.clairvoyant_of_bound is not None for one in self.groups)
 
     @property
     def sights(self) -> list[str]:
-        """What an oracle told, if one did."""
+        """Kinds of foresight that an oracle gave, if one ran."""
         return list(dict.fromkeys(sight for one in self.groups for sight in one.told))
 
     @property
@@ -129,7 +124,7 @@ class Ranked:
 
 
 def findings(ranked: Ranked) -> list[str]:
-    """What there is to know, a line each."""
+    """Findings, a line each."""
     lines = [(one.scheduler, one) for one in [ranked.candidate] if one]
     own = [one for one in ranked.lines if ranked.tag(one.scheduler) == YOURS and not one.is_candidate]
     lines += [(one.scheduler, one) for one in own]
@@ -165,7 +160,7 @@ def against_best(one: Standing | SinglePath) -> str:
 
 
 def speed(ratio: float) -> str:
-    """What a ratio of costs is, which are times: 0.98 is 2 % faster.
+    """Ratio of costs, which are times, in words: 0.98 is 2 % faster.
 
     >>> speed(0.984), speed(1.0), speed(1.5), speed(3.0)
     ('1.6 % faster', 'as fast', '50 % slower', '3.00 times as slow')
@@ -204,23 +199,28 @@ def terminal(ranked: Ranked) -> list[Table]:
 
 
 def _standings(ranked: Ranked) -> Table:
-    one_is = "1 is the best other scheduler per scenario, less is better"
-    made = plain_table(f"{ranked.title}: {ranked.facts}; {one_is}{_bracketed(ranked)}")
-    made.add_column("scheduler", no_wrap=True)
-    for head in HEADS:
-        made.add_column(head, justify="right", no_wrap=True)
-    made.add_column("in cell", no_wrap=True)
-    for one in ranked.lines:
-        tag = {YOURS: f" ({YOURS})", NAMED: f" {NAMED}"}.get(ranked.tag(one.scheduler), "")
-        name = Text(one.scheduler + tag, style="bold" if one.is_candidate else "")
-        made.add_row(name, *_figures(one), one.worst_cell)
-    if any(ranked.tag(one.scheduler) == NAMED for one in ranked.lines):
-        made.caption = LEGEND
-    return made
+    better = "1 is the best other scheduler per scenario, less is better"
+    columns = [Column("scheduler", title="Scheduler"), *numbers(*HEADS), Column("in cell", css="num")]
+    rows = []
+    for standing in ranked.lines:
+        tag = ranked.tag(standing.scheduler)
+        name = Value(
+            standing.scheduler + SUFFIXES[tag],
+            standing.scheduler,
+            "strong" if standing.is_candidate else "",
+            look=ranked.looks[standing.scheduler],
+            tag=tag,
+        )
+        where = Value(standing.worst_cell, title=ranked.labels[standing.worst_cell])
+        known = html.known(standing.scheduler, (), bool(tag))
+        rows.append(Row([name, *_figures(standing), where], is_best=standing.is_candidate, attributes=known))
+    is_marked = any(ranked.tag(standing.scheduler) == NAMED for standing in ranked.lines)
+    title = f"{ranked.title}: {ranked.facts}; {better}{_bracketed(ranked)}"
+    return Table(title, columns, rows, LEGEND if is_marked else "")
 
 
 def _within(ranked: Ranked) -> str:
-    """What the intervals are called, of so many cells; a single cell has none."""
+    """Name of the intervals, of so many cells; a single cell has none."""
     cells = max(one.cells for one in ranked.standings)
     return interval_of(cells, "cells") if cells > 1 else ""
 
@@ -231,7 +231,7 @@ def _bracketed(ranked: Ranked) -> str:
 
 
 def _of_groups(ranked: Ranked) -> str:
-    """What is in brackets, where kinds have more cells and fewer."""
+    """Says what is in brackets, where kinds have more cells and fewer."""
     several = [one.cells for one in ranked.groups if one.cells > 1]
     if not several or not (ranked.candidate or ranked.sights):
         return ""
@@ -240,38 +240,30 @@ def _of_groups(ranked: Ranked) -> str:
     return f"; in brackets the {called}{few}"
 
 
-def _figures(one: Standing) -> list[str]:
-    single = one.worse_than_single_share
+def _figures(standing: Standing) -> list[Value]:
     return [
-        _ratio(one),
-        RATIO.value(one.median),
-        _multiple(one.of_bound),
-        PERCENT.value(one.close_share),
-        PERCENT.value(one.near_share),
-        NOTHING if single is None else PERCENT.value(single),
-        COPIES.value(one.copies_share),
-        str(one.unfinished),
-        FACTOR.value(one.worst),
+        Value(_ratio(standing), number=standing.ratio),
+        _value(RATIO, standing.median),
+        _value(FACTOR, standing.of_bound),
+        _value(PERCENT, standing.close_share),
+        _value(PERCENT, standing.near_share),
+        _value(PERCENT, standing.worse_than_single_share),
+        _value(COPIES, standing.copies_share),
+        Value(str(standing.unfinished), number=standing.unfinished),
+        _value(FACTOR, standing.worst),
     ]
 
 
-def _values(one: Standing) -> list[float | None]:
-    """The same as numbers, by which a page sorts."""
-    single = one.worse_than_single_share
-    shares = (one.close_share, one.near_share, single, one.copies_share)
-    return [one.ratio, one.median, one.of_bound, *shares, one.unfinished, one.worst]
-
-
-def _sortable(value: float | None) -> Estimate | None:
-    return None if value is None else Estimate(value, None, 1)
+def _value(unit: Unit, value: float | None) -> Value:
+    return Value(NOTHING) if value is None else Value(unit.value(value), number=value)
 
 
 def _multiple(value: float | None) -> str:
     return NOTHING if value is None else FACTOR.value(value)
 
 
-def _ratio(one: Standing | SinglePath) -> str:
-    return _interval(one.ratio, one.ratio_low, one.ratio_high)
+def _ratio(standing: Standing | SinglePath) -> str:
+    return _interval(standing.ratio, standing.ratio_low, standing.ratio_high)
 
 
 def _interval(value: float | None, low: float | None, high: float | None) -> str:
@@ -287,79 +279,65 @@ def _group_heads(ranked: Ranked) -> list[str]:
     return [*heads, *(f"oracle: {sight} / {TOLD}" for sight in ranked.sights)]
 
 
-def _group_figures(ranked: Ranked, one: Group) -> list[str]:
-    figures = [str(one.cells), one.best, RATIO.value(one.best_ratio), _multiple(one.best_of_bound)]
+def _group_figures(ranked: Ranked, group: Group) -> list[str]:
+    figures = [str(group.cells), group.best, RATIO.value(group.best_ratio), _multiple(group.best_of_bound)]
     if ranked.candidate:
-        figures += [_interval(one.candidate_ratio, None, None), _multiple(one.candidate_of_bound)]
-        figures += [_multiple(one.clairvoyant_of_bound)] if ranked.has_clairvoyant else []
-        figures += [_interval(one.against_best, one.against_best_low, one.against_best_high)]
-    return [*figures, *(_interval(*one.told.get(sight, (None, None, None))) for sight in ranked.sights)]
+        figures += [_interval(group.candidate_ratio, None, None), _multiple(group.candidate_of_bound)]
+        figures += [_multiple(group.clairvoyant_of_bound)] if ranked.has_clairvoyant else []
+        figures += [_interval(group.against_best, group.against_best_low, group.against_best_high)]
+    return [*figures, *(_interval(*group.told.get(sight, (None, None, None))) for sight in ranked.sights)]
 
 
 def _groups(ranked: Ranked) -> Table:
-    title = f"{ranked.subject} against the best fixed scheduler of each kind of cell"
-    made = plain_table(
-        (title if ranked.candidate else "the best fixed scheduler of each kind of cell") + _of_groups(ranked)
-    )
-    made.add_column("", no_wrap=True)
-    for place, head in enumerate(_group_heads(ranked)):
-        made.add_column(head, justify="left" if place == 1 else "right", no_wrap=True)
-    for before, one in zip([None, *ranked.groups], ranked.groups, strict=False):
-        if before is not None and before.by != one.by:
-            made.add_row()
-        made.add_row(one.value, *_group_figures(ranked, one))
-    return made
+    title = "the best fixed scheduler of each kind of cell"
+    if ranked.candidate:
+        title = f"{ranked.subject} against {title}"
+    columns = [Column(title="Cells of this kind"), *numbers(*_group_heads(ranked))]
+    columns[2] = replace(columns[2], right=False, css="num")
+    rows = [Row([group.value, *_group_figures(ranked, group)], BY.get(group.by, group.by)) for group in ranked.groups]
+    return Table(title + _of_groups(ranked), columns, rows)
 
 
 def _worst(ranked: Ranked) -> Table:
-    made = plain_table(f"where {ranked.subject} is farthest behind the best other scheduler")
-    for head in ("of the best", "of one path"):
-        made.add_column(head, justify="right", no_wrap=True)
-    made.add_column("cell", no_wrap=True)
-    made.add_column("", no_wrap=True)
-    for one in ranked.worst:
-        made.add_row(FACTOR.value(one.ratio), _single(one), one.cell, ranked.labels[one.cell])
-    return made
+    columns = [*numbers("of the best", "of one path"), Column("cell"), Column()]
+    rows = [
+        Row([FACTOR.value(worst.ratio), _multiple(worst.single_ratio), worst.cell, ranked.labels[worst.cell]])
+        for worst in ranked.worst
+    ]
+    return Table(f"where {ranked.subject} is farthest behind the best other scheduler", columns, rows)
 
 
-def _single(one: Worst) -> str:
-    return NOTHING if one.single_ratio is None else FACTOR.value(one.single_ratio)
-
-
-def write(file: Path, ranked: Ranked, costs: pl.DataFrame) -> None:
-    """Writes the page; `costs` are the mean costs by cell and scheduler."""
-    file.write_text(render(ranked, costs), encoding="utf-8")
+def _worst_on_page(ranked: Ranked) -> Table:
+    """The worst cells, each with its name first."""
+    shown = _worst(ranked)
+    heads = [Column("Cell"), *numbers("of the best", "of one path"), Column("what it is")]
+    return Table(
+        None, heads, [Row([cell, *ratios, label]) for *ratios, cell, label in (row.values for row in shown.rows)]
+    )
 
 
 def render(ranked: Ranked, costs: pl.DataFrame) -> str:
-    """The page as text."""
+    """The page as text; `costs` are the mean costs by cell and scheduler."""
+    standings = html.table(_standings(ranked), "results cards")
+    kinds = html.table(_groups(ranked), "results cards")
+    worst = html.table(_worst_on_page(ranked))
+    made_by = html.part("made_by", ranked.command, ranked.code)
     sections = [
-        Section("standings", "Standings", standings_lede(ranked), _standings_table(ranked), _frame(ranked.standings)),
+        Section("standings", "Standings", standings_lede(ranked), standings, _frame(ranked.standings)),
         Section("ratios", "Against the best other scheduler per scenario", ratios_lede(ranked), _chart(ranked)),
-        Section("kinds", "By kind of cell", _groups_lede(ranked), _groups_table(ranked), _frame(ranked.groups)),
-        Section("worst", f"Worst cells of {ranked.subject}", WORST_LEDE, _worst_table(ranked), _frame(ranked.worst)),
-        Section("provenance", "Provenance", "", _provenance(ranked)),
+        Section("kinds", "By kind of cell", _groups_lede(ranked), kinds, _frame(ranked.groups)),
+        Section("worst", f"Worst cells of {ranked.subject}", WORST_LEDE, worst, _frame(ranked.worst)),
+        Section("provenance", "Provenance", "", made_by),
     ]
-    kept = [section for section in sections if section.body]
-    fills = {
-        "title": escape(ranked.title),
-        "style": page.style(),
-        "script": page.asset("page.js"),
-        "symbols": symbols(),
-        "verdict": escape(unbroken("; ".join(findings(ranked)) + ".")),
-        "facts": escape(" · ".join(filter(None, [ranked.facts, ranked.others]))),
-        "filters": '<div class="filters"></div>',
-        "contents": "".join(f'<a href="#{one.id}">{escape(one.title)}</a>' for one in kept),
-        "sections": "".join(map(page.section, kept)),
-        "downloads": page.downloads(kept, costs),
-    }
-    return Template(page.asset("template.html")).substitute(fills)
+    verdict = unbroken("; ".join(findings(ranked)) + ".")
+    facts = " · ".join(filter(None, [ranked.facts, ranked.others]))
+    return page.assembled(ranked.title, verdict, facts, sections, costs)
 
 
 def standings_lede(ranked: Ranked) -> str:
-    """What the numbers are."""
+    """Says what the numbers are."""
     return (
-        "A scheduler&#x27;s cost over that of the best other scheduler of each scenario, cell by cell, on the "
+        "A scheduler's cost over that of the best other scheduler of each scenario, cell by cell, on the "
         f"geometric mean{_bracketed(ranked)}. The best of a cell is picked on one half of the seeds; everybody is "
         "judged on the other, and the halves change places. Of the bound: its cost over the least that the links "
         "allow, whatever the scheduler and the controller, on the median. One path: the best single path with the same "
@@ -368,7 +346,7 @@ def standings_lede(ranked: Ranked) -> str:
 
 
 def ratios_lede(ranked: Ranked) -> str:
-    """What the bars are."""
+    """Says what the bars are."""
     within = _within(ranked)
     how = " over cells (percentile bootstrap)" if within.startswith("95") else ", too few for an interval"
     return "1 is the best other scheduler per scenario; left is better. ▸ marks what lies beyond the axis." + (
@@ -376,7 +354,7 @@ def ratios_lede(ranked: Ranked) -> str:
     )
 
 
-WORST_LEDE = (
+WORST_LEDE = Markup(
     "Its cost over that of the best other scheduler, and over one path with the same handshake; the files of drawn "
     "cells lie in "
     "<code>cells/</code>."
@@ -395,65 +373,17 @@ def _frame(lines: Sequence[Standing] | Sequence[Group] | Sequence[Worst]) -> pl.
     return pl.DataFrame([_flat(one) for one in lines], infer_schema_length=None)
 
 
-def _standings_table(ranked: Ranked) -> str:
-    heads = ["Scheduler", *HEADS, "in cell"]
-    rows = ""
-    for one in ranked.lines:
-        texts = zip(heads[1:-1], _figures(one), _values(one), strict=True)
-        cells = "".join(cell(label, escape(text), "num", _sortable(value)) for label, text, value in texts)
-        told = escape(ranked.labels[one.worst_cell], quote=True)
-        where = cell("in cell", f'<span title="{told}">{escape(one.worst_cell)}</span>')
-        tag = ranked.tag(one.scheduler)
-        name = mark(ranked.looks[one.scheduler]) + escape(one.scheduler) + tagged(tag)
-        found = named(one.scheduler, (), bool(tag))
-        rows += f'<tr{" class=best" if one.is_candidate else ""}{found}><th scope="row">{name}</th>{cells}{where}</tr>'
-    return f'<div class="scroll">{table(heads, f"<tbody>{rows}</tbody>", "results cards")}</div>'
-
-
-def _chart(ranked: Ranked) -> str:
-    others = [one for one in ranked.lines if not ranked.tag(one.scheduler)]
-    hidden = [one for one in others[SHOWN:] if one is not ranked.candidate]
-    shown = [one for one in ranked.lines if one not in hidden]
-    ends = [end for one in shown for end in (one.ratio, one.ratio_low, one.ratio_high) if end is not None]
-    rows = [_dot(one, ranked) for one in shown]
+def _chart(ranked: Ranked) -> Markup:
+    others = [line for line in ranked.lines if not ranked.tag(line.scheduler)]
+    hidden = [line for line in others[SHOWN:] if line is not ranked.candidate]
+    shown = [line for line in ranked.lines if line not in hidden]
+    ends = [end for line in shown for end in (line.ratio, line.ratio_low, line.ratio_high) if end is not None]
+    rows = [_dot(line, ranked) for line in shown]
     drawn = dots(rows, axis(most(ends), include=(1.0,)), RATIO, [(1.0, "best other")])
-    return f'<div class="panels">{panel("", drawn, {})}</div>'
+    return panels([panel("", drawn)])
 
 
-def _dot(one: Standing, ranked: Ranked) -> Dot:
-    estimate = Estimate(one.ratio, None, 1)
-    if one.ratio_low is not None and one.ratio_high is not None:
-        half = (one.ratio_high - one.ratio_low) / 2
-        estimate = Estimate(one.ratio, half, one.cells, (one.ratio_low, one.ratio_high))
-    tag = ranked.tag(one.scheduler)
-    return Dot(
-        one.scheduler, ranked.looks[one.scheduler], estimate, [], RATIO.value(one.ratio), keep=bool(tag), tag=tag
-    )
-
-
-def _groups_table(ranked: Ranked) -> str:
-    heads = ["Cells of this kind", *_group_heads(ranked)]
-    bodies = ""
-    for by in dict.fromkeys(one.by for one in ranked.groups):
-        rows = f'<tr class="group"><th colspan="{len(heads)}" scope="rowgroup">{escape(BY.get(by, by))}</th></tr>'
-        for one in ranked.groups:
-            if one.by == by:
-                texts = zip(heads[1:], _group_figures(ranked, one), strict=True)
-                cells = "".join(cell(label, escape(text)) for label, text in texts)
-                rows += f'<tr><th scope="row">{escape(one.value)}</th>{cells}</tr>'
-        bodies += f"<tbody>{rows}</tbody>"
-    return f'<div class="scroll">{table(heads, bodies, "results cards")}</div>' if bodies else ""
-
-
-def _worst_table(ranked: Ranked) -> str:
-    heads = ["Cell", "of the best", "of one path", "what it is"]
-    rows = ""
-    for one in ranked.worst:
-        figures = cell(heads[1], FACTOR.value(one.ratio)) + cell(heads[2], _single(one))
-        told = cell(heads[3], escape(ranked.labels[one.cell]), "text")
-        rows += f'<tr><th scope="row">{escape(one.cell)}</th>{figures}{told}</tr>'
-    return f'<div class="scroll">{table(heads, f"<tbody>{rows}</tbody>", "cards")}</div>' if rows else ""
-
-
-def _provenance(ranked: Ranked) -> str:
-    return f"<p><code>{escape(ranked.command)}</code></p><p>Code {escape(ranked.code)}.</p>"
+def _dot(standing: Standing, ranked: Ranked) -> Dot:
+    name, tag = standing.scheduler, ranked.tag(standing.scheduler)
+    estimate = estimated(standing.ratio, standing.ratio_low, standing.ratio_high, standing.cells)
+    return Dot(name, ranked.looks[name], estimate, [], RATIO.value(standing.ratio), keep=bool(tag), tag=tag)

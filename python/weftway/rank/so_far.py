@@ -1,13 +1,11 @@
-"""What has come of a ranking so far: a table for those who wait for the rest."""
+"""Results of a ranking so far: a table for those who wait for the rest."""
 
 import math
 from collections import defaultdict
 
-from rich.table import Table
-
-from weftway.report.interim import MOST_LINES, MOST_RUNS
+from weftway.report.interim import so_far
 from weftway.stats.baselines import REFERENCE
-from weftway.terminal.listing import bars, plain_table
+from weftway.terminal.table import Table
 
 TWICE = 2.0
 """The ratio that the highest bar stands for, and those above it."""
@@ -33,14 +31,7 @@ class SoFar:
                 if reference in costs:
                     ratios[name].append(cost / costs[reference])
         means = {name: math.exp(sum(map(math.log, some)) / len(some)) for name, some in ratios.items() if some}
-        table = plain_table(f"cost over that of {reference} so far, geometric mean")
-        table.add_column("scheduler", no_wrap=True)
-        for head in ("cost", "runs"):
-            table.add_column(head, justify="right", no_wrap=True)
-        table.add_column(f"each run, the latest on the right; the highest: {TWICE:g} and more", no_wrap=True)
         ranked = sorted(means, key=means.__getitem__)
-        for name in ranked[:MOST_LINES]:
-            table.add_row(name, f"{means[name]:.3f}", str(len(ratios[name])), bars(ratios[name][-MOST_RUNS:], TWICE))
-        if len(ranked) > MOST_LINES:
-            table.caption = f"and {len(ranked) - MOST_LINES} more"
-        return table
+        lines = [([name], f"{means[name]:.3f}", ratios[name]) for name in ranked]
+        title = f"cost over that of {reference} so far, geometric mean"
+        return so_far(title, ["scheduler", "cost"], lines, TWICE, f"; the highest: {TWICE:g} and more")

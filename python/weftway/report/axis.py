@@ -31,7 +31,7 @@ class Axis:
         return min(max((value - self.low) / (self.high - self.low), 0.0), 1.0)
 
     def holds(self, value: float) -> bool:
-        """Whether the value lies between the ends."""
+        """Says whether the value lies between the ends."""
         return self.low <= value <= self.high
 
     @property

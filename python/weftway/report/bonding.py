@@ -1,4 +1,4 @@
-"""What several links gained over one of them, in words."""
+"""Gain of several links over one of them, in words."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def bonding(study: Study, cell: Cell) -> str:
 
 
 def over(gain: Estimate) -> str:
-    """How much more than the best link alone, if the seeds are sure of it."""
+    """Gain over the best link alone, if the seeds are sure of it."""
     where = "in one run, " if gain.half is None else ""
     if not _is_sure(gain) and not is_level(gain):
         return f"{UNTOLD} from the best link alone"
@@ -43,7 +43,7 @@ def over(gain: Estimate) -> str:
 
 
 def _is_sure(found: Estimate) -> bool:
-    """Whether the interval excludes zero; a single run is taken at its word."""
+    """Says whether the interval excludes zero; a single run is taken at its word."""
     return found.half is None or found.excludes_zero
 
 

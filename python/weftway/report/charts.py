@@ -7,14 +7,16 @@ markup; markers, which must not stretch, are placed over it by percentage.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
+
+from markupsafe import Markup
 
 from weftway.stats.estimates import Estimate
 from weftway.stats.units import Unit
 
 from .axis import Axis
+from .html import part
 from .palette import SHAPES, Look
 
 WIDTH = 1000
@@ -32,7 +34,7 @@ MARKS = {
 
 @dataclass(frozen=True)
 class Dot:
-    """One row of a dot chart: a mean, its interval, the single runs behind it, and its text."""
+    """Row of a dot chart: a mean, its interval, the single runs behind it, and its text."""
 
     name: str
     look: Look
@@ -43,7 +45,7 @@ class Dot:
     equals: Sequence[str] = ()
     """Others with the very same values."""
     hint: str = ""
-    """What a pointer over the row is told."""
+    """Words for a pointer over the row."""
     keep: bool = False
     """Whether the row stays in sight when others are folded."""
     tag: str = ""
@@ -52,7 +54,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Share:
-    """One row of a stacked bar: parts that add up to 1, each with the look of its path."""
+    """Row of a stacked bar: parts that add up to 1, each with the look of its path."""
 
     name: str
     look: Look | None
@@ -62,94 +64,47 @@ class Share:
     tag: str = ""
 
 
-def symbols() -> str:
+def symbols() -> Markup:
     """The marker shapes, once per page."""
-    shapes = "".join(f'<symbol id="m{SHAPES.index(n)}" viewBox="0 0 16 16">{MARKS[n]}</symbol>' for n in SHAPES)
-    return f'<svg class="defs" aria-hidden="true" focusable="false">{shapes}</svg>'
+    return part("symbols", [MARKS[shape] for shape in SHAPES])
 
 
-def mark(look: Look, style: str = "") -> str:
-    """A scheduler's marker."""
-    where = f' style="{style}"' if style else ""
-    return f'<svg class="mark s{look.hue}"{where} aria-hidden="true"><use href="#m{look.shape}"/></svg>'
-
-
-def swatch(look: Look, name: str) -> str:
-    """A path's texture and name, for legends."""
-    return f'<span class="key"><i class="swatch p{look.path}" aria-hidden="true"></i>{escape(name)}</span>'
-
-
-def panel(title: str, body: str, filters: dict[str, str]) -> str:
+def panel(title: str, body: Markup, filters: Mapping[str, str | None] | None = None) -> Markup:
     """A titled chart that the page's filters can show or hide."""
-    data = "".join(f' data-{key}="{escape(value, quote=True)}"' for key, value in filters.items())
-    head = f"<figcaption>{title}</figcaption>" if title else ""
-    return f'<figure class="panel"{data}>{head}{body}</figure>'
+    return part("panel", title, body, {f"data-{key}": value for key, value in (filters or {}).items()})
 
 
-def dots(rows: Sequence[Dot], axis: Axis, unit: Unit, lines: Sequence[tuple[float, str]] = ()) -> str:
+def panels(drawn: Iterable[Markup]) -> Markup:
+    """Panels side by side; nothing without any."""
+    kept = list(drawn)
+    return part("panels", kept) if kept else Markup()
+
+
+def titled(look: Look | None, name: str, small: str = "") -> Markup:
+    """The title of a panel: a marker, a name, and words in small print."""
+    return part("titled", look, name, small)
+
+
+def dots(rows: Sequence[Dot], axis: Axis, unit: Unit, lines: Sequence[tuple[float, str]] = ()) -> Markup:
     """Mean and interval per row; `lines` are reference values drawn through all rows, with a name."""
-    drawn = "".join(dot_row(row, axis, lines) for row in rows)
-    return f'<div class="chart">{drawn}{tick_row(axis, unit, lines)}</div>'
+    ticks = axis.labels(unit)
+    ticks[-1] = (ticks[-1][0], ticks[-1][1] + unit.suffix)
+    named = [(axis.at(value), edge(axis.at(value)), name) for value, name in lines if name]
+    return part("dots", [(row, track(row, axis, lines)) for row in rows], axis, ticks, named)
 
 
-def dot_row(row: Dot, axis: Axis, lines: Sequence[tuple[float, str]]) -> str:
-    marker, remark = "", row.remark
-    if row.estimate is not None and axis.holds(row.estimate.mean):
-        marker = mark(row.look, f"left:{100 * axis.at(row.estimate.mean):.2f}%")
-    elif row.estimate is not None:
-        marker, remark = beyond(row, axis), ", ".join(filter(None, [remark, "beyond the axis"]))
-    hint = f' title="{escape(row.hint, quote=True)}"' if row.hint else ""
-    return (
-        f'<div class="row"{named(row.name, row.equals, row.keep)}{hint}>{name_of(row.name, row.equals, tag=row.tag)}'
-        f'<span class="track" aria-hidden="true">{track(row, axis, lines)}{marker}</span>'
-        f'<span class="number">{escape(row.text)}</span><small class="remark">{escape(remark)}</small></div>'
-    )
-
-
-def beyond(row: Dot, axis: Axis) -> str:
-    """An arrow at the end of the axis that the value lies beyond."""
-    right = row.estimate is not None and row.estimate.mean > axis.high
-    return f'<b class="beyond s{row.look.hue}" style="{"right" if right else "left"}:0">{"▸" if right else "◂"}</b>'
-
-
-def named(name: str, equals: Sequence[str] = (), keep: bool = False) -> str:
-    """The attributes by which the page finds, folds and sorts rows: all names that the row speaks for, and whether it
-    stays in sight."""
-    return f' data-name="{escape(" ".join([name, *equals]), quote=True)}"' + (" data-keep" if keep else "")
-
-
-def tagged(tag: str) -> str:
-    """The mark of what is the user's own or was named."""
-    return f' <small class="tag" title="{TAGS[tag]}">{tag}</small>' if tag else ""
-
-
-def row_head(look: Look, name: str, tag: str = "", below: str = "") -> str:
-    """The head of a scheduler's row in a table: its marker, its name, and what it is marked with."""
-    return f'<th scope="row">{mark(look)}{escape(name)}{tagged(tag)}{below}</th>'
-
-
-TAGS = {"yours": "a class of your own", "*": "you named it; the others came with `all`"}
-
-
-def name_of(name: str, equals: Sequence[str] = (), marker: str = "", tag: str = "") -> str:
-    """A row's name, its mark, and how many others have the same values."""
-    more = f'<small title="= {escape(", ".join(equals), quote=True)}">+{len(equals)}</small>' if equals else ""
-    return f'<span class="name">{marker}{escape(name)}{tagged(tag)}{more}</span>'
-
-
-def track(row: Dot, axis: Axis, lines: Sequence[tuple[float, str]]) -> str:
-    """Grid, reference lines, a tick for every single run, and the interval."""
-    grid = verticals(axis.ticks, axis, 0, ROW)
-    marked = verticals([value for value, _ in lines], axis, 0, ROW)
+def track(row: Dot, axis: Axis, lines: Sequence[tuple[float, str]]) -> list[tuple[str, str]]:
+    """Grid, reference lines, a tick for every single run, and the interval: the class and data of each path."""
     single = [value for value in row.seeds if axis.holds(value)]
-    runs = verticals(single, axis, 7, ROW - 7) if len(row.seeds) > 1 else ""
-    parts = [f'<path class="grid" d="{grid}"/>']
-    parts += [f'<path class="line" d="{marked}"/>'] if marked else []
-    parts += [f'<path class="runs" d="{runs}"/>'] if runs else []
+    paths = [
+        ("grid", verticals(axis.ticks, axis, 0, ROW)),
+        ("line", verticals([value for value, _ in lines], axis, 0, ROW)),
+        ("runs", verticals(single, axis, 7, ROW - 7) if len(row.seeds) > 1 else ""),
+    ]
     if row.estimate is not None and row.estimate.half is not None:
-        low, high = (round(WIDTH * axis.at(v)) for v in (row.estimate.low, row.estimate.high))
-        parts.append(f'<path class="interval s{row.look.hue}" d="M{low} {ROW // 2}H{high}"/>')
-    return f'<svg viewBox="0 0 {WIDTH} {ROW}" preserveAspectRatio="none">{"".join(parts)}</svg>'
+        low, high = (round(WIDTH * axis.at(value)) for value in (row.estimate.low, row.estimate.high))
+        paths.append((f"interval s{row.look.hue}", f"M{low} {ROW // 2}H{high}"))
+    return paths
 
 
 def verticals(values: Sequence[float], axis: Axis, top: int, bottom: int) -> str:
@@ -157,50 +112,16 @@ def verticals(values: Sequence[float], axis: Axis, top: int, bottom: int) -> str
     return "".join(f"M{round(WIDTH * axis.at(v))} {top}V{bottom}" for v in values)
 
 
-def tick_row(axis: Axis, unit: Unit, lines: Sequence[tuple[float, str]] = ()) -> str:
-    """The numbers under the tracks, the last one with the unit, and the names of the reference lines."""
-    labels = axis.labels(unit)
-    labels[-1] = (labels[-1][0], labels[-1][1] + unit.suffix)
-    numbers = "".join(f'<i style="left:{100 * at:.2f}%">{text}</i>' for at, text in labels)
-    names = "".join(
-        f'<b class="{edge(axis.at(value))}" style="left:{100 * axis.at(value):.2f}%">{escape(name)}</b>'
-        for value, name in lines
-        if name
-    )
-    tall = " tall" if names else ""
-    return f'<div class="row foot"><span class="ticks{tall}" aria-hidden="true">{numbers}{names}</span></div>'
-
-
 def edge(at: float) -> str:
-    """Which side a label grows to, so that it stays on the chart."""
+    """Side that a label grows to, so that it stays on the chart."""
     return "from-left" if at < 0.25 else "from-right" if at > 0.75 else "centred"
 
 
-def stacked(rows: Sequence[Share]) -> str:
+def stacked(rows: Sequence[Share]) -> Markup:
     """A bar of parts per row, labelled inside where a part is wide enough."""
-    return f'<div class="chart shares">{"".join(share_row(row) for row in rows)}{PERCENT_TICKS}</div>'
+    return part("stacked", rows)
 
 
-PERCENT_TICKS = (
-    '<div class="row foot"><span class="ticks" aria-hidden="true">'
-    + "".join(f'<i style="left:{p}%">{p}</i>' for p in (0, 25, 50, 75))
-    + '<i class="from-right" style="left:100%">100 %</i></span></div>'
-)
-
-
-def share_row(row: Share) -> str:
-    marker = mark(row.look) if row.look else ""
-    attribute = named(row.name, row.equals, row.keep) if row.look else ""
-    parts = "".join(share_part(*part) for part in row.parts)
-    name = name_of(row.name, row.equals, marker, row.tag)
-    return f'<div class="row"{attribute}>{name}<span class="bar">{parts}</span></div>'
-
-
-def share_part(name: str, look: Look, share: float) -> str:
-    text = f"{100 * share:.0f}" if share >= 0.09 else ""
-    title = escape(f"{name}: {100 * share:.1f} %", quote=True)
-    inner = f"<span>{text}</span>" if text else ""
-    return (
-        f'<i class="p{look.path}" style="width:{100 * share:.2f}%" title="{title}" '
-        f'role="img" aria-label="{title}">{inner}</i>'
-    )
+def legend(paths: Sequence[str]) -> Markup:
+    """The paths' textures with their names."""
+    return Markup("").join(part("swatch", Look(place), name) for place, name in enumerate(paths))

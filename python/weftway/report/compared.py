@@ -45,7 +45,7 @@ def write(
 
 
 def origin_of(found: Comparison, folder: Path, command: str) -> str:
-    """The same for the same page: a hash of the folder's rows, of what is said about them and of the code that draws
+    """Mark of a page's origin: a hash of the folder's rows, of what is said about them and of the code that draws
     them. Nothing where the folder has no table."""
     table = folder / "rows.parquet"
     if not table.is_file():
@@ -62,7 +62,7 @@ def _drawn_by() -> bytes:
 
 
 def _is_of(file: Path, origin: str) -> bool:
-    """Whether a page was made from this."""
+    """Says whether a page was made from this."""
     mark = _mark(origin).encode()
     if not file.is_file() or file.stat().st_size < len(mark):
         return False
@@ -72,12 +72,12 @@ def _is_of(file: Path, origin: str) -> bool:
 
 
 def _mark(origin: str) -> str:
-    """How a page ends that says what it was made from."""
+    """Last line of a page, which says what it was made from."""
     return f"<!-- {origin} -->\n" if origin else ""
 
 
 def timelines(found: Comparison, study: Study) -> dict[tuple[str, str, str, str], dict[str, Any]]:
-    """What runs looked like over time, as many as a page holds: those that `Study.watched` names first."""
+    """Runs over time, as many as a page holds: those that `Study.watched` names first."""
     jobs = {job.key: job for job in found.plan.jobs}
     wanted = [(cell, jobs[study.key(cell, seed)]) for cell, seed in study.watched()[:MOST_TIMELINES]]
     # The simulator does not hold Python's lock; a class in Python runs on this thread.

@@ -1,4 +1,8 @@
-"""The figures one by one, for papers: SVG and PDF through Vega-Lite, the CSV behind each, and tables for LaTeX."""
+"""The figures one by one, for papers: SVG and PDF through Vega-Lite, the CSV behind each, and tables for LaTeX.
+
+Charts of pages (`charts`, `timeline`, `curves`) stretch with a window and take its theme. A paper needs a size in
+points, axes that are laid out to fit it, and embedded fonts: what Vega-Lite (Altair) does.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ from . import frames, latex, lettering
 from .methods import methods
 from .palette import PATH_LIGHT, SCHEDULER_LIGHT, SHAPES
 from .series import Timeline, read_timelines
-from .study import NAMED, YOURS, Study
+from .study import SUFFIXES, Study
 
 FIGURE_BINS = 240
 NARROW_BINS = 80
@@ -30,7 +34,7 @@ LINES = {"aggregation_benefit": (0.0, 1.0), "benefit_fair": (0.0, 1.0), "efficie
 
 @dataclass(frozen=True)
 class Shape:
-    """How large a figure is drawn."""
+    """Size of a drawn figure."""
 
     cell: float = 240.0
     """The width of one of its plots, in points."""
@@ -46,7 +50,7 @@ class Shape:
 
     @property
     def step(self) -> int:
-        """From one line to the next."""
+        """Points from one line to the next."""
         return 2 * self.text if self.columns is None else round(1.6 * self.text)
 
 
@@ -89,21 +93,17 @@ def write_all(
         if frame.height and {"svg", "pdf"} & set(formats):
             svgs[name] = drawn(draw, width, plots)
     if "pdf" in formats:
-        files += [_written(folder / f"{name}.pdf", lettering.pdf(svg)) for name, svg in svgs.items()]
+        files += [written(folder / f"{name}.pdf", lettering.pdf(svg)) for name, svg in svgs.items()]
     if "svg" in formats:
         texts = lettering.lettered(list(svgs.values()))
         files += [written(folder / f"{name}.svg", text) for name, text in zip(svgs, texts, strict=True)]
     return files
 
 
-def written(file: Path, text: str) -> Path:
-    """Writes a text, whole or not at all."""
-    return _written(file, text.encode())
-
-
-def _written(file: Path, content: bytes) -> Path:
+def written(file: Path, content: str | bytes) -> Path:
+    """Writes a file, whole or not at all."""
     with whole(file) as half:
-        half.write_bytes(content)
+        half.write_bytes(content if isinstance(content, bytes) else content.encode())
     return file
 
 
@@ -264,7 +264,7 @@ def faceted(study: Study, chart: alt.Chart | alt.LayerChart, table: pl.DataFrame
 
 
 def finished(chart: Drawn, title: str, shape: Shape) -> Drawn:
-    """The same quiet look for every figure, with the name of the axis below it."""
+    """Quiet look of every figure, with the name of the axis below it."""
     chart.title = alt.TitleParams(
         title,
         orient="bottom",
@@ -295,8 +295,7 @@ def finished(chart: Drawn, title: str, shape: Shape) -> Drawn:
 
 def name(study: Study, scheduler: str) -> str:
     """A scheduler as figures call it: with the mark of what is yours, or what you named."""
-    tag = study.tag(scheduler)
-    return scheduler + {YOURS: f" ({YOURS})", NAMED: f" {NAMED}"}.get(tag, "")
+    return scheduler + SUFFIXES[study.tag(scheduler)]
 
 
 def names(study: Study) -> list[str]:

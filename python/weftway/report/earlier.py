@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import TYPE_CHECKING
 
-from weftway.run.backends import Row
+from markupsafe import Markup
+
+from weftway.run import backends
 from weftway.run.store import SELECTED
 from weftway.stats.estimates import Estimate, paired
 from weftway.stats.units import Unit, unit_for
-from weftway.terminal.listing import NOTHING
+from weftway.terminal.table import NOTHING, Column, Row, Table, Value
 
-from .charts import named, row_head
+from . import html
 from .numbers import counted, listed
 from .study import Cell, Study
 
@@ -30,7 +31,7 @@ class Earlier:
     """The rows of an earlier comparison, and where they come from."""
 
     name: str
-    rows: pl.DataFrame | Sequence[Row]
+    rows: pl.DataFrame | Sequence[backends.Row]
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Change:
 
     @property
     def remark(self) -> str:
-        """Whether the seeds tell now from then. A single seed is taken at its word, where it gives the same row again.
+        """Verdict of the seeds on now and then. A single seed is taken at its word, where it gives the same row again.
         Whether there is a result at all counts for more than what it is."""
         if self.lost or self.share is None:
             return "worse" if self.lost > 0 else "better" if self.lost else "not significant"
@@ -74,7 +75,7 @@ class Change:
 
 
 def shown(rows: pl.DataFrame) -> pl.DataFrame:
-    """Of a folder's rows those that its last command asked for, and all others of the same scenario by the same code:
+    """Rows of a folder that its last command asked for, and all others of the same scenario by the same code:
     other seeds, schedulers and controllers. Every row, if the table does not say what was asked for.
     """
     import polars as pl
@@ -129,7 +130,7 @@ def changes(study: Study, earlier: Earlier) -> list[Change]:
 
 
 def changes_in(settings: Settings) -> list[Change]:
-    """The same of settings that are known."""
+    """Changes between settings that are known, the largest first."""
     study, before = settings.study, settings.before
     found = []
     column = study.primary.column
@@ -152,7 +153,7 @@ def changes_in(settings: Settings) -> list[Change]:
 
 
 def summary(study: Study, earlier: Earlier) -> str:
-    """What changed, in a sentence, and whether it is the scenario."""
+    """Says in a sentence what changed, and whether it is the scenario."""
     settings = Settings(study, earlier)
     found = changes_in(settings)
     if not found:
@@ -170,33 +171,29 @@ def summary(study: Study, earlier: Earlier) -> str:
     return f"Against {earlier.name}, {cells} paired by seed: {', '.join(told)}.{settings.differ(found)}"
 
 
-def table(study: Study, earlier: Earlier) -> str:
+def table(study: Study, earlier: Earlier) -> Markup:
     """A line per cell, by controller and setting."""
     found = changes(study, earlier)
-    body = ""
-    for setting in study.settings:
-        for cc in study.controllers:
-            here = [change for change in found if (change.cell.setting, change.cell.cc) == (setting, cc)]
-            unit = unit_for(study.primary.kind, [change.now.mean for change in here if change.now])
-            lines = "".join(line(study, change, unit) for change in here)
-            title = escape(", ".join(filter(None, [cc, setting])))
-            head = f'<tr class="group"><th colspan="{len(HEAD)}" scope="rowgroup">{title}</th></tr>'
-            body += f'<tbody data-cc="{escape(cc, quote=True)}">{head}{lines}</tbody>' if here else ""
-    heads = "".join(f'<th scope="col">{name}</th>' for name in HEAD)
-    return (
-        f'<div class="scroll"><table class="cards"><thead><tr>{heads}</tr></thead>{body}</table></div>' if body else ""
-    )
+    rows = []
+    for setting, cc in study.groups:
+        group = [change for change in found if change.cell[:2] == (setting, cc)]
+        unit = unit_for(study.primary.kind, [change.now.mean for change in group if change.now])
+        title = ", ".join(filter(None, [cc, setting]))
+        rows += [Row(_values(study, change, unit), title, cc, attributes=_known(study, change)) for change in group]
+    return html.table(Table(None, [Column(head) for head in HEAD], rows))
 
 
-def line(study: Study, change: Change, unit: Unit) -> str:
-    css = {"better": "badge good", "worse": "badge bad"}.get(change.remark, "badge plain")
-    texts = [
+def _values(study: Study, change: Change, unit: Unit) -> list[Value | str]:
+    kind = {"better": "good", "worse": "bad"}.get(change.remark, "plain")
+    name = change.cell.scheduler
+    return [
+        Value(name, look=study.look(name), tag=study.tag(name)),
         unit.estimate(change.before) if change.before else NOTHING,
         unit.estimate(change.now) if change.now else NOTHING,
         PERCENT.estimate(change.share, signed=True) if change.share and not change.lost else change.told,
-        f'<span class="{css}">{change.remark}</span>',
+        Value(badges=[(kind, change.remark)]),
     ]
-    cells = "".join(f'<td data-label="{name}">{text}</td>' for name, text in zip(HEAD[1:], texts, strict=True))
-    name = change.cell.scheduler
-    head = row_head(study.look(name), name, study.tag(name))
-    return f"<tr{named(name, (), study.is_kept(change.cell))}>{head}{cells}</tr>"
+
+
+def _known(study: Study, change: Change) -> dict[str, str]:
+    return html.known(change.cell.scheduler, (), study.is_kept(change.cell))

@@ -16,10 +16,9 @@ from .study import Cell, Study
 MEMORY = ("receive_buffer_max_kb", "receive_buffer_mean_kb", "ooo_share", "reorder_delay_ms", "retransmission_rate")
 LIMITS = ("aggregation_benefit", "benefit_fair", "efficiency")
 
+PLACE = {"setting": pl.String, "cc": pl.String, "scheduler": pl.String}
 ESTIMATES = {
-    "setting": pl.String,
-    "cc": pl.String,
-    "scheduler": pl.String,
+    **PLACE,
     "measure": pl.String,
     "mean": pl.Float64,
     "median": pl.Float64,
@@ -28,15 +27,8 @@ ESTIMATES = {
     "coverage": pl.Float64,
     "seeds": pl.Int64,
 }
-DISTRIBUTION = {
-    "setting": pl.String,
-    "cc": pl.String,
-    "scheduler": pl.String,
-    "measure": pl.String,
-    "value": pl.Float64,
-    "share": pl.Float64,
-}
-SHARES = {"setting": pl.String, "cc": pl.String, "scheduler": pl.String, "path": pl.String, "share": pl.Float64}
+DISTRIBUTION = {**PLACE, "measure": pl.String, "value": pl.Float64, "share": pl.Float64}
+SHARES = {**PLACE, "path": pl.String, "share": pl.Float64}
 
 
 def completion_measures(study: Study) -> list[Measure]:
@@ -62,11 +54,10 @@ MOST_LINES = 8
 def distribution(study: Study, m: Measure) -> pl.DataFrame:
     """Each run's value, and which part of the cell's runs came to it or less; of the first schedulers of each group."""
     rows: list[tuple[object, ...]] = []
-    for setting in study.settings:
-        for cc in study.controllers:
-            for c in study.shown(setting, cc)[:MOST_LINES]:
-                found = sorted(study.values(c, m.column).values())
-                rows += [(*c, m.column, value, at / len(found)) for at, value in enumerate(found, 1)]
+    for setting, cc in study.groups:
+        for c in study.shown(setting, cc)[:MOST_LINES]:
+            values = sorted(study.values(c, m.column).values())
+            rows += [(*c, m.column, value, at / len(values)) for at, value in enumerate(values, 1)]
     return pl.DataFrame(rows, schema=DISTRIBUTION, orient="row")
 
 

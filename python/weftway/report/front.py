@@ -61,7 +61,7 @@ class Untold:
 
 @dataclass(frozen=True)
 class Front:
-    """What the runs of one setting and controller say of who is first, by one measure."""
+    """Verdict of the runs of one setting and controller on who is first, by one measure."""
 
     setting: str
     cc: str

@@ -1,31 +1,26 @@
-"""What an evaluation shows: tables for the terminal, and one self-contained page with the intervals."""
+"""Evaluations as they are shown: tables for the terminal, and one self-contained page with the intervals."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from html import escape
-from pathlib import Path
-from string import Template
 from typing import Any
 
 import polars as pl
-from rich.table import Table
-from rich.text import Text
+from markupsafe import Markup
 
 from weftway.stats.estimates import Estimate, interval_of
 from weftway.stats.units import MEASURES, THIN_SPACE, Unit, unit_for
+from weftway.terminal.table import NOTHING, Column, Row, Table, Value
 
-from . import page
+from . import html, page
 from .axis import axis
-from .charts import Dot, dots, mark, panel, symbols
+from .charts import Dot, dots, panel, panels
 from .numbers import counted
 from .palette import Look, looks
 from .sections import Section
-from .tables import cell, table
 
-NOTHING = "–"
 PERCENT = Unit(100.0, "%", 1)
 RATIO = Unit(1.0, "", 3)
 SHOWN = ("goodput_mbps", "fct_ms", "message_p95_ms", "ooo_share")
@@ -67,66 +62,86 @@ class Held:
 
 def terminal(held: Held) -> list[Table]:
     """The table of results, and that of the claims."""
-    return [_results(held), *([_claims(held)] if held.claims else [])]
+    return [results(held), *([claims(held)] if held.claims else [])]
 
 
-def _plain(title: str, heads: Sequence[str], names: int) -> Table:
-    made = Table(title=title, title_justify="left", title_style="bold", box=None, pad_edge=False)
-    for place, head in enumerate(heads):
-        made.add_column(head, no_wrap=True, justify="left" if place < names else "right")
-    return made
-
-
-def _results(held: Held) -> Table:
+def results(held: Held) -> Table:
+    """All lines, a group per controller."""
     first = held.lines[0]
     several = len(held.controllers) > 1
-    title = f"{held.title}: {counted(first['instances'], 'held-out instance')}, decisions: {first['mode']}"
     columns = [name for name in SHOWN if any(line[name] is not None for line in held.lines)]
     units = {name: _unit(held, name) for name in columns}
-    measured = [f"{MEASURES[name].title.lower()}\n{units[name].symbol}".strip() for name in columns]
     heads = [
-        "scheduler",
-        *(["cc"] if several else []),
-        f"of {held.reference}\n{_within(first)}",
+        Column("scheduler", title="Scheduler"),
+        *([Column("cc", only="terminal")] if several else []),
+        Column(f"of {held.reference}", _within(first), right=True, title=f"Of {held.reference}"),
+        Column("lost > 5 %", "%", right=True, title="Lost"),
+        Column("won", "%", right=True, title="Won"),
+        *(_head(name, units[name]) for name in columns),
     ]
-    made = _plain(title, [*heads, "lost > 5 %\n%", "won\n%", *measured], len(heads) - 1)
-    for cc in held.controllers:
-        for line in held.under(cc):
-            name = Text(line["scheduler"] + _unfinished(line), style="bold" if line["is_policy"] else "")
-            shares = [_bare(PERCENT, line["lost_share"]), _bare(PERCENT, line["won_share"])]
-            numbers = [_bare(units[column], line[column]) for column in columns]
-            made.add_row(name, *([cc] if several else []), interval(line, "ratio"), *shares, *numbers)
-        made.add_section()
-        if cc != held.controllers[-1]:
-            made.add_row()
-    return made
+    units = {"lost_share": PERCENT, "won_share": PERCENT, **units}
+    rows = [
+        Row(
+            [
+                _name(held, line),
+                *([cc] if several else []),
+                interval(line, "ratio"),
+                *(_number(unit, line[name]) for name, unit in units.items()),
+            ],
+            _cc(cc),
+            cc,
+            line["is_policy"],
+        )
+        for cc in held.controllers
+        for line in held.under(cc)
+    ]
+    title = f"{held.title}: {counted(first['instances'], 'held-out instance')}, decisions: {first['mode']}"
+    return Table(title, heads, rows)
+
+
+def _head(name: str, unit: Unit) -> Column:
+    title = MEASURES[name].title
+    return Column(title.lower(), unit.symbol or None, right=True, title=title)
+
+
+def _name(held: Held, line: Line) -> Value:
+    unfinished = f" ({line['unfinished']} unfinished)" if line["unfinished"] else ""
+    name = line["scheduler"]
+    return Value(name + unfinished, mark="strong" if line["is_policy"] else "", look=held.looks[name])
+
+
+def _number(unit: Unit, value: float | None) -> Value:
+    return Value(NOTHING) if value is None else Value(unit.number(value), unit.value(value))
 
 
 def _within(line: Line) -> str:
-    """What the intervals are called, of so many instances; a single one has none."""
+    """Name of the intervals, of so many instances; a single one has none."""
     return interval_of(line["instances"], "instances") if line["instances"] > 1 else ""
 
 
-def _claims(held: Held) -> Table:
-    made = _plain("claims", ["", "against", "cc", "measured", "asked", ""], 3)
+def claims(held: Held) -> Table:
+    """The claims with their verdicts."""
+    heads = [
+        Column(title="Claim"),
+        Column("against", title="Against"),
+        Column("cc", title="Controller"),
+        Column("measured", right=True, title="Measured"),
+        Column("asked", right=True, title="Asked"),
+        Column(right=True, title="Verdict", css="remarks"),
+    ]
+    rows = []
     for claim in held.claims:
-        style = "bold green" if claim["verdict"] == "holds" else "bold red"
-        verdict = Text(claim["verdict"] + ("" if claim["is_sure"] else ", within noise"), style=style)
+        kind = "good" if claim["verdict"] == "holds" else "bad"
+        sure, badge = "" if claim["is_sure"] else " within noise", (kind, claim["verdict"])
+        text = claim["verdict"] + (f",{sure}" if sure else "")
+        verdict = Value(text, sure, {"good": "best"}.get(kind, kind), badges=[badge])
         named = f"{claim['scheduler']} {claim['claim']}"
-        made.add_row(named, claim["against"], claim["cc"], measured(claim), asked(claim), verdict)
-    return made
+        rows.append(Row([named, claim["against"], claim["cc"], measured(claim), asked(claim), verdict]))
+    return Table("claims", heads, rows)
 
 
 def _unit(held: Held, name: str) -> Unit:
     return unit_for(MEASURES[name].kind, [line[name] for line in held.lines if line[name] is not None])
-
-
-def _bare(unit: Unit, value: float | None) -> str:
-    return NOTHING if value is None else unit.number(value)
-
-
-def _unfinished(line: Line) -> str:
-    return f" ({line['unfinished']} unfinished)" if line["unfinished"] else ""
 
 
 def interval(line: Line, name: str, unit: Unit = RATIO) -> str:
@@ -139,21 +154,16 @@ def _is_share(claim: Line) -> bool:
 
 
 def measured(claim: Line) -> str:
-    """What a claim's rows say."""
+    """Value of a claim, as its rows have it."""
     named = {"value": claim["value"], "value_low": claim["low"], "value_high": claim["high"]}
     return interval(named, "value", PERCENT if _is_share(claim) else RATIO)
 
 
 def asked(claim: Line) -> str:
-    """What it asks for."""
+    """Bar of a claim."""
     if _is_share(claim):
         return f"≤ {PERCENT.number(claim['bar'], 0)}{THIN_SPACE}%"
     return f"interval > {claim['bar']:g}" if claim["is_strict"] else f"≥ {claim['bar']:g}"
-
-
-def write(file: Path, held: Held, rows: pl.DataFrame) -> None:
-    """Writes the page."""
-    file.write_text(render(held, rows), encoding="utf-8")
 
 
 def render(held: Held, rows: pl.DataFrame) -> str:
@@ -162,37 +172,24 @@ def render(held: Held, rows: pl.DataFrame) -> str:
     data = pl.DataFrame(list(held.lines), infer_schema_length=None)
     sections = [
         Section("ratios", f"Against {held.reference}", ratios_lede(held), charts(held), data),
-        Section("results", "Results", RESULTS_LEDE, results(held)),
-        Section("claims", "Claims", "", claims(held)),
-        Section("provenance", "Provenance", "", provenance(held, rows)),
+        Section("results", "Results", RESULTS_LEDE, html.table(results(held), "results cards")),
+        Section("claims", "Claims", "", html.table(claims(held))),
+        Section("provenance", "Provenance", "", html.part("made_by", held.command, code_of(rows))),
     ]
-    kept = [section for section in sections if section.body]
     facts = [
         counted(first["instances"], "held-out instance"),
         f"decisions: {first['mode']}",
         counted(rows.height, "run"),
+        held.others,
     ]
-    several = len(held.controllers) > 1
-    choice = page.selector("cc", "Controller", held.controllers) if several else ""
-    fills = {
-        "title": escape(held.title),
-        "style": page.style(),
-        "script": page.asset("page.js"),
-        "symbols": symbols(),
-        "verdict": escape(sentence(held)),
-        "facts": escape(" · ".join([*facts, *([held.others] if held.others else [])])),
-        "filters": f'<div class="filters">{choice}</div>' if several else "",
-        "contents": "".join(f'<a href="#{one.id}">{escape(one.title)}</a>' for one in kept),
-        "sections": "".join(map(page.section, kept)),
-        "downloads": page.downloads(kept, rows),
-    }
-    return Template(page.asset("template.html")).substitute(fills)
+    return page.assembled(
+        held.title, sentence(held), " · ".join(filter(None, facts)), sections, rows, {"cc": held.controllers}
+    )
 
 
-def provenance(held: Held, rows: pl.DataFrame) -> str:
-    """What it takes to get these numbers again."""
-    code = ", ".join(rows["code"].unique().sort())
-    return f"<p><code>{escape(held.command)}</code></p><p>Code {escape(code)}.</p>"
+def code_of(rows: pl.DataFrame) -> str:
+    """The code that made the rows."""
+    return ", ".join(rows["code"].unique().sort())
 
 
 RESULTS_LEDE = (
@@ -201,7 +198,7 @@ RESULTS_LEDE = (
 
 
 def ratios_lede(held: Held) -> str:
-    """How to read the ratios, and what their bars are."""
+    """Says how to read the ratios, and what their bars are."""
     within = _within(held.lines[0])
     bars = f" A bar is the {within}, too few for an interval." if within else ""
     if within.startswith("95"):
@@ -215,67 +212,38 @@ def ratios_lede(held: Held) -> str:
 
 
 def sentence(held: Held) -> str:
-    """What there is to know in a line: each policy against the reference, over all controllers."""
+    """Result in a line: each policy against the reference, over all controllers."""
     shown = [line for line in held.under(held.controllers[0]) if line["is_policy"]]
     return "; ".join(f"{line['scheduler']}: {interval(line, 'ratio')} of {held.reference}" for line in shown) + "."
 
 
-def charts(held: Held) -> str:
+def charts(held: Held) -> Markup:
     """A panel per controller, on one axis."""
     ends = [
         line[name] for line in held.lines for name in ("ratio", "ratio_low", "ratio_high") if line[name] is not None
     ]
     shared = axis(ends, include=(1.0,))
-    drawn = ""
-    for cc in held.controllers:
-        rows = [dot(line, held) for line in held.under(cc) if line["scheduler"] != held.reference]
-        drawn += panel(_cc(cc), dots(rows, shared, RATIO, [(1.0, held.reference)]), {"cc": cc}) if rows else ""
-    return f'<div class="panels">{drawn}</div>' if drawn else ""
+    rows = {
+        cc: [dot(line, held) for line in held.under(cc) if line["scheduler"] != held.reference]
+        for cc in held.controllers
+    }
+    lines = [(1.0, held.reference)]
+    return panels(panel(_cc(cc), dots(some, shared, RATIO, lines), {"cc": cc}) for cc, some in rows.items() if some)
 
 
 def dot(line: Line, held: Held) -> Dot:
     """A scheduler's ratio and interval."""
-    low, high = line["ratio_low"], line["ratio_high"]
-    estimate = Estimate(line["ratio"], None, 1)
-    if low is not None:
-        estimate = Estimate(line["ratio"], (high - low) / 2, line["instances"], (low, high))
     name = line["scheduler"]
+    estimate = estimated(line["ratio"], line["ratio_low"], line["ratio_high"], line["instances"])
     return Dot(name, held.looks[name], estimate, [], RATIO.value(line["ratio"]))
 
 
-def results(held: Held) -> str:
-    """All lines, a group per controller."""
-    columns = [name for name in SHOWN if any(line[name] is not None for line in held.lines)]
-    units = {name: _unit(held, name) for name in columns}
-    head = ["Scheduler", f"Of {held.reference}", "Lost", "Won", *(MEASURES[name].title for name in columns)]
-    bodies = ""
-    for cc in held.controllers:
-        group = f'<tr class="group"><th colspan="{len(head)}" scope="rowgroup">{_cc(cc)}</th></tr>'
-        for line in held.under(cc):
-            shares = [PERCENT.value(line["lost_share"]), PERCENT.value(line["won_share"])]
-            numbers = [NOTHING if line[name] is None else units[name].value(line[name]) for name in columns]
-            texts = zip(head[1:], [interval(line, "ratio"), *shares, *numbers], strict=True)
-            name = mark(held.looks[line["scheduler"]]) + escape(line["scheduler"] + _unfinished(line))
-            cells = "".join(cell(label, escape(text)) for label, text in texts)
-            group += f'<tr{" class=best" if line["is_policy"] else ""}><th scope="row">{name}</th>{cells}</tr>'
-        bodies += f'<tbody data-cc="{escape(cc, quote=True)}">{group}</tbody>'
-    return f'<div class="scroll">{table(head, bodies, "results cards")}</div>'
-
-
-def claims(held: Held) -> str:
-    """The claims with their verdicts."""
-    head = ["Claim", "Against", "Controller", "Measured", "Asked", "Verdict"]
-    rows = ""
-    for claim in held.claims:
-        css = "good" if claim["verdict"] == "holds" else "bad"
-        sure = "" if claim["is_sure"] else " within noise"
-        texts = zip(head[1:5], [claim["against"], claim["cc"], measured(claim), asked(claim)], strict=True)
-        cells = "".join(cell(label, escape(text)) for label, text in texts)
-        badge = f'<span class="badge {css}">{claim["verdict"]}</span>{sure}'
-        named = f"{claim['scheduler']} {claim['claim']}"
-        rows += f'<tr><th scope="row">{escape(named)}</th>{cells}{cell(head[5], badge, "remarks")}</tr>'
-    return f'<div class="scroll">{table(head, f"<tbody>{rows}</tbody>", "cards")}</div>' if rows else ""
+def estimated(value: float, low: float | None, high: float | None, count: int) -> Estimate:
+    """A value of so many instances or cells, and its interval where it has one."""
+    if low is None or high is None:
+        return Estimate(value, None, 1)
+    return Estimate(value, (high - low) / 2, count, (low, high))
 
 
 def _cc(cc: str) -> str:
-    return "all controllers" if cc == EVERY else escape(cc)
+    return "all controllers" if cc == EVERY else cc

@@ -1,15 +1,15 @@
-"""What has come of a comparison so far: a table for those who wait for the rest."""
+"""Results of a comparison so far: a table for those who wait for the rest."""
 
 from collections import defaultdict
-
-from rich.table import Table
+from collections.abc import Sequence
 
 from weftway.report.study import about
 from weftway.run.backends import Row
 from weftway.run.job import Job
 from weftway.run.plan import Plan
 from weftway.stats.units import MEASURES, unit_for
-from weftway.terminal.listing import bars, plain_table
+from weftway.terminal.listing import bars
+from weftway.terminal.table import Table, numbers, plain, texts
 
 MOST_LINES = 16
 """So many schedulers are shown; more would not fit above the bar of a small terminal."""
@@ -43,20 +43,25 @@ class Interim:
         ranked = sorted(means, key=means.__getitem__, reverse=not measure.lower_is_better)
         unit = unit_for(measure.kind, means.values())
         most = max((value for values in lines.values() for value in values), default=0.0) or 1.0
-        table = plain_table(f"{measure.title} so far, mean")
-        told = [at for at in range(3) if at == 2 or len({line[at] for line in lines}) > 1]
-        for at in told:
-            table.add_column(("setting", "controller", "scheduler")[at], no_wrap=True)
-        table.add_column(unit.symbol, justify="right", no_wrap=True)
-        table.add_column("runs", justify="right", no_wrap=True)
-        table.add_column("each run, the latest on the right", no_wrap=True)
-        for line in ranked[:MOST_LINES]:
-            values = lines[line]
-            shown = _number(means[line] * unit.factor)
-            table.add_row(*(line[at] for at in told), shown, str(len(values)), bars(values[-MOST_RUNS:], most))
-        if len(ranked) > MOST_LINES:
-            table.caption = f"and {len(ranked) - MOST_LINES} more"
-        return table
+        varied = [at for at in range(3) if at == 2 or len({line[at] for line in lines}) > 1]
+        heads = [("setting", "controller", "scheduler")[at] for at in varied]
+        shown = [([line[at] for at in varied], _number(means[line] * unit.factor), lines[line]) for line in ranked]
+        return so_far(f"{measure.title} so far, mean", [*heads, unit.symbol], shown, most)
+
+
+def so_far(
+    title: str,
+    heads: Sequence[str],
+    lines: Sequence[tuple[Sequence[str], str, Sequence[float]]],
+    most: float,
+    scale: str = "",
+) -> Table:
+    """The first of these lines: names, a number, and its runs as bars, the highest for `most`."""
+    shown = lines[:MOST_LINES]
+    rows = [[*names, text, str(len(runs)), bars(runs[-MOST_RUNS:], most)] for names, text, runs in shown]
+    *named, number = heads
+    columns = [*texts(*named), *numbers(number, "runs"), *texts(f"each run, the latest on the right{scale}")]
+    return plain(title, columns, rows, f"and {len(lines) - MOST_LINES} more" if len(lines) > MOST_LINES else "")
 
 
 def _number(value: float) -> str:

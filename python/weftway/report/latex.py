@@ -6,10 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 from textwrap import wrap
-from typing import Any
 
-from rich.table import Column, Table
-from rich.text import Text
+from weftway.terminal.table import LEAST_COLUMNS, Table, Value
 
 from . import printed
 from .lettering import LARGE, measured
@@ -59,53 +57,57 @@ def tables(study: Study, width: float | None = None) -> str:
 
 def tabular(table: Table) -> str:
     """A table as `tabular`, its title and what stands below it as comments and notes."""
-    return _tabular(table, table.columns, [str(column.header).split("\n") for column in table.columns])
+    columns, _ = table.of("terminal")
+    return _tabular(table, list(range(len(columns))), [column.header.split("\n") for column in columns])
 
 
 def narrow(table: Table, width: float) -> str:
     """The first columns of a table, as many as fit into a width: a name and a number at least. Their heads take several
     lines."""
-    named = [column for column in table.columns if str(column.header) or column is table.columns[0]]
-    heads = [_broken(column) for column in named]
-    wide = _widths([[*head, *map(str, column.cells)] for head, column in zip(heads, named, strict=True)])
+    columns, rows = table.of("terminal")
+    named = [at for at, column in enumerate(columns) if column.head or at == 0]
+    cells = [[values[at].text for _, values in rows] for at in named]
+    heads = [_broken(columns[at].header, column) for at, column in zip(named, cells, strict=True)]
+    wide = _widths([[*head, *column] for head, column in zip(heads, cells, strict=True)])
     ends = list(accumulate(wide, lambda end, own: end + GAP + own))
-    count = max(sum(end <= width for end in ends), printed.LEAST_COLUMNS)
+    count = max(sum(end <= width for end in ends), LEAST_COLUMNS)
     return "{\\footnotesize\n" + _tabular(table, named[:count], heads[:count]) + "\n}"
 
 
-def _broken(column: Column) -> list[str]:
+def _broken(header: str, cells: Sequence[str]) -> list[str]:
     """The head of a column in lines no longer than its cells, where words allow it."""
-    name, *unit = str(column.header).split("\n")
-    longest = max(map(len, map(str, column.cells)), default=1)
+    name, *unit = header.split("\n")
+    longest = max(map(len, cells), default=1)
     return [*wrap(name, longest, break_long_words=False, break_on_hyphens=False), *unit]
 
 
 def _widths(columns: Sequence[Sequence[str]]) -> list[float]:
-    """How many points columns of these texts take, by a font that is wider than those of papers."""
+    """Points that columns of these texts take, by a font that is wider than those of papers."""
     texts = [(text, "normal") for column in columns for text in column]
     each = iter(measured(texts))
     return [max(next(each) for _ in column) * FOOTNOTESIZE / LARGE for column in columns]
 
 
-def _tabular(table: Table, columns: Sequence[Column], heads: Sequence[Sequence[str]]) -> str:
-    kinds = "".join("r" if column.justify == "right" else "l" for column in columns)
+def _tabular(table: Table, places: Sequence[int], heads: Sequence[Sequence[str]]) -> str:
+    """The columns at these places."""
+    columns, rows = table.of("terminal")
+    kinds = "".join("r" if columns[at].right else "l" for at in places)
     # Numbers have their units right above them.
     deep = max(map(len, heads))
     first, *others = heads
     filled = [[*first, *[""] * (deep - len(first))], *([*[""] * (deep - len(head)), *head] for head in others)]
-    lines = [_line(line) for line in zip(*filled, strict=True)]
-    body = [_line(row) for row in zip(*(column.cells for column in columns), strict=True)]
-    notes = [f"% {line}" for line in str(table.caption or "").splitlines()]
+    lines = [_line(map(escaped, line)) for line in zip(*filled, strict=True)]
+    body = [_line(_cell(values[at]) for at in places) for _, values in rows]
+    notes = [f"% {line}" for line in table.caption.splitlines()]
     begin, end = f"\\begin{{tabular}}{{@{{}}{kinds}@{{}}}}", "\\end{tabular}"
     ruled = [begin, "\\toprule", *lines, "\\midrule", *body, "\\bottomrule", end]
     return "\n".join([f"% {table.title or ''}".rstrip(), *ruled, *notes])
 
 
-def _line(cells: Iterable[Any]) -> str:
-    return " & ".join(map(_cell, cells)) + r" \\"
+def _line(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + r" \\"
 
 
-def _cell(cell: Any) -> str:
-    text = escaped(re.sub(r"\s*\n\s*", " ", str(cell)))
-    is_best = isinstance(cell, Text) and "bold" in str(cell.style)
-    return rf"\textbf{{{text}}}" if is_best and text else text
+def _cell(value: Value) -> str:
+    text = escaped(re.sub(r"\s*\n\s*", " ", value.text))
+    return rf"\textbf{{{text}}}" if value.mark in ("best", "strong", "bad") and text else text

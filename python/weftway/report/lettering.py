@@ -48,14 +48,14 @@ def drawn(chart: alt.TopLevelMixin) -> str:
 
 
 def width(svg: str) -> float:
-    """How wide an SVG is, in its own units."""
+    """Width of an SVG, in its own units."""
     match = SIZE.match(svg)
     assert match is not None, "the drawing library writes the size of an SVG first"
     return float(match["width"])
 
 
 def lettered(svgs: Sequence[str]) -> list[str]:
-    """The same in points, each text as wide as it was laid out."""
+    """Figures in points, each text as wide as it was laid out."""
     texts = dict.fromkeys(_text(match) for svg in svgs for match in TEXT.finditer(svg))
     widths = dict(zip(texts, measured(list(texts)), strict=True))
 
@@ -87,7 +87,7 @@ def _text(match: re.Match[str]) -> tuple[str, str]:
 
 
 def measured(texts: Sequence[tuple[str, str]]) -> list[float]:
-    """How wide texts are at `LARGE`, by the font that lays figures out: it sets them side by side, without gaps."""
+    """Widths of texts at `LARGE`, by the font that lays figures out: it sets them side by side, without gaps."""
     import vl_convert  # not at the top: it takes a while to load, and a width is checked without it
 
     layout = {"columns": len(texts) + 1, "align": "none", "bounds": "full", "padding": 0}

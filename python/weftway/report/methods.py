@@ -1,4 +1,4 @@
-"""What a paper says of how its numbers were made: a paragraph to quote."""
+"""Paragraph for a paper to quote, on how its numbers were made."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WHERE = {
 
 
 def methods(study: Study) -> str:
-    """Who ran where with which seeds, what the intervals are, and which test says that two differ."""
+    """Paragraph on who ran where with which seeds, what the intervals are, and which test says that two differ."""
     parts = [_what(study), _draws(study), *_numbers(study), _unfinished(study), _test(study), _code(study)]
     return " ".join(part for part in parts if part) + "\n"
 

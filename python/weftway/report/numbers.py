@@ -27,7 +27,7 @@ def whole_percent(share: float) -> str:
 
 
 def counted(count: int, what: str) -> str:
-    """How many there are.
+    """Number and noun.
 
     >>> counted(1, "cell"), counted(0, "cell"), counted(2, "held-out instance")
     ('1 cell', '0 cells', '2 held-out instances')
@@ -36,7 +36,7 @@ def counted(count: int, what: str) -> str:
 
 
 def unbroken(text: str) -> str:
-    """The same, with numbers and their percent signs on one line."""
+    """Text with numbers and their percent signs on one line."""
     return text.replace(" %", "\u00a0%")
 
 

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from rich.table import Table
-
 from weftway.run.backends import Row
-from weftway.terminal.listing import NOTHING, plain_table
+from weftway.terminal.table import NOTHING, Column, Table, numbers, pairs
+from weftway.terminal.table import plain as plain_table
 
 GROUPS = {
     "key": "Which run it was",
@@ -31,22 +30,19 @@ def tables(row: Row) -> list[Table]:
             continue
         title = GROUPS.get(name, title)
         groups.setdefault(title, {})[name] = value
-    told = {title: values for title, values in groups.items() if any(one is not None for one in values.values())}
-    return [*(_group(title, values) for title, values in told.items()), *_paths(row)]
+    shown = {
+        title: [(name, plain(value)) for name, value in values.items() if value is not None]
+        for title, values in groups.items()
+    }
+    return [*(pairs(title, lines, WIDTH) for title, lines in shown.items() if lines), *_paths(row)]
 
 
-def _group(title: str, values: Row) -> Table:
-    table = plain_table(title, show_header=False)
-    table.add_column(no_wrap=True, min_width=22)
-    table.add_column(overflow="fold")
-    for name, value in values.items():
-        if value is not None:
-            table.add_row(name, plain(value))
-    return table
+WIDTH = 22
+"""Least characters of the names."""
 
 
 def _paths(row: Row) -> list[Table]:
-    """What each path did, a column per path."""
+    """Results of each path, a column per path."""
     columns: dict[str, Row] = {}
     for name, value in row.items():
         if name.startswith(PATH):
@@ -54,14 +50,9 @@ def _paths(row: Row) -> list[Table]:
             columns.setdefault(column, {})[path] = value
     if not columns:
         return []
-    table = plain_table("Each path")
-    table.add_column("", no_wrap=True, min_width=22)
     paths = list(dict.fromkeys(path for values in columns.values() for path in values))
-    for path in paths:
-        table.add_column(path, justify="right", no_wrap=True)
-    for column, values in columns.items():
-        table.add_row(column, *(plain(values.get(path)) for path in paths))
-    return [table]
+    rows = [[column, *(plain(values.get(path)) for path in paths)] for column, values in columns.items()]
+    return [plain_table("Each path", [Column(least=WIDTH), *numbers(*paths)], rows)]
 
 
 def plain(value: Any) -> str:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
-from html import escape
 from importlib import resources
-from string import Template
+from pathlib import Path
 from typing import Any
 
 import polars as pl
 
+from weftway.run.store import whole
+
 from .charts import symbols
 from .earlier import Earlier
+from .html import rendered
 from .numbers import counted, unbroken
 from .palette import css_classes, css_variables
 from .provenance import seeds
@@ -34,40 +36,71 @@ def render(
 
 
 def page(study: Study, rows: pl.DataFrame, timelines: dict[Any, Any], earlier: Earlier | None = None) -> str:
-    """The same of a study of these rows."""
+    """The report of a study of these rows, as text."""
     if study.count == 0:
         raise ValueError("a report needs at least one row")
-    scenario = study.scenario
-    sections = all_sections(study, read_timelines(timelines), earlier)
-    fills = {
-        "title": escape(str(scenario.get("title") or scenario.get("name") or "Comparison")),
-        "style": style() + (asset("vendor/uPlot.min.css") if timelines else ""),
-        "script": "\n".join(
-            [asset("page.js"), *([asset("vendor/uPlot.iife.min.js"), asset("timelines.js")] if timelines else [])]
-        ),
-        "symbols": symbols(),
-        "verdict": escape(unbroken(verdict(study))),
-        "facts": escape(facts(study)),
-        "filters": filters(study),
-        "contents": "".join(f'<a href="#{s.id}">{escape(s.title)}</a>' for s in sections),
-        "sections": "".join(map(section, sections)),
-        "downloads": downloads(sections, rows),
-    }
-    return Template(asset("template.html")).substitute(fills)
+    return assembled(
+        str(study.scenario.get("title") or study.scenario.get("name") or "Comparison"),
+        unbroken(verdict(study)),
+        facts(study),
+        all_sections(study, read_timelines(timelines), earlier),
+        rows,
+        {"cc": study.controllers, "setting": study.settings},
+        style=asset("vendor/uPlot.min.css") if timelines else "",
+        script="\n".join(map(asset, ("vendor/uPlot.iife.min.js", "timelines.js"))) if timelines else "",
+    )
+
+
+FILTERS = {"cc": "Controller", "setting": "Setting"}
+
+
+def assembled(
+    title: str,
+    verdict: str,
+    facts: str,
+    sections: Sequence[Section],
+    rows: pl.DataFrame,
+    filters: Mapping[str, Sequence[str]] | None = None,
+    style: str = "",
+    script: str = "",
+) -> str:
+    """A page of the sections that have content. `filters` show one controller or setting where there are several;
+    `style` and `script` come after those that every page has."""
+    kept = [section for section in sections if section.body]
+    return rendered(
+        "page.html",
+        title=title,
+        verdict=verdict,
+        facts=facts,
+        sections=kept,
+        filters=[(key, FILTERS[key], values) for key, values in (filters or {}).items() if len(values) > 1],
+        downloads=downloads(kept, rows),
+        symbols=symbols(),
+        style=sheet() + style,
+        script="\n".join(filter(None, [asset("page.js"), script])),
+    )
+
+
+def save(text: str, folder: Path) -> Path:
+    """Writes a page as `report.html` into a folder, whole or not at all."""
+    file = folder / "report.html"
+    with whole(file) as half:
+        half.write_text(text, encoding="utf-8")
+    return file
 
 
 @cache
-def asset(name: str) -> str:
-    """A file of this package."""
-    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+def asset(name: str, package: str = "weftway.report") -> str:
+    """A file of a package."""
+    return resources.files(package).joinpath(name).read_text(encoding="utf-8")
 
 
-def style() -> str:
+def sheet() -> str:
     """The style sheet with the palette in its places."""
-    sheet = asset("style.css")
+    text = asset("style.css")
     for mark, dark in (("/* light */", False), ("/* dark */", True)):
-        sheet = sheet.replace(mark, css_variables(dark))
-    return sheet + css_classes()
+        text = text.replace(mark, css_variables(dark))
+    return text + css_classes()
 
 
 def facts(study: Study) -> str:
@@ -85,52 +118,27 @@ def facts(study: Study) -> str:
     return " · ".join([*shown, counted(study.count, "run"), named, *([others] if others else [])])
 
 
-def filters(study: Study) -> str:
-    """Selectors that show one controller or one setting in every figure."""
-    chosen = [("cc", "Controller", study.controllers), ("setting", "Setting", study.settings)]
-    selects = "".join(selector(*choice) for choice in chosen if len(choice[2]) > 1)
-    return f'<div class="filters">{selects}</div>'
-
-
-def selector(key: str, label: str, values: Sequence[str]) -> str:
-    options = "".join(f'<option value="{escape(v, quote=True)}">{escape(v)}</option>' for v in values)
-    return f'<label>{label} <select data-filter="{key}"><option value="*">all</option>{options}</select></label>'
-
-
-def section(s: Section) -> str:
-    link = f'<p class="data"><a href="#csv-{s.id}">Download the data (CSV)</a></p>' if csv_of(s) else ""
-    lede = f'<p class="lede">{s.lede}</p>' if s.lede else ""
-    return (
-        f'<section id="{s.id}" aria-labelledby="h-{s.id}"><h2 id="h-{s.id}">{escape(s.title)}</h2>'
-        f"{lede}{s.body}{link}</section>"
-    )
-
-
-def downloads(sections: Sequence[Section], rows: pl.DataFrame) -> str:
-    """Links that hold the CSV of each figure, and of all rows where they are not too many."""
-    sets = [(s.id, s.title, csv_of(s)) for s in sections] + [("rows", "All rows", csv_of_rows(rows))]
-    return "".join(
-        f'<li><a id="csv-{name}" download="{name}.csv" href="data:text/csv;base64,{encoded(text)}">{escape(title)}</a>'
-        f" <small>{name}.csv, {size(len(text.encode()))}</small></li>"
+def downloads(sections: Sequence[Section], rows: pl.DataFrame) -> list[dict[str, str]]:
+    """The CSV of each figure, and of all rows where they are not too many."""
+    sets = [(section.id, section.title, section.csv) for section in sections] + [("rows", "All rows", csv_of(rows))]
+    return [
+        {
+            "name": name,
+            "title": title,
+            "size": size(len(text.encode())),
+            "base64": base64.b64encode(text.encode()).decode(),
+        }
         for name, title, text in sets
         if text and len(text) <= CSV_LIMIT
-    )
+    ]
 
 
 def size(count: int) -> str:
-    """How large a file is; the smallest is not nothing."""
+    """Size of a file; the smallest is not nothing."""
     return f"{count} B" if count < 1000 else f"{count / 1000:.0f} kB"
 
 
-def csv_of_rows(rows: pl.DataFrame) -> str:
+def csv_of(rows: pl.DataFrame) -> str:
     """All rows, unless they are surely too many: each value takes a character at least, its comma."""
     flat = rows.select(name for name, kind in rows.schema.items() if not kind.is_nested())
     return flat.write_csv() if flat.height * flat.width <= CSV_LIMIT else ""
-
-
-def csv_of(s: Section) -> str:
-    return s.data.write_csv() if s.data is not None and s.data.height else ""
-
-
-def encoded(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()

@@ -12,48 +12,20 @@ from dataclasses import dataclass
 from weftway.stats.baselines import REFERENCE
 
 SCHEDULER_LIGHT = (
-    "#0072b2",
-    "#d55e00",
-    "#00875a",
-    "#b0439b",
-    "#00a3b4",
-    "#9a8200",
-    "#5a44c8",
-    "#7d5b4d",
-    "#d0213f",
-    "#30363d",
+    *("#0072b2", "#d55e00", "#00875a", "#b0439b", "#00a3b4"),
+    *("#9a8200", "#5a44c8", "#7d5b4d", "#d0213f", "#30363d"),
 )
 SCHEDULER_DARK = (
-    "#4ea9ea",
-    "#ff9152",
-    "#35c78d",
-    "#ee7fd0",
-    "#6fe0e8",
-    "#e3b945",
-    "#a79bff",
-    "#c9a590",
-    "#ff7285",
-    "#eef1f3",
+    *("#4ea9ea", "#ff9152", "#35c78d", "#ee7fd0", "#6fe0e8"),
+    *("#e3b945", "#a79bff", "#c9a590", "#ff7285", "#eef1f3"),
 )
 PATH_LIGHT = (
-    "#1f7a8c",
-    "#e09a2b",
-    "#7a55a8",
-    "#6b9a2f",
-    "#c4476a",
-    "#3f5fb0",
-    "#93714a",
-    "#6a7580",
+    *("#1f7a8c", "#e09a2b", "#7a55a8", "#6b9a2f", "#c4476a"),
+    *("#3f5fb0", "#93714a", "#6a7580"),
 )
 PATH_DARK = (
-    "#4fb3c6",
-    "#f0b558",
-    "#b295de",
-    "#a1cc66",
-    "#ee8aa5",
-    "#8ea6ee",
-    "#cbab85",
-    "#a7b2bd",
+    *("#4fb3c6", "#f0b558", "#b295de", "#a1cc66", "#ee8aa5"),
+    *("#8ea6ee", "#cbab85", "#a7b2bd"),
 )
 SHAPES = ("circle", "square", "diamond", "triangle-up", "cross", "triangle-down")
 STRIPE = "var(--stripe)"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from html import escape
+
+from markupsafe import Markup
 
 from weftway._native import ScenarioError
 from weftway.sample.quantities import quantity
@@ -11,9 +12,10 @@ from weftway.stats.estimates import Estimate
 from weftway.stats.units import Measure, Unit, unit_for
 
 from .axis import Axis, axis, most
-from .charts import Dot, Share, dots, panel, stacked, swatch
-from .frames import LIMITS, MEMORY, completion_measures, path_shares
+from .charts import Dot, Share, dots, panel, panels, stacked, titled
+from .frames import LIMITS, path_shares
 from .front import FIRST, front
+from .html import part
 from .palette import Look
 from .study import Cell, Study
 
@@ -27,36 +29,39 @@ def drawn_settings(study: Study) -> list[str]:
     return study.settings[: max(ROW_LIMIT // rows, 1)]
 
 
-def completion(study: Study) -> str:
-    return side_by_side(measure_panels(study, m) for m in completion_measures(study))
+def drawn_groups(study: Study) -> list[tuple[str, str]]:
+    """Settings and controllers that have charts."""
+    drawn = drawn_settings(study)
+    return [(setting, cc) for setting, cc in study.groups if setting in drawn]
 
 
-def memory(study: Study) -> str:
-    return side_by_side(measure_panels(study, m) for m in study.measures(MEMORY))
+def by_measure(study: Study, measures: Iterable[Measure]) -> Markup:
+    """The panels of each measure."""
+    return side_by_side(measure_panels(study, measure) for measure in measures)
 
 
-def limits(study: Study) -> str:
+def limits(study: Study) -> Markup:
     links = [(0.0, "best link"), (1.0, "all links")]
     lines = {"aggregation_benefit": links, "benefit_fair": links, "efficiency": [(1.0, "capacity")]}
     measures = study.measures(LIMITS)
     return side_by_side(measure_panels(study, m, lines[m.column], include=(0.0, 1.0)) for m in measures)
 
 
-def side_by_side(groups: Iterable[str]) -> str:
+def side_by_side(groups: Iterable[Markup]) -> Markup:
     """Measures under one another; those of a single panel share the width."""
-    drawn = "".join(groups)
-    return f'<div class="measures">{drawn}</div>' if drawn else ""
+    drawn = [group for group in groups if group]
+    return part("measures", drawn) if drawn else Markup()
 
 
 def measure_panels(
     study: Study, m: Measure, lines: Sequence[tuple[float, str]] = (), include: Iterable[float] = ()
-) -> str:
-    """One measure: its panels share an axis, so that they compare by eye; each has its own order and digits."""
-    cells = [c for s in drawn_settings(study) for cc in study.controllers for c in study.shown(s, cc)]
+) -> Markup:
+    """Panels of a measure: they share an axis, so that they compare by eye; each has its own order and digits."""
+    cells = [cell for group in drawn_groups(study) for cell in study.shown(*group)]
     found = {c: e for c in cells if (e := study.estimate(c, m.column))}
     runs = {c: list(study.values(c, m.column).values()) for c in found}
     if not found:
-        return ""
+        return Markup()
     spread = [v for c, e in found.items() for v in (e.low, e.high, *runs[c])]
     shared = axis(most(spread), include)
     units = {group: unit_for(m.kind, means) for group, means in by_group(found).items()}
@@ -89,14 +94,13 @@ def hinted(c: Cell, e: Estimate, runs: Sequence[float], unit: Unit) -> str:
     return f"{c.scheduler} under {c.cc}: {unit.value(e.mean)}{interval}{single}"
 
 
-def difference(study: Study) -> str:
+def difference(study: Study) -> Markup:
     """Seed-paired difference of every scheduler from the reference, around a line at zero."""
     m = study.primary
-    groups = [study.shown(s, cc) for s in drawn_settings(study) for cc in study.controllers]
-    cells = [c for group in groups for c in group if c.scheduler != study.reference]
+    cells = [c for group in drawn_groups(study) for c in study.shown(*group) if c.scheduler != study.reference]
     found = {c: e for c in cells if (e := study.difference(c, m.column))}
     if not found:
-        return ""
+        return Markup()
     shared = axis(most(v for e in found.values() for v in (e.low, e.high)), include=(0.0,))
     unit = unit_for(m.kind, [max(abs(e.mean), e.half or 0.0) for e in found.values()])
 
@@ -128,33 +132,26 @@ def grid(
     shared: Axis,
     unit: Unit,
     lines: Sequence[tuple[float, str]],
-) -> str:
+) -> Markup:
     """A panel per setting and controller under the measure's name."""
-    panels = []
-    for setting in drawn_settings(study):
-        for cc in study.controllers:
-            rows = [row for c in study.shown(setting, cc) if (row := dot(c)) is not None]
-            if any(row.estimate for row in rows):
-                chart = dots(rows, shared, unit, lines)
-                panels.append(panel(panel_title(cc, setting), chart, filters(cc, setting)))
-    css = "measure solo" if len(panels) == 1 else "measure"
-    return f'<div class="{css}"><h3>{escape(title)}</h3><div class="panels">{"".join(panels)}</div></div>'
+    drawn = []
+    for group in drawn_groups(study):
+        rows = [row for c in study.shown(*group) if (row := dot(c)) is not None]
+        if any(row.estimate for row in rows):
+            drawn.append(group_panel(group, dots(rows, shared, unit, lines)))
+    return part("measure", title, drawn)
 
 
-def share(study: Study) -> str:
+def share(study: Study) -> Markup:
     """Stacked bars of the paths' shares, beside the shares of the links' rates where they are known."""
     if len(study.paths) < 2:
-        return ""
+        return Markup()
     capacity = capacity_shares(study)
-    panels = ""
-    for setting in drawn_settings(study):
-        for cc in study.controllers:
-            rows = [share_row(study, c) for c in study.shown(setting, cc)]
-            kept = [row for row in rows if row.parts]
-            if kept:
-                bars = stacked([*kept, *([capacity] if capacity else [])])
-                panels += panel(panel_title(cc, setting), bars, filters(cc, setting))
-    return f'<div class="panels">{panels}</div>' if panels else ""
+    drawn = []
+    for group in drawn_groups(study):
+        if rows := [row for c in study.shown(*group) if (row := share_row(study, c)).parts]:
+            drawn.append(group_panel(group, stacked([*rows, *([capacity] if capacity else [])])))
+    return panels(drawn)
 
 
 def share_row(study: Study, c: Cell) -> Share:
@@ -170,7 +167,7 @@ def share_row(study: Study, c: Cell) -> Share:
 
 
 def capacity_shares(study: Study) -> Share | None:
-    """What each link's rate is of their sum; only where every path has one constant rate."""
+    """Share of each link's rate in their sum; only where every path has one constant rate."""
     declared = study.scenario.get("path")
     if not isinstance(declared, dict) or any("rate" in c or "capacity" in c for c in study.scenario.get("vary") or {}):
         return None
@@ -203,15 +200,7 @@ def better(m: Measure) -> str:
     return words[m.lower_is_better]
 
 
-def panel_title(cc: str, setting: str) -> str:
-    extra = f" <small>{escape(setting)}</small>" if setting else ""
-    return f"{escape(cc)}{extra}"
-
-
-def filters(cc: str, setting: str) -> dict[str, str]:
-    return {"cc": cc, "setting": setting}
-
-
-def legend(paths: Sequence[str]) -> str:
-    """The paths' textures with their names."""
-    return "".join(swatch(Look(place), name) for place, name in enumerate(paths))
+def group_panel(group: tuple[str, str], chart: Markup) -> Markup:
+    """The panel of a setting and controller."""
+    setting, cc = group
+    return panel(titled(None, cc, setting), chart, {"cc": cc, "setting": setting})

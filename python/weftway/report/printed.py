@@ -1,27 +1,16 @@
 """The tables that the command prints."""
 
-from copy import copy
 from dataclasses import replace
 
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
-
 from weftway.stats.units import Measure, Unit, unit_for
-from weftway.terminal.listing import NOTHING, plain_table
+from weftway.terminal.table import NOTHING, Cells, Column, Table, Value, plain
 
 from .earlier import Earlier, summary
 from .front import GOOD, OPEN, UNTOLD, Front, front
 from .numbers import relative
-from .published import Claim, claims, ours
-from .study import BENEFITS, LEGEND, NAMED, SHOWN, YOURS, Cell, Study
+from .published import claims, table
+from .study import BENEFITS, HEADS, LEGEND, NAMED, SHOWN, SUFFIXES, Cell, Study
 from .words import verdict
-
-LEAST_COLUMNS = 2
-"""A name and a number."""
-
-WIDE = 1000
-"""Wider than any table."""
 
 TOP = 10
 """Schedulers of a controller that the terminal lists; the report folds the others likewise."""
@@ -31,52 +20,20 @@ FEW_MORE = 2
 
 PERCENT = unit_for("share", [0.1])
 
-HEADS = {
-    "fct_ms": "completion",
-    "goodput_mbps": "goodput",
-    "aggregation_benefit": "benefit",
-    "efficiency": "efficiency",
-    "ooo_packets": "reordered",
-    "retransmissions": "resent",
-}
-"""Short enough for a terminal of 80 columns; the report has the full names."""
-
-
-def fitted(table: Table, console: Console) -> Table:
-    """The table without the last columns for which the terminal is too narrow: a cut number would be a wrong one.
-
-    Its caption names what is left out.
-    """
-    hidden: list[str] = []
-    while len(table.columns) > LEAST_COLUMNS and _needs(table, console) > console.width:
-        hidden.insert(0, str(table.columns.pop().header).split("\n")[0])
-    if hidden:
-        many = "columns" if len(hidden) > 1 else "column"
-        told = f"{len(hidden)} {many} not shown, the terminal is too narrow: {', '.join(filter(None, hidden))}"
-        table.caption = "\n".join([*([str(table.caption)] if table.caption else []), told])
-    return table
-
-
-def _needs(table: Table, console: Console) -> int:
-    bare = copy(table)
-    bare.title = bare.caption = None  # these can be wrapped
-    return console.measure(bare, options=console.options.update(width=WIDE)).maximum
-
 
 def of(study: Study, top: int = TOP) -> list[Table]:
-    """One table per setting and controller: a line per scheduler, best first, the best in green.
+    """Tables, each of a setting and controller: a line per scheduler, best first, the best in green.
 
     Where the scenario has published numbers, they follow beside ours. Of more than `top` schedulers the rest is
     left to the report; 0 shows all.
     """
     found = [claim for claim in claims(study) if claim.measure]
-    groups = [(setting, cc) for setting in study.settings for cc in study.controllers if study.cells(setting, cc)]
-    drawn = [_group(study, setting, cc, top) for setting, cc in groups]
-    return [*drawn, *([_published(study, found)] if found else [])]
+    drawn = [_group(study, setting, cc, top) for setting, cc in study.groups]
+    return [*drawn, *([table(study, found)] if found else [])]
 
 
 def told(study: Study, before: Earlier | None = None) -> list[str]:
-    """What came of the comparison, and what changed since an earlier one, each in the sentence of the report."""
+    """Results of the comparison, and what changed since an earlier one, each in the sentence of the report."""
     return [verdict(study), *([summary(study, before)] if before else [])]
 
 
@@ -89,24 +46,19 @@ def _group(study: Study, setting: str, cc: str, top: int) -> Table:
     best = {measure: _best(study, cells, measure) for measure in units}
     several = len(cells) > 1
     at_front = front(study, setting, cc)
-    table = plain_table(_title(study, setting, cc))
-    table.add_column("scheduler", no_wrap=True)
-    _number_column(table, first, units[first])
-    if several:
-        table.add_column(f"against\n{study.reference}", justify="right", no_wrap=True)
-        table.add_column("", no_wrap=True)
-    for measure in others:
-        _number_column(table, measure, units[measure])
+    columns = [Column("scheduler"), *(_number_column(measure, unit) for measure, unit in units.items())]
+    columns[2:2] = [Column("against", study.reference, right=True), Column()] if several else []
+    rows: list[Cells] = []
     for cell in listed:
-        values = [_value(study, cell, measure, units[measure], cell in best[measure]) for measure in units]
-        beside: list[str | Text] = [_against(study, cell), _place(at_front, cell)] if several else []
-        table.add_row(_name(study, cell), values[0], *beside, *values[1:])
-    table.caption = "\n".join(_below(study, at_front, len(cells) - len(listed))) or None
-    return table
+        values = [_value(study, cell, measure, unit, cell in best[measure]) for measure, unit in units.items()]
+        values[1:1] = [_against(study, cell), _place(at_front, cell)] if several else []
+        rows.append([_name(study, cell), *values])
+    below = _below(study, at_front, len(cells) - len(listed))
+    return plain(_title(study, setting, cc), columns, rows, "\n".join(below))
 
 
 def _listed(study: Study, cells: list[Cell], top: int) -> list[Cell]:
-    """What is kept in sight wherever it stands, and the first of the others."""
+    """Cells that are kept in sight wherever they stand, and the first of the others."""
     others = [cell for cell in cells if cell.scheduler not in study.kept]
     if not top or len(others) <= top + FEW_MORE:
         return cells
@@ -115,7 +67,7 @@ def _listed(study: Study, cells: list[Cell], top: int) -> list[Cell]:
 
 
 def _below(study: Study, at_front: Front, hidden: int) -> list[str]:
-    """What the table leaves out: schedulers that equal one of its lines, and those behind the first ones."""
+    """Notes on what the table leaves out: schedulers that equal one of its lines, and those behind the first ones."""
     setting, cc = at_front.setting, at_front.cc
     equal = study.equals(setting, cc)
     lines = [f"= {cell.scheduler}: {', '.join(c.scheduler for c in others)}" for cell, others in equal.items()]
@@ -130,13 +82,16 @@ def _below(study: Study, at_front: Front, hidden: int) -> list[str]:
 
 def _name(study: Study, cell: Cell) -> str:
     same = len(study.equals(cell.setting, cell.cc).get(cell, []))
-    tag = {YOURS: f" ({YOURS})", NAMED: f" {NAMED}"}.get(study.tag(cell.scheduler), "")
-    return cell.scheduler + tag + (f" (= {same} more)" if same else "") + _unfinished(study, cell)
+    return (
+        cell.scheduler
+        + SUFFIXES[study.tag(cell.scheduler)]
+        + (f" (= {same} more)" if same else "")
+        + _unfinished(study, cell)
+    )
 
 
-def _number_column(table: Table, measure: Measure, unit: Unit) -> None:
-    head = HEADS.get(measure.column, measure.title)
-    table.add_column(f"{head}\n{unit.symbol}", justify="right", no_wrap=True)
+def _number_column(measure: Measure, unit: Unit) -> Column:
+    return Column(HEADS.get(measure.column, measure.title), unit.symbol, right=True)
 
 
 def _title(study: Study, setting: str, cc: str) -> str:
@@ -169,45 +124,28 @@ def _best(study: Study, cells: list[Cell], measure: Measure) -> set[Cell]:
     return {cell for cell, mean in found.items() if mean == top}
 
 
-def _value(study: Study, cell: Cell, measure: Measure, unit: Unit, best: bool) -> Text:
+def _value(study: Study, cell: Cell, measure: Measure, unit: Unit, is_best: bool) -> Value:
     mean = study.estimate(cell, measure.column)
     bare = replace(unit, symbol="")
-    text = bare.estimate(mean) if mean else NOTHING
-    return Text(text, style="bold green" if best else "")
+    return Value(bare.estimate(mean) if mean else NOTHING, mark="best" if is_best else "")
 
 
-def _against(study: Study, cell: Cell) -> str:
+def _against(study: Study, cell: Cell) -> Value:
     """The difference to the reference, paired by seed, in percent."""
     if cell.scheduler == study.reference:
-        return ""
+        return Value()
     share = relative(study, cell, cell._replace(scheduler=study.reference))
-    return PERCENT.estimate(share, signed=True) if share else NOTHING
+    return Value(PERCENT.estimate(share, signed=True) if share else NOTHING)
 
 
-def _place(at_front: Front, cell: Cell) -> Text:
+def _place(at_front: Front, cell: Cell) -> Value:
     """Its place: green at the front, plain where the seeds do not tell it from the best."""
     mark, untold = at_front.mark(cell), at_front.untold_of(cell)
     if mark == UNTOLD and untold:
-        return Text(f"{mark}, {untold.worse}/{untold.seeds}")
-    return Text(mark, style="green" if mark in GOOD else "")
+        return Value(f"{mark}, {untold.worse}/{untold.seeds}")
+    return Value(mark, mark="good" if mark in GOOD else "")
 
 
 def _unfinished(study: Study, cell: Cell) -> str:
     bad = len(study.unfinished(cell))
     return f" ({bad} unfinished)" if bad else ""
-
-
-def _published(study: Study, found: list[Claim]) -> Table:
-    table = plain_table("published, and ours")
-    table.add_column("", no_wrap=True)
-    table.add_column("measure", no_wrap=True)
-    for head in ("published", "ours", "ratio"):
-        table.add_column(head, justify="right", no_wrap=True)
-    for claim in found:
-        mine = ours(study, claim)
-        assert claim.measure is not None, "the caller left out claims of no measure"
-        unit = unit_for(claim.measure.kind, [claim.value])
-        ratio = f"{mine.mean / claim.value:.2f}" if mine and claim.value else NOTHING
-        measure = HEADS.get(claim.measure.column, claim.measure.title)
-        table.add_row(claim.label, measure, unit.value(claim.value), unit.estimate(mine) if mine else NOTHING, ratio)
-    return table

@@ -1,10 +1,12 @@
-"""Where the numbers come from: versions, hash, seeds, and the command that makes them again."""
+"""Origin of the numbers: versions, hash, seeds, and the command that makes them again."""
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
+from markupsafe import Markup
+
+from .html import part
 from .study import Study, distinct
 
 FACTS = (
@@ -16,13 +18,13 @@ FACTS = (
 SHOWN = 6
 
 
-def provenance(study: Study) -> str:
-    """Facts as a list, then commands with a button to copy each."""
-    facts = [(title, found) for title, columns in FACTS if (found := first_of(study, columns))]
+def provenance(study: Study) -> Markup:
+    """Facts as a list, commands with a button to copy each, and the pairs that a backend cannot run."""
+    facts = [(title, first_of(study, columns)) for title, columns in FACTS]
     facts += [("Schedulers", versions(study, "scheduler")), ("Controllers", versions(study, "cc"))]
     facts += [("Seeds", seeds(study.seeds)), ("Runs", str(study.count))]
-    listed = "".join(f"<dt>{escape(title)}</dt><dd>{escape(text)}</dd>" for title, text in facts if text)
-    return f'<dl class="facts">{listed}</dl>{commands(study)}{skipped(study)}'
+    skipped = [skipped_line(record) for record in study.scenario.get("skipped") or []]
+    return part("provenance", facts, commands(study), "Not run", skipped)
 
 
 def first_of(study: Study, columns: tuple[str, ...]) -> str:
@@ -48,26 +50,12 @@ def seeds(values: list[Any]) -> str:
     return ", ".join(map(str, values))
 
 
-def commands(study: Study) -> str:
+def commands(study: Study) -> list[tuple[str, str]]:
     """The comparison's own command, and one run's."""
     whole = study.scenario.get("command")
-    one = next(iter(study.first("replay") or study.first("command")), None)
-    wanted = [("The whole comparison", whole), ("One run (each row has its own)", one)]
-    return "".join(command(title, str(text)) for title, text in wanted if text)
-
-
-def command(title: str, text: str) -> str:
-    return (
-        f'<div class="command"><span>{escape(title)}</span><code>{escape(text)}</code>'
-        f'<button type="button" class="copy">Copy</button></div>'
-    )
-
-
-def skipped(study: Study) -> str:
-    """Pairs that a backend cannot run, with the reason: no error, but not to be passed over in silence."""
-    records = study.scenario.get("skipped") or []
-    lines = "".join(f"<li>{escape(skipped_line(record))}</li>" for record in records)
-    return f"<h3>Not run</h3><ul>{lines}</ul>" if lines else ""
+    first = next(iter(study.first("replay") or study.first("command")), None)
+    wanted = [("The whole comparison", whole), ("One run (each row has its own)", first)]
+    return [(title, str(text)) for title, text in wanted if text]
 
 
 def skipped_line(record: Any) -> str:

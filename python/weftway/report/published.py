@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from weftway.stats.estimates import Estimate
-from weftway.stats.units import Measure, measure
+from weftway.stats.units import Measure, measure, unit_for
+from weftway.terminal.table import NOTHING, Cells, Column, Table, Value, plain
 
-from .study import Cell, Study
+from .study import HEADS, Cell, Study
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One printed number, and the cell and measure it speaks of where they could be told."""
+    """Printed number, and the cell and measure it speaks of where they could be told."""
 
     label: str
     value: float
@@ -71,3 +73,24 @@ def ours(study: Study, claim: Claim) -> Estimate | None:
     if claim.cell is None or claim.measure is None:
         return None
     return study.estimate(claim.cell, claim.measure.column)
+
+
+def table(study: Study, found: Sequence[Claim]) -> Table:
+    """Printed numbers, ours, and the ratio."""
+    heads = (("published", "Published"), ("ours", "Ours"), ("ratio", "Ours ÷ published"))
+    columns = [
+        Column(title="Claim"),
+        Column("measure", title="Measure"),
+        *(Column(head, right=True, title=title) for head, title in heads),
+        Column(title="Where printed", only="page"),
+    ]
+    rows: list[Cells] = []
+    for claim in found:
+        mine, what = ours(study, claim), claim.measure
+        unit = unit_for(what.kind if what else "ratio", [claim.value])
+        lacking = Value(NOTHING, "not run" if what else "not measured", "none")
+        measured = Value(HEADS.get(what.column, what.title), what.title) if what else ""
+        ratio = f"{mine.mean / claim.value:.2f}" if mine and claim.value else Value(NOTHING, "")
+        known = unit.estimate(mine) if mine else lacking
+        rows.append([claim.label, measured, unit.value(claim.value), known, ratio, claim.place])
+    return plain("published, and ours", columns, rows)

@@ -25,7 +25,7 @@ Reason = tuple[int, str, int | None, str]
 
 @dataclass
 class Timeline:
-    """One run over time: a value per step for each path and for the connection, and what happened."""
+    """Run over time: a value per step for each path and for the connection, and what happened."""
 
     cell: Cell
     step_ms: float
@@ -47,7 +47,7 @@ class Timeline:
         return self.steps * self.step_ms
 
     def thinned(self, bins: int) -> Timeline:
-        """The same run in at most `bins` steps: rates are averaged, the rest keep their peak."""
+        """This run in at most `bins` steps: rates are averaged, the rest keep their peak."""
         stride = max(1, math.ceil(self.steps / bins))
         thin = {
             name: {key: thinned(values, stride, "mean" if key == "mbps" else "max") for key, values in path.items()}

@@ -42,15 +42,19 @@ LITTLE = 0.1
 LEAST_BENEFIT = 1e-3
 """From this benefit on, a run tells what the others could add."""
 YOURS, NAMED = "yours", "*"
+SUFFIXES = {YOURS: f" ({YOURS})", NAMED: f" {NAMED}", "": ""}
+"""Marks behind a name, where there is no small print."""
 LEGEND = "* you named it; the others came with `all`"
-SHOWN = (
-    "fct_ms",
-    "goodput_mbps",
-    "aggregation_benefit",
-    "efficiency",
-    "ooo_packets",
-    "retransmissions",
-)
+HEADS = {
+    "fct_ms": "completion",
+    "goodput_mbps": "goodput",
+    "aggregation_benefit": "benefit",
+    "efficiency": "efficiency",
+    "ooo_packets": "reordered",
+    "retransmissions": "resent",
+}
+"""Names of measures that are short enough for a terminal of 80 columns; the report has the full ones."""
+SHOWN = tuple(HEADS)
 
 
 class Cell(NamedTuple):
@@ -103,7 +107,7 @@ class Study:
         self._looks = looks(self.schedulers, self.registry)
 
     def also(self, **about: Any) -> Study:
-        """The same rows, with more said about them."""
+        """This study of the same rows, with more said about them."""
         found = copy(self)
         found.scenario = {**self.scenario, **about}
         return found
@@ -135,7 +139,7 @@ class Study:
         return [values[at] for at in places]
 
     def size(self, cell: Cell) -> int:
-        """How many runs it has."""
+        """Number of its runs."""
         return len(self._runs.get(cell, ()))
 
     def key(self, cell: Cell, seed: Any) -> str:
@@ -148,15 +152,15 @@ class Study:
         return asked if asked in names else (names[0] if names else "")
 
     def _primary(self) -> Measure:
-        """What the workload is about: messages, deadlines, an end, or else the rate."""
+        """Measure that the workload is about: messages, deadlines, an end, or else the rate."""
         wanted = about(self.scenario)
         missed = any(any(self.values(cell, wanted[0]).values()) for cell in self._runs)
         named = (name for name in wanted if self.has(name) and (missed or name != "deadline_miss_rate"))
         return MEASURES[next(named, "goodput_mbps")]
 
     def _ranked(self, names: list[str]) -> list[str]:
-        """What is kept in sight, then the others, each best first by the middle one of a scheduler's ranks: for what
-        shows all settings and controllers at once."""
+        """Schedulers that are kept in sight, then the others, each best first by the middle one of a scheduler's ranks:
+        for what shows all settings and controllers at once."""
         ranks: dict[str, list[int]] = defaultdict(list)
         column = self.primary.column
         for setting in self.settings:
@@ -176,13 +180,19 @@ class Study:
         return sorted((cell for cell in cells if cell in self._runs), key=place)
 
     def prefers_less(self, column: str) -> bool:
-        """Whether less of a measure is better."""
+        """Says whether less of a measure is better."""
         return bool(measure(column).lower_is_better)
 
     def lacks(self, cell: Cell, column: str = "") -> bool:
-        """Whether a run of the cell has no value of a measure, the primary one if none is named: the others do not
+        """Says whether a run of the cell has no value of a measure, the primary one if none is named: the others do not
         speak for it."""
         return len(self.values(cell, column or self.primary.column)) < len(set(self.of(cell, "seed")))
+
+    @cached_property
+    def groups(self) -> list[tuple[str, str]]:
+        """Settings and controllers that were run together."""
+        together = {(cell.setting, cell.cc) for cell in self._runs}
+        return [(s, cc) for s in self.settings for cc in self.controllers if (s, cc) in together]
 
     @cached_property
     def seeds(self) -> list[Any]:
@@ -190,7 +200,7 @@ class Study:
         return sorted(set(self._table["seed"]), key=str)
 
     def has(self, column: str) -> bool:
-        """Whether any run has a value there."""
+        """Says whether any run has a value there."""
         own = self._of_paths.get(column)
         return any(map(is_number, self._table[column] if own is None else own.values()))
 
@@ -239,7 +249,7 @@ class Study:
         return name not in self.own, name not in self.kept, name != self.reference
 
     def is_kept(self, cell: Cell) -> bool:
-        """Whether a line stays in sight when others are folded: the user's own, what was named, the reference."""
+        """Says whether a line stays in sight when others are folded: the user's own, what was named, the reference."""
         return any(name in self.kept or name == self.reference for name in (cell.scheduler, *self.alike(cell)))
 
     def tag(self, scheduler: str) -> str:
@@ -251,8 +261,8 @@ class Study:
         return [other.scheduler for other in self.equals(cell.setting, cell.cc).get(cell, [])]
 
     def _is_same(self, one: Cell, other: Cell) -> bool:
-        """Whether two cells have the same outcomes and measures, seed by seed, but for those that only count how it was
-        decided."""
+        """Says whether two cells have the same outcomes and measures, seed by seed, but for those that only count how
+        it was decided."""
         if self.lacks(one) or self.lacks(other):
             return False
         measures = [name for name in self.columns if name in MEASURES and name not in INTERNAL]
@@ -283,7 +293,7 @@ class Study:
         return self._values[cell, column]
 
     def adds_little(self, setting: str, cc: str) -> bool:
-        """Whether the other links carry less than a tenth of what all do: no scheduler can gain much."""
+        """Says whether the other links carry less than a tenth of what all do: no scheduler can gain much."""
         if (setting, cc) not in self._others:
             told = (
                 zip(*self._gain(cell), self.of(cell, BENEFITS[0]), strict=True) for cell in self._group(setting, cc)
@@ -311,7 +321,7 @@ class Study:
         return self.of(cell, "goodput_mbps"), self.of(cell, "best_single_mbps")
 
     def interval_of_medians(self, setting: str | None = None, cc: str | None = None) -> str:
-        """What the ± of medians is called, of the runs that cannot be repeated."""
+        """Name of the ± of medians, of the runs that cannot be repeated."""
         cells = [cell for cell in self.cells(setting, cc) if not self.is_repeatable(cell)]
         return interval_of_median(len(self.values(cell, self.primary.column)) for cell in cells)
 
@@ -322,7 +332,7 @@ class Study:
         return found.pop() if len(found) == 1 else "mean or median"
 
     def is_repeatable(self, cell: Cell) -> bool:
-        """Whether each run would give the same row again."""
+        """Says whether each run would give the same row again."""
         return self._repeatable.get(cell, True)
 
     def difference(self, cell: Cell, column: str) -> Estimate | None:
@@ -339,7 +349,7 @@ class Study:
         return distinct(value for cell in self._runs for value in self.of(cell, column) if value is not None)
 
     def measures(self, columns: Iterable[str]) -> list[Measure]:
-        """Those of `columns` that any run has."""
+        """Columns among these that any run has."""
         return [measure(column) for column in columns if self.has(column)]
 
     def winners(self, setting: str) -> list[tuple[Cell, Estimate]]:
@@ -407,7 +417,7 @@ def setting_columns(table: Columns, scenario: dict[str, Any]) -> list[str]:
     columns = table.names
 
     def different(names: Iterable[str]) -> int:
-        """How many combinations of values these columns have."""
+        """Number of combinations of values that these columns have."""
         return len(set(zip(*(map(repr, table[name]) for name in names), strict=True)) or [()])
 
     if "vary" in scenario:

@@ -1,18 +1,19 @@
-"""What each path carried, as SVG: small stacked charts for many runs, and lanes for one."""
+"""Rates of paths over time, as SVG: small stacked charts for many runs, and lanes for one."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from html import escape
+from collections.abc import Callable, Sequence
+
+from markupsafe import Markup
 
 from weftway.stats.units import Unit, unit_for
 
 from .axis import Axis, from_zero
-from .charts import mark, panel
+from .charts import panel, panels, titled
+from .html import part
 from .palette import Look
 from .series import Timeline, Values, downs, points, stack
-from .study import Study
 
 WIDTH, HEIGHT = 1000, 100
 MULTIPLE_BINS = 48
@@ -23,15 +24,20 @@ GAP = 5
 """So many steps without a value break a line."""
 
 
-def small_multiples(study: Study, timelines: Sequence[Timeline]) -> str:
+def small_multiples(timelines: Sequence[Timeline], look: Callable[[str], Look]) -> Markup:
     """The paths' rates stacked over time, one chart per run, all on one pair of axes."""
     thin = [timeline.thinned(MULTIPLE_BINS) for timeline in timelines]
     sums = [stack([path.get("mbps", []) for path in t.paths.values()]) for t in thin]
     high = whole_steps(max((max(edges[-1], default=0.0) for edges in sums if edges), default=0.0))
     end = max(t.end_ms for t in thin)
-    unit, clock = unit_for("rate", [high.high]), unit_for("time", [end])
-    charts = (multiple(study, t, edges, high, end, unit, clock) for t, edges in zip(thin, sums, strict=True))
-    return f'<div class="panels">{"".join(charts)}</div>'
+    clock = unit_for("time", [end])
+    drawn = []
+    for t, edges in zip(thin, sums, strict=True):
+        name, cc = t.cell.scheduler, t.cell.cc
+        words = f"{name} under {cc}: rate per path over {clock.value(end)}"
+        body = part("multiple", words, stacked_areas(edges, t.step_ms, end, high), time_axis(end, clock, 3))
+        drawn.append(panel(titled(look(name), name, cc), body, {"cc": cc}))
+    return panels(drawn)
 
 
 def whole_steps(top: float) -> Axis:
@@ -40,55 +46,46 @@ def whole_steps(top: float) -> Axis:
     return Axis(0.0, max(math.ceil(top / step - 0.02), 1) * step, step)
 
 
-def multiple(
-    study: Study, t: Timeline, edges: list[list[float]], high: Axis, end: float, unit: Unit, clock: Unit
-) -> str:
-    """One run: each area reaches down to the axis, and the lower ones are drawn over the upper."""
-    shapes = [points(list(edge), t.step_ms, end, high.high, WIDTH, HEIGHT) for edge in edges]
-    areas = [f'<polygon class="p{Look(i).path}" points="{grounded(shape)}"/>' for i, shape in enumerate(shapes)]
-    name, cc = t.cell.scheduler, t.cell.cc
-    title = f"{mark(study.look(name))}{escape(name)} <small>{escape(cc)}</small>"
-    labels = y_labels(high, unit, last_only=True)
-    plot = f'<div class="plot small">{canvas("".join(reversed(areas)), high)}{labels}</div>'
-    words = f"{name} under {cc}: rate per path over {clock.value(end)}"
-    body = f'<div role="img" aria-label="{escape(words, quote=True)}">{plot}{time_axis(end, clock, 3)}</div>'
-    return panel(title, body, {"cc": cc})
+def stacked_areas(edges: Sequence[list[float]], step_ms: float, end_ms: float, high: Axis) -> Markup:
+    """Each area reaches down to the axis, and the lower ones are drawn over the upper."""
+    unit = unit_for("rate", [high.high])
+    shapes = [points(list(edge), step_ms, end_ms, high.high, WIDTH, HEIGHT) for edge in edges]
+    areas = [part("shape", "polygon", f"p{Look(at).path}", grounded(shape)) for at, shape in enumerate(shapes)]
+    labels = [(at, text + unit.suffix) for at, text in high.labels(unit) if at > 0][-1:]
+    return part("plot", grid(high), areas[::-1], labels, "small", "y over")
 
 
-def rate_lane(t: Timeline, name: str, place: int, axis: Axis) -> str:
+def rate_lane(t: Timeline, name: str, place: int, axis: Axis) -> Markup:
+    """A path's rate over time, with its losses, timeouts and outages."""
     unit = unit_for("rate", [axis.high])
-    drawn = outage(t, name) + line(t, t.paths[name].get("mbps", []), axis, name, f"area p{Look(place).path}")
-    for kind, (css, upper, lower) in MARKS.items():
-        drawn += event_marks(t, name, kind, css, (upper, lower))
+    rate = line(t.paths[name].get("mbps", []), t.step_ms, t.end_ms, axis, name, f"area p{Look(place).path}")
+    marks = [
+        part("stroke", css, event_marks(t, name, kind, (upper, lower))) for kind, (css, upper, lower) in MARKS.items()
+    ]
     losses = sum(e.get("kind") == "loss" and e.get("path") == name for e in t.events)
     # A run in which nobody recorded losses shows none, either.
     note = f"{unit.symbol} · {losses} lost" if losses else unit.symbol
-    title = f'<i class="swatch p{Look(place).path}" aria-hidden="true"></i>{escape(name)}'
-    return lane(title, note, drawn, axis, unit)
+    return lane(name, note, [*outage(t, name), rate, *marks], axis, unit, Look(place))
 
 
-def lane(title: str, note: str, drawn: str, axis: Axis, unit: Unit) -> str:
-    return (
-        f'<div class="lane" data-top="{axis.high * unit.factor:.4g}"><span class="name">{title}<small>{note}</small>'
-        f'<output class="reading-values" aria-live="off"></output></span>'
-        f'<div class="plot">{canvas(drawn, axis)}{y_labels(axis, unit)}</div></div>'
-    )
+def lane(title: str, note: str, drawn: Sequence[Markup], axis: Axis, unit: Unit, look: Look | None = None) -> Markup:
+    """A plot beside its title; a path's has its texture."""
+    labels = [(at, text) for at, text in axis.labels(unit) if at > 0]
+    plot = part("plot", grid(axis), drawn, labels)
+    return part("lane", title, note, look, f"{axis.high * unit.factor:.4g}", plot)
 
 
-def line(t: Timeline, values: Values, axis: Axis, name: str, css: str, dash: str = "") -> str:
+def line(
+    values: Values, step_ms: float, end_ms: float, axis: Axis, name: str, css: str, dash: str | None = None
+) -> Markup:
     """A polyline with its name, broken where values are missing for long: while a path is down.
 
     The script reads values back off it by the lane's scale.
     """
-    dashes = f' stroke-dasharray="{dash}"' if dash else ""
-    named = f' data-name="{escape(name, quote=True)}"'
-    drawn = ""
-    for part in unbroken(values):
-        shape = points(part, t.step_ms, t.end_ms, axis.high, WIDTH, HEIGHT)
-        if css.startswith("area"):
-            shape = grounded(shape)
-        drawn += f'<polyline class="{css}"{named}{dashes} points="{shape}"/>'
-    return drawn
+    shapes = [points(stretch, step_ms, end_ms, axis.high, WIDTH, HEIGHT) for stretch in unbroken(values)]
+    if css.startswith("area"):
+        shapes = [grounded(shape) for shape in shapes]
+    return Markup().join(part("shape", "polyline", css, shape, name, dash) for shape in shapes)
 
 
 def unbroken(values: Values) -> list[Values]:
@@ -112,49 +109,27 @@ def grounded(shape: str) -> str:
     return f"{shape.split(',')[0]},{HEIGHT} {shape} {shape.split()[-1].split(',')[0]},{HEIGHT}"
 
 
-def event_marks(t: Timeline, path: str, kind: str, css: str, span: tuple[int, int]) -> str:
+def event_marks(t: Timeline, path: str, kind: str, span: tuple[int, int]) -> str:
     """A stroke per event; events that fall on one spot share it."""
     times = (e["t_ms"] for e in t.events if e.get("kind") == kind and e.get("path") == path)
     spots = 2 * t.steps
     places = sorted({round(spots * min(ms / t.end_ms, 1.0)) for ms in times})
-    strokes = "".join(f"M{round(WIDTH * place / spots)} {span[0]}V{span[1]}" for place in places)
-    return f'<path class="{css}" d="{strokes}"/>' if strokes else ""
+    return "".join(f"M{round(WIDTH * place / spots)} {span[0]}V{span[1]}" for place in places)
 
 
-def outage(t: Timeline, path: str) -> str:
+def outage(t: Timeline, path: str) -> list[Markup]:
     """Shading while that path is down."""
-    return "".join(shade(start, end, t.end_ms) for start, end in downs(t.events, path, t.end_ms))
+    ends = ([round(WIDTH * min(ms / t.end_ms, 1.0)) for ms in stretch] for stretch in downs(t.events, path, t.end_ms))
+    return [part("shade", left, right - left) for left, right in ends]
 
 
-def shade(start: float, end: float, whole: float) -> str:
-    left, right = (round(WIDTH * min(ms / whole, 1.0)) for ms in (start, end))
-    return f'<rect class="down" x="{left}" y="0" width="{right - left}" height="{HEIGHT}"/>'
+def grid(axis: Axis) -> str:
+    """Path data of a horizontal line at each tick."""
+    return "".join(f"M0 {round(HEIGHT * (1 - axis.at(tick)))}H{WIDTH}" for tick in axis.ticks)
 
 
-def canvas(drawn: str, axis: Axis) -> str:
-    grid = "".join(f"M0 {round(HEIGHT * (1 - axis.at(tick)))}H{WIDTH}" for tick in axis.ticks)
-    return (
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" preserveAspectRatio="none" aria-hidden="true">'
-        f'<path class="grid" d="{grid}"/>{drawn}</svg>'
-    )
-
-
-def y_labels(axis: Axis, unit: Unit, last_only: bool = False) -> str:
-    labels = [(at, text) for at, text in axis.labels(unit) if at > 0]
-    if last_only:
-        labels = [(at, text + unit.suffix) for at, text in labels[-1:]]
-    css = "y over" if last_only else "y"
-    return "".join(f'<i class="{css}" style="bottom:{100 * at:.1f}%">{text}</i>' for at, text in labels)
-
-
-def time_axis(end: float, clock: Unit, intervals: int) -> str:
+def time_axis(end: float, clock: Unit, intervals: int) -> Markup:
     """Ticks of time from zero to the end; the last one says the unit."""
-    scale = Axis(0.0, end, from_zero(end, intervals).step)
-    labels = scale.labels(clock)
+    labels = Axis(0.0, end, from_zero(end, intervals).step).labels(clock)
     labels[-1] = (labels[-1][0], labels[-1][1] + clock.suffix)
-    marks = "".join(f'<i class="{time_edge(at)}" style="left:{100 * at:.1f}%">{text}</i>' for at, text in labels)
-    return f'<span class="ticks time">{marks}</span>'
-
-
-def time_edge(at: float) -> str:
-    return "from-left" if at < 0.03 else "from-right" if at > 0.95 else "centred"
+    return part("time", labels)

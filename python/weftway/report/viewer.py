@@ -7,8 +7,11 @@ import json
 import zlib
 from collections.abc import Sequence
 
+from markupsafe import Markup
+
 from weftway._native import shown_run
 
+from .html import part
 from .series import Watched
 from .study import Study
 
@@ -22,7 +25,7 @@ REASON_BUDGET = 800_000
 """Of these, up to which runs come with the scheduler's reasons: these take most of the room."""
 
 
-def viewer(study: Study, runs: Sequence[Watched]) -> str:
+def viewer(study: Study, runs: Sequence[Watched]) -> Markup:
     """Controls, an empty place for the charts, and the data of as many runs as the budget holds, first come first."""
     kept: list[tuple[Watched, str]] = []
     used = 0
@@ -38,18 +41,12 @@ def viewer(study: Study, runs: Sequence[Watched]) -> str:
     ]
     told = {"runs": listed, "first": first_pair(study, [run for run, _ in kept])}
     data = json.dumps(told, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
-    return (
-        '<div class="viewer-tools"><button type="button" id="zoom-in">Zoom in</button>'
-        '<button type="button" id="zoom-out">Zoom out</button><button type="button" id="zoom-all">Whole run</button>'
-        '<output id="readout" aria-live="off"></output></div>'
-        '<div id="viewer" tabindex="0" role="group" aria-label="Runs over time. Arrow keys move the crosshair, '
-        'plus and minus zoom."></div><noscript><p>The runs are drawn by a script.</p></noscript>'
-        f'<script type="application/json" id="runs">{data}</script>'
-    )
+    return part("viewer", data)
 
 
 def first_pair(study: Study, runs: Sequence[Watched]) -> list[int]:
-    """What is shown at first: the first run, and the reference's (else the next) under the same controller and seed."""
+    """Places of the runs that are shown at first: the first one, and the reference's (else the next) under the same
+    controller and seed."""
     front = runs[0]
     others = [
         at

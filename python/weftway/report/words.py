@@ -37,8 +37,8 @@ NO_RESULT = "No run came to a result: see the remarks in the table."
 
 
 def verdict(study: Study) -> str:
-    """One sentence: who came first, where, and by how much; with a single table also what bonding gained."""
-    fronts = [front(study, s, cc) for s in study.settings for cc in study.controllers if study.cells(s, cc)]
+    """Sentence that says who came first, where, and by how much; with a single table also what bonding gained."""
+    fronts = [front(study, setting, cc) for setting, cc in study.groups]
     if all(one.kind == NOTHING for one in fronts):
         return NO_RESULT
     parts = _single(study, fronts[0]) if len(fronts) == 1 else _several(study, fronts)
@@ -63,7 +63,7 @@ def more_seeds(study: Study) -> str:
 
 
 def _single(study: Study, one: Front) -> list[str]:
-    """Of one setting and controller."""
+    """Findings of one setting and controller."""
     if one.best is None:
         return [f"no scheduler came to a result in every run under {one.cc}"]
     value = study.estimate(one.best, study.primary.column)
@@ -84,7 +84,7 @@ def _single(study: Study, one: Front) -> list[str]:
 
 
 def _is_same(one: Front) -> bool:
-    """Whether all at the front have the very same results."""
+    """Says whether all at the front have the very same results."""
     return not one.level
 
 
@@ -136,7 +136,7 @@ def lead(study: Study, one: Front) -> str:
 
 
 def _several(study: Study, fronts: Sequence[Front]) -> list[str]:
-    """Of several settings, controllers or both: each finding with how often it was made, and where."""
+    """Findings of several settings, controllers or both: each finding with how often it was made, and where."""
     if all(one.kind == ALONE for one in fronts):
         return [spread(study, fronts)]
     cases: dict[tuple[str, tuple[str, ...], bool], list[Front]] = {}
@@ -155,7 +155,7 @@ def _several(study: Study, fronts: Sequence[Front]) -> list[str]:
 
 
 def _noun(study: Study) -> str:
-    """What there are several of."""
+    """Noun for what there are several of."""
     if len(study.settings) > 1 and len(study.controllers) > 1:
         return "combinations of setting and controller"
     return "settings" if len(study.settings) > 1 else "controllers"
@@ -192,7 +192,7 @@ def _ahead(study: Study, found: Sequence[Front]) -> str:
 
 
 def spread(study: Study, fronts: Sequence[Front]) -> str:
-    """What one scheduler to a table came to, from the best to the worst."""
+    """Results of one scheduler to a table, from the best to the worst."""
     cells = [one.best for one in fronts if one.best]
     means = sorted(value.mean for value in _values(study, cells))
     unit = unit_for(study.primary.kind, means)
@@ -206,7 +206,7 @@ def _values(study: Study, cells: Iterable[Cell]) -> list[Estimate]:
 
 
 def remarks(study: Study, cell: Cell) -> list[str]:
-    """What the numbers of a row do not say by themselves."""
+    """Remarks on a row that its numbers do not make by themselves."""
     at_front = front(study, cell.setting, cell.cc)
     place, unsure = at_front.mark(cell), at_front.untold_of(cell)
     place = f"{place} from the best ({unsure.count})" if place == UNTOLD and unsure else place

@@ -10,6 +10,7 @@ from weftway.markdown import table
 from weftway.report.numbers import whole_percent
 from weftway.run.backends import SIM
 from weftway.run.store import whole
+from weftway.terminal.table import Cells, Value
 
 from . import plots
 from .gains import WORTH, Gain, Place, Record, distinct, hopeless, of_run, places, records
@@ -108,9 +109,9 @@ def _who(gains: Sequence[Gain]) -> list[str]:
         f"and the difference is at least {whole_percent(WORTH)}.",
         "",
     ]
-    lines = [
+    lines: list[Cells] = [
         [
-            f"**{one.scheduler}**" if one.scheduler == BESIDE else one.scheduler,
+            Value(one.scheduler, mark="strong" if one.scheduler == BESIDE else ""),
             *(str(count) for count in (len(one.gains), one.faster, one.slower)),
             _percent(one.middle),
             f"{_percent(one.best.share)} ({_where_is(one.best)})",
@@ -127,7 +128,7 @@ def _who(gains: Sequence[Gain]) -> list[str]:
 
 
 def _list(gains: Sequence[Gain]) -> str:
-    """Where, and by how much; what an experiment varies in one breath."""
+    """Settings and gains, in words; what an experiment varies in one breath."""
     of: dict[str, list[Gain]] = {}
     for gain in gains:
         of.setdefault(gain.run.experiment.name, []).append(gain)
@@ -260,9 +261,9 @@ def _reference(paper: str) -> str:
 
 
 def _against(found: Sequence[Record]) -> list[str]:
-    lines = [
+    lines: list[Cells] = [
         [
-            f"**{one.scheduler}**" if one.scheduler == BESIDE else one.scheduler,
+            Value(one.scheduler, mark="strong" if one.scheduler == BESIDE else ""),
             *(str(count) for count in (len(one.gains), one.faster, one.slower)),
             *(_percent(share) for share in (one.middle, one.worst.share, one.best.share)),
         ]
@@ -294,9 +295,9 @@ def _reading(results: Sequence[Result], gains: Sequence[Gain], options: str) -> 
     text = [f"## {one.reading or 'As stated'}", ""]
     if one.reading:
         text += [str(one.text.get("description", "")), ""]
-    lines = [
+    lines: list[Cells] = [
         [
-            f"**{result.verdict.verdict}**",
+            Value(result.verdict.verdict, mark="strong"),
             result.words,
             printed(result),
             ours(result),

@@ -1,78 +1,63 @@
-"""What `weft reproduce` prints: results first, then each experiment."""
+"""Tables that `weft reproduce` prints: results first, then each experiment."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
 
-from rich.table import Table
-from rich.text import Text
-
 from weftway.report.numbers import whole_percent
-from weftway.terminal.listing import NOTHING, plain_table
+from weftway.terminal.table import NOTHING, Cells, Column, Table, Value, numbers, plain, texts, wrapped
 
 from .results import Result, undecided
 from .stacks import Level
 from .verdict import DIRECTION, HOLDS, NOT, OPEN, VERDICTS
 
-STYLES = {HOLDS: "bold green", DIRECTION: "green", NOT: "bold red", OPEN: "dim"}
+MARKS = {HOLDS: "best", DIRECTION: "good", NOT: "bad", OPEN: "faint"}
 
 
 def summary(results: Sequence[Result]) -> Table:
-    """How many numbers and claims of each paper got which verdict."""
-    table = plain_table("published numbers and claims, all readings")
-    table.add_column("paper", no_wrap=True)
-    for name in ("of", *VERDICTS):
-        table.add_column(name, justify="right")
-    papers = list(dict.fromkeys(one.experiment.paper for one in results))
+    """Numbers and claims of each paper by verdict."""
+    papers = list(dict.fromkeys(result.experiment.paper for result in results))
+    rows = []
     for paper in [*papers, *(["all"] if len(papers) > 1 else [])]:
-        some = [one for one in results if paper in (one.experiment.paper, "all")]
-        counts = [sum(one.verdict.verdict == name for one in some) for name in VERDICTS]
-        table.add_row(paper, str(len(some)), *(str(count) for count in counts))
-    return table
+        some = [result for result in results if paper in (result.experiment.paper, "all")]
+        counts = [sum(result.verdict.verdict == name for result in some) for name in VERDICTS]
+        rows.append([paper, str(len(some)), *map(str, counts)])
+    heads = [Column(name, right=True, wraps=True) for name in ("of", *VERDICTS)]
+    return plain("published numbers and claims, all readings", [*texts("paper"), *heads], rows)
 
 
 def details(results: Sequence[Result]) -> list[Table]:
     """A table per experiment and reading."""
-    names = list(dict.fromkeys(one.experiment.name for one in results))
-    return [_experiment([one for one in results if one.experiment.name == name]) for name in names]
+    names = list(dict.fromkeys(result.experiment.name for result in results))
+    return [_experiment([result for result in results if result.experiment.name == name]) for name in names]
 
 
 def _experiment(results: Sequence[Result]) -> Table:
     first = results[0].experiment
     place = first.published.get("place")
-    table = plain_table(f"{first.name}: {first.scenario.title}{f' ({place})' if place else ''}")
-    table.add_column("verdict", no_wrap=True)
-    table.add_column("claim")
-    for name in ("paper", "ours", "settings"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("why")
-    for one in results:
-        share = one.settings.share if one.settings else None
-        table.add_row(
-            Text(one.verdict.verdict, style=STYLES[one.verdict.verdict]),
-            one.words,
-            printed(one),
-            ours(one),
-            NOTHING if share is None else whole_percent(share),
-            one.verdict.reason,
-        )
-        for line in one.mechanism:
-            table.add_row("", Text(f"  {line}", style="dim"), "", "", "", "")
-    return table
+    rows: list[Cells] = []
+    for result in results:
+        share = result.settings.share if result.settings else None
+        verdict = Value(result.verdict.verdict, mark=MARKS[result.verdict.verdict])
+        settings = NOTHING if share is None else whole_percent(share)
+        rows.append([verdict, result.words, printed(result), ours(result), settings, result.verdict.reason])
+        rows += [["", Value(f"  {line}", mark="faint"), "", "", "", ""] for line in result.mechanism]
+    columns = [*texts("verdict"), *wrapped("claim"), *numbers("paper", "ours", "settings"), *wrapped("why")]
+    return plain(f"{first.name}: {first.scenario.title}{f' ({place})' if place else ''}", columns, rows)
 
 
-def printed(one: Result) -> str:
+def printed(result: Result) -> str:
     """The number as the paper has it."""
-    if one.printed is None:
+    if result.printed is None:
         return NOTHING
-    unit = one.printed["unit"]
-    return f"{one.printed['value']:g}{'' if unit == '1' else f' {unit}'}"
+    unit = result.printed["unit"]
+    return f"{result.printed['value']:g}{'' if unit == '1' else f' {unit}'}"
 
 
-def ours(one: Result) -> str:
+def ours(result: Result) -> str:
     """Our estimate with half of its interval, in the unit of the paper."""
-    interval = one.interval
+    interval = result.interval
     if interval is None:
         return NOTHING
     mean, low, high = interval
@@ -84,29 +69,30 @@ def ours(one: Result) -> str:
 
 
 def short(value: float, digits: int) -> str:
-    """So many digits, without an exponent where a person would write none."""
+    """Number with so many digits, without an exponent where a person would write none."""
     return f"{float(f'{value:.{digits}g}'):.10g}"
 
 
 def levels(of: Sequence[Level]) -> Table:
     """The papers' networks in the simulator and on real stacks."""
-    table = plain_table("the papers' networks on real stacks")
-    for name in ("experiment", "setting", "scheduler", "stack"):
-        table.add_column(name)
-    for name in ("paper", "simulator", "stack", "ratio"):
-        table.add_column(name, justify="right", no_wrap=True)
-    for one in of:
-        table.add_row(
-            one.experiment.name,
-            str(one.scope),
-            one.scheduler,
-            one.backend,
-            NOTHING if one.printed is None else f"{one.printed:g}",
-            short(one.sim, 4),
-            short(one.real, 4),
-            Text(f"{one.ratio:.2f}", style="" if one.agrees else "bold red"),
-        )
-    return table
+    rows: list[Cells] = [
+        [
+            level.experiment.name,
+            str(level.scope),
+            level.scheduler,
+            level.backend,
+            NOTHING if level.printed is None else f"{level.printed:g}",
+            short(level.sim, 4),
+            short(level.real, 4),
+            Value(f"{level.ratio:.2f}", mark="" if level.agrees else "bad"),
+        ]
+        for level in of
+    ]
+    columns = [
+        *wrapped("experiment", "setting", "scheduler", "stack"),
+        *numbers("paper", "simulator", "stack", "ratio"),
+    ]
+    return plain("the papers' networks on real stacks", columns, rows)
 
 
 def reasons(results: Sequence[Result]) -> list[str]:

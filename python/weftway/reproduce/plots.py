@@ -144,7 +144,7 @@ def _title(measure: str) -> str:
 
 
 def unit(measure: str) -> str:
-    """Of a column, by the end of its name."""
+    """Unit of a column, by the end of its name."""
     return next((name for end, name in UNITS.items() if measure.endswith(end)), "")
 
 
@@ -269,7 +269,7 @@ def _ours(run: Run, measure: str, x: str, by: str, with_mean: bool) -> list[Poin
 
 
 def _effects(results: Sequence[Result]) -> list[alt.Chart | alt.LayerChart]:
-    """Where a paper prints no levels: the sizes of effects that it prints, and ours."""
+    """Sizes of effects that a paper prints, and ours, where it prints no levels."""
     points: list[Point] = []
     if any(result.printed and "metric" in result.printed and "over" not in result.printed for result in results):
         return []

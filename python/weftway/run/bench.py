@@ -6,11 +6,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
 from weftway._native import ScenarioError, SimulationError
 from weftway.run import revision
 from weftway.scenario import source_tree
+from weftway.terminal.table import NOTHING, Column, Table, plain, wrapped
 
 COMMAND = ("cargo", "run", "--release", "--quiet", "--package", "weftway-bench")
 
@@ -96,15 +95,14 @@ def history_table(noted: Sequence[dict[str, Any]]) -> Table:
     packets a second, which do."""
     told = [one for one in noted if PER_PACKET in one["figures"]][-MOST_SHOWN:]
     heads = [f"{one['commit'] or 'no commit'}{'+' if one['changed'] else ''}\n{one['day'] or ''}" for one in told]
-    table = _table("instructions per packet, by commit (+: with changes)", heads)
+    rows = []
     for name in dict.fromkeys(name for one in told for name in one["figures"][PER_PACKET]):
-        table.add_row(name, *(_number(one["figures"][PER_PACKET].get(name)) for one in told))
+        rows.append([name, *(_number(one["figures"][PER_PACKET].get(name)) for one in told)])
     for name in dict.fromkeys(name for one in told for name in one["figures"].get(PER_SECOND, {})):
         speeds = [one["figures"].get(PER_SECOND, {}).get(name) for one in told]
-        table.add_row(
-            f"{name}: million packets a CPU-second", *(_number(speed and round(speed / 1e6, 2)) for speed in speeds)
-        )
-    return table
+        millions = (_number(speed and round(speed / 1e6, 2)) for speed in speeds)
+        rows.append([f"{name}: million packets a CPU-second", *millions])
+    return plain("instructions per packet, by commit (+: with changes)", _columns(heads), rows)
 
 
 def tables(figures: dict[str, Any]) -> list[Table]:
@@ -120,69 +118,58 @@ def tables(figures: dict[str, Any]) -> list[Table]:
 
 
 def engine_table(figures: dict[str, Any]) -> Table:
-    """What the simulator does, a column per scenario."""
-    found = {name: figures[name] for name in ENGINE if name in figures}
+    """Speed and memory of the simulator, a column per scenario."""
     places = list(figures["packets_per_cpu_second"])
-    table = _table("the simulator", [*places, "budget"])
-    table.add_column("what it is")
-    for name, value in found.items():
+    rows = []
+    for name in (name for name in ENGINE if name in figures):
+        value, budget = figures[name], _number(figures.get(f"{name}_budget"))
         values = [value[place] for place in places] if isinstance(value, dict) else [value] + [None] * (len(places) - 1)
-        table.add_row(
-            name.replace("_", " "), *map(_number, values), _number(figures.get(f"{name}_budget")), ENGINE[name]
-        )
-    return table
+        rows.append([name.replace("_", " "), *map(_number, values), budget, ENGINE[name]])
+    return plain("the simulator", _columns([*places, "budget"], MEANING), rows)
 
 
 def instruction_table(figures: dict[str, Any]) -> Table:
-    """What a delivered packet costs, counted by callgrind, beside what it may cost and what it should."""
-    table = _table("instructions per packet", ["measured", "budget", "aim"])
-    table.add_column("what it is")
+    """Instructions of a delivered packet, counted by callgrind, beside what it may cost and what it should."""
+    rows = []
     for name, value in figures["instructions_per_packet"].items():
         case = figures["cases"][name]
-        table.add_row(name, _number(value), _number(case["budget"]), _number(case["aim"]), case["what"])
-    table.caption = "Above its budget, `./test` fails. Without valgrind nothing is counted."
-    return table
+        rows.append([name, *map(_number, (value, case["budget"], case["aim"])), case["what"]])
+    caption = "Above its budget, `./test` fails. Without valgrind nothing is counted."
+    return plain("instructions per packet", _columns(["measured", "budget", "aim"], MEANING), rows, caption)
 
 
 def decision_table(figures: dict[str, Any]) -> Table:
-    """What a decision costs, by scheduler and number of paths."""
+    """Time of a decision, by scheduler and number of paths."""
     costs = figures["decision_ns"]
     places = list(next(iter(costs.values())))
-    table = _table("ns per decision, by paths", places)
-    for name, values in costs.items():
-        table.add_row(name, *(_number(values[place]) for place in places))
-    table.caption = "One answer to the question which path takes the next packet, without the simulator. No budget."
-    return table
+    rows = [[name, *(_number(values[place]) for place in places)] for name, values in costs.items()]
+    caption = "One answer to the question which path takes the next packet, without the simulator. No budget."
+    return plain("ns per decision, by paths", _columns(places), rows, caption)
 
 
 def learned_table(figures: dict[str, Any]) -> Table:
-    """What a decision of each shipped policy costs when it is due: the observation, and the forward pass."""
-    table = _table("µs per decision that is due, two paths", ["µs"])
-    for name, value in figures["learned_decision_us"].items():
-        table.add_row(name, _number(value))
-    table.caption = "The observation and the forward pass of a shipped policy. No budget."
-    return table
+    """Time of a decision of each shipped policy when it is due: the observation, and the forward pass."""
+    rows = [[name, _number(value)] for name, value in figures["learned_decision_us"].items()]
+    caption = "The observation and the forward pass of a shipped policy. No budget."
+    return plain("µs per decision that is due, two paths", _columns(["µs"]), rows, caption)
 
 
 def environment_table(figures: dict[str, Any]) -> Table:
-    """What stepping costs, a line per figure."""
+    """Cost of stepping, a line per figure."""
     found = figures["environment"]
-    table = _table("environments, by task", list(found))
-    table.add_column("what it is")
-    for name in next(iter(found.values())):
-        table.add_row(name.replace("_", " "), *(_number(values[name]) for values in found.values()), STEPPING[name])
-    return table
+    rows = [
+        [name.replace("_", " "), *(_number(values[name]) for values in found.values()), STEPPING[name]]
+        for name in next(iter(found.values()))
+    ]
+    return plain("environments, by task", _columns(list(found), MEANING), rows)
 
 
-def _table(title: str, places: list[str]) -> Table:
-    table = Table(
-        title=title, title_justify="left", title_style="bold", caption_justify="left", box=None, pad_edge=False
-    )
-    table.add_column("")
-    for place in places:
-        table.add_column(place, justify="right")
-    return table
+MEANING = "what it is"
+
+
+def _columns(places: Sequence[str], *more: str) -> list[Column]:
+    return [*wrapped(""), *(Column(place, right=True, wraps=True) for place in places), *wrapped(*more)]
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:,g}" if value < 1000 else f"{value:,.0f}"
+    return NOTHING if value is None else f"{value:,g}" if value < 1000 else f"{value:,.0f}"

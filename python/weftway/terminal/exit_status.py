@@ -1,3 +1,3 @@
-"""How commands end."""
+"""Statuses with which commands end."""
 
 RUN_FAILED, BAD_INPUT, INTERRUPTED = 1, 2, 130

@@ -32,7 +32,7 @@ class FixedRows:
         self._handlers: dict[int, Any] = {}
 
     def room(self) -> int:
-        """How many rows there may be: at most half of the terminal."""
+        """Number of rows that there may be: at most half of the terminal."""
         rows = self._terminal().lines
         return min(rows // 2, rows - LEFT_FOR_OTHERS)
 
@@ -67,7 +67,7 @@ class FixedRows:
         self._stream.flush()
 
     def __enter__(self) -> Self:
-        """What ends the program gives the rows back first: a shell after it would write above them."""
+        """Gives the rows back before the program ends: a shell after it would write above them."""
         if threading.current_thread() is threading.main_thread():
             self._handlers = {number: signal.signal(number, self._end) for number in ENDINGS}
         return self

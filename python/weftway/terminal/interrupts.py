@@ -25,5 +25,5 @@ def put_off() -> Iterator[None]:
 
 
 def break_waits_off() -> None:
-    """From now on Ctrl-C ends what waits for the other end of a pipe: Polars has the system go on waiting."""
+    """Lets Ctrl-C from now on end what waits for the other end of a pipe: Polars has the system go on waiting."""
     signal.siginterrupt(signal.SIGINT, True)

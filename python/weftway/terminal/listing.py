@@ -4,12 +4,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-from rich.text import Text
-
-NOTHING = "–"
-"""In place of a number that there is not."""
-
+from .table import Table, Value, pairs
 
 BARS = "▁▂▃▄▅▆▇█"
 
@@ -41,31 +36,19 @@ def _means(rates: list[float], seconds: int) -> list[float]:
     return [sum(group) / len(group) for group in reversed(groups)]
 
 
-def plain_table(title: str | None, show_header: bool = True) -> Table:
-    return Table(
-        title=title,
-        title_justify="left",
-        title_style="bold",
-        caption_justify="left",
-        caption_style="dim",
-        box=None,
-        show_header=show_header,
-        pad_edge=False,
-    )
-
-
 HINT = "`weft list schedulers` has a line for each, `weft list ecf` all about one."
 
 
 def overview(found: list[dict[str, Any]]) -> Table:
     """Everything by name, a row per kind; backends with what this machine lacks."""
-    table = plain_table(None, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column()
-    for kind in dict.fromkeys(one["kind"] for one in found):
-        some = [one for one in found if one["kind"] == kind]
-        table.add_row(Text(f"{kind}s ({len(some)})", style="bold"), "\n".join(_named(kind, some)))
-    return table
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for record in found:
+        kinds.setdefault(record["kind"], []).append(record)
+    rows = [
+        (Value(f"{kind}s ({len(records)})", mark="strong"), "\n".join(_named(kind, records)))
+        for kind, records in kinds.items()
+    ]
+    return pairs(None, rows)
 
 
 def _named(kind: str, some: list[dict[str, Any]]) -> list[str]:
@@ -88,12 +71,7 @@ def _by_folder(some: list[dict[str, Any]]) -> list[str]:
 
 def lines(title: str, found: list[dict[str, Any]]) -> Table:
     """A kind, a line each."""
-    table = plain_table(title, show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column()
-    for one in found:
-        table.add_row(f"  {one['name']}", one["summary"])
-    return table
+    return pairs(title, [(f"  {record['name']}", record["summary"]) for record in found])
 
 
 FACTS = ("aliases", "version", "reference", "provenance", "goal", "application", "inputs", "needs", "arity")
@@ -102,27 +80,14 @@ FACTS = ("aliases", "version", "reference", "provenance", "goal", "application",
 
 def entry(one: dict[str, Any]) -> Table:
     """All about one entry: its switches, each with its default and what it does."""
-    table = plain_table(f"{one['name']} ({one['kind']})", show_header=False)
-    table.add_column(no_wrap=True)
-    table.add_column()
-    table.add_row("", one["summary"])
-    if one.get("description"):
-        table.add_row("", one["description"])
-    for fact in FACTS:
-        if value := one.get(fact):
-            table.add_row(fact, ", ".join(value) if isinstance(value, list) else str(value))
-    if drive := one.get("drive"):
-        table.add_row("drive", drive)
-    for name, value in one.get("paths", {}).items():
-        table.add_row(f"path.{name}", value)
-    for fact in ("workload", "next"):
-        if value := one.get(fact):
-            table.add_row(fact, value)
-    for param in one.get("params", []):
-        table.add_row(f":{param['name']}={param['default']}", f"{param['doc']} ({param['values']})")
-    for preset in one.get("presets", []):
-        table.add_row(preset["name"], f"{preset['doc']}: {one['name']}:{preset['switches']}")
-    return table
+    rows = [("", one["summary"]), *([("", one["description"])] if one.get("description") else [])]
+    rows += [(fact, ", ".join(v) if isinstance(v, list) else str(v)) for fact in FACTS if (v := one.get(fact))]
+    rows += [("drive", one["drive"])] if one.get("drive") else []
+    rows += [(f"path.{name}", value) for name, value in one.get("paths", {}).items()]
+    rows += [(fact, one[fact]) for fact in ("workload", "next") if one.get(fact)]
+    rows += [(f":{p['name']}={p['default']}", f"{p['doc']} ({p['values']})") for p in one.get("params", [])]
+    rows += [(p["name"], f"{p['doc']}: {one['name']}:{p['switches']}") for p in one.get("presets", [])]
+    return pairs(f"{one['name']} ({one['kind']})", rows)
 
 
 def printable(text: str, kept: str = "") -> str:

@@ -1,4 +1,4 @@
-"""How far a comparison or a recording is, if that takes a while: a bar on a terminal, elsewhere a line now and then."""
+"""Progress of a comparison or a recording that takes a while: a bar on a terminal, elsewhere a line now and then."""
 
 import threading
 import time
@@ -32,7 +32,7 @@ class Bar:
         done: str = "finished",
         above: Callable[[], RenderableType] | None = None,
     ) -> None:
-        """What is counted, what happens to it, and what stands above the bar on a terminal."""
+        """Takes what is counted, what happens to it, and what stands above the bar on a terminal."""
         self.unit, self._verb = unit, done
         self._start = time.monotonic()
         self._console = console

@@ -124,7 +124,14 @@ impl PathSender {
     /// an acknowledgement due soon, it waits for a third of the window, so as to send larger bursts. It does so only
     /// just after it has sent, and not during recovery.
     #[inline]
-    pub(super) fn defers(&self, now: Instant, view: &Path, taken: Bytes, more: bool, transport: &TransportConfig) -> bool {
+    pub(super) fn defers(
+        &self,
+        now: Instant,
+        view: &Path,
+        taken: Bytes,
+        more: bool,
+        transport: &TransportConfig,
+    ) -> bool {
         more && transport.rules.fills_bursts
             && taken.plus(view.mss).plus(view.mss) > view.cwnd
             && view.cwnd.get() > DEFER_DIVISOR * view.mss.get()

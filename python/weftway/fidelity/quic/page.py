@@ -1,26 +1,26 @@
 """The page of the agreement: one HTML file like that of the sweep against the kernel, of whose parts it is made."""
 
-from html import escape
-from importlib import resources
+from collections.abc import Sequence
 from pathlib import Path
-from string import Template
 
 import polars as pl
+from markupsafe import Markup
 
 from weftway import _native
+from weftway.report import html
 from weftway.report import page as report
-from weftway.report.charts import panel, symbols
+from weftway.report.charts import panel, panels
+from weftway.report.curves import Curve, cumulative
 from weftway.report.palette import Look
 from weftway.report.sections import Section
 from weftway.run.plan import quoted
-from weftway.run.store import table, whole
+from weftway.run.store import table
+from weftway.terminal.table import Column, Row, Table, numbers
 
-from ..charts import Curve, cumulative
-from ..page import html_table, row
 from ..tables import PERCENT
-from .cases import FAR, MEDIAN_GOAL, NEAR, P95_GOAL, Agreement, Case
+from .cases import MEDIAN_GOAL, P95_GOAL, Agreement, Case
 from .runs import Measured
-from .tables import facts, misordered
+from .tables import facts, group_table, misordered
 
 ALL, SCENARIOS, DRAWN = Look(1), Look(3), Look(0)
 
@@ -39,30 +39,20 @@ ORDER_LEDE = (
 
 def write_report(measured: Measured, found: Agreement) -> Path:
     """Writes `report.html` into the folder; at least one case was compared."""
-    file = measured.request.folder / "report.html"
-    with whole(file) as half:
-        half.write_text(render(measured, found), encoding="utf-8")
-    return file
+    return report.save(render(measured, found), measured.request.folder)
 
 
 def render(measured: Measured, found: Agreement) -> str:
     """The page as text."""
-    sections = all_sections(measured, found)
-    styles = resources.files("weftway.fidelity").joinpath("page.css").read_text(encoding="utf-8")
-    controllers = list(dict.fromkeys(one.cc for one in found.cases))
-    fills = {
-        "title": f"Simulator and Multipath QUIC: {len(found.cases)} cases",
-        "style": report.style() + styles,
-        "script": report.asset("page.js"),
-        "symbols": symbols(),
-        "verdict": escape("; ".join(f"{goal.name} {goal.found} ({verdict(goal.met)})" for goal in found.goals)),
-        "facts": escape(" · ".join(facts(measured, found)[:1])),
-        "filters": f'<div class="filters">{report.selector("cc", "Controller", controllers)}</div>',
-        "contents": "".join(f'<a href="#{s.id}">{escape(s.title)}</a>' for s in sections),
-        "sections": "".join(map(report.section, sections)),
-        "downloads": report.downloads(sections, table(measured.rows)),
-    }
-    return Template(report.asset("template.html")).substitute(fills)
+    return report.assembled(
+        f"Simulator and Multipath QUIC: {len(found.cases)} cases",
+        "; ".join(f"{goal.name} {goal.found} ({verdict(goal.met)})" for goal in found.goals),
+        " · ".join(facts(measured, found)[:1]),
+        all_sections(measured, found),
+        table(measured.rows),
+        {"cc": list(dict.fromkeys(case.cc for case in found.cases))},
+        style=report.asset("page.css", "weftway.fidelity"),
+    )
 
 
 def verdict(met: bool) -> str:
@@ -80,74 +70,55 @@ def all_sections(measured: Measured, found: Agreement) -> list[Section]:
     ]
 
 
-def summary(found: Agreement) -> str:
-    badges = "".join(
-        f'<li><span class="badge {"good" if goal.met else "bad"}">{verdict(goal.met)}</span>'
-        f"{escape(f'{goal.name}: {goal.found}, asked for {goal.asked}')}</li>"
+def summary(found: Agreement) -> Markup:
+    """The goals with their verdicts, and the medians of each group."""
+    goals = [
+        (("good" if goal.met else "bad", verdict(goal.met)), f"{goal.name}: {goal.found}, asked for {goal.asked}")
         for goal in found.goals
-    )
-    heads = ["", "cases", "median", "signed", "p95", f"within {100 * NEAR:.0f} %", f"within {100 * FAR:.0f} %"]
-    rows = [
-        row(
-            one.name,
-            [
-                str(one.cases),
-                PERCENT.value(one.middle),
-                PERCENT.signed(one.signed),
-                *(PERCENT.value(part) for part in (one.p95, one.near, one.far)),
-            ],
-        )
-        for one in found.groups
     ]
-    return f"<ul>{badges}</ul>{html_table(heads, rows)}"
+    return html.part("listed", goals) + html.table(group_table(found.groups), "")
 
 
-def curves(found: Agreement) -> str:
+def curves(found: Agreement) -> Markup:
     sets = [
-        Curve("all cases", ALL, [abs(one.difference) for one in found.cases]),
-        Curve("our scenarios", SCENARIOS, [abs(one.difference) for one in found.cases if not one.drawn]),
-        Curve("drawn cells", DRAWN, [abs(one.difference) for one in found.cases if one.drawn]),
+        Curve("all cases", ALL, [abs(case.difference) for case in found.cases]),
+        Curve("our scenarios", SCENARIOS, [abs(case.difference) for case in found.cases if not case.drawn]),
+        Curve("drawn cells", DRAWN, [abs(case.difference) for case in found.cases if case.drawn]),
     ]
     drawn = [curve for curve in sets if curve.values]
-    keys = "".join(curve.key for curve in drawn)
     goals = [(MEDIAN_GOAL, "asked of half"), (P95_GOAL, "asked of 95 %")]
-    shown = panel("Cases with at most this difference", cumulative(drawn, goals) + keys, {})
-    return f'<div class="panels">{shown}</div>'
+    return panels([panel("Cases with at most this difference", cumulative(drawn, goals))])
 
 
-def case_table(cases: list[Case]) -> str:
-    heads = ["case", "sim, ms", "QUIC, ms", "difference", "resent, sim", "resent, QUIC", "seeds"]
-    return html_table(heads, [case_row(one) for one in cases])
+def case_table(cases: Sequence[Case]) -> Markup:
+    heads = ("sim, ms", "QUIC, ms", "difference", "resent, sim", "resent, QUIC", "seeds")
+    return html.table(Table(None, [Column("case"), *numbers(*heads)], [case_row(case) for case in cases]), "")
 
 
-def case_row(one: Case) -> str:
-    resent = ["" if n is None else f"{n:.0f}" for n in (one.sim_retransmissions, one.quic_retransmissions)]
-    numbers = [f"{one.sim_ms:.1f}", f"{one.quic_ms:.1f}", PERCENT.signed(one.difference), *resent, str(one.seeds)]
-    return row(f"{one.setting}, {one.cc}, {one.scheduler}", numbers, f' data-cc="{escape(one.cc, quote=True)}"')
+def case_row(case: Case) -> Row:
+    """A case's numbers."""
+    resent = ["" if n is None else f"{n:.0f}" for n in (case.sim_retransmissions, case.quic_retransmissions)]
+    times = [f"{case.sim_ms:.1f}", f"{case.quic_ms:.1f}", PERCENT.signed(case.difference)]
+    return Row([f"{case.setting}, {case.cc}, {case.scheduler}", *times, *resent, str(case.seeds)], cc=case.cc)
 
 
-def order(found: Agreement) -> str:
-    rows = [
-        row(
-            f"{pair.faster.setting}, {pair.faster.cc}: {pair.faster.scheduler}, {pair.slower.scheduler}",
-            [f"{ms:.1f}" for one in (pair.faster, pair.slower) for ms in (one.quic_ms, one.sim_ms)],
-            f' data-cc="{escape(pair.faster.cc, quote=True)}"',
-        )
-        for pair in misordered(found)
-    ]
-    heads = ["pair", "first: QUIC, ms", "sim, ms", "second: QUIC, ms", "sim, ms"]
-    return html_table(heads, rows) if rows else "<p>All pairs have the same order.</p>"
+def order(found: Agreement) -> Markup:
+    """The pairs in another order."""
+    rows = []
+    for pair in misordered(found):
+        first, second = pair.faster, pair.slower
+        name = f"{first.setting}, {first.cc}: {first.scheduler}, {second.scheduler}"
+        times = [f"{ms:.1f}" for case in (first, second) for ms in (case.quic_ms, case.sim_ms)]
+        rows.append(Row([name, *times], cc=first.cc))
+    heads = numbers("first: QUIC, ms", "sim, ms", "second: QUIC, ms", "sim, ms")
+    made = html.table(Table(None, [Column("pair"), *heads], rows), "")
+    return made or Markup("<p>All pairs have the same order.</p>")
 
 
-def provenance(measured: Measured, found: Agreement) -> str:
+def provenance(measured: Measured, found: Agreement) -> Markup:
     asked = measured.request
     command = (
         f"weft fidelity --backend sim,quic --cells {asked.cells} --seed {asked.seed} --out {quoted(str(asked.folder))}"
     )
     lines = [("Simulator", _native.CODE), ("QUIC", _native.QUIC_CODE)]
-    listed = "".join(f"<dt>{escape(name)}</dt><dd>{escape(text)}</dd>" for name, text in lines)
-    left = "".join(f"<li>{escape(line)}</li>" for line in facts(measured, found)[1:])
-    return (
-        f'<dl class="facts">{listed}</dl><ul>{left}</ul><div class="command"><span>The measurement</span>'
-        f'<code>{escape(command)}</code><button type="button" class="copy">Copy</button></div>'
-    )
+    return html.part("provenance", lines, [("The measurement", command)], "", facts(measured, found)[1:])

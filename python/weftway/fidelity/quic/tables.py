@@ -1,11 +1,13 @@
-"""What the command prints: goals and groups, then the cases that differ most and the pairs in another order."""
+"""Tables that the command prints: goals and groups, then the cases that differ most and the pairs in another order."""
 
 from collections.abc import Sequence
 
-from rich.table import Table
 from rich.text import Text
 
-from ..tables import PERCENT, SHARE, plain
+from weftway.report.numbers import whole_percent
+from weftway.terminal.table import Cells, Column, Table, Value, numbers, plain, texts, wrapped
+
+from ..tables import PERCENT, SHARE, percent, percents
 from .cases import APART, FAR, NEAR, Agreement, Case, Goal, Group, Pair
 from .runs import Measured
 
@@ -32,59 +34,51 @@ def misordered(found: Agreement) -> list[Pair]:
 
 
 def verdicts(goals: Sequence[Goal]) -> Table:
-    table = plain("goals")
-    for head in ("", "asked", "measured", ""):
-        table.add_column(head, justify="right" if head else "left", no_wrap=True)
-    for goal in goals:
-        verdict = Text("met", style="bold green") if goal.met else Text("missed", style="bold red")
-        table.add_row(goal.name, goal.asked, goal.found, verdict)
-    return table
+    marks = {True: Value("met", mark="best"), False: Value("missed", mark="bad")}
+    rows = [(goal.name, goal.asked, goal.found, marks[goal.met]) for goal in goals]
+    return plain("goals", [Column(), *numbers("asked", "measured"), Column()], rows)
 
 
 def group_table(found: Sequence[Group]) -> Table:
-    table = plain("difference of the times: sim over quic, less one")
-    heads = ("cases", "median\n%", "signed\n%", "p95\n%", f"within\n{100 * NEAR:.0f} %", f"within\n{100 * FAR:.0f} %")
-    for head in ("", *heads):
-        table.add_column(head, justify="right" if head else "left", no_wrap=True)
-    for one in found:
-        percents = [SHARE.number(one.middle), SHARE.signed(one.signed), SHARE.number(one.p95)]
-        table.add_row(one.name, str(one.cases), *percents, *(PERCENT.value(part) for part in (one.near, one.far)))
-    return table
+    within = [Column("within", part, right=True, title=f"within {part}") for part in map(whole_percent, (NEAR, FAR))]
+    columns = [Column(), *numbers("cases"), percents("median"), percents("signed"), percents("p95"), *within]
+    rows: list[Cells] = [
+        (
+            group.name,
+            str(group.cases),
+            percent(group.middle),
+            percent(group.signed, is_signed=True),
+            percent(group.p95),
+            *(PERCENT.value(part) for part in (group.near, group.far)),
+        )
+        for group in found
+    ]
+    return plain("difference of the times: sim over quic, less one", columns, rows)
 
 
 def case_table(cases: Sequence[Case]) -> Table:
-    table = plain("the cases that differ most: medians over the seeds")
-    for head in ("%", "sim ms", "quic ms", "resent\nsim", "resent\nquic"):
-        table.add_column(head, justify="right", no_wrap=True)
-    for head in ("scheduler", "cc", "setting"):
-        table.add_column(head, no_wrap=head != "setting", overflow="fold")
-    for one in cases:
-        times = [f"{one.sim_ms:.1f}", f"{one.quic_ms:.1f}"]
-        resent = [
-            f"{known:.0f}" if known is not None else "" for known in (one.sim_retransmissions, one.quic_retransmissions)
-        ]
-        table.add_row(SHARE.signed(one.difference), *times, *resent, one.scheduler, one.cc, one.setting)
-    return table
+    rows = []
+    for case in cases:
+        times = [SHARE.signed(case.difference), f"{case.sim_ms:.1f}", f"{case.quic_ms:.1f}"]
+        resent = ["" if n is None else f"{n:.0f}" for n in (case.sim_retransmissions, case.quic_retransmissions)]
+        rows.append([*times, *resent, case.scheduler, case.cc, case.setting])
+    heads = numbers("%", "sim ms", "quic ms", "resent\nsim", "resent\nquic")
+    title = "the cases that differ most: medians over the seeds"
+    return plain(title, [*heads, *texts("scheduler", "cc"), *wrapped("setting")], rows)
 
 
 def pair_table(pairs: Sequence[Pair]) -> Table:
-    table = plain("schedulers in another order: the first is faster on quic")
-    for head in ("quic ms", "sim ms"):
-        table.add_column(head, justify="right", no_wrap=True)
-    for head in ("schedulers", "cc", "setting"):
-        table.add_column(head, no_wrap=head == "cc", overflow="fold")
+    rows = []
     for pair in pairs:
-        both = (pair.faster, pair.slower)
-        times = [
-            " / ".join(f"{value:.1f}" for value in some)
-            for some in zip(*((b.quic_ms, b.sim_ms) for b in both), strict=True)
-        ]
-        table.add_row(*times, f"{pair.faster.scheduler} / {pair.slower.scheduler}", pair.faster.cc, pair.faster.setting)
-    return table
+        first, second = pair.faster, pair.slower
+        times = [f"{a:.1f} / {b:.1f}" for a, b in ((first.quic_ms, second.quic_ms), (first.sim_ms, second.sim_ms))]
+        rows.append([*times, f"{first.scheduler} / {second.scheduler}", first.cc, first.setting])
+    columns = [*numbers("quic ms", "sim ms"), *wrapped("schedulers"), *texts("cc"), *wrapped("setting")]
+    return plain("schedulers in another order: the first is faster on quic", columns, rows)
 
 
 def facts(measured: Measured, found: Agreement) -> list[str]:
-    """How much was run, what was left out and why; a line each."""
+    """Lines that say how much was run, what was left out, and why."""
     settings = len({(one.setting, one.cc) for one in found.cases})
     lines = [
         f"{len(found.cases)} cases in {settings} settings, {len(measured.rows)} runs, {measured.seconds:.0f} s",
