@@ -19,6 +19,8 @@ pub(crate) const WINDOW: u64 = 32 << 20;
 /// The payload of the least record that is called full: what is left of QUIC's least packet, so that it fits on every
 /// path. It grows as noq finds that every path takes more.
 pub(crate) const RECORD: u64 = 1200 - OVERHEAD;
+/// Bytes of a packet beside its data: of IPv6, UDP, QUIC and the record.
+pub(crate) const PACKET_OVERHEAD: u64 = 48 + OVERHEAD;
 /// The payload of the longest record.
 pub(crate) const LARGEST_RECORD: u64 = LARGEST_PAYLOAD as u64 - OVERHEAD;
 /// A path is given up when it is silent for so long, or for three probe timeouts.

@@ -10,18 +10,15 @@ use std::time::SystemTime;
 use weftway_host::sending::{Policy, Terms};
 use weftway_path::{Bytes, Instant, PathId, Span, Thresholds, Tier};
 use weftway_quic::driver::connection::QuicConnection;
-use weftway_quic::driver::record::OVERHEAD;
 use weftway_quic::driver::{Sender, Source};
 use weftway_udp::{Local, Net};
 
 use crate::failure::Failure;
 use crate::links::terms::{LinkProgress, LinkTerms};
 use crate::links::usage::{TakenBytes, Usage};
-use crate::setting::RECORD;
+use crate::setting::{PACKET_OVERHEAD, RECORD};
 use crate::wire::{PathTerms, TierName};
 
-/// Bytes of a packet beside its data: of IPv6, UDP, QUIC and the record.
-const PACKET_OVERHEAD: u64 = 48 + OVERHEAD;
 /// Part of a cap that is left for what no scheduler decides on: acknowledgements, handshakes, the search for the MTU,
 /// which takes some 100 kB in both directions where packets may have 9 kB.
 const RESERVE: u64 = 192 << 10;

@@ -2,14 +2,11 @@
 
 use weftway_host::sending::{Policy, Terms};
 use weftway_path::{Bytes, PathId, Thresholds, Tier};
-use weftway_quic::driver::record::OVERHEAD;
 use weftway_quic::driver::{Sender, Source};
 
-use crate::setting::RECORD;
+use crate::setting::{PACKET_OVERHEAD, RECORD};
 use crate::wire::PathTerms;
 
-/// Bytes of a packet beside its data: of IPv6, UDP, QUIC and the record.
-const PACKET_OVERHEAD: u64 = 48 + OVERHEAD;
 /// It is told what was sent and is not under way any more when that has grown by so much at least.
 const LEAST_REPORT: u64 = 2 << 10;
 
