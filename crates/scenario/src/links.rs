@@ -31,34 +31,18 @@ impl<T: Clone> Directed<T> {
     }
 }
 
-fn side<T: Clone>(value: &Option<Directed<T>>, down: bool) -> Option<T> {
-    value.as_ref().and_then(|value| value.side(down))
-}
-
 impl PathTable {
     /// The keys of one direction; `data` says whether it carries the data.
     pub fn link(&self, down: bool, data: bool) -> LinkTable {
         // A single loss is meant for the data: papers give one number and mean these.
-        let loss = self.loss.as_ref().filter(|loss| data || matches!(loss, Directed::Each(_)));
-        LinkTable {
-            rate: side(&self.rate, down),
-            trace: side(&self.trace, down),
-            delay: side(&self.delay, down),
-            jitter: side(&self.jitter, down),
-            reorder: side(&self.reorder, down),
-            loss: loss.and_then(|loss| loss.side(down)),
-            queue: side(&self.queue, down),
-            aqm: side(&self.aqm, down),
-            ecn: side(&self.ecn, down),
-            arq: side(&self.arq, down),
-            schedule: side(&self.schedule, down),
-            redraw: side(&self.redraw, down),
-        }
+        let is_loss_of_both = matches!(self.loss, Some(Directed::Each(_)));
+        let way = self.way(down);
+        LinkTable { loss: way.loss.filter(|_| data || is_loss_of_both), ..way }
     }
 
     /// The delays of both directions together.
     pub fn round_trip(&self) -> Span {
-        let one = |down| side(&self.delay, down).map_or(Span::ZERO, Time::get);
+        let one = |down| self.delay.as_ref().and_then(|delay| delay.side(down)).map_or(Span::ZERO, Time::get);
         one(true) + one(false)
     }
 }

@@ -31,83 +31,90 @@ pub(crate) struct Each<T> {
     pub up: Option<T>,
 }
 
-/// A path: a link each way.
-#[derive(Debug, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct PathTable {
-    /// Rate.
-    pub rate: Option<Directed<Rate>>,
-    /// A Mahimahi trace of delivery opportunities, in place of `rate`.
-    pub trace: Option<Directed<String>>,
-    /// The link of `[drive]` that it is: its rates, in place of `rate`, and its delays and losses where they were
-    /// measured.
-    pub drive: Option<String>,
-    /// Time that every packet travels, one way.
-    pub delay: Option<Directed<Time>>,
-    /// By how much delays vary.
-    pub jitter: Option<Directed<Jitter>>,
-    /// Jitter may let packets overtake.
-    pub reorder: Option<Directed<bool>>,
-    /// Which share of packets is lost. A single value is for the data; acknowledgements are then
-    /// not lost.
-    pub loss: Option<Directed<Loss>>,
-    /// Limit of the queue before the link.
-    pub queue: Option<Directed<Queue>>,
-    /// Management of the queue.
-    pub aqm: Option<Directed<Aqm>>,
-    /// Rule for marking packets.
-    pub ecn: Option<Directed<Ecn>>,
-    /// Link-layer retransmission, which hides losses at the price of delay.
-    pub arq: Option<Directed<Arq>>,
-    /// Changes at given times.
-    pub schedule: Option<Directed<Vec<Step>>>,
-    /// Changes at random.
-    pub redraw: Option<Directed<Redraw>>,
-    /// Active, or only for when no active path works: what the scheduler and the other end see. Active, if not given.
-    pub role: Option<RoleName>,
-    /// Tier of the path, by which it is offered to the scheduler, whatever that would do; always, if not given.
-    pub tier: Option<TierName>,
-    /// Most that the path may carry in a run, counted in IP bytes of packets with data.
-    pub cap: Option<Size>,
-    /// Price of the path, in whatever money.
-    pub price: Option<Price>,
-    /// The shared link that data cross after this path's own.
-    pub via: Option<String>,
-    /// Times in which the path exists; always, if not given.
-    pub present: Option<Vec<Window>>,
-    /// Which connection it belongs to.
-    #[serde(default)]
-    pub connection: ConnectionName,
+/// Makes the keys of a path and of a link: those of links, which a path has for each direction, and in between those that
+/// are the path's alone.
+macro_rules! link_keys {
+    ($(
+        link { $($(#[$doc:meta])+ $key:ident: $type:ty,)+ }
+        path { $($(#[$own_doc:meta])+ $own:ident: $own_type:ty,)+ }
+    )+) => {
+        /// A path: a link each way.
+        #[derive(Debug, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct PathTable {
+            $(
+                $($(#[$doc])+ pub $key: Option<Directed<$type>>,)+
+                $($(#[$own_doc])+ pub $own: $own_type,)+
+            )+
+        }
+
+        /// A link in the direction of the data.
+        #[derive(Debug, Default, Deserialize, JsonSchema)]
+        #[serde(deny_unknown_fields)]
+        pub(crate) struct LinkTable {
+            $($($(#[$doc])+ pub $key: Option<$type>,)+)+
+        }
+
+        impl PathTable {
+            /// Returns the keys of one direction.
+            pub fn way(&self, down: bool) -> LinkTable {
+                LinkTable { $($($key: self.$key.as_ref().and_then(|value| value.side(down)),)+)+ }
+            }
+        }
+    };
 }
 
-/// A link in the direction of the data.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct LinkTable {
-    /// Rate.
-    pub rate: Option<Rate>,
-    /// A Mahimahi trace of delivery opportunities, in place of `rate`.
-    pub trace: Option<String>,
-    /// Time that every packet travels.
-    pub delay: Option<Time>,
-    /// By how much delays vary.
-    pub jitter: Option<Jitter>,
-    /// Jitter may let packets overtake.
-    pub reorder: Option<bool>,
-    /// Which share of packets is lost.
-    pub loss: Option<Loss>,
-    /// Limit of the queue before the link.
-    pub queue: Option<Queue>,
-    /// Management of the queue.
-    pub aqm: Option<Aqm>,
-    /// Rule for marking packets.
-    pub ecn: Option<Ecn>,
-    /// Link-layer retransmission.
-    pub arq: Option<Arq>,
-    /// Changes at given times.
-    pub schedule: Option<Vec<Step>>,
-    /// Changes at random.
-    pub redraw: Option<Redraw>,
+link_keys! {
+    link {
+        /// Rate.
+        rate: Rate,
+        /// A Mahimahi trace of delivery opportunities, in place of `rate`.
+        trace: String,
+    }
+    path {
+        /// The link of `[drive]` that it is: its rates, in place of `rate`, and its delays and losses where they were
+        /// measured.
+        drive: Option<String>,
+    }
+    link {
+        /// Time that every packet travels, one way.
+        delay: Time,
+        /// Variation of delays.
+        jitter: Jitter,
+        /// Jitter may let packets overtake.
+        reorder: bool,
+        /// Share of packets that is lost. A single value of a path is for the data; acknowledgements are then not lost.
+        loss: Loss,
+        /// Limit of the queue before the link.
+        queue: Queue,
+        /// Management of the queue.
+        aqm: Aqm,
+        /// Rule for marking packets.
+        ecn: Ecn,
+        /// Link-layer retransmission, which hides losses at the price of delay.
+        arq: Arq,
+        /// Changes at given times.
+        schedule: Vec<Step>,
+        /// Changes at random.
+        redraw: Redraw,
+    }
+    path {
+        /// Active, or only for when no active path works: what the scheduler and the other end see. Active, if not given.
+        role: Option<RoleName>,
+        /// Tier of the path, by which it is offered to the scheduler, whatever that would do; always, if not given.
+        tier: Option<TierName>,
+        /// Most that the path may carry in a run, counted in IP bytes of packets with data.
+        cap: Option<Size>,
+        /// Price of the path, in whatever money.
+        price: Option<Price>,
+        /// The shared link that data cross after this path's own.
+        via: Option<String>,
+        /// Times in which the path exists; always, if not given.
+        present: Option<Vec<Window>>,
+        /// Connection that it belongs to.
+        #[serde(default)]
+        connection: ConnectionName,
+    }
 }
 
 /// Use of a path.

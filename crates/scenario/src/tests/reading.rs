@@ -148,6 +148,23 @@ fn options_change_the_transport() {
     assert_eq!((transport.opportunistic, transport.penalise), (Some(false), None));
 }
 
+#[test]
+fn each_stack_has_its_own_defaults() {
+    for stack in Stack::ALL {
+        assert_eq!(TransportConfig::of(stack).stack, stack);
+    }
+    let tcp = TransportConfig::tcp();
+    assert_eq!(TransportConfig::mptcp_linux_v1().as_tcp(), tcp, "what MPTCP falls back to is TCP");
+    let text = "title = \"One path\"\ntransport = \"tcp\"\n[path.a]\nrate = \"1 Mbit/s\"\n[workload]\nkind = \"bulk\"\nbytes = \"1 kB\"\n";
+    assert_eq!(config(text).transport, tcp);
+}
+
+#[test]
+fn an_option_of_another_stack_has_no_effect() {
+    let text = format!("transport = \"mpquic\"\n{PLAIN}[options]\nmin_rto = \"1 s\"\nrto_floor = \"rfc6298\"\n");
+    assert_eq!(config(&text).transport, TransportConfig::mpquic());
+}
+
 /// A key of TCP does nothing to QUIC, whose timers have no ticks and whose packets never wait to be full.
 #[test]
 fn small_packets_and_ticks_are_of_tcp() {
