@@ -15,12 +15,12 @@ CELLS = [Cell(number) for number in range(3)]
 LINKS = ["wifi", "lte"]
 
 
-def trial(name: str, picked: float, judged: list[float], commands: int = 1, alone: str = "") -> choice.Trial:
+def trial(name: str, picked: float, judged: list[float], commands: int = 1, alone: str = "") -> choice.CandidateRuns:
     """What it costs on the half that picks, and in each cell on the half that judges."""
     backups = tuple(one for one in LINKS if alone and one != alone)
     candidate = Candidate(name, "linux-v1", "cubic", (), ("sysctl -w a=b",) * commands, backups, alone)
     costs = {(cell.number, PICKS): picked for cell in CELLS}
-    return choice.Trial(candidate, costs | {(cell.number, JUDGES): judged[cell.number] for cell in CELLS})
+    return choice.CandidateRuns(candidate, costs | {(cell.number, JUDGES): judged[cell.number] for cell in CELLS})
 
 
 BASE = trial("as it comes", 100, [100, 100, 100], commands=0)
@@ -49,7 +49,7 @@ CASES = {
 }
 
 
-def choose(changes: list[choice.Trial]) -> choice.Choice:
+def choose(changes: list[choice.CandidateRuns]) -> choice.Choice:
     return choice.choose([*changes, BASE], BASE, CELLS, [PICKS, JUDGES], LINKS)
 
 
@@ -59,7 +59,7 @@ def test_what_is_chosen(case: str) -> None:
     assert choose(changes).chosen.candidate.words == chosen
 
 
-def told(*changes: choice.Trial) -> dict[str, str]:
+def told(*changes: choice.CandidateRuns) -> dict[str, str]:
     """The lines about the choice."""
     found = choose(list(changes))
     gains = choice.judged(found.chosen, BASE, CELLS, [PICKS, JUDGES])

@@ -79,7 +79,7 @@ def rows(*seconds: float) -> list[Row]:
     ]
 
 
-def judged(ours: list[Row], theirs: list[Row], note: str = "") -> completion.Judged:
+def judged(ours: list[Row], theirs: list[Row], note: str = "") -> completion.JudgedCell:
     return completion.judged(Runs(CELLS[0], Path("out/cells/000.toml"), ours, theirs, late=1, note=note))
 
 

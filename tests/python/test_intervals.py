@@ -116,7 +116,7 @@ def test_ratios_of_steered_runs_have_the_interval_of_their_median() -> None:
 def test_advice_over_a_few_cells_gives_a_range(count: int, told: str) -> None:
     cells = [neighbours.Cell(number) for number in range(count)]
     trials = [
-        choice.Trial(
+        choice.CandidateRuns(
             candidates.Candidate(name, "min-rtt", "cubic", ()), {(n, s): cost for n in range(count) for s in (0, 1)}
         )
         for name, cost in (("as it comes", 100.0), ("better", 75.0))

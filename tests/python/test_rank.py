@@ -20,7 +20,7 @@ from test_report import check
 from weftway import rank
 from weftway._native import ScenarioError
 from weftway.rank import cells, costs, page, ranking, standing
-from weftway.rank.standing import Judged, halves, judged, picked
+from weftway.rank.standing import JudgedCell, halves, judged, picked
 from weftway.run import bounds, runner, store
 from weftway.run.runner import Interrupted
 
@@ -129,7 +129,7 @@ def test_the_single_path_is_picked_as_the_chooser_picks() -> None:
     paths = {"p": [1.0, 8.0], "q": [4.0, 2.0]}
     assert standing.judged_pick(paths, {"a": [1.0, 2.0]}) == pytest.approx(4.0)
     assert standing.judged_pick({}, {"a": [1.0, 2.0]}) is None
-    some = [Judged("one", {}, {}, {}, 4.0), Judged("two", {}, {}, {}, 0.9), Judged("three", {}, {}, {})]
+    some = [JudgedCell("one", {}, {}, {}, 4.0), JudgedCell("two", {}, {}, {}, 0.9), JudgedCell("three", {}, {}, {})]
     found = standing.single_path(some)
     assert found is not None and (found.cells, found.better_share) == (2, 0.5)
     assert found.ratio == pytest.approx(3.6**0.5)
@@ -144,9 +144,9 @@ def test_costs_are_multiples_of_the_bound() -> None:
     assert standing.of_bound({"a": []}, []) == {}
     kinds = {"workload": "bulk"}
     some = [
-        Judged("one", kinds, {"x": 1.0, "y": 1.5}, {}, of_bound={"x": 2.0, "y": 3.0}),
-        Judged("two", kinds, {"x": 1.0, "y": 1.5}, {}, of_bound={"x": 5.0, "y": 7.0}),
-        Judged("three", {"workload": "stream"}, {"x": 1.0, "y": 1.5}, {}),
+        JudgedCell("one", kinds, {"x": 1.0, "y": 1.5}, {}, of_bound={"x": 2.0, "y": 3.0}),
+        JudgedCell("two", kinds, {"x": 1.0, "y": 1.5}, {}, of_bound={"x": 5.0, "y": 7.0}),
+        JudgedCell("three", {"workload": "stream"}, {"x": 1.0, "y": 1.5}, {}),
     ]
     assert [one.of_bound for one in standing.standings(some)] == [3.5, 5.0]
     everywhere, bulk, stream = standing.groups(some, "y", ["workload"])
@@ -173,8 +173,8 @@ def test_who_is_always_best_is_the_chooser() -> None:
     assert judged({"a": [1.0, 1.0]}, {}) == {}, "nothing to be held against"
 
 
-def cell(name: str, ratios: dict[str, float], singles: dict[str, float] | None = None, **kinds: str) -> Judged:
-    return Judged(name, kinds, ratios, singles or {}, copies={"x": 0.1}, unfinished={"x": 2})
+def cell(name: str, ratios: dict[str, float], singles: dict[str, float] | None = None, **kinds: str) -> JudgedCell:
+    return JudgedCell(name, kinds, ratios, singles or {}, copies={"x": 0.1}, unfinished={"x": 2})
 
 
 def test_standings_count_over_cells() -> None:

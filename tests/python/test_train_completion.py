@@ -162,7 +162,7 @@ def test_the_search_goes_where_the_score_rises() -> None:
     network = imitation.fit(rows, (4,), 1)
     directions = completion.Directions(network, rows, 12)
 
-    class Judged(completion.Judge):
+    class JudgedCell(completion.Judge):
         """Best is a network that on the average prefers sending by 2 of its own units."""
 
         def __init__(self) -> None: ...
@@ -173,7 +173,7 @@ def test_the_search_goes_where_the_score_rises() -> None:
             found: completion.Floats = -np.abs(np.array(means) - 2)
             return found
 
-    judge = Judged()
+    judge = JudgedCell()
     args = completion.Args(scheduler="dqn", steps=12)
     found = [network for _, network, _ in completion.search(args, judge, directions, [None] * 9)]  # type: ignore[list-item]
     assert len(found) == 13

@@ -15,7 +15,7 @@ WORTH = 0.02
 
 
 @dataclass(frozen=True)
-class Trial:
+class CandidateRuns:
     """What came of a candidate: its cost in ms by cell and seed, and its share of copies."""
 
     candidate: Candidate
@@ -31,7 +31,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Judged:
+class Gain:
     """The share by which one costs less than another over all cells, on the half that judges, and its interval."""
 
     gain: float
@@ -43,21 +43,21 @@ class Judged:
         return self.gain >= WORTH and self.within.low > 0
 
     @property
-    def turned(self) -> "Judged":
+    def turned(self) -> "Gain":
         """The same of the other over the one."""
-        return Judged(_turned(self.gain), Interval(_turned(self.within.high), _turned(self.within.low)))
+        return Gain(_turned(self.gain), Interval(_turned(self.within.high), _turned(self.within.low)))
 
 
 @dataclass(frozen=True)
 class Choice:
     """What is advised, and what it was held against."""
 
-    chosen: Trial
-    other: Trial | None
+    chosen: CandidateRuns
+    other: CandidateRuns | None
     """The change that was judged, or if none gained enough on the half that picks, the best there; none if none ran."""
-    single: Trial | None
+    single: CandidateRuns | None
     """The best link alone."""
-    rival: Trial | None
+    rival: CandidateRuns | None
     """The best that bonds."""
 
 
@@ -71,22 +71,26 @@ def judging(numbers: Sequence[int]) -> list[int]:
     return list(numbers[1::2])
 
 
-def log_ratio(one: Trial, over: Trial, cells: Iterable[int], numbers: Iterable[int]) -> float:
+def log_ratio(one: CandidateRuns, over: CandidateRuns, cells: Iterable[int], numbers: Iterable[int]) -> float:
     """The mean logarithm of its cost over the other's, paired by cell and seed."""
     numbers = list(numbers)
     pairs = [(cell, seed) for cell in cells for seed in numbers]
     return fmean([math.log(one.costs[pair] / over.costs[pair]) for pair in pairs])
 
 
-def judged(one: Trial, over: Trial, cells: Sequence[Cell], numbers: Sequence[int]) -> Judged:
+def judged(one: CandidateRuns, over: CandidateRuns, cells: Sequence[Cell], numbers: Sequence[int]) -> Gain:
     """How it does against another on the half that judges."""
     ratios = [log_ratio(one, over, [cell.number], judging(numbers)) for cell in cells]
     low, high = bootstrap(ratios, one.candidate.words, fmean)
-    return Judged(1 - math.exp(fmean(ratios)), Interval(1 - math.exp(high), 1 - math.exp(low)))
+    return Gain(1 - math.exp(fmean(ratios)), Interval(1 - math.exp(high), 1 - math.exp(low)))
 
 
 def choose(
-    trials: Sequence[Trial], base: Trial, cells: Sequence[Cell], numbers: Sequence[int], order: Sequence[str]
+    trials: Sequence[CandidateRuns],
+    base: CandidateRuns,
+    cells: Sequence[Cell],
+    numbers: Sequence[int],
+    order: Sequence[str],
 ) -> Choice:
     """The change that was picked, if it is worth it; the best link alone, if it is better still; else the baseline.
 
@@ -94,10 +98,10 @@ def choose(
     that judges would favour the luckiest. `order` is that of the links: of equal ones the first.
     """
 
-    def picked(one: Trial) -> float:
+    def picked(one: CandidateRuns) -> float:
         return log_ratio(one, base, (cell.number for cell in cells), picking(numbers))
 
-    def is_worth(one: Trial, over: Trial) -> bool:
+    def is_worth(one: CandidateRuns, over: CandidateRuns) -> bool:
         return judged(one, over, cells, numbers).is_worth
 
     changes = [one for one in trials if one is not base]
@@ -115,14 +119,16 @@ def choose(
     return Choice(chosen, change or min(changes, key=picked, default=None), single, rival)
 
 
-def _plainest(some: Sequence[Trial], cost: Callable[[Trial], float], order: Sequence[str]) -> Trial | None:
+def _plainest(
+    some: Sequence[CandidateRuns], cost: Callable[[CandidateRuns], float], order: Sequence[str]
+) -> CandidateRuns | None:
     """Of those that are alike to the best of them, the one with the fewest changes."""
     if not some:
         return None
     best = min(map(cost, some))
     alike = [one for one in some if cost(one) <= best - math.log(1 - WORTH)]
 
-    def place(one: Trial) -> tuple[int, float, int]:
+    def place(one: CandidateRuns) -> tuple[int, float, int]:
         name = one.candidate.alone
         return len(one.candidate.commands), round(cost(one), 3), order.index(name) if name else 0
 

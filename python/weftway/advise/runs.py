@@ -19,7 +19,7 @@ from weftway.stats.estimates import Interval, median
 
 from . import candidates, neighbours
 from .candidates import Candidate
-from .choice import Judged, Trial, choose, judged, judging, log_ratio, picking
+from .choice import CandidateRuns, Gain, choose, judged, judging, log_ratio, picking
 from .neighbours import Cell
 
 ROUNDS = 3
@@ -54,18 +54,18 @@ class Advice:
     is_measured: bool
     """Whether the cells come from a [range]."""
     seeds: list[int]
-    baseline: Trial
-    chosen: Trial
-    trials: list[Trial]
+    baseline: CandidateRuns
+    chosen: CandidateRuns
+    trials: list[CandidateRuns]
     """All that ran in every cell, the best first."""
     gain: float
     """The share by which the chosen one costs less than the baseline, on the half that it was not picked on."""
     within: Interval
-    other: Trial | None = None
+    other: CandidateRuns | None = None
     """The change that was judged, or if none gained enough on the half that picks, the best there; none if none ran."""
-    single: Trial | None = None
+    single: CandidateRuns | None = None
     """The best link alone."""
-    rival: Trial | None = None
+    rival: CandidateRuns | None = None
     """The best that bonds."""
     skipped: list[str] = field(default_factory=list)
     failed: list[Failed[Job]] = field(default_factory=list)
@@ -80,11 +80,11 @@ class Advice:
         """What the chosen one costs over the baseline in a cell, on the half that it was not picked on."""
         return math.exp(log_ratio(self.chosen, self.baseline, [cell.number], judging(self.seeds)))
 
-    def judged(self, one: Trial, over: Trial) -> Judged:
+    def judged(self, one: CandidateRuns, over: CandidateRuns) -> Gain:
         """How one does against another on the half that judges."""
         return judged(one, over, self.cells, self.seeds)
 
-    def picked(self, one: Trial) -> float:
+    def picked(self, one: CandidateRuns) -> float:
         """The share by which it costs less than the baseline on the half that picks."""
         cells = (cell.number for cell in self.cells)
         return 1 - math.exp(log_ratio(one, self.baseline, cells, picking(self.seeds)))
@@ -229,7 +229,7 @@ class _Trials:
         self.skipped: list[str] = []
         self.failed: list[Failed[Job]] = []
 
-    def picked(self, one: Trial, base: Trial) -> float:
+    def picked(self, one: CandidateRuns, base: CandidateRuns) -> float:
         """How it compares on the seeds that pick."""
         return log_ratio(one, base, (cell.number for cell in self.cells), picking(self._numbers))
 
@@ -243,7 +243,7 @@ class _Trials:
 
     def run(
         self, wanted: Sequence[Candidate], cells: Sequence[Cell] | None = None, numbers: Sequence[int] | None = None
-    ) -> list[Trial]:
+    ) -> list[CandidateRuns]:
         """What came of each candidate that can be simulated."""
         cells, numbers = cells or self.cells, numbers or self._numbers
         asked = [
@@ -263,11 +263,13 @@ class _Trials:
         whole = len(cells) * len(numbers)
         return [self._trial(one, ran[one]) for one in wanted if len(ran.get(one, {})) == whole]
 
-    def _trial(self, one: Candidate, rows: dict[tuple[int, int], Row]) -> Trial:
+    def _trial(self, one: Candidate, rows: dict[tuple[int, int], Row]) -> CandidateRuns:
         costs = {pair: cost(row, self.kind) for pair, row in rows.items()}
         packets = [{**row, "packets": _packets(row)} for row in rows.values()]
         copies = fmean([copies_share(row) for row in packets])
-        return Trial(one, costs, copies, frozenset(pair for pair, row in rows.items() if row["verdict"] != "finished"))
+        return CandidateRuns(
+            one, costs, copies, frozenset(pair for pair, row in rows.items() if row["verdict"] != "finished")
+        )
 
 
 def _packets(row: Row) -> int:

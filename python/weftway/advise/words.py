@@ -9,7 +9,7 @@ from weftway.run import plan
 from weftway.stats.estimates import interval_of
 
 from .candidates import LINUX, Candidate
-from .choice import WORTH, Judged, Trial, judging, log_ratio
+from .choice import WORTH, CandidateRuns, Gain, judging, log_ratio
 from .neighbours import Cell
 from .runs import Advice
 
@@ -150,18 +150,18 @@ def _gain(found: Advice) -> str:
     measure = WORDS[found.column]
     now, before = (_told(found, one) for one in (found.chosen, found.baseline))
     return (
-        f"{measure} {now} instead of {before}; over all cells {_less(found, Judged(found.gain, found.within))} "
+        f"{measure} {now} instead of {before}; over all cells {_less(found, Gain(found.gain, found.within))} "
         f"than {_as_it_comes(found)}"
     )
 
 
-def _less(found: Advice, gain: Judged) -> str:
+def _less(found: Advice, gain: Gain) -> str:
     """By how much it costs less, with its interval."""
     within = interval_of(len(found.cells), "cells")
     return f"{_percent(gain.gain)} % less ({within}: {_percent(gain.within.low)} to {_percent(gain.within.high)} %)"
 
 
-def _takes(found: Advice, gain: Judged) -> str:
+def _takes(found: Advice, gain: Gain) -> str:
     """Time that it takes, with the interval of that."""
     low, high = gain.within if gain.gain >= 0 else (-gain.within.high, -gain.within.low)
     within = interval_of(len(found.cells), "cells")
@@ -238,19 +238,19 @@ def _basis(found: Advice) -> str:
     )
 
 
-def _cost(found: Advice, one: Trial) -> float:
+def _cost(found: Advice, one: CandidateRuns) -> float:
     """In the scenario as it is: the geometric mean over the seeds that judge."""
     costs = [one.costs[0, seed] for seed in judging(found.seeds)]
     return math.exp(math.fsum(map(math.log, costs)) / len(costs))
 
 
-def _told(found: Advice, one: Trial) -> str:
+def _told(found: Advice, one: CandidateRuns) -> str:
     """The cost in words. Runs that did not finish would have taken longer."""
     is_cut = any((0, seed) in one.cut for seed in judging(found.seeds))
     return f"{'more than ' if is_cut else ''}{_time(_cost(found, one))}"
 
 
-def _ratio(found: Advice, one: Trial) -> float:
+def _ratio(found: Advice, one: CandidateRuns) -> float:
     """Its cost over the baseline's, over all cells, on the seeds that judge."""
     return math.exp(log_ratio(one, found.baseline, (cell.number for cell in found.cells), judging(found.seeds)))
 

@@ -19,7 +19,7 @@ from .tables import SHARE, again
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedCell:
     """One cell: completion times in seconds. None: not known, or the simulator did not finish."""
 
     cell: int
@@ -47,18 +47,18 @@ class Judged:
         return as_json({**asdict(self), "error": self.held.error, "holds": self.held.holds})
 
 
-def judge(sweep: Iterable[Runs]) -> list[Judged]:
+def judge(sweep: Iterable[Runs]) -> list[JudgedCell]:
     """Every cell, those included that cannot be judged."""
     return [judged(runs) for runs in sweep]
 
 
-def judged(runs: Runs) -> Judged:
+def judged(runs: Runs) -> JudgedCell:
     """What the runs of one cell come to."""
     theirs, ours = seconds(runs.kernel), seconds(runs.sim)
     reason = obstacle(runs)
     finished = [value for value in theirs if math.isfinite(value)]
     middle = median(ours) if ours else math.inf
-    return Judged(
+    return JudgedCell(
         cell=runs.cell.number,
         scenario=runs.cell.line,
         kernel_s=None if reason else median(theirs),
@@ -87,24 +87,24 @@ def obstacle(runs: Runs) -> str:
     return f"the kernel did not finish {cut} of {len(runs.kernel)} runs" if 2 * cut >= len(runs.kernel) else ""
 
 
-def score(cells: Sequence[Judged]) -> Score:
+def score(cells: Sequence[JudgedCell]) -> Score:
     """A cell that cannot be judged does not hold."""
     return Score(len(cells), sum(cell.held.holds for cell in cells))
 
 
-def completion_tables(measured: Measured, cells: Sequence[Judged]) -> list[Table | Text]:
+def completion_tables(measured: Measured, cells: Sequence[JudgedCell]) -> list[Table | Text]:
     """Tables of how many cells hold; those that do not, the farthest first; how to run these again."""
     missed = sorted((cell for cell in cells if not cell.held.holds), key=by_error)
     head = Text("\n".join(facts(measured, cells)))
     return [head, missed_table(missed), again(missed)] if missed else [head]
 
 
-def by_error(cell: Judged) -> tuple[bool, float]:
+def by_error(cell: JudgedCell) -> tuple[bool, float]:
     """A key that sorts by the error; those that cannot be judged come last."""
     return bool(cell.not_judged), -abs(math.inf if cell.held.error is None else cell.held.error)
 
 
-def facts(measured: Measured, cells: Sequence[Judged]) -> list[str]:
+def facts(measured: Measured, cells: Sequence[JudgedCell]) -> list[str]:
     """The verdict and how it came about, a line each."""
     runs, late = sum(cell.kernel_runs for cell in cells), sum(cell.late_runs for cell in cells)
     far = sum(cell.held.is_in_range and not cell.held.is_near for cell in cells)
@@ -125,7 +125,7 @@ def facts(measured: Measured, cells: Sequence[Judged]) -> list[str]:
     return lines
 
 
-def missed_table(missed: Sequence[Judged]) -> Table:
+def missed_table(missed: Sequence[JudgedCell]) -> Table:
     columns = [*numbers("cell", "kernel\ns", "shortest,\nlongest", "ours\ns", "error\n%"), *wrapped("scenario")]
     rows = [
         (

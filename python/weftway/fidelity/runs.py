@@ -119,7 +119,7 @@ def measure(request: Request, workers: Workers[Job] | None = None, progress: Pro
     start = time.monotonic()
     asked: dict[str, Row] = {}
 
-    def run(wanted: list[Wanted[Job, Trial]]) -> None:
+    def run(wanted: list[Wanted[Job, CellRounds]]) -> None:
         """Runs one round, and hands every row to its cell."""
         runs = runner.run(wanted, workers or threads(request.jobs), FORM)
         for one, missing in runs.missing:
@@ -131,7 +131,7 @@ def measure(request: Request, workers: Workers[Job] | None = None, progress: Pro
     try:
         with Runner(request.folder, progress, request.cells * (SIM_RUNS + FIRST_RUNS)) as runner:
             folder = request.folder / "cells"
-            trials = [Trial(cell, written(cell, folder), request.kind.most_runs) for cell in request.drawn]
+            trials = [CellRounds(cell, written(cell, folder), request.kind.most_runs) for cell in request.drawn]
             while wanted := [Wanted(job, trial) for trial in trials for job in trial.next_round()]:
                 run(wanted)
             run([Wanted(job, trial) for trial in trials for job in trial.simulated()])
@@ -146,7 +146,7 @@ def measure(request: Request, workers: Workers[Job] | None = None, progress: Pro
     return Measured(request, found, seconds, others)
 
 
-FORM: Form[Job, "Trial"] = Form(keeps_timelines=True)
+FORM: Form[Job, "CellRounds"] = Form(keeps_timelines=True)
 
 
 def spent(folder: Path, seconds: float) -> float:
@@ -189,7 +189,7 @@ def uncertain(rows: list[Row], seed: str) -> bool:
     return (high - low) / 2 > WIDEST * median(values)
 
 
-class Trial:
+class CellRounds:
     """One cell and its rows so far."""
 
     def __init__(self, cell: SweepCell, file: Path, most_runs: int) -> None:

@@ -20,7 +20,7 @@ from weftway.stats.baselines import REFERENCE
 from . import cells, standing
 from .cells import KINDS, Cell
 from .costs import Row, bound, copies_share, cost, needed
-from .standing import TOLD, Group, Judged, SinglePath, Standing, Worst
+from .standing import TOLD, Group, JudgedCell, SinglePath, Standing, Worst
 
 if TYPE_CHECKING:
     import polars as pl
@@ -77,7 +77,7 @@ class Ranking:
     candidate: SchedulerSpec | None
     seeds: list[int]
     cells: list[Cell]
-    judged: list[Judged]
+    judged: list[JudgedCell]
     rows: list[Row]
     """One per run, with what decides its cost."""
     skipped: list[str] = field(default_factory=list)
@@ -93,7 +93,7 @@ class Ranking:
 
 
 @dataclass(frozen=True)
-class Field:
+class Schedulers:
     """The schedulers of a ranking."""
 
     every: list[SchedulerSpec]
@@ -101,7 +101,7 @@ class Field:
 
 
 @dataclass(frozen=True)
-class Seer:
+class Sighted:
     """What runs beside the schedulers and sees what none of them can. It is never ranked."""
 
     name: str
@@ -169,12 +169,12 @@ def worst(found: Ranking, count: int = WORST) -> list[Worst]:
     return standing.worst(found.judged, name, count)
 
 
-def _field(request: Request) -> Field:
+def _field(request: Request) -> Schedulers:
     every = specs.parse(request.schedulers)
     if request.candidate is None:
         if not every:
             raise ScenarioError("no scheduler is named: there is nothing to rank")
-        return Field(every, None)
+        return Schedulers(every, None)
     given = specs.parse(request.candidate)
     if len(given) != 1:
         raise ScenarioError(f"candidate `{request.candidate}`: name one scheduler to compare with the others")
@@ -182,10 +182,10 @@ def _field(request: Request) -> Field:
     if not others:
         raise ScenarioError(f"candidate `{request.candidate}`: no other scheduler is named to compare it with")
     specs.distinct([*every, *given])
-    return Field([*others, given[0]], given[0])
+    return Schedulers([*others, given[0]], given[0])
 
 
-def _seers(request: Request, named: Field) -> list[Seer]:
+def _seers(request: Request, named: Schedulers) -> list[Sighted]:
     found = []
     if request.clairvoyant:
         base = named.candidate
@@ -194,14 +194,14 @@ def _seers(request: Request, named: Field) -> list[Seer]:
         if base.rule:
             raise ScenarioError(f"candidate `{base.name}`: a clairvoyant cannot start from a scheduler in Python")
         name, key = CLAIRVOYANT + base.name, bounds.clairvoyant_key
-        found.append(Seer(name, base, key, bounds.clairvoyants, keeps_better=True))
+        found.append(Sighted(name, base, key, bounds.clairvoyants, keeps_better=True))
     if request.oracle:
         base = next((one for one in named.every if one.name == TOLD), None)
         if base is None:
             raise ScenarioError(f"an oracle tells `{TOLD}` when packets arrive: name it among the schedulers")
         for sight in bounds.SIGHTS:
             key, results = partial(bounds.oracle_key, sight=sight), partial(bounds.oracles, sight=sight)
-            found.append(Seer(ORACLE + sight, base, key, results, keeps_better=False))
+            found.append(Sighted(ORACLE + sight, base, key, results, keeps_better=False))
     return found
 
 
@@ -244,7 +244,13 @@ class _Ranked:
     """Runs the jobs of all cells, some cells at a time."""
 
     def __init__(
-        self, runner: Runner, named: Field, seers: Sequence[Seer], numbers: list[int], count: int, on_cost: OnCost
+        self,
+        runner: Runner,
+        named: Schedulers,
+        seers: Sequence[Sighted],
+        numbers: list[int],
+        count: int,
+        on_cost: OnCost,
     ) -> None:
         self._runner, self._field, self._seers, self._numbers = runner, named.every, seers, numbers
         self._count, self._on_cost = count, on_cost
@@ -276,7 +282,7 @@ class _Ranked:
 
         return [{**row, "bound_ms": least(row)} for row in rows]
 
-    def _seen(self, cell: Cell, seer: Seer, ran: Mapping[str, Row]) -> list[Row]:
+    def _seen(self, cell: Cell, seer: Sighted, ran: Mapping[str, Row]) -> list[Row]:
         """The rows of one that sees, where the scheduler from which it starts ran.
 
         There is none of a call, in which two decide.
@@ -320,7 +326,7 @@ def _singles(cell: Cell) -> int:
     return len(cell.paths) if len(cell.paths) > 1 else 0
 
 
-def _judged(every: Sequence[Cell], named: Field, rows: Sequence[Row], numbers: Sequence[int]) -> list[Judged]:
+def _judged(every: Sequence[Cell], named: Schedulers, rows: Sequence[Row], numbers: Sequence[int]) -> list[JudgedCell]:
     by_cell: dict[str, dict[str, list[Row]]] = {}
     for row in rows:
         by_cell.setdefault(row["cell"], {}).setdefault(row["scheduler"], []).append(row)
@@ -342,14 +348,14 @@ def _paired(ran: dict[str, list[Row]], numbers: Sequence[int]) -> dict[str, list
     return {}
 
 
-def _judge(cell: Cell, named: Field, ran: dict[str, list[Row]]) -> Judged:
+def _judge(cell: Cell, named: Schedulers, ran: dict[str, list[Row]]) -> JudgedCell:
     costs = {name: [row["cost_ms"] for row in some] for name, some in ran.items()}
     everybody = {one.name: costs[one.name] for one in named.every if one.name in costs}
     choice = {name: some for name, some in everybody.items() if not named.candidate or name != named.candidate.name}
     singles = {name: some for name, some in costs.items() if ran[name][0]["path"] is not None}
     clairvoyant = next((some for name, some in costs.items() if name.startswith(CLAIRVOYANT)), None)
     limit = [row["bound_ms"] for row in ran[next(iter(everybody))]] if everybody else []
-    return Judged(
+    return JudgedCell(
         cell=cell.name,
         kinds=cell.kinds,
         ratios=standing.judged(everybody, choice),

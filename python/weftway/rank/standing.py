@@ -40,7 +40,7 @@ WORSE = 1.05
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedCell:
     """One cell: every scheduler's ratio to the best other scheduler, and to one path with the same handshake."""
 
     cell: str
@@ -175,7 +175,7 @@ def of_bound(costs: Costs, bounds: Sequence[float | None]) -> dict[str, float]:
     return {name: fmean(some) / fmean(known) for name, some in costs.items()}
 
 
-def _of_bound(cells: Sequence[Judged], name: str) -> float | None:
+def _of_bound(cells: Sequence[JudgedCell], name: str) -> float | None:
     return _median([cell.of_bound.get(name) for cell in cells])
 
 
@@ -195,13 +195,13 @@ def _mean(costs: Sequence[float], on: Sequence[int]) -> float:
     return fmean(costs[place] for place in on)
 
 
-def standings(cells: Sequence[Judged], candidate: str | None = None) -> list[Standing]:
+def standings(cells: Sequence[JudgedCell], candidate: str | None = None) -> list[Standing]:
     """A line per scheduler, the best first."""
     names = list(dict.fromkeys(name for cell in cells for name in cell.ratios))
     return sorted((_standing(name, cells, name == candidate) for name in names), key=lambda one: one.ratio)
 
 
-def _standing(name: str, cells: Sequence[Judged], is_candidate: bool) -> Standing:
+def _standing(name: str, cells: Sequence[JudgedCell], is_candidate: bool) -> Standing:
     ran = [cell for cell in cells if name in cell.ratios]
     ratios = [cell.ratios[name] for cell in ran]
     overall = _geometric(ratios)
@@ -226,7 +226,7 @@ def _standing(name: str, cells: Sequence[Judged], is_candidate: bool) -> Standin
     )
 
 
-def single_path(cells: Sequence[Judged]) -> SinglePath | None:
+def single_path(cells: Sequence[JudgedCell]) -> SinglePath | None:
     """What one path would have done, where there are several."""
     ratios = [cell.single for cell in cells if cell.single is not None]
     if not ratios:
@@ -234,7 +234,7 @@ def single_path(cells: Sequence[Judged]) -> SinglePath | None:
     return SinglePath(len(ratios), *_geometric(ratios), _share(ratios, lambda one: 1 / one > WORSE))
 
 
-def groups(cells: Sequence[Judged], candidate: str | None, kinds: Sequence[str]) -> list[Group]:
+def groups(cells: Sequence[JudgedCell], candidate: str | None, kinds: Sequence[str]) -> list[Group]:
     """The candidate, and what an oracle brings, over all cells; then the cells of each kind, in the order of `kinds`
     and then of their values. What all have in common is no kind."""
     is_wanted = candidate is not None or any(cell.told for cell in cells)
@@ -249,7 +249,7 @@ def groups(cells: Sequence[Judged], candidate: str | None, kinds: Sequence[str])
     return found
 
 
-def _group(kind: str, value: str, cells: Sequence[Judged], candidate: str | None) -> Group | None:
+def _group(kind: str, value: str, cells: Sequence[JudgedCell], candidate: str | None) -> Group | None:
     # Only who ran in all of them can be the best of them.
     names = [name for name in cells[0].ratios if name != candidate and all(name in cell.ratios for cell in cells)]
     if not names:
@@ -279,7 +279,7 @@ def _group(kind: str, value: str, cells: Sequence[Judged], candidate: str | None
     )
 
 
-def worst(cells: Sequence[Judged], scheduler: str, count: int) -> list[Worst]:
+def worst(cells: Sequence[JudgedCell], scheduler: str, count: int) -> list[Worst]:
     """The cells in which a scheduler is farthest behind the best other scheduler, the worst first."""
     ran = [cell for cell in cells if scheduler in cell.ratios]
     ran.sort(key=lambda cell: -cell.ratios[scheduler])

@@ -189,8 +189,9 @@ class Runner:
         on_row: Callable[[Wanted[J, A], Row], None],
     ) -> None:
         key = form.key(outcome.job)
-        if outcome.timeline is not None:
-            runs.timelines[key] = outcome.timeline
+        timeline = outcome.timeline if form.keeps_timelines else None
+        if timeline is not None:
+            runs.timelines[key] = timeline
         if isinstance(outcome.result, Skipped):
             runs.skipped.append(outcome.result)
         elif isinstance(outcome.result, Failed):
@@ -200,7 +201,7 @@ class Runner:
             for one in askers:
                 on_row(one, row)
             if self.shelf:
-                self.shelf.keep(key, form.kept(askers[0], row), outcome.timeline if form.keeps_timelines else None)
+                self.shelf.keep(key, form.kept(askers[0], row), timeline)
         self._settle(1, int(key in runs.rows))
 
     def _settle(self, count: int, rows: int) -> None:
