@@ -88,7 +88,7 @@ impl Peak {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::path;
+    use weftway_vectors::testing::path;
 
     fn at(ms: u64) -> Instant {
         Instant::from_millis(ms)
