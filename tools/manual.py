@@ -14,7 +14,7 @@ from typing import Any
 
 import weftway
 from weftway.markdown import cell
-from weftway.run import link_program
+from weftway.runs import link_program
 
 PACKAGE = Path(weftway.__file__).parent
 

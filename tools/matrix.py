@@ -22,11 +22,11 @@ from weftway import _native
 from weftway._native import Scenario
 from weftway.markdown import table
 from weftway.report.numbers import whole_percent
-from weftway.run import comparison, plan, specs
-from weftway.run.backends import SIM
-from weftway.run.job import Job
-from weftway.run.plan import Plan
-from weftway.run.store import whole
+from weftway.runs import comparison, plan, specs
+from weftway.runs.backends import SIM
+from weftway.runs.job import Job
+from weftway.runs.plan import Plan
+from weftway.runs.store import whole
 from weftway.sample.distribution import written
 from weftway.scenario import HOME
 from weftway.stats.baselines import REFERENCE

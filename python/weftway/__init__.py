@@ -24,8 +24,8 @@ if TYPE_CHECKING:
         schedulers,
     )
     from weftway.calls import compare, export, run
-    from weftway.run.comparison import Comparison
-    from weftway.run.runner import Interrupted
+    from weftway.runs.comparison import Comparison
+    from weftway.runs.runner import Interrupted
 
 __all__ = [
     "Ahead",
@@ -53,10 +53,6 @@ Wait = None
 
 
 if not TYPE_CHECKING:
-    # A package's first import binds its name here. After this, `weftway.run` is the function.
-    from weftway import run
-
-    del run
 
     def __getattr__(name: str) -> object:
         """Loads what is named, be it a module, at its first use: the command, which is in here, begins at once."""
@@ -70,7 +66,7 @@ if not TYPE_CHECKING:
                 if error.name != module:
                     raise
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        modules = (import_module(f"{__name__}.{one}") for one in ("_native", "calls", "run.comparison", "run.runner"))
+        modules = (import_module(f"{__name__}.{one}") for one in ("_native", "calls", "runs.comparison", "runs.runner"))
         globals()[name] = next(vars(module)[name] for module in modules if name in vars(module))
         return globals()[name]
 

@@ -5,8 +5,8 @@ import random
 from collections.abc import Sequence, Set
 from typing import Any, Literal, final
 
-from weftway.run.backends.base import Told
-from weftway.run.job import Job
+from weftway.runs.backends.base import Told
+from weftway.runs.job import Job
 
 __version__: str
 CODE: str

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from weftway._native import Scenario, ScenarioError, SimulationError
-from weftway.run import comparison, plan, seeds
-from weftway.run.backends import Row
-from weftway.run.runner import Progress
+from weftway.runs import comparison, plan, seeds
+from weftway.runs.backends import Row
+from weftway.runs.runner import Progress
 from weftway.scenario import load
 
 if TYPE_CHECKING:

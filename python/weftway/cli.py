@@ -35,7 +35,7 @@ from weftway.commands import (
 from weftway.commands import list as list_
 from weftway.commands.options import Verb
 from weftway.commands.output import CLOSED, ClosedPipe, discard_output, fail, out, write_nearest
-from weftway.run import link_program
+from weftway.runs import link_program
 from weftway.terminal.exit_status import BAD_INPUT, RUN_FAILED
 from weftway.terminal.listing import printable
 

@@ -16,8 +16,8 @@ import numpy.typing as npt
 from weftway import _native, scenario
 from weftway._native import ScenarioError
 from weftway.learn.train.export import PolicyError, write_policy
-from weftway.run import specs
-from weftway.run.store import whole
+from weftway.runs import specs
+from weftway.runs.store import whole
 from weftway.vector import VectorEnv
 
 ASKED_ON = "video-chunks"

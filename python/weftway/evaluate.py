@@ -19,12 +19,12 @@ import polars as pl
 from weftway import _native
 from weftway._native import ScenarioError, SimulationError
 from weftway.report import held_out, page
-from weftway.run import caveats, comparison, plan, specs
-from weftway.run.job import Job
-from weftway.run.plan import Plan
-from weftway.run.rows import FrameRows
-from weftway.run.runner import Progress
-from weftway.run.store import Store, table
+from weftway.runs import caveats, comparison, plan, specs
+from weftway.runs.job import Job
+from weftway.runs.plan import Plan
+from weftway.runs.rows import FrameRows
+from weftway.runs.runner import Progress
+from weftway.runs.store import Store, table
 from weftway.sample import distribution
 from weftway.sample.distribution import Distribution, Drawn
 from weftway.scenario import settings

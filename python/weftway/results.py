@@ -12,8 +12,8 @@ from markupsafe import Markup, escape
 from weftway import report
 from weftway.report import printed
 from weftway.report.study import study_of
-from weftway.run.comparison import Comparison
-from weftway.run.store import whole
+from weftway.runs.comparison import Comparison
+from weftway.runs.store import whole
 from weftway.terminal.console import PlainConsole
 
 WIDTH = 160

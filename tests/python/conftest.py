@@ -18,7 +18,7 @@ import pytest
 import machine
 from ends import Bottleneck, Narrow, Start
 from weftway.cli import main
-from weftway.run import link_program
+from weftway.runs import link_program
 from weftway.sample import distribution
 
 # What is started by nohup, or by a shell in the background, ignores signals, and so would every command under test.

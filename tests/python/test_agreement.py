@@ -13,7 +13,7 @@ from weftway._native import Scenario
 from weftway.fidelity import quic
 from weftway.fidelity.quic import runs, settings
 from weftway.fidelity.quic.settings import Setting
-from weftway.run.backends import Row
+from weftway.runs.backends import Row
 
 TINY = """
 transport = "mpquic"

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from weftway._native import ScenarioError
-from weftway.run import bench
+from weftway.runs import bench
 
 FIGURES: dict[str, Any] = {
     "packets_per_cpu_second": {"A": 2_500_000.0, "B": 2_600_000.0},

@@ -12,8 +12,8 @@ import pytest
 import weftway
 from conftest import Weft
 from ends import wait_until
-from weftway.run import caveats, watch
-from weftway.run.specs import SchedulerSpec
+from weftway.runs import caveats, watch
+from weftway.runs.specs import SchedulerSpec
 from weftway.stats import pairs as paired
 
 RULES = '''\
@@ -167,7 +167,7 @@ class Slow:
 def test_a_rule_that_does_not_answer_is_named_once(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("weftway.run.watch.PATIENCE_S", 0.1)
+    monkeypatch.setattr("weftway.runs.watch.PATIENCE_S", 0.1)
     told = ""
 
     def is_named() -> bool:

@@ -18,8 +18,8 @@ from conftest import Weft
 from weftway import cli
 from weftway._native import Scenario, ScenarioError
 from weftway.links import emulate
-from weftway.run import backends, plan
-from weftway.run.runner import Interrupted, threads
+from weftway.runs import backends, plan
+from weftway.runs.runner import Interrupted, threads
 from weftway.terminal.table import numbers, plain, texts
 
 PROMISED = {

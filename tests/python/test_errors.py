@@ -11,7 +11,7 @@ import machine
 import weftway
 from conftest import Weft
 from weftway import ScenarioError, SimulationError, __main__, cli
-from weftway.run import store
+from weftway.runs import store
 
 CLASSES = """\
 class First:

@@ -20,8 +20,8 @@ from weftway import evaluate, rank
 from weftway._native import ScenarioError
 from weftway.evaluate import Request, claims, summary
 from weftway.report.held_out import Held, ratios_lede
-from weftway.run import comparison, specs
-from weftway.run.specs import policy_source
+from weftway.runs import comparison, specs
+from weftway.runs.specs import policy_source
 from weftway.stats import pairs as paired
 from weftway.stats.pairs import Claim
 

@@ -9,13 +9,13 @@ import pytest
 import weftway
 from conftest import Weft
 from weftway import SimulationError, advise, rank, sweep
-from weftway.run import runner
-from weftway.run.backends import Failed
-from weftway.run.caveats import MOST_FAILURES, failures
-from weftway.run.comparison import Comparison
-from weftway.run.job import Job
-from weftway.run.plan import plan
-from weftway.run.runner import Outcome
+from weftway.runs import runner
+from weftway.runs.backends import Failed
+from weftway.runs.caveats import MOST_FAILURES, failures
+from weftway.runs.comparison import Comparison
+from weftway.runs.job import Job
+from weftway.runs.plan import plan
+from weftway.runs.runner import Outcome
 from weftway.scenario import load
 
 # Fails with seeds that a file beside it names: the seed decides the first number that it draws.

@@ -22,9 +22,9 @@ from weftway.fidelity.runs import FIRST_RUNS, MORE_RUNS, MOST_RUNS, SIM_RUNS, TR
 from weftway.fidelity.tables import facts
 from weftway.report.curves import Curve, cumulative
 from weftway.report.palette import Look
-from weftway.run.backends import SIM, Row, Skipped
-from weftway.run.job import Job
-from weftway.run.runner import Interrupted, Outcome, threads
+from weftway.runs.backends import SIM, Row, Skipped
+from weftway.runs.job import Job
+from weftway.runs.runner import Interrupted, Outcome, threads
 from weftway.stats import estimates as stats
 
 STEADY = (9.0, 10.0, 10.0, 10.0, 11.0)

@@ -15,8 +15,8 @@ from weftway._native import Scenario
 from weftway.fidelity import completion, failures
 from weftway.fidelity.held import Score
 from weftway.fidelity.runs import FIRST_RUNS, SIM_RUNS, Runs
-from weftway.run.backends import Row
-from weftway.run.job import Job
+from weftway.runs.backends import Row
+from weftway.runs.job import Job
 
 CELLS = failures.cells(3)
 

@@ -14,8 +14,8 @@ from weftway._native import Scenario
 from weftway.fidelity import messages
 from weftway.fidelity.delays import JUDGED, Delays, of_cell, score
 from weftway.fidelity.runs import FIRST_RUNS, SIM_RUNS, Runs
-from weftway.run.backends import Row
-from weftway.run.job import Job
+from weftway.runs.backends import Row
+from weftway.runs.job import Job
 
 CELLS = messages.cells(3, 40)
 

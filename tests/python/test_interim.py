@@ -8,9 +8,9 @@ from rich.console import Console
 from weftway import rank
 from weftway.rank.so_far import SoFar
 from weftway.report.interim import Interim
-from weftway.run import comparison, plan
-from weftway.run.backends import Row
-from weftway.run.job import Job
+from weftway.runs import comparison, plan
+from weftway.runs.backends import Row
+from weftway.runs.job import Job
 from weftway.scenario import load
 
 

@@ -9,9 +9,9 @@ import pytest
 import weftway
 from conftest import Weft
 from weftway import _native
-from weftway.run import columns
-from weftway.run.backends import SIM
-from weftway.run.store import SELECTED
+from weftway.runs import columns
+from weftway.runs.backends import SIM
+from weftway.runs.store import SELECTED
 
 HEAD = """\
 transport = "mpquic"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from weftway.run import link_program
+from weftway.runs import link_program
 from weftway.scenario import HOME
 
 VERBS = ["pair", "send", "recv", "relay", "proxy", "tunnel", "top", "service", "record", "doctor"]

@@ -71,8 +71,8 @@ def test_what_cannot_run_is_skipped_with_its_reason(peer: tuple[str, ...], weft:
 
 def test_the_order_is_random_and_whole() -> None:
     """Every scheduler comes first now and then, and each path alone is measured once a repetition and controller."""
-    from weftway.run import plan
-    from weftway.run.backends.live import order
+    from weftway.runs import plan
+    from weftway.runs.backends.live import order
     from weftway.scenario import load
 
     jobs = plan.plan(load("wifi-lte"), "min-rtt,ecf,blest", "cubic,bbr1", range(40), "live").jobs

@@ -12,7 +12,7 @@ from weftway import _native, rank, report
 from weftway.rank import page, ranking
 from weftway.report import printed
 from weftway.report.study import Study
-from weftway.run import comparison, plan, specs
+from weftway.runs import comparison, plan, specs
 from weftway.scenario import HOME, load, locate
 
 MINE = "rules.py:Mine"

@@ -11,9 +11,9 @@ from conftest import Weft
 from weftway import _native, report
 from weftway.report import compared
 from weftway.report.study import study_of
-from weftway.run import comparison, plan
-from weftway.run.plan import Plan
-from weftway.run.rows import FrameRows
+from weftway.runs import comparison, plan
+from weftway.runs.plan import Plan
+from weftway.runs.rows import FrameRows
 from weftway.scenario import load
 
 SCHEDULERS = "min-rtt,ecf,round-robin"

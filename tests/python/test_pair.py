@@ -11,7 +11,7 @@ import pytest
 import machine
 from conftest import Weft
 from ends import PARTIAL, Start, ended, port, same, wait_until
-from weftway.run import link_program
+from weftway.runs import link_program
 
 
 def test_an_identity_is_private_and_a_new_one_ends_the_old_lines(weft: Weft, line: str, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from conftest import Weft
-from weftway.run import perfetto
+from weftway.runs import perfetto
 
 NEEDED: dict[str, dict[str, type | tuple[type, ...]]] = {
     "M": {"name": str, "pid": int, "args": dict},

@@ -21,8 +21,8 @@ from weftway import rank
 from weftway._native import ScenarioError
 from weftway.rank import cells, costs, page, ranking, standing
 from weftway.rank.standing import JudgedCell, halves, judged, picked
-from weftway.run import bounds, runner, store
-from weftway.run.runner import Interrupted
+from weftway.runs import bounds, runner, store
+from weftway.runs.runner import Interrupted
 
 WORLD = (
     """\

@@ -16,8 +16,8 @@ from weftway import reproduce
 from weftway._native import Scenario, ScenarioError
 from weftway.reproduce import checks, experiments, results, traces, verdict
 from weftway.reproduce.runs import Effort
-from weftway.run import runner
-from weftway.run.runner import Interrupted
+from weftway.runs import runner
+from weftway.runs.runner import Interrupted
 from weftway.scenario import HOME
 
 FILES = sorted((HOME / "experiments").rglob("*.toml"))

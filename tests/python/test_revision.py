@@ -9,7 +9,7 @@ import pytest
 
 from weftway import scenario
 from weftway.cli import main
-from weftway.run import revision
+from weftway.runs import revision
 
 WEFT = '#!/bin/sh\necho "$@" >> "{log}"\nexec "{python}" -m weftway "$@"\n'
 

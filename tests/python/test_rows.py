@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from weftway.run import columns, rows
-from weftway.run.rows import KeyedRows, in_order
+from weftway.runs import columns, rows
+from weftway.runs.rows import KeyedRows, in_order
 
 
 def made(at: int) -> dict[str, Any]:

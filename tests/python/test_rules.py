@@ -13,7 +13,7 @@ import machine
 import weftway
 from conftest import SMALL, Weft
 from weftway import Scenario
-from weftway.run import specs
+from weftway.runs import specs
 from weftway.scenario import HOME
 
 GOOD = '''\

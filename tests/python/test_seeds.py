@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from weftway import ScenarioError
-from weftway.run import seeds
+from weftway.runs import seeds
 
 
 @given(first=st.integers(0, 1000), count=st.integers(1, 50))

@@ -18,9 +18,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from weftway._native import ScenarioError
-from weftway.run import store as store_module
-from weftway.run.backends import Row
-from weftway.run.store import SELECTED, Store, write_parquet
+from weftway.runs import store as store_module
+from weftway.runs.backends import Row
+from weftway.runs.store import SELECTED, Store, write_parquet
 
 VALUES = st.none() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False) | st.text()
 
@@ -131,7 +131,7 @@ def test_a_row_that_cannot_be_had_again_is_written_at_once(tmp_path: Path) -> No
 WRITER = """
 import sys
 from pathlib import Path
-from weftway.run.store import Store
+from weftway.runs.store import Store
 folder, name = Path(sys.argv[1]), sys.argv[2]
 for number in range(10_000):
     store = Store(folder)
@@ -173,7 +173,7 @@ def test_writers_killed_at_any_point_lose_no_row_that_they_reported(tmp_path: Pa
 DYING = """
 import os, signal, sys
 from pathlib import Path
-from weftway.run.store import Store
+from weftway.runs.store import Store
 folder, step, left = Path(sys.argv[1]), sys.argv[2], [int(sys.argv[3])]
 owner = os if step == "fsync" else Path
 whole = getattr(owner, step)

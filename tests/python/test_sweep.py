@@ -20,8 +20,8 @@ from conftest import SMALL, Weft
 from ends import PATIENCE_S, wait_until
 from weftway import _native, sweep
 from weftway._native import Scenario, ScenarioError
-from weftway.run import parallel
-from weftway.run.plan import plan
+from weftway.runs import parallel
+from weftway.runs.plan import plan
 from weftway.scenario import HOME
 from weftway.sweep.grid import varied
 from weftway.sweep.parcel import Sender, carried_out

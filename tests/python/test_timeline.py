@@ -12,7 +12,7 @@ from conftest import Weft
 from weftway import report
 from weftway.report import compared
 from weftway.report.study import study_of
-from weftway.run import comparison, plan
+from weftway.runs import comparison, plan
 from weftway.scenario import load
 
 Decision = tuple[int, str, int | None]

@@ -26,7 +26,7 @@ use crate::rule::{PythonScheduler, RuleOutcome};
 use crate::scenario::VariantView;
 use crate::threads::each;
 
-/// A run to make: a `Job` of `weftway.run.plan`.
+/// A run to make: a `Job` of `weftway.runs.plan`.
 pub struct Job {
     variant: Arc<Variant>,
     scheduler: String,
@@ -37,7 +37,7 @@ pub struct Job {
     engine: Engine,
 }
 
-/// The attributes of a `Job` of `weftway.run.plan` that decide a run.
+/// The attributes of a `Job` of `weftway.runs.plan` that decide a run.
 #[derive(FromPyObject)]
 pub struct Attributes<'py> {
     /// The variant.
@@ -50,7 +50,7 @@ pub struct Attributes<'py> {
     backend: String,
 }
 
-/// A `SchedulerSpec` of `weftway.run.specs`.
+/// A `SchedulerSpec` of `weftway.runs.specs`.
 #[derive(FromPyObject)]
 struct SchedulerSpec {
     name: String,

@@ -6,7 +6,7 @@ from typing import Any
 
 from weftway import _native
 from weftway._native import ScenarioError
-from weftway.run.backends.kernel import OWN_SCHEDULER
+from weftway.runs.backends.kernel import OWN_SCHEDULER
 
 LINUX, QUIC = "linux", "quic"
 PLACES = (LINUX, QUIC)

@@ -9,10 +9,10 @@ from typing import Any
 
 from weftway._native import Scenario, ScenarioError, SimulationError
 from weftway.rank.costs import COLUMN, copies_share, cost
-from weftway.run import plan, seeds
-from weftway.run.backends import KERNEL, SIM, Failed, Row, Skipped
-from weftway.run.job import Job
-from weftway.run.runner import Outcome, Progress, Runner, Wanted, Workers, threads
+from weftway.runs import plan, seeds
+from weftway.runs.backends import KERNEL, SIM, Failed, Row, Skipped
+from weftway.runs.job import Job
+from weftway.runs.runner import Outcome, Progress, Runner, Wanted, Workers, threads
 from weftway.sample import distribution
 from weftway.scenario import load, locate
 from weftway.stats.estimates import Interval, median

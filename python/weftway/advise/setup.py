@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import dedent
 
 from weftway._native import ScenarioError
-from weftway.run.store import whole
+from weftway.runs.store import whole
 
 from .candidates import LINUX, paths
 from .runs import Advice, keys_of

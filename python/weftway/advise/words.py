@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from weftway.rank.costs import WORDS
-from weftway.run import plan
+from weftway.runs import plan
 from weftway.stats.estimates import interval_of
 
 from .candidates import LINUX, Candidate

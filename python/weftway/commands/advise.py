@@ -38,7 +38,7 @@ def command(
     """Advises settings for your links. Simulates what you can deploy, in this scenario and similar ones."""
     from weftway import advise
     from weftway.advise import setup
-    from weftway.run import caveats
+    from weftway.runs import caveats
     from weftway.terminal.progress import Bar
 
     request = advise.Request(scenario, deployable, cells, seeds, sets or [])

@@ -19,7 +19,7 @@ def command(
     as_json: JSON = False,
 ) -> None:
     """Measures the speed of simulator and schedulers on this machine, in a checkout. Takes minutes."""
-    from weftway.run import bench, plan
+    from weftway.runs import bench, plan
 
     if history:
         noted = bench.history()

@@ -8,8 +8,8 @@ from typing import Any
 from weftway import _native
 from weftway._native import ScenarioError
 from weftway.files import reading
-from weftway.run import probe
-from weftway.run.backends import BACKENDS, Backend
+from weftway.runs import probe
+from weftway.runs.backends import BACKENDS, Backend
 from weftway.scenario import HOME, listed
 
 KINDS = ("scheduler", "controller", "backend", "scenario", "experiment", "distribution", "sweep")

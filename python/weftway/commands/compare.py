@@ -16,8 +16,8 @@ from .output import err, fail, interruptible, out, print_json, print_notes, prin
 
 if TYPE_CHECKING:
     from weftway.report.earlier import Earlier
-    from weftway.run.comparison import Comparison
-    from weftway.run.plan import Plan
+    from weftway.runs.comparison import Comparison
+    from weftway.runs.plan import Plan
 
 
 def command(
@@ -64,7 +64,7 @@ def command(
     """Compares schedulers over the seeds of a scenario."""
     from weftway import report
     from weftway import scenario as scenarios
-    from weftway.run import plan
+    from weftway.runs import plan
 
     formats = figure_formats(figures, folder, width)
     if at is not None and (against or peer):
@@ -100,7 +100,7 @@ def figure_formats(figures: str | None, folder: Path | None, width: str | None =
     """Formats that `--figures` names. A width that is none is refused before anything runs."""
     from weftway import report
     from weftway._native import ScenarioError
-    from weftway.run import plan
+    from weftway.runs import plan
 
     formats = plan.names(figures or "")
     if formats and folder is None:
@@ -129,7 +129,7 @@ def earlier_rows(folder: Path | None, option: str = "--against") -> "Earlier | N
     if not file.is_file():
         raise ScenarioError(f"{option} {folder}: there is no rows.parquet; name a folder that `compare --out` wrote")
     from weftway.report.earlier import Earlier, shown
-    from weftway.run.store import read_rows
+    from weftway.runs.store import read_rows
 
     try:
         return Earlier(str(folder), shown(read_rows(file, ["cc", "scheduler"])))
@@ -141,7 +141,7 @@ def by_commit(name: str, file: str, named: dict[str, str], sets: list[str]) -> "
     """The rows of the same comparison by an earlier commit."""
     from dataclasses import replace
 
-    from weftway.run import revision
+    from weftway.runs import revision
 
     options = [word for option, value in named.items() for word in (option, value)]
     rows = revision.compared(revision.tree(name), [file, *options, *(w for one in sets for w in ("--set", one))])
@@ -155,8 +155,8 @@ def executed(
 ) -> "Comparison":
     """Runs a plan; an interrupt ends the command. Of so many runs a page will show what they look like over time."""
     from weftway.report.interim import Interim
-    from weftway.run import comparison
-    from weftway.run.runner import quiet
+    from weftway.runs import comparison
+    from weftway.runs.runner import quiet
     from weftway.terminal.progress import Bar
 
     so_far = Interim(wanted)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout, suppress
 
-from weftway.run import link_program
+from weftway.runs import link_program
 
 BREAK = re.compile(r"[:=]+")
 """Where bash ends a word, although it is one: `ecf:beta=0.5` is five of its words."""

@@ -44,7 +44,7 @@ def command(
     from weftway import scenario
     from weftway.links import emulate
     from weftway.links.links_view import LinksView
-    from weftway.run import plan
+    from weftway.runs import plan
 
     loaded = scenario.load(scenario.locate(links), sets or [])
     variant = loaded.variants()[0]

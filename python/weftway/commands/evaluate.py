@@ -57,7 +57,7 @@ def command(
     """Compares a scheduler with others on scenarios that no training saw, with 95 % intervals."""
     from weftway import evaluate
     from weftway.report import held_out
-    from weftway.run import caveats
+    from weftway.runs import caveats
     from weftway.terminal.progress import Bar
 
     request = evaluate.Request(policy, on, against, cc, instances, seed, seeds, sets or [])

@@ -84,7 +84,7 @@ def with_kernel(
     cells: int, paths: int | None, equal_shares: bool, seed: int, jobs: int | None, folder: Path, as_json: bool
 ) -> None:
     from weftway import fidelity
-    from weftway.run.store import Store
+    from weftway.runs.store import Store
     from weftway.terminal.progress import Bar
 
     alike = fidelity.EQUAL_SHARES if equal_shares else fidelity.GOODPUT

@@ -6,7 +6,7 @@ from typing import Any
 import typer
 from typer.core import CompletionItem, TyperCommand  # type: ignore[attr-defined]
 
-from weftway.run import link_program
+from weftway.runs import link_program
 
 
 class HandedOver(TyperCommand):

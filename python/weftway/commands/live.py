@@ -26,8 +26,8 @@ PATHS = Annotated[
 def meet(peer: str | None, pair: str | None, paths: list[str] | None) -> None:
     """Tells the backend where its transfers go."""
     from weftway._native import ScenarioError
-    from weftway.run import backends
-    from weftway.run.backends.live import Peer
+    from weftway.runs import backends
+    from weftway.runs.backends.live import Peer
 
     if peer is None:
         if pair or paths:

@@ -91,7 +91,7 @@ def scenario_of_drive(name: str, said: list[str], workload: str | None, drive: l
 
 def tell(made: "Written", verb: str) -> None:
     """Tells what was written, and what to do with it."""
-    from weftway.run.plan import quoted
+    from weftway.runs.plan import quoted
 
     out.print(f"wrote    {made.file}: {', '.join(made.links)}")
     assumed = "; ".join(made.assumed)

@@ -6,7 +6,7 @@ from string import Template
 
 from weftway import _native
 from weftway._native import ScenarioError
-from weftway.run import specs
+from weftway.runs import specs
 
 REGISTRY = Path("crates/sched/src/lib.rs")
 NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")

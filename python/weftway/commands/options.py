@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 from weftway._native import ScenarioError
-from weftway.run import backends
+from weftway.runs import backends
 
 
 class Verb(TyperCommand):

@@ -112,7 +112,7 @@ def fail(message: str, status: int) -> NoReturn:
 @contextmanager
 def interruptible() -> Iterator[None]:
     """Ends the command where a comparison was interrupted."""
-    from weftway.run.runner import Interrupted
+    from weftway.runs.runner import Interrupted
 
     try:
         yield

@@ -63,8 +63,8 @@ def command(
     from weftway import rank
     from weftway.rank import page, ranking
     from weftway.rank.so_far import SoFar
-    from weftway.run import caveats
-    from weftway.run.runner import quiet
+    from weftway.runs import caveats
+    from weftway.runs.runner import quiet
     from weftway.terminal.progress import Bar
 
     request = rank.Request(on, cells, seeds, seed, schedulers, candidate, split, sets or [], clairvoyant, oracle)

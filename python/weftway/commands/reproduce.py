@@ -62,7 +62,7 @@ def command(
     from weftway.reproduce import book as books
     from weftway.reproduce import page, stacks
     from weftway.reproduce import web as sites
-    from weftway.run import caveats
+    from weftway.runs import caveats
     from weftway.terminal.progress import Bar
 
     effort = reproduce.FULL if full else reproduce.QUICK

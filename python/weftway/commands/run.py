@@ -36,7 +36,7 @@ def command(
     from weftway import scenario as scenarios
     from weftway._native import SimulationError
     from weftway.report import one_run
-    from weftway.run import comparison
+    from weftway.runs import comparison
 
     live.meet(peer, pair, paths)
     loaded = scenarios.load(scenarios.locate(scenario), sets or [])

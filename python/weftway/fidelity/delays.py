@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
-from weftway.run.backends import Row
+from weftway.runs.backends import Row
 from weftway.terminal.table import NOTHING, Column, Table, numbers, plain, wrapped
 
 from .completion import obstacle

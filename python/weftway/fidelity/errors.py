@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from weftway.run.backends import Row
+from weftway.runs.backends import Row
 from weftway.stats.estimates import Interval, beyond, bootstrap, covering, interval_of, median
 
 from .cells import CONTROLLERS, MOST_PATHS, TIME_LIMIT_S

@@ -11,8 +11,8 @@ from weftway.report.html import part
 from weftway.report.palette import Look
 from weftway.report.series import Timeline, cell_of, read_timeline, top
 from weftway.report.timeline import lane, line, rate_lane, time_axis
-from weftway.run.backends import Row
-from weftway.run.job import Job
+from weftway.runs.backends import Row
+from weftway.runs.job import Job
 from weftway.stats.units import Unit, unit_for
 
 from .errors import Difference

@@ -18,9 +18,9 @@ from weftway.report.curves import Curve, Mark, cumulative, log_axis, scatter
 from weftway.report.numbers import counted
 from weftway.report.palette import Look
 from weftway.report.sections import TIMELINE_KEY, Section
-from weftway.run.backends import SIM
-from weftway.run.job import Job
-from weftway.run.store import table
+from weftway.runs.backends import SIM
+from weftway.runs.job import Job
+from weftway.runs.store import table
 from weftway.stats.estimates import Estimate, median
 from weftway.stats.units import Unit
 from weftway.terminal.table import Column, Row, Table, numbers

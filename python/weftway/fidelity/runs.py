@@ -7,11 +7,11 @@ from functools import partial
 from pathlib import Path
 
 from weftway._native import Scenario, ScenarioError, SimulationError
-from weftway.run import plan
-from weftway.run.backends import KERNEL, SIM, Row
-from weftway.run.job import Job
-from weftway.run.runner import Form, Interrupted, Progress, Runner, Wanted, Workers, quiet, threads
-from weftway.run.store import Store, whole
+from weftway.runs import plan
+from weftway.runs.backends import KERNEL, SIM, Row
+from weftway.runs.job import Job
+from weftway.runs.runner import Form, Interrupted, Progress, Runner, Wanted, Workers, quiet, threads
+from weftway.runs.store import Store, whole
 from weftway.stats.estimates import bootstrap, median
 
 from . import failures, messages

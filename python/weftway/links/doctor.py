@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from weftway.run import link_program, probe
+from weftway.runs import link_program, probe
 from weftway.terminal.table import Row, Table, wrapped
 
 Finding = dict[str, Any]

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 from weftway import _native
 from weftway._native import EmulationError, Scenario, ScenarioError, Variant
-from weftway.run import plan, seeds, specs
-from weftway.run.backends import KERNEL, SIM, Failed, Row, Skipped, result
-from weftway.run.backends.kernel import OWN_SCHEDULER
-from weftway.run.runner import Form, Outcome, Progress, Runner, Wanted, Workers
-from weftway.run.specs import SchedulerSpec
+from weftway.runs import plan, seeds, specs
+from weftway.runs.backends import KERNEL, SIM, Failed, Row, Skipped, result
+from weftway.runs.backends.kernel import OWN_SCHEDULER
+from weftway.runs.runner import Form, Outcome, Progress, Runner, Wanted, Workers
+from weftway.runs.specs import SchedulerSpec
 from weftway.sample.quantities import quantity
 from weftway.scenario import told
 from weftway.stats.estimates import Interval, interval_of_median, median, middle

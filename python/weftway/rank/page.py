@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 from weftway import _native
 from weftway.report import page
 from weftway.report.numbers import counted
-from weftway.run import plan
-from weftway.run.backends import SIM
+from weftway.runs import plan
+from weftway.runs.backends import SIM
 
 from . import ranking
 from .ranking import Ranked

@@ -9,12 +9,12 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from weftway._native import ScenarioError, SimulationError
-from weftway.run import bounds, plan, seeds, specs
-from weftway.run.backends import SIM, Failed
-from weftway.run.job import Job
-from weftway.run.runner import Form, Outcome, Progress, Runner, Wanted, quiet, threads
-from weftway.run.specs import SchedulerSpec
-from weftway.run.store import Finished, Store, table
+from weftway.runs import bounds, plan, seeds, specs
+from weftway.runs.backends import SIM, Failed
+from weftway.runs.job import Job
+from weftway.runs.runner import Form, Outcome, Progress, Runner, Wanted, quiet, threads
+from weftway.runs.specs import SchedulerSpec
+from weftway.runs.store import Finished, Store, table
 from weftway.stats.baselines import REFERENCE
 
 from . import cells, standing

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import polars as pl
 
-    from weftway.run.comparison import Comparison
+    from weftway.runs.comparison import Comparison
 
     from .earlier import Earlier
 

@@ -11,16 +11,16 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from weftway.run.backends import BACKENDS
-from weftway.run.store import whole
+from weftway.runs.backends import BACKENDS
+from weftway.runs.store import whole
 
 from . import MOST_TIMELINES, figures
 from .page import page
 from .study import Cell, Study, study_of
 
 if TYPE_CHECKING:
-    from weftway.run.comparison import Comparison
-    from weftway.run.job import Job
+    from weftway.runs.comparison import Comparison
+    from weftway.runs.job import Job
 
     from .earlier import Earlier
 

@@ -15,7 +15,7 @@ from typing import Any
 import altair as alt
 import polars as pl
 
-from weftway.run.store import whole
+from weftway.runs.store import whole
 from weftway.stats.units import Measure, unit_for
 
 from . import frames, latex, lettering

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from weftway.run import backends
-from weftway.run.store import SELECTED
+from weftway.runs import backends
+from weftway.runs.store import SELECTED
 from weftway.stats.estimates import Estimate, paired
 from weftway.stats.units import Unit, unit_for
 from weftway.terminal.table import NOTHING, Column, Row, Table, Value

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import polars as pl
 
-from weftway.run.columns import is_number
+from weftway.runs.columns import is_number
 from weftway.stats.estimates import Estimate
 from weftway.stats.units import Measure
 

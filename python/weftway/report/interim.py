@@ -4,9 +4,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from weftway.report.study import about
-from weftway.run.backends import Row
-from weftway.run.job import Job
-from weftway.run.plan import Plan
+from weftway.runs.backends import Row
+from weftway.runs.job import Job
+from weftway.runs.plan import Plan
 from weftway.stats.units import MEASURES, unit_for
 from weftway.terminal.listing import bars
 from weftway.terminal.table import Table, numbers, plain, texts

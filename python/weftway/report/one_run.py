@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from weftway.run.backends import Row
+from weftway.runs.backends import Row
 from weftway.terminal.table import NOTHING, Column, Table, numbers, pairs
 from weftway.terminal.table import plain as plain_table
 

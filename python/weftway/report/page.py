@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from weftway.run.store import whole
+from weftway.runs.store import whole
 
 from .charts import symbols
 from .earlier import Earlier

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any
 
 from weftway._native import thinned
-from weftway.run.columns import is_number
+from weftway.runs.columns import is_number
 
 from .study import Cell
 

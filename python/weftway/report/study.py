@@ -15,9 +15,9 @@ from functools import cached_property
 from statistics import median
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from weftway.run import backends
-from weftway.run.columns import FINISHED, is_number, is_result_of_a_path
-from weftway.run.rows import Columns
+from weftway.runs import backends
+from weftway.runs.columns import FINISHED, is_number, is_result_of_a_path
+from weftway.runs.rows import Columns
 from weftway.stats.baselines import REFERENCE
 from weftway.stats.estimates import Estimate, estimate, interval_of_median, middle, paired
 from weftway.stats.units import MEASURES, Measure, measure
@@ -27,8 +27,8 @@ from .palette import Look, look, looks
 if TYPE_CHECKING:
     import polars as pl
 
-    from weftway.run.backends import Row
-    from weftway.run.comparison import Comparison
+    from weftway.runs.backends import Row
+    from weftway.runs.comparison import Comparison
 
 PER_PATH = re.compile(r"path\.(.+)\.(bytes|share|mean_rate_mbps|retransmissions|srtt_ms)")
 TOP = 10

@@ -8,8 +8,8 @@ from statistics import fmean
 
 from weftway.markdown import table
 from weftway.report.numbers import whole_percent
-from weftway.run.backends import SIM
-from weftway.run.store import whole
+from weftway.runs.backends import SIM
+from weftway.runs.store import whole
 from weftway.terminal.table import Cells, Value
 
 from . import plots

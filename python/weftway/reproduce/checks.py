@@ -10,7 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from weftway.report.numbers import whole_percent
-from weftway.run.backends import Row
+from weftway.runs.backends import Row
 
 from . import verdict
 from .verdict import EFFECT_TOLERANCE, LEVEL_TOLERANCE, MOST_FALLBACK, Check, Part, Region, Sample

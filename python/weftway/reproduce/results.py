@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import Any
 
-from weftway.run.backends import SIM
-from weftway.run.job import Job
+from weftway.runs.backends import SIM
+from weftway.runs.job import Job
 
 from . import checks, traces, verdict
 from .checks import Rows

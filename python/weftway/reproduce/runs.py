@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from weftway._native import SimulationError
-from weftway.run import plan
-from weftway.run.backends import SIM, Failed, Row
-from weftway.run.job import Job
-from weftway.run.runner import Form, Outcome, Progress, Runner, Wanted, Workers, threads
-from weftway.run.store import Finished, Store
+from weftway.runs import plan
+from weftway.runs.backends import SIM, Failed, Row
+from weftway.runs.job import Job
+from weftway.runs.runner import Form, Outcome, Progress, Runner, Wanted, Workers, threads
+from weftway.runs.store import Finished, Store
 
 from .experiments import Experiment
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any
 
-from weftway.run import plan
-from weftway.run.backends import SIM
+from weftway.runs import plan
+from weftway.runs.backends import SIM
 
 from . import checks
 from .checks import Rows, Scope, Undecidable

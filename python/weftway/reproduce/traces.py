@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from weftway.run.backends import Skipped, sim
-from weftway.run.job import Job
+from weftway.runs.backends import Skipped, sim
+from weftway.runs.job import Job
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from markdown_it import MarkdownIt
 from markupsafe import Markup
 
 from weftway.report.html import rendered
-from weftway.run.store import whole
+from weftway.runs.store import whole
 
 
 def write(pages: Mapping[str, str], folder: Path) -> Path:

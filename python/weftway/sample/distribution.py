@@ -38,7 +38,7 @@ from typing import Any
 from weftway import _native
 from weftway._native import Scenario, ScenarioError, Variant
 from weftway.files import reading, toml
-from weftway.run.store import whole
+from weftway.runs.store import whole
 from weftway.sample import quantities, randomisation
 from weftway.sample.randomisation import Draws, Uniform
 from weftway.scenario import HOME, trace_file

@@ -15,7 +15,7 @@ from typing import Any
 
 import polars as pl
 
-from weftway.run.columns import FINISHED, is_number
+from weftway.runs.columns import FINISHED, is_number
 from weftway.stats.baselines import CHANCE, REFERENCE
 from weftway.stats.estimates import FEWEST, bootstrap
 from weftway.stats.units import MEASURES

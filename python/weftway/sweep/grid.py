@@ -12,8 +12,8 @@ from typing import Any
 from weftway import scenario
 from weftway._native import Scenario, ScenarioError
 from weftway.files import reading, toml
-from weftway.run import plan
-from weftway.run.plan import Plan
+from weftway.runs import plan
+from weftway.runs.plan import Plan
 
 SHARED = ("scheduler", "cc", "backend", "seeds", "set", "vary")
 """What holds for every run if the grid says it at its top. A run's own replaces it; `set` and `vary` add to it."""

@@ -19,10 +19,10 @@ from typing import Any
 
 from weftway import _native
 from weftway._native import Batch, Scenario, ScenarioError, Variant
-from weftway.run import specs
-from weftway.run.backends import SIM
-from weftway.run.job import Job
-from weftway.run.specs import IN_A_FILE, SchedulerSpec
+from weftway.runs import specs
+from weftway.runs.backends import SIM
+from weftway.runs.job import Job
+from weftway.runs.specs import IN_A_FILE, SchedulerSpec
 from weftway.scenario import trace_file
 
 KEPT = 8

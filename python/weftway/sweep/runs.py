@@ -12,14 +12,14 @@ from pathlib import Path
 
 from weftway import report
 from weftway._native import Scenario, SimulationError
-from weftway.run import caveats, comparison
-from weftway.run.backends import BACKENDS, Failed, Row, Skipped, result
-from weftway.run.comparison import Comparison, is_kept
-from weftway.run.job import Job
-from weftway.run.parallel import RayPool
-from weftway.run.rows import Columns, FrameRows, JoinedRows
-from weftway.run.runner import Interrupted, Outcome, Progress, Runner, Wanted, Workers, quiet
-from weftway.run.store import Store
+from weftway.runs import caveats, comparison
+from weftway.runs.backends import BACKENDS, Failed, Row, Skipped, result
+from weftway.runs.comparison import Comparison, is_kept
+from weftway.runs.job import Job
+from weftway.runs.parallel import RayPool
+from weftway.runs.rows import Columns, FrameRows, JoinedRows
+from weftway.runs.runner import Interrupted, Outcome, Progress, Runner, Wanted, Workers, quiet
+from weftway.runs.store import Store
 
 from .grid import Grid, Run
 from .parcel import Answer, Parcel, Sender, carried_out

@@ -6,7 +6,7 @@ from itertools import combinations
 from typing import Any
 
 from weftway.fidelity.errors import as_json
-from weftway.run.backends import QUIC, SIM, Row
+from weftway.runs.backends import QUIC, SIM, Row
 from weftway.stats.estimates import median, middle, quantile
 
 from .settings import Setting

@@ -13,8 +13,8 @@ from weftway.report.charts import panel, panels
 from weftway.report.curves import Curve, cumulative
 from weftway.report.palette import Look
 from weftway.report.sections import Section
-from weftway.run.plan import quoted
-from weftway.run.store import table
+from weftway.runs.plan import quoted
+from weftway.runs.store import table
 from weftway.terminal.table import Column, Row, Table, numbers
 
 from ..tables import PERCENT

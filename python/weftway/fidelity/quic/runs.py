@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from weftway.run import comparison, plan
-from weftway.run.backends import QUIC, SIM, NoRow, Row
-from weftway.run.comparison import Comparison
-from weftway.run.job import Job
-from weftway.run.plan import Plan
-from weftway.run.runner import Progress, quiet
+from weftway.runs import comparison, plan
+from weftway.runs.backends import QUIC, SIM, NoRow, Row
+from weftway.runs.comparison import Comparison
+from weftway.runs.job import Job
+from weftway.runs.plan import Plan
+from weftway.runs.runner import Progress, quiet
 
 from .cases import SURE, agreement
 from .settings import SCHEDULERS, Setting, drawn, ours

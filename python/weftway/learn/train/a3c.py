@@ -42,7 +42,7 @@ from weftway.learn.train.input_ranges import InputRanges
 from weftway.learn.train.limits import Count, Form, Positive, Rate, Share, Weight, Widths
 from weftway.learn.train.networks import LSTM, MLP
 from weftway.learn.train.session import Best, ChooseActions, Progress, Trained, TrainingArgs, ValidationSet, quiet
-from weftway.run.parallel import LocalPool, Pool, RayPool
+from weftway.runs.parallel import LocalPool, Pool, RayPool
 from weftway.vector import Flags, Floats, Step, VectorEnv
 
 POINTS = 40

@@ -45,7 +45,7 @@ from weftway.rank import cells
 from weftway.rank.cells import Cell
 from weftway.rank.costs import cost
 from weftway.report.numbers import whole_percent
-from weftway.run import plan, specs
+from weftway.runs import plan, specs
 from weftway.stats.baselines import REFERENCE
 
 BIAS = 0.2

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from weftway.run.store import whole
+from weftway.runs.store import whole
 
 Point = dict[str, Any]
 

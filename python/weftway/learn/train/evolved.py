@@ -32,9 +32,9 @@ from weftway.learn.train.finish import finish
 from weftway.learn.train.input_ranges import InputRanges
 from weftway.learn.train.limits import Count, Positive, Rate, SettingError
 from weftway.learn.train.session import Progress, Trained, TrainingArgs, quiet
-from weftway.run.backends import SIM
-from weftway.run.job import Job
-from weftway.run.specs import SchedulerSpec
+from weftway.runs.backends import SIM
+from weftway.runs.job import Job
+from weftway.runs.specs import SchedulerSpec
 from weftway.sample import distribution
 from weftway.stats.baselines import REFERENCE
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from weftway.run.store import whole
+from weftway.runs.store import whole
 
 FORMAT = "weftway-policy-1"
 """What the card of every policy says of its format."""

@@ -29,8 +29,8 @@ from weftway.learn.train.export import Policy, write_policy
 from weftway.learn.train.limits import Count, Form, Rate, Seed, SettingError, Share
 from weftway.learn.train.session import UNRELATED, Progress, quiet
 from weftway.rank import cells
-from weftway.run import plan, specs
-from weftway.run.job import Job
+from weftway.runs import plan, specs
+from weftway.runs.job import Job
 from weftway.terminal.console import PlainConsole
 from weftway.terminal.progress import Bar
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from weftway import _native
 from weftway.rank.cells import Cell
-from weftway.run import plan, specs
+from weftway.runs import plan, specs
 
 Floats = NDArray[np.float32]
 Weights = dict[str, Any]

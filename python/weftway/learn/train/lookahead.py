@@ -30,10 +30,10 @@ from weftway.evaluate import described
 from weftway.learn.train import command, limits
 from weftway.learn.train.limits import Count, OneOf, Seed, Share
 from weftway.learn.train.session import UNRELATED, Progress, quiet
-from weftway.run import comparison, plan, specs
-from weftway.run.parallel import LocalPool
-from weftway.run.plan import Plan
-from weftway.run.store import table
+from weftway.runs import comparison, plan, specs
+from weftway.runs.parallel import LocalPool
+from weftway.runs.plan import Plan
+from weftway.runs.store import table
 from weftway.sample import distribution
 from weftway.stats import pairs as paired
 from weftway.stats.baselines import REFERENCE

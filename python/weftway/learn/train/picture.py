@@ -7,7 +7,7 @@ import polars as pl
 
 from weftway.learn.train.curve import Point
 from weftway.report.palette import SCHEDULER_LIGHT
-from weftway.run.store import whole
+from weftway.runs.store import whole
 
 MEASURES = {
     "trial": "on the same scenarios, Mbit/s",

@@ -36,7 +36,7 @@ from weftway.learn.train.graph.wavenet import WaveNet
 from weftway.learn.train.limits import Count, Form, SettingError
 from weftway.learn.train.session import Progress, quiet
 from weftway.report.palette import SCHEDULER_LIGHT
-from weftway.run.store import whole
+from weftway.runs.store import whole
 
 NETWORKS: dict[str, Callable[[Shape, Array], Network]] = {"stsgat": STSGAT, "stsgcn": STSGCN, "graph-wavenet": WaveNet}
 """Which networks there are; the order is the one that the paper claims, the best first."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from weftway.run.store import whole
+from weftway.runs.store import whole
 
 SCHEDULER, RECEIVER, FIRST_PATH = 1, 2, 3
 """Process numbers."""

@@ -8,7 +8,7 @@ import difflib
 
 from weftway import _native
 from weftway._native import ScenarioError
-from weftway.run.specs import SchedulerSpec
+from weftway.runs.specs import SchedulerSpec
 
 from .base import Backend, Failed, NoRow, Result, Row, Skipped, result
 from .kernel import Kernel

@@ -8,8 +8,8 @@ from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, Any, overload
 
-from weftway.run import columns
-from weftway.run.backends import Row
+from weftway.runs import columns
+from weftway.runs.backends import Row
 
 if TYPE_CHECKING:
     import polars as pl

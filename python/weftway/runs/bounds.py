@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from weftway import _native
 
 if TYPE_CHECKING:
-    from weftway.run.job import Job
+    from weftway.runs.job import Job
 
 TRIES = 400
 """At how many questions of a run the clairvoyant tries answers out."""

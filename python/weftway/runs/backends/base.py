@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 from weftway._native import SimulationError
 
 if TYPE_CHECKING:
-    from weftway.run.job import Job
-    from weftway.run.specs import SchedulerSpec
+    from weftway.runs.job import Job
+    from weftway.runs.specs import SchedulerSpec
 
 Row = dict[str, Any]
 

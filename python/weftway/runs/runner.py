@@ -17,12 +17,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Generic, NamedTuple, Protocol, Self, TypeVar
 
-from weftway.run.backends import BACKENDS, Failed, NoRow, Row, Skipped, result
-from weftway.run.backends.base import Ordered
-from weftway.run.job import Job
-from weftway.run.rows import KeyedRows
-from weftway.run.store import Store
-from weftway.run.watch import watched
+from weftway.runs.backends import BACKENDS, Failed, NoRow, Row, Skipped, result
+from weftway.runs.backends.base import Ordered
+from weftway.runs.job import Job
+from weftway.runs.rows import KeyedRows
+from weftway.runs.store import Store
+from weftway.runs.watch import watched
 from weftway.terminal.interrupts import put_off
 
 POLL_S = 0.1

@@ -6,13 +6,13 @@ from collections.abc import Sequence, Set
 from typing import TYPE_CHECKING
 
 from weftway import _native
-from weftway.run import probe, specs
-from weftway.run.specs import SchedulerSpec
+from weftway.runs import probe, specs
+from weftway.runs.specs import SchedulerSpec
 
 from .base import Batch, Generated
 
 if TYPE_CHECKING:
-    from weftway.run.job import Job
+    from weftway.runs.job import Job
 
 OWN_SCHEDULER = "linux-v1"
 """The kernel has one scheduler, and this is our name for it."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType
 
-from weftway.run.specs import SchedulerSpec
+from weftway.runs.specs import SchedulerSpec
 
 PATIENCE_S = 5.0
 """A question that takes longer is told. A rule answers in microseconds."""

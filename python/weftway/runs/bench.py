@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from weftway._native import ScenarioError, SimulationError
-from weftway.run import revision
+from weftway.runs import revision
 from weftway.scenario import source_tree
 from weftway.terminal.table import NOTHING, Column, Table, plain, wrapped
 

@@ -13,7 +13,7 @@ from weftway import _native
 if TYPE_CHECKING:
     import polars as pl
 
-    from weftway.run.backends import Row
+    from weftway.runs.backends import Row
 
 PATH = "path."
 ANY_PATH = "path.*."

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from weftway import _native
 from weftway.files.os_error import reason
-from weftway.run.specs import SchedulerSpec
-from weftway.run.watch import watched
+from weftway.runs.specs import SchedulerSpec
+from weftway.runs.watch import watched
 
 from .base import Failed, Row, Skipped, result
 
 if TYPE_CHECKING:
-    from weftway.run.job import Job
+    from weftway.runs.job import Job
 
 
 class Sim:

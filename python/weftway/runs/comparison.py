@@ -10,13 +10,13 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from weftway._native import Scenario, ScenarioError
-from weftway.run import backends, bounds, caveats, columns, perfetto, plan, specs
-from weftway.run.backends import Failed, Row, Skipped, sim
-from weftway.run.job import Job
-from weftway.run.plan import Plan
-from weftway.run.rows import Framed, FrameRows, column, in_order
-from weftway.run.runner import Form, Progress, Runner, Wanted, quiet, threads
-from weftway.run.store import Finished, Store, table
+from weftway.runs import backends, bounds, caveats, columns, perfetto, plan, specs
+from weftway.runs.backends import Failed, Row, Skipped, sim
+from weftway.runs.job import Job
+from weftway.runs.plan import Plan
+from weftway.runs.rows import Framed, FrameRows, column, in_order
+from weftway.runs.runner import Form, Progress, Runner, Wanted, quiet, threads
+from weftway.runs.store import Finished, Store, table
 from weftway.terminal.interrupts import break_waits_off
 
 if TYPE_CHECKING:

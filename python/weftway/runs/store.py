@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING
 
 from weftway._native import ScenarioError
 from weftway.files.os_error import reason
-from weftway.run import backends
-from weftway.run.backends import Row
-from weftway.run.columns import strange, table, whole_table
-from weftway.run.locks import lock
-from weftway.run.rows import KeyedRows
+from weftway.runs import backends
+from weftway.runs.backends import Row
+from weftway.runs.columns import strange, table, whole_table
+from weftway.runs.locks import lock
+from weftway.runs.rows import KeyedRows
 from weftway.terminal.interrupts import put_off
 
 if TYPE_CHECKING:

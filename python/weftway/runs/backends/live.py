@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 from weftway import _native
 from weftway._native import ScenarioError, SimulationError
-from weftway.run import link_program
-from weftway.run.specs import SchedulerSpec
+from weftway.runs import link_program
+from weftway.runs.specs import SchedulerSpec
 from weftway.terminal.exit_status import BAD_INPUT
 
 from .base import Batch, Generated, Told
 
 if TYPE_CHECKING:
-    from weftway.run.job import Job
+    from weftway.runs.job import Job
 
 ALONE = "min-rtt"
 """What schedules where there is one path."""

@@ -3,13 +3,13 @@
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from weftway.run.backends import Failed, Row
-from weftway.run.rows import Columns
+from weftway.runs.backends import Failed, Row
+from weftway.runs.rows import Columns
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from weftway.run.job import Job
+    from weftway.runs.job import Job
 
 FINISHED = "finished"
 """The verdict of a run that came to its end."""

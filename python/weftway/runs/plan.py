@@ -7,10 +7,10 @@ from typing import Any, SupportsIndex
 
 from weftway import _native
 from weftway._native import Scenario, ScenarioError, Variant
-from weftway.run import backends, seeds, specs
-from weftway.run.backends import SIM
-from weftway.run.job import Job
-from weftway.run.specs import SchedulerSpec
+from weftway.runs import backends, seeds, specs
+from weftway.runs.backends import SIM
+from weftway.runs.job import Job
+from weftway.runs.specs import SchedulerSpec
 from weftway.scenario import document, told, variants
 
 

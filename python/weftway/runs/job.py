@@ -7,7 +7,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 from weftway._native import Variant
-from weftway.run.specs import SchedulerSpec
+from weftway.runs.specs import SchedulerSpec
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from typing import TYPE_CHECKING
 
 from weftway import _native
-from weftway.run.specs import SchedulerSpec
+from weftway.runs.specs import SchedulerSpec
 
 if TYPE_CHECKING:
-    from weftway.run.job import Job
+    from weftway.runs.job import Job
 
 
 class Quic:
