@@ -42,6 +42,12 @@ A switch follows a colon: `cubic:slow_start=hystart++`. A *coupled* controller r
 connection's other paths publish; a *paced* one sets the rate at which packets leave.
 """
 
+OPTIONS = """\
+# Options of the transport
+
+Made from the rows in `crates/scenario/src/options.rs`. A dash: the stack does not have the option.
+"""
+
 OVERVIEW = """\
 # Schedulers by goal, traffic and inputs
 
@@ -94,7 +100,15 @@ def pages() -> dict[str, str]:
         "command.md": manual.commands(),
         "python.md": manual.calls(),
         "rust.md": manual.crates(HOME / "crates"),
+        "options.md": options(),
     }
+
+
+def options() -> str:
+    """A row per option of the transport: its value for each stack, and its meaning."""
+    heads = ["key", "MPTCP v0.9x", "MPTCP linux-v1", "TCP", "MPQUIC", "meaning"]
+    rows = [[f"`{key}`", *values, meaning.strip()] for key, values, meaning in _native.options()]
+    return "\n".join([OPTIONS, *table(heads, rows), ""])
 
 
 def overview(entries: list[Entry]) -> str:

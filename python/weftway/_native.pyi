@@ -22,6 +22,9 @@ class EmulationError(RuntimeError): ...
 
 def schedulers() -> list[dict[str, Any]]: ...
 def controllers() -> list[dict[str, Any]]: ...
+def options() -> list[tuple[str, list[str], str]]:
+    """Options of the transport in a scenario: key, value for MPTCP v0.9x, MPTCP linux-v1, TCP and MPQUIC, meaning."""
+
 def units() -> dict[str, dict[str, int]]:
     """Units of rates, sizes and times, with their values in bit/s, bytes and nanoseconds."""
 

@@ -53,7 +53,7 @@ mod _native {
     use super::rule::{Ahead, Recall, Repeat};
     #[pymodule_export]
     use super::scenario::{
-        ScenarioView, VariantView, columns_of_results, drive_runs, read_again, schema, units, variant_again,
+        ScenarioView, VariantView, columns_of_results, drive_runs, options, read_again, schema, units, variant_again,
     };
     #[pymodule_export]
     use super::shown::{shown_run, thinned};

@@ -175,6 +175,12 @@ pub fn columns_of_results() -> Vec<(String, &'static str)> {
     measurement::schema().into_iter().map(|(name, kind)| (name, named(kind))).collect()
 }
 
+/// Options of the transport: key, value for each stack, meaning.
+#[pyfunction]
+pub fn options() -> Vec<(&'static str, [String; 4], &'static str)> {
+    weftway_scenario::option_rows().collect()
+}
+
 /// Units of rates, sizes and times, with their values in bits per second, bytes and nanoseconds.
 #[pyfunction]
 pub fn units(py: Python<'_>) -> PyResult<Bound<'_, PyDict>> {

@@ -65,6 +65,7 @@ mod workload;
 pub use error::{Mistake, ScenarioError};
 pub use file::Scenario;
 pub use measurement::{ColumnType, Measurement, Row, Verdict};
+pub use options::option_rows;
 pub use resolve::Timing;
 pub use schema::{At, Claim, Figure, Identity, Printed, Published, Status, Unit, Way};
 pub use seeds::{mix, path_seeds, shared_seed};

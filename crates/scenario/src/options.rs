@@ -1,7 +1,6 @@
 //! Options of the transport: a row each, of which [`table`] makes the keys of a scenario and their JSON Schema, the
-//! configuration of a connection, the defaults of each stack, checks and the table in `docs/reference/scenario.md`
-//! (written by `WRITE=1 cargo test -p weftway-scenario options_of_the_reference_page`). To add an option, add its row,
-//! and the type of its value if that is new.
+//! configuration of a connection, the defaults of each stack, checks and the reference page of options. To add an
+//! option, add its row, and the type of its value if that is new.
 
 #[macro_use]
 mod table;
@@ -351,4 +350,17 @@ pub enum Direction {
     Download,
     /// Away from that side.
     Upload,
+}
+
+/// Rows of the reference page: key, value for each stack in the order of [`Stack::ALL`], meaning.
+pub fn option_rows() -> impl Iterator<Item = (&'static str, [String; 4], &'static str)> {
+    ROWS.iter().map(|&(key, values, owners, meaning)| {
+        let value = |n: usize| match values[n] {
+            _ if !owners.contains(&Stack::ALL[n]) => "–".to_owned(),
+            "_" => "not given".to_owned(),
+            value => format!("`{value}`"),
+        };
+        let values = std::array::from_fn(value);
+        (key, values, meaning.trim())
+    })
 }

@@ -91,8 +91,7 @@ macro_rules! options {
         }
 
         /// Rows of the reference page: name, values for each stack, stacks that have the option, meaning.
-        #[cfg(test)]
-        pub(crate) const ROWS: &[(&str, [&str; 4], &[Stack], &str)] = &[$((
+        const ROWS: &[(&str, [&str; 4], &[Stack], &str)] = &[$((
             stringify!($name),
             [stringify!($v09x), stringify!($linux_v1), stringify!($tcp), stringify!($mpquic)],
             $owners,
