@@ -31,7 +31,7 @@ class Job:
 
     @cached_property
     def key(self) -> str:
-        """Key of the run: equal for equal runs of the same code, and for others only where the source of a class is unknown."""
+        """Key of the run: equal for equal runs of the same code; for others only where a class's source is unknown."""
         # The JSON of all that the head says but the command.
         _, begun = _line(self.variant, self.scheduler, self.cc, self.backend)
         whole = begun.copy()
