@@ -48,7 +48,7 @@ ORACLE = "oracle: "
 
 @dataclass(frozen=True)
 class Request:
-    """What is ranked, and on what."""
+    """Schedulers to rank, and the cells to rank them on."""
 
     on: Sequence[str]
     """A distribution, or scenario files and folders of them."""
@@ -70,7 +70,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Ranking:
-    """What came of a request."""
+    """Results of a request."""
 
     request: Request
     schedulers: list[SchedulerSpec]
@@ -102,7 +102,7 @@ class Schedulers:
 
 @dataclass(frozen=True)
 class Sighted:
-    """What runs beside the schedulers and sees what none of them can. It is never ranked."""
+    """Runner beside the schedulers that sees what none of them can. It is never ranked."""
 
     name: str
     base: SchedulerSpec
@@ -154,7 +154,7 @@ def standings(found: Ranking) -> list[Standing]:
 
 
 def single_path(found: Ranking) -> SinglePath | None:
-    """What one path with the same handshake costs."""
+    """Cost of one path with the same handshake."""
     return standing.single_path(found.judged)
 
 
@@ -207,7 +207,7 @@ def _seers(request: Request, named: Schedulers) -> list[Sighted]:
 
 @dataclass(frozen=True)
 class _Asker:
-    """Whose run it is: a cell, and the name under which its row stands."""
+    """Cell of a run, and the name under which its row stands."""
 
     cell: Cell
     scheduler: str

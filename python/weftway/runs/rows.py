@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 PACKED = 1024
-"""So many rows are held as dictionaries; with one more they become columns."""
+"""Rows that are held as dictionaries; with one more they become columns."""
 
 READ = 64
 """So many rows of a frame are read at a time, where they are asked for one after the other."""
@@ -224,7 +224,7 @@ def in_order(rows: KeyedRows, keys: Sequence[str]) -> Sequence[Row]:
 
 
 class Columns:
-    """What rows have, by column: every row has every column, and the numbers of a column are all of one type."""
+    """Values of rows, by column: every row has every column, and the numbers of a column are all of one type."""
 
     def __init__(self, rows: "pl.DataFrame | Sequence[Row]") -> None:
         self._rows = rows.frame if isinstance(rows, Framed) else rows
@@ -251,5 +251,5 @@ class Columns:
 
 
 def column(rows: "pl.DataFrame | Sequence[Row]", name: str) -> list[Any]:
-    """One column of rows."""
+    """Values of a column, row by row."""
     return Columns(rows)[name]

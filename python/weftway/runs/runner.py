@@ -1,4 +1,4 @@
-"""One way to run: jobs that somebody wants, each carried out once, and the rows of those that finish.
+"""Runner of jobs that somebody wants, each of which is carried out once, and the rows of those that finish.
 
 What the folder keeps is not run again, what finishes is kept as it comes, and an interrupt loses nothing of it.
 `Wanted` is a job and who asked for it; `Workers` carry jobs out: threads, a cluster, or labs of the kernel.
@@ -66,7 +66,7 @@ Workers = Callable[[Sequence[J]], Iterator[Outcome[J]]]
 
 
 class Shelf(Protocol):
-    """Where rows are kept by key: a folder, or several."""
+    """Keeper of rows by key: a folder, or several."""
 
     def recall(self) -> Mapping[str, Row]: ...
     def keep(self, key: str, row: Row, timeline: str | None = None) -> None: ...
@@ -209,7 +209,7 @@ class Runner:
         self._tell(self.done, self.total)
 
     def leave_out(self, count: int) -> None:
-        """So many runs of the total will not take place."""
+        """Takes note that so many runs of the total will not take place."""
         self._settle(count, 0)
 
 
