@@ -1,5 +1,5 @@
 //! Vectors, which say what a scheduler, a congestion controller or a link must do in cases that a person can check with
-//! a pencil; and a [`testing::Bench`], on which a scheduler is tried without a transport. For tests: no library or
+//! a pencil; and a bench (`testing::Bench`), on which a scheduler is tried without a transport. For tests: no library or
 //! program of users depends on this crate.
 //!
 //! A file of `vectors/sched`, `vectors/cc` or `vectors/link` lists cases. Each has a `name`, the working in `why`, what

@@ -3,10 +3,11 @@
 //!
 //! # Where to begin
 //!
-//! With `dqn`, a scheduler that was trained beforehand. It is four files: `dqn/mod.rs` (the entry, the policies),
-//! `dqn/task.rs` (when it decides, what it sees, what its decisions earn), `deployed` (a task, a network and a fallback
-//! are a scheduler) and `nn` (the network). Then `q_learning`, which learns while it sends and has neither network nor
-//! file.
+//! With `dqn`, a scheduler that was trained beforehand. At work it is six files: `dqn/mod.rs` (the entry, the policies),
+//! `deployed` (a task, a network and a fallback are a scheduler), `dqn/task.rs` (the observation and the reward),
+//! `pair/blocked` (when the network is asked, and what becomes of its answer), `pair/roles` (which paths are the pair) and
+//! `nn/mlp` (the network). The rest of `pair` is detail: units and meters of what is seen; records and rewards,
+//! for training. Then `q_learning`, which learns while it sends and has neither network nor file.
 //!
 //! # What each module decides
 //!
