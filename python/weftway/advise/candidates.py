@@ -1,4 +1,4 @@
-"""What a user can set: a scheduler, a controller, keys of the scenario, and the commands that set the same for real."""
+"""Candidates that a user can set: a scheduler, a controller, keys of the scenario, and the commands that set them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -50,11 +50,11 @@ class Candidate:
 
     @property
     def is_steered(self) -> bool:
-        """Whether `weft steer` has to run beside the connection."""
+        """Tells if `weft steer` has to run beside the connection."""
         return STEERING[0] in self.sets
 
     def with_change(self, words: str, sets: Iterable[str], commands: Iterable[str], scheduler: str = "") -> "Candidate":
-        """The same and something more."""
+        """Candidate with a further change."""
         return replace(
             self,
             words=f"{self.words}, {words}",
@@ -65,7 +65,7 @@ class Candidate:
 
 
 def baseline(place: str, keys: Mapping[str, Any]) -> Candidate:
-    """What a user has who sets nothing."""
+    """Candidate of a user who sets nothing."""
     wanted = {"transport": "mpquic"} if place == QUIC else {"transport": "mptcp", "stack": "linux-v1"}
     wanted |= {f"path.{name}.role": "active" for name in paths(keys) if f"path.{name}.role" in keys}
     sets = tuple(f"{key}={value}" for key, value in wanted.items() if keys.get(key) != value)
@@ -80,7 +80,7 @@ def first(place: str, keys: Mapping[str, Any]) -> list[Candidate]:
 
 
 def second(place: str, keys: Mapping[str, Any], best: Sequence[Candidate]) -> list[Candidate]:
-    """What is tried in the second round: changes to the best of the first."""
+    """Candidates of the second round: changes to the best of the first."""
     if place == QUIC:
         return []
     found: list[Candidate] = []

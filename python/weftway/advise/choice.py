@@ -16,7 +16,7 @@ WORTH = 0.02
 
 @dataclass(frozen=True)
 class CandidateRuns:
-    """What came of a candidate: its cost in ms by cell and seed, and its share of copies."""
+    """Runs of a candidate: its cost in ms by cell and seed, and its share of copies."""
 
     candidate: Candidate
     costs: dict[tuple[int, int], float]
@@ -26,7 +26,7 @@ class CandidateRuns:
 
     @property
     def unfinished(self) -> int:
-        """How many runs ended before their workload was done."""
+        """Number of runs that ended before their workload was done."""
         return len(self.cut)
 
 
@@ -39,18 +39,18 @@ class Gain:
 
     @property
     def is_worth(self) -> bool:
-        """Whether it gains enough, and surely something."""
+        """Tells if it gains enough, and surely something."""
         return self.gain >= WORTH and self.within.low > 0
 
     @property
     def turned(self) -> "Gain":
-        """The same of the other over the one."""
+        """Gain of the other over this one."""
         return Gain(_turned(self.gain), Interval(_turned(self.within.high), _turned(self.within.low)))
 
 
 @dataclass(frozen=True)
 class Choice:
-    """What is advised, and what it was held against."""
+    """Advised candidate, and those it was held against."""
 
     chosen: CandidateRuns
     other: CandidateRuns | None
@@ -79,7 +79,7 @@ def log_ratio(one: CandidateRuns, over: CandidateRuns, cells: Iterable[int], num
 
 
 def judged(one: CandidateRuns, over: CandidateRuns, cells: Sequence[Cell], numbers: Sequence[int]) -> Gain:
-    """How it does against another on the half that judges."""
+    """Gain over another on the half that judges."""
     ratios = [log_ratio(one, over, [cell.number], judging(numbers)) for cell in cells]
     low, high = bootstrap(ratios, one.candidate.words, fmean)
     return Gain(1 - math.exp(fmean(ratios)), Interval(1 - math.exp(high), 1 - math.exp(low)))
@@ -122,7 +122,7 @@ def choose(
 def _plainest(
     some: Sequence[CandidateRuns], cost: Callable[[CandidateRuns], float], order: Sequence[str]
 ) -> CandidateRuns | None:
-    """Of those that are alike to the best of them, the one with the fewest changes."""
+    """Candidate with the fewest changes among those that are alike to the best."""
     if not some:
         return None
     best = min(map(cost, some))

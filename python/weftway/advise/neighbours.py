@@ -17,14 +17,14 @@ SPREAD = {"rate": 1.25, "delay": 1.25, "loss": 2.0}
 
 @dataclass(frozen=True)
 class Cell:
-    """One scenario near the given one; the first is the given one itself."""
+    """A scenario near the given one; the first is the given one itself."""
 
     number: int
     sets: tuple[str, ...] = ()
 
     @property
     def words(self) -> str:
-        """What it is, for people."""
+        """Description for people."""
         return ", ".join(one.removeprefix("path.").replace("=", " ") for one in self.sets) or "the scenario as it is"
 
 

@@ -33,7 +33,7 @@ LEAST_SEEDS = 2
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked."""
+    """Request for advice."""
 
     scenario: str
     place: str = candidates.LINUX
@@ -44,7 +44,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Advice:
-    """What is advised, and what it rests on."""
+    """Advice, and the runs that it rests on."""
 
     request: Request
     scenario: Scenario
@@ -73,15 +73,15 @@ class Advice:
 
     @property
     def is_upload(self) -> bool:
-        """Whether the user's side sends the data."""
+        """Tells if the user's side sends the data."""
         return bool(keys_of(self.scenario).get("direction") == "upload")
 
     def ratio(self, cell: Cell) -> float:
-        """What the chosen one costs over the baseline in a cell, on the half that it was not picked on."""
+        """Cost of the chosen candidate over the baseline in a cell, on the half that it was not picked on."""
         return math.exp(log_ratio(self.chosen, self.baseline, [cell.number], judging(self.seeds)))
 
     def judged(self, one: CandidateRuns, over: CandidateRuns) -> Gain:
-        """How one does against another on the half that judges."""
+        """Gain of a candidate over another on the half that judges."""
         return judged(one, over, self.cells, self.seeds)
 
     def picked(self, one: CandidateRuns) -> float:
@@ -230,11 +230,11 @@ class _Trials:
         self.failed: list[Failed[Job]] = []
 
     def picked(self, one: CandidateRuns, base: CandidateRuns) -> float:
-        """How it compares on the seeds that pick."""
+        """Logarithm of its cost over that of `base`, on the seeds that pick."""
         return log_ratio(one, base, (cell.number for cell in self.cells), picking(self._numbers))
 
     def screened(self, wanted: list[Candidate]) -> list[Candidate]:
-        """Of very many, those that are best in the scenario as it is; the baseline, which is the first, stays."""
+        """Candidates of very many that are best in the scenario as it is; the baseline, which is the first, stays."""
         if len(wanted) <= 4 * SCREENED:
             return wanted
         tried = self.run(wanted, self.cells[:1], picking(self._numbers))
@@ -244,7 +244,7 @@ class _Trials:
     def run(
         self, wanted: Sequence[Candidate], cells: Sequence[Cell] | None = None, numbers: Sequence[int] | None = None
     ) -> list[CandidateRuns]:
-        """What came of each candidate that can be simulated."""
+        """Runs each candidate that can be simulated."""
         cells, numbers = cells or self.cells, numbers or self._numbers
         asked = [
             Wanted(job, (one, cell))

@@ -1,4 +1,4 @@
-"""What is advised as files that last: for systemd and sysctl.d, one folder for each end.
+"""Files that make the advice last: for systemd and sysctl.d, one folder for each end.
 
 `weft advise` prints commands, which a restart forgets. These files also have what MPTCP needs before anything can be
 advised: an endpoint for each link, limits, and a rule by which packets leave through the link of their address. A link

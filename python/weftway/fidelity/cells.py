@@ -51,7 +51,7 @@ MSS = {"tcp": 1448, "mptcp": 1428}
 
 @dataclass(frozen=True)
 class Link:
-    """One path, as the scenario says it. Zero loss or jitter is none."""
+    """A path, as the scenario says it. Zero loss or jitter is none."""
 
     rate_mbps: float
     delay_ms: float
@@ -67,7 +67,7 @@ class Link:
 
 
 class SweepCell(Protocol):
-    """One scenario of a sweep."""
+    """A scenario of a sweep."""
 
     @property
     def number(self) -> int: ...
@@ -95,7 +95,7 @@ class SweepCell(Protocol):
 
 @dataclass(frozen=True)
 class Cell:
-    """One scenario of the sweep."""
+    """A scenario of the sweep."""
 
     seed: int
     number: int
@@ -180,7 +180,7 @@ def cell(seed: int, number: int, paths: int | None = None) -> Cell:
 
 
 def link(stream: Stream) -> Link:
-    """One path. It takes the same number of draws whatever comes out."""
+    """Draws a path. It takes the same number of draws whatever comes out."""
     rate, delay = rounded(stream.log(RATE_MBPS)), rounded(stream.log(DELAY_MS))
     lossless, loss = stream.chance(LOSSLESS), rounded(stream.log(LOSS_PERCENT))
     queue = queue_packets(rate, delay, stream.log(QUEUE_BDP), LEAST_QUEUE)

@@ -26,7 +26,7 @@ SLACK_MS = 1.0
 
 @dataclass(frozen=True)
 class Delays:
-    """One cell: for each quantile, in ms, the medians over the runs of both sides and the kernel's range."""
+    """Delays in one cell: for each quantile, in ms, the medians over the runs of both sides and the kernel's range."""
 
     cell: int
     scenario: str
@@ -63,7 +63,7 @@ def delays(sweep: Iterable[Runs]) -> list[Delays]:
 
 
 def of_cell(runs: Runs) -> Delays:
-    """What the runs of one cell come to."""
+    """Delays that the runs of one cell come to."""
     reason = obstacle(runs) or ("" if finished(runs.sim) else "the simulator did not finish")
     return Delays(
         cell=runs.cell.number,
@@ -78,7 +78,7 @@ def of_cell(runs: Runs) -> Delays:
 
 
 def held(runs: Runs, quantile: str) -> Held:
-    """One quantile of both sides."""
+    """Values of a quantile on both sides."""
     ours, theirs = ([row[f"message_{quantile}_ms"] for row in finished(rows)] for rows in (runs.sim, runs.kernel))
     return Held(median(ours), median(theirs), min(theirs), max(theirs), SLACK_MS)
 

@@ -1,4 +1,4 @@
-"""How far the simulator is from the kernel: per cell, and over all of them. Pure functions."""
+"""Errors of the simulator against the kernel: per cell, and over all of them. Pure functions."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -22,7 +22,7 @@ FEWEST_CELLS = 5
 
 @dataclass(frozen=True)
 class Difference:
-    """One cell, both sides. Goodputs are medians; rates and errors are shares, points are percent points.
+    """Both sides of one cell. Goodputs are medians; rates and errors are shares, points are percent points.
 
     The emulator draws losses and jitter of a seed as the simulator does. So ours are the runs of the seeds that the
     kernel ran in time, and the error is the median of the differences seed by seed.
@@ -60,12 +60,12 @@ class Difference:
 
     @property
     def interval(self) -> Interval:
-        """That of the kernel's median."""
+        """Interval of the kernel's median."""
         return Interval(self.kernel_low_mbps, self.kernel_high_mbps)
 
     @property
     def interval_name(self) -> str:
-        """What it may be called: of a few runs it is their range."""
+        """Name of the interval: of a few runs it is their range."""
         return interval_of(self.kernel_runs, "runs")
 
     @property
@@ -75,7 +75,7 @@ class Difference:
 
     @property
     def beyond(self) -> float:
-        """What is left of the error outside of the interval, without its sign."""
+        """Part of the error that lies outside of the interval, without its sign."""
         return abs(beyond(self.sim_goodput_mbps, self.interval)) / self.kernel_goodput_mbps
 
     @property
@@ -91,7 +91,7 @@ class Difference:
 
     @property
     def retransmission_ratio(self) -> float | None:
-        """The same as a ratio; none where the kernel repeated nothing."""
+        """Ratio of the retransmission rates; none where the kernel repeated nothing."""
         if self.sim_retransmission_rate is None or not self.kernel_retransmission_rate:
             return None
         return self.sim_retransmission_rate / self.kernel_retransmission_rate
@@ -127,7 +127,7 @@ def obstacle(runs: Runs) -> str:
 
 
 def difference(runs: Runs) -> Difference:
-    """What the runs of one cell come to."""
+    """Difference that the runs of one cell come to."""
     low, high = bootstrap(goodputs(runs.kernel), runs.cell.title)
     theirs = {row["seed"]: row["goodput_mbps"] for row in runs.kernel if "seed" in row}
     matching = [row for row in runs.sim if theirs.get(row.get("seed", -1), 0) > 0]
@@ -169,7 +169,7 @@ def share_error(sim: Sequence[Row], kernel: Sequence[Row], paths: int) -> float 
 
 
 def column_median(rows: Sequence[Row], column: str) -> float | None:
-    """Of the rows that have a value there."""
+    """Median over the rows that have a value in a column."""
     values = [row[column] for row in rows if row.get(column) is not None]
     return median(values) if values else None
 
@@ -232,7 +232,7 @@ def groups(found: Sequence[Difference]) -> list[Group]:
 
 
 def values(found: Iterable[Difference], of: Callable[[Difference], float | None]) -> list[float]:
-    """Those that are known."""
+    """Values that are known."""
     return [value for one in found if (value := of(one)) is not None]
 
 
@@ -254,7 +254,7 @@ def verdict(met: bool, cells: int) -> str:
 
 @dataclass(frozen=True)
 class Target:
-    """What is asked of the simulator, and whether it does it: no verdict on a few cells."""
+    """Target of the simulator, and whether it is met: no verdict on a few cells."""
 
     name: str
     limit: float
@@ -268,7 +268,7 @@ class Target:
 
 
 def targets(summed: Sequence[Group]) -> list[Target]:
-    """What is asked of the error of the goodput: two over all cells, the first of `summed`, and one per controller."""
+    """Targets of the error of the goodput: two over all cells, the first of `summed`, and one per controller."""
     whole = summed[0]
     lean = [one for one in summed if one.name in CONTROLLERS]
     return [

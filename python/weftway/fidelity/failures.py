@@ -57,7 +57,7 @@ AWAY_S = {0.5: 6, 1.0: 6, 2.0: 6, 5.0: 6, 10.0: 5, 30.0: 5, NEVER: 6}
 
 @dataclass(frozen=True)
 class Features:
-    """What the seed combines in a cell. The tables above say how many of the forty cells have each value."""
+    """Features that the seed combines in a cell. The tables above say how many of the forty cells have each value."""
 
     cc: str
     paths: int
@@ -69,7 +69,7 @@ class Features:
 
 @dataclass(frozen=True)
 class Failure:
-    """One scenario: `links[fails]` fails at `at_s` for `away_s`, in the directions named."""
+    """A scenario in which `links[fails]` fails at `at_s` for `away_s`, in the directions named."""
 
     seed: int
     number: int
@@ -151,7 +151,7 @@ def cells(seed: int, count: int = CELLS) -> list[Failure]:
 
 
 def cell(seed: int, number: int, features: Features, stream: Stream) -> Failure:
-    """One cell: these features on links that are drawn."""
+    """Draws a cell: these features on links that are drawn."""
     links = tuple(link(stream) for _ in range(features.paths))
     at_s, lasts_s = rounded(stream.linear(FAILS_S)), stream.linear(STAYS_AWAY_S)
     roles = roles_of(features, all_backup=stream.chance(0.5))

@@ -25,7 +25,7 @@ TIME_LIMIT_S = 60
 
 @dataclass(frozen=True)
 class MessageCell:
-    """One scenario."""
+    """A scenario with small messages."""
 
     seed: int
     number: int

@@ -35,7 +35,7 @@ TRIES = 2
 
 @dataclass(frozen=True)
 class Kind:
-    """What cells are of, and what is compared."""
+    """Kind of cells, and the comparison made of them."""
 
     option: str
     """Of the command."""
@@ -58,7 +58,7 @@ def of_paths(paths: int) -> Kind:
 
 @dataclass(frozen=True)
 class Request:
-    """What to measure, and the folder that keeps it."""
+    """Request for a measurement, and the folder that keeps it."""
 
     cells: int
     seed: int
@@ -90,7 +90,7 @@ class Runs:
 
     @property
     def command(self) -> str:
-        """What repeats the cell."""
+        """Command that repeats the cell."""
         return f"weft compare {plan.quoted(str(self.file))} --backend sim,kernel --seeds 0..{SIM_RUNS}"
 
     def typical(self, rows: list[Row]) -> Job:
@@ -174,7 +174,7 @@ def in_time(rows: Iterable[Row]) -> list[Row]:
 
 
 def cut_off(rows: Iterable[Row]) -> int:
-    """How many runs reached the time limit."""
+    """Number of runs that reached the time limit."""
     return sum(row["verdict"] != FINISHED for row in rows)
 
 
@@ -183,14 +183,14 @@ def goodputs(rows: Iterable[Row]) -> list[float]:
 
 
 def uncertain(rows: list[Row], seed: str) -> bool:
-    """Whether the interval of the median is too wide."""
+    """Tells if the interval of the median is too wide."""
     values = goodputs(rows)
     low, high = bootstrap(values, seed)
     return (high - low) / 2 > WIDEST * median(values)
 
 
 class CellRounds:
-    """One cell and its rows so far."""
+    """A cell and its rows so far."""
 
     def __init__(self, cell: SweepCell, file: Path, most_runs: int) -> None:
         self.cell, self.file, self._most_runs = cell, file, most_runs
@@ -235,6 +235,6 @@ class CellRounds:
         self._note = reason
 
     def runs(self) -> Runs:
-        """What there is at the end."""
+        """Runs that there are at the end."""
         good = in_time(self._kernel)
         return Runs(self.cell, self.file, self._sim, good, len(self._kernel) - len(good), self._note, self._jobs)

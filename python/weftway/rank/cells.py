@@ -24,7 +24,7 @@ SHORT_BYTES = 5_000_000
 
 @dataclass(frozen=True)
 class Cell:
-    """One scenario under one controller."""
+    """A scenario under one controller."""
 
     name: str
     """`world-held-out-1-7`, or the file's name."""
@@ -48,7 +48,7 @@ class Cell:
 
     @cached_property
     def kinds(self) -> dict[str, str]:
-        """What kind of cell it is, by each of `KINDS`."""
+        """Kind of the cell by each of `KINDS`."""
         stack = f" {self.keys.get('stack', 'v0.9x')}" if self.variant.transport == "mptcp" else ""
         fails = any(_fails(self.keys, name) for name in self.paths)
         return {
@@ -68,7 +68,7 @@ class Cell:
 
     @cached_property
     def label(self) -> str:
-        """What it is, for people: `wifi+geo, bulk 20 MB, mptcp v0.9x, lia, 512 KiB, a path fails`."""
+        """Label for people: `wifi+geo, bulk 20 MB, mptcp v0.9x, lia, 512 KiB, a path fails`."""
         size = str(self.keys.get("workload.bytes", ""))
         buffer = self.keys.get("options.receive_buffer")
         told = [
@@ -99,7 +99,7 @@ class Cell:
 
 
 def _fails(keys: dict[str, Any], path: str) -> bool:
-    """Whether the scenario has the path fail, or be away, for a time."""
+    """Tells if the scenario has the path fail, or be away, for a time."""
     own = {key: value for key, value in keys.items() if key.startswith(f"path.{path}.")}
     return any("present" in key or ("schedule" in key and "down" in _states(value)) for key, value in own.items())
 

@@ -48,7 +48,7 @@ ORACLE = "oracle: "
 
 @dataclass(frozen=True)
 class Request:
-    """What is ranked, and on what."""
+    """Request for a ranking: schedulers, and the cells to rank them on."""
 
     on: Sequence[str]
     """A distribution, or scenario files and folders of them."""
@@ -70,7 +70,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Ranking:
-    """What came of a request."""
+    """Ranking that came of a request."""
 
     request: Request
     schedulers: list[SchedulerSpec]
@@ -102,7 +102,7 @@ class Schedulers:
 
 @dataclass(frozen=True)
 class Sighted:
-    """What runs beside the schedulers and sees what none of them can. It is never ranked."""
+    """Reference that runs beside the schedulers and sees what none of them can. It is never ranked."""
 
     name: str
     base: SchedulerSpec
@@ -154,7 +154,7 @@ def standings(found: Ranking) -> list[Standing]:
 
 
 def single_path(found: Ranking) -> SinglePath | None:
-    """What one path with the same handshake costs."""
+    """Cost of one path with the same handshake."""
     return standing.single_path(found.judged)
 
 

@@ -1,4 +1,4 @@
-"""Who is how good, from what the runs cost. Pure functions.
+"""Standings of schedulers, from what the runs cost. Pure functions.
 
 Seeds are split into two halves: those at even places of the list and those at odd ones. On one half, the *best other
 scheduler* of each cell is picked, the one with the least mean cost. The other half judges it, and everybody else; then
@@ -41,7 +41,7 @@ WORSE = 1.05
 
 @dataclass(frozen=True)
 class JudgedCell:
-    """One cell: every scheduler's ratio to the best other scheduler, and to one path with the same handshake."""
+    """Ratios in one cell: every scheduler's to the best other scheduler, and to one path with the same handshake."""
 
     cell: str
     kinds: Mapping[str, str]
@@ -65,7 +65,7 @@ class JudgedCell:
 
 @dataclass(frozen=True)
 class Standing:
-    """One scheduler over all cells."""
+    """Results of one scheduler over all cells."""
 
     scheduler: str
     is_candidate: bool
@@ -92,7 +92,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class SinglePath:
-    """One path with the same handshake over all cells that have several."""
+    """Results of one path with the same handshake over all cells that have several."""
 
     cells: int
     ratio: float
@@ -227,7 +227,7 @@ def _standing(name: str, cells: Sequence[JudgedCell], is_candidate: bool) -> Sta
 
 
 def single_path(cells: Sequence[JudgedCell]) -> SinglePath | None:
-    """What one path would have done, where there are several."""
+    """Results that one path would have had, where there are several."""
     ratios = [cell.single for cell in cells if cell.single is not None]
     if not ratios:
         return None

@@ -1,4 +1,4 @@
-"""From what a file says, a published number or a claim, and from the rows of one setting, to a check."""
+"""Checks of published numbers and claims, made from what a file says and from the rows of one setting."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Rows:
         return {seed: fmean(values) for seed, values in found.items() if len(values) == most}
 
     def scopes(self, at: Any, cc: str | None) -> list[Scope]:
-        """What `at` and `cc` of a claim mean here."""
+        """Scopes that `at` and `cc` of a claim mean here."""
         controllers = [cc] if cc else self.controllers
         places = self.settings() if at == "each" else [tuple(at.items()) if isinstance(at, dict) else ()]
         return [Scope(one, place) for one in controllers for place in places]
@@ -135,7 +135,7 @@ def _level(printed: Mapping[str, Any], rows: Rows, runs: int | None) -> Check:
 
 
 def factor(metric: str, unit: str) -> float:
-    """What a number with this unit is multiplied with to be in the unit of the metric."""
+    """Factor by which a number of this unit is multiplied to be in the metric's unit."""
     found = [value for (end, name), value in FACTORS.items() if name == unit and metric.endswith(end)]
     if found:
         return found[0]
@@ -185,7 +185,7 @@ def _order(claim: Mapping[str, Any], rows: Rows, runs: int | None) -> Check:
 
 
 def _better(claim: Mapping[str, Any], rows: Rows, ours: list[str], theirs: list[str], scope: Scope) -> Part:
-    """That the mean of one group is better than that of another."""
+    """Part of a check: the mean of one group is better than that of another."""
     one, other = (_group(rows, claim["metric"], names, scope) for names in (ours, theirs))
     what = f"{' and '.join(ours)} over {' and '.join(theirs)} ({scope})"
     less = claim.get("less_is_better", False)

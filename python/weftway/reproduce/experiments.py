@@ -41,7 +41,7 @@ class Experiment:
 
     @property
     def reading(self) -> str:
-        """What tells it from the other readings; empty for the one that the others are based on."""
+        """Name that tells it from the other readings; empty for the one that the others are based on."""
         return self.file.stem.removeprefix(self.figure).strip("-") if self.file.stem != self.figure else ""
 
     @cached_property
@@ -73,7 +73,7 @@ class Experiment:
 
     @property
     def is_exact(self) -> bool:
-        """Whether it is checked packet by packet, not by rows."""
+        """Tells if it is checked packet by packet, not by rows."""
         return any(claim["kind"] in ("schedule", "identical") for claim in self.claims.values())
 
     def set(self, choice: Mapping[str, Any]) -> Scenario:
@@ -81,7 +81,7 @@ class Experiment:
         return load(self._path, [f"{key}={toml.setting(value)}" for key, value in choice.items()])
 
     def draw(self, count: int) -> list[dict[str, Any]]:
-        """So many settings of the keys that the paper leaves open: the same ones for the same file."""
+        """Draws so many settings of the keys that the paper leaves open: the same ones for the same file."""
         # Files of a paper that leave the same keys open draw the same settings: a claim may compare two of them.
         return list(draws(self.text.get("uncertain", {}), count, self.paper))
 

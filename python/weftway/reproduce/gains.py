@@ -1,4 +1,4 @@
-"""Who gains over min-RTT, where and by how much: from the rows of the stated settings."""
+"""Gains over min-RTT, by scheduler and setting: from the rows of the stated settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPEED = {"goodput_mbps": 1, "goodput_kbytes": 1, "fct_ms": -1}
 
 @dataclass(frozen=True)
 class Gain:
-    """How fast a scheduler is in one setting, over min-RTT with the same seeds."""
+    """Speed of a scheduler in one setting, over min-RTT with the same seeds."""
 
     run: Run
     scope: Scope
@@ -81,7 +81,7 @@ def setting(gain: Gain) -> Setting:
 
 
 def distinct(gains: Sequence[Gain]) -> list[Gain]:
-    """What two figures show of the same runs, once: as of the first."""
+    """Gains without repetition: what two figures show of the same runs is kept once, as of the first."""
     found: dict[tuple[Setting, str], Gain] = {}
     for gain in gains:
         found.setdefault((setting(gain), gain.scheduler), gain)
@@ -89,7 +89,7 @@ def distinct(gains: Sequence[Gain]) -> list[Gain]:
 
 
 def of_run(run: Run) -> list[Gain]:
-    """Of every scheduler in every setting of one experiment; none where min-RTT was not run."""
+    """Gains of every scheduler in every setting of one experiment; none where min-RTT was not run."""
     measure = metric(run)
     if measure is None or run.experiment.is_exact or not run.rows:
         return []
@@ -115,7 +115,7 @@ def of_run(run: Run) -> list[Gain]:
 
 @dataclass(frozen=True)
 class Record:
-    """What one scheduler gains over all settings."""
+    """Gains of one scheduler over all settings."""
 
     scheduler: str
     gains: Sequence[Gain]
@@ -152,7 +152,7 @@ def records(gains: Sequence[Gain]) -> list[Record]:
 
 @dataclass(frozen=True)
 class Place:
-    """One experiment under one controller: all of its settings."""
+    """An experiment under one controller, with all of its settings."""
 
     runs: Sequence[Run]
     """The experiment, and others that show the same runs."""

@@ -132,7 +132,7 @@ def _beside(result: Result, levels: Sequence[Level]) -> Result:
 
 
 def _is_of(level: Level, result: Result) -> bool:
-    """Whether a stack ran what a number is of."""
+    """Tells if a stack ran what a published number is of."""
     number, one = result.printed or {}, result.experiment
     at = number.get("at", {})
     return (
@@ -169,7 +169,7 @@ def items(experiment: Experiment) -> list[Item]:
 
 
 def words(printed: Mapping[str, Any]) -> str:
-    """What a published number is of."""
+    """Description of what a published number is of."""
     at = printed.get("at")
     where = [f"{key} = {value}" for key, value in at.items()] if isinstance(at, dict) else []
     names = [
@@ -268,7 +268,7 @@ COUNTS = ("waits", "duplicates", "reinjections", "retransmissions", "timeouts", 
 
 
 def _asks(result: Result) -> bool:
-    """Whether what does not hold has two schedulers to look at."""
+    """Tells if a result that does not hold has two schedulers to look at."""
     return result.verdict.verdict == NOT and bool(_pair(result))
 
 
@@ -321,7 +321,7 @@ def _explained(result: Result, runs: Sequence[Run], seen: Seen) -> Result:
 
 
 def _decisions(jobs: Sequence[Job]) -> str | None:
-    """Where the decisions of two runs part."""
+    """Sentence about where the decisions of two runs part."""
     one, other = (traces.decisions(job) if job.backend == SIM.name else None for job in jobs)
     if one is None or other is None:
         return None
@@ -343,6 +343,6 @@ def _mean(values: Sequence[Any]) -> float | None:
 
 
 def undecided(results: Sequence[Result]) -> dict[str, int]:
-    """How often each reason stood against a verdict."""
+    """Counts of the reasons that stood against a verdict."""
     reasons = [one.verdict.reason for one in results if one.verdict.verdict == OPEN]
     return {reason: reasons.count(reason) for reason in dict.fromkeys(reasons)}

@@ -21,7 +21,7 @@ from .experiments import Experiment
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is run."""
+    """Amount that is run: seeds, and settings of what a paper leaves open."""
 
     seeds: str | None
     """Of the setting that a file has; the file's own if not given."""
@@ -37,7 +37,7 @@ FULL = Effort(None, 40, "0..5")
 
 @dataclass
 class Run:
-    """One experiment in one setting, and its rows."""
+    """An experiment in one setting, and its rows."""
 
     experiment: Experiment
     choice: dict[str, Any] | None
@@ -96,7 +96,7 @@ def execute(runs: Sequence[Run], jobs: int | None, out: Path | None, tell: Progr
 
 
 def run_key(job: Job) -> str:
-    """The same for the same run of the same code, whatever figure it is for: the scenario counts by its hash."""
+    """Key of a run: equal for equal runs of equal code, whatever figure it is for; the scenario counts by its hash."""
     deciding = {name: value for name, value in job.head.items() if name not in ("scenario", "command")}
     return hashlib.sha256(json.dumps(deciding).encode()).hexdigest()[:32]
 
@@ -112,7 +112,7 @@ def _workers(count: int | None) -> Workers[Job]:
 
 
 def _figures(job: Job, row: Row) -> Row:
-    """What is kept: the columns that rows of all experiments have."""
+    """Columns that are kept of a row: those that rows of all experiments have."""
     head = job.head
     named = {name: row.get(name) for name in ("scenario", "scheduler", "cc", "backend", "seed", "command")}
     values = {

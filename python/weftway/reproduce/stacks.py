@@ -1,4 +1,4 @@
-"""What real stacks make of the papers' networks: Linux MPTCP of theirs, and a Multipath QUIC stack.
+"""Networks of the papers on real stacks: Linux MPTCP under its own scheduler, and a Multipath QUIC stack.
 
 Linux has one scheduler and no coupled controller, so it judges networks: the same links and workload under its own
 scheduler and controllers, in the simulator and in the kernel. The QUIC stack runs the papers' schedulers as they are.
@@ -60,14 +60,14 @@ def planned(experiments: Sequence[Experiment], seeds: str = SEEDS) -> list[Run]:
 
 
 def _short(one: Experiment) -> dict[str, Any]:
-    """What makes a workload end in time."""
+    """Change of a workload that makes it end in time."""
     key, value = LONGEST[one.text["workload"]["kind"]]
     return {key: value}
 
 
 @dataclass(frozen=True)
 class Level:
-    """One network under one controller and scheduler: what the simulator and the real stack have for it."""
+    """A network under one controller and scheduler: what the simulator and the real stack have for it."""
 
     experiment: Experiment
     backend: str

@@ -22,7 +22,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Trace:
-    """What one run did with its packets."""
+    """Packets of one run: sent, arrived, and the paths chosen for them."""
 
     sent: list[Sent] = field(default_factory=list)
     """In the order of sending."""
@@ -100,7 +100,7 @@ def numbered(trace: Trace, after: int) -> dict[int, int]:
 
 
 def differing(one: dict[int, str], other: dict[int, str]) -> tuple[int, int, int | None]:
-    """How many of the packets that both decided on went elsewhere, of how many, and the number of the first of them.
+    """Counts packets that both decided on: those that went elsewhere, and all; and the number of the first that did.
 
     After the first, the two are in different states: later differences say less than where they begin.
     """

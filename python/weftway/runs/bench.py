@@ -83,7 +83,7 @@ def commit(root: Path) -> dict[str, Any]:
 
 
 def history() -> list[dict[str, Any]]:
-    """What was measured in this source tree, oldest first."""
+    """Measurements that were noted in this source tree, oldest first."""
     file = source_tree("`weft bench`") / NOTES
     if not file.is_file():
         raise ScenarioError("--history: nothing was measured here; `weft bench` measures, and notes it by commit")

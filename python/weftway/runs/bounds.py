@@ -1,4 +1,4 @@
-"""What is possible in a simulated run: the capacity bound, which is what its links allow at best, whatever the
+"""Bounds of a simulated run: the capacity bound, which is what its links allow at best, whatever the
 scheduler and the controller; and what a clairvoyant, or an oracle, does under the run's own controller."""
 
 import json

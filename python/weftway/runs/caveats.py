@@ -1,4 +1,4 @@
-"""What a reader of rows must know before the numbers. Pure functions."""
+"""Caveats that a reader of rows must know before the numbers. Pure functions."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -55,7 +55,7 @@ def faults(rows: "pl.DataFrame | Sequence[Row]") -> list[str]:
 
 
 def counted(runs_of_all: Iterable[tuple[str, int | None, int | None]]) -> list[str]:
-    """The same from each run's scheduler, its faults and its decisions."""
+    """Caveats about faulty rules, from each run's scheduler, its faults and its decisions."""
     by_scheduler: dict[str, list[tuple[int, int]]] = {}
     for name, broken, decisions in runs_of_all:
         by_scheduler.setdefault(name, []).append((broken or 0, decisions or 0))
@@ -74,7 +74,7 @@ def _faulty(name: str, runs: Sequence[tuple[int, int]]) -> str:
 
 
 def evaluated(lines: Iterable[dict[str, Any]]) -> list[str]:
-    """Of each policy in the lines of a summary: how far it is its fallback or the reference under another name."""
+    """Caveats about the policies in a summary: how far each is its fallback or the reference by another name."""
     found = []
     for line in lines:
         if not line["is_policy"]:

@@ -35,7 +35,7 @@ def table(rows: Iterable["Row"]) -> "pl.DataFrame":
 
 
 def loose_table(rows: Sequence["Row"]) -> "pl.DataFrame":
-    """The same, in which columns without a value have no type yet."""
+    """Rows as a frame in which columns without a value have no type yet."""
     import polars as pl
 
     names = list(dict.fromkeys(name for row in rows for name in row))
@@ -114,12 +114,12 @@ def _path(column: str) -> str | None:
 
 @cache
 def is_result(column: str) -> bool:
-    """Whether it is a result of a run, as a whole or of a path."""
+    """Tells if a column is a result of a run, as a whole or of a path."""
     return column in results() or _path(column) is not None
 
 
 def is_result_of_a_path(column: str) -> bool:
-    """Whether it is `path.NAME.RESULT`, and not a key of a path that was varied."""
+    """Tells if a column is `path.NAME.RESULT`, and not a key of a path that was varied."""
     return _path(column) is not None
 
 

@@ -28,7 +28,7 @@ OnRow = Callable[[Job, Row], None]
 
 @dataclass(frozen=True)
 class Comparison:
-    """What came of a plan."""
+    """Results of a plan: its rows, and the runs that gave none."""
 
     plan: Plan
     rows: Sequence[Row]
@@ -59,12 +59,12 @@ class Comparison:
 
     @cached_property
     def about(self) -> dict[str, Any]:
-        """What a reader of the rows needs: the scenario's keys, what was named, and which rows are not shown."""
+        """Facts that a reader of the rows needs: the scenario's keys, what was named, and which rows are not shown."""
         return {**self.plan.document, "others": self.kept.sentence}
 
     @cached_property
     def made(self) -> dict[str, Any]:
-        """What readers of the rows have made of them, so that it is made once."""
+        """Cache of what readers of the rows have made of them, so that it is made once."""
         return {}
 
 
@@ -184,7 +184,7 @@ def record(wanted: Plan, events: Path | None, qlog: Path | None, trace: Path | N
 
 
 def is_kept(job: Job, kept: Mapping[str, Row]) -> bool:
-    """Whether the row of a job is there, whole. Other commands may have kept a part of it in the same folder."""
+    """Tells if the row of a job is there, whole. Other commands may have kept a part of it in the same folder."""
     return job.key in kept and _is_whole(job, kept[job.key])
 
 

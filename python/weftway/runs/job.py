@@ -1,4 +1,4 @@
-"""One run: what decides its row, and the key under which the row is kept."""
+"""Job of a single run: what decides its row, and the key under which the row is kept."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from weftway.runs.specs import SchedulerSpec
 
 @dataclass(frozen=True)
 class Job:
-    """One run. Its result depends on nothing else."""
+    """A single run. Its result depends on nothing else."""
 
     variant: Variant
     scheduler: SchedulerSpec
@@ -25,13 +25,13 @@ class Job:
 
     @property
     def head(self) -> dict[str, Any]:
-        """What a row says before its results: which run it was, and of what."""
+        """Columns of a row before its results: which run it was, and of what."""
         line, _ = _line(self.variant, self.scheduler, self.cc, self.backend)
         return {**line, "seed": self.seed, "code": self.code, "command": self.command}
 
     @cached_property
     def key(self) -> str:
-        """The same for the same run of the same code; for another one only where the source of a class is unknown."""
+        """Key of the run: equal for equal runs of equal code; for others only where a class's source is unknown."""
         # The JSON of all that the head says but the command.
         _, begun = _line(self.variant, self.scheduler, self.cc, self.backend)
         whole = begun.copy()
@@ -48,7 +48,7 @@ class Job:
 def _line(
     variant: Variant, scheduler: SchedulerSpec, cc: tuple[str, str], backend: str
 ) -> tuple[dict[str, Any], "hashlib._Hash"]:
-    """What jobs say that differ in their seed alone, and the hash of its JSON as far as it is the same."""
+    """Columns that jobs share if they differ in their seed alone, and the hash of the JSON as far as it is shared."""
     named, version = cc
     told = {
         "scenario": variant.scenario.name,

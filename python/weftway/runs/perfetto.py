@@ -71,7 +71,7 @@ class _Track:
     slices: list[Event] = field(default_factory=list)
 
     def add(self, us: float, name: str, told: dict[str, Any]) -> Event:
-        """One packet more."""
+        """Adds a packet."""
         begin = us
         if self.slices:
             last = self.slices[-1]
@@ -99,7 +99,7 @@ class _Trace:
         self._name(RECEIVER, "receiver")
 
     def tell(self, record: dict[str, Any]) -> None:
-        """One record of the log."""
+        """Takes a record of the log."""
         if "name" not in record:
             return
         us, data, path = round(record["time"] * 1e3, 3), record["data"], record.get("tuple", "")
@@ -161,7 +161,7 @@ class _Trace:
             self._arrow(before.slice, sent.slice, kind)
 
     def _kind(self, before: _Sent, path: str) -> str:
-        """What it is to send data a second time: on the path that carried them, or on another one."""
+        """Name of sending data a second time: on the path that carried them, or on another one."""
         if before.path == path:
             return "retransmission"
         is_copy = self._answer.get(path, {}).get("answer") == "repeat"

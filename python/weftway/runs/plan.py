@@ -25,7 +25,7 @@ class Plan:
 
     @property
     def document(self) -> dict[str, Any]:
-        """What a reader of the results needs: the scenario's keys, and which schedulers were named."""
+        """Facts that a reader of the results needs: the scenario's keys, and which schedulers were named."""
         return {**document(self.scenario), "named": self.named}
 
 
@@ -70,14 +70,14 @@ def replay(scenario: Scenario, variant: Variant, scheduler: SchedulerSpec, cc: s
 def _around_seed(
     scenario: Scenario, variant: Variant, scheduler: SchedulerSpec, cc: str, backend: str
 ) -> tuple[str, str]:
-    """That command, before and after the number of the seed."""
+    """Command that repeats a run, before and after the number of the seed."""
     sets = [f" --set {quoted(setting)}" for setting in [*scenario.sets, *variant.sets]]
     parts = ["weft run", quoted(told(scenario.path)), f"--scheduler {quoted(scheduler.name)}", f"--cc {cc}"]
     return " ".join([*parts, *backends.options(backend), "--seed "]), "".join(sets)
 
 
 def simulated(variant: Variant, scheduler: SchedulerSpec, cc: tuple[str, str], seed: int) -> Job:
-    """One run in the simulator."""
+    """Job of a run in the simulator."""
     command = replay(variant.scenario, variant, scheduler, cc[0], SIM.name, seed)
     return Job(variant, scheduler, cc, SIM.name, seed, command, SIM.code())
 

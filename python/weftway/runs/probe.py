@@ -1,4 +1,4 @@
-"""What this machine can do: the rights and parts of the kernel that emulated links and kernel runs need."""
+"""Probes of this machine: the rights and parts of the kernel that emulated links and kernel runs need."""
 
 import json
 import sys

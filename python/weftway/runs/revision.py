@@ -1,4 +1,4 @@
-"""The same comparison by an earlier commit: built in a working tree of its own, and kept there."""
+"""Comparison by an earlier commit: built in a working tree of its own, and kept there."""
 
 import shutil
 import subprocess
@@ -42,7 +42,7 @@ def compared(place: Path, words: Sequence[str]) -> Path:
 
 
 def git(root: Path, *words: str) -> str | None:
-    """What git says; nothing if it refuses."""
+    """Output of git; nothing if it refuses."""
     try:
         done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True)
     except FileNotFoundError:

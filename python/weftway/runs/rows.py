@@ -224,7 +224,7 @@ def in_order(rows: KeyedRows, keys: Sequence[str]) -> Sequence[Row]:
 
 
 class Columns:
-    """What rows have, by column: every row has every column, and the numbers of a column are all of one type."""
+    """Values of rows, by column: every row has every column, and the numbers of a column are all of one type."""
 
     def __init__(self, rows: "pl.DataFrame | Sequence[Row]") -> None:
         self._rows = rows.frame if isinstance(rows, Framed) else rows
@@ -251,5 +251,5 @@ class Columns:
 
 
 def column(rows: "pl.DataFrame | Sequence[Row]", name: str) -> list[Any]:
-    """One column of rows."""
+    """Values of rows in a single column."""
     return Columns(rows)[name]

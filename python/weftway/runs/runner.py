@@ -1,4 +1,4 @@
-"""One way to run: jobs that somebody wants, each carried out once, and the rows of those that finish.
+"""Runner of jobs that somebody wants: each is carried out once, and gives its row if it finishes.
 
 What the folder keeps is not run again, what finishes is kept as it comes, and an interrupt loses nothing of it.
 `Wanted` is a job and who asked for it; `Workers` carry jobs out: threads, a cluster, or labs of the kernel.
@@ -66,7 +66,7 @@ Workers = Callable[[Sequence[J]], Iterator[Outcome[J]]]
 
 
 class Shelf(Protocol):
-    """Where rows are kept by key: a folder, or several."""
+    """Place where rows are kept by key: a folder, or several."""
 
     def recall(self) -> Mapping[str, Row]: ...
     def keep(self, key: str, row: Row, timeline: str | None = None) -> None: ...
@@ -87,7 +87,7 @@ def _as_it_is(_: object, row: Row) -> Row:
 
 @dataclass(frozen=True)
 class Form(Generic[J, A]):
-    """How a command keeps its rows."""
+    """Way in which a command keeps its rows."""
 
     key: Callable[[J], str] = attrgetter("key")
     """Jobs of one key are one run."""
@@ -160,7 +160,7 @@ class Runner:
         form: Form[J, A] = Form(),  # frozen
         on_row: Callable[[Wanted[J, A], Row], None] = quiet,
     ) -> Runs[J, A]:
-        """One round: the rows that are kept, and those of the jobs that are not."""
+        """Runs a round: gives the rows that are kept, and those of the jobs that are not."""
         runs = Runs(list(wanted), form.key)
         askers: dict[str, list[Wanted[J, A]]] = {}
         for one in runs.wanted:
@@ -209,7 +209,7 @@ class Runner:
         self._tell(self.done, self.total)
 
     def leave_out(self, count: int) -> None:
-        """So many runs of the total will not take place."""
+        """Takes so many runs off the total: they will not take place."""
         self._settle(count, 0)
 
 

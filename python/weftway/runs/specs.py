@@ -32,7 +32,7 @@ IN_A_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)")
 
 @dataclass(frozen=True)
 class SchedulerSpec:
-    """One scheduler to run."""
+    """A scheduler to run."""
 
     name: str
     """As the table shows it and the command line takes it: `ecf:beta=0.5`, `my_rules.py:MyRule`."""
@@ -107,7 +107,7 @@ def runner(name: str) -> str:
 
 
 def _without_class(file: Path) -> str:
-    """What to write in place of a file's name alone."""
+    """Message about a file's name alone: what to write in its place."""
     if not file.is_file():
         return f"scheduler `{file}`: there is no such file in {Path.cwd()}"
     module = _load(file)
@@ -140,7 +140,7 @@ def _digest(file: Path) -> str:
 
 
 def _joined(digests: Sequence[str]) -> str:
-    """One for several: of one the same."""
+    """Digest of several digests; of a single one itself."""
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
@@ -179,7 +179,7 @@ def _imported(module: ModuleType, folder: Path) -> list[str]:
 
 
 def _is_beside(file: Path, folder: Path) -> bool:
-    """Whether a module is the user's: in that folder, and neither installed nor a part of Weftway."""
+    """Tells if a module is the user's: in that folder, and neither installed nor a part of Weftway."""
     return (
         file.is_relative_to(folder)
         and "site-packages" not in file.parts
@@ -238,14 +238,14 @@ def _of_class(rule: type) -> SchedulerSpec:
 
 
 def _has_closure(rule: type) -> bool:
-    """Whether a method uses variables of a function around it, but for `super()`."""
+    """Tells if a method uses variables of a function around it, but for `super()`."""
     own = [one.fget if isinstance(one, property) else one for one in vars(rule).values()]
     codes = [getattr(inspect.unwrap(one), "__code__", None) for one in own if callable(one)]
     return any(set(code.co_freevars) - {"__class__"} for code in codes if code)
 
 
 def _is_plain(name: str, value: Any) -> bool:
-    """Whether an attribute has a value whose text says all."""
+    """Tells if an attribute has a value whose text says all."""
     if isinstance(value, tuple):
         return all(_is_plain(name, one) for one in value)
     return not name.startswith("__") and isinstance(value, bool | int | float | str | None)

@@ -129,7 +129,7 @@ def _kept_row(text: str, file: Path) -> Row:
 
 @dataclass(frozen=True)
 class Finished:
-    """What a command asked for, as its folder has it, and how many rows the folder holds besides."""
+    """Rows that a command asked for, as its folder has them, and how many the folder holds besides."""
 
     rows: Sequence[Row] = field(default_factory=list)
     others: int = 0
@@ -139,7 +139,7 @@ class Finished:
 
     @property
     def sentence(self) -> str:
-        """What a reader of a table must know of the rows that it does not show; nothing if there are none."""
+        """Sentence about the rows that a table does not show; empty if there are none."""
         if not self.others:
             return ""
         shown = "1 row is shown" if len(self.rows) == 1 else f"{len(self.rows)} rows are shown"
@@ -219,7 +219,7 @@ class Store:
             half.write_bytes(gzip.compress(text.encode()))
 
     def timeline(self, key: str) -> str | None:
-        """What was kept of it."""
+        """Kept timeline of a run, as JSON; nothing if none was kept."""
         file = self._timelines / f"{key}.json.gz"
         if not file.exists():
             return None
@@ -329,6 +329,6 @@ def _merged(old: Row, new: Row) -> Row:
 
 
 def _place(row: Row) -> tuple[str, ...]:
-    """Where a row stands among those that were not asked for."""
+    """Sort key of a row among those that were not asked for."""
     names = ("scenario", "scenario_hash", "cell", "backend", "cc", "scheduler", "seed", "code", "key")
     return tuple(f"{row.get(name) or 0:020}" if name == "seed" else str(row.get(name)) for name in names)

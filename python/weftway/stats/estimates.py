@@ -44,7 +44,7 @@ class Estimate:
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the interval exists and lies on one side of zero."""
+        """Tells if the interval exists and lies on one side of zero."""
         return self.half is not None and (self.low > 0 or self.high < 0)
 
 
@@ -123,7 +123,7 @@ def order(n: int) -> tuple[int, float]:
 
 
 def interval_of_median(counts: Iterable[int]) -> str:
-    """What stands after the ± of medians of so many runs, as it is called: of fewer than five runs the range.
+    """Name of what stands after the ± of medians of so many runs: of fewer than five runs the range.
 
     >>> interval_of_median([3]), interval_of_median([5]), interval_of_median([5, 6])
     ('half the range', '93 % interval', '93 to 96 % interval')
@@ -140,7 +140,7 @@ def interval_of_median(counts: Iterable[int]) -> str:
 
 
 def interval_of(n: int, what: str) -> str:
-    """What the interval over n values is called where it comes from resampling them.
+    """Name of the interval over n values that comes from resampling them.
 
     >>> interval_of(13, "cells"), interval_of(3, "cells")
     ('95 % interval', 'range of 3 cells')
@@ -189,7 +189,7 @@ def is_level(found: Estimate) -> bool:
 
 
 class Interval(NamedTuple):
-    """Where a value lies with 95 % confidence."""
+    """Interval in which a value lies with 95 % confidence."""
 
     low: float
     high: float
@@ -248,5 +248,5 @@ def bootstrap(
 
 
 def beyond(value: float, interval: Interval) -> float:
-    """How far outside: above it positive, below it negative, inside zero."""
+    """Distance from the interval: above it positive, below it negative, inside zero."""
     return max(value - interval.high, 0.0) + min(value - interval.low, 0.0)

@@ -112,13 +112,13 @@ ALIKE = ("verdict", "elapsed_ms", "delivered_bytes", "ooo_packets", "retransmiss
 
 
 def is_alike(ours: Run, theirs: Run) -> bool:
-    """Whether two runs cannot be told apart by what they did."""
+    """Tells if two runs cannot be told apart by what they did."""
     carried = [name for name in ours if name.startswith("path.") and name.endswith(".packets")]
     return all(ours.get(name) == theirs.get(name) for name in (*ALIKE, *carried))
 
 
 def ratio(ours: Run, theirs: Run) -> float:
-    """How many times as good ours did by the measure that counts there; by goodput where one of them lacks it."""
+    """Ratio by which ours did better, in the measure that counts there; in goodput where one of them lacks it."""
     measure = MEASURES[ours["measure"]]
     if not (_positive(ours.get(measure.column)) and _positive(theirs.get(measure.column))):
         measure = MEASURES["goodput_mbps"]
@@ -219,7 +219,7 @@ def _mean(values: Iterable[Any]) -> float | None:
 
 
 def claims(frame: pl.DataFrame) -> list[Claim]:
-    """What is asked of learned schedulers, as far as the rows can answer it.
+    """Claims that are asked of learned schedulers, as far as the rows can answer them.
 
     Beating uniform random is asked with its interval; the rest by its number, with the interval beside it.
     """
@@ -245,7 +245,7 @@ class Question:
     """Whether it is about the share of cells that are lost, not about the ratio."""
 
     def answer(self, cells: Cells) -> Claim | None:
-        """What the rows say; nothing where the two never ran in the same cell."""
+        """Claim that the rows answer; nothing where the two never ran in the same cell."""
         ratios = cells.ratios(self.scheduler, self.against, self.cc)
         found = share(ratios, lambda one: one < LOST) if self.is_share else geometric(ratios)
         if found is None or self.scheduler == self.against:

@@ -33,7 +33,7 @@ SECTION = re.compile(r"^\s*\[")
 
 @dataclass(frozen=True)
 class Run:
-    """One scenario of a grid."""
+    """A scenario of a grid."""
 
     name: str
     """Its folder's, under that of the sweep."""
@@ -42,7 +42,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Grid:
-    """What a sweep is to run."""
+    """Scenarios that a sweep is to run."""
 
     title: str
     runs: list[Run]
@@ -50,7 +50,7 @@ class Grid:
     """Whether the file was a scenario: its results then lie in the sweep's folder itself, as those of a comparison."""
 
     def folder(self, run: Run, out: Path) -> Path:
-        """Where a run's rows and its report are kept."""
+        """Folder that keeps a run's rows and its report."""
         return out if self.is_scenario else out / run.name
 
 

@@ -1,4 +1,4 @@
-"""What a node of a cluster is sent, and what it does with it.
+"""Parcels of jobs that a node of a cluster is sent, and their work there.
 
 A parcel holds all that its jobs need: the scenario's text and the traces and drives that it names, the source of
 schedulers in Python, and which code is to carry them out. A node needs Weftway, and none of the user's files.
@@ -54,7 +54,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Task:
-    """One job."""
+    """A job of a parcel."""
 
     variant: int
     hash: str
@@ -76,7 +76,7 @@ class Parcel:
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a parcel."""
+    """Results of a parcel."""
 
     told: list[tuple[str, str]]
     """For each task `row` and its results as JSON, or `skipped` or `failed` and why."""

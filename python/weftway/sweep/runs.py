@@ -33,7 +33,7 @@ MOST_GROUPS = 200
 
 @dataclass(frozen=True)
 class Request:
-    """Where a sweep runs and where its results go."""
+    """Request for a sweep: where it runs and where its results go."""
 
     out: Path
     jobs: int | None = None
@@ -55,7 +55,7 @@ def execute(grid: Grid, request: Request, progress: Progress | None = None) -> l
 
 
 def _stands(found: list[Comparison], store: Store) -> bool:
-    """Whether the table of the whole sweep has these rows already: nothing was run, and all their columns are there."""
+    """Tells if the table of the whole sweep has these rows already: nothing was run, and it has all their columns."""
     frames = [one.rows.frame for one in found if isinstance(one.rows, FrameRows)]
     if len(frames) < len(found):
         return False
@@ -200,7 +200,7 @@ class _Parcels:
                 yield sender.parcel(sent)
 
     def outcomes(self, number: int, answer: Answer) -> Iterator[Outcome[Job]]:
-        """What came of the jobs of parcel `number`."""
+        """Outcomes of the jobs of parcel `number`."""
         if answer.refusal is not None:
             raise SimulationError(answer.refusal)
         jobs = self._sent[number]
@@ -213,7 +213,7 @@ class _Parcels:
 
 
 def _place(scenario: Scenario) -> tuple[str, str, tuple[str, ...]]:
-    """What tells a scenario from others."""
+    """Key that tells a scenario from others."""
     return scenario.path, scenario.text, tuple(scenario.sets)
 
 

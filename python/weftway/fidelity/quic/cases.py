@@ -1,4 +1,4 @@
-"""How far the two stacks agree: times per case, and the order of schedulers. Pure functions."""
+"""Agreement of the two stacks: times per case, and the order of schedulers. Pure functions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -27,7 +27,7 @@ PER_MB = "ms_per_mb"
 
 @dataclass(frozen=True)
 class Case:
-    """One scheduler in one setting, on both stacks: medians over the seeds that both finished."""
+    """A scheduler in one setting, on both stacks: medians over the seeds that both finished."""
 
     setting: str
     workload: str
@@ -90,7 +90,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Goal:
-    """What is asked, what was found, and whether that is enough."""
+    """A goal, what was found, and whether that is enough."""
 
     name: str
     asked: str
@@ -114,7 +114,7 @@ class Agreement:
 
     @property
     def halves(self) -> list[Group]:
-        """How far each stack is from itself: over the cases, one half of the seeds against the other."""
+        """Differences of each stack from itself: over the cases, one half of the seeds against the other."""
         sides = (
             (SIM.name, [one.sim_halves for one in self.cases]),
             (QUIC.name, [one.quic_halves for one in self.cases]),
@@ -199,7 +199,7 @@ def agreement(settings: Iterable[Setting], rows: Iterable[Row]) -> Agreement:
 
 
 def compared(setting: Setting, scheduler: str, rows: Sequence[Row]) -> tuple[Case | None, int]:
-    """One case, if a seed of it was finished on both stacks; and how many were not."""
+    """Compares a case, if a seed of it was finished on both stacks; and counts the seeds that were not."""
     sides = [
         {row["seed"]: row for row in rows if (row["scheduler"], row["backend"]) == (scheduler, name)}
         for name in (SIM.name, QUIC.name)

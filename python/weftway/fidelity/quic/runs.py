@@ -23,7 +23,7 @@ MOST_SEEDS = 60
 
 @dataclass(frozen=True)
 class Request:
-    """What to measure, and the folder that keeps it."""
+    """Request for a measurement, and the folder that keeps it."""
 
     cells: int
     seed: int
@@ -70,7 +70,7 @@ def run(request: Request, wanted: list[Setting], progress: Progress = quiet) -> 
 
 
 def jobs(setting: Setting, seeds: int) -> list[Job]:
-    """Those of one setting: every scheduler and seed, on both stacks."""
+    """Jobs of one setting: every scheduler and seed, on both stacks."""
     planned = plan.plan(setting.scenario, SCHEDULERS, setting.cc, range(seeds), (SIM.name, QUIC.name))
     return [job for job in planned.jobs if job.variant.hash == setting.variant.hash]
 

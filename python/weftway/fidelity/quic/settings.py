@@ -1,4 +1,4 @@
-"""What both stacks run: our scenarios as Multipath QUIC, and cells drawn from a seed."""
+"""Settings that both stacks run: our scenarios as Multipath QUIC, and cells drawn from a seed."""
 
 import tomllib
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ class Setting:
 
     @property
     def key(self) -> tuple[str, str]:
-        """What its rows have in common."""
+        """Key that its rows have in common."""
         return self.variant.hash, self.cc
 
 

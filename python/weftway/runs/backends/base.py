@@ -1,4 +1,4 @@
-"""What every backend offers, and what becomes of a job there."""
+"""Interface of every backend, and the results of a job there."""
 
 import json
 from collections.abc import Callable, Generator, Sequence, Set
@@ -19,12 +19,12 @@ class Ordered(Protocol):
 
     @property
     def command(self) -> str:
-        """What repeats it."""
+        """Command that repeats the run."""
         ...
 
     @property
     def identity(self) -> Row:
-        """What its row says before the results."""
+        """Columns of its row that come before the results."""
         ...
 
 
@@ -70,11 +70,11 @@ class Batch(Protocol):
 
     @property
     def remaining(self) -> int:
-        """How many have not been given out as finished."""
+        """Number of runs that have not been given out as finished."""
         ...
 
     def wait(self, seconds: float) -> Sequence[Told]:
-        """Those that finished since the last time. It waits about so long for the first."""
+        """Runs that finished since the last call. It waits about so long for the first."""
         ...
 
     def cancel(self) -> None:
@@ -113,12 +113,12 @@ class Backend(Protocol):
         ...
 
     def timeline(self, job: "Job", kept: str | None) -> str | None:
-        """What a job looked like over time, as JSON; `kept` is what was kept of it, if anything was."""
+        """Timeline of a job, as JSON; `kept` is what was kept of it, if anything was."""
         ...
 
 
 def result(job: J, kind: str, text: str) -> Row | Skipped[J] | Failed[J]:
-    """What the native side says of a job: `row` and its JSON, or `skipped` or `failed` and why."""
+    """Row of a job, or why there is none, from the native side's `kind` and `text`: the row's JSON, or the reason."""
     if kind == "failed":
         return Failed(job, text)
     return Skipped(job, text) if kind == "skipped" else {**job.identity, **json.loads(text)}

@@ -37,7 +37,7 @@ RULES_STAY = "a scheduler in Python decides in the simulator only"
 
 @dataclass(frozen=True)
 class Peer:
-    """Where the transfers go, and over which links."""
+    """Machine to which the transfers go, and the links that they take."""
 
     host: str
     """Its name or address, and the port if it is not the usual one."""
@@ -65,7 +65,7 @@ class Live:
         return None if self.peer else "no other machine is named: --peer HOST --pair LINE, and --path for each path"
 
     def options(self) -> list[str]:
-        """How the command line names the peer. Who has the pairing line may send there, so it is left out."""
+        """Options that name the peer on the command line. The pairing line is left out: it lets anyone send there."""
         if self.peer is None:
             return []
         return [f"--peer {self.peer.host}", "--pair LINE", *(f"--path {link}" for link in self.peer.links)]
@@ -85,7 +85,7 @@ class Live:
 
 
 def _told(jobs: Sequence["Job"], peer: Peer) -> Generator[Told, None, None]:
-    """What came of each run, after what cannot run."""
+    """Results of each run, after the reasons of those that cannot run."""
     runnable = []
     for at, job in enumerate(jobs):
         reason = _bytes(job, peer)[1] if job.scheduler.rule is None else RULES_STAY
