@@ -44,7 +44,10 @@ class Delays:
     @property
     def worst(self) -> float:
         """The largest error of those that have to hold."""
-        return max((abs(self.quantiles[one].error or 0.0) for one in JUDGED if one in self.quantiles), default=0.0)
+        return max(
+            (abs(self.quantiles[quantile].error or 0.0) for quantile in JUDGED if quantile in self.quantiles),
+            default=0.0,
+        )
 
     @property
     def record(self) -> dict[str, Any]:

@@ -108,13 +108,13 @@ class Difference:
             "retransmission_error_points",
             "retransmission_ratio",
         )
-        found = {name: getattr(self, name) for name in derived}
-        return as_json({**asdict(self), **found})
+        values = {name: getattr(self, name) for name in derived}
+        return as_json({**asdict(self), **values})
 
 
-def differences(found: Iterable[Runs]) -> list[Difference]:
+def differences(every: Iterable[Runs]) -> list[Difference]:
     """Every cell that can be compared."""
-    return [difference(runs) for runs in found if not obstacle(runs)]
+    return [difference(runs) for runs in every if not obstacle(runs)]
 
 
 def obstacle(runs: Runs) -> str:
@@ -174,9 +174,9 @@ def column_median(rows: Sequence[Row], column: str) -> float | None:
     return median(values) if values else None
 
 
-def worst(found: Iterable[Difference], most: int) -> list[Difference]:
+def worst(differences: Iterable[Difference], most: int) -> list[Difference]:
     """Farthest beyond the kernel's interval first; those inside by their error."""
-    return sorted(found, key=lambda one: (-one.beyond, -abs(one.error)))[:most]
+    return sorted(differences, key=lambda difference: (-difference.beyond, -abs(difference.error)))[:most]
 
 
 @dataclass(frozen=True)
@@ -202,38 +202,41 @@ class Group:
     retransmission_ratio: float | None
 
 
-def group(name: str, found: Sequence[Difference]) -> Group:
+def group(name: str, differences: Sequence[Difference]) -> Group:
     """The figures of some cells, at least one."""
-    outside = [one.beyond for one in found]
-    points = values(found, lambda one: one.retransmission_error_points)
+    outside = [difference.beyond for difference in differences]
+    points = values(differences, lambda difference: difference.retransmission_error_points)
     return Group(
         name,
-        len(found),
-        median([abs(one.error) for one in found]),
-        median([abs(one.plain_error) for one in found]),
-        median([one.error for one in found]),
+        len(differences),
+        median([abs(difference.error) for difference in differences]),
+        median([abs(difference.plain_error) for difference in differences]),
+        median([difference.error for difference in differences]),
         covering(outside, 0.90),
         covering(outside, 0.95),
-        sum(one.inside for one in found),
-        median([one.spread for one in found]),
-        middle(values(found, lambda one: one.share_error_points)),
+        sum(difference.inside for difference in differences),
+        median([difference.spread for difference in differences]),
+        middle(values(differences, lambda difference: difference.share_error_points)),
         middle([abs(point) for point in points]),
-        middle(values(found, lambda one: one.retransmission_ratio)),
+        middle(values(differences, lambda difference: difference.retransmission_ratio)),
     )
 
 
-def groups(found: Sequence[Difference]) -> list[Group]:
+def groups(differences: Sequence[Difference]) -> list[Group]:
     """All cells, then by controller, then by number of paths."""
     counts = range(1, MOST_PATHS + 1)
-    parts = [("all cells", list(found))]
-    parts += [(cc, [one for one in found if one.cc == cc]) for cc in CONTROLLERS]
-    parts += [(f"{n} path{'s' if n > 1 else ''}", [one for one in found if one.paths == n]) for n in counts]
+    parts = [("all cells", list(differences))]
+    parts += [(cc, [difference for difference in differences if difference.cc == cc]) for cc in CONTROLLERS]
+    parts += [
+        (f"{n} path{'s' if n > 1 else ''}", [difference for difference in differences if difference.paths == n])
+        for n in counts
+    ]
     return [group(name, part) for name, part in parts if part]
 
 
-def values(found: Iterable[Difference], of: Callable[[Difference], float | None]) -> list[float]:
+def values(differences: Iterable[Difference], of: Callable[[Difference], float | None]) -> list[float]:
     """Values that are known."""
-    return [value for one in found if (value := of(one)) is not None]
+    return [value for difference in differences if (value := of(difference)) is not None]
 
 
 def middle(known: Sequence[float]) -> float | None:
@@ -270,12 +273,12 @@ class Target:
 def targets(summed: Sequence[Group]) -> list[Target]:
     """Targets of the error of the goodput: two over all cells, the first of `summed`, and one per controller."""
     whole = summed[0]
-    lean = [one for one in summed if one.name in CONTROLLERS]
+    lean = [group for group in summed if group.name in CONTROLLERS]
     return [
         Target("median error of the goodput", MEDIAN_TARGET, whole.error, whole.cells),
         Target("95th percentile beyond the kernel's interval", BEYOND_TARGET, whole.beyond_p95, whole.cells),
         *(
-            Target(f"signed error under {one.name}, either way", SIGNED_TARGET, abs(one.signed), one.cells)
-            for one in lean
+            Target(f"signed error under {group.name}, either way", SIGNED_TARGET, abs(group.signed), group.cells)
+            for group in lean
         ),
     ]

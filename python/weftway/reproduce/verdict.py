@@ -133,8 +133,10 @@ class Settings:
 
     def explains(self) -> tuple[str, float] | None:
         """The key whose values explain most of the variance of the estimates (eta squared), and how much."""
-        found = [(key, share) for key in dict.fromkeys(k for c in self.choices for k in c) if (share := self._eta(key))]
-        return max(found, key=lambda one: one[1], default=None)
+        shares = [
+            (key, share) for key in dict.fromkeys(k for c in self.choices for k in c) if (share := self._eta(key))
+        ]
+        return max(shares, key=lambda explained: explained[1], default=None)
 
     def _eta(self, key: str) -> float | None:
         mean = math.fsum(self.values) / len(self.values)
@@ -263,11 +265,11 @@ def _judge(check: Check, settings: Settings | None, p: dict[str, float], power: 
         return Verdict(HOLDS, "as printed") if check.exact else Verdict(NOT, "it differs from what is printed")
     if not check.parts:
         return Verdict(OPEN, "there are no rows for it")
-    part = min(check.parts, key=lambda one: _margin(one))
-    if any(one.sample.error is None for one in check.parts):
+    part = min(check.parts, key=lambda part: _margin(part))
+    if any(part.sample.error is None for part in check.parts):
         return Verdict(OPEN, "one run is no evidence", part, p)
     excluded = p["outside"] < SIGNIFICANT
-    wide = [one for one in check.parts if check.runs and _is_wide(one, check.runs)]
+    wide = [part for part in check.parts if check.runs and _is_wide(part, check.runs)]
     if wide and (power == ALWAYS or not excluded):
         beside = "; ours excludes the claim all the same" if excluded else ""
         reason = f"the paper's {check.runs} runs give an interval wider than the claim{beside}"

@@ -15,8 +15,8 @@ def parts() -> list[dict[str, Any]]:
     """Each right and part of the kernel, whether it is there, and what is known of it."""
     if not hasattr(_native, "probe"):
         return [{"part": "Linux", "there": False, "note": f"this is {sys.platform}", "remedy": "use Linux"}]
-    found: list[dict[str, Any]] = json.loads(_native.probe())
-    return found
+    parts: list[dict[str, Any]] = json.loads(_native.probe())
+    return parts
 
 
 def missing(needs: Collection[str]) -> str | None:

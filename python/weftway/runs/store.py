@@ -199,8 +199,8 @@ class Store:
         if asked["key"].to_list() != keys or frame["key"][: len(keys)].to_list() != keys:
             return None
         others = frame[len(keys) :]
-        told = others.select(name for name in ("backend", "code") if name in others.columns).to_dicts()
-        older = sum(not backends.is_of_this_code(row) for row in told)
+        made = others.select(name for name in ("backend", "code") if name in others.columns).to_dicts()
+        older = sum(not backends.is_of_this_code(row) for row in made)
         return Whole(asked.drop(SELECTED), others.height, older)
 
     def keep(self, key: str, row: Row, timeline: str | None = None) -> None:
@@ -240,7 +240,7 @@ class Store:
         # Text keeps a row as it is: a part may hold only nulls where the next holds numbers.
         part = pl.DataFrame({"key": list(self._waiting), "row": [json.dumps(row) for row in self._waiting.values()]})
         with self._alone():
-            numbers = [int(number) for one in self._files() if (number := one.stem.partition("-")[0]).isdigit()]
+            numbers = [int(number) for file in self._files() if (number := file.stem.partition("-")[0]).isdigit()]
             write_parquet(part, self._parts / f"{max(numbers, default=0) + 1:06}-{secrets.token_hex(4)}.parquet")
             self._waiting.clear()
 
@@ -270,8 +270,8 @@ class Store:
             for file in parts:
                 file.unlink(missing_ok=True)
             self._tidy()
-        found = [earlier.get(row["key"], row) for row in rows] if earlier else rows
-        return Finished(found, len(others), older)
+        whole = [earlier.get(row["key"], row) for row in rows] if earlier else rows
+        return Finished(whole, len(others), older)
 
     def _of_all(self, rows: KeyedRows) -> "pl.DataFrame":
         import polars as pl

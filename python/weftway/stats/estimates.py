@@ -130,12 +130,12 @@ def interval_of_median(counts: Iterable[int]) -> str:
     >>> interval_of_median([3, 5])
     '93 % interval (of fewer than 5 runs half the range)'
     """
-    found = {n for n in counts if n > 1}
-    covers = sorted({math.floor(100 * order(n)[1]) for n in found if n >= FEWEST})
+    several = {n for n in counts if n > 1}
+    covers = sorted({math.floor(100 * order(n)[1]) for n in several if n >= FEWEST})
     if not covers:
         return "half the range"
     span = f"{covers[0]}" if len(covers) == 1 else f"{covers[0]} to {covers[-1]}"
-    few = f" (of fewer than {FEWEST} runs half the range)" if min(found) < FEWEST else ""
+    few = f" (of fewer than {FEWEST} runs half the range)" if min(several) < FEWEST else ""
     return f"{span} % interval{few}"
 
 
@@ -183,9 +183,9 @@ def ratio(ours: Mapping[object, float], reference: Mapping[object, float]) -> Es
     return Estimate(gap.mean / scale, None if gap.half is None else gap.half / scale, gap.n)
 
 
-def is_level(found: Estimate) -> bool:
+def is_level(ratio: Estimate) -> bool:
     """Tells if a ratio, less one, is sure to lie within `LEVEL_WITHIN` of zero."""
-    return found.half is not None and found.low >= -LEVEL_WITHIN and found.high <= LEVEL_WITHIN
+    return ratio.half is not None and ratio.low >= -LEVEL_WITHIN and ratio.high <= LEVEL_WITHIN
 
 
 class Interval(NamedTuple):
@@ -239,12 +239,12 @@ def bootstrap(
     if len(values) < FEWEST:
         return Interval(min(values), max(values))
     uniform, count = Random(seed).random, len(values)  # the one sequence that Python promises to keep
-    found = sorted(statistic([values[int(uniform() * count)] for _ in range(count)]) for _ in range(RESAMPLES))
+    statistics = sorted(statistic([values[int(uniform() * count)] for _ in range(count)]) for _ in range(RESAMPLES))
     tail = (1 - LEVEL) / 2
     if interpolate:
-        return Interval(quantile(found, tail), quantile(found, 1 - tail))
+        return Interval(quantile(statistics, tail), quantile(statistics, 1 - tail))
     beyond = round(RESAMPLES * tail)
-    return Interval(found[beyond], found[-1 - beyond])
+    return Interval(statistics[beyond], statistics[-1 - beyond])
 
 
 def beyond(value: float, interval: Interval) -> float:

@@ -77,12 +77,12 @@ def options(name: str) -> list[str]:
 
 def parse(names: list[str]) -> list[str]:
     """The names of backends that these mean, each once."""
-    found: list[str] = []
+    places: list[str] = []
     for name in names:
-        found += ALL if name.lower() == "all" else [name.lower()]
-    for name in found:
+        places += ALL if name.lower() == "all" else [name.lower()]
+    for name in places:
         if name not in BACKENDS:
             near = difflib.get_close_matches(name, BACKENDS, n=1)
             hint = f"; did you mean `{near[0]}`?" if near else f": there is {', '.join(BACKENDS)}"
             raise ScenarioError(f"unknown backend `{name}`{hint}")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(places))

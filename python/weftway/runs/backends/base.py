@@ -60,7 +60,7 @@ class Failed(NoRow[J]):
 Result = Row | Skipped["Job"] | Failed["Job"]
 
 
-Told = tuple[int, str, str, str | None]
+NativeResult = tuple[int, str, str, str | None]
 """What came of a run: its index, `row` and the results as JSON, or `skipped` or `failed` and why; and what it looked
 like over time, as JSON, where that cannot be had again or was wanted."""
 
@@ -73,7 +73,7 @@ class Batch(Protocol):
         """Number of runs that have not been given out as finished."""
         ...
 
-    def wait(self, seconds: float) -> Sequence[Told]:
+    def wait(self, seconds: float) -> Sequence[NativeResult]:
         """Runs that finished since the last call. It waits about so long for the first."""
         ...
 
@@ -127,13 +127,13 @@ def result(job: J, kind: str, text: str) -> Row | Skipped[J] | Failed[J]:
 class Generated:
     """A batch of what a generator tells, run by run."""
 
-    def __init__(self, told: Generator[Told, None, None], runs: int) -> None:
+    def __init__(self, results: Generator[NativeResult, None, None], runs: int) -> None:
         self.remaining = runs
-        self._told = told
+        self._results = results
 
-    def wait(self, seconds: float) -> Sequence[Told]:
+    def wait(self, seconds: float) -> Sequence[NativeResult]:
         self.remaining -= 1
-        return [next(self._told)]
+        return [next(self._results)]
 
     def cancel(self) -> None:
-        self._told.close()
+        self._results.close()
