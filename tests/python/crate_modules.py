@@ -204,6 +204,11 @@ def circles(source: Path) -> list[str]:
                 if one != other:
                     graph.setdefault(one, {}).setdefault(other, f"{'/'.join(user)}.rs: {path}")
         for group in mutual(graph):
-            steps = (f"{one} → {to} ({why})" for one in sorted(group) for to, why in graph[one].items() if to in group)
+            steps = (
+                f"{member} → {to} ({why})"
+                for member in sorted(group)
+                for to, why in graph[member].items()
+                if to in group
+            )
             found.append("; ".join(steps))
     return found

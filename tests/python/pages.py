@@ -48,8 +48,8 @@ def runnable() -> list[Path]:
 
 
 def fences(text: str) -> list[Fence]:
-    found = FENCE.finditer(text)
-    return [Fence(m["kind"], m["mark"] or "", m["text"], m.start("text"), m.end("text")) for m in found]
+    fences = FENCE.finditer(text)
+    return [Fence(m["kind"], m["mark"] or "", m["text"], m.start("text"), m.end("text")) for m in fences]
 
 
 Played = tuple[Fence, str, Fence | None]

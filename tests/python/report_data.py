@@ -50,7 +50,7 @@ def row(scheduler: str, cc: str, seed: int, paths: list[str], loss: str | None) 
     weights = [draw.uniform(0.8, 1.2) / (i + 1) for i in range(len(paths))]
     shares = [weight / sum(weights) for weight in weights]
     benefit = 0.85 - 0.55 * (skill + 0.35) + draw.gauss(0, 0.03)
-    found: dict[str, Any] = {
+    row: dict[str, Any] = {
         "scenario_hash": "b3d8c41f09e2",
         "backend": "sim",
         "transport": "mpquic",
@@ -83,16 +83,16 @@ def row(scheduler: str, cc: str, seed: int, paths: list[str], loss: str | None) 
         "replay": f"weft run scenarios/wifi-lte.toml --scheduler {scheduler} --cc {cc} --seed {seed}",
     }
     if loss is not None:
-        found["path.lte.loss"] = loss
+        row["path.lte.loss"] = loss
     for name, share in zip(paths, shares, strict=True):
-        found |= {
+        row |= {
             f"path.{name}.bytes": round(20e6 * share),
             f"path.{name}.share": share,
             f"path.{name}.mean_rate_mbps": share * 160 / fct_s,
             f"path.{name}.retransmissions": draw.randint(5, 80),
             f"path.{name}.srtt_ms": draw.uniform(25, 90),
         }
-    return found
+    return row
 
 
 def timelines(frame: pl.DataFrame, paths: int = 2, steps: int = 400) -> dict[str, dict[str, Any]]:

@@ -54,18 +54,18 @@ def iperf(mbps: list[float], reverse: int = 1, rtt_us: tuple[int, int, int] | No
     if udp >= 0:
         end["sum"] = {"lost_percent": udp, "lost_packets": int(udp * 10), "packets": 1000}
     test = {"protocol": "TCP" if udp < 0 else "UDP", "reverse": reverse}
-    return json.dumps({"start": {"test_start": test}, "intervals": [{"sum": one} for one in sums], "end": end})
+    return json.dumps({"start": {"test_start": test}, "intervals": [{"sum": summed} for summed in sums], "end": end})
 
 
 def test_ping_of_linux(tmp_path: Path) -> None:
     """The median of five is 24 ms; quantiles 0.84 and 0.16 of 20, 22, … 28 are 26.72 and 21.28 ms. One of six is lost
     on a round trip: 1 − √(5/6) one way."""
-    told = measured.read(written(tmp_path, "a.txt", LINUX))
-    assert told.rtt_ms is not None and told.loss is not None and told.jitter_ms is not None
-    assert (told.kind, told.rtt_ms.value) == ("ping", 24.0)
-    assert told.jitter_ms == pytest.approx(2.72)
-    assert told.loss.value == pytest.approx(1 - (5 / 6) ** 0.5)
-    assert told.loss.low < told.loss.value < told.loss.high
+    reading = measured.read(written(tmp_path, "a.txt", LINUX))
+    assert reading.rtt_ms is not None and reading.loss is not None and reading.jitter_ms is not None
+    assert (reading.kind, reading.rtt_ms.value) == ("ping", 24.0)
+    assert reading.jitter_ms == pytest.approx(2.72)
+    assert reading.loss.value == pytest.approx(1 - (5 / 6) ** 0.5)
+    assert reading.loss.low < reading.loss.value < reading.loss.high
 
 
 def test_ping_of_others(tmp_path: Path) -> None:
@@ -118,9 +118,11 @@ def test_a_trace_has_its_direction_in_its_name(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_read_is_said_in_a_line(tmp_path: Path, content: str | bytes, reason: str) -> None:
     file = written(tmp_path, "wifi.txt", content)
-    with pytest.raises(ScenarioError) as told:
+    with pytest.raises(ScenarioError) as refusal:
         measured.read(file)
-    assert str(told.value).startswith(f"{file}: ") and reason in str(told.value) and "\n" not in str(told.value)
+    assert (
+        str(refusal.value).startswith(f"{file}: ") and reason in str(refusal.value) and "\n" not in str(refusal.value)
+    )
 
 
 def test_a_missing_file_a_folder_and_a_device(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ class Parcel:
 class Answer:
     """Results of a parcel."""
 
-    told: list[tuple[str, str]]
+    results: list[tuple[str, str]]
     """For each task `row` and its results as JSON, or `skipped` or `failed` and why."""
     seconds: float
     refusal: str | None = None

@@ -208,7 +208,7 @@ class _Parcels:
         if answer.refusal is not None:
             raise SimulationError(answer.refusal)
         jobs = self._sent[number]
-        for job, (kind, text) in zip(jobs, answer.told, strict=True):
+        for job, (kind, text) in zip(jobs, answer.results, strict=True):
             yield Outcome(job, result(job, kind, text))
         # At most twice as many as before: the first groups may be the quick ones.
         count = len(groups(jobs))
