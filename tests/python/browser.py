@@ -35,7 +35,7 @@ class Gone(Exception):
 
 
 class Browser:
-    """One tab. Errors of its console are kept in `errors`."""
+    """Tab of a browser. Errors of its console are kept in `errors`."""
 
     def __init__(self, width: int = 1440, height: int = 1000, dark: bool = False, flags: Sequence[str] = ()) -> None:
         self.errors: list[str] = []
@@ -163,5 +163,5 @@ class Browser:
         self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
     def picture(self, file: Path) -> None:
-        """What the window shows, as PNG."""
+        """Writes a picture of the window, as PNG."""
         file.write_bytes(base64.b64decode(self.send("Page.captureScreenshot", format="png")["data"]))

@@ -1,4 +1,4 @@
-"""What the tests of the package share: a small scenario, and the command as a person runs it."""
+"""Fixtures that the tests of the package share: a small scenario, and the command as a person runs it."""
 
 import contextlib
 import os

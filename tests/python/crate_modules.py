@@ -30,7 +30,7 @@ class Use:
 
 @dataclass
 class File:
-    """What one file says."""
+    """Uses and words of one file."""
 
     uses: list[Use] = field(default_factory=list)
     words: set[str] = field(default_factory=set)
@@ -41,7 +41,7 @@ def tokens(text: str) -> list[str]:
 
 
 def closing(code: list[str], at: int) -> int:
-    """Where the bracket at `at` closes."""
+    """Index at which the bracket at `at` closes."""
     depth = 0
     for here in range(at, len(code)):
         depth += (code[here] in "([{") - (code[here] in ")]}")

@@ -56,7 +56,7 @@ def _is_free(number: int) -> bool:
 
 
 def same(one: Path, other: Path) -> bool:
-    """Whether two trees hold the same files with the same bytes."""
+    """Tells if two trees hold the same files with the same bytes."""
 
     def held(root: Path) -> dict[str, bytes | None]:
         return {str(path.relative_to(root)): path.read_bytes() if path.is_file() else None for path in root.rglob("*")}

@@ -65,7 +65,7 @@ class Lab:
         return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=60, check=False)
 
     def python(self, where: str, text: str, *words: str) -> str:
-        """What a few lines of Python print."""
+        """Output of a few lines of Python."""
         done = self.run(where, sys.executable, "-c", text, *words)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()

@@ -28,7 +28,7 @@ PATHS = ["wifi", "lte", "dsl", "satellite", "cable", "5g", "starlink", "ethernet
 def rows(
     schedulers: int = 4, controllers: int = 2, seeds: int = 10, paths: int = 2, **variants: list[str]
 ) -> pl.DataFrame:
-    """One row per scheduler, controller, variant and seed; keyword `loss` varies `path.lte.loss`."""
+    """Rows, one per scheduler, controller, variant and seed; keyword `loss` varies `path.lte.loss`."""
     return pl.DataFrame(
         [
             row(scheduler, cc, seed, PATHS[:paths], loss)
@@ -96,7 +96,7 @@ def row(scheduler: str, cc: str, seed: int, paths: list[str], loss: str | None) 
 
 
 def timelines(frame: pl.DataFrame, paths: int = 2, steps: int = 400) -> dict[str, dict[str, Any]]:
-    """One timeline per scheduler and controller."""
+    """Timelines, one per scheduler and controller."""
     cells = frame.select("scheduler", "cc").unique(maintain_order=True).rows()
     return {f"{scheduler}/{cc}": timeline(scheduler, cc, PATHS[:paths], steps) for scheduler, cc in cells}
 

@@ -16,7 +16,7 @@ LINKS = ["wifi", "lte"]
 
 
 def trial(name: str, picked: float, judged: list[float], commands: int = 1, alone: str = "") -> choice.CandidateRuns:
-    """What it costs on the half that picks, and in each cell on the half that judges."""
+    """Trial with its cost on the half that picks, and in each cell on the half that judges."""
     backups = tuple(link for link in LINKS if alone and link != alone)
     candidate = Candidate(name, "linux-v1", "cubic", (), ("sysctl -w a=b",) * commands, backups, alone)
     costs = {(cell.number, PICKS): picked for cell in CELLS}

@@ -52,7 +52,7 @@ def advice(folder: Path, rate: int, delay: int) -> advise.Advice:
 
 @pytest.fixture
 def poor(tmp_path: Path) -> advise.Advice:
-    """One link is so slow that the other does better alone."""
+    """Advice where a link is so slow that the other does better alone."""
     return advice(tmp_path, 1, 400)
 
 

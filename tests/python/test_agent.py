@@ -27,7 +27,7 @@ def chosen(state: State) -> Any:
 
 
 class Chosen(Agent):
-    """The same as a scheduler; it notes what it saw."""
+    """Agent as a scheduler; it notes what it saw."""
 
     seen: list[Any] = []  # noqa: RUF012  the instance is made by the run
 

@@ -1,4 +1,4 @@
-"""How far the simulator and Multipath QUIC agree: planted differences, planted orders, and one small measurement."""
+"""Agreement of the simulator with Multipath QUIC: planted differences, planted orders, and one small measurement."""
 
 import json
 from pathlib import Path
@@ -239,7 +239,7 @@ def test_cases_that_spread_over_seeds_get_more(tmp_path: Path, monkeypatch: pyte
 
 
 def test_the_interval_of_the_wider_median_says_how_sure_a_case_is() -> None:
-    """Of 50, 100 and 150 ms on each stack the interval is their range: half of it is half the median."""
+    """The interval of 50, 100 and 150 ms on each stack is their range: half of it is half the median."""
     some_setting = setting()
     [case] = quic.agreement([some_setting], rows(some_setting, {"min-rtt": (100.0, 100.0)})).cases
     assert case.unsure == 0.5

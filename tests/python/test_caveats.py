@@ -1,4 +1,4 @@
-"""Nothing that is no result is shown as one, and what qualifies a result is said before it."""
+"""Caveats: no failure is shown as a result, and what qualifies a result is said before it."""
 
 import json
 import threading

@@ -88,7 +88,7 @@ class Packet:
 
 @dataclass(frozen=True)
 class Session:
-    """What a run of the command left."""
+    """Files and report that a run of the command left."""
 
     folder: Path
     told: dict[str, Any]

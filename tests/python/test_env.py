@@ -58,7 +58,7 @@ def made(id: str, small: str | Path, **more: Any) -> Any:
 
 
 def played(env: Any, steps: int, seed: int | None) -> list[tuple[bytes, float, bool, bool]]:
-    """So many steps with actions that depend on their number alone."""
+    """Plays so many steps with actions that depend on their number alone."""
     env.reset(seed=seed)
     env.action_space.seed(7)
     trail = []
@@ -276,7 +276,7 @@ def test_many_see_what_one_sees_whatever_the_threads(id: str, small: Path) -> No
 
 
 def test_rows_of_many_are_those_of_one_though_a_figure_may_be_none(small: Path) -> None:
-    """Of a transfer that time cuts short there is no completion time; of the next one there is."""
+    """A transfer that time cuts short has no completion time; the next has one."""
     variants = [Scenario.load(str(small), sets).variants()[0] for sets in ([], ["time_limit=200ms"])]
     envs = gym.make_vec(IDS[1], 4, "vector_entry_point", scenario=variants, cc="cubic", seed=2)
     raw = VectorEnv(envs.vector.task, variants, ["cubic"], 4, seed=2)

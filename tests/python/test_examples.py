@@ -22,7 +22,7 @@ OUTSIDE = HOME / "examples/my-scheduler"
 
 
 def check_times(text: str, weft: Weft) -> None:
-    """What the crate prints are completion times; that of min-RTT is the package's."""
+    """Checks the completion times that the crate prints; that of min-RTT is the package's."""
     times = {name: float(ms) for name, ms, *_ in map(str.split, text.splitlines())}
     assert times.keys() == {"calm", "min-rtt"}
     # It holds back where min-RTT sends: its completion time cannot be the same.

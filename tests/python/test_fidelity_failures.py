@@ -53,7 +53,7 @@ def test_a_cell_says_its_failure_and_is_not_over_before_it(failure: failures.Fai
 
 
 def outage(path: dict[str, Any]) -> tuple[str, str, float, float]:
-    """How a path of a scenario file fails, in which direction, from when and until when."""
+    """Failure of a path in a scenario file: its kind, direction, begin and end."""
     sides = path["schedule"]
     direction = {("up",): "data", ("down",): "acks", ("down", "up"): "both"}[tuple(sorted(sides))]
     (first, *later), *others = sides.values()

@@ -110,7 +110,7 @@ class Printed:
 
     @property
     def front(self) -> set[str]:
-        """Who may be the best."""
+        """Schedulers that may be the best."""
         return {*self.marked("best"), *self.marked("best so far"), *self.marked(LEVEL_MARK)}
 
     @property

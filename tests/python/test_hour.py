@@ -37,7 +37,7 @@ def hour() -> dict[str, Any]:
 
 
 def snapshot() -> dict[str, Any]:
-    """What a proxy tells that carries a connection to a target with a long name."""
+    """Snapshot of a proxy that carries a connection to a target with a long name."""
     shares = [{"path": "wlan0", "sent": 1, "received": 1}, {"path": "<i>", "sent": 0, "received": 1}]
     target = "<b>mean</b>." + "a-very-long-name." * 8 + "org:443"
     busiest = [{"target": target, "class": "bulk", "up": 1, "down": 2, "paths": shares}]

@@ -1,4 +1,4 @@
-"""What commands keep in the folder of `--out`, and what they say of it."""
+"""Rows that commands keep in the folder of `--out`, and their words about it."""
 
 import json
 from pathlib import Path

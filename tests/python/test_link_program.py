@@ -74,7 +74,7 @@ def test_words_are_completed(words: tuple[str, ...], tmp_path: Path) -> None:
 
 
 def in_bash(folder: Path, *words: str) -> list[str]:
-    """What the script offers in bash, which has broken these words."""
+    """Completions that the script offers in bash, which has broken these words."""
     script = f"""
 PATH={link_program.program().parent}:$PATH
 eval "$(weft-link completion bash)"

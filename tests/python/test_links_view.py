@@ -86,7 +86,7 @@ class Terminal:
         fcntl.ioctl(self.end, termios.TIOCSWINSZ, struct.pack("HHHH", rows, COLUMNS, 0, 0))
 
     def read_until(self, wanted: str) -> str:
-        """What was written up to `wanted`, a regular expression, or to the end."""
+        """Text that was written up to `wanted`, a regular expression, or to the end."""
         deadline = time.monotonic() + 60
         while not re.search(wanted, self.text):
             assert time.monotonic() < deadline, self.text

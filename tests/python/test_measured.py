@@ -1,4 +1,4 @@
-"""What measurements tell: ping, iperf3, captures, Mahimahi traces; and the scenario that is made of them."""
+"""Measurements as they are read: ping, iperf3, captures, Mahimahi traces; and the scenario that is made of them."""
 
 import json
 from pathlib import Path
@@ -46,7 +46,7 @@ def written(folder: Path, name: str, content: str | bytes) -> Path:
 
 
 def iperf(mbps: list[float], reverse: int = 1, rtt_us: tuple[int, int, int] | None = None, udp: float = -1.0) -> str:
-    """What iperf3 prints, as far as it is read."""
+    """Output of iperf3, as far as it is read."""
     sums = [{"start": float(n), "end": n + 1.0, "bits_per_second": rate * 1e6} for n, rate in enumerate(mbps)]
     names = ("min_rtt", "mean_rtt", "max_rtt")
     sender = {**dict(zip(names, rtt_us, strict=True)), "retransmits": 7} if rtt_us else {}
@@ -87,7 +87,7 @@ def test_iperf3_over_tcp(tmp_path: Path) -> None:
 
 
 def test_iperf3_over_udp(tmp_path: Path) -> None:
-    """Of 10 Mbit/s sent, 2 % do not come. A test that loses 20 % was sent too fast: its losses are not the link's."""
+    """Losses of 2 % of 10 Mbit/s. A test that loses 20 % was sent too fast: its losses are not the link's."""
     sent = measured.read(written(tmp_path, "a.json", iperf([10, 10], udp=2.0)))
     assert sent.rates["down"].value == pytest.approx(9.8 * 1500 / 1472)
     assert sent.loss is not None and sent.loss.value == 0.02
@@ -236,7 +236,7 @@ def test_answers_make_a_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_trace_that_would_not_run_leaves_no_scenario(
     weft_here: Weft, tmp_path: Path, content: str, reason: str
 ) -> None:
-    """One line says what is wrong. When it is mended, the same command works."""
+    """A single line says what is wrong. When it is mended, the same command works."""
     written(tmp_path, "lte.down", content)
     words = ("new", "scenario", "home", "lte.down", "dsl.rate=20 Mbit/s")
     done = weft_here(*words)
@@ -248,7 +248,7 @@ def test_a_trace_that_would_not_run_leaves_no_scenario(
 
 
 def test_traces_that_begin_late_or_are_slow_are_read(tmp_path: Path) -> None:
-    """One packet every two minutes is 100 bit/s; ten minutes of pause before an hour are a pause."""
+    """A packet every two minutes is 100 bit/s; ten minutes of pause before an hour are a pause."""
     assert measured.read(written(tmp_path, "a.down", "120000\n")).traces == {"down": pytest.approx(1e-4)}
     late = "".join(f"{600_000 + n * 1000}\n" for n in range(3600))
     assert measured.read(written(tmp_path, "b.down", late)).traces["down"] > 0

@@ -99,7 +99,7 @@ COOKED, IN, OUT = 113, 0, 4
 
 
 def of_any(frames: Frames) -> Iterator[tuple[float, bytes]]:
-    """What the user's own machine sees on all its interfaces."""
+    """Frames that the user's own machine sees on all its interfaces."""
     for at, packet in frames:
         yield at, cooked(packet, IN if packet[12:16] == ip_address(REMOTE).packed else OUT)
 
@@ -224,7 +224,7 @@ def twice(frames: Frames, later: float) -> list[tuple[float, bytes]]:
 
 
 def set_back(frames: Frames, by: float) -> list[tuple[float, bytes]]:
-    """The same, with a clock that goes back after the first second."""
+    """Frames of a clock that goes back after the first second."""
     return [(at - by if at >= 1 else at, packet) for at, packet in frames]
 
 
@@ -238,7 +238,7 @@ def test_frames_that_are_a_little_out_of_order_are_read(tmp_path: Path) -> None:
 
 
 def only(frames: Frames, source: str) -> list[tuple[float, bytes]]:
-    """What one side sent."""
+    """Frames that one side sent."""
     return [(at, packet) for at, packet in frames if packet[12:16] == ip_address(source).packed]
 
 

@@ -204,7 +204,7 @@ def test_pings_from_two_links_are_not_added_up(tmp_path: Path) -> None:
 
 
 def test_text_in_two_encodings_is_refused(tmp_path: Path) -> None:
-    """What two shells of Windows make of `>` and `>>`: half of the file would be read as letters of China."""
+    """Text that two shells of Windows write for `>` and `>>`: half of the file would be read as letters of China."""
     text = windows(*WINDOWS["English"]) + "\r\n"
     for content in (
         text.encode("utf-16") + text.encode(),

@@ -26,7 +26,7 @@ def _drives() -> dict[int, list[Moment]]:
 
 
 def _changes_a_minute(drive: list[Moment]) -> float:
-    """How often the other carrier becomes the better one."""
+    """Number of times a minute that the other carrier becomes the better one."""
     better = [att > verizon for _, att, verizon in drive if att != verizon]
     return sum(before != other for before, other in pairwise(better)) / drive[-1][0] * 60
 

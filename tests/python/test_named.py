@@ -1,4 +1,4 @@
-"""What the user named stays in sight, first and marked: on the screen, in the report, in a ranking, in every fold."""
+"""Schedulers that the user named stay in sight, first and marked: on screen, in report and ranking, in every fold."""
 
 import re
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""How the command writes: into pipes that are closed, in encodings that lack characters, into files."""
+"""Output of the command: into pipes that are closed, in encodings that lack characters, into files."""
 
 import codecs
 import io

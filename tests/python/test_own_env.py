@@ -20,7 +20,7 @@ gym: Any = pytest.importorskip("gymnasium", reason="Gymnasium is not installed: 
 
 
 def occupancy(state: State) -> Any:
-    """Of each path, how full its window is."""
+    """Share of each path's window that is in use."""
     paths = state["paths"]
     return np.clip(paths["bytes_in_flight"] / np.maximum(paths["cwnd"], 1), 0, 4)
 
@@ -214,7 +214,7 @@ def test_render_is_a_report_of_the_episode(easy: Path) -> None:
 
 
 def passed(before: State, actions: Any, after: State) -> Any:
-    """How long the step took."""
+    """Duration of the step in ms."""
     return after["now_ms"] - before["now_ms"]
 
 

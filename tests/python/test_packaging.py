@@ -1,4 +1,4 @@
-"""What a package needs besides its code. `.ci/package` builds and installs one."""
+"""Needs of a package besides its code. `.ci/package` builds and installs one."""
 
 import json
 import os

@@ -47,7 +47,7 @@ def exported(folder: Path, network: Any, spec: str, inputs: int) -> Policy:
 
 
 def forward(policy: Policy, obs: Floats) -> Floats:
-    """What Rust makes of each row."""
+    """Outputs that Rust makes of each row."""
     out = np.empty((len(obs), policy.outputs), np.float32)
     policy.forward(np.ascontiguousarray(obs), out)
     return out

@@ -280,7 +280,7 @@ def test_a_connection_that_nobody_uses_is_kept_by_few_packets(start: Start, line
 
 
 def has_ipv6() -> bool:
-    """Whether sockets of this machine take IPv6."""
+    """Tells if sockets of this machine take IPv6."""
     try:
         with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as tried:
             tried.bind(("::", 0))

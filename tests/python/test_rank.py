@@ -61,7 +61,7 @@ def world(tmp_path: Path) -> Path:
 
 
 def row(**more: Any) -> dict[str, Any]:
-    """What a run says of itself, as far as it costs."""
+    """Row of a run, as far as its cost needs it."""
     usual = {
         "verdict": "finished",
         "fct_ms": 2500.0,

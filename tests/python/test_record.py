@@ -18,7 +18,7 @@ from weftway.scenario import HOME
 
 
 def listening(start: Start, *words: str) -> str:
-    """Where a listening end is."""
+    """Address of a listening end."""
     process = start("record", "--listen", "127.0.0.1:0", *words)
     assert process.stderr
     return process.stderr.readline().removeprefix("listening at ").strip()

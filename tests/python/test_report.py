@@ -56,7 +56,7 @@ class Balance(HTMLParser):
 
 
 def check(page: str) -> None:
-    """What holds for every page."""
+    """Checks what holds for every page."""
     parser = Balance()
     parser.feed(page)
     assert not parser.open

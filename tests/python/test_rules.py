@@ -26,7 +26,7 @@ class Fastest:
 
 
 class Fastest:
-    """The same, beside the test."""
+    """Min-RTT, beside the test."""
 
     def select(self, cx: Any) -> Any:
         return min(cx.sendable(), key=lambda path: path.srtt_ms, default=None)
@@ -106,7 +106,7 @@ class Late:
 
 
 class Punctual(Late):
-    """The same, with an alarm for this very moment."""
+    """Late rule with an alarm for this very moment."""
 
     def wake(self) -> float:
         return self.now
@@ -365,7 +365,7 @@ def test_two_schedulers_of_one_name_are_not_mistaken_for_each_other(tmp_path: Pa
 
 
 class Numbered:
-    """What it picks is an attribute, which may be set anew."""
+    """Rule whose pick is an attribute, which may be set anew."""
 
     number = 0
 

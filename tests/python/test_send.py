@@ -455,7 +455,7 @@ def test_a_path_is_used_again_once_its_address_is_back(weft: Weft, line: str, tm
 
 
 def slow(rates: list[tuple[float, float, int]]) -> list[str]:
-    """What is less than it should be of the rates over half seconds: end, Mbit/s, bytes of the link that is cut."""
+    """Rates over half seconds that are less than they should be: end, Mbit/s, bytes of the link that is cut."""
     alone, both = 0.9 * 40, 0.9 * 80
     quiet = [at for at, _, of_a in rates if of_a == 0]
     if not quiet or not 3 < quiet[-1] - quiet[0] < 5:
@@ -471,7 +471,7 @@ def slow(rates: list[tuple[float, float, int]]) -> list[str]:
 
 
 def arrivals(log: Path) -> Iterator[tuple[float, list[int]]]:
-    """When packets with data arrived, and how many bytes of them each link had brought by then."""
+    """Times at which packets with data arrived, and the bytes that each link had brought by then."""
     lines = csv.DictReader(line for line in log.read_text().splitlines() if not line.startswith("#"))
     arrived = [line for line in lines if line["fate"] == "delivered" and int(line["bytes"]) > 1000]
     brought = {"a.up": 0, "b.up": 0}

@@ -1,4 +1,4 @@
-"""What is kept of a transfer that ends early, and what a file is when it has its name."""
+"""Transfers that end early: the data that is kept, and a file that has its name."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a running program tells of itself: snapshots, the socket for `weft top`, metrics, systemd."""
+"""Reports of a running program about itself: snapshots, the socket for `weft top`, metrics, systemd."""
 
 import contextlib
 import json
@@ -70,7 +70,7 @@ PROGRESS: dict[str, Any] = {
 
 @pytest.fixture
 def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where sockets are. The path of one may have a hundred characters, and that of a test's folder has more."""
+    """Folder of sockets. The path of a socket may have a hundred characters, and that of a test's folder has more."""
     with tempfile.TemporaryDirectory() as folder:
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
         yield Path(folder)
@@ -132,7 +132,7 @@ def asked(url: str) -> str:
 
 
 def seen(weft: Weft, *processes: subprocess.Popen[str]) -> dict[str, dict[str, Any]]:
-    """What `weft top` tells of these programs, and of no others, by their names. A busy one may be late to tell."""
+    """Programs that `weft top` tells of, these and no others, by their names. A busy one may be late to tell."""
     numbers = {process.pid for process in processes}
     programs: list[dict[str, Any]] = []
 

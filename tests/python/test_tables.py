@@ -210,7 +210,7 @@ def test_runs_that_have_no_result_any_more_are_worse_whatever_the_others_say() -
 
 
 def test_one_run_of_a_kernel_tells_no_change() -> None:
-    """One of the simulator gives the same row again."""
+    """A run of the simulator gives the same row again."""
     before, now = runs("cubic", a=[5000.0]), runs("cubic", a=[5010.0])
     for backend, word in (("sim", "worse"), ("kernel", "not significant")):
         rows = [[{**row, "backend": backend} for row in some] for some in (before, now)]

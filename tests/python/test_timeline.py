@@ -1,4 +1,4 @@
-"""What a run looked like over time is what its trace says."""
+"""Timelines of runs say what their traces say."""
 
 import json
 from collections import Counter

@@ -30,7 +30,7 @@ RULE = Hyperparameters.of(pdaa3c.Args())
 
 
 def weights(network: Callable[[], ActorCritic]) -> int:
-    """How many numbers it has; none is drawn."""
+    """Number of its weights; none is drawn."""
     return sum(leaf.size for leaf in jax.tree.leaves(jax.eval_shape(network)))
 
 
@@ -228,7 +228,7 @@ TRAINERS: list[tuple[Any, dict[str, Any]]] = [
 
 
 def exported(args: ActorCriticArgs, done: Trained) -> ChooseActions:
-    """What decides as the policy that was left behind does, with a critic that nobody asks."""
+    """Function that decides as the policy that was left behind does, with a critic that nobody asks."""
     card, tensors = done.policy
     last = max(name for name in tensors if name.startswith("w")).removeprefix("w")
     wider = {f"w{last}": np.pad(tensors[f"w{last}"], ((0, 0), (0, 1))), f"b{last}": np.pad(tensors[f"b{last}"], (0, 1))}

@@ -74,7 +74,7 @@ def closed(*rows: tuple[int, int, float]) -> DelayedRewards:
 
 
 def then(*rows: tuple[float, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What each place sees, and the number of its decision."""
+    """Observations of each place, and the number of its decision."""
     obs, numbers = zip(*rows, strict=True)
     return np.array(obs, np.float32)[:, None], np.ones((len(rows), 2), np.bool_), np.array(numbers, np.int64)
 

@@ -122,7 +122,7 @@ def literal(network: STSGAT, x: Any, c: Any, alive: Any) -> np.ndarray:
 def literal_layer(
     g: list[np.ndarray], w: np.ndarray, src: np.ndarray, dst: np.ndarray, alive: np.ndarray
 ) -> list[np.ndarray]:
-    """One attention layer over the 3N nodes of a window: e_ij = LeakyReLU(a · [W h_i || W h_j])."""
+    """Attention layer over the 3N nodes of a window: e_ij = LeakyReLU(a · [W h_i || W h_j])."""
     n, heads, size = len(alive), *src.shape
     joints, after = support(n), []
     for i in range(3 * n):

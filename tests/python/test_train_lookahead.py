@@ -22,7 +22,7 @@ def shortened(seed: int) -> Variant:
 
 @pytest.mark.parametrize("task", ["path:action=direct:mode=exclusive", "shares", "gap"])
 def test_the_search_is_faster_than_the_best_action_that_never_changes(task: str) -> None:
-    """Of shares and gaps the constant ones are equal shares and the formula's gaps."""
+    """Constant shares and gaps are equal shares and the formula's gaps."""
     args, seed = replace(TINY, task=task, candidates=16), 6
     plan = Search(args, shortened(2), seed, by_delay=False).run()
     constant = []

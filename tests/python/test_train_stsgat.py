@@ -28,7 +28,7 @@ HAS_ENTRY = any(entry["name"] == "stsgat" for entry in _native.schedulers())
 
 
 def labels(n: int = 40, slots: int = 2, steps: int = 3) -> Labels:
-    """Of 20 instances, features 0 to 0.9 times the number of the feature."""
+    """Labels of 20 instances, features 0 to 0.9 times the number of the feature."""
     rng = np.random.default_rng(0)
     x = np.zeros((n, slots, 6, steps), np.float32) + np.arange(6, dtype=np.float32)[:, None]
     x[0] = 0

@@ -232,7 +232,7 @@ def test_programs_of_all_kinds_go_through_it(lab: Lab, line: str) -> None:
 
 
 def snapshots(tunnel: subprocess.Popen[str]) -> socket.socket:
-    """Where a tunnel tells of itself, a line of JSON a second, and may be asked for something."""
+    """Socket on which a tunnel tells of itself, a line of JSON a second, and may be asked for something."""
     own = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     own.settimeout(60)
     own.connect(str(Path(os.environ["XDG_RUNTIME_DIR"], "weftway", f"tunnel-{tunnel.pid}.sock")))
