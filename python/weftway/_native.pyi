@@ -5,7 +5,7 @@ import random
 from collections.abc import Sequence, Set
 from typing import Any, Literal, final
 
-from weftway.runs.backends.base import Told
+from weftway.runs.backends.base import NativeResult
 from weftway.runs.job import Job
 
 __version__: str
@@ -270,7 +270,7 @@ class Batch:
         self, jobs: Sequence[Job], threads: int, singles: bool = True, watched: Set[int] = frozenset()
     ) -> None: ...
     remaining: int
-    def wait(self, seconds: float) -> list[Told]: ...
+    def wait(self, seconds: float) -> list[NativeResult]: ...
     def cancel(self) -> None: ...
 
 def arrivals(
@@ -301,7 +301,7 @@ class KernelBatch:
 
     def __init__(self, jobs: Sequence[Job], threads: int) -> None: ...
     remaining: int
-    def wait(self, seconds: float) -> list[Told]: ...
+    def wait(self, seconds: float) -> list[NativeResult]: ...
     def cancel(self) -> None: ...
 
 @final

@@ -35,7 +35,7 @@ class Gone(Exception):
 
 
 class Browser:
-    """One tab. Errors of its console are kept in `errors`."""
+    """Tab of a browser. Errors of its console are kept in `errors`."""
 
     def __init__(self, width: int = 1440, height: int = 1000, dark: bool = False, flags: Sequence[str] = ()) -> None:
         self.errors: list[str] = []
@@ -70,7 +70,7 @@ class Browser:
         os.close(theirs)
         os.close(answers)
         targets = self.send("Target.getTargets")["targetInfos"]
-        page = next(one["targetId"] for one in targets if one["type"] == "page")
+        page = next(target["targetId"] for target in targets if target["type"] == "page")
         self._session = self.send("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
             self.send(f"{domain}.enable")
@@ -142,9 +142,9 @@ class Browser:
 
     def run(self, script: str) -> Any:
         """The value of an expression, waited for if it is a promise."""
-        found = self.send("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
-        assert "exceptionDetails" not in found, found["exceptionDetails"]
-        return found["result"].get("value")
+        reply = self.send("Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True)
+        assert "exceptionDetails" not in reply, reply["exceptionDetails"]
+        return reply["result"].get("value")
 
     def until(self, script: str) -> None:
         """Waits until an expression is true, for a minute at most, in a page that may be loading anew."""
@@ -163,5 +163,5 @@ class Browser:
         self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, **more)
 
     def picture(self, file: Path) -> None:
-        """What the window shows, as PNG."""
+        """Writes a picture of the window, as PNG."""
         file.write_bytes(base64.b64decode(self.send("Page.captureScreenshot", format="png")["data"]))

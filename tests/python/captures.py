@@ -50,7 +50,7 @@ def cooked(packet: bytes, way: int) -> bytes:
 
 
 def behind_extensions(packet: bytes) -> bytes:
-    """The same over IPv6, behind a header for each hop and that of a fragment which is the first."""
+    """Packet over IPv6, behind a header for each hop and that of a fragment which is the first."""
     more = struct.pack("!BB6x", 44, 0) + struct.pack("!BBHI", packet[6], 0, 1, 7)
     length = int.from_bytes(packet[4:6]) + len(more)
     return packet[:4] + struct.pack("!HB", length, 0) + packet[7:40] + more + packet[40:]

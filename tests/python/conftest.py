@@ -1,4 +1,4 @@
-"""What the tests of the package share: a small scenario, and the command as a person runs it."""
+"""Fixtures that the tests of the package share: a small scenario, and the command as a person runs it."""
 
 import contextlib
 import os
@@ -138,8 +138,8 @@ def weft_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Ca
             main()
         except SystemExit as end:
             status = int(end.code or 0)
-        told = capsys.readouterr()
-        return subprocess.CompletedProcess(command, status, told.out, told.err)
+        captured = capsys.readouterr()
+        return subprocess.CompletedProcess(command, status, captured.out, captured.err)
 
     return run
 

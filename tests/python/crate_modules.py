@@ -30,7 +30,7 @@ class Use:
 
 @dataclass
 class File:
-    """What one file says."""
+    """Uses and words of one file."""
 
     uses: list[Use] = field(default_factory=list)
     words: set[str] = field(default_factory=set)
@@ -41,7 +41,7 @@ def tokens(text: str) -> list[str]:
 
 
 def closing(code: list[str], at: int) -> int:
-    """Where the bracket at `at` closes."""
+    """Index at which the bracket at `at` closes."""
     depth = 0
     for here in range(at, len(code)):
         depth += (code[here] in "([{") - (code[here] in ")]}")
@@ -204,6 +204,11 @@ def circles(source: Path) -> list[str]:
                 if one != other:
                     graph.setdefault(one, {}).setdefault(other, f"{'/'.join(user)}.rs: {path}")
         for group in mutual(graph):
-            steps = (f"{one} → {to} ({why})" for one in sorted(group) for to, why in graph[one].items() if to in group)
+            steps = (
+                f"{member} → {to} ({why})"
+                for member in sorted(group)
+                for to, why in graph[member].items()
+                if to in group
+            )
             found.append("; ".join(steps))
     return found

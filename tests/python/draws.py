@@ -32,7 +32,7 @@ def fnv1a(name: str) -> int:
 
 
 def link_seeds(seed: int, path: str) -> tuple[int, int]:
-    """Of the link that carries data and the one that carries acknowledgements."""
+    """Seeds of the link that carries data and the one that carries acknowledgements."""
     data = component(seed ^ fnv1a(path), 0x1000)
     return data, component(data, 1)
 

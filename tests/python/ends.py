@@ -56,7 +56,7 @@ def _is_free(number: int) -> bool:
 
 
 def same(one: Path, other: Path) -> bool:
-    """Whether two trees hold the same files with the same bytes."""
+    """Tells if two trees hold the same files with the same bytes."""
 
     def held(root: Path) -> dict[str, bytes | None]:
         return {str(path.relative_to(root)): path.read_bytes() if path.is_file() else None for path in root.rglob("*")}
@@ -65,8 +65,8 @@ def same(one: Path, other: Path) -> bool:
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    told, complaints = process.communicate(timeout=PATIENCE_S)
-    return process.returncode, told, complaints
+    output, complaints = process.communicate(timeout=PATIENCE_S)
+    return process.returncode, output, complaints
 
 
 def partial(target: Path) -> int:
@@ -142,11 +142,11 @@ def _datagrams() -> socket.socket:
     return made
 
 
-def _waiting(one: socket.socket) -> Iterator[tuple[bytes, tuple[str, int]]]:
+def _waiting(sock: socket.socket) -> Iterator[tuple[bytes, tuple[str, int]]]:
     """Some of the datagrams that have come, with who sent them."""
     for _ in range(16):
         try:
-            yield one.recvfrom(1 << 16)
+            yield sock.recvfrom(1 << 16)
         except BlockingIOError:
             return
         except OSError:  # what was sent before has reached nobody

@@ -1,4 +1,4 @@
-"""What this machine lets the tests do, and what is left on it afterwards."""
+"""Rights that this machine gives the tests, and leftovers of theirs on it."""
 
 import itertools
 import os
@@ -49,7 +49,7 @@ def told(stderr: str) -> list[str]:
 
 
 def powerless() -> list[str]:
-    """What to put before a command so that it runs without rights; nothing where there are none to give up."""
+    """Words to put before a command so that it runs without rights; nothing where there are none to give up."""
     if os.geteuid() != 0:
         if catalogue.lacking("emulate") is None:
             pytest.skip("an ordinary user may do everything here")
@@ -117,7 +117,7 @@ def devices(namespace: int) -> list[str]:
 
 
 def soon(what: Callable[[], bool]) -> bool:
-    """Whether it comes true within `SOON_S`."""
+    """Tells if it comes true within `SOON_S`."""
     end = time.monotonic() + SOON_S
     while time.monotonic() < end:
         if what():

@@ -65,18 +65,18 @@ class Lab:
         return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, timeout=60, check=False)
 
     def python(self, where: str, text: str, *words: str) -> str:
-        """What a few lines of Python print."""
+        """Output of a few lines of Python."""
         done = self.run(where, sys.executable, "-c", text, *words)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
     def routes(self) -> str:
         """All routes and rules of the near namespace, and its filters of sources."""
-        told = [self.run(self.near, "ip", family, *what).stdout for family in ("-4", "-6") for what in _LISTS]
+        listing = [self.run(self.near, "ip", family, *what).stdout for family in ("-4", "-6") for what in _LISTS]
         filters = (
             "import glob\nfor f in sorted(glob.glob('/proc/sys/net/ipv4/conf/*/rp_filter')): print(f, open(f).read())"
         )
-        return "\n".join([*told, self.python(self.near, filters)])
+        return "\n".join([*listing, self.python(self.near, filters)])
 
     def close(self) -> None:
         for process in self._running:

@@ -24,7 +24,7 @@ LIMIT_S = 300
 
 @dataclass(frozen=True)
 class Fence:
-    """One fenced block of a page, and where its text lies."""
+    """Fenced block of a page, and the place of its text."""
 
     kind: str
     mark: str
@@ -48,8 +48,8 @@ def runnable() -> list[Path]:
 
 
 def fences(text: str) -> list[Fence]:
-    found = FENCE.finditer(text)
-    return [Fence(m["kind"], m["mark"] or "", m["text"], m.start("text"), m.end("text")) for m in found]
+    fences = FENCE.finditer(text)
+    return [Fence(m["kind"], m["mark"] or "", m["text"], m.start("text"), m.end("text")) for m in fences]
 
 
 Played = tuple[Fence, str, Fence | None]
@@ -67,7 +67,7 @@ def played(page: Path, folder: Path) -> Iterator[Played]:
 
 
 def followed(text: str, folder: Path, environ: Mapping[str, str] | None = None) -> Iterator[Played]:
-    """The same of the text of a page, in a folder that has what the page needs."""
+    """Blocks of the text of a page, followed in a folder that has what the page needs."""
     blocks = fences(text)
     for at, fence in enumerate(blocks):
         if fence.mark.startswith("file="):
@@ -79,7 +79,7 @@ def followed(text: str, folder: Path, environ: Mapping[str, str] | None = None) 
 
 
 def output(fence: Fence, folder: Path, environ: Mapping[str, str] | None = None) -> str:
-    """What a block prints, without the spaces that end its lines."""
+    """Output of a block, without the spaces that end its lines."""
     program = ["sh", "-eu"] if fence.kind == "sh" else [sys.executable, "-"]
     done = subprocess.run(
         program, input=fence.text, cwd=folder, env=environ, capture_output=True, text=True, timeout=LIMIT_S

@@ -28,7 +28,7 @@ PATHS = ["wifi", "lte", "dsl", "satellite", "cable", "5g", "starlink", "ethernet
 def rows(
     schedulers: int = 4, controllers: int = 2, seeds: int = 10, paths: int = 2, **variants: list[str]
 ) -> pl.DataFrame:
-    """One row per scheduler, controller, variant and seed; keyword `loss` varies `path.lte.loss`."""
+    """Rows, one per scheduler, controller, variant and seed; keyword `loss` varies `path.lte.loss`."""
     return pl.DataFrame(
         [
             row(scheduler, cc, seed, PATHS[:paths], loss)
@@ -50,7 +50,7 @@ def row(scheduler: str, cc: str, seed: int, paths: list[str], loss: str | None) 
     weights = [draw.uniform(0.8, 1.2) / (i + 1) for i in range(len(paths))]
     shares = [weight / sum(weights) for weight in weights]
     benefit = 0.85 - 0.55 * (skill + 0.35) + draw.gauss(0, 0.03)
-    found: dict[str, Any] = {
+    row: dict[str, Any] = {
         "scenario_hash": "b3d8c41f09e2",
         "backend": "sim",
         "transport": "mpquic",
@@ -83,20 +83,20 @@ def row(scheduler: str, cc: str, seed: int, paths: list[str], loss: str | None) 
         "replay": f"weft run scenarios/wifi-lte.toml --scheduler {scheduler} --cc {cc} --seed {seed}",
     }
     if loss is not None:
-        found["path.lte.loss"] = loss
+        row["path.lte.loss"] = loss
     for name, share in zip(paths, shares, strict=True):
-        found |= {
+        row |= {
             f"path.{name}.bytes": round(20e6 * share),
             f"path.{name}.share": share,
             f"path.{name}.mean_rate_mbps": share * 160 / fct_s,
             f"path.{name}.retransmissions": draw.randint(5, 80),
             f"path.{name}.srtt_ms": draw.uniform(25, 90),
         }
-    return found
+    return row
 
 
 def timelines(frame: pl.DataFrame, paths: int = 2, steps: int = 400) -> dict[str, dict[str, Any]]:
-    """One timeline per scheduler and controller."""
+    """Timelines, one per scheduler and controller."""
     cells = frame.select("scheduler", "cc").unique(maintain_order=True).rows()
     return {f"{scheduler}/{cc}": timeline(scheduler, cc, PATHS[:paths], steps) for scheduler, cc in cells}
 

@@ -45,12 +45,12 @@ def test_a_range_is_drawn_from_and_the_rest_is_assumed() -> None:
         "path.lte.loss.enter": "1 %",
         "workload.rate": "1 Mbit/s",
     }
-    found = neighbours.cells(keys, {"path.lte.rate.down": "900 kbit/s..2 Mbit/s"}, 50)
-    assert found == neighbours.cells(keys, {"path.lte.rate.down": "900 kbit/s..2 Mbit/s"}, 50)
-    assert (len(found), found[0].sets) == (51, ())
+    near = neighbours.cells(keys, {"path.lte.rate.down": "900 kbit/s..2 Mbit/s"}, 50)
+    assert near == neighbours.cells(keys, {"path.lte.rate.down": "900 kbit/s..2 Mbit/s"}, 50)
+    assert (len(near), near[0].sets) == (51, ())
     drawn: dict[str, list[float]] = {}
-    for one in found[1:]:
-        for setting in one.sets:
+    for cell in near[1:]:
+        for setting in cell.sets:
             key, value = setting.split("=")
             drawn.setdefault(key, []).append(float(value.split()[0]))
     assert drawn.keys() == {"path.wifi.rate.down", "path.wifi.delay", "path.lte.rate.down", "path.lte.loss"}
@@ -66,43 +66,43 @@ def test_half_of_the_seeds_pick_and_the_others_judge() -> None:
 def test_what_linux_has_is_tried(lossy: Path) -> None:
     keys = {"path.wifi.rate": "1 Mbit/s", "path.lte.rate": "1 Mbit/s", "workload.kind": "voip"}
     first = candidates.first("linux", keys)
-    assert len({one.words for one in first}) == len(first) == 9
+    assert len({candidate.words for candidate in first}) == len(first) == 9
     assert first[0] == candidates.baseline("linux", keys) and first[0].commands == ()
-    bbr = next(one for one in first if one.words == "bbr, lte as backup")
+    bbr = next(candidate for candidate in first if candidate.words == "bbr, lte as backup")
     assert bbr.commands == (
         "sysctl -w net.ipv4.tcp_congestion_control=bbr",
         "ip mptcp endpoint change <address of lte> backup",
     )
     assert {"transport=mptcp", "stack=linux-v1", "path.lte.role=backup"} <= set(bbr.sets)
     more = candidates.second("linux", keys, [bbr])
-    assert any("tcp_rmem" in command for one in more for command in one.commands)
+    assert any("tcp_rmem" in command for candidate in more for command in candidate.commands)
     # A buffer that the application fixes is not the sysctl's to change.
     fixed = candidates.second("linux", {**keys, "options.receive_buffer": "1 MB"}, [bbr])
-    assert not any("tcp_rmem" in command for one in fixed for command in one.commands)
+    assert not any("tcp_rmem" in command for candidate in fixed for command in candidate.commands)
 
 
 def test_every_candidate_can_be_simulated(lossy: Path) -> None:
     keys = {"path.wifi.rate": "1 Mbit/s", "path.lte.rate": "1 Mbit/s", "workload.kind": "stream"}
     first = candidates.first("linux", keys)
-    for one in [*first, *candidates.second("linux", keys, first[:1])]:
-        assert load(lossy, one.sets).variants()[0].transport == "mptcp"
+    for candidate in [*first, *candidates.second("linux", keys, first[:1])]:
+        assert load(lossy, candidate.sets).variants()[0].transport == "mptcp"
 
 
 def test_the_advice_gains_what_its_evidence_shows(lossy: Path) -> None:
     """The cost that it tells is that of the runs which its command repeats."""
     import weftway
 
-    found = advise.advise(advise.Request(str(lossy), cells=2, seeds="0..4"))
-    told = advise.records(found)[0]
-    assert found.gain > 0.1 and found.within.low <= found.gain <= found.within.high
-    both = (found.baseline.candidate, found.chosen.candidate)
+    advice = advise.advise(advise.Request(str(lossy), cells=2, seeds="0..4"))
+    record = advise.records(advice)[0]
+    assert advice.gain > 0.1 and advice.within.low <= advice.gain <= advice.within.high
+    both = (advice.baseline.candidate, advice.chosen.candidate)
     means = []
     for one in both:
         rows = weftway.compare(lossy, scheduler=one.scheduler, cc=one.cc, seeds=[1, 3], set=one.sets)
         means.append(math.exp(sum(math.log(ms) for ms in rows["fct_ms"]) / 2))
-    assert [told["baseline_cost_ms"], told["cost_ms"]] == pytest.approx(means)
+    assert [record["baseline_cost_ms"], record["cost_ms"]] == pytest.approx(means)
     for one in both:
-        assert f"--cc {one.cc}" in told["evidence"] or f",{one.cc}" in told["evidence"]
+        assert f"--cc {one.cc}" in record["evidence"] or f",{one.cc}" in record["evidence"]
 
 
 def test_six_lines_for_people_and_records_for_programs(weft_here: Weft, lossy: Path) -> None:
@@ -160,34 +160,34 @@ def test_where_some_runs_finish_it_says_how_many_do_not(weft_here: Weft, lossy: 
     lossy.write_text(ending("16.5 s", second="1 Mbit/s"))
     words = ("advise", "lossy.toml", "--cells", "2", "--seeds", "0..2")
     lines = dict(line.split(None, 1) for line in weft_here(*words).stdout.splitlines())
-    found = advise.advise(advise.Request(str(lossy), cells=2, seeds="0..2"))
-    chosen, base = found.chosen.unfinished, found.baseline.unfinished
-    assert 0 < chosen < len(found.chosen.costs) and base > 0
-    told = f"{chosen} of {len(found.chosen.costs)} runs did not finish and count with their time limit"
-    assert told in lines["risk"]
-    assert found.chosen is found.baseline or f"as it comes: {base}" in lines["risk"]
-    record = advise.records(found)[0]
+    advice = advise.advise(advise.Request(str(lossy), cells=2, seeds="0..2"))
+    chosen, base = advice.chosen.unfinished, advice.baseline.unfinished
+    assert 0 < chosen < len(advice.chosen.costs) and base > 0
+    sentence = f"{chosen} of {len(advice.chosen.costs)} runs did not finish and count with their time limit"
+    assert sentence in lines["risk"]
+    assert advice.chosen is advice.baseline or f"as it comes: {base}" in lines["risk"]
+    record = advise.records(advice)[0]
     assert (record["unfinished"], record["baseline_unfinished"]) == (chosen, base)
 
 
 def test_a_time_limit_is_not_told_as_a_completion_time(lossy: Path) -> None:
     lossy.write_text(ending("16.5 s", second="1 Mbit/s"))
-    found = advise.advise(advise.Request(str(lossy), cells=2, seeds="0..2"))
+    advice = advise.advise(advise.Request(str(lossy), cells=2, seeds="0..2"))
     # Another may be no better where neither finishes: what would be said of it if it were advised.
-    found = replace(found, chosen=next(one for one in found.trials if one is not found.baseline))
-    gain = next(line for line in advise.lines(found) if line.startswith("gain"))
-    judged = {(0, seed) for seed in choice.judging(found.seeds)}
-    assert found.chosen is not found.baseline and judged & found.baseline.cut
+    advice = replace(advice, chosen=next(trial for trial in advice.trials if trial is not advice.baseline))
+    gain = next(line for line in advise.lines(advice) if line.startswith("gain"))
+    judged = {(0, seed) for seed in choice.judging(advice.seeds)}
+    assert advice.chosen is not advice.baseline and judged & advice.baseline.cut
     assert "instead of more than 20 s" in gain
 
 
 def test_quic_picks_from_the_registry(lossy: Path) -> None:
     lossy.write_text(LOSSY.replace("2 MB", "200 kB"))
-    found = advise.advise(advise.Request(str(lossy), place="quic", cells=1, seeds="0..2"))
-    told = advise.records(found)[0]
-    assert found.baseline.candidate.words == "min-rtt, cubic"
-    assert all(command.startswith("weftway_") for command in told["set"])
-    assert len(found.trials) == 1 + advise.runs.SCREENED
+    advice = advise.advise(advise.Request(str(lossy), place="quic", cells=1, seeds="0..2"))
+    record = advise.records(advice)[0]
+    assert advice.baseline.candidate.words == "min-rtt, cubic"
+    assert all(command.startswith("weftway_") for command in record["set"])
+    assert len(advice.trials) == 1 + advise.runs.SCREENED
 
 
 @pytest.mark.parametrize(

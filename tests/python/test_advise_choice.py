@@ -16,8 +16,8 @@ LINKS = ["wifi", "lte"]
 
 
 def trial(name: str, picked: float, judged: list[float], commands: int = 1, alone: str = "") -> choice.CandidateRuns:
-    """What it costs on the half that picks, and in each cell on the half that judges."""
-    backups = tuple(one for one in LINKS if alone and one != alone)
+    """Trial with its cost on the half that picks, and in each cell on the half that judges."""
+    backups = tuple(link for link in LINKS if alone and link != alone)
     candidate = Candidate(name, "linux-v1", "cubic", (), ("sysctl -w a=b",) * commands, backups, alone)
     costs = {(cell.number, PICKS): picked for cell in CELLS}
     return choice.CandidateRuns(candidate, costs | {(cell.number, JUDGES): judged[cell.number] for cell in CELLS})
@@ -61,8 +61,8 @@ def test_what_is_chosen(case: str) -> None:
 
 def told(*changes: choice.CandidateRuns) -> dict[str, str]:
     """The lines about the choice."""
-    found = choose(list(changes))
-    gains = choice.judged(found.chosen, BASE, CELLS, [PICKS, JUDGES])
+    made = choose(list(changes))
+    gains = choice.judged(made.chosen, BASE, CELLS, [PICKS, JUDGES])
     scenario: Any = None
     advice = advise.Advice(
         request=advise.Request("home.toml"),
@@ -72,13 +72,13 @@ def told(*changes: choice.CandidateRuns) -> dict[str, str]:
         is_measured=False,
         seeds=[PICKS, JUDGES],
         baseline=BASE,
-        chosen=found.chosen,
+        chosen=made.chosen,
         trials=[*changes, BASE],
         gain=gains.gain,
         within=gains.within,
-        other=found.other,
-        single=found.single,
-        rival=found.rival,
+        other=made.other,
+        single=made.single,
+        rival=made.rival,
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(advise.Advice, "is_upload", False)
@@ -134,6 +134,6 @@ def test_runs_of_the_kernel_that_failed_are_not_said_to_need_a_steering_program(
 
 
 def test_a_cell_that_is_a_little_slower_is_not_called_never_slower() -> None:
-    found = told(GOOD)
-    assert found["risk"] == "slower in none of 3 cells (one seed each)"
+    choice = told(GOOD)
+    assert choice["risk"] == "slower in none of 3 cells (one seed each)"
     assert words.slower(dict.fromkeys(CELLS, 1.01), 4) == "more than 2 % slower in none of 3 cells (means of 4 seeds)"

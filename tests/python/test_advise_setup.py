@@ -52,7 +52,7 @@ def advice(folder: Path, rate: int, delay: int) -> advise.Advice:
 
 @pytest.fixture
 def poor(tmp_path: Path) -> advise.Advice:
-    """One link is so slow that the other does better alone."""
+    """Advice where a link is so slow that the other does better alone."""
     return advice(tmp_path, 1, 400)
 
 
@@ -92,13 +92,13 @@ def test_the_script_sets_an_endpoint_a_table_and_a_rule_for_each_link(poor: advi
     environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "LOG": str(log)}
     done = subprocess.run(["sh", script], env=environment, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-    told = log.read_text().splitlines()
-    assert "ip mptcp limits set subflow 2 add_addr_accepted 2" in told
-    assert "ip -4 rule add from 192.0.2.7 table 7100" in told
-    assert "ip -4 route replace 192.0.2.0/24 dev wlan0 table 7100" in told
-    assert "ip -4 route replace default via 192.0.2.1 dev wlan0 table 7100" in told
-    assert "ip -4 route replace default dev wwan0 table 7101" in told
-    endpoints = [line for line in told if "endpoint add" in line]
+    lines = log.read_text().splitlines()
+    assert "ip mptcp limits set subflow 2 add_addr_accepted 2" in lines
+    assert "ip -4 rule add from 192.0.2.7 table 7100" in lines
+    assert "ip -4 route replace 192.0.2.0/24 dev wlan0 table 7100" in lines
+    assert "ip -4 route replace default via 192.0.2.1 dev wlan0 table 7100" in lines
+    assert "ip -4 route replace default dev wwan0 table 7101" in lines
+    endpoints = [line for line in lines if "endpoint add" in line]
     assert [line.split()[4:7] for line in endpoints] == [
         ["192.0.2.7", "dev", "wlan0"],
         ["198.51.100.9", "dev", "wwan0"],
@@ -187,13 +187,13 @@ def test_of_nine_links_linux_sets_up_eight(tmp_path: Path) -> None:
     more = "".join(f'[path.m{n}]\nrate = "5 Mbit/s"\ndelay = "{20 + n} ms"\n' for n in range(7))
     file = tmp_path / "links.toml"
     file.write_text(text.replace("[workload]", f"{more}[workload]"))
-    found = advise.advise(advise.Request(str(file), cells=1, seeds="0..2"), 2)
-    [line] = setup.told(found)
-    [name] = setup.left_out(found)
+    advice = advise.advise(advise.Request(str(file), cells=1, seeds="0..2"), 2)
+    [line] = setup.told(advice)
+    [name] = setup.left_out(advice)
     assert line == f"Linux sets up 8 links for MPTCP at most: {name} is left out"
-    backups = found.chosen.candidate.backups
+    backups = advice.chosen.candidate.backups
     assert name in backups if backups else name == "m6"
-    setup.write(found, tmp_path / "files")
+    setup.write(advice, tmp_path / "files")
     script = (tmp_path / "files/here" / setup.SCRIPT).read_text()
     assert script.count("\nlink ") == 8 and f'"{name}"' not in script
     assert "ip mptcp limits set subflow 8 add_addr_accepted 8\n" in script
@@ -235,9 +235,9 @@ def test_the_hook_sets_up_again_what_is_ours(
 
 def test_names_that_are_alike_to_a_shell_have_variables_of_their_own() -> None:
     names = ["my-lte", "my_lte", "my_lte_2", "wifi"]
-    found = setup.variables(names)
-    assert list(found) == names and len(set(found.values())) == 4
-    assert all(value.replace("_", "").isalnum() for value in found.values())
+    variables = setup.variables(names)
+    assert list(variables) == names and len(set(variables.values())) == 4
+    assert all(value.replace("_", "").isalnum() for value in variables.values())
 
 
 def test_settings_go_to_the_end_that_they_are_for(poor: advise.Advice, tmp_path: Path) -> None:
@@ -246,7 +246,7 @@ def test_settings_go_to_the_end_that_they_are_for(poor: advise.Advice, tmp_path:
         lines = (tmp_path / "files" / end / setup.SYSCTL).read_text().splitlines()
         assert lines[1] == "net.mptcp.enabled = 1"
         assert all(" = " in line and "'" not in line for line in lines[1:])
-    chosen = [one for one in poor.chosen.candidate.commands if one.startswith("sysctl")]
+    chosen = [command for command in poor.chosen.candidate.commands if command.startswith("sysctl")]
     assert len(chosen) == sum(
         len((tmp_path / "files" / end / setup.SYSCTL).read_text().splitlines()) - 2 for end in ("here", "server")
     )

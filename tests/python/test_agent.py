@@ -27,7 +27,7 @@ def chosen(state: State) -> Any:
 
 
 class Chosen(Agent):
-    """The same as a scheduler; it notes what it saw."""
+    """Agent as a scheduler; it notes what it saw."""
 
     seen: list[Any] = []  # noqa: RUF012  the instance is made by the run
 
@@ -54,11 +54,11 @@ def test_an_agent_sees_and_does_what_it_does_in_the_environment(tmp_path: Path, 
         rows = vector.episodes()
     assert {0, 1} == set(answers)
     Chosen.seen.clear()
-    found = weftway.compare(file, scheduler=Chosen, cc="cubic", seeds=[drawn["seed"]])
+    table = weftway.compare(file, scheduler=Chosen, cc="cubic", seeds=[drawn["seed"]])
     assert len(Chosen.seen) == len(seen)
     assert np.array_equal(np.array(Chosen.seen), np.array(seen), equal_nan=True)
     for column in ("fct_ms", "ooo_packets", "retransmissions"):
-        assert found[column][0] == rows[0][column]
+        assert table[column][0] == rows[0][column]
 
 
 def test_an_agent_that_does_not_answer_says_what_is_missing(tmp_path: Path) -> None:

@@ -72,8 +72,8 @@ def test_measurements_are_noted_by_commit(tree: Path) -> None:
 
 def test_without_git_there_is_no_commit(tmp_path: Path) -> None:
     bench.note(tmp_path, FIGURES)
-    told = json.loads((tmp_path / bench.NOTES).read_text())
-    assert (told["commit"], told["day"]) == (None, None)
+    notes = json.loads((tmp_path / bench.NOTES).read_text())
+    assert (notes["commit"], notes["day"]) == (None, None)
 
 
 def test_a_tree_without_measurements_says_so(tree: Path) -> None:

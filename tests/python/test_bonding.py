@@ -1,4 +1,4 @@
-"""What is said of bonding: the gain over the best link always, the benefit only where the others add something."""
+"""Sentences about bonding: the gain over the best link always, the benefit only where the others add something."""
 
 from typing import Any
 

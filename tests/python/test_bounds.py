@@ -1,4 +1,4 @@
-"""What is possible: columns that are there when asked for, and no others."""
+"""Bounds of what is possible: columns that are there when asked for, and no others."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Nothing that is no result is shown as one, and what qualifies a result is said before it."""
+"""Caveats: no failure is shown as a result, and what qualifies a result is said before it."""
 
 import json
 import threading
@@ -168,12 +168,12 @@ def test_a_rule_that_does_not_answer_is_named_once(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("weftway.runs.watch.PATIENCE_S", 0.1)
-    told = ""
+    output = ""
 
     def is_named() -> bool:
-        nonlocal told
-        told += capfd.readouterr().err
-        return told.endswith("\n")
+        nonlocal output
+        output += capfd.readouterr().err
+        return output.endswith("\n")
 
     def named() -> None:
         wait_until(is_named)
@@ -182,7 +182,7 @@ def test_a_rule_that_does_not_answer_is_named_once(
 
     with watch.watched([SchedulerSpec("rules.py:Slow", "", rule=Slow)]):
         Slow().select(named)
-    (line,) = (told + capfd.readouterr().err).splitlines()
+    (line,) = (output + capfd.readouterr().err).splitlines()
     assert "scheduler `rules.py:Slow` has not answered for 0.1 s" in line
     assert "test_caveats.py" in line
     assert "in select" in line

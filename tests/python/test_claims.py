@@ -29,12 +29,12 @@ def plain(text: str) -> str:
 @settings(max_examples=200)
 @example([1.0, 1.0, 1.0008, 1.0008, 1.0008])
 def test_rank_calls_nothing_faster_or_slower_that_the_cells_do_not(ratios: list[float]) -> None:
-    logs = [math.log(one) for one in ratios]
+    logs = [math.log(ratio) for ratio in ratios]
     low, high = (math.exp(end) for end in bootstrap(logs, "bootstrap", lambda some: fmean(some), interpolate=False))
-    said = plain(ranking.against_best(standing.SinglePath(len(ratios), *standing._geometric(ratios), 0.0)))
-    head = said.split(" (")[0]
+    sentence = plain(ranking.against_best(standing.SinglePath(len(ratios), *standing._geometric(ratios), 0.0)))
+    head = sentence.split(" (")[0]
     if len(ratios) < 5:
-        assert f"on the mean of {len(ratios)} cells (range: " in said or low == high
+        assert f"on the mean of {len(ratios)} cells (range: " in sentence or low == high
     elif "level within 2 % with" in head:
         assert low >= 0.98 and high <= 1.02
     elif "not told apart" in head:
@@ -72,19 +72,21 @@ def cell(number: int, error: float, spread: float) -> errors.Difference:
 @given(st.lists(st.tuples(st.floats(-0.8, 2.0), st.floats(0.0, 0.3)), min_size=5, max_size=60))
 @settings(max_examples=200)
 def test_fidelity_says_of_as_many_cells_as_there_are(drawn: list[tuple[float, float]]) -> None:
-    found = [cell(number, *one) for number, one in enumerate(drawn)]
-    told = re.fullmatch(
+    differences = [cell(number, *values) for number, values in enumerate(drawn)]
+    match = re.fullmatch(
         r"Half of the cells are within ([\d.]+) % of the kernel's goodput \(asked: [\d.]+ %, (\w+)\); 95 % lie inside "
         r"the kernel's interval or at most ([\d.]+) % outside \(asked: [\d.]+ %, (\w+)\)\.",
-        plain(page.sentence(errors.targets(errors.groups(found)))),
+        plain(page.sentence(errors.targets(errors.groups(differences)))),
     )
-    assert told is not None
+    assert match is not None
     rounding = 0.0005 + 1e-9
-    half, tail = (float(told[at]) / 100 + rounding for at in (1, 3))
-    assert sum(abs(one.error) <= half for one in found) >= len(found) / 2
-    assert sum(one.beyond <= tail for one in found) >= 0.95 * len(found)
-    assert (told[2] == "met") == (median(abs(one.error) for one in found) <= 0.04)
-    assert (told[4] == "met") == (sum(one.beyond <= 0.15 for one in found) >= 0.95 * len(found))
+    half, tail = (float(match[at]) / 100 + rounding for at in (1, 3))
+    assert sum(abs(difference.error) <= half for difference in differences) >= len(differences) / 2
+    assert sum(difference.beyond <= tail for difference in differences) >= 0.95 * len(differences)
+    assert (match[2] == "met") == (median(abs(difference.error) for difference in differences) <= 0.04)
+    assert (match[4] == "met") == (
+        sum(difference.beyond <= 0.15 for difference in differences) >= 0.95 * len(differences)
+    )
 
 
 @given(st.floats(1.0, 100.0), st.lists(st.floats(0.5, 2.0), min_size=1, max_size=9))
@@ -97,21 +99,21 @@ def test_advise_tells_the_kernels_runs_apart_only_where_they_are(least: float, m
         | {"over_best": middle / least, "late_runs": 0, "runs": 3, "unfinished": 0}
         for name, (middle, low, high) in costs.items()
     ]
-    told = words.checked(records)
-    assert ("not told apart" in told[1]) == (cost * 0.9 <= least * 1.2)
+    lines = words.checked(records)
+    assert ("not told apart" in lines[1]) == (cost * 0.9 <= least * 1.2)
 
 
 @given(st.lists(st.floats(0.5, 1.5), min_size=1, max_size=20), st.integers(1, 25))
 def test_advise_counts_the_cells_that_are_slower(ratios: list[float], seeds: int) -> None:
     from weftway.advise.neighbours import Cell
 
-    said = words.slower({Cell(number): ratio for number, ratio in enumerate(ratios)}, seeds)
-    assert ("means of" in said) == (seeds > 1)
-    if worse := re.match(r"slower in (\d+) of (\d+) cells, by up to (\d+) %", said):
+    sentence = words.slower({Cell(number): ratio for number, ratio in enumerate(ratios)}, seeds)
+    assert ("means of" in sentence) == (seeds > 1)
+    if worse := re.match(r"slower in (\d+) of (\d+) cells, by up to (\d+) %", sentence):
         assert int(worse[1]) == sum(ratio > 1.02 for ratio in ratios) and int(worse[2]) == len(ratios)
         assert int(worse[3]) == pytest.approx(100 * (max(ratios) - 1), abs=0.51)
     else:
-        assert max(ratios) <= (1 if said.startswith("slower in none") else 1.02)
+        assert max(ratios) <= (1 if sentence.startswith("slower in none") else 1.02)
 
 
 @given(

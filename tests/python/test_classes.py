@@ -25,9 +25,9 @@ from conftest import Weft
     ],
 )
 def test_a_check_says_which_rule_decides_and_starts_nothing(weft_here: Weft, target: str, first: str) -> None:
-    told = weft_here("proxy", "--check", target)
-    assert (told.returncode, told.stderr) == (0, "")
-    assert told.stdout.splitlines()[0] == first
+    run = weft_here("proxy", "--check", target)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.splitlines()[0] == first
 
 
 def test_the_first_rule_of_a_file_that_is_for_a_connection_decides(weft_here: Weft, tmp_path: Path) -> None:
@@ -66,19 +66,19 @@ def test_rules_that_make_no_sense_are_refused_with_their_place(
 ) -> None:
     rules = tmp_path / "rules.toml"
     rules.write_text(text)
-    told = weft_here("proxy", "--to", "192.0.2.1", "--pair", "weft1-x", "--classes", str(rules))
-    assert told.returncode == 2 and told.stdout == ""
-    assert all(word in told.stderr for word in ["rules.toml: ", *words]), told.stderr
+    run = weft_here("proxy", "--to", "192.0.2.1", "--pair", "weft1-x", "--classes", str(rules))
+    assert run.returncode == 2 and run.stdout == ""
+    assert all(word in run.stderr for word in ["rules.toml: ", *words]), run.stderr
 
 
 @pytest.mark.parametrize(
     "target", ["example.org", "example.org:0", "udp:example.org", "a b:80", "", "a.b:80,dscp=CS8", "a.b:80,dscp="]
 )
 def test_what_is_no_target_is_refused(weft_here: Weft, target: str) -> None:
-    told = weft_here("proxy", "--check", target)
-    assert told.returncode == 2 and told.stderr.startswith("weft: "), told.stderr
+    run = weft_here("proxy", "--check", target)
+    assert run.returncode == 2 and run.stderr.startswith("weft: "), run.stderr
 
 
 def test_a_proxy_needs_a_relay(weft_here: Weft) -> None:
-    told = weft_here("proxy")
-    assert told.returncode == 2 and "--to HOST:PORT" in told.stderr
+    run = weft_here("proxy")
+    assert run.returncode == 2 and "--to HOST:PORT" in run.stderr

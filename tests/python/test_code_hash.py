@@ -15,7 +15,10 @@ from weftway.scenario import HOME
 def below(crate: str) -> set[str]:
     """The crate and all of ours that it is built with, as the manifests say."""
     manifest = tomllib.loads((HOME / "crates" / crate / "Cargo.toml").read_text())
-    tables = [manifest["dependencies"], *(one.get("dependencies", {}) for one in manifest.get("target", {}).values())]
+    tables = [
+        manifest["dependencies"],
+        *(target.get("dependencies", {}) for target in manifest.get("target", {}).values()),
+    ]
     own = {name.removeprefix("weftway-") for table in tables for name in table if name.startswith("weftway-")}
     return {crate}.union(*map(below, own))
 

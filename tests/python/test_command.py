@@ -192,10 +192,10 @@ def test_a_run_refuses_a_seed_below_0(weft: Weft, small: Path) -> None:
 
 
 def test_the_head_of_the_packet_log_has_the_whole_command(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    told: list[str] = []
+    lines: list[str] = []
 
     def run(*_: object, provenance: list[str], **__: object) -> dict[str, int]:
-        told.extend(provenance)
+        lines.extend(provenance)
         return {"client": 0}
 
     monkeypatch.setattr(emulate, "run", run)
@@ -203,8 +203,8 @@ def test_the_head_of_the_packet_log_has_the_whole_command(small: Path, monkeypat
     client = ["--", "echo", "a b"]
     with pytest.raises(SystemExit):
         cli.app([*words, "--json", *client])
-    assert len(told) == 3
-    assert shlex.split(told[2]) == ["weft", *words, *client]
+    assert len(lines) == 3
+    assert shlex.split(lines[2]) == ["weft", *words, *client]
 
 
 def test_all_backends_are_those_of_a_file_that_says_all(small: Path) -> None:

@@ -37,31 +37,31 @@ TABLES = ("proxy", "relay", "tunnel", "recv")
 )
 def test_what_makes_no_sense_is_told_with_its_place(weft_here: Weft, tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "weft.toml").write_text(text, encoding="utf-8")
-    told = weft_here("proxy", "--config", "weft.toml")
-    assert told.returncode == 2 and words in " ".join(told.stderr.split()), told.stderr
-    assert len(told.stderr.splitlines()) == 1, told.stderr
+    run = weft_here("proxy", "--config", "weft.toml")
+    assert run.returncode == 2 and words in " ".join(run.stderr.split()), run.stderr
+    assert len(run.stderr.splitlines()) == 1, run.stderr
 
 
 def test_a_file_that_is_not_there_is_named(weft_here: Weft) -> None:
-    told = weft_here("relay", "--config", "missing.toml")
-    assert told.returncode == 1 and "missing.toml: No such file" in told.stderr
+    run = weft_here("relay", "--config", "missing.toml")
+    assert run.returncode == 1 and "missing.toml: No such file" in run.stderr
 
 
 @pytest.mark.parametrize("program", TABLES)
 def test_every_command_with_a_table_takes_a_file(weft_here: Weft, tmp_path: Path, program: str) -> None:
     (tmp_path / "weft.toml").write_text(f"[{program}]\nnothing = 1\n")
-    told = weft_here(program, "--config", "weft.toml")
-    assert told.returncode == 2 and f"[{program}] nothing: weft {program} has no such option" in told.stderr
+    run = weft_here(program, "--config", "weft.toml")
+    assert run.returncode == 2 and f"[{program}] nothing: weft {program} has no such option" in run.stderr
 
 
 def test_a_service_takes_its_options_from_a_file(weft_here: Weft, tmp_path: Path) -> None:
     (tmp_path / "line").write_text("weft1-something")
     (tmp_path / "weft.toml").write_text('[proxy]\nto = "192.0.2.1"\npair = "line"\n')
-    told = weft_here("service", "proxy", "--config", "weft.toml")
-    assert told.returncode == 0 and "weft-link proxy --pair %d/pair --config %d/config\n" in told.stdout, told.stderr
+    run = weft_here("service", "proxy", "--config", "weft.toml")
+    assert run.returncode == 0 and "weft-link proxy --pair %d/pair --config %d/config\n" in run.stdout, run.stderr
     (tmp_path / "weft.toml").write_text('[proxy]\nto = "192.0.2.1"\n')
-    told = weft_here("service", "proxy", "--config", "weft.toml")
-    assert told.returncode == 2 and "--pair FILE" in told.stderr
+    run = weft_here("service", "proxy", "--config", "weft.toml")
+    assert run.returncode == 2 and "--pair FILE" in run.stderr
 
 
 def test_both_ends_run_from_one_file(start: Start, line: str, website: int, tmp_path: Path) -> None:
@@ -94,11 +94,11 @@ def test_a_mark_of_utf_8_is_no_fault_of_a_file(tmp_path: Path, weft: Weft) -> No
     """Notepad and PowerShell write one, and ends of lines of their own."""
     (tmp_path / "weft.toml").write_bytes(f'{MARK}[proxy]\r\nto = "127.0.0.1:9"\r\n'.encode())
     (tmp_path / "rules.toml").write_bytes(f'{MARK}[[rule]]\r\nport = 443\r\nclass = "realtime"\r\n'.encode())
-    told = weft("proxy", "--config", "weft.toml", "--classes", "rules.toml", "--check", "example.org:443")
-    assert (told.returncode, "number 1" in told.stdout) == (0, True), told.stderr
+    run = weft("proxy", "--config", "weft.toml", "--classes", "rules.toml", "--check", "example.org:443")
+    assert (run.returncode, "number 1" in run.stdout) == (0, True), run.stderr
     (tmp_path / "line").write_bytes(f"{MARK}weft1-anything\r\n".encode())
-    told = weft("proxy", "--to", "127.0.0.1:9", "--pair", "line")
-    assert told.returncode == 2 and "this is no line of `weft pair`" in told.stderr, told.stderr
+    run = weft("proxy", "--to", "127.0.0.1:9", "--pair", "line")
+    assert run.returncode == 2 and "this is no line of `weft pair`" in run.stderr, run.stderr
     (tmp_path / "wide").write_bytes("weft1-anything".encode("utf-16"))
-    told = weft("proxy", "--to", "127.0.0.1:9", "--pair", "wide")
-    assert told.returncode == 2 and "save it as UTF-8" in told.stderr, told.stderr
+    run = weft("proxy", "--to", "127.0.0.1:9", "--pair", "wide")
+    assert run.returncode == 2 and "save it as UTF-8" in run.stderr, run.stderr

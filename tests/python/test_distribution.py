@@ -77,10 +77,10 @@ def number(text: str) -> float:
 
 
 def test_an_instance_is_a_function_of_split_seed_and_index() -> None:
-    one = small().sample(3, 5)
-    assert small().sample(3, 5) == one
+    sample = small().sample(3, 5)
+    assert small().sample(3, 5) == sample
     others = [small().sample(3, 6), small().sample(4, 5), small().sample(3, 5, "held-out")]
-    assert len({one.text, *(other.text for other in others)}) == 4
+    assert len({sample.text, *(other.text for other in others)}) == 4
 
 
 def test_a_draw_is_a_hash_of_its_key() -> None:
@@ -113,7 +113,7 @@ def test_held_out_instances_are_never_trained_on() -> None:
             assert drawn.seed % 2 == parity
             digits = re.sub(r"\D", "", f"{number(drawn.values['path.a.rate']):.3e}".split("e")[0])
             assert int(digits) % 2 == parity, drawn.values["path.a.rate"]
-    pools = [{one.hash for one in there.pool(1, 200, split)} for split in distribution.SPLITS]
+    pools = [{variant.hash for variant in there.pool(1, 200, split)} for split in distribution.SPLITS]
     assert [len(pool) for pool in pools] == [200, 200]
     assert not pools[0] & pools[1]
 
@@ -123,7 +123,7 @@ def test_where_nothing_is_drawn_only_the_seeds_differ() -> None:
     train, held = ({exact.sample(1, index, split).seed for index in range(50)} for split in distribution.SPLITS)
     assert len(train) == len(held) == 50
     assert not train & held
-    assert len({one.hash for one in exact.pool(1, 5)}) == 1
+    assert len({variant.hash for variant in exact.pool(1, 5)}) == 1
 
 
 def test_ranges_weights_and_chances_are_as_written() -> None:
@@ -131,15 +131,15 @@ def test_ranges_weights_and_chances_are_as_written() -> None:
     CUBIC, a quarter with losses. Five standard deviations: 5·√(2000·¼) = 112, and 5·√(2000·3/16) = 97."""
     there = small()
     drawn = [there.sample(9, index).values for index in range(2000)]
-    rates = [number(one["path.a.rate"]) for one in drawn]
-    delays = [number(one["path.a.delay"]) for one in drawn]
+    rates = [number(values["path.a.rate"]) for values in drawn]
+    delays = [number(values["path.a.delay"]) for values in drawn]
     assert min(rates) >= 1 and max(rates) <= 100
     assert min(delays) >= 5 and max(delays) <= 50
     assert abs(sum(rate < 10 for rate in rates) - 1000) < 112
     assert abs(sum(delay < 27.5 for delay in delays) - 1000) < 112
-    assert abs(sum(one["cc"] == "cubic" for one in drawn) - 1500) < 97
-    assert abs(sum("path.a.loss" in one for one in drawn) - 500) < 97
-    assert all(re.fullmatch(r"\d+ packets", one["path.a.queue"]) for one in drawn)
+    assert abs(sum(values["cc"] == "cubic" for values in drawn) - 1500) < 97
+    assert abs(sum("path.a.loss" in values for values in drawn) - 500) < 97
+    assert all(re.fullmatch(r"\d+ packets", values["path.a.queue"]) for values in drawn)
 
 
 def test_some_of_the_paths_and_what_belongs_to_them() -> None:
@@ -167,7 +167,7 @@ def test_knobs_may_share_a_draw() -> None:
     text = SMALL.replace('rate = "7 Mbit/s"', f'rate = "7 Mbit/s"\nloss = {knob.format(1)}')
     both = parse(text.replace('sometimes = "25 %"', 'sometimes = "50 %", draw = "lossy"'), "both")
     drawn = [both.sample(1, index).values for index in range(100)]
-    lossy = [("path.a.loss" in one, "path.b.loss" in one) for one in drawn]
+    lossy = [("path.a.loss" in values, "path.b.loss" in values) for values in drawn]
     assert set(lossy) == {(True, True), (False, False)}
 
 
@@ -211,8 +211,8 @@ def test_paths_have_weights_and_a_drawn_order() -> None:
     each comes first equally often: 333 within 5·√(1000·2/9) = 75."""
     single, every = world("paths = 1", bulk("")), world("", bulk(""))
     drawn = [paths_of(single.sample(1, index).values) for index in range(1000)]
-    assert {len(one) for one in drawn} == {1}
-    assert abs(sum(one == ["often"] for one in drawn) - 600) < 77
+    assert {len(names) for names in drawn} == {1}
+    assert abs(sum(names == ["often"] for names in drawn) - 600) < 77
     firsts = [paths_of(every.sample(1, index).values)[0] for index in range(1000)]
     assert all(abs(firsts.count(name) - 333) < 75 for name in ("often", "seldom", "traced"))
 
@@ -227,15 +227,15 @@ def test_a_path_fails_in_a_share_of_the_instances() -> None:
     """Down at 2 s for 1.5 s in a fifth: 200 of 1000 within 5·√(1000·0.16) = 63, each path in a third of these."""
     failing = world("", bulk('[failure]\nsometimes = "20 %"\nat = "2 s"\nlasts = "1500 ms"\n'))
     drawn = [failing.sample(1, index).values for index in range(1000)]
-    failed = [key.split(".")[1] for one in drawn for key in one if key.endswith(".schedule")]
+    failed = [key.split(".")[1] for values in drawn for key in values if key.endswith(".schedule")]
     assert abs(len(failed) - 200) < 63
     assert all(abs(failed.count(name) - len(failed) / 3) < 5 * math.sqrt(len(failed) * 2 / 9) for name in set(failed))
-    schedules = [value for one in drawn for key, value in one.items() if key.endswith(".schedule")]
+    schedules = [value for values in drawn for key, value in values.items() if key.endswith(".schedule")]
     assert schedules[0] == [{"at": "2 s", "state": "down"}, {"at": "3.5 s", "state": "up"}]
-    assert all(one == schedules[0] for one in schedules)
+    assert all(schedule == schedules[0] for schedule in schedules)
     plain = world("", bulk(""))
-    for index, one in enumerate(drawn):
-        kept = {key: value for key, value in one.items() if not key.endswith(".schedule")}
+    for index, values in enumerate(drawn):
+        kept = {key: value for key, value in values.items() if not key.endswith(".schedule")}
         assert kept == plain.sample(1, index).values, "a failure moves no other draw"
 
 
@@ -254,8 +254,8 @@ duration = "9 s"
 """
     there = world("", rest)
     drawn = [there.sample(1, index).values for index in range(40)]
-    steps = [(one, value) for one in drawn for key, value in one.items() if "schedule" in key]
-    begins = {(one["workload.kind"], value[0]["at"]) for one, value in steps}
+    steps = [(values, value) for values in drawn for key, value in values.items() if "schedule" in key]
+    begins = {(values["workload.kind"], value[0]["at"]) for values, value in steps}
     assert begins == {("bulk", "100 ms"), ("duration", "2 s")}
     for_good = parse((WORLD + rest).replace('lasts = "1 s"\n', ""), "world").sample(1, 0).values
     assert [len(value) for key, value in for_good.items() if "schedule" in key] == [1]
@@ -295,7 +295,7 @@ def test_a_load_keeps_to_limits() -> None:
 
 
 @pytest.mark.parametrize(
-    ("rest", "told"),
+    ("rest", "message"),
     [
         (bulk("[failure]\nlasts = '1 s'"), "failure: `at` is missing"),
         (bulk("[failure]\nat = '1 s'\nwhen = '1 s'"), "failure: unknown key `when`"),
@@ -306,14 +306,14 @@ def test_a_load_keeps_to_limits() -> None:
         ('[workload]\nkind = "bulk"\nload = "10 %"', "workload.load: `bulk` has no rate"),
     ],
 )
-def test_a_mistake_about_load_or_failure_is_told(rest: str, told: str) -> None:
+def test_a_mistake_about_load_or_failure_is_told(rest: str, message: str) -> None:
     with pytest.raises(ScenarioError) as error:
         world("", rest)
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ("weight = 3", "weight = '3'", "path.often.weight: `3` is not a weight"),
         ("weight = 3", "weight = -1", "path.often.weight: `-1` is not a weight"),
@@ -322,11 +322,11 @@ def test_a_mistake_about_load_or_failure_is_told(rest: str, told: str) -> None:
         ("traces/lte.down", "traces/none.down", "trace `traces/none.down`"),
     ],
 )
-def test_a_mistake_about_paths_is_told(old: str, new: str, told: str) -> None:
+def test_a_mistake_about_paths_is_told(old: str, new: str, message: str) -> None:
     assert old in WORLD
     with pytest.raises(ScenarioError) as error:
         parse(WORLD.replace(old, new) + MESSAGES + "count = 1\n", "world")
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 DRIVE = """\
@@ -373,7 +373,7 @@ def test_an_instance_is_kept_with_its_drive(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ('run = "drawn"', "run = 91", "drive.run: `traces/drives/us-2023.down.csv` has no run 91"),
         ("us-2023.down.csv", "none.csv", "trace `traces/drives/none.csv`: no such file"),
@@ -381,11 +381,11 @@ def test_an_instance_is_kept_with_its_drive(tmp_path: Path) -> None:
         ('drive = "att"', 'drive = "at"', "unknown link of the drive `at`"),
     ],
 )
-def test_a_mistake_about_a_drive_is_told(old: str, new: str, told: str) -> None:
+def test_a_mistake_about_a_drive_is_told(old: str, new: str, message: str) -> None:
     assert old in DRIVE
     with pytest.raises(ScenarioError) as error:
         parse(DRIVE.replace(old, new), "drive")
-    assert told in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_run_cannot_be_drawn_where_there_is_one(tmp_path: Path) -> None:
@@ -416,24 +416,24 @@ def test_the_world_has_what_it_says() -> None:
     controller, stack, workload, kind of link and number of paths."""
     there = distribution.load("world")
     drawn = [there.sample(1, index, "held-out").values for index in range(400)]
-    failing = sum(any(key.endswith(".schedule") for key in one) for one in drawn)
+    failing = sum(any(key.endswith(".schedule") for key in values) for values in drawn)
     assert abs(failing - 80) < 40
-    assert abs(sum(one["transport"] == "mpquic" for one in drawn) - 200) < 50
-    assert all(("stack" in one) == (one["transport"] == "mptcp") for one in drawn)
-    assert {one.get("stack") for one in drawn} == {None, "v0.9x", "linux-v1"}
-    assert {one["cc"] for one in drawn} == {"cubic", "lia", "olia", "balia", "bbr1", "bbr2", "bbr3"}
-    assert {one["workload.kind"] for one in drawn} == {"bulk", "messages", "stream", "request-response"}
-    assert {one["workload.bytes"] for one in drawn if one["workload.kind"] == "bulk"} == {"1 MB", "20 MB"}
-    assert {len(paths_of(one)) for one in drawn} == {2, 3, 4}
-    assert {name for one in drawn for name in paths_of(one)} == set(there.keys["path"])
-    assert len({paths_of(one)[0] for one in drawn}) == len(there.keys["path"])
-    for one in drawn:
-        if one["workload.kind"] == "stream":
-            assert number(one["workload.rate"]) <= 50
+    assert abs(sum(values["transport"] == "mpquic" for values in drawn) - 200) < 50
+    assert all(("stack" in values) == (values["transport"] == "mptcp") for values in drawn)
+    assert {values.get("stack") for values in drawn} == {None, "v0.9x", "linux-v1"}
+    assert {values["cc"] for values in drawn} == {"cubic", "lia", "olia", "balia", "bbr1", "bbr2", "bbr3"}
+    assert {values["workload.kind"] for values in drawn} == {"bulk", "messages", "stream", "request-response"}
+    assert {values["workload.bytes"] for values in drawn if values["workload.kind"] == "bulk"} == {"1 MB", "20 MB"}
+    assert {len(paths_of(values)) for values in drawn} == {2, 3, 4}
+    assert {name for values in drawn for name in paths_of(values)} == set(there.keys["path"])
+    assert len({paths_of(values)[0] for values in drawn}) == len(there.keys["path"])
+    for values in drawn:
+        if values["workload.kind"] == "stream":
+            assert number(values["workload.rate"]) <= 50
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "message"),
     [
         ('to = "100 Mbit/s" }', 'to = "100 ms" }', "path.a.rate: `1 Mbit/s` and `100 ms` differ in their units"),
         ('to = "100 Mbit/s" }', "to = 100 }", "path.a.rate: the ends of a range"),
@@ -454,13 +454,13 @@ def test_the_world_has_what_it_says() -> None:
         ("[path.b]", "[path.b", "Expected ']'"),
     ],
 )
-def test_a_mistake_is_told_with_its_file_and_key(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_a_mistake_is_told_with_its_file_and_key(tmp_path: Path, old: str, new: str, message: str) -> None:
     file = tmp_path / "wrong.toml"
     assert old in SMALL
     file.write_text(SMALL.replace(old, new))
     with pytest.raises(ScenarioError) as error:
         distribution.load(file).pool(1, 4)
-    assert told in str(error.value)
+    assert message in str(error.value)
     assert str(file) in str(error.value)
 
 
@@ -500,7 +500,7 @@ def test_equal_delays_go_with_losses_in_streaming() -> None:
 
 
 def test_distributions_are_no_scenarios_of_the_list() -> None:
-    kinds = {one["kind"] for one in catalogue.entries() if "distributions" in one["name"]}
+    kinds = {entry["kind"] for entry in catalogue.entries() if "distributions" in entry["name"]}
     assert kinds == {"distribution"}
 
 

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from typer.main import get_command
-from weftway.link_program import VERBS
 
 import made
 import reference
@@ -14,6 +13,7 @@ import weftway
 from pages import pages, played, runnable
 from weftway import _native
 from weftway.cli import app
+from weftway.runs.link_program import VERBS
 from weftway.scenario import HOME
 
 LINK = re.compile(r"\[[^]]*\]\((?P<to>[^)#:\s]+)(?:#[^)]*)?\)|(?:src|srcset)=\"(?P<image>[^\":]+)\"")
@@ -73,12 +73,14 @@ def test_the_reference_names_every_entry_switch_and_preset() -> None:
     made = reference.pages()
     for name, entries in (("schedulers.md", _native.schedulers()), ("controllers.md", _native.controllers())):
         sections = {part.split("`")[0]: part for part in made[name].split("\n## `")[1:]}
-        assert list(sections) == [one["name"] for one in entries]
-        for one in entries:
-            for named in [*one["params"], *one.get("presets", ())]:
-                assert f"\n| `{named['name']}` |" in sections[one["name"]], (one["name"], named["name"])
+        assert list(sections) == [entry["name"] for entry in entries]
+        for entry in entries:
+            for named in [*entry["params"], *entry.get("presets", ())]:
+                assert f"\n| `{named['name']}` |" in sections[entry["name"]], (entry["name"], named["name"])
     for name in ("overview.md", "learned.md"):
-        wanted = [one["name"] for one in _native.schedulers() if name == "overview.md" or one["learning"]]
+        wanted = [
+            scheduler["name"] for scheduler in _native.schedulers() if name == "overview.md" or scheduler["learning"]
+        ]
         assert sorted(re.findall(r"^\| \[`([\w-]+)`\]", made[name], re.MULTILINE)) == sorted(wanted)
 
 
@@ -87,7 +89,7 @@ def test_the_reference_names_every_option_of_the_command() -> None:
     sections = {part.split("`")[0].split()[0]: part for part in page.split("\n## `weft ")[1:]}
     group: Any = get_command(app)
     for name, command in group.commands.items():
-        options = [word for one in command.params if not one.hidden for word in one.opts if word.startswith("--")]
+        options = [word for param in command.params if not param.hidden for word in param.opts if word.startswith("--")]
         missing = (
             [] if name in VERBS else [word for word in options if f"`{word}" not in sections[name].replace(", ", "`")]
         )

@@ -46,5 +46,5 @@ def test_no_title_of_an_axis_lies_over_its_numbers(six_digits: Path, tmp_path: P
     with Browser() as tab:
         for drawing in (six_digits, *drawings):
             tab.open(drawing)
-            told = tab.run(OVERLAPPING)
-            assert told["titles"] and not told["found"], (drawing, told["found"])
+            overlaps = tab.run(OVERLAPPING)
+            assert overlaps["titles"] and not overlaps["found"], (drawing, overlaps["found"])

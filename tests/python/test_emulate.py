@@ -88,7 +88,7 @@ class Packet:
 
 @dataclass(frozen=True)
 class Session:
-    """What a run of the command left."""
+    """Files and report that a run of the command left."""
 
     folder: Path
     told: dict[str, Any]
@@ -128,8 +128,8 @@ def flooded(tmp_path_factory: pytest.TempPathFactory) -> Session:
     for _ in range(machine.TRIES):
         done = emulate(folder, *words, "--", sys.executable, "client.py")
         assert done.returncode == 0, done.stderr
-        (told,) = json.loads(done.stdout)
-        session = Session(folder, told, (folder / "packets.csv").read_text().splitlines())
+        (report,) = json.loads(done.stdout)
+        session = Session(folder, report, (folder / "packets.csv").read_text().splitlines())
         if session.fit:
             break
     return session
@@ -213,21 +213,21 @@ def test_a_command_of_several_lines_is_a_comment_throughout(weft: Weft, tmp_path
 def test_json_is_all_there_is_on_standard_output(weft: Weft, tmp_path: Path) -> None:
     (tmp_path / "links.toml").write_text(LINKS)
     done = weft("emulate", "links.toml", "--json", "--no-log", "--", "echo", "the client's words")
-    (told,) = json.loads(done.stdout)
-    assert [link["link"] for link in told["links"]] == ["wifi.up", "wifi.down", "lte.up", "lte.down"]
+    (report,) = json.loads(done.stdout)
+    assert [link["link"] for link in report["links"]] == ["wifi.up", "wifi.down", "lte.up", "lte.down"]
     assert "the client's words" in done.stderr
 
 
 @machine.emulation
 def test_lateness_is_counted_packet_by_packet(flooded: Session) -> None:
-    told = flooded.told["emulator"]
+    emulator = flooded.told["emulator"]
     handed_over = [packet for link in ("wifi.up", "wifi.down") for packet in flooded.packets(link) if packet.left_ns]
     late = [packet.left_ns - packet.due_ns for packet in handed_over if packet.left_ns and packet.due_ns]
     assert min(late) >= 0
-    assert told["packets"] == sum(told["bins"]) == len(late)
-    assert told["late_over_1ms"] == sum(by > 1_000_000 for by in late)
-    assert told["late_mean_us"] == pytest.approx(sum(late) / len(late) / 1e3, abs=0.06)
-    assert told["fit"] == (told["late_over_1ms"] <= 0.005 * len(late))
+    assert emulator["packets"] == sum(emulator["bins"]) == len(late)
+    assert emulator["late_over_1ms"] == sum(by > 1_000_000 for by in late)
+    assert emulator["late_mean_us"] == pytest.approx(sum(late) / len(late) / 1e3, abs=0.06)
+    assert emulator["fit"] == (emulator["late_over_1ms"] <= 0.005 * len(late))
 
 
 @machine.emulation
@@ -282,12 +282,12 @@ def test_a_fast_link_is_on_time(tmp_path: Path) -> None:
     (tmp_path / "links.toml").write_text(FAST)
     words = ["links.toml", "--server", shlex.join(python(SINK)), "--no-log", "--json", "--", *python(BLAST)]
     for _ in range(machine.TRIES):
-        (told,) = json.loads(emulate(tmp_path, *words).stdout)
-        if told["emulator"]["fit"] and told["emulator"]["late_mean_us"] < 100:
+        (report,) = json.loads(emulate(tmp_path, *words).stdout)
+        if report["emulator"]["fit"] and report["emulator"]["late_mean_us"] < 100:
             break
     else:
-        pytest.skip(f"the machine is too busy for 400 Mbit/s: {told['emulator']}")
-    up = told["links"][0]
+        pytest.skip(f"the machine is too busy for 400 Mbit/s: {report['emulator']}")
+    up = report["links"][0]
     assert up["busy_rate_mbps"] == pytest.approx(400, rel=0.01)
     # A slow start of some round trips of 4 ms, then 400 Mbit/s to the end of 1.5 s: nine tenths of it at least.
     assert up["delivered_bytes"] * 8 / 1.5e6 > 0.9 * 400
@@ -348,8 +348,8 @@ def test_a_server_that_fails_is_told(weft: Weft, tmp_path: Path, server: list[st
     words = ("emulate", "links.toml", "--no-log", "--no-view", "--server", shlex.join(server), "--", "true")
     done = weft(*words)
     assert done.returncode == 0, done.stderr
-    found = [one for one in done.stderr.splitlines() if one.startswith("warning: ")]
-    assert found == ([line] if line else [])
+    warnings = [line for line in done.stderr.splitlines() if line.startswith("warning: ")]
+    assert warnings == ([line] if line else [])
 
 
 @machine.emulation

@@ -58,7 +58,7 @@ def made(id: str, small: str | Path, **more: Any) -> Any:
 
 
 def played(env: Any, steps: int, seed: int | None) -> list[tuple[bytes, float, bool, bool]]:
-    """So many steps with actions that depend on their number alone."""
+    """Plays so many steps with actions that depend on their number alone."""
     env.reset(seed=seed)
     env.action_space.seed(7)
     trail = []
@@ -73,10 +73,10 @@ def played(env: Any, steps: int, seed: int | None) -> list[tuple[bytes, float, b
 @pytest.mark.parametrize("id, task", [(id, None) for id in IDS] + [(IDS[0], task) for task in TASKS])
 def test_gymnasium_finds_nothing_wrong(id: str, task: str | None) -> None:
     env = made(id, CHUNKS, **({} if task is None else {"task": task}))
-    with warnings.catch_warnings(record=True) as found:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         check_env(env)
-    assert not [str(warning.message) for warning in found]
+    assert not [str(warning.message) for warning in caught]
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -243,21 +243,21 @@ def test_shares_are_brought_to_a_sum_of_one() -> None:
 
 @pytest.mark.parametrize("id", IDS)
 def test_many_see_what_one_sees_whatever_the_threads(id: str, small: Path) -> None:
-    one = made(id, small)
+    single = made(id, small)
     many = [
         gym.make_vec(id, 3, "vector_entry_point", scenario=small, cc=["newreno", "cubic"], threads=threads)
         for threads in (1, 2)
     ]
     assert all(envs.metadata["autoreset_mode"] is gym.vector.AutoresetMode.SAME_STEP for envs in many)
-    obs, _ = one.reset(seed=4)
+    obs, _ = single.reset(seed=4)
     batches = [envs.reset(seed=4)[0] for envs in many]
-    one.action_space.seed(4)
+    single.action_space.seed(4)
     ends = 0
     for _ in range(300):
         assert np.array_equal(batches[0], batches[1])
         assert np.array_equal(batches[0][0], obs)
-        action = one.action_space.sample()
-        obs, reward, terminated, truncated, info = one.step(action)
+        action = single.action_space.sample()
+        obs, reward, terminated, truncated, info = single.step(action)
         steps = [envs.step(np.array([action, 0, 1])) for envs in many]
         batches = [step[0] for step in steps]
         _, rewards, terminations, truncations, infos = steps[0]
@@ -268,7 +268,7 @@ def test_many_see_what_one_sees_whatever_the_threads(id: str, small: Path) -> No
             assert infos["_final_info"][0]
             assert np.array_equal(infos["final_obs"][0], obs)
             assert infos["final_info"]["row"]["return"][0] == info["row"]["return"]
-            obs, info = one.reset()
+            obs, info = single.reset()
         elif "_final_obs" in infos:
             assert not infos["_final_obs"][0]
         assert infos["decision"][0] == info["decision"]
@@ -276,7 +276,7 @@ def test_many_see_what_one_sees_whatever_the_threads(id: str, small: Path) -> No
 
 
 def test_rows_of_many_are_those_of_one_though_a_figure_may_be_none(small: Path) -> None:
-    """Of a transfer that time cuts short there is no completion time; of the next one there is."""
+    """A transfer that time cuts short has no completion time; the next has one."""
     variants = [Scenario.load(str(small), sets).variants()[0] for sets in ([], ["time_limit=200ms"])]
     envs = gym.make_vec(IDS[1], 4, "vector_entry_point", scenario=variants, cc="cubic", seed=2)
     raw = VectorEnv(envs.vector.task, variants, ["cubic"], 4, seed=2)
@@ -313,16 +313,16 @@ def test_what_is_no_scenario_is_refused(scenario: Any) -> None:
 
 @pytest.mark.parametrize("seed", [-1, 2**64])
 def test_a_seed_that_is_none_is_refused_with_those_that_there_are(easy: Scenario, seed: int) -> None:
-    said = rf"the seed {seed}: expected a whole number from 0 to 2\^64 - 1"
-    with pytest.raises(ValueError, match=said):
+    message = rf"the seed {seed}: expected a whole number from 0 to 2\^64 - 1"
+    with pytest.raises(ValueError, match=message):
         weftway_env.PacketEnv(easy, seed=seed)
     vector = VectorEnv("wait-or-send", easy.variants(), ["cubic"], 1, seed=2**64 - 1)
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         vector.reset(seed)
     if seed > 0:  # of the others, Gymnasium says it
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             weftway_env.IntervalEnv(easy).reset(seed=seed)
-        with pytest.raises(ValueError, match=said):
+        with pytest.raises(ValueError, match=message):
             weftway_env.WeftwayVectorEnv(2, easy).reset(seed=seed)
 
 

@@ -18,7 +18,7 @@ gym: Any = pytest.importorskip("gymnasium", reason="Gymnasium is not installed: 
 
 
 def goes_on(env: Any, actions: list[Any]) -> list[tuple[bytes, float, bool, bool, str]]:
-    """What these actions bring from where it is, through the ends of episodes."""
+    """Steps that these actions bring from where it is, through the ends of episodes."""
     trail = []
     for action in actions:
         obs, reward, terminated, truncated, info = env.step(action)

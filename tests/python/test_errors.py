@@ -1,4 +1,4 @@
-"""What goes wrong outside: full disks, wrong files, folders in place of files. One message, no traceback."""
+"""Errors from outside: full disks, wrong files, folders in place of files. One message, no traceback."""
 
 import errno
 import os

@@ -108,12 +108,12 @@ def test_ratios_are_averaged_geometrically_with_equal_weight_for_each_instance()
 def test_an_interval_is_that_of_the_mean_over_instances() -> None:
     """100 values of 0 and 1 by halves: mean 0.5, sd of the mean 0.05, so 0.402 to 0.598; an end of 2000 resamples is
     good to a fifth of that sd, and the mean is a multiple of 0.01."""
-    found = paired.estimate([0.0, 1.0] * 50)
-    assert found is not None and found.low is not None and found.high is not None
-    assert found.value == 0.5
-    assert found.low == pytest.approx(0.402, abs=0.02)
-    assert found.high == pytest.approx(0.598, abs=0.02)
-    assert paired.estimate([0.0, 1.0] * 50) == found, "equal rows give equal intervals"
+    estimate = paired.estimate([0.0, 1.0] * 50)
+    assert estimate is not None and estimate.low is not None and estimate.high is not None
+    assert estimate.value == 0.5
+    assert estimate.low == pytest.approx(0.402, abs=0.02)
+    assert estimate.high == pytest.approx(0.598, abs=0.02)
+    assert paired.estimate([0.0, 1.0] * 50) == estimate, "equal rows give equal intervals"
     same = paired.estimate([3.0] * 5)
     assert same is not None and (same.value, same.low, same.high) == (3.0, 3.0, 3.0)
 
@@ -127,9 +127,9 @@ def test_cells_of_one_instance_are_no_independent_evidence() -> None:
 
 def test_a_summary_counts_what_is_lost_and_won() -> None:
     """Against min-RTT: 0.9 is lost, 0.96 is not, 1.1 and 1.2 are won."""
-    found = summary(frame({"min-rtt": [1, 1, 1, 1], "x": [0.9, 0.96, 1.1, 1.2], "y": [0.5, 0.5, 1, 1]}))
-    assert found["scheduler"].to_list() == ["x", "min-rtt", "y"], "best first"
-    lines = {line["scheduler"]: line for line in found.iter_rows(named=True)}
+    table = summary(frame({"min-rtt": [1, 1, 1, 1], "x": [0.9, 0.96, 1.1, 1.2], "y": [0.5, 0.5, 1, 1]}))
+    assert table["scheduler"].to_list() == ["x", "min-rtt", "y"], "best first"
+    lines = {line["scheduler"]: line for line in table.iter_rows(named=True)}
     assert (lines["x"]["lost_share"], lines["x"]["won_share"], lines["x"]["cells"]) == (0.25, 0.5, 4)
     assert lines["x"]["ratio"] == pytest.approx((0.9 * 0.96 * 1.1 * 1.2) ** 0.25)
     assert lines["y"]["ratio"] == pytest.approx(0.5**0.5)
@@ -138,15 +138,15 @@ def test_a_summary_counts_what_is_lost_and_won() -> None:
 
 def test_a_summary_has_all_controllers_and_each() -> None:
     both = pl.concat([frame({"min-rtt": [1, 1], "x": [2, 2]}), frame({"min-rtt": [1, 1], "x": [0.5, 0.5]}, cc="bbr1")])
-    found = summary(both).filter(pl.col("scheduler") == "x")
-    assert found["cc"].to_list() == ["all", "cubic", "bbr1"]
-    assert found["ratio"].to_list() == pytest.approx([1.0, 2.0, 0.5])
-    assert found["instances"].to_list() == [2, 2, 2]
+    lines = summary(both).filter(pl.col("scheduler") == "x")
+    assert lines["cc"].to_list() == ["all", "cubic", "bbr1"]
+    assert lines["ratio"].to_list() == pytest.approx([1.0, 2.0, 0.5])
+    assert lines["instances"].to_list() == [2, 2, 2]
 
 
 def asked(ratios: dict[str, list[float]], claim: str, **more: Any) -> Claim:
-    (found,) = [one for one in claims(frame(ratios, **more)) if claim in one.claim]
-    return found
+    (answer,) = [answer for answer in claims(frame(ratios, **more)) if claim in answer.claim]
+    return answer
 
 
 def test_beating_random_takes_the_whole_interval() -> None:
@@ -165,15 +165,15 @@ def test_a_range_of_few_instances_is_no_interval() -> None:
     few = asked({"random": [1] * 4, "x": [1.1, 1.2] * 2}, "random")
     assert (few.low, few.high) == pytest.approx((1.1, 1.2))
     assert (few.verdict, few.is_sure) == ("fails", False)
-    said = ratios_lede(Held("x", "", summary(frame({"min-rtt": [1] * 4, "x": [1.1, 1.2] * 2})).to_dicts(), [], []))
-    assert "A bar is the range of 4 instances, too few for an interval." in said and "bootstrap" not in said
+    lede = ratios_lede(Held("x", "", summary(frame({"min-rtt": [1] * 4, "x": [1.1, 1.2] * 2})).to_dicts(), [], []))
+    assert "A bar is the range of 4 instances, too few for an interval." in lede and "bootstrap" not in lede
 
 
 def test_dqn_is_held_against_min_rtt_under_bbr1() -> None:
     ratios: dict[str, list[float]] = {"min-rtt": [1] * 10, "dqn": [1.01] * 10, "x": [2] * 10}
-    found = asked(ratios, "BBRv1", cc="bbr1")
-    assert (found.scheduler, found.against, found.cc, found.verdict) == ("dqn", "min-rtt", "bbr1", "holds")
-    assert not [one for one in claims(frame(ratios, cc="cubic")) if "BBRv1" in one.claim]
+    claim = asked(ratios, "BBRv1", cc="bbr1")
+    assert (claim.scheduler, claim.against, claim.cc, claim.verdict) == ("dqn", "min-rtt", "bbr1", "holds")
+    assert not [claim for claim in claims(frame(ratios, cc="cubic")) if "BBRv1" in claim.claim]
     with_file = asked({"min-rtt": [1] * 5, "dqn:policy=a.safetensors": [0.98] * 5}, "BBRv1", cc="bbr1")
     assert (with_file.verdict, with_file.is_sure) == ("fails", True)
 
@@ -181,10 +181,10 @@ def test_dqn_is_held_against_min_rtt_under_bbr1() -> None:
 @pytest.mark.parametrize("name", ["pdaa3c", "stsgat"])
 def test_interval_policies_are_held_against_round_robin_in_exclusive_mode(name: str) -> None:
     ratios: dict[str, list[float]] = {"round-robin": [1] * 10, name: [0.9, 1.2] * 5}
-    found = asked(ratios, "round robin", mode="exclusive 100ms")
-    assert (found.verdict, found.is_sure, found.mode) == ("holds", False, "exclusive 100ms")
-    assert found.value == pytest.approx((0.9 * 1.2) ** 0.5)
-    assert not [one for one in claims(frame(ratios, mode="preferred 100ms")) if "round robin" in one.claim]
+    claim = asked(ratios, "round robin", mode="exclusive 100ms")
+    assert (claim.verdict, claim.is_sure, claim.mode) == ("holds", False, "exclusive 100ms")
+    assert claim.value == pytest.approx((0.9 * 1.2) ** 0.5)
+    assert not [claim for claim in claims(frame(ratios, mode="preferred 100ms")) if "round robin" in claim.claim]
 
 
 def test_a_policy_that_loses_one_cell_of_ten_is_still_within_the_bar() -> None:
@@ -206,8 +206,8 @@ def test_everyone_meets_the_same_instances_and_seeds(tiny: Path) -> None:
     assert set(met) == {"ecf", "min-rtt", "round-robin"}, "the reference takes part uninvited"
     assert len(met["ecf"]) == 3 * 2
     assert met["ecf"] == met["min-rtt"] == met["round-robin"]
-    assert {one["measure"] for one in about.values()} == {"fct_ms"}
-    train = {one.hash for one in weftway.sample.distribution.load(tiny).pool(1, 50)}
+    assert {entry["measure"] for entry in about.values()} == {"fct_ms"}
+    train = {variant.hash for variant in weftway.sample.distribution.load(tiny).pool(1, 50)}
     assert not train & {job.variant.hash for job in wanted.jobs}
 
 
@@ -227,16 +227,16 @@ def test_several_seeds_of_an_instance_are_one_cell(tiny: Path) -> None:
         for at, fct in enumerate(some)
     ]
     cells = paired.Cells(pl.DataFrame(rows, infer_schema_length=None))
-    found = cells.ratios("ecf", "min-rtt")
-    assert [one for some in found.values() for one in some] == pytest.approx([4.0, 0.5])
+    ratios = cells.ratios("ecf", "min-rtt")
+    assert [ratio for some in ratios.values() for ratio in some] == pytest.approx([4.0, 0.5])
     assert len(cells.runs("ecf")) == 4
 
 
 def test_a_key_that_is_set_is_part_of_the_instance(tiny: Path) -> None:
     sets = ["decision.interval=100ms", "decision.mode=exclusive"]
     wanted, about = evaluate.planned(Request("ecf", tiny, "min-rtt", "cubic", 1, set=sets))
-    assert {one["mode"] for one in about.values()} == {"exclusive 100ms"}
-    assert all(f"--set {one}" in wanted.jobs[0].command for one in sets)
+    assert {entry["mode"] for entry in about.values()} == {"exclusive 100ms"}
+    assert all(f"--set {setting}" in wanted.jobs[0].command for setting in sets)
 
 
 def policy(file: Path, **card: str) -> Path:
@@ -327,7 +327,7 @@ def test_a_class_in_python_is_one_though_it_is_named_twice(tiny: Path, tmp_path:
     name = f"{file}:First"
     assert evaluate.evaluate(name, tiny, against=name, cc="cubic", instances=2)["scheduler"].to_list().count(name) == 2
     ranking = rank.run(rank.Request(on=[str(tiny)], cells=2, seeds="0..2", schedulers=["ecf", name], candidate=name))
-    assert [one.name for one in ranking.schedulers] == ["ecf", name]
+    assert [scheduler.name for scheduler in ranking.schedulers] == ["ecf", name]
     with pytest.raises(ScenarioError, match="`ecf`: two have this name"):
         evaluate.evaluate(type("ecf", (), {"select": lambda self, cx: None}), tiny, against="ecf", instances=1)
 
@@ -348,17 +348,17 @@ def test_a_number_that_is_none_is_refused_by_name(tiny: Path, name: str, number:
 
 def test_the_command_tells_shows_and_keeps(weft: Weft, tiny: Path, tmp_path: Path) -> None:
     words = ("evaluate", "ecf", "--on", tiny, "--against", "round-robin", "--instances", "4", "--out", "out")
-    told = weft(*words)
-    assert told.returncode == 0, told.stderr
-    assert "4 held-out instances" in told.stdout and "claims" in told.stdout
+    run = weft(*words)
+    assert run.returncode == 0, run.stderr
+    assert "4 held-out instances" in run.stdout and "claims" in run.stdout
     page = (tmp_path / "out/report.html").read_text()
     assert page.count('class="interval') == 6, "a bar for two schedulers over all controllers and under each of two"
     assert "weft evaluate ecf --on" in page
-    found = json.loads(weft(*words, "--json").stdout)
-    results = [one for one in found if one["kind"] == "result"]
-    assert [one["cc"] for one in results] == ["all"] * 3 + ["cubic"] * 3 + ["bbr1"] * 3
-    assert all(math.isclose(one["ratio"], 1) for one in results if one["scheduler"] == "min-rtt")
-    assert [one["claim"][:10] for one in found if one["kind"] == "claim"] == ["loses more"]
+    records = json.loads(weft(*words, "--json").stdout)
+    results = [record for record in records if record["kind"] == "result"]
+    assert [record["cc"] for record in results] == ["all"] * 3 + ["cubic"] * 3 + ["bbr1"] * 3
+    assert all(math.isclose(record["ratio"], 1) for record in results if record["scheduler"] == "min-rtt")
+    assert [record["claim"][:10] for record in records if record["kind"] == "claim"] == ["loses more"]
 
 
 def test_the_command_of_a_row_repeats_it(weft: Weft, tiny: Path, tmp_path: Path) -> None:
@@ -371,7 +371,7 @@ def test_the_command_of_a_row_repeats_it(weft: Weft, tiny: Path, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("nope", "--on", "mpquic-pair"), "unknown scheduler `nope`"),
         (("ecf", "--on", "mpquic-par"), "did you mean `mpquic-pair`?"),
@@ -380,7 +380,7 @@ def test_the_command_of_a_row_repeats_it(weft: Weft, tiny: Path, tmp_path: Path)
         (("ecf", "--on", "mpquic-pair", "--set", "path.thick.rate=1Mbit/s"), "thick"),
     ],
 )
-def test_mistakes_are_told(weft: Weft, words: tuple[str, ...], told: str) -> None:
+def test_mistakes_are_told(weft: Weft, words: tuple[str, ...], message: str) -> None:
     done = weft("evaluate", *words)
     assert done.returncode == 2
-    assert told in done.stderr and not done.stdout
+    assert message in done.stderr and not done.stdout

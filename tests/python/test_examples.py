@@ -21,9 +21,9 @@ OUTSIDE = HOME / "examples/my-scheduler"
 """A crate that is a workspace of its own."""
 
 
-def check_times(told: str, weft: Weft) -> None:
-    """What the crate prints are completion times; that of min-RTT is the package's."""
-    times = {name: float(ms) for name, ms, *_ in map(str.split, told.splitlines())}
+def check_times(text: str, weft: Weft) -> None:
+    """Checks the completion times that the crate prints; that of min-RTT is the package's."""
+    times = {name: float(ms) for name, ms, *_ in map(str.split, text.splitlines())}
     assert times.keys() == {"calm", "min-rtt"}
     # It holds back where min-RTT sends: its completion time cannot be the same.
     assert times["calm"] != times["min-rtt"]

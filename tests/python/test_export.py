@@ -89,11 +89,11 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("model", "settings", "said"), REFUSED, ids=[said[:30] for *_, said in REFUSED])
+@pytest.mark.parametrize(("model", "settings", "message"), REFUSED, ids=[message[:30] for *_, message in REFUSED])
 def test_what_is_no_policy_is_refused_and_leaves_no_file(
-    tmp_path: Path, model: Any, settings: dict[str, Any], said: str
+    tmp_path: Path, model: Any, settings: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(PolicyError, match=said):
+    with pytest.raises(PolicyError, match=message):
         weftway.export(model, TASK, tmp_path / "mine.safetensors", **settings)
     assert not list(tmp_path.iterdir())
 
@@ -110,15 +110,15 @@ def torch() -> Any:
 
 
 def sequential(*layers: Any) -> Any:
-    found = torch()
-    found.manual_seed(1)
-    return found.nn.Sequential(*layers)
+    outputs = torch()
+    outputs.manual_seed(1)
+    return outputs.nn.Sequential(*layers)
 
 
 def asked_in_torch(model: Any, asked: Any) -> Any:
-    found = torch()
-    with found.no_grad():
-        return np.array(model(found.tensor(asked.tolist())).tolist())
+    outputs = torch()
+    with outputs.no_grad():
+        return np.array(model(outputs.tensor(asked.tolist())).tolist())
 
 
 @pytest.mark.parametrize("activation", ["ReLU", "Tanh"])
@@ -146,8 +146,8 @@ def recurrent(inputs: int, outputs: int, after: Any = None) -> Any:
 
         def forward(self, x: Any) -> Any:
             hidden, _ = self.lstm(x.reshape(len(x), -1, inputs))
-            found = self.head(hidden[:, -1])
-            return after(found) if after else found
+            outputs = self.head(hidden[:, -1])
+            return after(outputs) if after else outputs
 
     torch().manual_seed(2)
     return Recurrent()
@@ -171,11 +171,11 @@ def test_a_torch_model_that_does_more_than_its_layers_is_refused(tmp_path: Path)
         (sequential(nn.Linear(INPUTS, 8), nn.Linear(8, 2)), TASK, {}, "no layer of the model is an activation"),
         (sequential(nn.Linear(INPUTS, 8), nn.Linear(8, 2)), TASK, {"activation": "tanh"}, "apart: its `forward` does"),
         (sequential(nn.Linear(INPUTS, 2), nn.Tanh()), TASK, {}, "apart: its `forward` does"),
-        (recurrent(inputs, 2, lambda found: 2 * found), task, {}, "apart: its `forward` does"),
-        (recurrent(inputs, 2, lambda found: (found, found)), task, {}, "returns a tuple"),
+        (recurrent(inputs, 2, lambda outputs: 2 * outputs), task, {}, "apart: its `forward` does"),
+        (recurrent(inputs, 2, lambda outputs: (outputs, outputs)), task, {}, "returns a tuple"),
     ]
-    for model, name, settings, said in refused:
-        with pytest.raises(PolicyError, match=said):
+    for model, name, settings, message in refused:
+        with pytest.raises(PolicyError, match=message):
             weftway.export(model, name, tmp_path / "mine.safetensors", **settings)
     assert not list(tmp_path.iterdir())
 

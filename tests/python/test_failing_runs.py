@@ -91,15 +91,15 @@ def test_a_run_that_fails_costs_no_other_one(
     assert kept(tmp_path / "out") == others
     # Now it is right, and it alone is run: the others would fail.
     wrong([0, 2, 3])
-    told: list[int] = []
+    counts: list[int] = []
     weftway.compare(
         tmp_path / "small.toml",
         scheduler=["rule.py:Sometimes", "min-rtt"],
         seeds=range(4),
         out=tmp_path / "out",
-        progress=lambda done, _: told.append(done),
+        progress=lambda done, _: counts.append(done),
     )
-    assert told == [7, 8]
+    assert counts == [7, 8]
     assert kept(tmp_path / "out") == others | {("rule.py:Sometimes", 1)}
 
 
@@ -139,9 +139,9 @@ def test_what_failed_on_a_cluster_is_not_run_here(small: Path, tmp_path: Path) -
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("weftway.sweep.runs.dispatch", cluster)
-        (found,) = sweep.execute(grid, request)
-    assert [one.job for one in found.failed] == [first]
-    assert first.key not in {row["key"] for row in found.rows} and len(found.rows) == 3
+        (comparison,) = sweep.execute(grid, request)
+    assert [failure.job for failure in comparison.failed] == [first]
+    assert first.key not in {row["key"] for row in comparison.rows} and len(comparison.rows) == 3
 
 
 def test_a_ranking_leaves_out_the_seeds_of_failed_runs(wrong: Wrong, small: Path, tmp_path: Path) -> None:
@@ -151,10 +151,10 @@ def test_a_ranking_leaves_out_the_seeds_of_failed_runs(wrong: Wrong, small: Path
     def ranked(seeds: str, out: Path | None = None) -> rank.Ranking:
         return rank.run(rank.Request([str(small)], seeds=seeds, schedulers=f"min-rtt,round-robin,{mine}"), 1, out)
 
-    found = ranked("0..4", tmp_path / "out")
-    assert [one.job.seed for one in found.failed] == [3]
+    ranking = ranked("0..4", tmp_path / "out")
+    assert [failure.job.seed for failure in ranking.failed] == [3]
     # As if nobody had asked for that seed.
-    assert found.judged == ranked("0..3").judged
+    assert ranking.judged == ranked("0..3").judged
     # With a single seed left there is no half to judge on: it is out of the cell, the others are in it with all seeds.
     wrong([0, 2, 3])
     (judged,) = ranked("0..4").judged

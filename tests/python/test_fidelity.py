@@ -72,13 +72,13 @@ def test_a_cell_is_the_same_among_few_and_many() -> None:
 
 
 def test_cells_are_scenarios_within_the_bounds() -> None:
-    found = cells.cells(1, 300)
-    for one in found:
-        scenario = Scenario.parse(one.text, one.file_name)
-        assert scenario.title == f"cell {one.number} of seed 1"
-        assert [variant.transport for variant in scenario.variants()] == ["tcp" if len(one.links) == 1 else "mptcp"]
-        assert one.bytes >= 100_000
-        for link in one.links:
+    drawn = cells.cells(1, 300)
+    for cell in drawn:
+        scenario = Scenario.parse(cell.text, cell.file_name)
+        assert scenario.title == f"cell {cell.number} of seed 1"
+        assert [variant.transport for variant in scenario.variants()] == ["tcp" if len(cell.links) == 1 else "mptcp"]
+        assert cell.bytes >= 100_000
+        for link in cell.links:
             assert 1 <= link.rate_mbps <= 100
             assert 1 <= link.delay_ms <= 75
             assert link.loss_percent == 0 or 0.01 <= link.loss_percent <= 5
@@ -87,27 +87,27 @@ def test_cells_are_scenarios_within_the_bounds() -> None:
             # Two digits, and whole packets.
             least, most = 0.475 * bdp - 0.5, max(4.2 * bdp + 0.5, 5)
             assert max(least, 5) <= link.queue_packets <= most
-    assert {one.cc for one in found} == {"newreno", "cubic", "bbr1"}
-    assert {len(one.links) for one in found} == {1, 2, 3, 4}
+    assert {cell.cc for cell in drawn} == {"newreno", "cubic", "bbr1"}
+    assert {len(cell.links) for cell in drawn} == {1, 2, 3, 4}
 
 
 def test_cells_may_all_have_so_many_paths() -> None:
-    found = cells.cells(1, 20, 8)
-    assert {len(one.links) for one in found} == {8}
-    assert found == cells.cells(1, 30, 8)[:20]
-    assert found[0].text.count("[path.") == 8 and Scenario.parse(found[0].text, "0.toml").title == found[0].title
+    drawn = cells.cells(1, 20, 8)
+    assert {len(cell.links) for cell in drawn} == {8}
+    assert drawn == cells.cells(1, 30, 8)[:20]
+    assert drawn[0].text.count("[path.") == 8 and Scenario.parse(drawn[0].text, "0.toml").title == drawn[0].title
 
 
 def test_cells_may_have_each_number_of_paths_as_often() -> None:
-    found = cells.equal_shares(1, 10)
-    assert [len(one.links) for one in found] == [1, 2, 3, 4, 1, 2, 3, 4, 1, 2]
-    assert found == cells.equal_shares(1, 20)[:10]
+    drawn = cells.equal_shares(1, 10)
+    assert [len(cell.links) for cell in drawn] == [1, 2, 3, 4, 1, 2, 3, 4, 1, 2]
+    assert drawn == cells.equal_shares(1, 20)[:10]
     # What a number of paths does not decide is drawn as ever.
-    assert [one.cc for one in found] == [one.cc for one in cells.cells(1, 10)]
+    assert [cell.cc for cell in drawn] == [cell.cc for cell in cells.cells(1, 10)]
 
 
 def test_shares_of_links_without_loss_and_jitter() -> None:
-    links = [link for one in cells.cells(2, 800) for link in one.links]
+    links = [link for cell in cells.cells(2, 800) for link in cell.links]
     # About 2000 links: three standard deviations are 0.032 around a third and 0.034 around a half.
     assert len(links) > 1700
     assert sum(link.loss_percent == 0 for link in links) / len(links) == pytest.approx(1 / 3, abs=0.035)
@@ -125,10 +125,10 @@ def test_what_a_path_is_expected_to_bring() -> None:
 
 
 def test_a_cell_in_a_line() -> None:
-    one = cells.Cell(7, 17, "cubic", (Link(10, 10, 1, 17, 2), Link(5, 5, 0, 5, 0)), 12_000_000)
-    assert one.line == "cubic 12 MB 10/10/1 q17 j2 + 5/5/0 q5 writes 256 KiB"
-    assert one.file_name == "017.toml"
-    assert 'jitter = "correlated 2 ms over 20 ms"' in one.text
+    cell = cells.Cell(7, 17, "cubic", (Link(10, 10, 1, 17, 2), Link(5, 5, 0, 5, 0)), 12_000_000)
+    assert cell.line == "cubic 12 MB 10/10/1 q17 j2 + 5/5/0 q5 writes 256 KiB"
+    assert cell.file_name == "017.toml"
+    assert 'jitter = "correlated 2 ms over 20 ms"' in cell.text
 
 
 def test_quantiles_lie_between_the_nearest_two() -> None:
@@ -166,18 +166,18 @@ def two_paths(ours: list[Row], theirs: list[Row], number: int = 0) -> Difference
 
 def test_the_difference_of_a_cell() -> None:
     ours = rows((13.0, 13.2, 14.0), (0.6, 0.4), 0.03)
-    one = two_paths(ours, rows(STEADY, (0.5, 0.5), 0.02))
-    assert one.error == pytest.approx(0.32)
-    assert one.spread == pytest.approx(0.1)
+    difference = two_paths(ours, rows(STEADY, (0.5, 0.5), 0.02))
+    assert difference.error == pytest.approx(0.32)
+    assert difference.spread == pytest.approx(0.1)
     # 13.2 is 2.2 above 11, the upper end.
-    assert one.beyond == pytest.approx(0.22)
-    assert not one.inside
-    assert one.share_error_points == pytest.approx(10)
-    assert one.retransmission_error_points == pytest.approx(1)
-    assert one.retransmission_ratio == pytest.approx(1.5)
-    assert (one.sim_runs, one.kernel_runs, one.late_runs) == (3, 5, 1)
-    assert one.command == "weft compare out/cells/000.toml --backend sim,kernel --seeds 0..24"
-    assert json.loads(json.dumps(one.record))["beyond"] == 0.22
+    assert difference.beyond == pytest.approx(0.22)
+    assert not difference.inside
+    assert difference.share_error_points == pytest.approx(10)
+    assert difference.retransmission_error_points == pytest.approx(1)
+    assert difference.retransmission_ratio == pytest.approx(1.5)
+    assert (difference.sim_runs, difference.kernel_runs, difference.late_runs) == (3, 5, 1)
+    assert difference.command == "weft compare out/cells/000.toml --backend sim,kernel --seeds 0..24"
+    assert json.loads(json.dumps(difference.record))["beyond"] == 0.22
 
 
 def test_the_error_is_taken_seed_by_seed() -> None:
@@ -187,9 +187,9 @@ def test_the_error_is_taken_seed_by_seed() -> None:
         {**row, "seed": seed}
         for seed, row in enumerate(rows((5.1, 10.2, 5.1, 10.2, 5.1, *7 * (10.2,)), (0.5, 0.5), 0.02))
     ]
-    one = two_paths(ours, theirs)
-    assert one.error == pytest.approx(0.02)
-    assert one.sim_goodput_mbps == pytest.approx(5.1)
+    difference = two_paths(ours, theirs)
+    assert difference.error == pytest.approx(0.02)
+    assert difference.sim_goodput_mbps == pytest.approx(5.1)
     # Ratios of 2, 1.5 and 0.5 have a median of 1.5; the medians of these seeds are 20 on both sides.
     ours, theirs = (
         [{**row, "seed": seed} for seed, row in enumerate(rows(mbps, (0.5, 0.5), 0.02))]
@@ -208,39 +208,39 @@ def test_a_fixed_buffer_bounds_what_a_cell_is_sized_for() -> None:
 
 def test_transfers_with_a_small_buffer_are_short() -> None:
     """Virtual time: 60 s of it, the limit, when the size came from the links alone."""
-    small = [one for one in cells.cells(40404, 14) if one.buffer_kib]
+    small = [cell for cell in cells.cells(40404, 14) if cell.buffer_kib]
     taken = {
-        one.number: weftway.compare(Scenario.parse(one.text, one.file_name), seeds=[0])["elapsed_ms"].item()
-        for one in small
+        cell.number: weftway.compare(Scenario.parse(cell.text, cell.file_name), seeds=[0])["elapsed_ms"].item()
+        for cell in small
     }
     assert len(taken) > 5
     assert {number: ms for number, ms in taken.items() if not 1_000 < ms < 15_000} == {}
 
 
 def test_buffers_and_writes_are_drawn_last() -> None:
-    found = cells.cells(3, 400)
-    sizes = [one.buffer_kib for one in found if one.buffer_kib]
+    drawn = cells.cells(3, 400)
+    sizes = [cell.buffer_kib for cell in drawn if cell.buffer_kib]
     # A half of 400: three standard deviations are 30.
     assert 170 <= len(sizes) <= 230
     assert min(sizes) >= 60 and max(sizes) <= 4200
-    assert {one.write_kib for one in found} == {2**k for k in range(2, 13)}
-    one = next(one for one in found if one.buffer_kib)
-    assert f'receive_buffer = "{one.buffer_kib} KiB"' in one.text
-    assert f'write = "{one.write_kib} KiB"' in one.text
+    assert {cell.write_kib for cell in drawn} == {2**k for k in range(2, 13)}
+    cell = next(cell for cell in drawn if cell.buffer_kib)
+    assert f'receive_buffer = "{cell.buffer_kib} KiB"' in cell.text
+    assert f'write = "{cell.write_kib} KiB"' in cell.text
 
 
 def test_a_kernel_that_repeats_nothing_has_no_ratio() -> None:
-    one = two_paths(rows((10.0,), (0.6, 0.4), 0.01), rows(STEADY, (0.6, 0.4), 0.0))
-    assert one.inside
-    assert one.retransmission_ratio is None
-    assert one.retransmission_error_points == pytest.approx(1)
+    difference = two_paths(rows((10.0,), (0.6, 0.4), 0.01), rows(STEADY, (0.6, 0.4), 0.0))
+    assert difference.inside
+    assert difference.retransmission_ratio is None
+    assert difference.retransmission_error_points == pytest.approx(1)
 
 
 def test_groups_targets_and_the_worst() -> None:
     theirs = rows(STEADY, (0.5, 0.5), 0.02)
     mbps = (10.0, 9.5, 13.2, 6.0)
-    found = [two_paths(rows((value,), (0.5, 0.5), 0.02), theirs, number) for number, value in enumerate(mbps)]
-    whole, cubic, pairs = errors.groups(found)
+    differences = [two_paths(rows((value,), (0.5, 0.5), 0.02), theirs, number) for number, value in enumerate(mbps)]
+    whole, cubic, pairs = errors.groups(differences)
     assert [cubic.name, pairs.name] == ["cubic", "2 paths"]
     # |error|: 0, 0.05, 0.32, 0.4; beyond: 0, 0, 0.22, 0.3.
     assert whole.error == pytest.approx(0.185)
@@ -249,21 +249,21 @@ def test_groups_targets_and_the_worst() -> None:
     assert (whole.cells, whole.inside) == (4, 2)
     # The signed median of 0, −0.05, 0.32 and −0.4 is −0.025.
     assert whole.signed == pytest.approx(-0.025)
-    assert [one.cell for one in errors.worst(found, 3)] == [3, 2, 1]
+    assert [difference.cell for difference in errors.worst(differences, 3)] == [3, 2, 1]
     assert [target.verdict for target in errors.targets([whole, cubic])] == ["too few cells"] * 3
-    enough = errors.groups([*found, two_paths(rows((9.5,), (0.5, 0.5), 0.02), theirs, 4)])
+    enough = errors.groups([*differences, two_paths(rows((9.5,), (0.5, 0.5), 0.02), theirs, 4)])
     assert [target.verdict for target in errors.targets(enough)] == ["missed", "missed", "missed"]
-    level = errors.group("level", found[:1] * 5)
+    level = errors.group("level", differences[:1] * 5)
     assert [target.verdict for target in errors.targets([level])] == ["met", "met"]
 
 
 def test_a_steady_kernel_runs_as_often_as_at_least(tmp_path: Path) -> None:
-    fake, told = Fake(), list[tuple[int, int]]()
-    found = fidelity.measure(request(tmp_path, 2), fake, lambda done, total: told.append((done, total)))
+    fake, steps = Fake(), list[tuple[int, int]]()
+    measured = fidelity.measure(request(tmp_path, 2), fake, lambda done, total: steps.append((done, total)))
     assert fake.count("kernel") == 2 * FIRST_RUNS
     assert fake.count("sim") == 2 * SIM_RUNS
-    assert told[-1] == (58, 58)
-    assert [len(runs.kernel) for runs in found.runs] == [FIRST_RUNS, FIRST_RUNS]
+    assert steps[-1] == (58, 58)
+    assert [len(runs.kernel) for runs in measured.runs] == [FIRST_RUNS, FIRST_RUNS]
     assert not (tmp_path / "out/under-way").exists()
     assert pl.read_parquet(tmp_path / "out/rows.parquet").height == 58
 
@@ -273,11 +273,11 @@ def test_an_unsteady_kernel_runs_more_often(tmp_path: Path) -> None:
         # Every other run at half the goodput: the interval of any number of runs reaches from 5 to 10.
         return {**made(job), "goodput_mbps": 5.0 if job.seed % 2 else 10.0}
 
-    fake, told = Fake(unsteady), list[tuple[int, int]]()
-    fidelity.measure(request(tmp_path), fake, lambda done, total: told.append((done, total)))
+    fake, steps = Fake(unsteady), list[tuple[int, int]]()
+    fidelity.measure(request(tmp_path), fake, lambda done, total: steps.append((done, total)))
     assert [seed for name, seed in fake.asked if name == "kernel"] == list(range(MOST_RUNS))
     assert (MOST_RUNS - FIRST_RUNS) % MORE_RUNS == 0
-    assert told[-1] == (MOST_RUNS + SIM_RUNS, MOST_RUNS + SIM_RUNS)
+    assert steps[-1] == (MOST_RUNS + SIM_RUNS, MOST_RUNS + SIM_RUNS)
 
 
 def test_a_cell_with_a_run_that_was_cut_off_is_named_and_not_compared(tmp_path: Path) -> None:
@@ -289,11 +289,11 @@ def test_a_cell_with_a_run_that_was_cut_off_is_named_and_not_compared(tmp_path: 
         return {**made(job), "verdict": "time limit", "goodput_mbps": 1.0 + job.seed}
 
     fake = Fake(cut)
-    found = fidelity.measure(request(tmp_path, 2), fake)
+    measured = fidelity.measure(request(tmp_path, 2), fake)
     assert fake.count("kernel") == 2 * FIRST_RUNS
-    compared = fidelity.differences(found.runs)
-    assert [one.cell for one in compared] == [1]
-    assert "cell 0 not compared: runs cut off at 60 s: kernel 5 of 5" in facts(found, compared)
+    compared = fidelity.differences(measured.runs)
+    assert [difference.cell for difference in compared] == [1]
+    assert "cell 0 not compared: runs cut off at 60 s: kernel 5 of 5" in facts(measured, compared)
 
 
 def test_late_runs_are_left_out_and_repeated(tmp_path: Path) -> None:
@@ -306,8 +306,8 @@ def test_late_runs_are_left_out_and_repeated(tmp_path: Path) -> None:
     # 0 to 4 without 0 and 3, then 5 (late) and 6, then 7.
     assert [row["seed"] for row in runs.kernel] == [1, 2, 4, 6, 7]
     assert runs.late == 3
-    (one,) = fidelity.differences([runs])
-    assert (one.late_runs, one.error) == (3, 0)
+    (difference,) = fidelity.differences([runs])
+    assert (difference.late_runs, difference.error) == (3, 0)
 
 
 def test_a_kernel_that_is_always_late_is_tried_so_often_and_no_more(tmp_path: Path) -> None:
@@ -337,10 +337,10 @@ def test_an_interrupted_sweep_goes_on(tmp_path: Path) -> None:
     with pytest.raises(Interrupted, match=r"15 of 87 runs finished and kept in .*; the same command goes on"):
         fidelity.measure(request(tmp_path, 3), interrupted)
     rest = Fake()
-    found = fidelity.measure(request(tmp_path, 3), rest)
+    measured = fidelity.measure(request(tmp_path, 3), rest)
     assert part.asked + rest.asked == whole.asked
-    assert [one.error for one in fidelity.differences(found.runs)] == [
-        one.error for one in fidelity.differences(wanted.runs)
+    assert [difference.error for difference in fidelity.differences(measured.runs)] == [
+        difference.error for difference in fidelity.differences(wanted.runs)
     ]
 
 
@@ -372,15 +372,15 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> fidelity.Measured:
 
 def shown(job: Job) -> dict[str, Any] | None:
     """A timeline for every other run of the kernel."""
-    found: dict[str, Any] = json.loads(SIM.timeline(job, None) or "")
-    return found if job.variant.transport == "mptcp" else None
+    timeline: dict[str, Any] = json.loads(SIM.timeline(job, None) or "")
+    return timeline if job.variant.transport == "mptcp" else None
 
 
 def test_the_tables_say_it_first_and_fit(measured: fidelity.Measured) -> None:
     console = Console(width=80)
-    found = fidelity.differences(measured.runs)
+    differences = fidelity.differences(measured.runs)
     with console.capture() as captured:
-        for part in fidelity.tables(measured, found):
+        for part in fidelity.tables(measured, differences):
             console.print(part)
     text = captured.get()
     assert text.startswith("targets")
@@ -393,19 +393,19 @@ def test_the_tables_say_it_first_and_fit(measured: fidelity.Measured) -> None:
 
 
 def test_the_page_holds_together(measured: fidelity.Measured) -> None:
-    found = fidelity.differences(measured.runs)
-    page = fidelity.write_report(measured, found, shown).read_text()
+    differences = fidelity.differences(measured.runs)
+    page = fidelity.write_report(measured, differences, shown).read_text()
     check(page)
     assert page.count("<details") == 4
-    assert page.count("Its timeline was not kept.") == sum(one.paths == 1 for one in found)
-    assert page.count('class="lanes"') == 4 + sum(one.paths > 1 for one in found)
+    assert page.count("Its timeline was not kept.") == sum(difference.paths == 1 for difference in differences)
+    assert page.count('class="lanes"') == 4 + sum(difference.paths > 1 for difference in differences)
     assert "Half of the cells are within" in page
     assert "lie inside the kernel&#39;s interval or at most" in page
     assert 'class="badge plain">too few cells<' in page
     assert ">met<" not in page
-    for one in found:
-        assert f'id="cell-{one.cell}"' in page
-        assert one.command in page
+    for difference in differences:
+        assert f'id="cell-{difference.cell}"' in page
+        assert difference.command in page
 
 
 LABELS = """(() => {

@@ -28,32 +28,32 @@ def test_a_cell_is_the_same_among_few_and_many() -> None:
 
 def test_every_feature_occurs_as_often_as_it_should() -> None:
     assert len(CELLS) == 40
-    assert Counter(len(one.links) for one in CELLS) == {2: 26, 3: 14}
-    assert Counter(one.fails for one in CELLS) == {0: 20, 1: 20}
-    assert sum("backup" in one.roles for one in CELLS) == 20
-    assert Counter(one.direction for one in CELLS) == {"both": 22, "data": 9, "acks": 9}
-    assert {one.away_s for one in CELLS} == {0.5, 1, 2, 5, 10, 30, failures.NEVER}
-    assert {one.cc for one in CELLS} == {"newreno", "cubic", "bbr1"}
-    assert {one.how for one in CELLS} == {"state", "loss"}
+    assert Counter(len(failure.links) for failure in CELLS) == {2: 26, 3: 14}
+    assert Counter(failure.fails for failure in CELLS) == {0: 20, 1: 20}
+    assert sum("backup" in failure.roles for failure in CELLS) == 20
+    assert Counter(failure.direction for failure in CELLS) == {"both": 22, "data": 9, "acks": 9}
+    assert {failure.away_s for failure in CELLS} == {0.5, 1, 2, 5, 10, 30, failures.NEVER}
+    assert {failure.cc for failure in CELLS} == {"newreno", "cubic", "bbr1"}
+    assert {failure.how for failure in CELLS} == {"state", "loss"}
 
 
-@pytest.mark.parametrize("one", CELLS, ids=[str(one.number) for one in CELLS])
-def test_a_cell_says_its_failure_and_is_not_over_before_it(one: failures.Failure) -> None:
-    assert Scenario.parse(one.text, one.file_name).title == one.title
-    read = tomllib.loads(one.text)
+@pytest.mark.parametrize("failure", CELLS, ids=[str(failure.number) for failure in CELLS])
+def test_a_cell_says_its_failure_and_is_not_over_before_it(failure: failures.Failure) -> None:
+    assert Scenario.parse(failure.text, failure.file_name).title == failure.title
+    read = tomllib.loads(failure.text)
     paths = read["path"]
     hit = [name for name, path in paths.items() if "schedule" in path]
-    assert hit == [f"p{one.fails + 1}"]
+    assert hit == [f"p{failure.fails + 1}"]
     assert paths[hit[0]]["role"] == "active"
-    assert outage(paths[hit[0]]) == (one.how, one.direction, one.at_s, one.at_s + one.away_s)
+    assert outage(paths[hit[0]]) == (failure.how, failure.direction, failure.at_s, failure.at_s + failure.away_s)
     # When the path fails, the active ones cannot have carried it all, even if they were full from the first moment on.
-    active = sum(link.rate_mbps for link, role in zip(one.links, one.roles, strict=True) if role == "active")
-    assert one.bytes * 8 / 1e6 > active * one.at_s
-    assert all(5 <= link.rate_mbps <= 30 for link in one.links)
+    active = sum(link.rate_mbps for link, role in zip(failure.links, failure.roles, strict=True) if role == "active")
+    assert failure.bytes * 8 / 1e6 > active * failure.at_s
+    assert all(5 <= link.rate_mbps <= 30 for link in failure.links)
 
 
 def outage(path: dict[str, Any]) -> tuple[str, str, float, float]:
-    """How a path of a scenario file fails, in which direction, from when and until when."""
+    """Failure of a path in a scenario file: its kind, direction, begin and end."""
     sides = path["schedule"]
     direction = {("up",): "data", ("down",): "acks", ("down", "up"): "both"}[tuple(sorted(sides))]
     (first, *later), *others = sides.values()
@@ -74,8 +74,8 @@ def rows(*seconds: float) -> list[Row]:
     """Runs that took so long; one without end was cut off."""
     endless = float("inf")
     return [
-        {"fct_ms": None if one == endless else one * 1e3, "verdict": "time limit" if one == endless else "finished"}
-        for one in seconds
+        {"fct_ms": None if time == endless else time * 1e3, "verdict": "time limit" if time == endless else "finished"}
+        for time in seconds
     ]
 
 
@@ -104,16 +104,16 @@ NEVER = float("inf")
 def test_a_cell_holds_near_the_median_or_within_the_range(
     ours: tuple[float, ...], theirs: tuple[float, ...], holds: bool
 ) -> None:
-    one = judged(rows(*ours), rows(*theirs))
-    assert one.held.holds is holds
-    assert one.not_judged == ""
-    assert one.record["holds"] is holds
+    judged_cell = judged(rows(*ours), rows(*theirs))
+    assert judged_cell.held.holds is holds
+    assert judged_cell.not_judged == ""
+    assert judged_cell.record["holds"] is holds
 
 
 def test_what_the_kernel_did_not_finish_is_not_judged() -> None:
-    one = judged(rows(10, 10), rows(10, NEVER, NEVER))
-    assert not one.held.holds
-    assert one.not_judged == "the kernel did not finish 2 of 3 runs"
+    judged_cell = judged(rows(10, 10), rows(10, NEVER, NEVER))
+    assert not judged_cell.held.holds
+    assert judged_cell.not_judged == "the kernel did not finish 2 of 3 runs"
     assert judged(rows(10), rows(10, 10)).not_judged == "2 runs of the kernel in time"
     assert judged([], [], "no TUN").not_judged == "no TUN"
 
@@ -146,9 +146,9 @@ def test_the_kernel_runs_each_cell_equally_often(tmp_path: Path) -> None:
         return {**made(job), "goodput_mbps": 5.0 if job.seed % 2 else 10.0, "fct_ms": 5_000.0}
 
     fake = Fake(unsteady)
-    found = fidelity.measure(request(tmp_path, 3), fake)
+    measured = fidelity.measure(request(tmp_path, 3), fake)
     assert (fake.count("kernel"), fake.count("sim")) == (3 * FIRST_RUNS, 3 * SIM_RUNS)
-    assert [one.held.holds for one in fidelity.judge(found.runs)] == [True] * 3
+    assert [judged_cell.held.holds for judged_cell in fidelity.judge(measured.runs)] == [True] * 3
 
 
 def test_the_tables_name_what_does_not_hold(tmp_path: Path) -> None:

@@ -82,8 +82,8 @@ def in_time(file: Path) -> pl.DataFrame:
     punctual = pl.col("late_over_1ms") < LATEST * pl.sum_horizontal(cs.matches(r"^path\.\w+\.packets$"))
     for attempt in range(machine.TRIES):
         seeds = range(LEAST_RUNS * attempt, LEAST_RUNS * (attempt + 1))
-        found = weftway.compare(file, backend="kernel", seeds=seeds)
-        runs = pl.concat([runs, found.filter(punctual)], how="diagonal_relaxed")
+        rows = weftway.compare(file, backend="kernel", seeds=seeds)
+        runs = pl.concat([runs, rows.filter(punctual)], how="diagonal_relaxed")
         if runs.height >= LEAST_RUNS:
             return runs
     pytest.skip(f"the machine is too busy: {runs.height} of {LEAST_RUNS * machine.TRIES} runs were in time")

@@ -26,21 +26,21 @@ def test_a_cell_is_the_same_among_few_and_many() -> None:
 
 
 def test_cells_differ_in_everything() -> None:
-    assert {one.cc for one in CELLS} == {"newreno", "cubic", "bbr1"}
-    assert {len(one.links) for one in CELLS} == {1, 2, 3}
-    assert {one.nodelay for one in CELLS} == {False, True}
-    assert min(one.bytes for one in CELLS) < 1000 < 10_000 < max(one.bytes for one in CELLS)
+    assert {cell.cc for cell in CELLS} == {"newreno", "cubic", "bbr1"}
+    assert {len(cell.links) for cell in CELLS} == {1, 2, 3}
+    assert {cell.nodelay for cell in CELLS} == {False, True}
+    assert min(cell.bytes for cell in CELLS) < 1000 < 10_000 < max(cell.bytes for cell in CELLS)
 
 
-@pytest.mark.parametrize("one", CELLS, ids=[str(one.number) for one in CELLS])
-def test_a_cell_sends_for_ten_seconds_what_the_links_carry(one: messages.MessageCell) -> None:
-    assert Scenario.parse(one.text, one.file_name).title == one.title
-    read = tomllib.loads(one.text)
+@pytest.mark.parametrize("cell", CELLS, ids=[str(cell.number) for cell in CELLS])
+def test_a_cell_sends_for_ten_seconds_what_the_links_carry(cell: messages.MessageCell) -> None:
+    assert Scenario.parse(cell.text, cell.file_name).title == cell.title
+    read = tomllib.loads(cell.text)
     work = read["workload"]
-    assert (work["kind"], read["options"]["nodelay"]) == ("messages", one.nodelay)
+    assert (work["kind"], read["options"]["nodelay"]) == ("messages", cell.nodelay)
     assert work["count"] * float(work["period"].removesuffix(" ms")) == pytest.approx(10_000, rel=0.05)
-    load = one.bytes * 8 / one.period_ms / 1e3
-    assert load <= 0.55 * sum(link.rate_mbps for link in one.links)
+    load = cell.bytes * 8 / cell.period_ms / 1e3
+    assert load <= 0.55 * sum(link.rate_mbps for link in cell.links)
 
 
 def rows(*p50: float, p95: float = 50.0) -> list[Row]:
@@ -48,12 +48,12 @@ def rows(*p50: float, p95: float = 50.0) -> list[Row]:
     endless = float("inf")
     return [
         {
-            "message_p50_ms": None if one == endless else one,
-            "message_p95_ms": None if one == endless else p95,
-            "message_p99_ms": None if one == endless else 100.0,
-            "verdict": "time limit" if one == endless else "finished",
+            "message_p50_ms": None if time == endless else time,
+            "message_p95_ms": None if time == endless else p95,
+            "message_p99_ms": None if time == endless else 100.0,
+            "verdict": "time limit" if time == endless else "finished",
         }
-        for one in p50
+        for time in p50
     ]
 
 
@@ -76,25 +76,25 @@ def judged(ours: list[Row], theirs: list[Row], note: str = "") -> Delays:
 def test_a_delay_holds_by_its_share_or_by_a_hosts_own_time_or_in_the_range(
     ours: tuple[float, ...], theirs: tuple[float, ...], holds: bool
 ) -> None:
-    one = judged(rows(*ours), rows(*theirs))
-    assert (one.holds("p50"), one.holds("p95")) == (holds, True)
-    assert one.record["p50_holds"] is holds
-    assert (score([one], "p50").held, score([one], "p95").held) == (int(holds), 1)
+    judged_cell = judged(rows(*ours), rows(*theirs))
+    assert (judged_cell.holds("p50"), judged_cell.holds("p95")) == (holds, True)
+    assert judged_cell.record["p50_holds"] is holds
+    assert (score([judged_cell], "p50").held, score([judged_cell], "p95").held) == (int(holds), 1)
 
 
 def test_the_tail_is_judged_apart_from_the_median() -> None:
-    one = judged(rows(40, 40, 40, p95=60), rows(40, 40, 40, p95=50))
-    assert (one.holds("p50"), one.holds("p95")) == (True, False)
-    assert one.record["p95_error"] == pytest.approx(0.2)
+    judged_cell = judged(rows(40, 40, 40, p95=60), rows(40, 40, 40, p95=50))
+    assert (judged_cell.holds("p50"), judged_cell.holds("p95")) == (True, False)
+    assert judged_cell.record["p95_error"] == pytest.approx(0.2)
 
 
 def test_what_did_not_finish_is_not_judged() -> None:
     endless = float("inf")
-    one = judged(rows(10, 10), rows(10, endless, endless))
-    assert one.not_judged == "the kernel did not finish 2 of 3 runs"
+    judged_cell = judged(rows(10, 10), rows(10, endless, endless))
+    assert judged_cell.not_judged == "the kernel did not finish 2 of 3 runs"
     assert judged(rows(endless), rows(10, 10, 10)).not_judged == "the simulator did not finish"
     assert judged([], [], "no TUN").not_judged == "no TUN"
-    assert not any(one.holds(name) for name in JUDGED)
+    assert not any(judged_cell.holds(name) for name in JUDGED)
 
 
 def test_the_tables_name_what_does_not_hold(tmp_path: Path) -> None:

@@ -72,8 +72,8 @@ def test_a_width_is_refused_before_anything_runs(weft: Weft, small: Path, tmp_pa
 
 def test_a_distribution_ends_at_all_of_the_runs(rows: pl.DataFrame, tmp_path: Path) -> None:
     report.figures(rows, {}, data.scenario(), tmp_path, ("csv",))
-    told = pl.read_csv(tmp_path / "fct_ms_cdf.csv")
-    for (name,), part in told.group_by(["scheduler"]):
+    table = pl.read_csv(tmp_path / "fct_ms_cdf.csv")
+    for (name,), part in table.group_by(["scheduler"]):
         own = rows.filter(pl.col("scheduler") == name)["fct_ms"].sort().to_list()
         assert part["value"].to_list() == own
         assert part["share"].to_list() == pytest.approx([1 / 3, 2 / 3, 1])
@@ -160,9 +160,9 @@ def test_figures_and_tables_fit_into_the_columns_of_a_paper(rows: pl.DataFrame, 
 
 
 def test_the_methods_say_seeds_intervals_and_the_test(rows: pl.DataFrame) -> None:
-    told = methods(Study(rows, data.scenario()))
+    text = methods(Study(rows, data.scenario()))
     for part in ("3 packet schedulers", "seeds 0..3", "95 % confidence interval", "paired t-test", "min-rtt"):
-        assert part in told
+        assert part in text
     alone = methods(Study(rows.filter(pl.col("seed") == 0), data.scenario()))
     assert "no interval" in alone
     assert "t-test" not in alone

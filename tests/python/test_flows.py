@@ -25,10 +25,10 @@ MOST = {"interactive_mean_ms": 0.05, "interactive_p95_ms": 0.10, "bulk_mean_ms":
 @pytest.mark.parametrize("cell", CELLS)
 def test_simulator_and_quic_agree_on_many_streams(cell: str) -> None:
     sets = [*CELLS[cell], "workload.count=200"]
-    found = weftway.compare(
+    table = weftway.compare(
         FLOWS, scheduler="min-rtt,redundant", cc="cubic", seeds="0..3", backend=["sim", "quic"], set=sets
     )
-    rows = list(found.iter_rows(named=True))
+    rows = list(table.iter_rows(named=True))
     assert len(rows) == 12 and {(row["verdict"], row["faults"]) for row in rows} == {("finished", 0)}
     for scheduler in ("min-rtt", "redundant"):
         for column, most in MOST.items():
@@ -43,7 +43,7 @@ def test_simulator_and_quic_agree_on_many_streams(cell: str) -> None:
 
 def test_interactive_flows_do_not_wait_for_bulk() -> None:
     """At twice the load of the file more comes than both paths carry: what waits is bulk."""
-    found = weftway.run(FLOWS, scheduler="min-rtt", cc="cubic", seed=0, set=["workload.mean_gap=25 ms"])
+    rows = weftway.run(FLOWS, scheduler="min-rtt", cc="cubic", seed=0, set=["workload.mean_gap=25 ms"])
     # The queue of the slower path holds 100 packets of 1280 B, 68 ms at 15 Mbit/s, and 35 ms are its way.
-    assert found["interactive_p50_ms"] < 68 + 35
-    assert found["bulk_p50_ms"] > 10 * found["interactive_p50_ms"]
+    assert rows["interactive_p50_ms"] < 68 + 35
+    assert rows["bulk_p50_ms"] > 10 * rows["interactive_p50_ms"]

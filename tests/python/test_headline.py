@@ -75,7 +75,7 @@ def comparisons(draw: st.DrawFn) -> Rows:
                     times = [1000.0 * draw(st.integers(4, 9))] * seeds
                 else:
                     some = st.one_of(st.integers(4, 9), st.integers(4, 9), st.integers(4, 9), st.none())
-                    times = [None if one is None else 1000.0 * one for one in draw(st.tuples(*[some] * seeds))]
+                    times = [None if value is None else 1000.0 * value for value in draw(st.tuples(*[some] * seeds))]
                 before = times
                 kept = seeds if draw(st.integers(0, 5)) else draw(st.integers(1, seeds))
                 rows += [run(loss, cc, scheduler, seed, times[seed]) for seed in range(kept)]
@@ -110,7 +110,7 @@ class Printed:
 
     @property
     def front(self) -> set[str]:
-        """Who may be the best."""
+        """Schedulers that may be the best."""
         return {*self.marked("best"), *self.marked("best so far"), *self.marked(LEVEL_MARK)}
 
     @property
@@ -208,45 +208,45 @@ CAUTION = "one seed only, so no spread is known"
 def check(rows: Rows) -> None:
     """Holds every claim of the headline against the tables and the rows, and every mark of these against the rows."""
     study = Study(rows, SCENARIO)
-    told = verdict(study).replace("\u00a0", " ").replace("\u202f", " ").rstrip(".")
-    found = printed(study)
-    hold_marks(rows, found)
-    if told.startswith("No run came to a result"):
+    sentence = verdict(study).replace("\u00a0", " ").replace("\u202f", " ").rstrip(".")
+    lines = printed(study)
+    hold_marks(rows, lines)
+    if sentence.startswith("No run came to a result"):
         assert all(row["fct_ms"] is None for row in rows)
         return
     seen: list[Printed] = []
     untold = 0
     whose: tuple[set[str], list[Printed]] = set(), []
-    for part in re.split(r"; (?![^(]*\))", told):
+    for part in re.split(r"; (?![^(]*\))", sentence):
         lead = LEAD.fullmatch(part)
         inline = re.search(r", (" + LEAD.pattern + ")$", part)
         if part == CAUTION:
-            assert len({row["seed"] for row in rows}) == 1, told
+            assert len({row["seed"] for row in rows}) == 1, sentence
         elif other := re.fullmatch(r"the tables tell of the other (\d+)", part):
             untold = int(other[1])
         elif more := MORE.fullmatch(part):
-            assert int(more[1]) > len({row["seed"] for row in rows}) and any(table.is_open for table in found), told
+            assert int(more[1]) > len({row["seed"] for row in rows}) and any(table.is_open for table in lines), sentence
         elif unsure_of := UNTOLD.fullmatch(part):
             (table,) = whose[1]
-            assert table.is_open and unsure_of["best"] in table.marked("best so far"), told
+            assert table.is_open and unsure_of["best"] in table.marked("best so far"), sentence
             for name, worse, seeds in re.findall(r"([\w-]+) \(worse in (\d+) of (\d+)\)", unsure_of["others"]):
                 assert f"not told apart, {worse}/{seeds}" in [
                     line.mark for line in table.lines if line.scheduler == name
-                ], told
+                ], sentence
         elif lead:
-            leads(rows, lead, *whose, told)
+            leads(rows, lead, *whose, sentence)
         elif ALONE.fullmatch(part) and " level " not in part and " first " not in part and claim_of(part) is None:
-            assert all(map(alone, found)), told
-            seen += found
+            assert all(map(alone, lines)), sentence
+            seen += lines
         else:
             text = part[: inline.start()] if inline else part
-            whose = claimed(text, found, told)
+            whose = claimed(text, lines, sentence)
             seen += whose[1]
             if inline and (match := LEAD.fullmatch(inline[1])):
                 best = {line.scheduler for table in whose[1] for line in table.lines if line.mark.startswith("best")}
-                leads(rows, match, best or whose[0], whose[1], told)
-    assert len(seen) + untold == len(found), f"every table is told of once: {told}"
-    assert len({table.label for table in seen}) == len(seen), told
+                leads(rows, match, best or whose[0], whose[1], sentence)
+    assert len(seen) + untold == len(lines), f"every table is told of once: {sentence}"
+    assert len({table.label for table in seen}) == len(seen), sentence
 
 
 def claim_of(part: str) -> tuple[re.Match[str], Callable[[Printed, set[str]], bool]] | None:
@@ -257,34 +257,34 @@ def claim_of(part: str) -> tuple[re.Match[str], Callable[[Printed, set[str]], bo
     return None
 
 
-def claimed(part: str, found: Sequence[Printed], told: str) -> tuple[set[str], list[Printed]]:
+def claimed(part: str, lines: Sequence[Printed], sentence: str) -> tuple[set[str], list[Printed]]:
     """The tables of which a claim speaks: they are those of which it is true, and as many as it says."""
     claim = claim_of(part)
-    assert claim, f"an unknown claim `{part}` in: {told}"
+    assert claim, f"an unknown claim `{part}` in: {sentence}"
     match, holds = claim
     who = listed(match["who"]) if "who" in match.re.groupindex else set()
-    true = [table for table in found if holds(table, who)]
+    true = [table for table in lines if holds(table, who)]
     if match["cc"]:
-        assert len(found) == 1, f"one controller of several is spoken of: {told}"
-    count = 1 if match["cc"] else int(match["count"] or match["every"] or len(found))
-    assert len(true) == count, f"`{part}`: the tables say so {len(true)} times of {len(found)}: {told}"
-    assert match["count"] or len(true) == len(found), told
+        assert len(lines) == 1, f"one controller of several is spoken of: {sentence}"
+    count = 1 if match["cc"] else int(match["count"] or match["every"] or len(lines))
+    assert len(true) == count, f"`{part}`: the tables say so {len(true)} times of {len(lines)}: {sentence}"
+    assert match["count"] or len(true) == len(lines), sentence
     if match["labels"]:
         labels = set(match["labels"].split("; "))
-        several = {table.setting for table in found}, {table.cc for table in found}
+        several = {table.setting for table in lines}, {table.cc for table in lines}
         assert labels == {
             ", ".join(p for p, some in zip((t.setting, t.cc), several, strict=True) if len(some) > 1) for t in true
-        }, told
+        }, sentence
     return who, true
 
 
-def leads(rows: Rows, lead: re.Match[str], who: set[str], where: Sequence[Printed], told: str) -> None:
+def leads(rows: Rows, lead: re.Match[str], who: set[str], where: Sequence[Printed], sentence: str) -> None:
     """A percentage is said only where its interval excludes zero in each table that it speaks of."""
-    assert len(who) == 1 and where, f"nobody is spoken of: {told}"
+    assert len(who) == 1 and where, f"nobody is spoken of: {sentence}"
     (name,) = who
     for table in where:
         gap = interval(rows, table, name, lead["other"])
-        assert gap is not None and gap[1] < 1, f"{lead[0]}: {gap} in {told}"
+        assert gap is not None and gap[1] < 1, f"{lead[0]}: {gap} in {sentence}"
 
 
 def times(rows: Rows, table: Printed, scheduler: str) -> dict[int, float]:
@@ -311,10 +311,10 @@ def interval(rows: Rows, table: Printed, ours: str, theirs: str) -> tuple[float,
 ROUNDED = 1e-9
 
 
-def hold_marks(rows: Rows, found: Sequence[Printed]) -> None:
+def hold_marks(rows: Rows, lines: Sequence[Printed]) -> None:
     """Holds each mark against the rows: level lies within 2 %, what is not told apart does not, what has no mark beside
     a best one is worse."""
-    for table in found:
+    for table in lines:
         best = [line for line in table.lines if line.mark in ("best", "best so far")]
         if not best:
             continue
@@ -347,11 +347,11 @@ def test_noise_earns_no_place_at_the_front() -> None:
     rows = of(
         "4 %", "cubic", ecf=[8500.0, 8600.0, 8700.0, 8800.0, 8900.0], blest=[8550.0, 8700.0, 9000.0, 12500.0, 27300.0]
     )
-    told = verdict(Study(rows, SCENARIO)).replace("\u00a0", " ").replace("\u202f", " ")
-    assert told.startswith(
+    sentence = verdict(Study(rows, SCENARIO)).replace("\u00a0", " ").replace("\u202f", " ")
+    assert sentence.startswith(
         "ecf has the best mean under cubic: completion time 8.70 ± 0.20 s; not told apart from ecf with 5 seeds"
     )
-    assert "blest (worse in 5 of 5); more seeds tell more: --seeds 0..30." in told
+    assert "blest (worse in 5 of 5); more seeds tell more: --seeds 0..30." in sentence
     assert [line.mark for line in printed(Study(rows, SCENARIO))[0].lines] == ["best so far", "not told apart, 5/5"]
     check(rows)
 
@@ -370,7 +370,7 @@ AHEAD = {"min_rtt": [5000.0, 5100.0, 5300.0], "ecf": [4000.0, 4110.0, 4290.0]}
 
 
 @pytest.mark.parametrize(
-    ("rows", "told"),
+    ("rows", "sentence"),
     [
         (
             of("4 %", "cubic", **SAME) + of("5 %", "cubic", **SAME),
@@ -389,8 +389,8 @@ AHEAD = {"min_rtt": [5000.0, 5100.0, 5300.0], "ecf": [4000.0, 4110.0, 4290.0]}
         (of("4 %", "cubic", min_rtt=[5000.0], ecf=[4000.0]), "ecf was ahead under cubic in one run each"),
     ],
 )
-def test_what_is_said_of(rows: Rows, told: str) -> None:
-    assert told in verdict(Study(rows, SCENARIO))
+def test_what_is_said_of(rows: Rows, sentence: str) -> None:
+    assert sentence in verdict(Study(rows, SCENARIO))
     check(rows)
 
 

@@ -37,25 +37,25 @@ def hour() -> dict[str, Any]:
 
 
 def snapshot() -> dict[str, Any]:
-    """What a proxy tells that carries a connection to a target with a long name."""
+    """Snapshot of a proxy that carries a connection to a target with a long name."""
     shares = [{"path": "wlan0", "sent": 1, "received": 1}, {"path": "<i>", "sent": 0, "received": 1}]
     target = "<b>mean</b>." + "a-very-long-name." * 8 + "org:443"
     busiest = [{"target": target, "class": "bulk", "up": 1, "down": 2, "paths": shares}]
-    told = progress(busiest=busiest, scheduler="min-rtt", program="proxy", pid=4711, at=1e9, notes=[])
+    report = progress(busiest=busiest, scheduler="min-rtt", program="proxy", pid=4711, at=1e9, notes=[])
     paths = [{**PATH, "path": name, "mbps": 50.0, "minute": [50.0]} for name in ("wlan0", "wwan0")]
-    return {**told, "paths": paths, "dropped_lines": 0}
+    return {**report, "paths": paths, "dropped_lines": 0}
 
 
 @contextlib.contextmanager
-def running(runtime: Path, told: dict[str, Any]) -> Iterator[None]:
+def running(runtime: Path, report: dict[str, Any]) -> Iterator[None]:
     """A program that tells the same again and again, and hears what is asked."""
-    with contextlib.closing(Program(runtime, snapshot(), told)):
+    with contextlib.closing(Program(runtime, snapshot(), report)):
         yield
 
 
-def written(weft: Weft, runtime: Path, folder: Path, told: dict[str, Any]) -> str:
+def written(weft: Weft, runtime: Path, folder: Path, report: dict[str, Any]) -> str:
     """The page of a program with this hour."""
-    with running(runtime, told):
+    with running(runtime, report):
         done = weft("top", "--page", "hour.html")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "written: hour.html\n")
     return (folder / "hour.html").read_text(encoding="utf-8")

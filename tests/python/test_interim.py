@@ -35,12 +35,12 @@ def test_the_table_has_means_runs_and_a_bar_for_each(small: Path) -> None:
     assert head[:3] == ["scheduler", "s", "runs"]
     names = [job.scheduler.name for job in chosen.jobs]
     means = {name: [ms for other, ms in zip(names, (4, 2, 1, 1), strict=True) if other == name] for name in names}
-    found = {
-        name: (f"{sum(ms) / 2:.3g}", "2", "".join("█" if one == 4 else "▅" if one == 2 else "▃" for one in ms))
+    expected = {
+        name: (f"{sum(ms) / 2:.3g}", "2", "".join("█" if value == 4 else "▅" if value == 2 else "▃" for value in ms))
         for name, ms in means.items()
     }
-    best = sorted(found, key=lambda name: float(found[name][0]))
-    assert rows == [[name, *found[name]] for name in best]
+    best = sorted(expected, key=lambda name: float(expected[name][0]))
+    assert rows == [[name, *expected[name]] for name in best]
 
 
 def test_controllers_are_told_apart_where_there_are_several(small: Path) -> None:

@@ -65,7 +65,7 @@ def test_a_wait_for_the_other_end_of_a_pipe_is_interrupted(small: Path, words: l
 
 
 def waits_to_open(process: int) -> bool:
-    """Whether it is in the system's call openat."""
+    """Tells if it is in the system's call openat."""
     return Path(f"/proc/{process}/syscall").read_text().split()[0] == OPENAT[platform.machine()]
 
 

@@ -60,16 +60,16 @@ def _subsets(n: int) -> list[tuple[int, ...]]:
 
 @given(st.lists(st.integers(-50, 50), min_size=2, max_size=12))
 def test_the_interval_of_a_median_ends_at_values(values: list[int]) -> None:
-    found = stats.middle(map(float, values))
-    assert found is not None and found.half is not None
-    assert {found.low, found.high} <= set(map(float, values))
-    assert found.low <= found.mean <= found.high
-    assert found.half == pytest.approx((found.high - found.low) / 2)
+    estimate = stats.middle(map(float, values))
+    assert estimate is not None and estimate.half is not None
+    assert {estimate.low, estimate.high} <= set(map(float, values))
+    assert estimate.low <= estimate.mean <= estimate.high
+    assert estimate.half == pytest.approx((estimate.high - estimate.low) / 2)
     if len(values) < stats.FEWEST:
-        assert (found.low, found.high) == (min(values), max(values))
+        assert (estimate.low, estimate.high) == (min(values), max(values))
 
 
-@pytest.mark.parametrize(("backend", "count", "told"), [
+@pytest.mark.parametrize(("backend", "count", "sentence"), [
     ("kernel", 2, "median ± half the range of 2 runs each"),
     ("kernel", 3, "median ± half the range of 3 runs each"),
     ("live", 4, "median ± half the range of 4 runs each"),
@@ -78,12 +78,12 @@ def test_the_interval_of_a_median_ends_at_values(values: list[int]) -> None:
     ("live", 8, "median ± 99 % interval of 8 runs each"),
     ("sim", 3, "mean ± 95 % interval of 3 runs each"),
 ])  # fmt: skip
-def test_a_table_and_its_page_say_what_the_interval_is(backend: str, count: int, told: str) -> None:
+def test_a_table_and_its_page_say_what_the_interval_is(backend: str, count: int, sentence: str) -> None:
     rows = runs(backend, count)
     (table,) = printed.of(Study(rows, {}))
-    assert str(table.title).endswith(told)
+    assert str(table.title).endswith(sentence)
     page = report.render(pl.DataFrame(rows), {}, {})
-    name = told.partition(" ± ")[2].partition(" of ")[0]
+    name = sentence.partition(" ± ")[2].partition(" of ")[0]
     assert name in page
     if count < stats.FEWEST and backend != "sim":
         assert "93 %" not in page
@@ -106,14 +106,14 @@ def test_a_few_values_are_not_resampled() -> None:
 
 
 def test_ratios_of_steered_runs_have_the_interval_of_their_median() -> None:
-    found = steer.ratio({0: 1.0, 1: 3.0, 2: 2.0}, {0: 1.0, 1: 1.0, 2: 1.0})
-    assert found == (2.0, (1.0, 3.0))
+    estimate = steer.ratio({0: 1.0, 1: 3.0, 2: 2.0}, {0: 1.0, 1: 1.0, 2: 1.0})
+    assert estimate == (2.0, (1.0, 3.0))
 
 
 @pytest.mark.parametrize(
-    ("count", "told"), [(2, "(range of 2 cells: 10 to 40 %)"), (13, "(95 % interval: 10 to 40 %)")]
+    ("count", "sentence"), [(2, "(range of 2 cells: 10 to 40 %)"), (13, "(95 % interval: 10 to 40 %)")]
 )
-def test_advice_over_a_few_cells_gives_a_range(count: int, told: str) -> None:
+def test_advice_over_a_few_cells_gives_a_range(count: int, sentence: str) -> None:
     cells = [neighbours.Cell(number) for number in range(count)]
     trials = [
         choice.CandidateRuns(
@@ -122,7 +122,7 @@ def test_advice_over_a_few_cells_gives_a_range(count: int, told: str) -> None:
         for name, cost in (("as it comes", 100.0), ("better", 75.0))
     ]
     scenario: Any = None  # what is gained is said without it
-    found = advise.Advice(
+    advice = advise.Advice(
         advise.Request("wifi-lte"),
         scenario,
         "fct_ms",
@@ -136,6 +136,6 @@ def test_advice_over_a_few_cells_gives_a_range(count: int, told: str) -> None:
         stats.Interval(0.1, 0.4),
     )
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(words, "_set", lambda found: "")
-        patch.setattr(words, "evidence", lambda found: "")
-        assert any(told in line for line in words.lines(found))
+        patch.setattr(words, "_set", lambda advice: "")
+        patch.setattr(words, "evidence", lambda advice: "")
+        assert any(sentence in line for line in words.lines(advice))

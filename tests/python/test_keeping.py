@@ -1,4 +1,4 @@
-"""What commands keep in the folder of `--out`, and what they say of it."""
+"""Rows that commands keep in the folder of `--out`, and their words about it."""
 
 import json
 from pathlib import Path
@@ -62,9 +62,9 @@ def test_another_selection_takes_no_row_away(weft_here: Weft, bulk: str, tmp_pat
         rows = table(tmp_path / "out")
         assert set(rows["key"]) == keys
         assert set(rows.filter(SELECTED)["key"]) == asked
-    told = weft_here("compare", bulk, "--out", "out")
+    run = weft_here("compare", bulk, "--out", "out")
     sentence = f"2 rows are shown, as asked for; the folder holds {len(keys) - 2} more."
-    assert told.stdout.strip().endswith(sentence)
+    assert run.stdout.strip().endswith(sentence)
     assert sentence in (tmp_path / "out/report.html").read_text()
 
 
@@ -74,10 +74,10 @@ def test_rows_of_older_code_stay_are_marked_and_are_not_shown(
     with monkeypatch.context() as earlier:
         earlier.setattr(type(SIM), "code", lambda self: "0.0.1+older")
         weft_here("compare", bulk, "--out", "out")
-    told = weft_here("compare", bulk, "--out", "out")
+    run = weft_here("compare", bulk, "--out", "out")
     assert (
         "2 rows are shown, as asked for; the folder holds 2 more, 2 of them by other versions of the code."
-        in told.stdout
+        in run.stdout
     )
     rows = table(tmp_path / "out")
     assert rows.filter(~pl.col(SELECTED))["code"].unique().to_list() == ["0.0.1+older"]

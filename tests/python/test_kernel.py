@@ -223,11 +223,11 @@ def test_an_interrupt_keeps_what_was_finished(weft: Weft, tmp_path: Path) -> Non
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert machine.soon(lambda: bool(list(tmp_path.glob("out/parts/*.parquet"))))
     process.send_signal(signal.SIGINT)
-    out, told = process.communicate(timeout=machine.SOON_S)
+    out, errors = process.communicate(timeout=machine.SOON_S)
     assert (process.returncode, out) == (130, "")
     kept = sum(pl.read_parquet(part).height for part in (tmp_path / "out/parts").glob("*.parquet"))
     assert 0 < kept < 40
-    assert f"{kept} of 40 runs finished and kept in out; the same command goes on from there" in told
+    assert f"{kept} of 40 runs finished and kept in out; the same command goes on from there" in errors
     rows = json.loads(weft(*words, "--seeds", "0..1").stdout)
     assert [row["seed"] for row in rows] == [0]
 

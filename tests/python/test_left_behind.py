@@ -56,8 +56,8 @@ def emulation(folder: Path, ending: str) -> Iterator[tuple[subprocess.Popen[str]
     try:
         # Three sleep at either end.
         assert machine.soon(lambda: len(machine.processes(mark)) == 6), "the trees start"
-        by_inode = {namespace(one): one for one in machine.processes(mark)}
-        held += [os.open(one / "ns/net", os.O_RDONLY) for one in by_inode.values()]
+        by_inode = {namespace(process): process for process in machine.processes(mark)}
+        held += [os.open(process / "ns/net", os.O_RDONLY) for process in by_inode.values()]
         assert len(held) == 2
         assert namespace(Path("/proc/self")) not in by_inode
         for end in held:
@@ -93,10 +93,10 @@ def test_when_the_command_ends(tmp_path: Path, ending: str, status: int) -> None
 def test_on_an_interrupt_of_the_terminal(tmp_path: Path) -> None:
     with emulation(tmp_path, "exit 0") as (process, mark, held):
         os.killpg(process.pid, signal.SIGINT)
-        _, told = process.communicate(timeout=machine.SOON_S)
+        _, errors = process.communicate(timeout=machine.SOON_S)
         assert process.returncode == 130
-        assert "weft: interrupted; nothing is left behind" in told
-        assert "Traceback" not in told
+        assert "weft: interrupted; nothing is left behind" in errors
+        assert "Traceback" not in errors
         nothing_is_left(mark, held)
 
 

@@ -19,20 +19,20 @@ def link(*words: str | Path, folder: Path | None = None) -> subprocess.Completed
 
 
 def test_the_help_names_every_verb_and_no_hidden_one() -> None:
-    told = link("--help")
-    assert told.returncode == 0 and told.stderr == ""
-    lines = told.stdout.splitlines()
-    assert all(any(line.startswith(f"  {verb} ") for line in lines) for verb in VERBS), told.stdout
+    run = link("--help")
+    assert run.returncode == 0 and run.stderr == ""
+    lines = run.stdout.splitlines()
+    assert all(any(line.startswith(f"  {verb} ") for line in lines) for verb in VERBS), run.stdout
     assert not any(line.startswith(("  complete ", "  manual ")) for line in lines)
-    assert "Exit status: 0 it worked, 1 a run failed, 2 bad input, 130 interrupted." in told.stdout
+    assert "Exit status: 0 it worked, 1 a run failed, 2 bad input, 130 interrupted." in run.stdout
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_each_option_is_described(verb: str) -> None:
-    told = link(verb, "--help")
-    assert told.returncode == 0, told.stderr
-    assert told.stdout[0].isupper() and "Usage: weft-link " in told.stdout
-    _, _, options = told.stdout.partition("Options:\n")
+    run = link(verb, "--help")
+    assert run.returncode == 0, run.stderr
+    assert run.stdout[0].isupper() and "Usage: weft-link " in run.stdout
+    _, _, options = run.stdout.partition("Options:\n")
     described = re.split(r"\n(?= +-)", options.strip("\n"))
     assert described and "--help" in described[-1]
     for one in described:
@@ -41,9 +41,9 @@ def test_each_option_is_described(verb: str) -> None:
 
 
 def test_a_word_that_is_no_verb_is_bad_input() -> None:
-    told = link("tunel")
-    assert told.returncode == 2 and told.stdout == ""
-    assert "tunnel" in told.stderr
+    run = link("tunel")
+    assert run.returncode == 2 and run.stdout == ""
+    assert "tunnel" in run.stderr
 
 
 COMPLETED = {
@@ -68,13 +68,13 @@ COMPLETED = {
 def test_words_are_completed(words: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "inbox").mkdir()
     (tmp_path / "rules.toml").touch()
-    told = link("complete", *words, folder=tmp_path)
-    assert (told.returncode, told.stderr) == (0, "")
-    assert told.stdout.splitlines() == COMPLETED[words]
+    run = link("complete", *words, folder=tmp_path)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.splitlines() == COMPLETED[words]
 
 
 def in_bash(folder: Path, *words: str) -> list[str]:
-    """What the script offers in bash, which has broken these words."""
+    """Completions that the script offers in bash, which has broken these words."""
     script = f"""
 PATH={link_program.program().parent}:$PATH
 eval "$(weft-link completion bash)"
@@ -82,11 +82,11 @@ COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
 _weft_link
 printf '%s\\n' "${{COMPREPLY[@]}}"
 """
-    told = subprocess.run(
+    run = subprocess.run(
         ["bash", "-c", script, "bash", "weft-link", *words], cwd=folder, capture_output=True, text=True, timeout=60
     )
-    assert told.returncode == 0, told.stderr
-    return told.stdout.splitlines()
+    assert run.returncode == 0, run.stderr
+    return run.stdout.splitlines()
 
 
 def test_bash_is_answered_in_the_words_that_it_makes(tmp_path: Path) -> None:
@@ -99,16 +99,14 @@ def test_bash_is_answered_in_the_words_that_it_makes(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_has_a_script(shell: str) -> None:
-    told = link("completion", shell)
-    assert told.returncode == 0 and told.stdout.startswith("#")
-    assert re.search(r"""(weft-link|words\[1\]\}"|COMP_WORDS\[0\]\}") complete --(bash|told)""", told.stdout), (
-        told.stdout
-    )
+    run = link("completion", shell)
+    assert run.returncode == 0 and run.stdout.startswith("#")
+    assert re.search(r"""(weft-link|words\[1\]\}"|COMP_WORDS\[0\]\}") complete --(bash|told)""", run.stdout), run.stdout
 
 
 def test_the_manual_has_a_page_for_each_verb(tmp_path: Path) -> None:
-    told = link("manual", tmp_path / "man1")
-    assert told.returncode == 0, told.stderr
+    run = link("manual", tmp_path / "man1")
+    assert run.returncode == 0, run.stderr
     pages = {page.name for page in (tmp_path / "man1").iterdir()}
     assert {"weft-link.1", *(f"weft-link-{verb}.1" for verb in VERBS)} <= pages
     assert "weft-link-complete.1" not in pages
@@ -143,9 +141,9 @@ value() {
 def test_the_service_of_a_router_has_the_options_of_its_configuration() -> None:
     service = HOME / "packaging/openwrt/files/weft-link.init"
     script = f'{ROUTER}\n. "{service}"\nstart_service'
-    told = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60)
-    assert told.returncode == 0, told.stderr
-    assert told.stdout.splitlines() == [
+    run = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=60)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.splitlines() == [
         "/usr/bin/weft-link proxy --to 192.0.2.1 --listen 1080 --path wan --path wwan0,tier=backup",
         "/usr/bin/weft-link tunnel --kill-switch",
     ]

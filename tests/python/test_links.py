@@ -24,17 +24,17 @@ def test_what_makes_no_sense_is_refused_in_one_line(weft_here: Weft, tmp_path: P
     (tmp_path / "file").write_text("x")
     line = weft_here("pair", "--identity", "me").stdout.strip()
     verb_and_what = ["send", "file"] if verb == "send" else ["proxy", "--listen", "0"]
-    found = weft_here(*verb_and_what, "--to", f"127.0.0.1:{port()}", "--pair", line, "--path", f"127.0.0.1,{words}")
-    assert (found.returncode, found.stdout) == (2, "")
-    assert found.stderr.startswith("weft: ") and found.stderr.count("\n") == 1
-    assert REFUSED[words] in found.stderr, found.stderr
+    run = weft_here(*verb_and_what, "--to", f"127.0.0.1:{port()}", "--pair", line, "--path", f"127.0.0.1,{words}")
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr.startswith("weft: ") and run.stderr.count("\n") == 1
+    assert REFUSED[words] in run.stderr, run.stderr
 
 
 def test_an_end_that_listens_has_no_policy(weft_here: Weft, tmp_path: Path) -> None:
     weft_here("pair", "--identity", "me")
-    found = weft_here("recv", "inbox", "--identity", "me", "--listen", "127.0.0.1:0", "--path", "127.0.0.1,tier=backup")
-    assert found.returncode == 2
-    assert "for the end that connects" in found.stderr
+    run = weft_here("recv", "inbox", "--identity", "me", "--listen", "127.0.0.1:0", "--path", "127.0.0.1,tier=backup")
+    assert run.returncode == 2
+    assert "for the end that connects" in run.stderr
 
 
 def test_a_cap_is_counted_in_a_file_that_the_next_program_reads(
@@ -56,14 +56,14 @@ def test_a_cap_is_counted_in_a_file_that_the_next_program_reads(
         return sent.stderr, carried[0] if carried else {"carried": 0, "cost": 0}
 
     # How soon the link opens and how fast the other one is decides how many programs share the cap.
-    told, carried = "", 0.0
+    text, carried = "", 0.0
     for _ in range(30):
-        told, link = send()
+        text, link = send()
         carried += link["carried"]
         assert link["cost"] == pytest.approx(link["carried"] * 4e-9)
         counted = json.loads((tmp_path / "state/weftway/usage.json").read_text())["127.0.0.2"]
         assert carried <= counted["month_bytes"] <= 4_000_000
-        if "is closed" in told:
+        if "is closed" in text:
             break
-    assert "127.0.0.2 is closed: it has used up its 4 MB per month (UTC)" in told
+    assert "127.0.0.2 is closed: it has used up its 4 MB per month (UTC)" in text
     assert carried > 3_500_000

@@ -86,7 +86,7 @@ class Terminal:
         fcntl.ioctl(self.end, termios.TIOCSWINSZ, struct.pack("HHHH", rows, COLUMNS, 0, 0))
 
     def read_until(self, wanted: str) -> str:
-        """What was written up to `wanted`, a regular expression, or to the end."""
+        """Text that was written up to `wanted`, a regular expression, or to the end."""
         deadline = time.monotonic() + 60
         while not re.search(wanted, self.text):
             assert time.monotonic() < deadline, self.text
@@ -148,8 +148,8 @@ def test_a_program_that_is_asked_to_end_gives_the_rows_back(tmp_path: Path) -> N
     terminal = Terminal(sys.executable, "-c", SHOWS, folder=tmp_path)
     terminal.read_until("shown")
     terminal.process.send_signal(signal.SIGTERM)
-    told = terminal.read_until("\x1b\\[r")
-    assert "\x1b[r" in told
+    screen = terminal.read_until("\x1b\\[r")
+    assert "\x1b[r" in screen
     assert terminal.process.wait(timeout=60) == -signal.SIGTERM
     terminal.close()
 
@@ -176,12 +176,12 @@ def test_the_links_are_shown_on_a_terminal_and_an_interrupt_ends_as_before(tmp_p
     words = [*machine.WEFT, "emulate", "links.toml", "--no-log", "--", "sh", "-c", ANSWERS]
     terminal = Terminal(*words, folder=tmp_path)
     terminal.read_until("begin")
-    told = terminal.read_until("lte.down")
-    assert f"\x1b[1;{ROWS - 6}r" in told, "a rule, a head and four links"
-    assert all(name in told for name in ("begin", "last minute", "wifi.up", "wifi.down", "lte.up"))
+    screen = terminal.read_until("lte.down")
+    assert f"\x1b[1;{ROWS - 6}r" in screen, "a rule, a head and four links"
+    assert all(name in screen for name in ("begin", "last minute", "wifi.up", "wifi.down", "lte.up"))
     terminal.process.send_signal(signal.SIGINT)
-    told = terminal.read_until("nothing is left behind")
-    assert told.index("\x1b[r") < told.index("weft: interrupted; nothing is left behind")
+    screen = terminal.read_until("nothing is left behind")
+    assert screen.index("\x1b[r") < screen.index("weft: interrupted; nothing is left behind")
     assert terminal.process.wait(timeout=60) == 130
     terminal.close()
 
@@ -193,9 +193,9 @@ def test_nothing_is_shown_elsewhere(tmp_path: Path, words: list[str]) -> None:
     command = [*machine.WEFT, "emulate", "links.toml", "--no-log", *words, "--", "sh", "-c", "sleep 3; echo end"]
     if words:
         terminal = Terminal(*command, folder=tmp_path)
-        told = terminal.read_until("what went over each link")
+        screen = terminal.read_until("what went over each link")
         terminal.close()
     else:
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-        told = done.stdout + done.stderr
-    assert "end" in told and "last minute" not in told and "\x1b7" not in told
+        screen = done.stdout + done.stderr
+    assert "end" in screen and "last minute" not in screen and "\x1b7" not in screen

@@ -16,9 +16,9 @@ SCREEN = 28
 
 
 def test_the_list_is_one_screen_and_has_every_name(weft_here: Weft) -> None:
-    told = weft_here("list").stdout
-    assert len(told.splitlines()) <= SCREEN
-    words = told.replace(",", " ").split()
+    output = weft_here("list").stdout
+    assert len(output.splitlines()) <= SCREEN
+    words = output.replace(",", " ").split()
     for entry in catalogue.entries():
         assert {entry["name"], Path(entry["name"]).stem} & {word.rstrip(":") for word in words}, entry["name"]
 
@@ -29,30 +29,30 @@ def test_a_kind_is_a_line_each(weft_here: Weft, kind: str) -> None:
     assert entries
     for word in (kind, f"{kind}s"):
         assert json.loads(weft_here("list", word, "--json").stdout) == entries
-    told = weft_here("list", kind).stdout
-    assert all(entry["name"] in told for entry in entries)
+    output = weft_here("list", kind).stdout
+    assert all(entry["name"] in output for entry in entries)
 
 
 def test_one_entry_is_told_whole_by_any_of_its_names(weft_here: Weft) -> None:
-    told = weft_here("list", "ecf").stdout
+    output = weft_here("list", "ecf").stdout
     (ecf,) = (entry for entry in _native.schedulers() if entry["name"] == "ecf")
     wanted = [ecf["reference"], *(param["doc"] for param in ecf["params"]), *(f":{p['name']}=" for p in ecf["params"])]
-    flat = " ".join(told.split())
+    flat = " ".join(output.split())
     assert all(text in flat for text in wanted)
-    assert weft_here("list", "earliest-completion-first").stdout == weft_here("list", "ecf-paper").stdout == told
+    assert weft_here("list", "earliest-completion-first").stdout == weft_here("list", "ecf-paper").stdout == output
 
 
 def test_a_scenario_is_told_with_its_paths_and_the_next_command(weft_here: Weft) -> None:
-    told = " ".join(weft_here("list", "wifi-lte").stdout.split())
-    assert "Phone with Wi-Fi and LTE" in told
-    assert "path.wifi rate 30 Mbit/s, delay 10 ms, loss 0.5 %, queue 100 packets" in told
-    assert "path.lte trace (down traces/lte.down, up traces/lte.up), delay 35 ms" in told
-    assert "workload kind bulk, bytes 20 MB" in told
-    assert "next weft compare wifi-lte --out out" in told
+    output = " ".join(weft_here("list", "wifi-lte").stdout.split())
+    assert "Phone with Wi-Fi and LTE" in output
+    assert "path.wifi rate 30 Mbit/s, delay 10 ms, loss 0.5 %, queue 100 packets" in output
+    assert "path.lte trace (down traces/lte.down, up traces/lte.up), delay 35 ms" in output
+    assert "workload kind bulk, bytes 20 MB" in output
+    assert "next weft compare wifi-lte --out out" in output
     for entry in catalogue.entries():
         if entry["kind"] in ("scenario", "experiment"):
-            (said,) = (one for one in catalogue.matching(entry["name"]) if one["name"] == entry["name"])
-            assert said["next"].split()[2] in catalogue.names(entry)
+            (listed,) = (match for match in catalogue.matching(entry["name"]) if match["name"] == entry["name"])
+            assert listed["next"].split()[2] in catalogue.names(entry)
 
 
 COMPLETED = {
@@ -156,11 +156,11 @@ def test_the_schema_is_that_of_scenario_files(weft_here: Weft) -> None:
 
 
 def test_the_papers_of_an_entry_are_told_as_bibtex(weft_here: Weft) -> None:
-    told = weft_here("list", "earliest-completion-first", "--bibtex").stdout
-    assert told.startswith("@inproceedings{lim-2017,") and told.endswith("}\n") and "weftway" not in told
+    output = weft_here("list", "earliest-completion-first", "--bibtex").stdout
+    assert output.startswith("@inproceedings{lim-2017,") and output.endswith("}\n") and "weftway" not in output
     everything = weft_here("list", "--bibtex").stdout
     keys = re.findall(r"^@\w+\{(\S+),$", everything, re.MULTILINE)
-    assert len(keys) == len(set(keys)) and told in everything
+    assert len(keys) == len(set(keys)) and output in everything
     refused = weft_here("list", "wifi-lte", "--bibtex")
     assert refused.returncode == 2 and refused.stdout == ""
     assert "wifi-lte" in refused.stderr and "weft list ecf --bibtex" in refused.stderr

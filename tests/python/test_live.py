@@ -28,10 +28,10 @@ def peer(tmp_path: Path, weft: Weft) -> Iterator[tuple[str, ...]]:
     address = process.stderr.readline().removeprefix("listening at ").strip()
     yield ("--backend", "live", "--peer", address, "--pair", line)
     process.send_signal(signal.SIGINT)
-    told = process.communicate(timeout=machine.SOON_S)[1]
+    errors = process.communicate(timeout=machine.SOON_S)[1]
     # Ctrl-C is no error after a transfer.
-    last = told.splitlines()[-1]
-    assert re.fullmatch(r"weft: stopped listening|stopped listening after \d+ transfers?", last), told
+    last = errors.splitlines()[-1]
+    assert re.fullmatch(r"weft: stopped listening|stopped listening after \d+ transfers?", last), errors
     assert process.returncode == (130 if last.startswith("weft: ") else 0)
 
 

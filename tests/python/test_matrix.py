@@ -44,16 +44,16 @@ def test_the_best_is_named_with_those_level_and_min_rtt() -> None:
 
 
 def test_worse_cells_are_counted_and_the_controllers_under_which_most_are_worse_named() -> None:
-    found = [cell("bulk", "a", 0.2), cell("bulk", "b", -0.3), cell("bulk", "a", -0.1, cc="lia")]
-    lines = matrix.behind([BULK], [*found, cell("bulk", "b", -0.1, cc="lia")])
+    cells = [cell("bulk", "a", 0.2), cell("bulk", "b", -0.3), cell("bulk", "a", -0.1, cc="lia")]
+    lines = matrix.behind([BULK], [*cells, cell("bulk", "b", -0.1, cc="lia")])
     assert lines == [["`bulk`", "3 of 4", "`lia`"]]
 
 
 def test_the_numbers_of_the_bulk_cells_by_hand() -> None:
     # Under cubic a is best and b worse than one path; under lia both are level, and above 1.
-    found = [cell("bulk", "a", 0.5), cell("bulk", "b", -0.3)]
-    found += [cell("bulk", "a", 1.2, cc="lia"), cell("bulk", "b", 1.195, cc="lia")]
-    level, worse, above = matrix.counts([BULK, TIMELY], [*found, cell("timely", "b", 50.0)])
+    cells = [cell("bulk", "a", 0.5), cell("bulk", "b", -0.3)]
+    cells += [cell("bulk", "a", 1.2, cc="lia"), cell("bulk", "b", 1.195, cc="lia")]
+    level, worse, above = matrix.counts([BULK, TIMELY], [*cells, cell("timely", "b", 50.0)])
     assert "of 2 cells: `a` 2 (100 %), `b` 1 (50 %), `min-rtt` 0 (0 %)" in level
     assert "of 2 cells: `b` 1 (50 %), `min-rtt` 0 (0 %)" in worse
     assert above == "- 2 of 4 cells have a benefit above 1.01."
@@ -62,22 +62,22 @@ def test_the_numbers_of_the_bulk_cells_by_hand() -> None:
 def test_what_counts_for_more_is_a_range_with_the_other_held_fixed() -> None:
     # Eleven controllers move both schedulers by 0 to 1, deciles 0.1 and 0.9; the schedulers are 0.25 apart, of
     # which the deciles of two values leave 0.8.
-    found = [
+    cells = [
         cell("bulk", name, at / 10 + more, cc=f"c{at}") for name, more in (("a", 0.0), ("b", 0.25)) for at in range(11)
     ]
-    assert matrix.ranges([BULK, TIMELY], found) == [["`bulk`", "0.8", "0.2"]]
+    assert matrix.ranges([BULK, TIMELY], cells) == [["`bulk`", "0.8", "0.2"]]
 
 
 def test_who_does_all_that_another_does_is_no_rule_of_its_own() -> None:
     places = [("bulk", "cubic"), ("bulk", "lia")]
     values = {"a": (0.5, 0.4), "copy": (0.3, 0.2), "min-rtt": (0.3, 0.2), "b": (0.3, 0.1), "a-too": (0.5, 0.4)}
-    found = [
+    cells = [
         cell(place, name, at, cc=cc)
         for name, row in values.items()
         for (place, cc), at in zip(places, row, strict=True)
     ]
-    assert matrix.twins(found) == {"min-rtt": ["copy"], "a": ["a-too"]}
-    page = matrix.page([BULK], found, 1, "code")
+    assert matrix.twins(cells) == {"min-rtt": ["copy"], "a": ["a-too"]}
+    page = matrix.page([BULK], cells, 1, "code")
     assert "- = `min-rtt`: `copy`" in page
     assert "- = `a`: `a-too`" in page
     ranked = page.split("## Who wins where")[1]
@@ -85,11 +85,11 @@ def test_who_does_all_that_another_does_is_no_rule_of_its_own() -> None:
     assert "a-too" not in ranked
     # The two that are like another are not counted as level either.
     assert "| `bulk` | `a` 0.50 (`min-rtt` 0.30) | `a` 0.40 (`min-rtt` 0.20) |" in ranked
-    told = json.loads(re.search(r"const data=(.*);\n", matrix.picture([BULK], found, 1))[1])  # type: ignore[index]
-    assert told["same"] == {"min-rtt": ["copy"], "a": ["a-too"]}
-    assert {one[1] for one in told["cells"]} == {"a", "min-rtt", "b"}
+    data = json.loads(re.search(r"const data=(.*);\n", matrix.picture([BULK], cells, 1))[1])  # type: ignore[index]
+    assert data["same"] == {"min-rtt": ["copy"], "a": ["a-too"]}
+    assert {cell[1] for cell in data["cells"]} == {"a", "min-rtt", "b"}
     # One cell that differs makes a rule.
-    assert matrix.twins([*found, cell("bulk", "copy", 0.2, cc="olia"), cell("bulk", "min-rtt", 0.3, cc="olia")]) == {
+    assert matrix.twins([*cells, cell("bulk", "copy", 0.2, cc="olia"), cell("bulk", "min-rtt", 0.3, cc="olia")]) == {
         "a": ["a-too"],
     }
 
@@ -103,17 +103,17 @@ def test_a_small_matrix_is_made_and_goes_on_from_its_rows(tmp_path: Path, monkey
     assert "2 schedulers × 2 controllers × 2 scenarios × 1 seeds" in page
     data = json.loads(re.search(r"const data=(.*);", picture)[1])  # type: ignore[index]
     assert len(data["cells"]) == 8
-    assert all(one[5] is not None for one in data["cells"]), "each has its path alone to be measured by"
+    assert all(cell[5] is not None for cell in data["cells"]), "each has its path alone to be measured by"
     kept = matrix.DATA.read_bytes()
     matrix.main(wanted)
     assert matrix.DATA.read_bytes() == kept
 
 
 def test_the_cells_in_git_are_of_every_scenario_scheduler_and_controller() -> None:
-    found, _, _ = matrix.recalled(matrix.DATA.read_bytes())
-    assert {one.place for one in found} == {place.name for place in matrix.PLACES}
-    assert {one.scheduler for one in found} == {entry["name"] for entry in _native.schedulers()}
-    assert {one.cc for one in found} == {entry["name"] for entry in _native.controllers()}
+    cells, _, _ = matrix.recalled(matrix.DATA.read_bytes())
+    assert {cell.place for cell in cells} == {place.name for place in matrix.PLACES}
+    assert {cell.scheduler for cell in cells} == {entry["name"] for entry in _native.schedulers()}
+    assert {cell.cc for cell in cells} == {entry["name"] for entry in _native.controllers()}
 
 
 def test_every_cell_has_a_command_that_repeats_it() -> None:

@@ -1,4 +1,4 @@
-"""What measurements tell: ping, iperf3, captures, Mahimahi traces; and the scenario that is made of them."""
+"""Measurements as they are read: ping, iperf3, captures, Mahimahi traces; and the scenario that is made of them."""
 
 import json
 from pathlib import Path
@@ -46,7 +46,7 @@ def written(folder: Path, name: str, content: str | bytes) -> Path:
 
 
 def iperf(mbps: list[float], reverse: int = 1, rtt_us: tuple[int, int, int] | None = None, udp: float = -1.0) -> str:
-    """What iperf3 prints, as far as it is read."""
+    """Output of iperf3, as far as it is read."""
     sums = [{"start": float(n), "end": n + 1.0, "bits_per_second": rate * 1e6} for n, rate in enumerate(mbps)]
     names = ("min_rtt", "mean_rtt", "max_rtt")
     sender = {**dict(zip(names, rtt_us, strict=True)), "retransmits": 7} if rtt_us else {}
@@ -54,18 +54,18 @@ def iperf(mbps: list[float], reverse: int = 1, rtt_us: tuple[int, int, int] | No
     if udp >= 0:
         end["sum"] = {"lost_percent": udp, "lost_packets": int(udp * 10), "packets": 1000}
     test = {"protocol": "TCP" if udp < 0 else "UDP", "reverse": reverse}
-    return json.dumps({"start": {"test_start": test}, "intervals": [{"sum": one} for one in sums], "end": end})
+    return json.dumps({"start": {"test_start": test}, "intervals": [{"sum": summed} for summed in sums], "end": end})
 
 
 def test_ping_of_linux(tmp_path: Path) -> None:
     """The median of five is 24 ms; quantiles 0.84 and 0.16 of 20, 22, … 28 are 26.72 and 21.28 ms. One of six is lost
     on a round trip: 1 − √(5/6) one way."""
-    told = measured.read(written(tmp_path, "a.txt", LINUX))
-    assert told.rtt_ms is not None and told.loss is not None and told.jitter_ms is not None
-    assert (told.kind, told.rtt_ms.value) == ("ping", 24.0)
-    assert told.jitter_ms == pytest.approx(2.72)
-    assert told.loss.value == pytest.approx(1 - (5 / 6) ** 0.5)
-    assert told.loss.low < told.loss.value < told.loss.high
+    reading = measured.read(written(tmp_path, "a.txt", LINUX))
+    assert reading.rtt_ms is not None and reading.loss is not None and reading.jitter_ms is not None
+    assert (reading.kind, reading.rtt_ms.value) == ("ping", 24.0)
+    assert reading.jitter_ms == pytest.approx(2.72)
+    assert reading.loss.value == pytest.approx(1 - (5 / 6) ** 0.5)
+    assert reading.loss.low < reading.loss.value < reading.loss.high
 
 
 def test_ping_of_others(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ def test_iperf3_over_tcp(tmp_path: Path) -> None:
 
 
 def test_iperf3_over_udp(tmp_path: Path) -> None:
-    """Of 10 Mbit/s sent, 2 % do not come. A test that loses 20 % was sent too fast: its losses are not the link's."""
+    """Losses of 2 % of 10 Mbit/s. A test that loses 20 % was sent too fast: its losses are not the link's."""
     sent = measured.read(written(tmp_path, "a.json", iperf([10, 10], udp=2.0)))
     assert sent.rates["down"].value == pytest.approx(9.8 * 1500 / 1472)
     assert sent.loss is not None and sent.loss.value == 0.02
@@ -118,9 +118,11 @@ def test_a_trace_has_its_direction_in_its_name(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_read_is_said_in_a_line(tmp_path: Path, content: str | bytes, reason: str) -> None:
     file = written(tmp_path, "wifi.txt", content)
-    with pytest.raises(ScenarioError) as told:
+    with pytest.raises(ScenarioError) as refusal:
         measured.read(file)
-    assert str(told.value).startswith(f"{file}: ") and reason in str(told.value) and "\n" not in str(told.value)
+    assert (
+        str(refusal.value).startswith(f"{file}: ") and reason in str(refusal.value) and "\n" not in str(refusal.value)
+    )
 
 
 def test_a_missing_file_a_folder_and_a_device(tmp_path: Path) -> None:
@@ -234,7 +236,7 @@ def test_answers_make_a_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_trace_that_would_not_run_leaves_no_scenario(
     weft_here: Weft, tmp_path: Path, content: str, reason: str
 ) -> None:
-    """One line says what is wrong. When it is mended, the same command works."""
+    """A single line says what is wrong. When it is mended, the same command works."""
     written(tmp_path, "lte.down", content)
     words = ("new", "scenario", "home", "lte.down", "dsl.rate=20 Mbit/s")
     done = weft_here(*words)
@@ -246,7 +248,7 @@ def test_a_trace_that_would_not_run_leaves_no_scenario(
 
 
 def test_traces_that_begin_late_or_are_slow_are_read(tmp_path: Path) -> None:
-    """One packet every two minutes is 100 bit/s; ten minutes of pause before an hour are a pause."""
+    """A packet every two minutes is 100 bit/s; ten minutes of pause before an hour are a pause."""
     assert measured.read(written(tmp_path, "a.down", "120000\n")).traces == {"down": pytest.approx(1e-4)}
     late = "".join(f"{600_000 + n * 1000}\n" for n in range(3600))
     assert measured.read(written(tmp_path, "b.down", late)).traces["down"] > 0

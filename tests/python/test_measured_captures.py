@@ -66,8 +66,8 @@ def transfer() -> Iterator[tuple[float, bytes]]:
 FORMATS = {
     "little": pcap(transfer(), "<"),
     "big": pcap(transfer(), ">"),
-    "pcapng": pcapng((at, ethernet(one)) for at, one in transfer()),
-    "obsolete blocks": pcapng(((at, ethernet(one)) for at, one in transfer()), kind=2),
+    "pcapng": pcapng((at, ethernet(packet)) for at, packet in transfer()),
+    "obsolete blocks": pcapng(((at, ethernet(packet)) for at, packet in transfer()), kind=2),
 }
 
 
@@ -75,12 +75,12 @@ FORMATS = {
 def test_formats(tmp_path: Path, kind: str) -> None:
     """A busy second has 1000 packets and 10 again: 1010 · 1040 · 8 bits. Host 1 opened: it is the user. Its three small
     packets do not tell how fast the way up is, and what was sent again may have been dropped by a full queue."""
-    told = read(tmp_path, FORMATS[kind])
-    assert told.rtt_ms is not None and told.loss is not None
-    assert told.rates["down"].value == pytest.approx(8.4, rel=0.03)
-    assert told.rtt_ms.value == pytest.approx(30.0)
-    assert list(told.rates) == ["down"]
-    assert told.loss.value == 0 and 20 / 2020 < told.loss.high < 40 / 2020
+    reading = read(tmp_path, FORMATS[kind])
+    assert reading.rtt_ms is not None and reading.loss is not None
+    assert reading.rates["down"].value == pytest.approx(8.4, rel=0.03)
+    assert reading.rtt_ms.value == pytest.approx(30.0)
+    assert list(reading.rates) == ["down"]
+    assert reading.loss.value == 0 and 20 / 2020 < reading.loss.high < 40 / 2020
 
 
 @pytest.mark.parametrize("version", [HTTPS, (REMOTE_6, 443, USER_6, 40000)], ids=["IPv4", "IPv6"])
@@ -90,23 +90,23 @@ def test_what_stands_in_front_of_a_packet(
     tmp_path: Path, put: Callable[[bytes, bytes], bytes], tags: str, version: tuple[str, int, str, int]
 ) -> None:
     frames = ((at, put(packet, TAGS[tags])) for at, packet in download(version))
-    told = read(tmp_path, pcap(frames, link=ETHERNET))
+    reading = read(tmp_path, pcap(frames, link=ETHERNET))
     longer = 1020 / 1000 if ":" in version[0] else 1
-    assert {name: rate.value for name, rate in told.rates.items()} == {"down": pytest.approx(8 * longer, rel=0.02)}
+    assert {name: rate.value for name, rate in reading.rates.items()} == {"down": pytest.approx(8 * longer, rel=0.02)}
 
 
 COOKED, IN, OUT = 113, 0, 4
 
 
 def of_any(frames: Frames) -> Iterator[tuple[float, bytes]]:
-    """What the user's own machine sees on all its interfaces."""
+    """Frames that the user's own machine sees on all its interfaces."""
     for at, packet in frames:
         yield at, cooked(packet, IN if packet[12:16] == ip_address(REMOTE).packed else OUT)
 
 
 def test_a_capture_on_all_interfaces_of_which_one_was_used(tmp_path: Path) -> None:
-    told = read(tmp_path, pcap(of_any(download()), link=COOKED))
-    assert {name: rate.value for name, rate in told.rates.items()} == {"down": pytest.approx(8, rel=0.02)}
+    reading = read(tmp_path, pcap(of_any(download()), link=COOKED))
+    assert {name: rate.value for name, rate in reading.rates.items()} == {"down": pytest.approx(8, rel=0.02)}
 
 
 def test_extension_headers_of_ipv6(tmp_path: Path) -> None:
@@ -171,9 +171,9 @@ UNDECIDED: dict[str, Callable[[], Frames]] = {
 @pytest.mark.parametrize("case", UNDECIDED)
 def test_where_nothing_is_certain_it_is_asked(tmp_path: Path, case: str) -> None:
     content = pcap(UNDECIDED[case]())
-    with pytest.raises(Undecided, match="does not show which side is the user's; say which address") as told:
+    with pytest.raises(Undecided, match="does not show which side is the user's; say which address") as refusal:
         read(tmp_path, content)
-    first, second = told.value.addresses
+    first, second = refusal.value.addresses
     one, other = (list(read(tmp_path, content, (address,)).rates) for address in (first, second))
     assert sorted(one + other) == ["down", "up"] or one == other == ["down", "up"]
 
@@ -192,8 +192,8 @@ def test_a_short_transfer_has_the_rate_of_a_long_one(tmp_path: Path, lasts: floa
     frames = list(download(begins=17.77, lasts=lasts))
     if around:
         frames = [*((n, tcp(back(HTTPS))) for n in range(17)), *frames, *((30.0 + n, tcp(HTTPS)) for n in range(30))]
-    told = read(tmp_path, pcap(frames))
-    assert told.rates["down"].value == pytest.approx(8, rel=0.05)
+    reading = read(tmp_path, pcap(frames))
+    assert reading.rates["down"].value == pytest.approx(8, rel=0.05)
 
 
 @pytest.mark.parametrize("at", [1, 15, 17, 50])
@@ -201,9 +201,9 @@ def test_a_short_transfer_has_the_rate_of_a_long_one(tmp_path: Path, lasts: floa
 def test_a_capture_that_was_killed_is_read_to_there(tmp_path: Path, kind: str, at: int) -> None:
     frames = [(at, ethernet(packet)) for at, packet in download()]
     whole = pcap(frames, link=ETHERNET) if kind == "pcap" else pcapng(frames)
-    told = read(tmp_path, whole[:-at])
-    assert told.rates["down"].value == pytest.approx(8, rel=0.02)
-    assert "the file ends within a packet" in told.rates["down"].why
+    reading = read(tmp_path, whole[:-at])
+    assert reading.rates["down"].value == pytest.approx(8, rel=0.02)
+    assert "the file ends within a packet" in reading.rates["down"].why
 
 
 def test_a_packet_without_a_length_is_as_long_as_its_frame(tmp_path: Path) -> None:
@@ -220,11 +220,11 @@ LTE = (REMOTE, 443, "203.0.113.7", 40000)
 
 def twice(frames: Frames, later: float) -> list[tuple[float, bytes]]:
     """As a port that mirrors both directions of another shows it."""
-    return sorted(one for at, packet in frames for one in ((at, packet), (at + later, packet)))
+    return sorted(frame for at, packet in frames for frame in ((at, packet), (at + later, packet)))
 
 
 def set_back(frames: Frames, by: float) -> list[tuple[float, bytes]]:
-    """The same, with a clock that goes back after the first second."""
+    """Frames of a clock that goes back after the first second."""
     return [(at - by if at >= 1 else at, packet) for at, packet in frames]
 
 
@@ -232,22 +232,22 @@ def test_frames_that_are_a_little_out_of_order_are_read(tmp_path: Path) -> None:
     """Two processors hand them over: each tenth comes 50 ms late."""
     frames = list(download())
     late = [(at, packet) for n, (at, packet) in enumerate(frames) if n % 10 == 0]
-    order = sorted(frames, key=lambda one: one[0] + (0.05 if one in late else 0))
+    order = sorted(frames, key=lambda frame: frame[0] + (0.05 if frame in late else 0))
     assert order != frames
     assert read(tmp_path, pcap(order)).rates["down"].value == pytest.approx(8, rel=0.02)
 
 
 def only(frames: Frames, source: str) -> list[tuple[float, bytes]]:
-    """What one side sent."""
+    """Frames that one side sent."""
     return [(at, packet) for at, packet in frames if packet[12:16] == ip_address(source).packed]
 
 
 def test_acknowledgements_beside_a_handshake_tell_no_rate(tmp_path: Path) -> None:
     """The download itself went another way: what was captured of it opens it, and acknowledges."""
-    frames = [one for one in download(opened=True) if one[0] < 0] + only(download(), USER)
-    told = read(tmp_path, pcap([(at + 1, packet) for at, packet in frames]))
-    assert (told.rates, told.rtt_ms is None) == ({}, False)
-    assert "only acknowledgements" in told.rate_unknown
+    frames = [frame for frame in download(opened=True) if frame[0] < 0] + only(download(), USER)
+    reading = read(tmp_path, pcap([(at + 1, packet) for at, packet in frames]))
+    assert (reading.rates, reading.rtt_ms is None) == ({}, False)
+    assert "only acknowledgements" in reading.rate_unknown
 
 
 @pytest.mark.parametrize("frames", [download(), quic(HTTPS)], ids=["TCP", "QUIC"])
@@ -268,22 +268,22 @@ HALF = {
         "192.0.2.7 and 203.0.113.7 are on this side; capture each by itself",
     ),
     "a router that sees each packet come and go": (
-        pcap(((at, cooked(one, n % 2 * 4)) for n, (at, one) in enumerate(twice(quic(HTTPS), 0.0))), link=COOKED),
+        pcap(((at, cooked(packet, n % 2 * 4)) for n, (at, packet) in enumerate(twice(quic(HTTPS), 0.0))), link=COOKED),
         "it has packets twice",
     ),
     "a mirrored port": (pcap(twice(download(), 0.00002)), "it has packets twice"),
     "two links": (
-        pcapng(((at, ethernet(one)) for at, one in download()), interfaces=(0, 1)),
+        pcapng(((at, ethernet(packet)) for at, packet in download()), interfaces=(0, 1)),
         "captured on 2 interfaces",
     ),
-    "simple blocks": (pcapng(((at, ethernet(one)) for at, one in download()), kind=3), "packets have no times"),
+    "simple blocks": (pcapng(((at, ethernet(packet)) for at, packet in download()), kind=3), "packets have no times"),
     "an unknown link type": (pcap(download(), link=127), "100 % of its bytes are in frames of link type 127"),
     "labels that hide the packets": (
-        pcap(((at, bytes(12) + MPLS + one) for at, one in download()), link=ETHERNET),
+        pcap(((at, bytes(12) + MPLS + packet) for at, packet in download()), link=ETHERNET),
         "in frames of type 0x8847",
     ),
     "too little of each frame": (
-        pcap(((at, ethernet(one)[:30]) for at, one in download()), link=ETHERNET),
+        pcap(((at, ethernet(packet)[:30]) for at, packet in download()), link=ETHERNET),
         "frames of which too little was kept",
     ),
     "damaged": (pcap(download())[:5000] + b"\xff" * 400, "the capture is damaged: no frame begins at byte"),
@@ -298,9 +298,9 @@ HALF = {
 @pytest.mark.parametrize("case", HALF)
 def test_what_is_understood_in_half_is_refused(tmp_path: Path, case: str) -> None:
     content, reason = HALF[case]
-    with pytest.raises(ScenarioError) as told:
+    with pytest.raises(ScenarioError) as refusal:
         read(tmp_path, content)
-    assert reason in str(told.value) and "\n" not in str(told.value)
+    assert reason in str(refusal.value) and "\n" not in str(refusal.value)
 
 
 LINE = """\
@@ -347,8 +347,8 @@ def test_a_capture_of_a_download_tells_the_line(weft: Weft, tmp_path: Path) -> N
     client = written(tmp_path / "client.py", CLIENT)
     done = weft("emulate", line, "--no-log", "--pcap", "cap", "--server", server, "--", sys.executable, client)
     assert done.returncode == 0, done.stderr
-    told = measured.read(tmp_path / "cap/client.pcap")
-    assert told.rtt_ms is not None
-    assert list(told.rates) == ["down"]
-    assert told.rates["down"].value == pytest.approx(20, rel=0.1)
-    assert told.rtt_ms.value == pytest.approx(40, rel=0.1)
+    reading = measured.read(tmp_path / "cap/client.pcap")
+    assert reading.rtt_ms is not None
+    assert list(reading.rates) == ["down"]
+    assert reading.rates["down"].value == pytest.approx(20, rel=0.1)
+    assert reading.rtt_ms.value == pytest.approx(40, rel=0.1)

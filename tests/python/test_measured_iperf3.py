@@ -48,7 +48,7 @@ def tcp(mbps: list[float], sent: float, received: float, sender: bool = True, **
         f"sum_{name}": {"bits_per_second": rate * 1e6, "sender": sender}
         for name, rate in (("sent", sent), ("received", received))
     }
-    return report([{"sum": one} for one in sums(mbps, sender)], end, reverse=int(not sender), **more)
+    return report([{"sum": part} for part in sums(mbps, sender)], end, reverse=int(not sender), **more)
 
 
 def lost(packets: int, of: int, **more: object) -> Report:
@@ -61,46 +61,46 @@ def read(folder: Path, content: Report | str, local: tuple[str, ...] = ()) -> Re
     return measured.read(file, local)
 
 
-def rates(told: Reading, factor: float = TCP) -> dict[str, float]:
+def rates(reading: Reading, factor: float = TCP) -> dict[str, float]:
     """As iperf3 says them."""
-    return {name: round(rate.value / factor, 3) for name, rate in told.rates.items()}
+    return {name: round(rate.value / factor, 3) for name, rate in reading.rates.items()}
 
 
 def test_udp_that_the_client_receives_is_counted_without_what_was_lost(tmp_path: Path) -> None:
     """20 Mbit/s are sent over a link of 10: intervals count the 10 that arrive. How many a link loses which is sent
     twice what it carries says nothing of it, and that is said."""
-    intervals = [{"sum": one} for one in sums([9.8, 9.8, 9.8], False, **lost(830, 1700))]
-    told = read(tmp_path, report(intervals, {"sum": lost(2490, 5100)}, "UDP", reverse=1))
-    assert rates(told, UDP) == {"down": 9.8}
-    assert told.loss is None and "48.8 % of UDP was lost" in told.loss_unknown
+    intervals = [{"sum": part} for part in sums([9.8, 9.8, 9.8], False, **lost(830, 1700))]
+    reading = read(tmp_path, report(intervals, {"sum": lost(2490, 5100)}, "UDP", reverse=1))
+    assert rates(reading, UDP) == {"down": 9.8}
+    assert reading.loss is None and "48.8 % of UDP was lost" in reading.loss_unknown
 
 
 def test_udp_that_the_client_sends_arrives_without_what_was_lost(tmp_path: Path) -> None:
-    intervals = [{"sum": one} for one in sums([10, 10, 10], True, packets=850)]
-    told = read(tmp_path, report(intervals, {"sum": lost(51, 2550)}, "UDP"))
-    assert rates(told, UDP) == {"up": 9.8}
-    assert told.loss is not None and told.loss.value == 0.02
+    intervals = [{"sum": part} for part in sums([10, 10, 10], True, packets=850)]
+    reading = read(tmp_path, report(intervals, {"sum": lost(51, 2550)}, "UDP"))
+    assert rates(reading, UDP) == {"up": 9.8}
+    assert reading.loss is not None and reading.loss.value == 0.02
 
 
 def test_udp_both_ways_loses_each_way(tmp_path: Path) -> None:
     up, down = sums([5, 5, 5], True, packets=400), sums([20, 20, 20], False, **lost(0, 1600))
     intervals = [{"sum": one, "sum_bidir_reverse": other} for one, other in zip(up, down, strict=True)]
     end = {"sum": lost(12, 1200), "sum_bidir_reverse": lost(0, 4800)}
-    told = read(tmp_path, report(intervals, end, "UDP", bidir=1))
-    assert rates(told, UDP) == {"up": 4.95, "down": 20}
-    assert told.loss is not None and told.loss.value == pytest.approx(12 / 6000)
+    reading = read(tmp_path, report(intervals, end, "UDP", bidir=1))
+    assert rates(reading, UDP) == {"up": 4.95, "down": 20}
+    assert reading.loss is not None and reading.loss.value == pytest.approx(12 / 6000)
 
 
 def test_a_slow_uplink_has_the_rate_of_what_arrived(tmp_path: Path) -> None:
     """A sender counts a block of 128 KiB, 1.05 Mbit, at once: a second with a block and two without."""
     for shape, arrived in (([1.05, 0, 0, 1.05, 0, 0], 0.49), ([1.05, 0, 1.05, 1.05, 0, 1.05], 0.68)):
-        told = read(tmp_path, tcp(shape, sum(shape) / 6, arrived))
-        assert rates(told) == {"up": arrived}
+        reading = read(tmp_path, tcp(shape, sum(shape) / 6, arrived))
+        assert rates(reading) == {"up": arrived}
 
 
 def test_what_only_left_for_a_queue_has_not_arrived(tmp_path: Path) -> None:
-    told = read(tmp_path, tcp([30, 30, 30, 30], 30, 20))
-    assert rates(told) == {"up": 20}
+    reading = read(tmp_path, tcp([30, 30, 30, 30], 30, 20))
+    assert rates(reading) == {"up": 20}
 
 
 def test_intervals_tell_more_than_the_mean_with_its_slow_start(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_a_short_last_interval_and_omitted_ones_do_not_count(tmp_path: Path) -> 
     content = tcp([30, 30, 30], 30, 30, sender=False)
     whole = content["intervals"]
     whole.append({"sum": {**whole[-1]["sum"], "start": 3.0, "end": 3.01, "bits_per_second": 3e9}})
-    whole[:0] = [{"sum": {**one["sum"], "bits_per_second": 1e9, "omitted": True}} for one in whole[:3]]
+    whole[:0] = [{"sum": {**interval["sum"], "bits_per_second": 1e9, "omitted": True}} for interval in whole[:3]]
     assert rates(read(tmp_path, content)) == {"down": 30}
 
 
@@ -128,8 +128,8 @@ def twice(content: Report) -> str:
 def both_ways(flagged: bool = True) -> Report:
     up, down = sums([5, 5, 5], True), sums([40, 40, 40], False)
     if not flagged:
-        for one in up + down:
-            del one["sender"]
+        for interval in up + down:
+            del interval["sender"]
     intervals = [{"sum": one, "sum_bidir_reverse": other} for one, other in zip(up, down, strict=True)]
     end = {
         "sum_sent": {"bits_per_second": 5e6, "sender": True},
@@ -147,7 +147,7 @@ def test_events_of_a_stream(tmp_path: Path) -> None:
     content = tcp([40, 40, 40], 40, 40, sender=False)
     events = [
         ("start", content["start"]),
-        *(("interval", one) for one in content["intervals"]),
+        *(("interval", interval) for interval in content["intervals"]),
         ("end", content["end"]),
     ]
     lines = [json.dumps({"event": kind, "data": data}) for kind, data in events]
@@ -165,9 +165,9 @@ def test_who_is_the_user_in_a_report_of_the_server(tmp_path: Path) -> None:
     """It received from the client: up, if the user is the client."""
     content = tcp([40, 40, 40], 40, 40, sender=False, writer="server")
     content["start"]["test_start"]["reverse"] = 0
-    with pytest.raises(Undecided) as told:
+    with pytest.raises(Undecided) as refusal:
         read(tmp_path, content)
-    assert told.value.addresses == [CLIENT, SERVER] and f"LINK.local={CLIENT}" in str(told.value)
+    assert refusal.value.addresses == [CLIENT, SERVER] and f"LINK.local={CLIENT}" in str(refusal.value)
     assert rates(read(tmp_path, content, (CLIENT,))) == {"up": 40}
     assert rates(read(tmp_path, content, (SERVER,))) == {"down": 40}
 
@@ -218,18 +218,18 @@ HALF = {
     "one way of two": (tcp([40, 40], 40, 40, bidir=1), "`sum` is missing"),
     "blocks without what arrived": (tcp([1.05, 0, 1.05, 1.05], 0.8, 0), "measure longer"),
     "losses that do not add up": (
-        report([{"sum": one} for one in sums([9, 9], True)], {"sum": {**lost(5, 100), "lost_percent": 50}}, "UDP"),
+        report([{"sum": part} for part in sums([9, 9], True)], {"sum": {**lost(5, 100), "lost_percent": 50}}, "UDP"),
         "do not add up",
     ),
     "UDP without losses": (
-        report([{"sum": one} for one in sums([9, 9], True)], {"sum": {}}, "UDP"),
+        report([{"sum": part} for part in sums([9, 9], True)], {"sum": {}}, "UDP"),
         "`lost_packets` is missing",
     ),
     "cut off": (json.dumps(tcp([40], 40, 40))[:-20], "save the whole output"),
     "no number": (json.dumps(tcp([float("nan")], 0, 0)), "nothing was transferred"),
     "nothing": (tcp([0, 0], 0, 0), "nothing was transferred"),
     "losses that the server was not told": (
-        report([{"sum": one} for one in sums([9, 9], True)], {"sum": {"lost_packets": 0, "packets": 0}}, "UDP"),
+        report([{"sum": part} for part in sums([9, 9], True)], {"sum": {"lost_packets": 0, "packets": 0}}, "UDP"),
         "save what the client of iperf3 writes",
     ),
 }
@@ -238,17 +238,17 @@ HALF = {
 @pytest.mark.parametrize("case", HALF)
 def test_what_is_understood_in_half_is_refused(tmp_path: Path, case: str) -> None:
     content, reason = HALF[case]
-    with pytest.raises(ScenarioError) as told:
+    with pytest.raises(ScenarioError) as refusal:
         read(tmp_path, content)  # type: ignore[arg-type]
-    assert reason in str(told.value) and "\n" not in str(told.value)
+    assert reason in str(refusal.value) and "\n" not in str(refusal.value)
 
 
 def sending(retransmits: int = 7, cc: str = "cubic", **test: Any) -> Report:
     """20 Mbit/s up; round trips of 80 to 150 ms at the ends of intervals."""
-    told = tcp([20, 20, 20], 20, 20, **test)
+    text = tcp([20, 20, 20], 20, 20, **test)
     sender = {"min_rtt": 80_000, "mean_rtt": 120_000, "max_rtt": 150_000, "retransmits": retransmits, "sender": True}
-    told["end"] |= {"streams": [{"sender": sender, "receiver": {}}], "sender_tcp_congestion": cc}
-    return told
+    text["end"] |= {"streams": [{"sender": sender, "receiver": {}}], "sender_tcp_congestion": cc}
+    return text
 
 
 UNFILLED = {
@@ -275,13 +275,13 @@ def scenario(folder: Path, *arguments: str) -> dict[str, str]:
 def test_round_trips_under_load_are_only_a_bound_of_the_delay(tmp_path: Path) -> None:
     """A queue stood all the time: half of the least is 40 ms, and the delay may be much shorter."""
     read(tmp_path, sending())
-    told = scenario(tmp_path, str(tmp_path / "lte.json"))
-    assert told["delay"].startswith('"40 ms" ')
+    text = scenario(tmp_path, str(tmp_path / "lte.json"))
+    assert text["delay"].startswith('"40 ms" ')
     assert (
-        "# assumed, at most: lte.json: half the least round trip (80 ms), measured under load; `ping`" in told["delay"]
+        "# assumed, at most: lte.json: half the least round trip (80 ms), measured under load; `ping`" in text["delay"]
     )
-    assert told["queue"].startswith('"100 packets" ') and "# assumed: lte.json: how much waits" in told["queue"]
-    assert "queue.up" not in told
+    assert text["queue"].startswith('"100 packets" ') and "# assumed: lte.json: how much waits" in text["queue"]
+    assert "queue.up" not in text
 
 
 PING = """\
@@ -305,9 +305,9 @@ def test_a_queue_holds_what_round_trips_grew_by_over_those_of_ping(
 ) -> None:
     read(tmp_path, content)
     (tmp_path / "lte-ping.txt").write_text(PING)
-    told = scenario(tmp_path, str(tmp_path / "lte.json"), str(tmp_path / "lte-ping.txt"))
-    assert told["delay"].startswith('"15 ms" ')
-    assert told[key].startswith(value) and ("assumed" in told[key]) == (key == "queue")
+    text = scenario(tmp_path, str(tmp_path / "lte.json"), str(tmp_path / "lte-ping.txt"))
+    assert text["delay"].startswith('"15 ms" ')
+    assert text[key].startswith(value) and ("assumed" in text[key]) == (key == "queue")
 
 
 def test_a_rate_that_was_asked_for_is_the_least_that_the_link_carries(tmp_path: Path) -> None:
@@ -328,9 +328,9 @@ def test_a_whole_report_is_read_with_the_error_after_it(tmp_path: Path, as_text:
     """iperf3 could not say goodbye (esnet/iperf#1143): the figures are whole."""
     whole = tcp([20, 20, 20], 20, 20)
     error = f"\niperf3: error - {GOODBYE}\n"
-    found = read(tmp_path, json.dumps(whole) + error if as_text else {**whole, "error": GOODBYE})
-    assert found.rates["up"].value == pytest.approx(20 * TCP)
-    assert found.rates["up"].why.endswith(f"; iperf3 ended with an error after it: {GOODBYE}")
+    reading = read(tmp_path, json.dumps(whole) + error if as_text else {**whole, "error": GOODBYE})
+    assert reading.rates["up"].value == pytest.approx(20 * TCP)
+    assert reading.rates["up"].why.endswith(f"; iperf3 ended with an error after it: {GOODBYE}")
     cut = {**whole, "end": {}}
     with pytest.raises(ScenarioError, match=f"iperf3 failed: {GOODBYE}"):
         read(tmp_path, {**cut, "error": GOODBYE})
@@ -348,7 +348,7 @@ def test_the_same_report_twice_is_one_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("word", ["-nan", "nan", "NaN", "inf", "-Infinity", "-nan(ind)"])
 def test_what_iperf3_writes_in_place_of_a_number_costs_its_interval_alone(tmp_path: Path, word: str) -> None:
     """It divides by zero where an interval has no packets (esnet/iperf#613)."""
-    intervals = [{"sum": {**one, **lost(0, 863)}} for one in sums([10, 10, 10, 10], sender=False)]
+    intervals = [{"sum": {**part, **lost(0, 863)}} for part in sums([10, 10, 10, 10], sender=False)]
     text = json.dumps(report(intervals, {"sum": lost(0, 3452)}, "UDP", reverse=1))
     empty = text.replace('"lost_percent": 0.0', f'"lost_percent": {word}', 1)
     assert empty != text

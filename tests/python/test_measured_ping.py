@@ -117,17 +117,17 @@ def read(folder: Path, content: str | bytes) -> Reading:
     return measured.read(file)
 
 
-def lost(told: Reading) -> float:
+def lost(reading: Reading) -> float:
     """On a round trip."""
-    assert told.loss is not None
-    return 1 - (1 - told.loss.value) ** 2
+    assert reading.loss is not None
+    return 1 - (1 - reading.loss.value) ** 2
 
 
 @pytest.mark.parametrize("language", UNIX)
 def test_languages_of_unix(tmp_path: Path, language: str) -> None:
-    told = read(tmp_path, unix(*UNIX[language]))
-    assert told.rtt_ms is not None and told.rtt_ms.value == pytest.approx(20.6)
-    assert lost(told) == pytest.approx(0.1)
+    reading = read(tmp_path, unix(*UNIX[language]))
+    assert reading.rtt_ms is not None and reading.rtt_ms.value == pytest.approx(20.6)
+    assert lost(reading) == pytest.approx(0.1)
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "console"])
@@ -135,17 +135,17 @@ def test_languages_of_unix(tmp_path: Path, language: str) -> None:
 def test_languages_and_encodings_of_windows(tmp_path: Path, language: str, encoding: str) -> None:
     """The console has a code page of its own for each of them."""
     page = {"Russian": "cp866", "Japanese": "cp932"}.get(language, "cp850")
-    told = read(tmp_path, windows(*WINDOWS[language]).encode(page if encoding == "console" else encoding))
-    assert told.rtt_ms is not None and told.rtt_ms.value == 16
-    assert lost(told) == pytest.approx(0.1)
+    reading = read(tmp_path, windows(*WINDOWS[language]).encode(page if encoding == "console" else encoding))
+    assert reading.rtt_ms is not None and reading.rtt_ms.value == 16
+    assert lost(reading) == pytest.approx(0.1)
 
 
 def test_statistics_alone(tmp_path: Path) -> None:
     """Windows says least, most and mean; a deviation it does not say."""
     _, counts, times = WINDOWS["German"]
-    told = read(tmp_path, "\r\n".join([counts, times]))
-    assert told.rtt_ms is not None and (told.rtt_ms.value, told.jitter_ms) == (16, None)
-    assert lost(told) == pytest.approx(0.1)
+    reading = read(tmp_path, "\r\n".join([counts, times]))
+    assert reading.rtt_ms is not None and (reading.rtt_ms.value, reading.jitter_ms) == (16, None)
+    assert lost(reading) == pytest.approx(0.1)
 
 
 def quiet(sent: int, received: int, mean: float, deviation: float = 1.0, host: str = HOST) -> str:
@@ -157,11 +157,11 @@ def quiet(sent: int, received: int, mean: float, deviation: float = 1.0, host: s
 def test_runs_in_one_file_are_added_up(tmp_path: Path) -> None:
     """150 of 200 came back; 100 took 40 ms and 50 took 70, which is 50 on the mean. The variances of the runs are 1 and
     those of their means about 50 are 100 and 400: together √(1 + 200)."""
-    told = read(tmp_path, quiet(100, 100, 40) + quiet(100, 50, 70) + quiet(50, 0, 0))
-    assert told.rtt_ms is not None and told.jitter_ms is not None
-    assert lost(told) == pytest.approx(100 / 250)
-    assert told.rtt_ms.value == pytest.approx(50)
-    assert told.jitter_ms == pytest.approx(201**0.5)
+    reading = read(tmp_path, quiet(100, 100, 40) + quiet(100, 50, 70) + quiet(50, 0, 0))
+    assert reading.rtt_ms is not None and reading.jitter_ms is not None
+    assert lost(reading) == pytest.approx(100 / 250)
+    assert reading.rtt_ms.value == pytest.approx(50)
+    assert reading.jitter_ms == pytest.approx(201**0.5)
 
 
 def test_a_killed_run_counts_between_its_first_and_last_answer(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_pings_from_two_links_are_not_added_up(tmp_path: Path) -> None:
 
 
 def test_text_in_two_encodings_is_refused(tmp_path: Path) -> None:
-    """What two shells of Windows make of `>` and `>>`: half of the file would be read as letters of China."""
+    """Text that two shells of Windows write for `>` and `>>`: half of the file would be read as letters of China."""
     text = windows(*WINDOWS["English"]) + "\r\n"
     for content in (
         text.encode("utf-16") + text.encode(),
@@ -228,9 +228,9 @@ def test_duplicates_and_reports_on_the_way_do_not_count(tmp_path: Path) -> None:
         "4/5 packets, 20% loss, min/avg/ewma/max = 20.1/20.3/20.2/20.5 ms",
         "no answer yet for icmp_seq=4",
     ]
-    told = read(tmp_path, "\n".join(lines))
-    assert told.rtt_ms is not None and told.rtt_ms.value == pytest.approx(20.6)
-    assert lost(told) == pytest.approx(0.1)
+    reading = read(tmp_path, "\n".join(lines))
+    assert reading.rtt_ms is not None and reading.rtt_ms.value == pytest.approx(20.6)
+    assert lost(reading) == pytest.approx(0.1)
 
 
 WAY_OUT = "LC_ALL=C ping"
@@ -264,6 +264,6 @@ HALF = {
 @pytest.mark.parametrize("case", HALF)
 def test_what_is_understood_in_half_is_refused(tmp_path: Path, case: str) -> None:
     content, reason = HALF[case]
-    with pytest.raises(ScenarioError) as told:
+    with pytest.raises(ScenarioError) as refusal:
         read(tmp_path, content)
-    assert reason in str(told.value) and "\n" not in str(told.value)
+    assert reason in str(refusal.value) and "\n" not in str(refusal.value)

@@ -16,17 +16,19 @@ Moment = tuple[float, float, float]
 
 
 def _drives() -> dict[int, list[Moment]]:
-    found: dict[int, list[Moment]] = defaultdict(list)
+    moments: dict[int, list[Moment]] = defaultdict(list)
     with DRIVES.open() as file:
         for line in csv.DictReader(file):
-            found[int(line["run"])].append((float(line["at_s"]), float(line["att_mbps"]), float(line["verizon_mbps"])))
-    return found
+            moments[int(line["run"])].append(
+                (float(line["at_s"]), float(line["att_mbps"]), float(line["verizon_mbps"]))
+            )
+    return moments
 
 
 def _changes_a_minute(drive: list[Moment]) -> float:
-    """How often the other carrier becomes the better one."""
+    """Number of times a minute that the other carrier becomes the better one."""
     better = [att > verizon for _, att, verizon in drive if att != verizon]
-    return sum(one != other for one, other in pairwise(better)) / drive[-1][0] * 60
+    return sum(before != other for before, other in pairwise(better)) / drive[-1][0] * 60
 
 
 def test_the_drive_was_chosen_as_the_file_says() -> None:
@@ -47,9 +49,9 @@ def test_the_drive_was_chosen_as_the_file_says() -> None:
 
 
 def test_it_is_listed_with_its_drive(weft_here: Weft) -> None:
-    told = " ".join(weft_here("list", NAME).stdout.split())
-    assert "drive file (down traces/drives/us-2023.down.csv), run 26" in told
-    assert "path.att drive att, rate (up 5 Mbit/s)" in told
+    output = " ".join(weft_here("list", NAME).stdout.split())
+    assert "drive file (down traces/drives/us-2023.down.csv), run 26" in output
+    assert "path.att drive att, rate (up 5 Mbit/s)" in output
     assert NAME in weft_here("list").stdout
 
 

@@ -34,16 +34,16 @@ def test_bandwidth_is_in_bytes_a_second(tmp_path: Path) -> None:
         f"{log}\n{json.dumps(RESULT)}\n",
         "\ufeff" + json.dumps(RESULT),
     ):
-        found = read(tmp_path, text)
+        reading = read(tmp_path, text)
         # 11 250 000 and 1 250 000 bytes a second, times eight.
-        assert (found.rates["down"].value, found.rates["up"].value) == (90, 10)
-        assert found.rtt_ms is not None and (found.rtt_ms.value, found.rtt_ms.low, found.rtt_ms.high) == (
+        assert (reading.rates["down"].value, reading.rates["up"].value) == (90, 10)
+        assert reading.rtt_ms is not None and (reading.rtt_ms.value, reading.rtt_ms.low, reading.rtt_ms.high) == (
             11.2,
             10.9,
             12,
         )
         # Its loss is a share of nobody knows how many packets, and its jitter no deviation.
-        assert found.loss is None and found.loss_unknown and found.jitter_ms is None
+        assert reading.loss is None and reading.loss_unknown and reading.jitter_ms is None
     new_scenario.from_measurements(str(tmp_path / "home"), [f"{tmp_path}/dsl.json", "b.rate=20Mbit/s"], None)
     text = (tmp_path / "home.toml").read_text()
     for line in ('rate.down = "90 Mbit/s"', 'rate.up = "10 Mbit/s"', 'delay = "5.6 ms"'):
@@ -51,7 +51,7 @@ def test_bandwidth_is_in_bytes_a_second(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "why"),
+    ("content", "why"),
     [
         ({**RESULT, "download": {**RESULT["download"], "bandwidth": 0}}, "do not add up"),
         ({**RESULT, "ping": {}}, "`latency` is missing"),
@@ -62,9 +62,9 @@ def test_bandwidth_is_in_bytes_a_second(tmp_path: Path) -> None:
         ({"some": "thing"}, "JSON of another program than iperf3"),
     ],
 )
-def test_what_is_no_such_result_is_refused_by_its_name(tmp_path: Path, told: object, why: str) -> None:
+def test_what_is_no_such_result_is_refused_by_its_name(tmp_path: Path, content: object, why: str) -> None:
     with pytest.raises(ScenarioError, match=why):
-        read(tmp_path, json.dumps(told))
+        read(tmp_path, json.dumps(content))
 
 
 def test_two_results_are_refused(tmp_path: Path) -> None:

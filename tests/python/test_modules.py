@@ -15,8 +15,8 @@ CRATES = ROOT / "crates"
 
 @pytest.mark.parametrize("crate", sorted(path.parent.name for path in CRATES.glob("*/src")))
 def test_no_modules_of_a_crate_use_each_other_in_a_circle(crate: str) -> None:
-    found = circles(CRATES / crate / "src")
-    assert not found, "\n".join(found)
+    loops = circles(CRATES / crate / "src")
+    assert not loops, "\n".join(loops)
 
 
 def test_no_modules_of_the_package_import_each_other_in_a_circle() -> None:

@@ -1,4 +1,4 @@
-"""What the user named stays in sight, first and marked: on the screen, in the report, in a ranking, in every fold."""
+"""Schedulers that the user named stay in sight, first and marked: on screen, in report and ranking, in every fold."""
 
 import re
 from collections.abc import Sequence
@@ -75,9 +75,9 @@ def test_where_all_are_named_only_ones_own_is_marked() -> None:
 
 @pytest.mark.parametrize("text", ["all,ecf", "ecf,all", ["ecf", "all"]])
 def test_all_names_nobody(text: Any) -> None:
-    found = specs.parse(text)
-    assert [one.name for one in found if one.is_named] == ["ecf"]
-    assert len(found) == len(_native.schedulers())
+    schedulers = specs.parse(text)
+    assert [scheduler.name for scheduler in schedulers if scheduler.is_named] == ["ecf"]
+    assert len(schedulers) == len(_native.schedulers())
     assert plan.plan(load("wifi-lte"), text).named == ["ecf"]
     assert plan.plan(load("wifi-lte"), "all").document["named"] == []
 
@@ -117,13 +117,13 @@ def test_a_ranking_lists_it_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.chdir(tmp_path)
     Path("rules.py").write_text(RULE)
     small = ["workload.bytes=200 kB"]
-    found = rank.run(rank.Request(["wifi-lte"], seeds="0..2", schedulers=f"min-rtt,ecf,{MINE}", set=small))
-    shown = page.ranked(found)
+    ranked = rank.run(rank.Request(["wifi-lte"], seeds="0..2", schedulers=f"min-rtt,ecf,{MINE}", set=small))
+    shown = page.ranked(ranked)
     assert shown.lines[0].scheduler == MINE
     (table, *_) = ranking.terminal(shown)
     assert str(table.column(0)[0]) == f"{MINE} (yours)"
     assert any(line.startswith(MINE) for line in ranking.findings(shown))
-    assert ">yours</small>" in ranking.render(shown, page.costs(found))
+    assert ">yours</small>" in ranking.render(shown, page.costs(ranked))
 
 
 def test_a_report_tells_nobody_where_its_author_keeps_his_files(
@@ -131,8 +131,8 @@ def test_a_report_tells_nobody_where_its_author_keeps_his_files(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     wanted = plan.plan(load("wifi-lte", ["workload.bytes=200 kB"]), "min-rtt,ecf", seed=[0])
-    found = comparison.execute(wanted, 1)
-    text = report.write(found, tmp_path, command="weft compare wifi-lte").read_text(encoding="utf-8")
+    compared = comparison.execute(wanted, 1)
+    text = report.write(compared, tmp_path, command="weft compare wifi-lte").read_text(encoding="utf-8")
     assert str(HOME) not in text and str(tmp_path) not in text
     assert "weft run scenarios/wifi-lte.toml --scheduler" in text
     assert Path(locate("scenarios/wifi-lte.toml")).is_file(), "and the command works from here"

@@ -24,18 +24,18 @@ UNITS = {"_ms": "Milliseconds", "_mbps": "Mbit/s"}
 
 def described() -> dict[str, dict[str, str]]:
     """The docstring of every field of what a rule sees, by class, as an editor shows it."""
-    found: dict[str, dict[str, str]] = {}
+    fields: dict[str, dict[str, str]] = {}
     for node in ast.parse((Path(weftway.__file__).parent / "_native.pyi").read_text()).body:
         if isinstance(node, ast.ClassDef) and node.name in ("Path", "Packet", "Flow", "Context", "Event"):
-            found[node.name] = {
-                one.target.id: after.value.value
-                for one, after in pairwise(node.body)
-                if isinstance(one, ast.AnnAssign) and isinstance(one.target, ast.Name)
+            fields[node.name] = {
+                statement.target.id: after.value.value
+                for statement, after in pairwise(node.body)
+                if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name)
                 if isinstance(after, ast.Expr)
                 and isinstance(after.value, ast.Constant)
                 and isinstance(after.value.value, str)
             }
-    return found
+    return fields
 
 
 class Looking:
@@ -84,11 +84,11 @@ def test_a_mapping_of_keys_is_that_of_the_command(small: Path) -> None:
 
 
 def test_numbers_truth_lists_and_tables_are_written_as_a_scenario_has_them() -> None:
-    told = {"a": 2, "b": 0.5, "c": True, "d": ["x", 1], "e": "2 %", "f": {"down": "1 %", "a b": ["📶\x7f"]}}
-    assert scenario.settings(told) == [
+    values = {"a": 2, "b": 0.5, "c": True, "d": ["x", 1], "e": "2 %", "f": {"down": "1 %", "a b": ["📶\x7f"]}}
+    assert scenario.settings(values) == [
         "a=2", "b=0.5", "c=true", 'd=["x", 1]', "e=2 %", 'f={ down = "1 %", "a b" = ["📶\\u007f"] }'
     ]  # fmt: skip
-    assert [tomllib.loads(one)["f"] for one in scenario.settings(told)[-1:]] == [told["f"]]
+    assert [tomllib.loads(text)["f"] for text in scenario.settings(values)[-1:]] == [values["f"]]
 
 
 def test_a_table_is_a_value_like_any_other(small: Path) -> None:

@@ -14,8 +14,8 @@ NOTEBOOKS = sorted((HOME / "examples/notebooks").glob("*.ipynb"))
 
 
 def cells(notebook: Path) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads(notebook.read_text())["cells"]
-    return found
+    cells: list[dict[str, Any]] = json.loads(notebook.read_text())["cells"]
+    return cells
 
 
 def code(notebook: Path) -> str:

@@ -64,10 +64,10 @@ def test_what_is_there_is_written_once(weft_here: Weft, small: Path, tmp_path: P
 def test_more_rows_make_another_page(weft_here: Weft, small: Path, tmp_path: Path) -> None:
     weft_here("compare", small, "--scheduler", "min-rtt", "--out", "out")
     weft_here("compare", small, "--scheduler", SCHEDULERS, "--out", "out")
-    told = weft_here("compare", small, "--scheduler", "min-rtt", "--out", "out").stdout
-    assert "the folder holds 4 more" in told
+    output = weft_here("compare", small, "--scheduler", "min-rtt", "--out", "out").stdout
+    assert "the folder holds 4 more" in output
     assert "the folder holds 4 more" in (tmp_path / "out/report.html").read_text()
-    assert weft_here("compare", small, "--scheduler", "min-rtt", "--out", "out").stdout == told
+    assert weft_here("compare", small, "--scheduler", "min-rtt", "--out", "out").stdout == output
 
 
 def test_the_same_runs_by_another_path_get_the_other_command(weft_here: Weft, small: Path, tmp_path: Path) -> None:
@@ -102,5 +102,5 @@ def test_a_class_in_python_is_watched_too(small: Path) -> None:
         def select(self, cx: object) -> object:
             return next(iter(cx.sendable()), None)  # type: ignore[attr-defined]
 
-    found = comparison.execute(plan.plan(load(small), [First, "min-rtt"], None, "0..1"), 1, watched_runs=10)
-    assert set(found.watched) == {row["key"] for row in found.rows}
+    compared = comparison.execute(plan.plan(load(small), [First, "min-rtt"], None, "0..1"), 1, watched_runs=10)
+    assert set(compared.watched) == {row["key"] for row in compared.rows}

@@ -1,4 +1,4 @@
-"""How the command writes: into pipes that are closed, in encodings that lack characters, into files."""
+"""Output of the command: into pipes that are closed, in encodings that lack characters, into files."""
 
 import codecs
 import io
@@ -46,9 +46,9 @@ def test_a_closed_pipe_costs_no_file_and_ends_quietly(small: Path, tmp_path: Pat
         running.append((folder, process))
     for folder, process in running:
         assert process.stderr
-        told = process.stderr.read().decode()
-        assert process.wait(60) == 141, told
-        assert "Traceback" not in told
+        errors = process.stderr.read().decode()
+        assert process.wait(60) == 141, errors
+        assert "Traceback" not in errors
         assert {"report.html", "rows.parquet"} <= {file.name for file in (folder / "out").iterdir()}, folder.name
 
 
@@ -120,20 +120,20 @@ def test_json_loses_nothing_in_any_encoding(small: Path, tmp_path: Path) -> None
 
 def test_the_nearest_characters() -> None:
     codecs.register_error("nearest-here", nearest)
-    for text, found in (("−3 … é\u2009→ 日", "-3 ... e -> ?"), ("plain", "plain")):
-        assert text.encode("ascii", "nearest-here").decode() == found
+    for text, expected in (("−3 … é\u2009→ 日", "-3 ... e -> ?"), ("plain", "plain")):
+        assert text.encode("ascii", "nearest-here").decode() == expected
 
 
 def test_lines_say_how_far_it_is_where_there_is_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "PATIENCE_S", 0.02)
     monkeypatch.setattr(progress, "LINE_S", 0.01)
-    told = io.StringIO()
-    with progress.Bar(Console(file=told)) as bar:
+    stream = io.StringIO()
+    with progress.Bar(Console(file=stream)) as bar:
         bar.tell(3, 7)
-        while told.getvalue().count("\n") < 2:
+        while stream.getvalue().count("\n") < 2:
             time.sleep(0.01)
-    assert "3 of 7 runs finished after 0 s" in told.getvalue()
-    assert all(line.isprintable() for line in told.getvalue().split("\n")), "no control characters"
+    assert "3 of 7 runs finished after 0 s" in stream.getvalue()
+    assert all(line.isprintable() for line in stream.getvalue().split("\n")), "no control characters"
 
 
 @pytest.mark.parametrize(
@@ -154,29 +154,29 @@ def test_lines_of_a_training_name_what_it_counts(
     pytest.importorskip("jax", reason="training needs JAX: pip install 'weftway[train]'")
     monkeypatch.setattr(progress, "PATIENCE_S", 0.02)
     monkeypatch.setattr(progress, "LINE_S", 0.01)
-    told = io.StringIO()
+    stream = io.StringIO()
 
     def trained(args: object, tell: Callable[[int, int], None]) -> None:
         tell(3, 7)
-        while not told.getvalue():
+        while not stream.getvalue():
             time.sleep(0.01)
 
     objective, _ = command.objective(algorithm, options)
     monkeypatch.setattr(command.module(algorithm, objective), "train", trained)
-    with progress.Bar(Console(file=told)) as bar:
+    with progress.Bar(Console(file=stream)) as bar:
         command.run(algorithm, [*options, "--out", str(tmp_path)], bar)
-    assert f"3 of 7 {unit} finished after " in told.getvalue()
+    assert f"3 of 7 {unit} finished after " in stream.getvalue()
 
 
 def test_what_stands_above_the_bar_is_made_anew_and_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "PATIENCE_S", -1.0)
     monkeypatch.setattr(progress, "REDRAW_S", 0.0)
     monkeypatch.setenv("TERM", "xterm")
-    told, made = io.StringIO(), iter(["first line", "second line", "third line"])
-    with progress.Bar(Console(file=told, force_terminal=True, width=60), above=lambda: next(made)) as bar:
+    stream, made = io.StringIO(), iter(["first line", "second line", "third line"])
+    with progress.Bar(Console(file=stream, force_terminal=True, width=60), above=lambda: next(made)) as bar:
         bar.tell(1, 3)
         bar.tell(2, 3)
-    text = told.getvalue()
+    text = stream.getvalue()
     assert "second line" in text
     assert "2/3" in text
     # The cursor goes up over the two lines, and what is there is erased.
@@ -184,10 +184,10 @@ def test_what_stands_above_the_bar_is_made_anew_and_goes_away(monkeypatch: pytes
 
 
 def test_what_is_over_at_once_says_nothing() -> None:
-    told = io.StringIO()
-    with progress.Bar(Console(file=told)) as bar:
+    stream = io.StringIO()
+    with progress.Bar(Console(file=stream)) as bar:
         bar.tell(7, 7)
-    assert told.getvalue() == ""
+    assert stream.getvalue() == ""
 
 
 MARK = codecs.BOM_UTF8.decode()

@@ -20,7 +20,7 @@ gym: Any = pytest.importorskip("gymnasium", reason="Gymnasium is not installed: 
 
 
 def occupancy(state: State) -> Any:
-    """Of each path, how full its window is."""
+    """Share of each path's window that is in use."""
     paths = state["paths"]
     return np.clip(paths["bytes_in_flight"] / np.maximum(paths["cwnd"], 1), 0, 4)
 
@@ -114,23 +114,23 @@ def test_rewards_of_ones_own_add_up_to_the_return(easy: Path) -> None:
 
 def test_many_have_the_same_as_one(easy: Path) -> None:
     own = {"observe": occupancy, "observation_space": own_space(), "reward": hurry}
-    one = made(easy, **own)
+    single = made(easy, **own)
     many = gym.make_vec(IDS[0], 3, "vector_entry_point", scenario=easy, cc="cubic", threads=2, **own)
-    obs, _ = one.reset(seed=4)
+    obs, _ = single.reset(seed=4)
     rows, _ = many.reset(seed=4)
     ends, step = 0, 0
     while ends < 2:
         step += 1
         assert np.array_equal(rows[0], obs)
         action = step % 2
-        obs, reward, terminated, truncated, info = one.step(action)
+        obs, reward, terminated, truncated, info = single.step(action)
         rows, rewards, *_, infos = many.step(np.array([action, 0, 1]))
         assert rewards[0] == reward
         if terminated or truncated:
             ends += 1
             assert np.array_equal(infos["final_obs"][0], obs)
             assert infos["final_info"]["row"]["return"][0] == pytest.approx(info["row"]["return"])
-            obs, _ = one.reset()
+            obs, _ = single.reset()
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["copy", "pickle"])
@@ -150,7 +150,7 @@ def test_a_copy_keeps_what_is_ones_own(easy: Path, copied: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "said"),
+    ("own", "message"),
     [
         ({"observe": occupancy}, "`observe` and `observation_space` belong together"),
         ({"observation_space": own_space()}, "`observe` and `observation_space` belong together"),
@@ -170,9 +170,9 @@ def test_a_copy_keeps_what_is_ones_own(easy: Path, copied: Any) -> None:
         ({"render_mode": "human"}, "one of ansi"),
     ],
 )
-def test_what_cannot_be_is_refused_with_what_would_be_right(easy: Path, own: Any, said: str) -> None:
+def test_what_cannot_be_is_refused_with_what_would_be_right(easy: Path, own: Any, message: str) -> None:
     env_class = weftway.env.PacketEnv
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises(ValueError, match=message):
         env = env_class(easy, "cubic", **own)
         env.reset(seed=1)
         env.step(0)
@@ -214,7 +214,7 @@ def test_render_is_a_report_of_the_episode(easy: Path) -> None:
 
 
 def passed(before: State, actions: Any, after: State) -> Any:
-    """How long the step took."""
+    """Duration of the step in ms."""
     return after["now_ms"] - before["now_ms"]
 
 

@@ -1,4 +1,4 @@
-"""What a package needs besides its code. `.ci/package` builds and installs one."""
+"""Needs of a package besides its code. `.ci/package` builds and installs one."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def test_what_needs_the_source_tree_says_where_to_get_it(weft_here: Weft, words:
 def test_every_data_folder_is_packed() -> None:
     packed = (HOME / "crates/py/build.rs").read_text()
     project = tomllib.loads((HOME / "pyproject.toml").read_text())
-    in_source = {one["path"] for one in project["tool"]["maturin"]["include"] if one.get("format") == "sdist"}
+    in_source = {entry["path"] for entry in project["tool"]["maturin"]["include"] if entry.get("format") == "sdist"}
     folders = ("experiments", "scenarios", "sweeps", "traces")
     assert all(f'"{folder}"' in packed for folder in folders)
     assert in_source == {f"{folder}/**/*" for folder in folders}
@@ -61,17 +61,19 @@ def test_no_crate_needs_a_newer_rust_than_we_say() -> None:
     metadata = json.loads(done.stdout)
     used = {node["id"] for node in metadata["resolve"]["nodes"]}
     needs = {
-        one["name"]: one["rust_version"] for one in metadata["packages"] if one["id"] in used and one["rust_version"]
+        package["name"]: package["rust_version"]
+        for package in metadata["packages"]
+        if package["id"] in used and package["rust_version"]
     }
-    said = tomllib.loads((HOME / "Cargo.toml").read_text())["workspace"]["package"]["rust-version"]
+    promised = tomllib.loads((HOME / "Cargo.toml").read_text())["workspace"]["package"]["rust-version"]
 
     def number(version: str) -> list[int]:
         return [int(part) for part in version.split(".")]
 
-    assert {name: need for name, need in needs.items() if number(need) > number(said)} == {}
+    assert {name: need for name, need in needs.items() if number(need) > number(promised)} == {}
     for page in (".ci/setup.sh", "README.md", "docs/how-to/install.md"):
-        assert f"Rust {said} or newer" in (HOME / page).read_text(), page
-    assert f"cargo {said} and" in (HOME / "docs/how-to/troubleshooting.md").read_text()
+        assert f"Rust {promised} or newer" in (HOME / page).read_text(), page
+    assert f"cargo {promised} and" in (HOME / "docs/how-to/troubleshooting.md").read_text()
 
 
 @pytest.fixture

@@ -30,10 +30,10 @@ def test_an_identity_that_others_can_read_is_refused(weft_here: Weft, tmp_path: 
     assert (tmp_path / "config").stat().st_mode & 0o777 == 0o700
     (tmp_path / "config" / "me").chmod(0o644)
     for words in ("pair --identity config/me", "recv inbox --listen 1 --identity config/me"):
-        found = weft_here(*words.split())
-        assert (found.returncode, found.stdout) == (2, ""), words
-        assert "other users of this machine may read or change this identity (mode 0644)" in found.stderr
-        assert found.stderr.count("\n") == 1
+        run = weft_here(*words.split())
+        assert (run.returncode, run.stdout) == (2, ""), words
+        assert "other users of this machine may read or change this identity (mode 0644)" in run.stderr
+        assert run.stderr.count("\n") == 1
     (tmp_path / "config" / "me").rename(tmp_path / "config" / "it's me")
     assert """run `chmod 600 'config/it'"'"'s me'`""" in weft_here("pair", "--identity", "config/it's me").stderr
     (tmp_path / "config" / "it's me").rename(tmp_path / "config" / "me")
@@ -42,16 +42,16 @@ def test_an_identity_that_others_can_read_is_refused(weft_here: Weft, tmp_path: 
 
 
 def test_a_folder_is_no_identity(weft_here: Weft) -> None:
-    told = weft_here("pair", "--identity", ".")
-    assert (told.returncode, told.stderr) == (2, "weft: .: an identity is a file, and this is a directory\n")
+    run = weft_here("pair", "--identity", ".")
+    assert (run.returncode, run.stderr) == (2, "weft: .: an identity is a file, and this is a directory\n")
 
 
 def test_an_identity_for_which_there_is_no_room_leaves_nothing(tmp_path: Path) -> None:
     """No file may have more than 0 bytes: what a full disk is, without one."""
     command = (str(link_program.program()), "pair", "--identity", "me")
     words = ["sh", "-c", 'ulimit -f 0 && exec "$@"', "sh", *command]
-    told = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
-    assert (told.returncode, told.stdout, told.stderr) == (1, "", "weft: me: File too large\n")
+    run = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+    assert (run.returncode, run.stdout, run.stderr) == (1, "", "weft: me: File too large\n")
     assert not list(tmp_path.glob("me*"))
 
 
@@ -106,7 +106,7 @@ def test_a_new_identity_ends_the_lines_with_names_too(weft_here: Weft) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("--name", "lap top"), '"lap top" cannot be a name: a name has 1 to 64 characters'),
         (("--name", ""), "--name NAME: the value is empty."),
@@ -119,14 +119,14 @@ def test_a_new_identity_ends_the_lines_with_names_too(weft_here: Weft) -> None:
     ],
 )
 def test_a_mistake_is_told_and_changes_nothing(
-    weft_here: Weft, tmp_path: Path, words: tuple[str, ...], told: str
+    weft_here: Weft, tmp_path: Path, words: tuple[str, ...], message: str
 ) -> None:
     for name in ("laptop", "phone"):
         weft_here("pair", "--identity", "me", "--name", name)
     before = (tmp_path / "me").read_text()
     refused = weft_here("pair", *(words if "--identity" in words else ("--identity", "me", *words)))
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert told in refused.stderr and refused.stderr.count("\n") == 1, refused.stderr
+    assert message in refused.stderr and refused.stderr.count("\n") == 1, refused.stderr
     assert (tmp_path / "me").read_text() == before
     assert [file.name for file in tmp_path.iterdir()] == ["me"]
 
@@ -153,7 +153,7 @@ def test_commands_at_the_same_time_lose_no_name(weft_here: Weft, tmp_path: Path)
         process.stdin.close()
     assert [process.wait(timeout=60) for process in started] == [0] * len(given)
     listed = json.loads(weft_here("pair", "--identity", "me", "--list", "--json").stdout)
-    assert [one["name"] for one in listed] == sorted(f"{name}-{at}" for name in given for at in range(10))
+    assert [entry["name"] for entry in listed] == sorted(f"{name}-{at}" for name in given for at in range(10))
 
 
 @pytest.mark.parametrize("where", ["environment", "standard input"])
@@ -210,9 +210,11 @@ def test_an_identity_that_was_cut_off_is_named_with_what_to_do(weft_here: Weft, 
     for text in ("", whole[: len(whole) // 2]):
         (tmp_path / "me").write_text(text)
         for words in ("pair --identity me", "pair --identity me --name phone", "relay --listen 0 --identity me"):
-            found = weft_here(*words.split())
-            assert (found.returncode, found.stdout) == (2, ""), words
-            said = found.stderr
-            assert said.startswith("weft: me: this file holds no identity") or f"{tmp_path}/me: " in said, said
-            assert "put a copy of it back, or make a new one with `weft pair --new`" in said and said.count("\n") == 1
+            run = weft_here(*words.split())
+            assert (run.returncode, run.stdout) == (2, ""), words
+            errors = run.stderr
+            assert errors.startswith("weft: me: this file holds no identity") or f"{tmp_path}/me: " in errors, errors
+            assert (
+                "put a copy of it back, or make a new one with `weft pair --new`" in errors and errors.count("\n") == 1
+            )
     assert weft_here("pair", "--identity", "me", "--new").returncode == 0

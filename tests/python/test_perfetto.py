@@ -29,8 +29,8 @@ def traced(weft: Weft, small: Path, tmp_path: Path) -> dict[str, Any]:
     # The row is the same with and without the trace, and nothing else is left behind.
     assert done.stdout == weft("run", small, "--scheduler", "min-rtt", "--seed", "0", "--json").stdout
     assert {file.name for file in tmp_path.iterdir()} == {"small.toml", "trace.json"}
-    found: dict[str, Any] = json.loads((tmp_path / "trace.json").read_text())
-    return {**found, "row": json.loads(done.stdout)[0]}
+    trace: dict[str, Any] = json.loads((tmp_path / "trace.json").read_text())
+    return {**trace, "row": json.loads(done.stdout)[0]}
 
 
 def of(trace: dict[str, Any], phase: str) -> list[dict[str, Any]]:
@@ -54,12 +54,12 @@ def test_every_event_has_what_its_phase_needs(traced: dict[str, Any]) -> None:
 
 
 def test_each_path_has_a_track_with_its_counters(traced: dict[str, Any]) -> None:
-    found = processes(traced)
-    assert found.keys() == {"scheduler", "receiver", "path wifi", "path lte"}
+    numbers = processes(traced)
+    assert numbers.keys() == {"scheduler", "receiver", "path wifi", "path lte"}
     for path in ("wifi", "lte"):
-        names = {event["name"] for event in of(traced, "C") if event["pid"] == found[f"path {path}"]}
+        names = {event["name"] for event in of(traced, "C") if event["pid"] == numbers[f"path {path}"]}
         assert {"congestion window (kB)", "in flight (kB)", "queueing delay (ms)"} <= names
-        sent = [event for event in of(traced, "X") if event["pid"] == found[f"path {path}"]]
+        sent = [event for event in of(traced, "X") if event["pid"] == numbers[f"path {path}"]]
         assert len(sent) == traced["row"][f"path.{path}.packets"]
     arrived = [event["args"]["kB"] for event in of(traced, "C") if event["name"] == "arrived in order (kB)"]
     assert arrived[-1] == 300
@@ -121,14 +121,14 @@ def test_the_queue_is_what_a_packet_took_longer_than_the_quickest() -> None:
     """Packets take 10, 14 and 11 ms; the one that is lost on the way takes none."""
     sent = [packet(0, "a", 0), packet(1, "a", 1, 1000), packet(2, "a", 2, 2000, weftway_fate="lost")]
     sent += [packet(3, "a", 3, 3000)]
-    told = perfetto.trace([*sent, arrival(10, "a", 0), arrival(15, "a", 1), arrival(14, "a", 3)])
-    delays = [event["args"]["ms"] for event in told["traceEvents"] if event["name"] == "queueing delay (ms)"]
+    trace = perfetto.trace([*sent, arrival(10, "a", 0), arrival(15, "a", 1), arrival(14, "a", 3)])
+    delays = [event["args"]["ms"] for event in trace["traceEvents"] if event["name"] == "queueing delay (ms)"]
     assert sorted(delays) == [0, 1, 4]
 
 
 def test_packets_of_one_instant_lie_a_nanosecond_apart() -> None:
-    told = perfetto.trace([packet(1, "a", 0), packet(1, "a", 1, 1000), packet(2, "a", 2, 2000)])
-    packets = [(event["ts"], event["dur"]) for event in told["traceEvents"] if event["ph"] == "X"]
+    trace = perfetto.trace([packet(1, "a", 0), packet(1, "a", 1, 1000), packet(2, "a", 2, 2000)])
+    packets = [(event["ts"], event["dur"]) for event in trace["traceEvents"] if event["ph"] == "X"]
     assert packets == [(1000, 0.001), (1000.001, 50), (2000, 0.001)]
 
 

@@ -25,7 +25,7 @@ Floats = np.ndarray[Any, np.dtype[np.float32]]
 
 def card(network: str, inputs: int) -> dict[str, str]:
     """A card that says what must be said."""
-    said = dict.fromkeys(("trained_on", "cc", "seed", "steps", "code", "command", "evaluation"), "test")
+    about = dict.fromkeys(("trained_on", "cc", "seed", "steps", "code", "command", "evaluation"), "test")
     named = ",".join(f"x{i}" for i in range(inputs))
     return {
         "algorithm": "test",
@@ -34,7 +34,7 @@ def card(network: str, inputs: int) -> dict[str, str]:
         "head": "greedy",
         "fallback": "off",
         "inputs": named,
-        **said,
+        **about,
     }
 
 
@@ -47,7 +47,7 @@ def exported(folder: Path, network: Any, spec: str, inputs: int) -> Policy:
 
 
 def forward(policy: Policy, obs: Floats) -> Floats:
-    """What Rust makes of each row."""
+    """Outputs that Rust makes of each row."""
     out = np.empty((len(obs), policy.outputs), np.float32)
     policy.forward(np.ascontiguousarray(obs), out)
     return out
@@ -86,10 +86,10 @@ def test_graph_attention_agrees(tmp_path: Path, identity: bool, paths: int) -> N
     x = obs[:, :split].reshape(ROWS, paths, shape.features, shape.steps)
     c = obs[:, split:-paths].reshape(ROWS, shape.packet_features, shape.steps)
     expected = np.asarray(eqx.filter_jit(network)(*map(jax.numpy.asarray, (x, c, obs[:, -paths:]))))
-    found = forward(exported(tmp_path, network, network.spec(shape), inputs), obs)
+    outputs = forward(exported(tmp_path, network, network.spec(shape), inputs), obs)
     alive = obs[:, -paths:] > 0
-    np.testing.assert_allclose(found[alive], expected[alive], atol=1e-5)
-    assert (found[~alive] == -1e9).all()
+    np.testing.assert_allclose(outputs[alive], expected[alive], atol=1e-5)
+    assert (outputs[~alive] == -1e9).all()
 
 
 def test_bad_files_are_refused_with_their_place(tmp_path: Path) -> None:

@@ -89,12 +89,12 @@ def test_a_program_gets_a_page_over_two_paths(start: Start, line: str, website: 
     assert get(local, "127.0.0.1", port())[0] == 502, "nobody listens"
     assert get(local, "10.0.0.1", 80)[0] == 403, "no public address"
     proxy.send_signal(signal.SIGINT)
-    status, _, said = ended(proxy)
-    assert (status, said) == (130, "weft: stopped carrying connections\n")
+    status, _, errors = ended(proxy)
+    assert (status, errors) == (130, "weft: stopped carrying connections\n")
     until_told(relay, *GONE)
     relay.send_signal(signal.SIGINT)
-    status, _, said = ended(relay)
-    assert (status, said) == (130, "weft: stopped relaying\n")
+    status, _, errors = ended(relay)
+    assert (status, errors) == (130, "weft: stopped relaying\n")
 
 
 def test_a_running_relay_takes_new_names_and_revocations(weft: Weft, start: Start, line: str, website: int) -> None:
@@ -115,8 +115,8 @@ def test_a_running_relay_takes_new_names_and_revocations(weft: Weft, start: Star
 
     assert weft("pair", "--identity", "me", "--revoke", "laptop").returncode == 0
     until_told(relay, "laptop has no valid token any more (127.0.0.1:")
-    status, _, said = ended(proxy)
-    assert status == 1 and "wrong token" in said, said
+    status, _, errors = ended(proxy)
+    assert status == 1 and "wrong token" in errors, errors
     again = weft("pair", "--identity", "me", "--name", "laptop").stdout.strip()
     until_told(relay, "the pairing lines have changed")
     proxy = start("proxy", "--to", at, "--pair", again, "--listen", str(other))
@@ -136,14 +136,14 @@ def test_a_relay_whose_identity_cannot_be_read_says_so_and_keeps_it(
     relay = start("relay", "--listen", at, "--identity", "me", "--allow", "127.0.0.0/8")
     until_told(relay, "listening at")
     (tmp_path / "me").chmod(0o644)
-    told = until_told(relay, "the identity before is kept")
-    assert "other users of this machine may read or change this identity (mode 0644)" in told
+    lines = until_told(relay, "the identity before is kept")
+    assert "other users of this machine may read or change this identity (mode 0644)" in lines
     until_told(start("proxy", "--to", at, "--pair", line, "--listen", str(local)), "connected to the relay")
     assert get(local, "127.0.0.1", website) == (200, BODY)
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (("relay", "--allow", "home"), "home is no network: 192.168.1.0/24 is one"),
         (("relay", "--scheduler", "minrt"), "minrt"),
@@ -155,16 +155,16 @@ def test_a_relay_whose_identity_cannot_be_read_says_so_and_keeps_it(
         (("proxy", "--to", "192.0.2.1", "--pair", "LINE", "--cc", "cubc"), "cubc"),
     ],
 )
-def test_a_mistake_is_one_line(weft: Weft, line: str, words: tuple[str, ...], told: str) -> None:
+def test_a_mistake_is_one_line(weft: Weft, line: str, words: tuple[str, ...], expected: str) -> None:
     given = [line if word == "LINE" else word for word in words]
     refused = weft(*given, *(["--identity", "me", "--listen", "127.0.0.1:0"] if words[0] == "relay" else []))
-    (said,) = machine.told(refused.stderr)
+    (message,) = machine.told(refused.stderr)
     assert (refused.returncode, refused.stdout) == (2, "")
-    assert told in said
+    assert expected in message
 
 
 @pytest.mark.parametrize(
-    ("words", "status", "told"),
+    ("words", "status", "expected"),
     [
         # Nobody has such a name (RFC 6761); a network that is not up yet knows none.
         (("proxy", "--to", "relay.invalid", "--pair", "LINE"), 1, "relay.invalid: "),
@@ -184,12 +184,12 @@ def test_a_mistake_is_one_line(weft: Weft, line: str, words: tuple[str, ...], to
     ],
 )
 def test_what_may_pass_has_the_status_after_which_a_service_is_started_again(
-    weft_here: Weft, line: str, words: tuple[str, ...], status: int, told: str
+    weft_here: Weft, line: str, words: tuple[str, ...], status: int, expected: str
 ) -> None:
     refused = weft_here(*(line if word == "LINE" else word for word in words))
-    (said,) = machine.told(refused.stderr)
+    (message,) = machine.told(refused.stderr)
     assert (refused.returncode, refused.stdout) == (status, "")
-    assert told in said
+    assert expected in message
 
 
 def test_a_port_that_is_taken_is_told(weft: Weft, line: str) -> None:
@@ -206,10 +206,10 @@ def test_a_relay_whose_port_is_taken_says_so(weft: Weft, line: str, where: str) 
         taken.bind(("127.0.0.1", 0))
         number = taken.getsockname()[1]
         refused = weft("relay", "--identity", "me", "--listen", where.format(number))
-    (said,) = machine.told(refused.stderr)
+    (message,) = machine.told(refused.stderr)
     assert refused.returncode == 1
     place = f"127.0.0.1:{number}" if ":" in where else f"port {number}"
-    assert f"UDP {place}: Address already in use" in said and "name another port" in said
+    assert f"UDP {place}: Address already in use" in message and "name another port" in message
 
 
 @pytest.mark.realtime
@@ -239,8 +239,8 @@ def test_a_proxy_that_is_ended_gives_back_what_it_did_not_use_of_a_cap(
     # A sixteenth of the cap at a time.
     assert counted() >= 6_250_000
     proxy.send_signal(end)
-    status, _, said = ended(proxy)
-    assert (status, said) == (130, "weft: stopped carrying connections\n")
+    status, _, errors = ended(proxy)
+    assert (status, errors) == (130, "weft: stopped carrying connections\n")
     assert len(BODY) <= counted() < 2 * len(BODY)
 
 
@@ -252,8 +252,8 @@ def test_a_connection_that_nobody_uses_is_kept_by_few_packets(start: Start, line
 
     def snapshot() -> dict[str, Any]:
         assert proxy.stdout
-        told: dict[str, Any] = json.loads(proxy.stdout.readline())
-        return told
+        report: dict[str, Any] = json.loads(proxy.stdout.readline())
+        return report
 
     def carried() -> int:
         return sum(path["carried"] for path in snapshot()["paths"])
@@ -280,7 +280,7 @@ def test_a_connection_that_nobody_uses_is_kept_by_few_packets(start: Start, line
 
 
 def has_ipv6() -> bool:
-    """Whether sockets of this machine take IPv6."""
+    """Tells if sockets of this machine take IPv6."""
     try:
         with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as tried:
             tried.bind(("::", 0))
@@ -319,12 +319,12 @@ def test_a_port_with_a_password_and_a_socket_that_is_private(
     assert f"unix:{tmp_path}/socket" in until_told(proxy, "programs connect to")
     until_told(proxy, "connected to the relay")
     for place in (("127.0.0.1", local), str(tmp_path / "socket")):
-        for said, status in [("", b"407"), ("Proxy-Authorization: Basic YWRhOnNlY3JldA==\r\n", b"200")]:
+        for header, status in [("", b"407"), ("Proxy-Authorization: Basic YWRhOnNlY3JldA==\r\n", b"200")]:
             family = socket.AF_UNIX if isinstance(place, str) else socket.AF_INET
             with socket.socket(family, socket.SOCK_STREAM) as program:
                 program.settimeout(PATIENCE_S)
                 program.connect(place)
-                program.sendall(f"CONNECT 127.0.0.1:{website} HTTP/1.1\r\n{said}\r\n".encode())
+                program.sendall(f"CONNECT 127.0.0.1:{website} HTTP/1.1\r\n{header}\r\n".encode())
                 assert program.recv(12) == b"HTTP/1.1 " + status
     proxy.send_signal(signal.SIGINT)
     assert ended(proxy)[0] == 130
@@ -338,13 +338,13 @@ def test_a_port_that_other_machines_reach_is_told_where_it_has_no_password(
     (tmp_path / "open").chmod(0o644)
     (tmp_path / "empty").touch(0o600)
     words = ["proxy", "--to", "192.0.2.1", "--pair", line, "--path", "no-such-link"]
-    told = "programs of other machines may use 0.0.0.0:1080 too, without a password: see --passwords\n"
-    for more, said in [
-        (["--listen", "0.0.0.0:1080"], told),
+    warning = "programs of other machines may use 0.0.0.0:1080 too, without a password: see --passwords\n"
+    for more, expected in [
+        (["--listen", "0.0.0.0:1080"], warning),
         (["--listen", "1080"], ""),
         (["--listen", "unix:socket"], ""),
         (["--listen", "0.0.0.0:1080", "--passwords", "open"], "may read or change this file of passwords (mode 0644)"),
         (["--passwords", "empty"], "--passwords empty: it has no line USER:PASSWORD"),
     ]:
-        found = weft_here(*words, *more)
-        assert said in found.stderr and (said == told) == (told in found.stderr), (more, found.stderr)
+        run = weft_here(*words, *more)
+        assert expected in run.stderr and (expected == warning) == (warning in run.stderr), (more, run.stderr)

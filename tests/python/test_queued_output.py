@@ -79,14 +79,14 @@ def test_a_result_on_a_full_disk_is_told(tmp_path: Path) -> None:
         pytest.skip("this system has no /dev/full")
     with FULL.open("w") as full:
         words = [*machine.WEFT, "pair", "--identity", "me"]
-        told = subprocess.run(words, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert (told.returncode, told.stderr.splitlines()[-1]) == (1, "weft: standard output: No space left on device")
+        run = subprocess.run(words, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (run.returncode, run.stderr.splitlines()[-1]) == (1, "weft: standard output: No space left on device")
 
 
 def test_results_that_nobody_reads_end_the_command_as_a_closed_pipe(tmp_path: Path) -> None:
     read, written = os.pipe()
     os.close(read)
     words = [*machine.WEFT, "pair", "--identity", "me"]
-    told = subprocess.run(words, cwd=tmp_path, stdout=written, stderr=subprocess.PIPE, text=True, check=False)
+    run = subprocess.run(words, cwd=tmp_path, stdout=written, stderr=subprocess.PIPE, text=True, check=False)
     os.close(written)
-    assert told.returncode == 141
+    assert run.returncode == 141

@@ -56,10 +56,10 @@ def test_what_it_cannot_run_is_skipped_with_the_reason(weft: Weft, small: Path, 
 
 def test_a_path_that_had_a_queue_once_is_used_again() -> None:
     """After one burst on LTE `earliest-delivery` left it for good, and took half as long again as min-RTT."""
-    found = weftway.compare(
+    rows = weftway.compare(
         "wifi-lte", scheduler="min-rtt,earliest-delivery", cc="cubic", seeds="0..3", backend=["sim", "quic"]
     )
-    times = found.group_by("backend", "scheduler").agg(pl.col("fct_ms").mean())
+    times = rows.group_by("backend", "scheduler").agg(pl.col("fct_ms").mean())
     for backend in ("sim", "quic"):
         mean = dict(times.filter(pl.col("backend") == backend).select("scheduler", "fct_ms").iter_rows())
         assert mean["earliest-delivery"] < mean["min-rtt"]

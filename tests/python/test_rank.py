@@ -61,7 +61,7 @@ def world(tmp_path: Path) -> Path:
 
 
 def row(**more: Any) -> dict[str, Any]:
-    """What a run says of itself, as far as it costs."""
+    """Row of a run, as far as its cost needs it."""
     usual = {
         "verdict": "finished",
         "fct_ms": 2500.0,
@@ -118,8 +118,8 @@ def test_ratios_are_judged_on_the_seeds_that_did_not_pick() -> None:
     ones: b, which costs 20 on the even ones, where a costs 10. So a has the ratios 40/40 and 10/20, and b 20/40 and
     20/20: both (1 · ½)^½ = 0.707. The candidate c costs 30 everywhere: 30/40 and 30/20, (¾ · 3/2)^½ = 1.0607."""
     field = {"a": [10.0, 40.0, 10.0, 40.0], "b": [20.0] * 4}
-    found = judged({**field, "c": [30.0] * 4}, field)
-    assert found == pytest.approx({"a": math.sqrt(0.5), "b": math.sqrt(0.5), "c": math.sqrt(9 / 8)})
+    ratios = judged({**field, "c": [30.0] * 4}, field)
+    assert ratios == pytest.approx({"a": math.sqrt(0.5), "b": math.sqrt(0.5), "c": math.sqrt(9 / 8)})
 
 
 def test_the_single_path_is_picked_as_the_chooser_picks() -> None:
@@ -130,9 +130,9 @@ def test_the_single_path_is_picked_as_the_chooser_picks() -> None:
     assert standing.judged_pick(paths, {"a": [1.0, 2.0]}) == pytest.approx(4.0)
     assert standing.judged_pick({}, {"a": [1.0, 2.0]}) is None
     some = [JudgedCell("one", {}, {}, {}, 4.0), JudgedCell("two", {}, {}, {}, 0.9), JudgedCell("three", {}, {}, {})]
-    found = standing.single_path(some)
-    assert found is not None and (found.cells, found.better_share) == (2, 0.5)
-    assert found.ratio == pytest.approx(3.6**0.5)
+    single = standing.single_path(some)
+    assert single is not None and (single.cells, single.better_share) == (2, 0.5)
+    assert single.ratio == pytest.approx(3.6**0.5)
     assert standing.single_path(some[2:]) is None
 
 
@@ -148,7 +148,7 @@ def test_costs_are_multiples_of_the_bound() -> None:
         JudgedCell("two", kinds, {"x": 1.0, "y": 1.5}, {}, of_bound={"x": 5.0, "y": 7.0}),
         JudgedCell("three", {"workload": "stream"}, {"x": 1.0, "y": 1.5}, {}),
     ]
-    assert [one.of_bound for one in standing.standings(some)] == [3.5, 5.0]
+    assert [line.of_bound for line in standing.standings(some)] == [3.5, 5.0]
     everywhere, bulk, stream = standing.groups(some, "y", ["workload"])
     assert (everywhere.best_of_bound, everywhere.candidate_of_bound) == (3.5, 5.0)
     assert (bulk.best_of_bound, bulk.candidate_of_bound) == (3.5, 5.0)
@@ -159,16 +159,16 @@ def test_a_cost_has_its_bound() -> None:
     """Of a second in which at most 2 MB can have arrived, a megabyte takes half; of nothing, nothing is known."""
     row = {"elapsed_ms": 1000.0}
     known = {"bound_fct_ms": 10.0, "bound_p95_ms": 2.0, "bound_p99_ms": 3.0, "bound_bytes": 2_000_000}
-    found = {one: costs.bound(row, known, one) for one in (*costs.COLUMN, "duration")}
+    bounds = {workload: costs.bound(row, known, workload) for workload in (*costs.COLUMN, "duration")}
     least = {"bulk": 10.0, "limited": 10.0, "web": 10.0, "messages": 3.0, "stream": 3.0, "voip": 3.0, "call": 3.0}
-    assert found == {**least, "request-response": 2.0, "flows": 2.0, "duration": 500.0}
+    assert bounds == {**least, "request-response": 2.0, "flows": 2.0, "duration": 500.0}
     nothing = dict.fromkeys(known, None)
-    assert {costs.bound(row, nothing, one) for one in found} == {None}
+    assert {costs.bound(row, nothing, workload) for workload in bounds} == {None}
 
 
 def test_who_is_always_best_is_the_chooser() -> None:
-    found = judged({"a": [1.0, 2.0, 3.0], "b": [2.0, 4.0, 6.0]}, {"a": [1.0, 2.0, 3.0], "b": [2.0, 4.0, 6.0]})
-    assert found == pytest.approx({"a": 1.0, "b": 2.0})
+    ratios = judged({"a": [1.0, 2.0, 3.0], "b": [2.0, 4.0, 6.0]}, {"a": [1.0, 2.0, 3.0], "b": [2.0, 4.0, 6.0]})
+    assert ratios == pytest.approx({"a": 1.0, "b": 2.0})
     assert judged({}, {}) == {}
     assert judged({"a": [1.0, 1.0]}, {}) == {}, "nothing to be held against"
 
@@ -219,8 +219,10 @@ def test_the_candidate_is_held_against_the_best_of_each_kind() -> None:
     assert cubic.against_best == pytest.approx(2 / 1.1)
     assert (bbr1.best, bbr1.against_best_low) == ("b", None) and bbr1.against_best == pytest.approx(0.9)
     alone = standing.groups(some, None, ["cc"])
-    assert [(one.best, one.candidate_ratio) for one in alone] == [("c", None), ("a", None)]
-    assert [one.by for one in standing.groups(some[:2], "c", ["cc"])] == ["all"], "what all have in common is no kind"
+    assert [(group.best, group.candidate_ratio) for group in alone] == [("c", None), ("a", None)]
+    assert [group.by for group in standing.groups(some[:2], "c", ["cc"])] == ["all"], (
+        "what all have in common is no kind"
+    )
     assert (everywhere.value, everywhere.cells, everywhere.best) == ("all cells", 3, "b")
     assert everywhere.against_best == pytest.approx((2 * 2 * 0.9 / 1.3 / 1.3) ** (1 / 3))
 
@@ -229,12 +231,12 @@ def of_cells(*kinds: str) -> ranking.Ranked:
     """Two schedulers, in a cell under each of these controllers."""
     some = [cell(f"{at}", {"a": 1.0 + at / 10, "b": 1.3}, cc=cc) for at, cc in enumerate(kinds)]
     lines = standing.standings(some, "a")
-    found = standing.groups(some, "a", ["cc"])
-    return ranking.Ranked("x", "", "", "", lines, None, found, [], {one.cell: "" for one in some}, [], "", [], [])
+    groups = standing.groups(some, "a", ["cc"])
+    return ranking.Ranked("x", "", "", "", lines, None, groups, [], {cell.cell: "" for cell in some}, [], "", [], [])
 
 
 @pytest.mark.parametrize(
-    ("kinds", "told"),
+    ("kinds", "sentence"),
     [
         (["cubic"] * 5 + ["lia"] * 5, "kind of cell; in brackets the 95 % interval"),
         (["cubic"] * 5 + ["lia"] * 2, "kind of cell; in brackets the 95 % interval (fewer than 5 cells: range)"),
@@ -242,40 +244,43 @@ def of_cells(*kinds: str) -> ranking.Ranked:
         (["cubic"], "kind of cell"),
     ],
 )
-def test_the_range_of_a_kind_of_few_cells_is_not_called_an_interval(kinds: list[str], told: str) -> None:
+def test_the_range_of_a_kind_of_few_cells_is_not_called_an_interval(kinds: list[str], sentence: str) -> None:
     shown = ranking.terminal(of_cells(*kinds))[1]
-    assert str(shown.title).endswith(told)
+    assert str(shown.title).endswith(sentence)
 
 
 def test_the_worst_cells_come_first() -> None:
     some = [cell("one", {"x": 1.0}), cell("two", {"x": 3.0}, {"x": 1.5}), cell("three", {"x": 2.0}), cell("four", {})]
-    found = standing.worst(some, "x", 2)
-    assert [(one.cell, one.ratio, one.single_ratio) for one in found] == [("two", 3.0, 1.5), ("three", 2.0, None)]
+    worst_cells = standing.worst(some, "x", 2)
+    assert [(cell.cell, cell.ratio, cell.single_ratio) for cell in worst_cells] == [
+        ("two", 3.0, 1.5),
+        ("three", 2.0, None),
+    ]
 
 
 def test_cells_are_drawn_and_know_what_they_are(world: Path) -> None:
-    found = cells.read([str(world)], 20, 1, "held-out")
-    assert [one.name for one in found[:2]] == ["small-world-held-out-1-0", "small-world-held-out-1-1"]
-    assert {one.kinds["workload"] for one in found} == {"short bulk", "messages"}
-    assert {one.kinds["failure"] for one in found} == {"a path fails", "no failure"}
-    assert {one.kinds["stack"] for one in found} == {"mptcp v0.9x"}
-    assert {tuple(one.paths) for one in found} == {("a", "b"), ("b", "a")}
-    assert {one.cc[0] for one in found} == {"cubic", "bbr1"}
-    assert all(one.label.startswith("+".join(one.paths)) for one in found)
+    read_cells = cells.read([str(world)], 20, 1, "held-out")
+    assert [cell.name for cell in read_cells[:2]] == ["small-world-held-out-1-0", "small-world-held-out-1-1"]
+    assert {cell.kinds["workload"] for cell in read_cells} == {"short bulk", "messages"}
+    assert {cell.kinds["failure"] for cell in read_cells} == {"a path fails", "no failure"}
+    assert {cell.kinds["stack"] for cell in read_cells} == {"mptcp v0.9x"}
+    assert {tuple(cell.paths) for cell in read_cells} == {("a", "b"), ("b", "a")}
+    assert {cell.cc[0] for cell in read_cells} == {"cubic", "bbr1"}
+    assert all(cell.label.startswith("+".join(cell.paths)) for cell in read_cells)
     again = cells.read([str(world)], 3, 1, "held-out")
-    assert [one.variant.hash for one in again] == [one.variant.hash for one in found[:3]]
+    assert [cell.variant.hash for cell in again] == [cell.variant.hash for cell in read_cells[:3]]
 
 
 def test_single_paths_open_alike(tmp_path: Path) -> None:
     """All other paths are backups, whatever they were before."""
     file = tmp_path / "small.toml"
     file.write_text(SMALL + '[options]\npath_manager = "backup"\n')
-    (one,) = cells.read([str(file)], None, 1, "held-out")
-    variants = one.singles()
+    (cell,) = cells.read([str(file)], None, 1, "held-out")
+    variants = cell.singles()
     assert list(variants) == ["wifi", "lte"]
     roles = ["path.wifi.role=backup", "path.lte.role=active", "options.path_manager=full-mesh"]
     assert variants["lte"].scenario.sets == roles
-    assert len({one.variant.hash, *(variant.hash for variant in variants.values())}) == 3
+    assert len({cell.variant.hash, *(variant.hash for variant in variants.values())}) == 3
 
 
 def test_a_folder_is_its_scenarios(tmp_path: Path) -> None:
@@ -285,10 +290,10 @@ def test_a_folder_is_its_scenarios(tmp_path: Path) -> None:
         (folder / f"dev{number}.toml").write_text(SMALL)
     several = SMALL.replace('cc = "newreno"\n', 'cc = ["cubic", "lia"]\n')
     (folder / "dev11.toml").write_text(f'{several}[vary]\n"path.lte.loss" = ["0 %", "1 %"]\n')
-    found = cells.read([str(folder)], None, 1, "held-out")
-    assert [one.name for one in found[:2]] == ["dev9", "dev10"]
-    assert found[-1].name == "dev11, path.lte.loss=1 %, lia"
-    assert len(found) == 2 + 4
+    read_cells = cells.read([str(folder)], None, 1, "held-out")
+    assert [cell.name for cell in read_cells[:2]] == ["dev9", "dev10"]
+    assert read_cells[-1].name == "dev11, path.lte.loss=1 %, lia"
+    assert len(read_cells) == 2 + 4
     assert len(cells.read([str(folder)], 3, 1, "held-out")) == 3
 
 
@@ -296,16 +301,16 @@ def test_a_scenario_has_a_cell_for_each_of_its_settings_whatever_a_folder_has(tm
     varied = '[vary]\n"path.wifi.rate" = ["5 Mbit/s", "9 Mbit/s", "5 Mbit/s"]\n'
     file = tmp_path / "varied.toml"
     file.write_text(SMALL + varied)
-    found = cells.read([str(file)], 1, 1, "held-out")
-    assert [cell.variant.values["path.wifi.rate"] for cell in found] == ["5 Mbit/s", "9 Mbit/s"]
+    read_cells = cells.read([str(file)], 1, 1, "held-out")
+    assert [cell.variant.values["path.wifi.rate"] for cell in read_cells] == ["5 Mbit/s", "9 Mbit/s"]
 
 
 def test_what_is_set_counts(tmp_path: Path) -> None:
     file = tmp_path / "small.toml"
     file.write_text(SMALL)
-    (one,) = cells.read([str(file)], None, 1, "held-out", ["workload.bytes=20MB", "options.open=race"])
-    assert one.kinds["workload"] == "long bulk"
-    assert one.singles()["wifi"].scenario.sets[:2] == ["workload.bytes=20MB", "options.open=race"]
+    (cell,) = cells.read([str(file)], None, 1, "held-out", ["workload.bytes=20MB", "options.open=race"])
+    assert cell.kinds["workload"] == "long bulk"
+    assert cell.singles()["wifi"].scenario.sets[:2] == ["workload.bytes=20MB", "options.open=race"]
 
 
 def small_request(world: Path, **more: Any) -> rank.Request:
@@ -313,33 +318,33 @@ def small_request(world: Path, **more: Any) -> rank.Request:
 
 
 def test_rows_hold_what_each_run_cost(world: Path) -> None:
-    found = rank.run(small_request(world, candidate="round-robin"), 2)
-    assert len(found.rows) == 3 * (4 + 2) * 4
-    assert [one.name for one in found.schedulers] == ["min-rtt", "ecf", "redundant", "round-robin"]
-    lines = rank.standings(found)
-    assert [one.scheduler for one in lines if one.is_candidate] == ["round-robin"]
-    assert all(one.cells == 3 for one in lines)
-    copies = {one.scheduler: one.copies_share for one in lines}
+    ranked = rank.run(small_request(world, candidate="round-robin"), 2)
+    assert len(ranked.rows) == 3 * (4 + 2) * 4
+    assert [scheduler.name for scheduler in ranked.schedulers] == ["min-rtt", "ecf", "redundant", "round-robin"]
+    lines = rank.standings(ranked)
+    assert [line.scheduler for line in lines if line.is_candidate] == ["round-robin"]
+    assert all(line.cells == 3 for line in lines)
+    copies = {line.scheduler: line.copies_share for line in lines}
     assert copies["redundant"] > 0.1 and copies["min-rtt"] < 0.1
-    several = [row for row in found.rows if row["path"] is None]
+    several = [row for row in ranked.rows if row["path"] is None]
     assert all(0 < row["bound_ms"] <= row["cost_ms"] for row in several), "nobody is better than the links allow"
     assert {(row["cell"], row["seed"], row["bound_ms"]) for row in several} == {
         (row["cell"], row["seed"], row["bound_ms"]) for row in several if row["scheduler"] == "ecf"
     }
-    assert all(one.of_bound is not None and one.of_bound >= 1 for one in lines)
+    assert all(line.of_bound is not None and line.of_bound >= 1 for line in lines)
     by_hand = {}
     for name in ("min-rtt", "ecf", "redundant", "round-robin"):
         logs = []
-        for cell in found.cells:
+        for cell in ranked.cells:
             cost = {
-                who: [row["cost_ms"] for row in found.rows if (row["cell"], row["scheduler"]) == (cell.name, who)]
+                who: [row["cost_ms"] for row in ranked.rows if (row["cell"], row["scheduler"]) == (cell.name, who)]
                 for who in ("min-rtt", "ecf", "redundant", "round-robin")
             }
             for by, on in (((0, 2), (1, 3)), ((1, 3), (0, 2))):
                 pick = min(("min-rtt", "ecf", "redundant"), key=lambda who: cost[who][by[0]] + cost[who][by[1]])
                 logs.append(math.log(sum(cost[name][n] for n in on) / sum(cost[pick][n] for n in on)))
         by_hand[name] = math.exp(sum(logs) / len(logs))
-    assert {one.scheduler: one.ratio for one in lines} == pytest.approx(by_hand)
+    assert {line.scheduler: line.ratio for line in lines} == pytest.approx(by_hand)
 
 
 def test_an_oracle_tells_earliest_delivery_and_is_not_ranked(
@@ -348,24 +353,26 @@ def test_an_oracle_tells_earliest_delivery_and_is_not_ranked(
     """Its cost is held against the rule's own, by kind of cell. What is kept is not run again."""
     out = tmp_path / "out"
     asked = small_request(world, schedulers="min-rtt,earliest-delivery", oracle=True)
-    found = rank.run(asked, 2, out)
-    assert {one.scheduler for one in rank.standings(found)} == {"min-rtt", "earliest-delivery"}
+    ranked = rank.run(asked, 2, out)
+    assert {line.scheduler for line in rank.standings(ranked)} == {"min-rtt", "earliest-delivery"}
     costs: dict[str, dict[str, list[float]]] = {}
-    for row in found.rows:
+    for row in ranked.rows:
         costs.setdefault(row["scheduler"], {}).setdefault(row["cell"], []).append(row["cost_ms"])
     rule, by_hand = costs["earliest-delivery"], {}
     for sight in ("present", "arrival"):
         logs = [math.log(sum(some) / sum(rule[cell])) for cell, some in costs[f"oracle: {sight}"].items()]
         by_hand[sight] = math.exp(sum(logs) / len(logs))
-    told = rank.groups(found)[0].told
-    assert {sight: ratio for sight, (ratio, _, _) in told.items()} == pytest.approx(by_hand)
+    sights = rank.groups(ranked)[0].told
+    assert {sight: ratio for sight, (ratio, _, _) in sights.items()} == pytest.approx(by_hand)
     assert all(ratio != 1 for ratio in by_hand.values())
-    shown = page.ranked(found)
-    said = [line for line in ranking.findings(shown) if line.startswith("told when a packet will arrive, earliest-")]
-    assert len(said) == 1 and f"{by_hand['arrival']:.3f}" in said[0]
-    (everywhere,) = [one for one in ranking.records(shown) if one.get("by") == standing.ALL]
+    shown = page.ranked(ranked)
+    sentences = [
+        line for line in ranking.findings(shown) if line.startswith("told when a packet will arrive, earliest-")
+    ]
+    assert len(sentences) == 1 and f"{by_hand['arrival']:.3f}" in sentences[0]
+    (everywhere,) = [record for record in ranking.records(shown) if record.get("by") == standing.ALL]
     assert everywhere["oracle_arrival"] == pytest.approx(by_hand["arrival"]) and "told" not in everywhere
-    assert "oracle: arrival" in page.write(found, shown, out).read_text()
+    assert "oracle: arrival" in page.write(ranked, shown, out).read_text()
     heads = [column.header for column in ranking.terminal(shown)[1].columns]
     assert heads[-2:] == ["oracle: present / earliest-delivery", "oracle: arrival / earliest-delivery"]
 
@@ -374,7 +381,7 @@ def test_an_oracle_tells_earliest_delivery_and_is_not_ranked(
         return []
 
     monkeypatch.setattr(bounds, "oracles", none)
-    assert rank.run(asked, 2, out).rows == found.rows
+    assert rank.run(asked, 2, out).rows == ranked.rows
     with pytest.raises(ScenarioError, match="name it among the schedulers"):
         rank.run(small_request(world, schedulers="min-rtt,ecf", oracle=True), 2)
 
@@ -384,16 +391,16 @@ def test_a_clairvoyant_starts_from_the_candidate(world: Path, tmp_path: Path, mo
     out = tmp_path / "out"
     world.write_text(WORLD.replace("100 kB", "800 kB").replace("count = 30", "count = 120"))
     asked = small_request(world, candidate="round-robin", clairvoyant=True)
-    found = rank.run(asked, 2, out)
-    seen = [row for row in found.rows if row["scheduler"] == "clairvoyant: round-robin"]
+    ranked = rank.run(asked, 2, out)
+    seen = [row for row in ranked.rows if row["scheduler"] == "clairvoyant: round-robin"]
     assert len(seen) == 3 * 4 and all(row["bound_ms"] <= row["cost_ms"] for row in seen)
-    blind = {(row["cell"], row["seed"]): row["cost_ms"] for row in found.rows if row["scheduler"] == "round-robin"}
+    blind = {(row["cell"], row["seed"]): row["cost_ms"] for row in ranked.rows if row["scheduler"] == "round-robin"}
     assert all(row["cost_ms"] <= blind[row["cell"], row["seed"]] for row in seen)
     assert any(row["cost_ms"] < blind[row["cell"], row["seed"]] for row in seen)
-    assert "clairvoyant: round-robin" not in {one.scheduler for one in rank.standings(found)}
+    assert "clairvoyant: round-robin" not in {line.scheduler for line in rank.standings(ranked)}
     plain = rank.run(small_request(world, candidate="round-robin"), 2)
-    assert rank.standings(plain) == rank.standings(found)
-    everywhere = rank.groups(found)[0]
+    assert rank.standings(plain) == rank.standings(ranked)
+    everywhere = rank.groups(ranked)[0]
     assert everywhere.clairvoyant_of_bound is not None and everywhere.candidate_of_bound is not None
     assert 1 <= everywhere.clairvoyant_of_bound <= everywhere.candidate_of_bound
     assert rank.groups(plain)[0].clairvoyant_of_bound is None
@@ -403,7 +410,7 @@ def test_a_clairvoyant_starts_from_the_candidate(world: Path, tmp_path: Path, mo
         return []
 
     monkeypatch.setattr(bounds, "clairvoyants", none)
-    assert rank.run(asked, 2, out).rows == found.rows
+    assert rank.run(asked, 2, out).rows == ranked.rows
     with pytest.raises(ScenarioError, match="candidate"):
         rank.run(small_request(world, clairvoyant=True), 2)
     rule = tmp_path / "rules.py"
@@ -452,13 +459,13 @@ def test_the_command_tells_shows_and_keeps(weft: Weft, world: Path, tmp_path: Pa
         "min-rtt,earliest-delivery,redundant",
     ]
     words += ["--candidate", "round-robin", "--report", "out"]
-    told = weft(*words)
-    assert told.returncode == 0, told.stderr
-    assert told.stdout.startswith("round-robin is ")
-    assert "the best other scheduler per scenario" in told.stdout.splitlines()[0]
-    assert "runs" not in told.stderr.replace("rows", ""), "no progress where there is no terminal"
+    run = weft(*words)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith("round-robin is ")
+    assert "the best other scheduler per scenario" in run.stdout.splitlines()[0]
+    assert "runs" not in run.stderr.replace("rows", ""), "no progress where there is no terminal"
     for word in ("of best per scenario", "round-robin / best fixed", "short bulk", "small-world-held-out-1-2"):
-        assert word in told.stdout
+        assert word in run.stdout
     page = (tmp_path / "out/report.html").read_text()
     check(page)
     assert page.count('class="interval') == 4
@@ -466,10 +473,12 @@ def test_the_command_tells_shows_and_keeps(weft: Weft, world: Path, tmp_path: Pa
     standings = page.partition("<tbody>")[2].partition("</tbody>")[0]
     assert len(set(re.findall(r'class="mark (s\d+)"', standings))) == 4
     assert "weft rank --on" in page and "a+b" in page
-    found = json.loads(weft(*words, "--json").stdout)
-    assert [one["scheduler"] for one in found if one["kind"] == "scheduler" and one["is_candidate"]] == ["round-robin"]
-    assert {one["by"] for one in found if one["kind"] == "group"} == {"all", "workload", "cc", "failure"}
-    assert [one["scheduler"] for one in found if one["kind"] == "worst"] == ["round-robin"] * 3
+    records = json.loads(weft(*words, "--json").stdout)
+    assert [record["scheduler"] for record in records if record["kind"] == "scheduler" and record["is_candidate"]] == [
+        "round-robin"
+    ]
+    assert {record["by"] for record in records if record["kind"] == "group"} == {"all", "workload", "cc", "failure"}
+    assert [record["scheduler"] for record in records if record["kind"] == "worst"] == ["round-robin"] * 3
 
 
 def test_an_interrupted_ranking_goes_on(weft: Weft, tmp_path: Path) -> None:
@@ -501,14 +510,14 @@ def test_a_run_that_is_written_when_the_interrupt_comes_is_counted(
 
     monkeypatch.setattr(store, "write_parquet", interrupted)
     monkeypatch.setattr(store, "FLUSH_S", 0)
-    with pytest.raises(Interrupted) as told:
+    with pytest.raises(Interrupted) as interrupt:
         rank.run(small_request(world), 2, tmp_path / "out")
     kept = sum(pl.read_parquet(part).height for part in (tmp_path / "out/parts").glob("*.parquet"))
-    assert (told.value.done, kept) == (1, 1)
+    assert (interrupt.value.done, kept) == (1, 1)
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("--on", "wrld"), "did you mean `world`?"),
         (("--on", "wifi-lt"), "did you mean `wifi-lte`?"),
@@ -522,11 +531,11 @@ def test_a_run_that_is_written_when_the_interrupt_comes_is_counted(
         (("--set", "path.thick.rate=1Mbit/s"), "thick"),
     ],
 )
-def test_mistakes_are_told(weft_here: Weft, tmp_path: Path, words: tuple[str, ...], told: str) -> None:
+def test_mistakes_are_told(weft_here: Weft, tmp_path: Path, words: tuple[str, ...], message: str) -> None:
     (tmp_path / "empty").mkdir()
     done = weft_here("rank", *words)
     assert done.returncode == 2
-    assert told in done.stderr and not done.stdout
+    assert message in done.stderr and not done.stdout
 
 
 @pytest.mark.parametrize("words", [("--schedulers", "musher"), ("--candidate", "musher", "--schedulers", "min-rtt")])
@@ -541,9 +550,9 @@ def test_who_can_run_nowhere_is_told(weft_here: Weft, tmp_path: Path, words: tup
 def test_one_path_has_no_single_beside_it(tmp_path: Path) -> None:
     file = tmp_path / "one.toml"
     file.write_text(SMALL.split("[path.lte]")[0] + '[workload]\nkind = "bulk"\nbytes = "1 kB"\n')
-    found = rank.run(rank.Request([str(file)], seeds="0..2", schedulers="min-rtt,round-robin"))
-    assert [one.worse_than_single_share for one in rank.standings(found)] == [None, None]
-    assert rank.worst(found)[0].single_ratio is None
+    ranked = rank.run(rank.Request([str(file)], seeds="0..2", schedulers="min-rtt,round-robin"))
+    assert [line.worse_than_single_share for line in rank.standings(ranked)] == [None, None]
+    assert rank.worst(ranked)[0].single_ratio is None
 
 
 def test_one_cell_is_named_once(world: Path) -> None:
@@ -554,5 +563,5 @@ def test_one_cell_is_named_once(world: Path) -> None:
 def test_a_class_in_python_may_be_the_candidate(world: Path, tmp_path: Path) -> None:
     file = tmp_path / "first.py"
     file.write_text("class First:\n    def select(self, cx):\n        return next(iter(cx.sendable()), None)\n")
-    found = rank.run(small_request(world, candidate=f"{file}:First"), 1)
-    assert next(one for one in rank.standings(found) if one.is_candidate).cells == 3
+    ranked = rank.run(small_request(world, candidate=f"{file}:First"), 1)
+    assert next(line for line in rank.standings(ranked) if line.is_candidate).cells == 3

@@ -18,7 +18,7 @@ from weftway.scenario import HOME
 
 
 def listening(start: Start, *words: str) -> str:
-    """Where a listening end is."""
+    """Address of a listening end."""
     process = start("record", "--listen", "127.0.0.1:0", *words)
     assert process.stderr
     return process.stderr.readline().removeprefix("listening at ").strip()
@@ -61,15 +61,15 @@ def test_an_interrupted_recording_keeps_what_was_measured(start: Start, tmp_path
     if impatient:
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
-    told, complaints = process.communicate(timeout=60)
+    output, complaints = process.communicate(timeout=60)
     assert process.returncode == 130, complaints
     assert "were measured and are written" in complaints
-    assert "weft compare recorded.toml" in told
+    assert "weft compare recorded.toml" in output
     assert len((tmp_path / "recorded.up.csv").read_text().splitlines()) >= 2
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         ((), "needs either --peer HOST"),
         (("--peer", "127.0.0.1"), "needs --path for each link"),
@@ -87,10 +87,10 @@ def test_an_interrupted_recording_keeps_what_was_measured(start: Start, tmp_path
         (("--listen", "99999"), "a port is a number up to 65535"),
     ],
 )
-def test_what_makes_no_sense_is_refused(weft_here: Weft, words: tuple[str, ...], told: str) -> None:
+def test_what_makes_no_sense_is_refused(weft_here: Weft, words: tuple[str, ...], message: str) -> None:
     done = weft_here("record", *words)
     assert done.returncode == 2
-    assert told in done.stderr
+    assert message in done.stderr
 
 
 def test_the_path_without_an_answer_is_named(weft: Weft, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_scenario_of_a_run_of_a_drive(weft: Weft, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "words", "told"),
+    ("name", "content", "words", "message"),
     [
         ("a.csv", "at_s,lte_mbps\n0,1\n", ("lte.speed=3",), "the keys are rate"),
         ("a.csv", "at_s,lte_mbps\n0,1\n", ("dsl.delay=3 ms",), "the drive has no link `dsl`; it has lte"),
@@ -140,12 +140,12 @@ def test_a_scenario_of_a_run_of_a_drive(weft: Weft, tmp_path: Path) -> None:
     ],
 )
 def test_a_drive_that_makes_no_scenario(
-    weft_here: Weft, tmp_path: Path, name: str, content: str, words: tuple[str, ...], told: str
+    weft_here: Weft, tmp_path: Path, name: str, content: str, words: tuple[str, ...], message: str
 ) -> None:
     (tmp_path / name).write_text(content)
     done = weft_here("new", "scenario", "my", "--drive", name, *words)
     assert done.returncode == 2
-    assert told in done.stderr
+    assert message in done.stderr
     assert not (tmp_path / "my.toml").exists()
 
 

@@ -58,10 +58,10 @@ def test_rates_of_an_emulated_drive_come_out_within_ten_percent(weft: Weft, tmp_
         done = weft("emulate", "links.toml", "--no-log", "--server", server, "--", "sh", "-c", run)
         assert done.returncode == 0, done.stderr
         rows = json.loads(done.stdout)
-        found = {(name, row["direction"]): row["rate_mbps"] for name, row in zip("aabb", rows, strict=True)}
-        if found == pytest.approx(MEANS, rel=0.1):
+        rates = {(name, row["direction"]): row["rate_mbps"] for name, row in zip("aabb", rows, strict=True)}
+        if rates == pytest.approx(MEANS, rel=0.1):
             break
-    assert found == pytest.approx(MEANS, rel=0.1), done.stderr
+    assert rates == pytest.approx(MEANS, rel=0.1), done.stderr
     # Without load a round trip takes 40 or 70 ms, and half of that is the delay of each direction.
     with (tmp_path / f"run{attempt}.down.csv").open() as file:
         first, *rest = csv.DictReader(file)

@@ -56,7 +56,7 @@ class Balance(HTMLParser):
 
 
 def check(page: str) -> None:
-    """What holds for every page."""
+    """Checks what holds for every page."""
     parser = Balance()
     parser.feed(page)
     assert not parser.open
@@ -144,10 +144,10 @@ def test_quantiles_of_one_and_two_degrees_have_closed_forms() -> None:
 
 def test_interval_of_three_runs() -> None:
     # Mean 2, sample deviation 1, so the half width is t(2) / √3.
-    found = estimate([1.0, 2.0, 3.0])
-    assert found is not None and found.half is not None
-    assert (found.mean, found.n) == (2.0, 3)
-    assert found.half == pytest.approx(t_quantile(2) / math.sqrt(3))
+    middle = estimate([1.0, 2.0, 3.0])
+    assert middle is not None and middle.half is not None
+    assert (middle.mean, middle.n) == (2.0, 3)
+    assert middle.half == pytest.approx(t_quantile(2) / math.sqrt(3))
     assert estimate([]) is None
     lone = estimate([4.0])
     assert lone is not None and lone.half is None and not lone.excludes_zero
@@ -199,7 +199,7 @@ def test_worse_than_the_best_link_is_said_in_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("alone", "fair", "told"),
+    ("alone", "fair", "sentences"),
     [
         (-0.4, -0.2, ["worse than the best link alone, also with the same handshake"]),
         (-0.4, 0.2, ["worse than the best link alone, but not with the same handshake"]),
@@ -207,9 +207,9 @@ def test_worse_than_the_best_link_is_said_in_words() -> None:
         (0.1, 0.2, []),
     ],
 )
-def test_worse_than_one_link_is_told_by_both_measures(alone: float, fair: float, told: list[str]) -> None:
+def test_worse_than_one_link_is_told_by_both_measures(alone: float, fair: float, sentences: list[str]) -> None:
     rows = simple({"ecf": [6000.0]}, aggregation_benefit=[alone], benefit_fair=[fair])
-    assert remarks(Study(rows, {"path": {"wifi": {}, "lte": {}}}), Cell("", "cubic", "ecf")) == told
+    assert remarks(Study(rows, {"path": {"wifi": {}, "lte": {}}}), Cell("", "cubic", "ecf")) == sentences
 
 
 def test_runs_that_did_not_finish_are_counted() -> None:
@@ -218,8 +218,8 @@ def test_runs_that_did_not_finish_are_counted() -> None:
 
 
 def test_the_scenario_is_shown_as_it_was_set() -> None:
-    told = document(load("wifi-lte", {"path.wifi.loss": "4 %", "options.receive_buffer": "1 MiB"}))
-    page = report.render(simple({"ecf": [6000.0]}), {}, told)
+    keys = document(load("wifi-lte", {"path.wifi.loss": "4 %", "options.receive_buffer": "1 MiB"}))
+    page = report.render(simple({"ecf": [6000.0]}), {}, keys)
     assert ">4 %<" in page and ">1 MiB<" in page
     assert ">0.5 %<" not in page and ">256 KiB<" not in page
 
@@ -238,9 +238,9 @@ def test_who_runs_alone_is_first_of_nobody() -> None:
     both = data.rows(2, 1, 3, loss=["1 %", "2 %"])
     first = pl.col("path.lte.loss") == "1 %"
     half = both.filter(first | (pl.col("scheduler") == "min-rtt"))
-    told = verdict(Study(half, data.scenario(vary={"path.lte.loss": []})))
-    assert "in 1 of 2 settings (path.lte.loss = 1 %)" in told
-    assert "one scheduler ran alone in 1 (path.lte.loss = 2 %)" in told
+    sentence = verdict(Study(half, data.scenario(vary={"path.lte.loss": []})))
+    assert "in 1 of 2 settings (path.lte.loss = 1 %)" in sentence
+    assert "one scheduler ran alone in 1 (path.lte.loss = 2 %)" in sentence
     only = both.filter(pl.col("scheduler") == "min-rtt")
     alone = verdict(Study(only, data.scenario(vary={"path.lte.loss": []})))
     assert "first" not in alone and alone.startswith("min-rtt: completion time") and "over 2 settings" in alone
@@ -256,9 +256,9 @@ def test_published_values_find_ours(more: dict[str, Any]) -> None:
     scenario = {"published": {"paper": "doi", "values": [record]}}
     study = Study(rows, scenario)
     [claim] = claims(study)
-    found = ours(study, claim)
+    estimate = ours(study, claim)
     assert (claim.value, claim.place) == (record["value"], "Table 1")
-    assert found is not None and found.mean == 1.5 * claim.value
+    assert estimate is not None and estimate.mean == 1.5 * claim.value
     page = report.render(rows, {}, scenario)
     check(page)
     assert "Published beside ours" in page
@@ -342,44 +342,44 @@ def test_timeline_marks_losses_and_outages() -> None:
     assert '<rect class="down" x="500" y="0" width="250" height="100"/>' in lane
     page = report.render(simple({"ecf": [1000.0]}), {"ecf/cubic": record}, {"path": {"wifi": {}}})
     check(page)
-    told = unpacked(page)
-    assert told["marks"] == [[200, 0, "loss"]]
-    assert told["down"] == [[0, 500, 750]]
+    text = unpacked(page)
+    assert text["marks"] == [[200, 0, "loss"]]
+    assert text["down"] == [[0, 500, 750]]
 
 
 @pytest.mark.parametrize(
-    ("schedulers", "told"), [(10, "One run each under"), (11, "One run each of the first 10 of 11 ")]
+    ("schedulers", "sentence"), [(10, "One run each under"), (11, "One run each of the first 10 of 11 ")]
 )
-def test_rates_of_how_many_schedulers_are_shown_is_told(schedulers: int, told: str) -> None:
+def test_rates_of_how_many_schedulers_are_shown_is_told(schedulers: int, sentence: str) -> None:
     rows = data.rows(schedulers, 1, 2)
     page = report.render(rows, data.timelines(rows, steps=40), data.scenario())
     lede = page.partition("Rate of each path over time</h2>")[2].partition("</p>")[0]
-    assert told in lede
+    assert sentence in lede
 
 
 def unpacked(page: str) -> dict[str, Any]:
     """The first run that the page holds."""
-    found = re.search(r'<script type="application/json" id="runs">(.*?)</script>', page)
-    assert found
-    told: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(json.loads(found[1])["runs"][0][4])))
-    return told
+    match = re.search(r'<script type="application/json" id="runs">(.*?)</script>', page)
+    assert match
+    timeline: dict[str, Any] = json.loads(zlib.decompress(base64.b64decode(json.loads(match[1])["runs"][0][4])))
+    return timeline
 
 
 def test_a_run_in_the_page_has_decisions_and_readable_reasons() -> None:
     record = data.timeline("ecf", "cubic", ["wifi", "lte"], 400)
-    told = unpacked(report.render(simple({"ecf": [6000.0]}), {"ecf/cubic": record}, data.scenario()))
+    text = unpacked(report.render(simple({"ecf": [6000.0]}), {"ecf/cubic": record}, data.scenario()))
     # 400 steps become 200: pairs add up, and one of each pair has the wait.
-    assert (told["step"], told["end"]) == (30, 6000)
-    assert (told["send"][0][0], told["send"][1][0], told["wait"][:3]) == (20, 2, [1, 0, 1])
-    assert told["why"][0] == [0, "send", 0, "wifi has the smallest srtt, 20.51 ms"]
-    assert [0, "wait", None, "wifi is blocked and faster"] in told["why"]
+    assert (text["step"], text["end"]) == (30, 6000)
+    assert (text["send"][0][0], text["send"][1][0], text["wait"][:3]) == (20, 2, [1, 0, 1])
+    assert text["why"][0] == [0, "send", 0, "wifi has the smallest srtt, 20.51 ms"]
+    assert [0, "wait", None, "wifi is blocked and faster"] in text["why"]
 
 
 def test_a_scheduler_keeps_its_look() -> None:
     few, many = Study(data.rows(2, 1, 1), data.scenario()), Study(data.rows(9, 1, 1), data.scenario())
     assert look("min-rtt", few.registry) == look("min-rtt", many.registry)
     looks = [look(name, data.REGISTRY) for name in data.REGISTRY]
-    assert len({(one.hue, one.shape) for one in looks}) == len(looks)
+    assert len({(look.hue, look.shape) for look in looks}) == len(looks)
     assert look("my.py:Mine", data.REGISTRY) == look("my.py:Mine", data.REGISTRY)
 
 
@@ -387,11 +387,11 @@ def test_no_two_schedulers_share_a_colour_while_there_are_others() -> None:
     registry = [f"s{place}" for place in range(40)]
     # The places 1, 11 and 21 have one colour of their own: the first keeps it.
     few = looks(["s21", "s11", "s1", "s2"], registry)
-    assert len({one.hue for one in few.values()}) == 4
+    assert len({look.hue for look in few.values()}) == 4
     assert few["s1"].hue == look("s1", registry).hue
     many = looks(registry, registry)
     assert all(many[f"s{n}"].hue != many[f"s{n + 1}"].hue for n in range(39)), "neighbours in rank differ"
-    assert len({(one.hue, one.shape) for one in many.values()}) == 40
+    assert len({(look.hue, look.shape) for look in many.values()}) == 40
 
 
 @pytest.mark.parametrize("palette", [SCHEDULER_LIGHT, SCHEDULER_DARK])

@@ -110,8 +110,8 @@ def test_a_search_leaves_no_empty_panel_and_no_dead_button(tab: Browser) -> None
     )
     empty += " && ![...one.querySelectorAll('[data-name]')].some((row) => row.offsetParent)).length"
     assert tab.run(empty) == 0
-    told = tab.run("[...document.querySelectorAll('.nothing')].map((one) => one.parentElement.id)")
-    assert "completion" in told and "results" in told
+    headings = tab.run("[...document.querySelectorAll('.nothing')].map((one) => one.parentElement.id)")
+    assert "completion" in headings and "results" in headings
     choose(tab, "input[type=search]", "", "input")
     assert tab.run("document.querySelectorAll('.nothing, .bare').length") == 0
 
@@ -119,7 +119,7 @@ def test_a_search_leaves_no_empty_panel_and_no_dead_button(tab: Browser) -> None
 def test_a_filter_that_leaves_a_section_empty_is_told_there(tab: Browser) -> None:
     first = tab.run("document.querySelector('#rate figure').dataset.cc")
     others = tab.run("[...document.querySelector('[data-filter=cc]').options].map((one) => one.value)")
-    choose(tab, "[data-filter=cc]", next(one for one in others if one not in ("*", first)))
+    choose(tab, "[data-filter=cc]", next(other for other in others if other not in ("*", first)))
     assert tab.run("document.querySelector('#rate .nothing').textContent").startswith("Nothing here")
     assert tab.run("document.querySelectorAll('#completion .nothing').length") == 0
     choose(tab, "[data-filter=cc]", "*")

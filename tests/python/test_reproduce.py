@@ -30,12 +30,12 @@ ALONE = ("transport", "stack", "direction", "cc", "seeds", "scheduler", "time_li
 def test_every_published_number_stands_in_one_file_once() -> None:
     """The index was made from the papers' texts, not from the files."""
     found: dict[str, dict[str, str]] = {}
-    for one in EVERY:
-        if not one.reading:
-            places = [number["place"] for number in one.numbers]
-            assert len(places) == len(set(places)), one.name
-            if one.numbers:
-                found[one.name] = {n["place"]: f"{n['value']} {n['unit']}" for n in one.numbers}
+    for experiment in EVERY:
+        if not experiment.reading:
+            places = [number["place"] for number in experiment.numbers]
+            assert len(places) == len(set(places)), experiment.name
+            if experiment.numbers:
+                found[experiment.name] = {n["place"]: f"{n['value']} {n['unit']}" for n in experiment.numbers}
     assert found == INDEX
     # 160, and one that stands alone below a table whose column is lost.
     assert sum(map(len, INDEX.values())) == 161
@@ -43,14 +43,16 @@ def test_every_published_number_stands_in_one_file_once() -> None:
 
 
 def test_there_are_23_experiments_and_readings_repeat_no_number() -> None:
-    assert len({(one.paper, one.figure) for one in EVERY}) == 23
-    for one in EVERY:
-        own = tomllib.loads(one.file.read_text())
-        if one.reading:
-            assert "values" not in own.get("published", {}), f"{one.name} repeats the numbers of {one.figure}"
+    assert len({(experiment.paper, experiment.figure) for experiment in EVERY}) == 23
+    for experiment in EVERY:
+        own = tomllib.loads(experiment.file.read_text())
+        if experiment.reading:
+            assert "values" not in own.get("published", {}), (
+                f"{experiment.name} repeats the numbers of {experiment.figure}"
+            )
         else:
-            assert one.published.get("place"), one.name
-            assert one.numbers or one.claims, f"{one.name} says nothing"
+            assert experiment.published.get("place"), experiment.name
+            assert experiment.numbers or experiment.claims, f"{experiment.name} says nothing"
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: f"{file.parent.name}/{file.stem}")
@@ -79,30 +81,30 @@ def test_an_unmarked_value_is_found() -> None:
     assert unmarked(marked.replace("# assumed: it is not said", "# as usual")) == ['cc = "lia"    # as usual']
 
 
-@pytest.mark.parametrize("one", EVERY, ids=lambda one: one.name)
-def test_numbers_have_the_unit_of_their_column_and_open_values_can_be_set(one: experiments.Experiment) -> None:
-    for number in one.numbers:
+@pytest.mark.parametrize("experiment", EVERY, ids=lambda experiment: experiment.name)
+def test_numbers_have_the_unit_of_their_column_and_open_values_can_be_set(experiment: experiments.Experiment) -> None:
+    for number in experiment.numbers:
         if "metric" in number and "over" not in number:
             assert checks.factor(number["metric"], number["unit"]) > 0
         if "identity" in number:
             verdict.computed(number["identity"]["expression"])
-    varied = {key.strip() for keys in one.text.get("vary", {}) for key in keys.split(",")}
-    for keys, about in one.text.get("uncertain", {}).items():
+    varied = {key.strip() for keys in experiment.text.get("vary", {}) for key in keys.split(",")}
+    for keys, about in experiment.text.get("uncertain", {}).items():
         names = [key.strip() for key in keys.split(",")]
-        assert not varied.intersection(names), f"{one.name}: {keys} is varied and cannot be open as well"
+        assert not varied.intersection(names), f"{experiment.name}: {keys} is varied and cannot be open as well"
         for value in about["values"]:
-            one.set(dict(zip(names, value if len(names) > 1 else [value], strict=True)))
+            experiment.set(dict(zip(names, value if len(names) > 1 else [value], strict=True)))
 
 
-@pytest.mark.parametrize("one", EVERY, ids=lambda one: one.name)
-def test_claims_name_schedulers_that_run(one: experiments.Experiment) -> None:
-    rows = checks.Rows([{"scheduler": name, "cc": "lia", "seed": 0} for name in one.scenario.schedulers], [])
-    named = [number[key] for number in one.numbers for key in ("scheduler", "over") if key in number]
-    for claim in one.claims.values():
+@pytest.mark.parametrize("experiment", EVERY, ids=lambda experiment: experiment.name)
+def test_claims_name_schedulers_that_run(experiment: experiments.Experiment) -> None:
+    rows = checks.Rows([{"scheduler": name, "cc": "lia", "seed": 0} for name in experiment.scenario.schedulers], [])
+    named = [number[key] for number in experiment.numbers for key in ("scheduler", "over") if key in number]
+    for claim in experiment.claims.values():
         for key in ("of", "over", "better", "worse", "order"):
             value = claim.get(key, [])
             named += [value] if isinstance(value, str) else value
-    if not one.published.get("cannot_run"):
+    if not experiment.published.get("cannot_run"):
         for name in named:
             rows.scheduler(name)
 
@@ -112,19 +114,19 @@ def test_every_number_and_claim_of_the_papers_gets_its_verdict() -> None:
     effort = reproduce.QUICK if machine.NIGHTLY else Effort("0..2", 2, "0..1")
     planned = reproduce.planned(EVERY, effort, "sim")
     reproduce.execute(planned, None, None, lambda done, total: None)
-    found = reproduce.evaluate(EVERY, planned, mechanism=machine.NIGHTLY)
-    stated = [one for one in found if not one.experiment.reading and one.printed]
-    assert {(one.experiment.name, one.record["place"]) for one in stated} == {
+    judged = reproduce.evaluate(EVERY, planned, mechanism=machine.NIGHTLY)
+    stated = [result for result in judged if not result.experiment.reading and result.printed]
+    assert {(result.experiment.name, result.record["place"]) for result in stated} == {
         (name, place) for name, places in INDEX.items() for place in places
     }
     assert len(stated) == 161
-    asked = [(one.name, item.words) for one in EVERY for item in results.items(one)]
-    assert [(one.experiment.name, one.words) for one in found] == asked
-    assert {one.verdict.verdict for one in found} <= set(verdict.VERDICTS)
-    assert all(one.verdict.reason for one in found)
+    asked = [(experiment.name, item.words) for experiment in EVERY for item in results.items(experiment)]
+    assert [(result.experiment.name, result.words) for result in judged] == asked
+    assert {result.verdict.verdict for result in judged} <= set(verdict.VERDICTS)
+    assert all(result.verdict.reason for result in judged)
     # What was run has rows: a verdict is withheld for a reason of the paper or of the numbers, never for want of a run.
     lost = ("there are no rows", "was not run", "the rows have no")
-    assert [one.record for one in found if any(why in one.verdict.reason for why in lost)] == []
+    assert [result.record for result in judged if any(why in result.verdict.reason for why in lost)] == []
 
 
 def test_settings_are_drawn_the_same_and_cover_what_is_open() -> None:
@@ -132,18 +134,18 @@ def test_settings_are_drawn_the_same_and_cover_what_is_open() -> None:
     drawn = list(experiments.draws(uncertain, 40, "paper"))
     assert drawn == list(experiments.draws(uncertain, 40, "paper"))
     assert drawn[:7] == list(experiments.draws(uncertain, 7, "paper")), "more settings keep the first ones"
-    assert {one["a"] for one in drawn} == {"1", "2"}
-    assert {(one["b"], one["c"]) for one in drawn} == {("1", "1"), ("2", "2"), ("3", "3")}
+    assert {setting["a"] for setting in drawn} == {"1", "2"}
+    assert {(setting["b"], setting["c"]) for setting in drawn} == {("1", "1"), ("2", "2"), ("3", "3")}
     assert list(experiments.draws({}, 5, "paper")) == []
 
 
 def test_a_name_that_is_none_is_refused_with_the_nearest() -> None:
-    assert [one.name for one in reproduce.find(["lubna-2022/table1"])] == [
+    assert [experiment.name for experiment in reproduce.find(["lubna-2022/table1"])] == [
         "lubna-2022/table1",
         "lubna-2022/table1-alg1",
         "lubna-2022/table1-code",
     ]
-    assert [one.reading for one in reproduce.find(["khajekini-2024/table4-thin"])] == ["thin"]
+    assert [experiment.reading for experiment in reproduce.find(["khajekini-2024/table4-thin"])] == ["thin"]
     with pytest.raises(ScenarioError, match="did you mean `lubna-2022/table1`"):
         reproduce.find(["lubna-2022/tabel1"])
 
@@ -203,10 +205,10 @@ QUICK = Effort("0..4", 3, "0..2")
 
 
 def evaluated(folder: Path, out: Path | None = None, threads: int = 1, back: bool = False) -> list[dict[str, Any]]:
-    found = reproduce.find(folder=folder)
-    planned = reproduce.planned(found[::-1] if back else found, QUICK, "sim")
+    experiments = reproduce.find(folder=folder)
+    planned = reproduce.planned(experiments[::-1] if back else experiments, QUICK, "sim")
     reproduce.execute(planned, threads, out, lambda done, total: None)
-    return [one.record for one in reproduce.evaluate(found, planned)]
+    return [result.record for result in reproduce.evaluate(experiments, planned)]
 
 
 def jobs(folder: Path) -> set[str]:
@@ -215,16 +217,16 @@ def jobs(folder: Path) -> set[str]:
 
 
 def test_every_number_and_claim_of_every_reading_has_a_verdict(small: Path) -> None:
-    found = {(one["reading"], one["claim"]): one for one in evaluated(small)}
-    assert len(found) == 8
+    by_claim = {(record["reading"], record["claim"]): record for record in evaluated(small)}
+    assert len(by_claim) == 8
     for reading in ("", "slow"):
-        level = found[reading, "goodput_mbps: min-rtt"]
+        level = by_claim[reading, "goodput_mbps: min-rtt"]
         assert level["verdict"] == verdict.NOT and level["settings"] == 3
         assert level["low"] <= level["ours"] <= level["high"] < 8
-        assert found[reading, "cost"]["verdict"] == verdict.OPEN
-        assert found[reading, "nobody is faster than both paths"]["verdict"] == verdict.HOLDS
-        assert found[reading, "min-RTT beats itself"]["verdict"] == verdict.NOT
-    assert found["slow", "goodput_mbps: min-rtt"]["ours"] < found["", "goodput_mbps: min-rtt"]["ours"]
+        assert by_claim[reading, "cost"]["verdict"] == verdict.OPEN
+        assert by_claim[reading, "nobody is faster than both paths"]["verdict"] == verdict.HOLDS
+        assert by_claim[reading, "min-RTT beats itself"]["verdict"] == verdict.NOT
+    assert by_claim["slow", "goodput_mbps: min-rtt"]["ours"] < by_claim["", "goodput_mbps: min-rtt"]["ours"]
 
 
 def test_files_threads_and_resuming_change_nothing(small: Path, tmp_path: Path) -> None:
@@ -270,11 +272,11 @@ def test_what_is_kept_is_not_run_again(small: Path, tmp_path: Path, monkeypatch:
 
 
 def test_what_cannot_run_is_listed_with_its_reason(small: Path) -> None:
-    found = reproduce.find(folder=small)
-    planned = reproduce.planned(found, QUICK, "quic")
+    experiments = reproduce.find(folder=small)
+    planned = reproduce.planned(experiments, QUICK, "quic")
     reproduce.execute(planned, 1, None, lambda done, total: None)
-    records = [one.record for one in reproduce.evaluate(found, planned)]
-    assert len(records) == 8 and all(one["verdict"] == verdict.OPEN and one["reason"] for one in records)
+    records = [result.record for result in reproduce.evaluate(experiments, planned)]
+    assert len(records) == 8 and all(record["verdict"] == verdict.OPEN and record["reason"] for record in records)
 
 
 TRACE = """
@@ -304,13 +306,13 @@ def test_a_trace_becomes_a_schedule() -> None:
 
 def test_the_worked_examples_come_out_packet_by_packet(weft: Weft) -> None:
     done = weft("reproduce", *(f"khajekini-2024/fig{n}" for n in (6, 8)), "--json")
-    assert [one["verdict"] for one in json.loads(done.stdout)] == [verdict.HOLDS] * 2, done.stderr
+    assert [record["verdict"] for record in json.loads(done.stdout)] == [verdict.HOLDS] * 2, done.stderr
 
 
 def test_packets_leave_in_the_order_of_the_data(weft: Weft) -> None:
     """Figure 5 has packets 11 to 15 leave before 6 to 10, which no scheduler does that is asked packet by packet."""
     done = weft("reproduce", "khajekini-2024/fig5", "--json")
-    assert [one["verdict"] for one in json.loads(done.stdout)] == [verdict.NOT], done.stderr
+    assert [record["verdict"] for record in json.loads(done.stdout)] == [verdict.NOT], done.stderr
 
 
 def test_the_command_prints_results_first_and_writes_pages(weft: Weft, tmp_path: Path) -> None:

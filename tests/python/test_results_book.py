@@ -26,9 +26,9 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Run]:
     (folder / "table1.toml").write_text(TABLE)
     (folder / "table1-slow.toml").write_text('base = "table1.toml"\n[path.b]\ndelay = "80 ms"\n')
     (folder / "table2.toml").write_text(TABLE.replace("A small table", "The same runs once more"))
-    found = reproduce.planned(reproduce.find(folder=folder.parent), FAST, "sim", (book.BESIDE,))
-    reproduce.execute(found, 1, None, lambda done, total: None)
-    return found
+    runs = reproduce.planned(reproduce.find(folder=folder.parent), FAST, "sim", (book.BESIDE,))
+    reproduce.execute(runs, 1, None, lambda done, total: None)
+    return runs
 
 
 TABLE = """
@@ -83,17 +83,17 @@ def made_up(run: Run, of: dict[str, Callable[[int], float]]) -> Run:
 def test_a_gain_is_told_from_noise_and_from_what_is_too_small_to_matter(runs: list[Run]) -> None:
     load = noise("load", 10, 2)
     planted = {"min-rtt": load, "round-robin": lambda seed: 1.05 * load(seed), "earliest-delivery": load}
-    found = gains.of_run(made_up(runs[0], planted))
-    assert {(one.scheduler, one.is_faster, one.is_slower) for one in found} == {
+    measured = gains.of_run(made_up(runs[0], planted))
+    assert {(gain.scheduler, gain.is_faster, gain.is_slower) for gain in measured} == {
         ("round-robin", True, False),
         ("earliest-delivery", False, False),
     }
     slower = gains.of_run(made_up(runs[0], {**planted, "round-robin": lambda seed: 0.95 * load(seed)}))
-    assert any(one.is_slower for one in slower)
+    assert any(gain.is_slower for gain in slower)
     # Sure, but half a percent is nothing to anybody; and what noise makes of nothing.
     for other in (lambda seed: 1.005 * load(seed), noise("other", 10.2, 2)):
-        found = gains.of_run(made_up(runs[0], {**planted, "round-robin": other}))
-        assert not any(one.is_faster or one.is_slower for one in found)
+        measured = gains.of_run(made_up(runs[0], {**planted, "round-robin": other}))
+        assert not any(gain.is_faster or gain.is_slower for gain in measured)
 
 
 def test_less_time_is_faster(runs: list[Run]) -> None:
@@ -125,15 +125,15 @@ def test_where_one_scheduler_gains_is_not_where_none_does(runs: list[Run]) -> No
     level = {"min-rtt": load, "round-robin": load, "earliest-delivery": load}
     none = gains.of_run(made_up(runs[0], level))
     assert gains.hopeless(none) == (2, 2) and gains.places(none)[0].hopeless == 2
-    one = gains.of_run(made_up(runs[1], {**level, "earliest-delivery": lambda seed: 1.2 * load(seed)}))
-    assert gains.hopeless([*none, *one]) == (2, 4)
-    assert gains.records(one)[0].scheduler == "earliest-delivery"
+    several = gains.of_run(made_up(runs[1], {**level, "earliest-delivery": lambda seed: 1.2 * load(seed)}))
+    assert gains.hopeless([*none, *several]) == (2, 4)
+    assert gains.records(several)[0].scheduler == "earliest-delivery"
 
 
 @pytest.fixture(scope="module")
 def pages(runs: list[Run]) -> dict[str, str]:
-    found = reproduce.evaluate([run.experiment for run in runs], runs)
-    return book.pages(found, runs, book.options(FAST, False, "sim"))
+    results = reproduce.evaluate([run.experiment for run in runs], runs)
+    return book.pages(results, runs, book.options(FAST, False, "sim"))
 
 
 def test_the_book_has_a_summary_a_page_per_paper_and_one_per_figure(pages: dict[str, str]) -> None:
@@ -155,10 +155,10 @@ def test_the_book_has_a_summary_a_page_per_paper_and_one_per_figure(pages: dict[
 
 
 def test_no_verdict_looks_at_the_scheduler_that_the_paper_does_not_have(runs: list[Run]) -> None:
-    found = [run.experiment for run in runs]
+    experiments = [run.experiment for run in runs]
     without = [Run(run.experiment, None, run.jobs, run.rows) for run in runs]
-    assert [one.record for one in reproduce.evaluate(found, runs)] == [
-        one.record for one in reproduce.evaluate(found, without)
+    assert [result.record for result in reproduce.evaluate(experiments, runs)] == [
+        result.record for result in reproduce.evaluate(experiments, without)
     ]
 
 
@@ -193,7 +193,7 @@ def test_the_pages_fit_the_window_and_show_their_drawings(
 
 
 def test_the_networks_that_a_real_stack_runs(runs: list[Run]) -> None:
-    every = {one.name: stacks.real(one) for one in reproduce.find()}
+    every = {experiment.name: stacks.real(experiment) for experiment in reproduce.find()}
     assert {name for name, where in every.items() if where == stacks.QUIC} == {
         f"popov-2025/scenario{n}" for n in (1, 2, 3)
     }
@@ -215,17 +215,17 @@ def test_a_stack_agrees_within_a_tenth(runs: list[Run]) -> None:
             if row["scheduler"] == "min-rtt"
             for where, value in (("sim", 10.0), ("kernel", real))
         ]
-        found = stacks.levels([Run(runs[0].experiment, None, runs[0].jobs, rows)])
-        assert [(level.agrees, level.runs) for level in found] == [(agrees, 6)] * 2
-        assert found[0].ratio == pytest.approx(real / 10)
+        levels = stacks.levels([Run(runs[0].experiment, None, runs[0].jobs, rows)])
+        assert [(level.agrees, level.runs) for level in levels] == [(agrees, 6)] * 2
+        assert levels[0].ratio == pytest.approx(real / 10)
 
 
 def test_a_level_that_only_one_of_simulator_and_stack_meets_has_no_verdict(runs: list[Run]) -> None:
-    one = runs[0]
-    keys = tuple((key, str(value)) for key, value in one.jobs[0].variant.values.items())
+    run = runs[0]
+    keys = tuple((key, str(value)) for key, value in run.jobs[0].variant.values.items())
     number = {"metric": "goodput_mbps", "scheduler": "min-rtt", "at": dict(keys), "value": 10.0, "unit": "Mbit/s"}
     level = verdict.Part("", verdict.Sample(10.0, 0.1, 10), verdict.Region(9, 11))
-    held = Result(one.experiment, "level", "", number, verdict.Verdict(verdict.HOLDS, "", level), None)
+    held = Result(run.experiment, "level", "", number, verdict.Verdict(verdict.HOLDS, "", level), None)
     missed = replace(
         held,
         verdict=replace(held.verdict, verdict=verdict.NOT, part=replace(level, sample=verdict.Sample(20.0, 0.1, 10))),
@@ -233,7 +233,7 @@ def test_a_level_that_only_one_of_simulator_and_stack_meets_has_no_verdict(runs:
 
     def stack(sim: float, real: float) -> stacks.Level:
         scope = checks.Scope("newreno", keys)
-        return stacks.Level(one.experiment, "quic", "min-rtt", scope, "goodput_mbps", 10.0, sim, real, 5)
+        return stacks.Level(run.experiment, "quic", "min-rtt", scope, "goodput_mbps", 10.0, sim, real, 5)
 
     def after(result: Result, level: stacks.Level) -> str:
         return results._beside(result, [level]).verdict.verdict

@@ -56,8 +56,8 @@ def test_the_same_comparison_runs_by_the_earlier_commit(
 ) -> None:
     words = ("compare", str(small), "--scheduler", "min-rtt", "--seeds", "0..3", "--set", "path.lte.loss=1 %")
     assert called(*words, "--at", "works") == 0
-    told = capfd.readouterr()
-    assert "Against works, 1 cell paired by seed: 1 unchanged." in " ".join(told.out.split())
+    output = capfd.readouterr()
+    assert "Against works, 1 cell paired by seed: 1 unchanged." in " ".join(output.out.split())
     asked = (tmp_path / "log").read_text()
     assert "--scheduler min-rtt --seeds 0..3 --set path.lte.loss=1 % --out " in asked
     assert called(*words, "--at", "works") == 0, "its tree and its rows are kept"

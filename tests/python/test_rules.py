@@ -26,7 +26,7 @@ class Fastest:
 
 
 class Fastest:
-    """The same, beside the test."""
+    """Min-RTT, beside the test."""
 
     def select(self, cx: Any) -> Any:
         return min(cx.sendable(), key=lambda path: path.srtt_ms, default=None)
@@ -106,7 +106,7 @@ class Late:
 
 
 class Punctual(Late):
-    """The same, with an alarm for this very moment."""
+    """Late rule with an alarm for this very moment."""
 
     def wake(self) -> float:
         return self.now
@@ -365,7 +365,7 @@ def test_two_schedulers_of_one_name_are_not_mistaken_for_each_other(tmp_path: Pa
 
 
 class Numbered:
-    """What it picks is an attribute, which may be set anew."""
+    """Rule whose pick is an attribute, which may be set anew."""
 
     number = 0
 
@@ -411,14 +411,14 @@ def test_what_stands_beside_a_class_is_a_part_of_its_source(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("needs", "told"), [("None", "None"), ("(1,)", r"\(1,\)"), ("5", "5"), ("'copies'", "'copies'")]
+    ("needs", "message"), [("None", "None"), ("(1,)", r"\(1,\)"), ("5", "5"), ("'copies'", "'copies'")]
 )
-def test_needs_are_names(needs: str, told: str, tmp_path: Path, weft: Weft) -> None:
+def test_needs_are_names(needs: str, message: str, tmp_path: Path, weft: Weft) -> None:
     rule = tmp_path / "my_rules.py"
     rule.write_text(
         f"class Rule:\n    needs = {needs}\n    def select(self, cx):\n        return None\n", encoding="utf-8"
     )
-    with pytest.raises(weftway.ScenarioError, match=rf"`needs` is {told}; expected names"):
+    with pytest.raises(weftway.ScenarioError, match=rf"`needs` is {message}; expected names"):
         weftway.compare(scenario(), scheduler=f"{rule}:Rule", seeds=range(1))
 
 
@@ -436,19 +436,19 @@ def test_an_edit_of_equal_length_in_the_same_second_counts(tmp_path: Path) -> No
 
 
 def test_what_a_rule_sees_and_answers_prints_what_it_is() -> None:
-    told: set[str] = set()
+    texts: set[str] = set()
 
     class Prints:
         def select(self, cx: Any) -> Any:
-            told.update(map(str, (cx.packet, cx.flow)))
+            texts.update(map(str, (cx.packet, cx.flow)))
             return next(iter(cx.sendable()), None)
 
         def observe(self, cx: Any, event: Any) -> None:
-            told.add(str(event))
+            texts.add(str(event))
 
     weftway.compare(scenario(), scheduler=Prints, seeds=range(1))
     answers = (weftway.Ahead(1, 9), weftway.Repeat(0, 9), weftway.Recall(1))
-    assert [str(one) for one in answers] == ["Ahead(1, 9)", "Repeat(0, 9)", "Recall(1)"]
-    assert any(re.fullmatch(r"Event\(sent, fresh, path \d, offset 0, bytes \d+, serial 0\)", one) for one in told)
-    assert any(re.fullmatch(r"Packet\(offset 0, \d+ B, carried by \[\]\)", one) for one in told)
-    assert any(re.fullmatch(r"Flow\(una 0, next 0, end \d+, \d+ B unsent, \d+ B of credit\)", one) for one in told)
+    assert [str(answer) for answer in answers] == ["Ahead(1, 9)", "Repeat(0, 9)", "Recall(1)"]
+    assert any(re.fullmatch(r"Event\(sent, fresh, path \d, offset 0, bytes \d+, serial 0\)", text) for text in texts)
+    assert any(re.fullmatch(r"Packet\(offset 0, \d+ B, carried by \[\]\)", text) for text in texts)
+    assert any(re.fullmatch(r"Flow\(una 0, next 0, end \d+, \d+ B unsent, \d+ B of credit\)", text) for text in texts)

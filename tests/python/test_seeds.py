@@ -46,4 +46,4 @@ def test_what_is_no_whole_number_is_refused(wrong: Any) -> None:
 
 
 def test_numbers_of_numpy_are_numbers() -> None:
-    assert [type(one) for one in seeds.parse(np.arange(2))] == [int, int]
+    assert [type(seed) for seed in seeds.parse(np.arange(2))] == [int, int]

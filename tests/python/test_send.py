@@ -24,10 +24,10 @@ def test_a_folder_arrives_and_both_ends_say_how(weft: Weft, start: Start, line: 
     at = f"127.0.0.1:{port()}"
     receiver = start("recv", "inbox", "--once", "--listen", at, "--identity", "me", "--json")
     sent = weft("send", folder, "--to", at, "--pair", line, *BOTH, "--scheduler", "min-rtt", "--json", "--qlog", "log")
-    status, told, complaints = ended(receiver)
+    status, output, complaints = ended(receiver)
     assert (sent.returncode, status, complaints) == (0, 0, f"listening at {at}\n"), sent.stderr
     assert same(folder, folder.parent / "inbox" / "photos")
-    (mine,), theirs = json.loads(sent.stdout), json.loads(told)
+    (mine,), theirs = json.loads(sent.stdout), json.loads(output)
     assert (mine["role"], mine["scheduler"], mine["cc"]) == ("send", "min-rtt", "cubic:random_loss=2")
     assert mine["files"] == theirs["files"] == 3
     assert (mine["bytes"], mine["had_bytes"]) == (theirs["bytes"], theirs["had_bytes"]) == (3_000_005, 0)
@@ -75,10 +75,10 @@ def test_a_process_that_stands_still_for_a_while_goes_on(
         time.sleep(pause)
         process.send_signal(signal.SIGCONT)
         time.sleep(0.01)
-    status, told, complaints = ended(sender)
+    status, output, complaints = ended(sender)
     assert (status, ended(receiver)[0]) == (0, 0), complaints
     assert file.read_bytes() == (inbox / "big").read_bytes()
-    assert json.loads(told)[0]["sent_bytes"] == size
+    assert json.loads(output)[0]["sent_bytes"] == size
 
 
 def test_a_receiver_takes_one_transfer_after_another(start: Start, line: str, tmp_path: Path) -> None:
@@ -96,8 +96,8 @@ def test_a_receiver_takes_one_transfer_after_another(start: Start, line: str, tm
         complaints += receiver.stderr.readline()
     assert receiver.poll() is None, "it is still there"
     receiver.send_signal(signal.SIGINT)
-    status, told, rest = ended(receiver)
-    assert (status, told) == (0, "")
+    status, output, rest = ended(receiver)
+    assert (status, output) == (0, "")
     again = f"listening for the next transfer at {at}\n"
     assert complaints + rest == f"listening at {at}\n{again * 3}stopped listening after 3 transfers\n"
 
@@ -173,10 +173,10 @@ def test_what_makes_no_sense_is_refused_in_one_line(weft_here: Weft, tmp_path: P
     weft_here("pair", "--identity", "me")
     (tmp_path / "x.json").write_text("{}")
     (tmp_path / "x.json").chmod(0o600)
-    found = weft_here(*words.split())
-    assert (found.returncode, found.stdout) == (2, "")
-    assert found.stderr.startswith("weft: ") and found.stderr.count("\n") == 1
-    assert REFUSED[words] in found.stderr, found.stderr
+    run = weft_here(*words.split())
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr.startswith("weft: ") and run.stderr.count("\n") == 1
+    assert REFUSED[words] in run.stderr, run.stderr
 
 
 def test_what_cannot_be_read_or_written_is_told_in_one_line(weft_here: Weft, tmp_path: Path) -> None:
@@ -257,8 +257,8 @@ def test_a_full_disk_is_told_at_both_ends_and_what_is_there_is_kept(
     sent = weft("send", "many", "--to", at, "--pair", line)
     status, _, complaints = ended(receiver)
     assert (sent.returncode, status) == (1, 1)
-    for told in (complaints, sent.stderr):
-        assert "No space left on device" in told, told
+    for text in (complaints, sent.stderr):
+        assert "No space left on device" in text, text
     # How many were complete by then depends on the disk; none has other content.
     assert {file.read_text() for file in (small / "many").glob("[0-9]*")} <= {"x"}
     assert list(small.rglob("*"))
@@ -289,13 +289,13 @@ def test_a_file_without_a_place_is_named_at_both_ends_and_the_rest_arrives(
     at = f"127.0.0.1:{port()}"
     receiver = start("recv", "inbox", "--once", "--listen", at, "--identity", "me", "--json")
     sent = weft("send", folder, "--to", at, "--pair", line, "--json")
-    status, told, complaints = ended(receiver)
+    status, output, complaints = ended(receiver)
     assert (sent.returncode, status) == (23, 23)
-    for text, report in ((complaints, told), (sent.stderr, sent.stdout)):
+    for text, report in ((complaints, output), (sent.stderr, sent.stdout)):
         assert "weft: photos/ü: the target has a directory of this name" in text.splitlines(), text
         assert text.endswith("weft: 1 entry did not arrive; all others did\n")
-        found = json.loads(report.strip("[]\n"))
-        assert (found["files"], [one["path"] for one in found["failed"]]) == (2, ["photos/ü"])
+        outcome = json.loads(report.strip("[]\n"))
+        assert (outcome["files"], [file["path"] for file in outcome["failed"]]) == (2, ["photos/ü"])
     taken.rmdir()
     again = start("recv", "inbox", "--once", "--listen", at, "--identity", "me")
     assert weft("send", folder, "--to", at, "--pair", line).returncode == ended(again)[0] == 0
@@ -338,9 +338,9 @@ def test_what_is_neither_file_nor_folder(weft: Weft, start: Start, line: str, fo
 
 def test_an_error_does_not_command_the_terminal(weft_here: Weft, tmp_path: Path) -> None:
     weft_here("pair", "--identity", "me")
-    found = weft_here("send", "\x1b]0;owned\x07", "--listen", "127.0.0.1:0", "--identity", "me")
-    assert (found.returncode, found.stdout) == (2, "")
-    assert found.stderr.startswith(r"weft: \x1b]0;owned\x07: No such file"), found.stderr
+    run = weft_here("send", "\x1b]0;owned\x07", "--listen", "127.0.0.1:0", "--identity", "me")
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr.startswith(r"weft: \x1b]0;owned\x07: No such file"), run.stderr
 
 
 def test_another_scheduler_takes_over_while_data_are_under_way(
@@ -364,20 +364,20 @@ def test_another_scheduler_takes_over_while_data_are_under_way(
         sender.stdin.flush()
         wrong, right = sender.stderr.readline(), sender.stderr.readline()
         way.open()
-        told, complaints = sender.communicate(timeout=PATIENCE_S)
+        output, complaints = sender.communicate(timeout=PATIENCE_S)
     assert (sender.returncode, complaints) == (0, "")
     assert "`round-robin`?" in wrong and wrong.endswith("; min-rtt goes on\n"), wrong
     assert right == "round-robin schedules from now on\n"
-    assert json.loads(told)[0]["scheduler"] == "round-robin"
+    assert json.loads(output)[0]["scheduler"] == "round-robin"
 
 
 def test_the_doctor_knows_the_links(weft: Weft) -> None:
-    found = weft("doctor", "--json")
-    findings = json.loads(found.stdout)
-    loopback = next(one for one in findings if one["kind"] == "link" and one["name"] == "lo")
+    run = weft("doctor", "--json")
+    findings = json.loads(run.stdout)
+    loopback = next(finding for finding in findings if finding["kind"] == "link" and finding["name"] == "lo")
     assert loopback["there"] and "127.0.0.1" in loopback["addresses"]
-    assert {"bind to lo", "GSO (UDP_SEGMENT)", "receive buffer"} <= {one["name"] for one in findings}
-    assert all(one["remedy"] for one in findings if not one["there"]), findings
+    assert {"bind to lo", "GSO (UDP_SEGMENT)", "receive buffer"} <= {finding["name"] for finding in findings}
+    assert all(finding["remedy"] for finding in findings if not finding["there"]), findings
     assert weft("doctor").returncode == 0
     assert len(doctor.table(findings).rows) == len(findings)
 
@@ -389,8 +389,8 @@ def test_the_doctor_says_whether_this_machine_has_mptcp(
     """A namespace of its own, as labs have, has it in any case."""
     (tmp_path / "enabled").write_text(f"{enabled}\n")
     monkeypatch.setattr(doctor, "ENABLED", tmp_path / "enabled")
-    [found] = [one for one in doctor.examine() if one["name"] == "net.mptcp.enabled"]
-    assert (found["there"], found["note"][0]) == (enabled == "1", enabled)
+    [finding] = [finding for finding in doctor.examine() if finding["name"] == "net.mptcp.enabled"]
+    assert (finding["there"], finding["note"][0]) == (enabled == "1", enabled)
 
 
 TWO_LINKS = """\
@@ -447,15 +447,15 @@ def test_a_path_is_used_again_once_its_address_is_back(weft: Weft, line: str, tm
     ran = weft("emulate", "links.toml", "--no-log", "--server", server, "--", "sh", "send.sh")
     assert ran.returncode == 0, ran.stderr
     assert (tmp_path / "big").read_bytes() == (tmp_path / "inbox" / "big").read_bytes()
-    told = json.loads(next(text for text in ran.stdout.splitlines() if text.startswith('{"role"')))
-    lost, kept = told["paths"]
-    assert (lost["given_up"], kept["given_up"], lost["up"], kept["away_ms"]) == (1, 0, True, 0), told
+    report = json.loads(next(text for text in ran.stdout.splitlines() if text.startswith('{"role"')))
+    lost, kept = report["paths"]
+    assert (lost["given_up"], kept["given_up"], lost["up"], kept["away_ms"]) == (1, 0, True, 0), report
     # It is given up after half a second or more of silence, and asked four times a second whether it is back.
-    assert 500 < lost["away_ms"] < 2500, told
+    assert 500 < lost["away_ms"] < 2500, report
 
 
 def slow(rates: list[tuple[float, float, int]]) -> list[str]:
-    """What is less than it should be of the rates over half seconds: end, Mbit/s, bytes of the link that is cut."""
+    """Rates over half seconds that are less than they should be: end, Mbit/s, bytes of the link that is cut."""
     alone, both = 0.9 * 40, 0.9 * 80
     quiet = [at for at, _, of_a in rates if of_a == 0]
     if not quiet or not 3 < quiet[-1] - quiet[0] < 5:
@@ -471,7 +471,7 @@ def slow(rates: list[tuple[float, float, int]]) -> list[str]:
 
 
 def arrivals(log: Path) -> Iterator[tuple[float, list[int]]]:
-    """When packets with data arrived, and how many bytes of them each link had brought by then."""
+    """Times at which packets with data arrived, and the bytes that each link had brought by then."""
     lines = csv.DictReader(line for line in log.read_text().splitlines() if not line.startswith("#"))
     arrived = [line for line in lines if line["fate"] == "delivered" and int(line["bytes"]) > 1000]
     brought = {"a.up": 0, "b.up": 0}

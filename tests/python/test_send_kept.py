@@ -1,4 +1,4 @@
-"""What is kept of a transfer that ends early, and what a file is when it has its name."""
+"""Transfers that end early: the data that is kept, and a file that has its name."""
 
 import json
 import os
@@ -39,10 +39,10 @@ def test_a_process_that_was_ended_goes_on_where_it_was(
         assert ended(sender)[0] == (130 if how == signal.SIGINT else -how)
     assert not (inbox / "big").exists()
     kept = partial(inbox)
-    status, told, complaints = ended(start(*send, at))
+    status, output, complaints = ended(start(*send, at))
     assert (status, ended(receiver)[0]) == (0, 0), complaints
     assert file.read_bytes() == (inbox / "big").read_bytes()
-    assert json.loads(told)[0]["sent_bytes"] <= size - kept + 1
+    assert json.loads(output)[0]["sent_bytes"] <= size - kept + 1
     assert not (inbox / PARTIAL).exists()
 
 
@@ -68,12 +68,12 @@ def test_a_listening_end_that_is_killed_and_started_again_is_found_again(
     first.wait()
     way.open()
     again = start(*listens, "--json")
-    status, told, complaints = ended(other)
+    status, output, complaints = ended(other)
     assert (status, ended(again)[0]) == (0, 0), complaints
     # By a reset, mostly; on a busy machine by silence.
     assert "the connection was lost (" in complaints and "); connecting again" in complaints
     assert file.read_bytes() == (inbox / "big").read_bytes()
-    assert json.loads(told.strip("[]\n"))["sent_bytes"] < size - 10_000_000
+    assert json.loads(output.strip("[]\n"))["sent_bytes"] < size - 10_000_000
 
 
 def test_what_arrives_is_private_until_it_is_complete(start: Start, narrow: Narrow, line: str, tmp_path: Path) -> None:

@@ -11,9 +11,9 @@ RELAY = ("--listen", "4433", "--client", "rate=50Mbit/s")
 
 
 def test_a_unit_has_the_options_and_is_hardened(weft_here: Weft, tmp_path: Path) -> None:
-    told = weft_here("service", "relay", *RELAY)
-    assert told.returncode == 0, told.stderr
-    lines = told.stdout.splitlines()
+    run = weft_here("service", "relay", *RELAY)
+    assert run.returncode == 0, run.stderr
+    lines = run.stdout.splitlines()
     [command] = [line for line in lines if line.startswith("ExecStart=")]
     assert "/weft-link relay --listen 4433 --client rate=50Mbit/s" in command, command
     expected = {
@@ -34,9 +34,9 @@ def test_a_unit_has_the_options_and_is_hardened(weft_here: Weft, tmp_path: Path)
 def test_files_of_options_and_of_the_configuration_are_known(weft_here: Weft, tmp_path: Path) -> None:
     (tmp_path / "line").write_text("weft1-something")
     (tmp_path / "weft.toml").write_text('[proxy]\nto = "192.0.2.1"\npair = "line"\n')
-    told = weft_here("service", "proxy", "--config", "weft.toml", "--path", "wlan0")
-    assert told.returncode == 0, told.stderr
-    lines = told.stdout.splitlines()
+    run = weft_here("service", "proxy", "--config", "weft.toml", "--path", "wlan0")
+    assert run.returncode == 0, run.stderr
+    lines = run.stdout.splitlines()
     [command] = [line for line in lines if line.startswith("ExecStart=")]
     if "DynamicUser=yes" in lines:
         assert command.endswith(" proxy --path wlan0 --pair %d/pair --config %d/config"), command
@@ -49,9 +49,9 @@ def test_files_of_options_and_of_the_configuration_are_known(weft_here: Weft, tm
 def test_a_unit_is_written_for_the_user(weft_here: Weft, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     (tmp_path / "line").write_text("weft1-something")
-    told = weft_here("service", "proxy", "--write", "--to", "192.0.2.1", "--pair", "line", "--path", "wlan0")
-    assert told.returncode == 0, told.stderr
-    assert "systemctl --user enable --now weft-proxy" in told.stderr
+    run = weft_here("service", "proxy", "--write", "--to", "192.0.2.1", "--pair", "line", "--path", "wlan0")
+    assert run.returncode == 0, run.stderr
+    assert "systemctl --user enable --now weft-proxy" in run.stderr
     text = (tmp_path / "config/systemd/user/weft-proxy.service").read_text()
     assert " proxy --to 192.0.2.1 --pair line --path wlan0\n" in text and "WantedBy=default.target" in text
     assert "User=" not in text and "ProtectSystem" not in text
@@ -89,6 +89,6 @@ def test_a_unit_is_written_for_the_user(weft_here: Weft, tmp_path: Path, monkeyp
     ],
 )
 def test_what_makes_no_sense_in_a_unit_is_refused(weft_here: Weft, options: list[str], words: str) -> None:
-    told = weft_here("service", *options)
-    assert told.returncode == 2 and told.stdout == "", told.stdout
-    assert words in " ".join(told.stderr.split()), told.stderr
+    run = weft_here("service", *options)
+    assert run.returncode == 2 and run.stdout == "", run.stdout
+    assert words in " ".join(run.stderr.split()), run.stderr

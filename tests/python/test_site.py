@@ -65,37 +65,37 @@ def test_a_link_to_the_index_of_made_pages_leads_to_the_page(site: Path) -> None
 
 def _targets(page: Path) -> list[Path]:
     """The files to which the relative links of a page lead. A name that rustdoc could not resolve has colons."""
-    found = re.findall(r'(?:href|src)="(?!#|[^"]*:|[^"]*\$\{)([^"#?]+)', page.read_text())
-    return [page.parent / one for one in found]
+    links = re.findall(r'(?:href|src)="(?!#|[^"]*:|[^"]*\$\{)([^"#?]+)', page.read_text())
+    return [page.parent / link for link in links]
 
 
 def test_the_reference_of_the_crates_is_in_the_site(site: Path) -> None:
     page = site / "reference/rust.html"
-    fronts = [one for one in _targets(page) if one.parent.parent.name == "rust"]
+    fronts = [target for target in _targets(page) if target.parent.parent.name == "rust"]
     if not fronts:
         assert "This site has no reference of the crates" in page.read_text()
         pytest.skip(f"no reference of the crates in {RUSTDOC}: `cargo doc --workspace --no-deps`")
     folders = [file.parent for file in (HOME / "crates").glob("*/Cargo.toml")]
     assert len(fronts) == len(folders) > 10
     for front in fronts:
-        assert all(one.exists() for one in [front, *_targets(front)]), front
+        assert all(target.exists() for target in [front, *_targets(front)]), front
     # A page of a crate, its source, and nothing of what else is in the folder.
     assert (site / "reference/rust/weftway_sched/trait.Scheduler.html").is_file()
     assert (site / "reference/rust/src/weftway_sched/lib.rs.html").is_file()
-    there = {one.name for one in (site / "reference/rust").iterdir() if one.is_dir()}
+    there = {folder.name for folder in (site / "reference/rust").iterdir() if folder.is_dir()}
     assert there == {*CRATES.SHARED, *CRATES.libraries().values()}
 
 
 def test_a_site_without_the_reference_of_the_crates_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(shutil, "which", lambda name: None)
     page = manual.crates(HOME / "crates")
-    told = CRATES.led(page, CRATES.built())
-    assert "**This site has no reference of the crates**: `cargo` was not found when it was made" in told
-    assert CRATES.NAMED.findall(told) == CRATES.NAMED.findall(page)
+    pages_led = CRATES.led(page, CRATES.built())
+    assert "**This site has no reference of the crates**: `cargo` was not found when it was made" in pages_led
+    assert CRATES.NAMED.findall(pages_led) == CRATES.NAMED.findall(page)
     whole = CRATES.led(page, tmp_path)
     assert "no reference" not in whole and not CRATES.NAMED.findall(whole)
     assert '<a href="rust/_native/index.html"><code>weftway-py</code></a>' in whole
-    for text in (told, whole):
+    for text in (pages_led, whole):
         assert "[Write a scheduler in Rust](../how-to/rust-scheduler.md)" in text
 
 

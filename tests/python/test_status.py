@@ -1,4 +1,4 @@
-"""What a running program tells of itself: snapshots, the socket for `weft top`, metrics, systemd."""
+"""Reports of a running program about itself: snapshots, the socket for `weft top`, metrics, systemd."""
 
 import contextlib
 import json
@@ -70,7 +70,7 @@ PROGRESS: dict[str, Any] = {
 
 @pytest.fixture
 def runtime(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where sockets are. The path of one may have a hundred characters, and that of a test's folder has more."""
+    """Folder of sockets. The path of a socket may have a hundred characters, and that of a test's folder has more."""
     with tempfile.TemporaryDirectory() as folder:
         monkeypatch.setenv("XDG_RUNTIME_DIR", folder)
         yield Path(folder)
@@ -117,7 +117,7 @@ class Program:
         with contextlib.suppress(TimeoutError):
             asked = list(map(json.loads, reader.recv(4096).splitlines()))
         self.asked += asked
-        return {"hour": self._hour} if any(one.get("hour") for one in asked) else {}
+        return {"hour": self._hour} if any(program.get("hour") for program in asked) else {}
 
     def close(self) -> None:
         self._is_over.set()
@@ -132,23 +132,23 @@ def asked(url: str) -> str:
 
 
 def seen(weft: Weft, *processes: subprocess.Popen[str]) -> dict[str, dict[str, Any]]:
-    """What `weft top` tells of these programs, and of no others, by their names. A busy one may be late to tell."""
+    """Programs that `weft top` tells of, these and no others, by their names. A busy one may be late to tell."""
     numbers = {process.pid for process in processes}
-    told: list[dict[str, Any]] = []
+    programs: list[dict[str, Any]] = []
 
     def is_told() -> bool:
-        told[:] = json.loads(weft("top", "--json").stdout)
-        return {one["pid"] for one in told} >= numbers
+        programs[:] = json.loads(weft("top", "--json").stdout)
+        return {program["pid"] for program in programs} >= numbers
 
     wait_until(is_told)
-    assert {one["pid"] for one in told} == numbers
-    return {one["program"]: one for one in told}
+    assert {program["pid"] for program in programs} == numbers
+    return {program["program"]: program for program in programs}
 
 
 def sample(text: str, name: str) -> float | None:
     """The value of a metric, with its labels; none if it is not told."""
-    found = [line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(name + " ")]
-    return float(found[0]) if found else None
+    values = [line.rpartition(" ")[2] for line in text.splitlines() if line.startswith(name + " ")]
+    return float(values[0]) if values else None
 
 
 @contextlib.contextmanager
@@ -205,8 +205,8 @@ def test_a_proxy_and_a_relay_are_seen_while_they_run(
 
     for process in (proxy, relay):
         process.send_signal(signal.SIGINT)
-        told, _ = process.communicate(timeout=60)
-        lines = [json.loads(line) for line in told.splitlines()]
+        output, _ = process.communicate(timeout=60)
+        lines = [json.loads(line) for line in output.splitlines()]
         assert lines and all(line["pid"] == process.pid for line in lines)
     assert not list((runtime / "weftway").iterdir())
     nothing = weft("top")
@@ -216,10 +216,10 @@ def test_a_proxy_and_a_relay_are_seen_while_they_run(
 def test_a_port_for_metrics_that_is_taken_is_told(weft: Weft, runtime: Path, line: str) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         number = taken.getsockname()[1]
-        told: subprocess.CompletedProcess[str] = weft(
+        run: subprocess.CompletedProcess[str] = weft(
             "proxy", "--to", "127.0.0.1:9", "--pair", line, "--metrics", str(number)
         )
-    assert told.returncode == 1 and f"--metrics 127.0.0.1:{number}" in told.stderr, told.stderr
+    assert run.returncode == 1 and f"--metrics 127.0.0.1:{number}" in run.stderr, run.stderr
 
 
 def test_an_address_of_ipv6_stands_in_brackets_in_a_link(start: Start, runtime: Path, line: str) -> None:
@@ -240,11 +240,11 @@ def test_a_socket_is_for_its_user_alone_and_a_folder_of_others_is_not_used(
     relay = start(*words)
     until_told(relay, "listening at")
     path = runtime / "weftway" / f"relay-{relay.pid}.sock"
-    assert [stat.S_IMODE(one.stat().st_mode) for one in (path, path.parent)] == [0o600, 0o700]
+    assert [stat.S_IMODE(file.stat().st_mode) for file in (path, path.parent)] == [0o600, 0o700]
     path.parent.chmod(0o777)
     other = start(*words)
-    said = until_told(other, "weft top will not show this program")
-    assert f"{path.parent} is no folder of this user's alone (mode 0700): remove it" in said
+    message = until_told(other, "weft top will not show this program")
+    assert f"{path.parent} is no folder of this user's alone (mode 0700): remove it" in message
     until_told(other, "listening at")
 
 
@@ -255,9 +255,9 @@ def test_whoever_does_not_read_holds_nobody_up_and_whoever_asks_is_heard(
     until_told(relay, "listening at")
     idle, reader = (socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) for _ in range(2))
     with idle, reader:
-        for one in (idle, reader):
-            one.settimeout(30)
-            one.connect(str(runtime / "weftway" / f"relay-{relay.pid}.sock"))
+        for process in (idle, reader):
+            process.settimeout(30)
+            process.connect(str(runtime / "weftway" / f"relay-{relay.pid}.sock"))
         lines = reader.makefile()
         assert json.loads(lines.readline())["program"] == "relay"
         reader.sendall(b'nonsense\n{"scheduler": "no-such-scheduler"}\n{"hour": true}\n')
@@ -278,18 +278,18 @@ def test_a_service_manager_is_told_what_it_waits_for(
         monkeypatch.setenv("NOTIFY_SOCKET", "@" + name if abstract else name)
         monkeypatch.setenv("WATCHDOG_USEC", "400000")
         relay = start("relay", "--listen", "127.0.0.1:0", "--identity", "me")
-        told: list[str] = []
+        lines: list[str] = []
 
         def hear(word: str) -> None:
             deadline = time.monotonic() + 30
-            while word not in told and time.monotonic() < deadline:
-                told.append(service_manager.recv(1000).decode())
+            while word not in lines and time.monotonic() < deadline:
+                lines.append(service_manager.recv(1000).decode())
 
         hear("READY=1")
         # A fifth of a second is half of the time in which a sign of life is awaited.
-        told.clear()
+        lines.clear()
         hear("WATCHDOG=1")
         relay.send_signal(signal.SIGTERM)
         hear("STOPPING=1")
-        assert "WATCHDOG=1" in told and told[-1] == "STOPPING=1"
+        assert "WATCHDOG=1" in lines and lines[-1] == "STOPPING=1"
         assert ended(relay)[0] == 130

@@ -67,5 +67,5 @@ def test_bad_input_is_one_message_and_status_2(weft_here: Weft, words: list[str]
 
 
 def test_the_help_says_what_a_scenario_may_be(weft: Weft) -> None:
-    told = " ".join(weft("steer", "--help").stdout.split())
-    assert "A scenario file, or the name of one of ours; none with --live." in told
+    output = " ".join(weft("steer", "--help").stdout.split())
+    assert "A scenario file, or the name of one of ours; none with --live." in output

@@ -150,19 +150,19 @@ def writer(folder: Path, name: str) -> subprocess.Popen[str]:
 
 
 def test_writers_killed_at_any_point_lose_no_row_that_they_reported(tmp_path: Path) -> None:
-    told: set[str] = set()
+    messages: set[str] = set()
     chance = random.Random(7)
     for life in range(3):
         both = [writer(tmp_path, f"{life}{side}") for side in "ab"]
         for process in both:
             assert process.stdout
-            told |= set(process.stdout.readline().split())
+            messages |= set(process.stdout.readline().split())
         time.sleep(chance.uniform(0.0, 0.3))
         for process in both:
             process.send_signal(signal.SIGKILL)
-            told |= set(process.communicate(timeout=60)[0].split())
+            messages |= set(process.communicate(timeout=60)[0].split())
         kept = Store(tmp_path).recall()
-        assert told <= set(kept)
+        assert messages <= set(kept)
         assert all(row["fct_ms"] is not None for row in kept.values())
     everything = set(Store(tmp_path).recall())
     Store(tmp_path).finish([{"key": "last", "backend": "sim", "fct_ms": 1.0}])
@@ -351,7 +351,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
     with pytest.raises(KeyboardInterrupt):
         write_parquet(pl.DataFrame({"a": [2]}), file)
     assert pl.read_parquet(file)["a"].to_list() == [1]
-    assert [one.name for one in tmp_path.iterdir()] == ["rows.parquet"]
+    assert [file.name for file in tmp_path.iterdir()] == ["rows.parquet"]
 
 
 def test_rows_kept_under_older_names_of_columns_are_recalled_under_the_present_ones(tmp_path: Path) -> None:

@@ -68,9 +68,9 @@ def test_a_grid_gives_the_rows_of_its_comparisons(weft: Weft, grid: Path, tmp_pa
     vary = '[vary]\n"path.wifi.loss" = ["0 %", "2 %"]\n'
     for file in ("small.toml", "cellular.toml"):
         (tmp_path / file).write_text((tmp_path / file).read_text() + vary)
-    one = weft("compare", "small.toml", *small, "--out", "one", "--json")
+    whole = weft("compare", "small.toml", *small, "--out", "one", "--json")
     two = weft("compare", "cellular.toml", "--cc", "cubic,bbr1", "--seeds", "0..4", "--out", "two", "--json")
-    assert json.loads(swept.stdout) == [*json.loads(one.stdout), *json.loads(two.stdout)]
+    assert json.loads(swept.stdout) == [*json.loads(whole.stdout), *json.loads(two.stdout)]
     for name, folder in (("small", "one"), ("cellular", "two")):
         kept, compared = (tmp_path / at / "rows.parquet" for at in (f"out/{name}", folder))
         assert kept.read_bytes() == compared.read_bytes()
@@ -147,7 +147,7 @@ def test_what_a_grid_varies_joins_what_the_scenario_varies() -> None:
     text = SMALL.replace('scheduler = ["min-rtt", "round-robin"]\n', "").replace("\n[workload]", own + "[workload]")
     scenario = Scenario.parse(varied(text, {"path.wifi.loss": ["0 %", "2 %"]}))
     assert scenario.schedulers == ["ecf"]
-    delays = [(one.values["path.wifi.delay"], one.values["path.wifi.loss"]) for one in scenario.variants()]
+    delays = [(variant.values["path.wifi.delay"], variant.values["path.wifi.loss"]) for variant in scenario.variants()]
     assert delays == [("1 ms", "0 %"), ("1 ms", "2 %"), ("3 ms", "0 %"), ("3 ms", "2 %")]
 
 
@@ -173,8 +173,8 @@ def test_a_node_needs_none_of_the_files(tmp_path: Path, name: str) -> None:
     shutil.rmtree(tmp_path)
     answer = carried_out(parcel)
     assert answer.refusal is None
-    assert [kind for kind, _ in answer.told] == ["row"] * 4
-    assert answer.told[0][1] == expected
+    assert [kind for kind, _ in answer.results] == ["row"] * 4
+    assert answer.results[0][1] == expected
 
 
 @pytest.mark.parametrize("sets", [[], ["drive.file.down=other.csv"], ['drive.file={ down = "other.csv" }']])
@@ -188,14 +188,14 @@ def test_a_node_gets_drives_and_line_ends_as_they_are(tmp_path: Path, sets: list
     parcel = Sender(wanted.scenario).parcel(wanted.jobs)
     shutil.rmtree(tmp_path)
     answer = carried_out(parcel)
-    assert (answer.refusal, [kind for kind, _ in answer.told]) == (None, ["row"])
+    assert (answer.refusal, [kind for kind, _ in answer.results]) == (None, ["row"])
 
 
 def test_a_node_with_other_code_or_another_scenario_does_nothing(small: Path) -> None:
     wanted = plan(Scenario.load(str(small)))
     parcel = Sender(wanted.scenario).parcel(wanted.jobs)
     other = carried_out(replace(parcel, code="0.0.0 (other)"))
-    assert (other.told, str(other.refusal).endswith(f"{_native.CODE} in place of 0.0.0 (other)")) == ([], True)
+    assert (other.results, str(other.refusal).endswith(f"{_native.CODE} in place of 0.0.0 (other)")) == ([], True)
     changed = replace(parcel, origin=replace(parcel.origin, text=SMALL.replace("1 %", "2 %")))
     assert "has the hash" in str(carried_out(changed).refusal)
 
@@ -211,11 +211,11 @@ def used(pool: Any) -> None:
             list(pool.map_unordered(abs, ["no number"]))
         found = []
         with pytest.raises(TypeError):
-            for one in pool.map_unordered(abs, ["no number", *range(5)]):
-                found.append(one)  # those before the exception
+            for result in pool.map_unordered(abs, ["no number", *range(5)]):
+                found.append(result)  # those before the exception
         assert sorted(found) == [(n + 1, n) for n in range(5)], "a call that fails costs no other one"
-        one, two = pool.actors(random.Random, 2, 7)
-        drawn = [one.random(), one.random(), two.random()]
+        result, two = pool.actors(random.Random, 2, 7)
+        drawn = [result.random(), result.random(), two.random()]
         expected = random.Random(7)
         first, second = expected.random(), expected.random()
         assert [future.result(60) for future in drawn] == [first, second, first]
@@ -334,8 +334,8 @@ def test_what_was_finished_before_an_interrupt_is_kept(weft: Weft, grid: Path, t
     assert again.stdout == fresh.stdout
     # The folder also has what was finished of other seeds.
     for file in ROWS:
-        found = [pl.read_parquet(tmp_path / folder / file).filter("selected") for folder in ("out", "fresh")]
-        assert found[0].equals(found[1]), file
+        tables = [pl.read_parquet(tmp_path / folder / file).filter("selected") for folder in ("out", "fresh")]
+        assert tables[0].equals(tables[1]), file
 
 
 def test_a_node_that_is_lost_costs_no_row(weft: Weft, grid: Path, tmp_path: Path, cluster: Any) -> None:

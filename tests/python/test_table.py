@@ -1,4 +1,4 @@
-"""One table for terminals, pages, LaTeX and Markdown."""
+"""Tables for terminals, pages, LaTeX and Markdown."""
 
 import io
 

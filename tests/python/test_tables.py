@@ -135,25 +135,25 @@ def test_what_changed_since_an_earlier_comparison() -> None:
     before = runs("cubic", a=[5000.0, 7000.0], b=[6000.0, 6100.0], gone=[1e3, 1e3])
     now = runs("cubic", a=[5500.0, 7700.0], b=[6000.0, 6100.0], new=[1e3, 1e3])
     study = Study(now, {})
-    found = changes(study, Earlier("old", before))
+    changed = changes(study, Earlier("old", before))
     # a: +500 and +700 ms of a mean of 6000 ms are +10 %; half an interval of two runs is t(1) · 100 ms > 600 ms.
-    assert [(change.cell, change.remark) for change in found] == [
+    assert [(change.cell, change.remark) for change in changed] == [
         (Cell("", "cubic", "a"), "not significant"),
         (Cell("", "cubic", "b"), "unchanged"),
     ]
-    share = found[0].share
+    share = changed[0].share
     assert share is not None and abs(share.mean - 0.1) < 1e-12
     steady = runs("cubic", a=[5600.0, 7600.0], b=[6000.0, 6100.0])
-    told = summary(Study(steady, {}), Earlier("old", before)).replace("\u202f", " ")
-    assert told == "Against old, 2 cells paired by seed: 1 worse (a under cubic +10.0 %), 1 unchanged."
+    sentence = summary(Study(steady, {}), Earlier("old", before)).replace("\u202f", " ")
+    assert sentence == "Against old, 2 cells paired by seed: 1 worse (a under cubic +10.0 %), 1 unchanged."
     assert "nothing in common" in summary(study, Earlier("old", runs("lia", z=[1.0])))
 
 
 def setting(file: str, name: str, rate: str | None, ms: float, **others: str) -> Rows:
     """Rows of one setting of a scenario file."""
     varied = {} if rate is None else {"path.b.rate": rate}
-    told = {"scenario": file, "scenario_hash": name, "backend": "sim", **varied, **others}
-    return [{**told, **row} for row in runs("cubic", a=[ms, ms + 100])]
+    shared = {"scenario": file, "scenario_hash": name, "backend": "sim", **varied, **others}
+    return [{**shared, **row} for row in runs("cubic", a=[ms, ms + 100])]
 
 
 def test_a_setting_is_held_against_itself_whatever_else_the_earlier_folder_varies() -> None:
@@ -168,54 +168,54 @@ def test_a_setting_is_held_against_itself_whatever_else_the_earlier_folder_varie
         (both, varies, both, 2),
         (both, varies, alone, 1),
     ):
-        told = summary(Study(now, about), Earlier("old", then))
-        assert told == unchanged.format("1 cell" if count == 1 else "2 cells", count)
+        sentence = summary(Study(now, about), Earlier("old", then))
+        assert sentence == unchanged.format("1 cell" if count == 1 else "2 cells", count)
     # Of an edited scenario, settings are told by what varies. Which one this was cannot be known.
     edited = [*setting("net", "h3", fast, 1e3), *setting("net", "h4", slow, 9e3)]
-    told = summary(Study(edited, varies), Earlier("old", both))
-    assert told == unchanged.format("2 cells", 2) + " The scenario has changed since."
+    sentence = summary(Study(edited, varies), Earlier("old", both))
+    assert sentence == unchanged.format("2 cells", 2) + " The scenario has changed since."
     assert "nothing in common" in summary(Study(setting("net", "h3", None, 1e3), {}), Earlier("old", both))
 
 
 def test_another_scenario_is_told() -> None:
     study = Study(setting("home", "h1", None, 1e3), {})
-    told = summary(study, Earlier("old", setting("net", "h2", None, 1e3)))
-    assert told.endswith("1 unchanged. These are two scenarios: net then, home now.")
+    sentence = summary(study, Earlier("old", setting("net", "h2", None, 1e3)))
+    assert sentence.endswith("1 unchanged. These are two scenarios: net then, home now.")
 
 
 def test_each_backend_is_held_against_itself_and_alone_against_another() -> None:
     sim, kernel = (setting("net", "h1", None, ms, backend=name) for name, ms in (("sim", 1e3), ("kernel", 2e3)))
     assert "1 unchanged" in summary(Study(sim, {}), Earlier("old", [*sim, *kernel]))
     assert "2 unchanged" in summary(Study([*sim, *kernel], {}), Earlier("old", [*kernel, *sim]))
-    (found,) = changes(Study(kernel, {}), Earlier("old", sim))
-    assert found.share is not None and found.share.mean > 0.9
+    (change,) = changes(Study(kernel, {}), Earlier("old", sim))
+    assert change.share is not None and change.share.mean > 0.9
 
 
 def test_runs_that_have_no_result_any_more_are_worse_whatever_the_others_say() -> None:
     before = runs("cubic", a=[5000.0, 7000.0], b=[6000.0, 6100.0], c=[None, 4000.0], d=[5000.0, 5000.0])
     now = runs("cubic", a=[5000.0, None], b=[None, None], c=[4000.0, 4000.0], d=[5000.0, 5000.0])
     study = Study(now, {})
-    found = {change.cell.scheduler: change for change in changes(study, Earlier("old", before))}
-    assert {name: change.remark for name, change in found.items()} == {
+    by_scheduler = {change.cell.scheduler: change for change in changes(study, Earlier("old", before))}
+    assert {name: change.remark for name, change in by_scheduler.items()} == {
         "a": "worse",
         "b": "worse",
         "c": "better",
         "d": "unchanged",
     }
-    told = summary(study, Earlier("old", before))
-    assert "1 better (c under cubic 1 run more with a result)" in told
-    assert "b under cubic 2 runs without a result" in told and "2 worse" in told
+    sentence = summary(study, Earlier("old", before))
+    assert "1 better (c under cubic 1 run more with a result)" in sentence
+    assert "b under cubic 2 runs without a result" in sentence and "2 worse" in sentence
     page = changes_table(study, Earlier("old", before))
     assert page.count("without a result") == 2
 
 
 def test_one_run_of_a_kernel_tells_no_change() -> None:
-    """One of the simulator gives the same row again."""
+    """A run of the simulator gives the same row again."""
     before, now = runs("cubic", a=[5000.0]), runs("cubic", a=[5010.0])
     for backend, word in (("sim", "worse"), ("kernel", "not significant")):
         rows = [[{**row, "backend": backend} for row in some] for some in (before, now)]
-        (found,) = changes(Study(rows[1], {}), Earlier("old", rows[0]))
-        assert found.remark == word
+        (change,) = changes(Study(rows[1], {}), Earlier("old", rows[0]))
+        assert change.remark == word
 
 
 def test_results_of_a_path_are_no_settings_where_two_backends_ran() -> None:
@@ -226,8 +226,10 @@ def test_results_of_a_path_are_no_settings_where_two_backends_ran() -> None:
         for delay in ("10 ms", "20 ms")
         for row in runs("cubic", a=[5000.0])
     ]
-    told = ("path.lte.delay = 10 ms", "path.lte.delay = 20 ms")
-    assert Study(rows, {}).settings == [f"{key}, backend = {one}" for one in ("sim", "kernel") for key in told]
+    settings = ("path.lte.delay = 10 ms", "path.lte.delay = 20 ms")
+    assert Study(rows, {}).settings == [
+        f"{key}, backend = {backend}" for backend in ("sim", "kernel") for key in settings
+    ]
     assert Study([row for row in rows if row["path.lte.delay"] == "10 ms"], {}).settings == [
         "backend = sim",
         "backend = kernel",

@@ -1,4 +1,4 @@
-"""What a run looked like over time is what its trace says."""
+"""Timelines of runs say what their traces say."""
 
 import json
 from collections import Counter
@@ -39,25 +39,25 @@ def test_decisions_and_reasons_are_those_of_the_trace(
             decision = (int(int(time) / 1e6 / record["step_ms"]), kind, int(path) if path.isdigit() else None)
             counts[decision] += 1
             firsts.setdefault(decision, reason)
-    told = record["decisions"]
-    assert counts == {decision: count for decision, count in stepwise(told) if count}
-    assert {(step, kind, path): text for step, kind, path, text in told["reasons"]} == {
+    decisions = record["decisions"]
+    assert counts == {decision: count for decision, count in stepwise(decisions) if count}
+    assert {(step, kind, path): text for step, kind, path, text in decisions["reasons"]} == {
         decision: reason for decision, reason in firsts.items() if reason
     }
 
 
 @pytest.mark.parametrize("sets", [["path.wifi.loss=100 %", "path.lte.loss=100 %"], ["time_limit=1ms"]])
 def test_a_report_is_written_where_nothing_ever_happened(small: Path, tmp_path: Path, sets: list[str]) -> None:
-    found = comparison.execute(plan.plan(load(small, sets)), 1, watched_runs=4)
-    assert found.watched
-    assert "Rate of each path" not in report.write(found, tmp_path).read_text()
+    compared = comparison.execute(plan.plan(load(small, sets)), 1, watched_runs=4)
+    assert compared.watched
+    assert "Rate of each path" not in report.write(compared, tmp_path).read_text()
 
 
 def test_runs_in_which_something_happened_are_shown_beside_others() -> None:
     whose = {"scheduler": "min-rtt", "cc": "cubic"}
     dead = {"text": json.dumps({"step_ms": 10.0, "paths": ["wifi"], "mbps": [[]]})}
     alive = data.timeline("min-rtt", "cubic", ["wifi"], 100)
-    runs = {seed: {**told, **whose, "seed": seed} for seed, told in enumerate((dead, alive))}
+    runs = {seed: {**record, **whose, "seed": seed} for seed, record in enumerate((dead, alive))}
     assert "One run each under cubic, seed 1" in report.render(data.rows(1, 1, 2), runs, data.scenario())
 
 
@@ -71,8 +71,8 @@ def stepwise(told: dict[str, Any]) -> list[tuple[Decision, int]]:
 
 
 def timeline(scenario: Path, scheduler: str, sets: str) -> dict[str, Any]:
-    found = comparison.execute(plan.plan(load(scenario, [sets]), scheduler, "newreno", "1..2", None), 1)
-    ((whose, record),) = compared.timelines(found, study_of(found)).items()
+    finished = comparison.execute(plan.plan(load(scenario, [sets]), scheduler, "newreno", "1..2", None), 1)
+    ((whose, record),) = compared.timelines(finished, study_of(finished)).items()
     assert whose == (scheduler, "newreno", "", "1")
-    told: dict[str, Any] = json.loads(record["text"])
-    return told
+    timeline: dict[str, Any] = json.loads(record["text"])
+    return timeline

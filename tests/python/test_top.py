@@ -110,9 +110,9 @@ def test_a_scheduler_is_switched_by_keys(weft: Weft, start: Start, runtime: obje
         terminal.ends()
     assert "round-robin schedules from now on" in until_told(proxy, "round-robin")
     shown = seen(weft, proxy, relay)
-    assert {name: one["scheduler"] for name, one in shown.items()} == {"proxy": "round-robin", "relay": "blest"}
+    assert {name: program["scheduler"] for name, program in shown.items()} == {"proxy": "round-robin", "relay": "blest"}
     assert get(local, "127.0.0.1", website) == (200, BODY)
-    sent = [path["packets"] for one in seen(weft, proxy, relay).values() for path in one["paths"]]
+    sent = [path["packets"] for program in seen(weft, proxy, relay).values() for path in program["paths"]]
     assert len(sent) == 2 and all(sent), "round-robin sends on both"
 
 

@@ -30,7 +30,7 @@ RULE = Hyperparameters.of(pdaa3c.Args())
 
 
 def weights(network: Callable[[], ActorCritic]) -> int:
-    """How many numbers it has; none is drawn."""
+    """Number of its weights; none is drawn."""
     return sum(leaf.size for leaf in jax.tree.leaves(jax.eval_shape(network)))
 
 
@@ -71,8 +71,8 @@ def test_returns_are_discounted_sums_up_to_an_end() -> None:
     reward = jnp.tile(jnp.array([1.0, 2.0, 3.0, 4.0])[:, None], (1, 3))
     ended = jnp.zeros((4, 3), bool).at[1, 1:].set(True)
     yet = jnp.full((4, 3), 8.0).at[1, 1:].set(jnp.array([0.0, 10.0]))
-    found = a3c.n_step_returns(0.5, reward, ended, yet)
-    assert found.T.tolist() == [[3.75, 5.5, 7.0, 8.0], [2.0, 2.0, 7.0, 8.0], [4.5, 7.0, 7.0, 8.0]]
+    returns = a3c.n_step_returns(0.5, reward, ended, yet)
+    assert returns.T.tolist() == [[3.75, 5.5, 7.0, 8.0], [2.0, 2.0, 7.0, 8.0], [4.5, 7.0, 7.0, 8.0]]
 
 
 def rollout(inputs: int, distribution: Categorical | Dirichlet, steps: int = 5, envs: int = 2) -> Rollout:
@@ -228,7 +228,7 @@ TRAINERS: list[tuple[Any, dict[str, Any]]] = [
 
 
 def exported(args: ActorCriticArgs, done: Trained) -> ChooseActions:
-    """What decides as the policy that was left behind does, with a critic that nobody asks."""
+    """Function that decides as the policy that was left behind does, with a critic that nobody asks."""
     card, tensors = done.policy
     last = max(name for name in tensors if name.startswith("w")).removeprefix("w")
     wider = {f"w{last}": np.pad(tensors[f"w{last}"], ((0, 0), (0, 1))), f"b{last}": np.pad(tensors[f"b{last}"], (0, 1))}
@@ -321,15 +321,15 @@ def test_what_is_left_behind_is_a_policy_that_a_scheduler_runs(tmp_path: Path) -
 
 def test_paper_settings_are_those_of_the_algorithm() -> None:
     args = pdaa3c.Args(paper=True)
-    found = (args.workers, args.envs, args.steps, args.learning_rate, args.rollout, args.gamma, args.clip)
-    assert found == (4, 1, 4 * 2_000, 1e-4, 20, 0.7, 40.0)
+    settings = (args.workers, args.envs, args.steps, args.learning_rate, args.rollout, args.gamma, args.clip)
+    assert settings == (4, 1, 4 * 2_000, 1e-4, 20, 0.7, 40.0)
 
 
 def test_choices_in_turn_skip_slots_that_are_not_open() -> None:
     choose = pdaa3c.in_turn()
     mask = np.array([[True, True, False, True], [False, True, False, False]])
-    found = [choose(np.zeros((2, 20), np.float32), mask).tolist() for _ in range(4)]
-    assert found == [[0, 1], [1, 1], [3, 1], [0, 1]]
+    choices = [choose(np.zeros((2, 20), np.float32), mask).tolist() for _ in range(4)]
+    assert choices == [[0, 1], [1, 1], [3, 1], [0, 1]]
 
 
 def test_two_workers_run_and_end(tmp_path: Path) -> None:

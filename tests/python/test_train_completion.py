@@ -168,16 +168,16 @@ def test_the_search_goes_where_the_score_rises() -> None:
         def __init__(self) -> None: ...
 
         def scores(self, networks: Sequence[Weights], drawn: Sequence[Cell], runs: int = 1) -> completion.Floats:
-            outputs = [np.asarray(imitation.forward(one, seen), np.float64) for one in networks]
-            means = [(one[:, 1] - one[:, 0]).mean() / directions.scale for one in outputs]
-            found: completion.Floats = -np.abs(np.array(means) - 2)
-            return found
+            outputs = [np.asarray(imitation.forward(network, seen), np.float64) for network in networks]
+            means = [(output[:, 1] - output[:, 0]).mean() / directions.scale for output in outputs]
+            scores: completion.Floats = -np.abs(np.array(means) - 2)
+            return scores
 
     judge = JudgedCell()
     args = completion.Args(scheduler="dqn", steps=12)
-    found = [network for _, network, _ in completion.search(args, judge, directions, [None] * 9)]  # type: ignore[list-item]
-    assert len(found) == 13
-    first, last = judge.scores([found[0], found[-1]], [])
+    searched = [network for _, network, _ in completion.search(args, judge, directions, [None] * 9)]  # type: ignore[list-item]
+    assert len(searched) == 13
+    first, last = judge.scores([searched[0], searched[-1]], [])
     assert first < -1 and last > -0.5
 
 

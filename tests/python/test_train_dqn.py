@@ -52,7 +52,7 @@ TINY: dict[str, Any] = {"steps": 1_600, "pool": 8, "envs": 4, "trials": 3, "held
 
 
 def count(network: MLP) -> int:
-    return sum(one.size for one in network.tensors().values())
+    return sum(tensor.size for tensor in network.tensors().values())
 
 
 def test_networks_have_the_published_number_of_weights() -> None:
@@ -74,7 +74,7 @@ def closed(*rows: tuple[int, int, float]) -> DelayedRewards:
 
 
 def then(*rows: tuple[float, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What each place sees, and the number of its decision."""
+    """Observations of each place, and the number of its decision."""
     obs, numbers = zip(*rows, strict=True)
     return np.array(obs, np.float32)[:, None], np.ones((len(rows), 2), np.bool_), np.array(numbers, np.int64)
 
@@ -91,12 +91,12 @@ def test_rewards_find_their_decisions_in_any_order() -> None:
     # Nothing has been earned.
     assert told(book.step(np.array([0, 1]), closed(), no, then((2.0, 1), (6.0, 1)))) == []
     # Place 0: decision 1 is paid before decision 0. Place 1: decision 0 is paid twice at once.
-    found = book.step(np.array([1, 0]), closed((0, 1, 0.5), (1, 0, 1.0), (1, 0, 2.0)), no, then((3.0, 2), (7.0, 2)))
-    assert told(found) == [(2.0, 1, 0.5, 3.0, False), (5.0, 1, 3.0, 6.0, False)]
+    paid = book.step(np.array([1, 0]), closed((0, 1, 0.5), (1, 0, 1.0), (1, 0, 2.0)), no, then((3.0, 2), (7.0, 2)))
+    assert told(paid) == [(2.0, 1, 0.5, 3.0, False), (5.0, 1, 3.0, 6.0, False)]
     # Place 0 ends with decision 2, which is paid; 0 is paid too. Place 1 waits.
     done = np.array([True, False])
-    found = book.step(np.array([1, 1]), closed((0, 0, -1.0), (0, 2, 4.0)), done, then((9.0, 3), (8.0, 3)))
-    assert told(found) == [(1.0, 0, -1.0, 2.0, False), (3.0, 1, 4.0, 9.0, True)]
+    paid = book.step(np.array([1, 1]), closed((0, 0, -1.0), (0, 2, 4.0)), done, then((9.0, 3), (8.0, 3)))
+    assert told(paid) == [(1.0, 0, -1.0, 2.0, False), (3.0, 1, 4.0, 9.0, True)]
     # Decision 0 of place 0 is through, and 7 has not been made: neither reward is of use.
     assert told(book.step(np.array([0, 0]), closed((0, 0, 1.0), (0, 7, 1.0)), no, then((1.0, 4), (1.0, 4)))) == []
 
@@ -259,14 +259,14 @@ def test_validation_scenarios_are_neither_of_the_training_nor_held_out() -> None
     args = dqn.Args(pool=20, held_out=20, trials=20)
     there = distribution.load(args.distribution)
     texts = {
-        name: {variant.scenario.text for variant in found}
-        for name, found in {
+        name: {variant.scenario.text for variant in variants}
+        for name, variants in {
             "train": args.variants(),
             "held-out": there.pool(args.seed, 20, "held-out"),
             "validation": session.validation_variants(args, 20),
         }.items()
     }
-    assert all(len(found) == 20 for found in texts.values())
+    assert all(len(group) == 20 for group in texts.values())
     assert not texts["validation"] & (texts["train"] | texts["held-out"])
 
 
@@ -277,7 +277,7 @@ def test_a_policy_says_what_it_is(tmp_path: Path, short: str) -> None:
     assert (card["algorithm"], card["head"], card["fallback"]) == ("dqn", "greedy", "min-rtt")
     assert card["task"] == "wait-or-send:state=paper:reward=delivery:w0_kb=500"
     assert "--w0-kb 500" in card["command"] and "--steps 1600" in card["command"] and "--out" not in card["command"]
-    assert {name: one.shape for name, one in tensors.items() if name[0] in "wb"} == {
+    assert {name: tensor.shape for name, tensor in tensors.items() if name[0] in "wb"} == {
         "w1": (6, 6),
         "b1": (6,),
         "w2": (6, 6),
@@ -299,7 +299,7 @@ def test_falcon_has_a_model_for_each_group(tmp_path: Path, short: str) -> None:
     assert len(groups) > 3
     # 7·64+64 + 64·64+64 + 64·2+2 weights each.
     weights = [
-        sum(one.size for name, one in whole.policy.tensors.items() if name.startswith(f"{at}.")) for at in groups
+        sum(tensor.size for name, tensor in whole.policy.tensors.items() if name.startswith(f"{at}.")) for at in groups
     ]
     assert weights == [4802] * len(groups)
     assert sum(name.endswith(".w1") for name in whole.policy.tensors) == falcon.GROUPS

@@ -30,7 +30,7 @@ def test_a_tiny_training_gives_the_same_bytes_and_its_policy_runs(tmp_path: Path
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "message"),
     [
         (("--on", "drives"), "--on drives: expected NAME:SCENARIOS:RUNS"),
         (("--on", "drives:2:0"), "--on drives:2:0: expected NAME:SCENARIOS:RUNS"),
@@ -42,16 +42,16 @@ def test_a_tiny_training_gives_the_same_bytes_and_its_policy_runs(tmp_path: Path
     ],
 )
 def test_a_mistake_is_one_line_and_the_status_of_a_usage_error(
-    words: tuple[str, ...], told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    words: tuple[str, ...], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
         foreseen.main([*words, "--out", str(tmp_path)])
     assert ended.value.code == 2
-    said = capsys.readouterr()
-    assert said.out == ""
+    output = capsys.readouterr()
+    assert output.out == ""
     # On a busy machine a line or two before it tell how far the training is.
-    lines = [line for line in said.err.splitlines() if " finished after " not in line]
-    assert len(lines) == 1 and told in lines[0]
+    lines = [line for line in output.err.splitlines() if " finished after " not in line]
+    assert len(lines) == 1 and message in lines[0]
 
 
 def test_how_far_a_round_is_is_told_while_it_goes_on() -> None:
@@ -74,8 +74,8 @@ def test_the_quantile_is_found_and_scales_go_into_the_first_layer() -> None:
     fitted = foreseen.fit(foreseen.Args(epochs=30, batch=256, width=8), rows)
     t = fitted.tensors
     hidden = np.maximum(seen @ t["w1"] + t["b1"], 0)
-    said = (np.maximum(hidden @ t["w2"] + t["b2"], 0) @ t["w3"] + t["b3"])[:, 0]
-    assert 6 / 3 - 0.1 < np.median(said) < 7 / 3 + 0.1
+    values = (np.maximum(hidden @ t["w2"] + t["b2"], 0) @ t["w3"] + t["b3"])[:, 0]
+    assert 6 / 3 - 0.1 < np.median(values) < 7 / 3 + 0.1
     assert t["low"][0] < seen[:, 0].min() and t["high"][0] > seen[:, 0].max()
 
 

@@ -122,7 +122,7 @@ def literal(network: STSGAT, x: Any, c: Any, alive: Any) -> np.ndarray:
 def literal_layer(
     g: list[np.ndarray], w: np.ndarray, src: np.ndarray, dst: np.ndarray, alive: np.ndarray
 ) -> list[np.ndarray]:
-    """One attention layer over the 3N nodes of a window: e_ij = LeakyReLU(a · [W h_i || W h_j])."""
+    """Attention layer over the 3N nodes of a window: e_ij = LeakyReLU(a · [W h_i || W h_j])."""
     n, heads, size = len(alive), *src.shape
     joints, after = support(n), []
     for i in range(3 * n):
@@ -142,10 +142,10 @@ def literal_layer(
 def test_attention_is_that_of_the_literal_loops(identity: bool) -> None:
     network = STSGAT(SHAPE, KEY, identity=identity, hidden=8, heads=2, modules=2, layers=3)
     x, c, alive = seen(batch=2)
-    found = np.asarray(ask(network, x, c, alive))
+    outputs = np.asarray(ask(network, x, c, alive))
     for b in range(2):
         expected = literal(network, x[b].astype(float), c[b].astype(float), alive[b])
-        assert found[b] == pytest.approx(expected, abs=1e-5)
+        assert outputs[b] == pytest.approx(expected, abs=1e-5)
 
 
 def dense(network: STSGAT, x: Any, c: Any, alive: Any) -> jax.Array:
@@ -299,8 +299,8 @@ def test_losses_by_hand() -> None:
     assert float(loss_of(z, batch, "ce")) == pytest.approx(np.log(2))
     assert float(loss_of(jnp.zeros((1, 3)), hand_batch([1.0, 1.0, 1.0]), "ce")) == pytest.approx(np.log(3))
     # With the frequency of the labels as the first bias, bce is the entropy of one in three.
-    found = loss_of(jnp.full((1, 3), prior(3)), hand_batch([1.0, 1.0, 1.0]), "bce")
-    assert float(found) == pytest.approx(-(np.log(1 / 3) + 2 * np.log(2 / 3)) / 3)
+    loss = loss_of(jnp.full((1, 3), prior(3)), hand_batch([1.0, 1.0, 1.0]), "bce")
+    assert float(loss) == pytest.approx(-(np.log(1 / 3) + 2 * np.log(2 / 3)) / 3)
     with pytest.raises(ValueError, match="bce, ce"):
         loss_of(z, batch, "huber")
 

@@ -22,9 +22,9 @@ def shortened(seed: int) -> Variant:
 
 @pytest.mark.parametrize("task", ["path:action=direct:mode=exclusive", "shares", "gap"])
 def test_the_search_is_faster_than_the_best_action_that_never_changes(task: str) -> None:
-    """Of shares and gaps the constant ones are equal shares and the formula's gaps."""
+    """Constant shares and gaps are equal shares and the formula's gaps."""
     args, seed = replace(TINY, task=task, candidates=16), 6
-    found = Search(args, shortened(2), seed, by_delay=False).run()
+    plan = Search(args, shortened(2), seed, by_delay=False).run()
     constant = []
     vector = VectorEnv(task, [shortened(2)], [args.cc], 1, seed)
     middle = {"shares": 1.0, "several": 2.0}
@@ -36,8 +36,8 @@ def test_the_search_is_faster_than_the_best_action_that_never_changes(task: str)
             vector.step(np.full((1, vector.actions), action, np.float32))
             rows = vector.episodes()
         constant.append(rows[0]["goodput_mbps"])
-        assert rows[0]["seed"] == found["seed"]
-    assert found["goodput_mbps"] > max(constant)
+        assert rows[0]["seed"] == plan["seed"]
+    assert plan["goodput_mbps"] > max(constant)
 
 
 def test_the_same_is_found_whatever_the_processes() -> None:
@@ -61,7 +61,7 @@ def test_a_sequence_that_brings_data_sooner_is_worth_more_where_delays_count() -
 def test_a_mistake_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SettingError, match="--horizon 0: expected a whole number"):
         replace(TINY, horizon=0)
-    for words, told in (
+    for words, message in (
         (["--task", "paths"], "unknown task `paths`"),
         (["--on", "four"], "no distribution `four`"),
         (["--cc", "none"], "none"),
@@ -69,5 +69,5 @@ def test_a_mistake_is_told(capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit) as ended:
             lookahead.main(words)
         assert ended.value.code == 2
-        said = capsys.readouterr().err
-        assert said.startswith("lookahead: ") and told in said and said.count("\n") == 1, said
+        errors = capsys.readouterr().err
+        assert errors.startswith("lookahead: ") and message in errors and errors.count("\n") == 1, errors

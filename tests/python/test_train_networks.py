@@ -64,8 +64,8 @@ def test_gradient_of_an_mlp_is_that_of_finite_differences() -> None:
         slope = jax.grad(loss)(flat)
         step = 1e-5
         for i in range(flat.size):
-            found = (loss(flat.at[i].add(step)) - loss(flat.at[i].add(-step))) / (2 * step)
-            assert float(found) == pytest.approx(float(slope[i]), abs=1e-8)
+            gradient = (loss(flat.at[i].add(step)) - loss(flat.at[i].add(-step))) / (2 * step)
+            assert float(gradient) == pytest.approx(float(slope[i]), abs=1e-8)
 
 
 def test_lstm_is_the_textbook_recurrence_in_the_order_i_f_g_o() -> None:
@@ -93,8 +93,8 @@ def test_a_policy_comes_back_as_it_was(tmp_path: Path) -> None:
     net = MLP([2, 3, 2], KEY)
     file = tmp_path / "deep" / "one.safetensors"
     write_policy(file, card(task="wait-or-send", note="ä"), {**net.tensors(), **ranges()})
-    found, tensors = read_policy(file)
-    assert found == card(task="wait-or-send", note="ä", format="weftway-policy-1")
+    policy, tensors = read_policy(file)
+    assert policy == card(task="wait-or-send", note="ä", format="weftway-policy-1")
     assert tensors["high"].tolist() == [1.0, 4.0]
     assert (np.asarray(MLP.of(tensors)(jnp.ones(2))) == np.asarray(net(jnp.ones(2)))).all()
 
@@ -110,8 +110,8 @@ def test_the_same_policy_is_the_same_bytes(tmp_path: Path) -> None:
 def test_types_keep_their_alignment(tmp_path: Path) -> None:
     kept = {"a": np.array([True, False, True]), "b": np.arange(3.0), "c": np.array(5, np.int16)}
     write_tensors(tmp_path / "t", {}, kept)
-    _, found = read_tensors(tmp_path / "t")
-    assert all((found[name] == kept[name]).all() and found[name].dtype == kept[name].dtype for name in kept)
+    _, read = read_tensors(tmp_path / "t")
+    assert all((read[name] == kept[name]).all() and read[name].dtype == kept[name].dtype for name in kept)
 
 
 @pytest.mark.parametrize(

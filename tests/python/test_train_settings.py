@@ -56,9 +56,9 @@ def test_every_setting_has_a_limit_that_holds_for_its_own_values(algorithm: str)
 def test_a_setting_beyond_its_limit_is_named_with_what_was_given_and_what_is_right(algorithm: str) -> None:
     for name, limit in limits.limits(ARGS[algorithm]).items():
         for value in beyond(limit):
-            with pytest.raises(ValueError) as found:
+            with pytest.raises(ValueError) as refusal:
                 ARGS[algorithm](**{name: value})
-            text = str(found.value)
+            text = str(refusal.value)
             assert text.startswith(f"--{name.replace('_', '-')} {str(value).removesuffix('.0')}: "), text
             assert "\n" not in text
             assert text.endswith(f"expected {limit}") or name in ("against", "cc")
@@ -101,9 +101,9 @@ def test_a_mistake_is_one_line_and_the_status_of_a_usage_error(
         with pytest.raises(SystemExit) as ended:
             cli.main()
         assert ended.value.code == exit_status.BAD_INPUT
-        said = capsys.readouterr()
-        assert said.out == ""
-        lines.append(said.err)
+        output = capsys.readouterr()
+        assert output.out == ""
+        lines.append(output.err)
     assert lines[0] == "weft: --gamma 7: expected a number, 0 to 1\n"
 
 
@@ -181,10 +181,10 @@ def inputs(task: str) -> int:
 
 
 def test_docstrings_count_the_inputs_that_there_are() -> None:
-    said = command.documented(dqn.Args)["state"]
-    found = dict(re.findall(r"`(\w+)` \((\d+)", said))
-    assert found.keys() == set(limits.limits(dqn.Args)["state"].names)  # type: ignore[attr-defined]
-    for state, count in found.items():
+    text = command.documented(dqn.Args)["state"]
+    defaults = dict(re.findall(r"`(\w+)` \((\d+)", text))
+    assert defaults.keys() == set(limits.limits(dqn.Args)["state"].names)  # type: ignore[attr-defined]
+    for state, count in defaults.items():
         assert inputs(dqn.task(dqn.Args(state=state))) == int(count), state
     assert "Six inputs" in " ".join((dqn.__doc__ or "").split()) and inputs(dqn.task(dqn.Args())) == 6
     from weftway.learn.train import gaps, lee_yoo, reles, rlds, rosello

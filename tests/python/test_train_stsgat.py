@@ -28,7 +28,7 @@ HAS_ENTRY = any(entry["name"] == "stsgat" for entry in _native.schedulers())
 
 
 def labels(n: int = 40, slots: int = 2, steps: int = 3) -> Labels:
-    """Of 20 instances, features 0 to 0.9 times the number of the feature."""
+    """Labels of 20 instances, features 0 to 0.9 times the number of the feature."""
     rng = np.random.default_rng(0)
     x = np.zeros((n, slots, 6, steps), np.float32) + np.arange(6, dtype=np.float32)[:, None]
     x[0] = 0
@@ -80,8 +80,8 @@ def test_a_scenario_has_its_part_whichever_others_have_been_labelled() -> None:
     # Round 0 without every other scenario.
     some = found.where(found.instance % 2 == 0)
     data = stsgat.dataset(some, args)
-    assert set(some.instance[data.train]) == {one for one in learned if one % 2 == 0}
-    assert set(some.instance[data.test]) == {one for one in reported if one % 2 == 0}
+    assert set(some.instance[data.train]) == {instance for instance in learned if instance % 2 == 0}
+    assert set(some.instance[data.test]) == {instance for instance in reported if instance % 2 == 0}
     with pytest.raises(SettingError, match="--steps 40: expected more"):
         stsgat.dataset(found.where(np.isin(found.instance, list(reported))), args)
 
@@ -121,9 +121,9 @@ def test_labels_by_interval_are_others_than_by_message() -> None:
 
 @pytest.mark.skipif(not HAS_ENTRY, reason="the registry has no scheduler `stsgat` yet")
 def test_a_tiny_training_goes_on_to_the_same_bytes_and_its_policy_loads(tmp_path: Path) -> None:
-    told: list[tuple[int, int]] = []
-    once = stsgat.train(replace(TINY, out=tmp_path / "a"), lambda done, total: told.append((done, total)))
-    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
+    steps: list[tuple[int, int]] = []
+    once = stsgat.train(replace(TINY, out=tmp_path / "a"), lambda done, total: steps.append((done, total)))
+    assert steps == [(1, 4), (2, 4), (3, 4), (4, 4)]
     again = stsgat.train(replace(TINY, out=tmp_path / "a", resume=True))
     assert once.file is not None
     bytes_ = once.file.read_bytes()
@@ -165,9 +165,9 @@ def test_the_claimed_order_is_tested_neighbour_by_neighbour() -> None:
         *[run("graph-wavenet", seed, None, 0.1) for seed in (1, 2)],
     ]
     rows = study.tests(["stsgat", "stsgcn", "graph-wavenet"], runs)
-    found = {(row["measure"], row["first"]): (row["smaller"], row["larger"], row["p"]) for row in rows}
+    tests = {(row["measure"], row["first"]): (row["smaller"], row["larger"], row["p"]) for row in rows}
     # Two of two is 1 of 2^2; none of two is certain; no plateau is later than any.
-    assert found == {
+    assert tests == {
         ("plateau", "stsgat"): (2, 0, 0.25),
         ("final loss", "stsgat"): (2, 0, 0.25),
         ("plateau", "stsgcn"): (2, 0, 0.25),
@@ -181,14 +181,14 @@ def test_a_tiny_study_writes_its_curves_and_goes_on(tmp_path: Path) -> None:
     args = study.Args(
         steps=128, epochs=1, pool=8, seed=3, seeds=1, against="", out=tmp_path
     )  # sizes as TINY: compiled once
-    found = study.train(args)
-    assert [(one.model, one.seed, len(one.curve)) for one in found.runs] == [("stsgat", 3, 1)]
+    trained = study.train(args)
+    assert [(run.model, run.seed, len(run.curve)) for run in trained.runs] == [("stsgat", 3, 1)]
     more = study.train(replace(args, resume=True))
-    assert more.runs == found.runs
+    assert more.runs == trained.runs
     about = json.loads((tmp_path / "stsgat-study.json").read_text())
     assert about["samples"]["train"] == 128
     # 15/70 of 128 is 27, if the one scenario that is kept for each has so many.
     assert 0 < about["samples"]["validation"] <= 27
     assert about["weights"]["stsgat"] == 26_561  # the sum of the shapes: 96 + 32 + 576 + 6 · 4224 + 513
     assert "<svg" in (tmp_path / "stsgat-study.svg").read_text()
-    assert found.lines()[0].startswith("stsgat, seed 3: no plateau")
+    assert trained.lines()[0].startswith("stsgat, seed 3: no plateau")

@@ -36,17 +36,15 @@ from weftway.scenario import HOME
     ],
 )
 def test_what_makes_no_sense_is_refused(weft_here: Weft, line: str, options: list[str], words: str) -> None:
-    told = weft_here(
-        "tunnel", *options, *(["--pair", line] if "--to" in options and "--restore" not in options else [])
-    )
+    run = weft_here("tunnel", *options, *(["--pair", line] if "--to" in options and "--restore" not in options else []))
     # A file that is not there may be there later, when a disk is mounted.
-    assert told.returncode == (1 if words == "nowhere" else 2) and words in told.stderr, told.stderr
+    assert run.returncode == (1 if words == "nowhere" else 2) and words in run.stderr, run.stderr
 
 
 def test_without_rights_it_says_that_it_needs_them(tmp_path: Path, line: str) -> None:
     command = [*machine.powerless(), *machine.WEFT, "tunnel", "--to", "127.0.0.1:9", "--pair", line]
-    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert told.returncode in (1, 2) and ("needs root" in told.stderr or "CAP_NET_ADMIN" in told.stderr), told.stderr
+    run = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert run.returncode in (1, 2) and ("needs root" in run.stderr or "CAP_NET_ADMIN" in run.stderr), run.stderr
 
 
 @pytest.fixture
@@ -234,7 +232,7 @@ def test_programs_of_all_kinds_go_through_it(lab: Lab, line: str) -> None:
 
 
 def snapshots(tunnel: subprocess.Popen[str]) -> socket.socket:
-    """Where a tunnel tells of itself, a line of JSON a second, and may be asked for something."""
+    """Socket on which a tunnel tells of itself, a line of JSON a second, and may be asked for something."""
     own = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     own.settimeout(60)
     own.connect(str(Path(os.environ["XDG_RUNTIME_DIR"], "weftway", f"tunnel-{tunnel.pid}.sock")))
@@ -245,9 +243,9 @@ def snapshots(tunnel: subprocess.Popen[str]) -> socket.socket:
 def test_its_scheduler_is_switched_while_it_carries(lab: Lab, line: str) -> None:
     _, tunnel = begin(lab, line, to="10.9.1.2:4433")
     with contextlib.closing(snapshots(tunnel)) as reader:
-        for name, told in (("nobody", "min-rtt goes on"), ("round-robin", "round-robin schedules from now on")):
+        for name, message in (("nobody", "min-rtt goes on"), ("round-robin", "round-robin schedules from now on")):
             reader.sendall(json.dumps({"scheduler": name}).encode() + b"\n")
-            until_told(tunnel, told)
+            until_told(tunnel, message)
     assert lab.python(lab.near, PAGE, web(4)) == "3000000"
 
 
@@ -269,13 +267,13 @@ def test_routes_are_as_they_were_after_any_end(lab: Lab, line: str, end: signal.
     assert "51877" in lab.routes()
     program = receiver(lab)
     tunnel.send_signal(end)
-    status, _, said = ended(tunnel)
+    status, _, errors = ended(tunnel)
     # Without a kill switch it goes on without the tunnel at once.
     assert lab.python(lab.near, PAGE, web(4)) == "3000000"
     if end == signal.SIGKILL:
         assert lab.run(lab.near, *machine.WEFT, "tunnel", "--restore").stderr == "restored\n"
     else:
-        assert (status, said) == (130, "weft: stopped the tunnel\n")
+        assert (status, errors) == (130, "weft: stopped the tunnel\n")
     assert lab.routes() == before
     assert lab.run(lab.near, *machine.WEFT, "tunnel", "--restore").stderr == "there was nothing to restore\n"
     assert is_ended(program)
@@ -320,10 +318,10 @@ def test_a_machine_without_tun_devices_says_so(lab: Lab, line: str) -> None:
     if (probed := lab.run(lab.near, *hidden, "true")).returncode != 0:
         pytest.skip(f"no mounts of our own here: {probed.stderr.strip()}")
     before = lab.routes()
-    told = lab.run(lab.near, *hidden, *machine.WEFT, "tunnel", "--to", RELAY_AT, "--pair", line)
-    assert (told.returncode, told.stdout) == (1, "")
-    (said,) = machine.told(told.stderr)
-    assert "a TUN device cannot be had" in said and "it needs /dev/net/tun" in said
+    run = lab.run(lab.near, *hidden, *machine.WEFT, "tunnel", "--to", RELAY_AT, "--pair", line)
+    assert (run.returncode, run.stdout) == (1, "")
+    (message,) = machine.told(run.stderr)
+    assert "a TUN device cannot be had" in message and "it needs /dev/net/tun" in message
     assert lab.routes() == before
 
 
@@ -332,8 +330,8 @@ def test_an_interface_of_the_devices_name_is_left_alone(lab: Lab, line: str) -> 
     lab.run(lab.near, "ip", "link", "add", "br7", "type", "veth", "peer", "name", "br8")
     before = lab.routes()
     for device in ("br7", "near1"):
-        told = lab.run(lab.near, *machine.WEFT, "tunnel", "--to", RELAY_AT, "--pair", line, "--device", device)
-        assert (told.returncode, told.stderr) == (
+        run = lab.run(lab.near, *machine.WEFT, "tunnel", "--to", RELAY_AT, "--pair", line, "--device", device)
+        assert (run.returncode, run.stderr) == (
             2,
             f"weft: --device {device}: there is an interface of this name; name another one\n",
         )

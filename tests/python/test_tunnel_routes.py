@@ -26,8 +26,8 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
 
 def is_led(lab: Lab, family: int, device: str = "weft0") -> bool:
     """Tells if packets to the server go by this device, from the tunnel's address if it is the tunnel's."""
-    told = lab.run(lab.near, "ip", f"-{family}", "route", "get", SERVER[family]).stdout
-    return f"dev {device}" in told and (device != "weft0" or ADDRESS[family] in told)
+    output = lab.run(lab.near, "ip", f"-{family}", "route", "get", SERVER[family]).stdout
+    return f"dev {device}" in output and (device != "weft0" or ADDRESS[family] in output)
 
 
 def until_state(tunnel: subprocess.Popen[str], state: str) -> None:

@@ -60,8 +60,8 @@ def test_what_lies_across_the_edge_of_a_claim_is_open() -> None:
     # ±0.5 around 11, the upper edge of 10 ± 10 %.
     edge = rows({"new": noise("edge", 11, 0.5)})
     level = {"metric": "goodput_mbps", "scheduler": "new", "value": 10.0, "unit": "Mbit/s"}
-    found = judged(of_number(level, edge, {}))
-    assert found.verdict == OPEN and "neither" in found.reason
+    judgement = judged(of_number(level, edge, {}))
+    assert judgement.verdict == OPEN and "neither" in judgement.reason
     assert judged(of_number({**level, "value": 11.0}, edge, {})).verdict == HOLDS
     assert judged(of_number({**level, "value": 20.0}, edge, {})).verdict == NOT
 
@@ -79,11 +79,11 @@ def test_power_withholds_nothing_that_our_interval_excludes_unless_asked() -> No
     claim = ratio(1.1)  # three runs as noisy as these could not tell +10 % from none, but ours is half
     check = of_claim(claim, noisy, {"runs": 3})
     assert verdict.judge([check], [None])[0].verdict == NOT
-    found = verdict.judge([check], [None], verdict.ALWAYS)[0]
-    assert found.verdict == OPEN and "3 runs" in found.reason
+    judgement = verdict.judge([check], [None], verdict.ALWAYS)[0]
+    assert judgement.verdict == OPEN and "3 runs" in judgement.reason
     # Within its own interval the claim stays open, by either reading.
     near = of_claim(claim, rows({"old": noise("a", 10, 2), "new": noise("b", 11, 2)}, seeds=200), {"runs": 3})
-    assert {verdict.judge([near], [None], one)[0].verdict for one in verdict.POWER} == {OPEN}
+    assert {verdict.judge([near], [None], power)[0].verdict for power in verdict.POWER} == {OPEN}
 
 
 def test_one_run_is_no_evidence() -> None:
@@ -96,8 +96,8 @@ def test_a_paper_that_contradicts_itself_is_not_judged() -> None:
     number = {"metric": "goodput_mbps", "scheduler": "new", "over": "old", "value": 25, "unit": "%"}
     assert judged(of_number(number, sure, {})).verdict == HOLDS
     table = {"expression": "(2.90 / 2.17 - 1) * 100", "place": "Table 1"}
-    found = judged(of_number({**number, "identity": table}, sure, {}))
-    assert found.verdict == OPEN and "Table 1 gives 33.6" in found.reason
+    judgement = judged(of_number({**number, "identity": table}, sure, {}))
+    assert judgement.verdict == OPEN and "Table 1 gives 33.6" in judgement.reason
     assert judged(of_number({**number, "identity": {"expression": "24.9", "place": "x"}}, sure, {})).verdict == HOLDS
 
 
@@ -111,8 +111,8 @@ def test_a_printed_reduction_is_a_smaller_ratio() -> None:
 def test_rows_that_a_fallback_decided_give_no_verdict() -> None:
     values = {"old": noise("a", 10, 0.1), "new": noise("b", 20, 0.1)}
     for decided, expected in ((6, OPEN), (5, HOLDS)):
-        found = judged(of_claim(MORE, rows(values, fallback_decided=decided, decisions=100), {}))
-        assert found.verdict == expected, found.reason
+        judgement = judged(of_claim(MORE, rows(values, fallback_decided=decided, decisions=100), {}))
+        assert judgement.verdict == expected, judgement.reason
 
 
 def test_runs_without_the_metric_or_the_scheduler_give_no_verdict() -> None:
@@ -139,8 +139,8 @@ def test_the_share_of_settings_decides_with_the_interval() -> None:
     claim = of_claim(ratio(1.05), five, {})
     assert judged(claim, settings(8, 10, 10)).verdict == HOLDS
     assert judged(claim, settings(7, 10, 8)).verdict == DIRECTION
-    found = judged(claim, settings(7, 10, 7))
-    assert found.verdict == OPEN and "70 %" in found.reason
+    judgement = judged(claim, settings(7, 10, 7))
+    assert judgement.verdict == OPEN and "70 %" in judgement.reason
     opposite = of_claim({**MORE, "better": ["old"], "worse": ["new"]}, five, {})
     assert judged(opposite, settings(1, 10)).verdict == NOT
     assert judged(opposite, settings(2, 10)).verdict == OPEN
@@ -148,8 +148,10 @@ def test_the_share_of_settings_decides_with_the_interval() -> None:
 
 def test_the_key_that_explains_most_is_named() -> None:
     choices = [{"queue": str(n % 2), "cc": str(n // 4)} for n in range(8)]
-    found = Settings([True] * 8, [True] * 8, [10.0 * (n % 2) + 0.1 * (n // 4) for n in range(8)], choices).explains()
-    assert found is not None and found[0] == "queue" and found[1] == pytest.approx(1, abs=1e-3)
+    explained = Settings(
+        [True] * 8, [True] * 8, [10.0 * (n % 2) + 0.1 * (n // 4) for n in range(8)], choices
+    ).explains()
+    assert explained is not None and explained[0] == "queue" and explained[1] == pytest.approx(1, abs=1e-3)
 
 
 def test_holm_counts_the_checks_of_a_figure() -> None:
@@ -158,7 +160,7 @@ def test_holm_counts_the_checks_of_a_figure() -> None:
     part = Part("", Sample(1.0, 0.1, 10), Region(1 - 0.1 * 2.5, math.inf))  # t = 2.5 with 9 degrees: p = 0.034
     check = Check([part])
     assert verdict.judge([check], [None])[0].verdict == HOLDS
-    assert [one.verdict for one in verdict.judge([check, check], [None, None])] == [OPEN, OPEN]
+    assert [judgement.verdict for judgement in verdict.judge([check, check], [None, None])] == [OPEN, OPEN]
 
 
 def test_an_interval_inside_the_region_is_a_p_value_below_five_percent() -> None:

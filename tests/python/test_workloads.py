@@ -21,12 +21,12 @@ def test_a_page_takes_a_round_trip_for_each_level_of_it() -> None:
     """Over Wi-Fi alone: a handshake of three trips of 10 ms, the document, and three times 10 ms of thought, a request
     and an answer, for the script, the film and its first piece."""
     fast = ["path.wifi.loss=0 %", "path.wifi.rate=10 Gbit/s", "path.wifi.queue=unlimited"]
-    found = row("web-page", set=["path.lte.role=backup", *fast])
-    assert found["delivered_bytes"] == PAGE_BYTES
+    result = row("web-page", set=["path.lte.role=backup", *fast])
+    assert result["delivered_bytes"] == PAGE_BYTES
     least = 3 * 10 + 10 + 3 * (10 + 10 + 10)
     # Slow start takes more round trips of 20 ms: 10 packets of 1428 B, then twice as many; 1023 packets, more than the
     # page has, take seven.
-    assert least < found["fct_ms"] < least + 7 * 20
+    assert least < result["fct_ms"] < least + 7 * 20
 
 
 def test_speech_is_rated_by_what_comes_in_time() -> None:
@@ -38,18 +38,18 @@ def test_speech_is_rated_by_what_comes_in_time() -> None:
 
 
 def test_a_call_is_measured_both_ways() -> None:
-    found = row("video-call", set=["workload.duration=4 s"])
+    result = row("video-call", set=["workload.duration=4 s"])
     # 100 frames of 1.5 Mbit/s · 40 ms = 7500 B forth; those back are in columns of their own.
-    assert found["delivered_bytes"] == 750_000
+    assert result["delivered_bytes"] == 750_000
     names = ("message_p99_ms", "back_p99_ms", "call_p99_ms")
-    forth, back, call = (found[name] for name in names)
+    forth, back, call = (result[name] for name in names)
     assert call == max(forth, back)
 
 
 @machine.kernel
 def test_the_kernel_loads_the_same_page() -> None:
-    found = row("web-page", backend="kernel")
-    assert (found["verdict"], found["delivered_bytes"]) == ("finished", PAGE_BYTES)
+    result = row("web-page", backend="kernel")
+    assert (result["verdict"], result["delivered_bytes"]) == ("finished", PAGE_BYTES)
 
 
 @machine.kernel

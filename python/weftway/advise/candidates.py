@@ -1,4 +1,4 @@
-"""What a user can set: a scheduler, a controller, keys of the scenario, and the commands that set the same for real."""
+"""Candidates that a user can set: a scheduler, a controller, keys of the scenario, and the commands that set them."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -50,11 +50,11 @@ class Candidate:
 
     @property
     def is_steered(self) -> bool:
-        """Whether `weft steer` has to run beside the connection."""
+        """Tells if `weft steer` has to run beside the connection."""
         return STEERING[0] in self.sets
 
     def with_change(self, words: str, sets: Iterable[str], commands: Iterable[str], scheduler: str = "") -> "Candidate":
-        """The same and something more."""
+        """Candidate with a further change."""
         return replace(
             self,
             words=f"{self.words}, {words}",
@@ -65,7 +65,7 @@ class Candidate:
 
 
 def baseline(place: str, keys: Mapping[str, Any]) -> Candidate:
-    """What a user has who sets nothing."""
+    """Candidate of a user who sets nothing."""
     wanted = {"transport": "mpquic"} if place == QUIC else {"transport": "mptcp", "stack": "linux-v1"}
     wanted |= {f"path.{name}.role": "active" for name in paths(keys) if f"path.{name}.role" in keys}
     sets = tuple(f"{key}={value}" for key, value in wanted.items() if keys.get(key) != value)
@@ -80,26 +80,26 @@ def first(place: str, keys: Mapping[str, Any]) -> list[Candidate]:
 
 
 def second(place: str, keys: Mapping[str, Any], best: Sequence[Candidate]) -> list[Candidate]:
-    """What is tried in the second round: changes to the best of the first."""
+    """Candidates of the second round: changes to the best of the first."""
     if place == QUIC:
         return []
-    found: list[Candidate] = []
-    for one in best:
+    changed: list[Candidate] = []
+    for candidate in best:
         for words, changes in BUFFERS.items():
             # A buffer of a fixed size is the application's own: a sysctl does not change it.
             free = [change for change in changes if change[0] not in keys]
             if free:
                 sets = [f"{key}={value}" for key, value, _ in free]
-                found.append(one.with_change(words, sets, [f"sysctl -w {sysctl}" for *_, sysctl in free]))
+                changed.append(candidate.with_change(words, sets, [f"sysctl -w {sysctl}" for *_, sysctl in free]))
         if keys.get("workload.kind") in STEERED:
-            found += [_steered(one, name) for name in STEERERS if _can_steer(name)]
-    return found
+            changed += [_steered(candidate, name) for name in STEERERS if _can_steer(name)]
+    return changed
 
 
 def paths(keys: Mapping[str, Any]) -> list[str]:
     """The connection's paths."""
-    found = dict.fromkeys(key.split(".")[1] for key in keys if key.startswith("path."))
-    return [name for name in found if keys.get(f"path.{name}.connection") != "rival"]
+    names = dict.fromkeys(key.split(".")[1] for key in keys if key.startswith("path."))
+    return [name for name in names if keys.get(f"path.{name}.connection") != "rival"]
 
 
 def _linux(keys: Mapping[str, Any]) -> list[Candidate]:
@@ -107,11 +107,11 @@ def _linux(keys: Mapping[str, Any]) -> list[Candidate]:
     if len(names) < 2:
         raise ScenarioError(f"the scenario has the path `{names[0]}` alone; advice needs two or more")
     as_it_comes = baseline(LINUX, keys)
-    found = []
+    every = []
     for cc, theirs in CONTROLLERS.items():
         changed = [f"sysctl -w net.ipv4.tcp_congestion_control={theirs}"] if cc != as_it_comes.cc else []
         own = replace(as_it_comes, words=f"{theirs}, all paths active", cc=cc, commands=tuple(changed))
-        found.append(own)
+        every.append(own)
         kept = {(name,) for name in names} | {tuple(other for other in names if other != name) for name in names}
         for backups in sorted(kept, key=lambda some: [names.index(name) for name in some]):
             sets = [f"path.{name}.role=backup" for name in backups]
@@ -119,13 +119,13 @@ def _linux(keys: Mapping[str, Any]) -> list[Candidate]:
             kept_back = f"{' and '.join(backups)} as backup"
             others = [name for name in names if name not in backups]
             named = replace(own, words=theirs, backups=backups, alone=others[0] if len(others) == 1 else "")
-            found.append(named.with_change(kept_back, sets, commands))
-    return found
+            every.append(named.with_change(kept_back, sets, commands))
+    return every
 
 
-def _steered(one: Candidate, name: str) -> Candidate:
+def _steered(candidate: Candidate, name: str) -> Candidate:
     command = f"weft steer --live --scheduler {name} --interval 100ms"
-    return one.with_change(f"steered by {name}", STEERING, [command], name)
+    return candidate.with_change(f"steered by {name}", STEERING, [command], name)
 
 
 def _can_steer(name: str) -> bool:
@@ -135,7 +135,7 @@ def _can_steer(name: str) -> bool:
 def _quic(keys: Mapping[str, Any]) -> list[Candidate]:
     as_it_comes = baseline(QUIC, keys)
     names = [entry["name"] for entry in _native.schedulers()]
-    found = [as_it_comes]
+    every = [as_it_comes]
     for name in names:
         for cc in CONTROLLERS:
             # The kernel's rule is about the queues of its TCP.
@@ -143,5 +143,5 @@ def _quic(keys: Mapping[str, Any]) -> list[Candidate]:
                 continue
             commands = [f'weftway_sched::build("{name}")'] if name != as_it_comes.scheduler else []
             commands += [f'weftway_cc::build("{cc}", …)'] if cc != as_it_comes.cc else []
-            found.append(Candidate(f"{name}, {cc}", name, cc, as_it_comes.sets, tuple(commands)))
-    return found
+            every.append(Candidate(f"{name}, {cc}", name, cc, as_it_comes.sets, tuple(commands)))
+    return every

@@ -71,17 +71,17 @@ def judging(numbers: Sequence[int]) -> list[int]:
     return list(numbers[1::2])
 
 
-def log_ratio(one: CandidateRuns, over: CandidateRuns, cells: Iterable[int], numbers: Iterable[int]) -> float:
+def log_ratio(trial: CandidateRuns, over: CandidateRuns, cells: Iterable[int], numbers: Iterable[int]) -> float:
     """The mean logarithm of its cost over the other's, paired by cell and seed."""
     numbers = list(numbers)
     pairs = [(cell, seed) for cell in cells for seed in numbers]
-    return fmean([math.log(one.costs[pair] / over.costs[pair]) for pair in pairs])
+    return fmean([math.log(trial.costs[pair] / over.costs[pair]) for pair in pairs])
 
 
-def judged(one: CandidateRuns, over: CandidateRuns, cells: Sequence[Cell], numbers: Sequence[int]) -> Gain:
-    """Gain of one candidate over another on the half that judges."""
-    ratios = [log_ratio(one, over, [cell.number], judging(numbers)) for cell in cells]
-    low, high = bootstrap(ratios, one.candidate.words, fmean)
+def judged(trial: CandidateRuns, over: CandidateRuns, cells: Sequence[Cell], numbers: Sequence[int]) -> Gain:
+    """Gain over another on the half that judges."""
+    ratios = [log_ratio(trial, over, [cell.number], judging(numbers)) for cell in cells]
+    low, high = bootstrap(ratios, trial.candidate.words, fmean)
     return Gain(1 - math.exp(fmean(ratios)), Interval(1 - math.exp(high), 1 - math.exp(low)))
 
 
@@ -98,18 +98,18 @@ def choose(
     that judges would favour the luckiest. `order` is that of the links: of equal ones the first.
     """
 
-    def picked(one: CandidateRuns) -> float:
-        return log_ratio(one, base, (cell.number for cell in cells), picking(numbers))
+    def picked(trial: CandidateRuns) -> float:
+        return log_ratio(trial, base, (cell.number for cell in cells), picking(numbers))
 
-    def is_worth(one: CandidateRuns, over: CandidateRuns) -> bool:
-        return judged(one, over, cells, numbers).is_worth
+    def is_worth(trial: CandidateRuns, over: CandidateRuns) -> bool:
+        return judged(trial, over, cells, numbers).is_worth
 
-    changes = [one for one in trials if one is not base]
-    enough = [one for one in changes if picked(one) <= math.log(1 - WORTH)]
+    changes = [trial for trial in trials if trial is not base]
+    enough = [trial for trial in changes if picked(trial) <= math.log(1 - WORTH)]
     change = _plainest(enough, picked, order)
     chosen = change if change and is_worth(change, base) else base
-    single = _plainest([one for one in trials if one.candidate.alone], picked, order)
-    rival = _plainest([one for one in trials if not one.candidate.alone], picked, order)
+    single = _plainest([trial for trial in trials if trial.candidate.alone], picked, order)
+    rival = _plainest([trial for trial in trials if not trial.candidate.alone], picked, order)
     if chosen.candidate.alone:
         single = chosen
     else:
@@ -126,11 +126,11 @@ def _plainest(
     if not some:
         return None
     best = min(map(cost, some))
-    alike = [one for one in some if cost(one) <= best - math.log(1 - WORTH)]
+    alike = [trial for trial in some if cost(trial) <= best - math.log(1 - WORTH)]
 
-    def place(one: CandidateRuns) -> tuple[int, float, int]:
-        name = one.candidate.alone
-        return len(one.candidate.commands), round(cost(one), 3), order.index(name) if name else 0
+    def place(trial: CandidateRuns) -> tuple[int, float, int]:
+        name = trial.candidate.alone
+        return len(trial.candidate.commands), round(cost(trial), 3), order.index(name) if name else 0
 
     return min(alike, key=place)
 

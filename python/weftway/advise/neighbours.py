@@ -24,18 +24,21 @@ class Cell:
 
     @property
     def words(self) -> str:
-        """Description of the cell, for people."""
-        return ", ".join(one.removeprefix("path.").replace("=", " ") for one in self.sets) or "the scenario as it is"
+        """Description for people."""
+        return (
+            ", ".join(setting.removeprefix("path.").replace("=", " ") for setting in self.sets)
+            or "the scenario as it is"
+        )
 
 
 def cells(keys: Mapping[str, Any], ranges: Mapping[str, str], count: int) -> list[Cell]:
     """The scenario, and `count` near it. Draws follow from the names of the keys and the number of the cell."""
     ends = dict(_ends(keys, ranges))
-    found = [Cell(0)]
+    cells = [Cell(0)]
     for number in range(1, count + 1):
         drawn = (f"{key}={_drawn(key, number, *some)}" for key, some in ends.items())
-        found.append(Cell(number, tuple(drawn)))
-    return found
+        cells.append(Cell(number, tuple(drawn)))
+    return cells
 
 
 def _ends(keys: Mapping[str, Any], ranges: Mapping[str, str]) -> Iterator[tuple[str, tuple[float, float, str]]]:
@@ -46,12 +49,12 @@ def _ends(keys: Mapping[str, Any], ranges: Mapping[str, str]) -> Iterator[tuple[
         first, last = sorted((low[0] * factor, high[0]))
         yield key, (first, last, high[1])
     for key, value in keys.items():
-        found = KEYS.fullmatch(key)
+        match = KEYS.fullmatch(key)
         # What a range says of a direction, it says of that key.
-        is_open = found and key not in ranges and not any(name.startswith(f"{key}.") for name in ranges)
-        if found and is_open and parts(value)[1] in _units():
+        is_open = match and key not in ranges and not any(name.startswith(f"{key}.") for name in ranges)
+        if match and is_open and parts(value)[1] in _units():
             number, unit = _quantity(value, key)
-            spread = SPREAD[found[2]]
+            spread = SPREAD[match[2]]
             yield key, (number / spread, number * spread, unit)
 
 

@@ -73,21 +73,21 @@ class Advice:
 
     @property
     def is_upload(self) -> bool:
-        """Tells uploads, in which the user's side sends the data."""
+        """Tells if the user's side sends the data."""
         return bool(keys_of(self.scenario).get("direction") == "upload")
 
     def ratio(self, cell: Cell) -> float:
-        """Cost of the chosen candidate over that of the baseline in a cell, on the half that it was not picked on."""
+        """Cost of the chosen candidate over the baseline in a cell, on the half that it was not picked on."""
         return math.exp(log_ratio(self.chosen, self.baseline, [cell.number], judging(self.seeds)))
 
-    def judged(self, one: CandidateRuns, over: CandidateRuns) -> Gain:
-        """Gain of one candidate over another on the half that judges."""
-        return judged(one, over, self.cells, self.seeds)
+    def judged(self, trial: CandidateRuns, over: CandidateRuns) -> Gain:
+        """Gain of a candidate over another on the half that judges."""
+        return judged(trial, over, self.cells, self.seeds)
 
-    def picked(self, one: CandidateRuns) -> float:
+    def picked(self, trial: CandidateRuns) -> float:
         """The share by which it costs less than the baseline on the half that picks."""
         cells = (cell.number for cell in self.cells)
-        return 1 - math.exp(log_ratio(one, self.baseline, cells, picking(self.seeds)))
+        return 1 - math.exp(log_ratio(trial, self.baseline, cells, picking(self.seeds)))
 
 
 def advise(request: Request, jobs: int | None = None, progress: Progress | None = None) -> Advice:
@@ -100,16 +100,16 @@ def advise(request: Request, jobs: int | None = None, progress: Progress | None 
     runner = _Trials(request, numbers, Runner(None, progress), threads(jobs, singles=False))
     first = runner.screened(candidates.first(request.place, runner.keys))
     trials = runner.run(first)
-    base = next((one for one in trials if one.candidate == candidates.baseline(request.place, runner.keys)), None)
+    base = next((trial for trial in trials if trial.candidate == candidates.baseline(request.place, runner.keys)), None)
     if base is None and runner.failed:
         raise runner.failed[0].error
     if base is None:
         raise SimulationError("; ".join(runner.skipped) or "Linux without changes cannot be simulated here")
-    best = sorted(trials, key=lambda one: runner.picked(one, base))[:ROUNDS]
-    trials += runner.run(candidates.second(request.place, runner.keys, [one.candidate for one in best]))
-    if all(one.unfinished == len(one.costs) for one in trials):
-        raise SimulationError(_nothing_finished(request, sum(len(one.costs) for one in trials), len(trials)))
-    trials.sort(key=lambda one: runner.picked(one, base))
+    best = sorted(trials, key=lambda trial: runner.picked(trial, base))[:ROUNDS]
+    trials += runner.run(candidates.second(request.place, runner.keys, [trial.candidate for trial in best]))
+    if all(trial.unfinished == len(trial.costs) for trial in trials):
+        raise SimulationError(_nothing_finished(request, sum(len(trial.costs) for trial in trials), len(trials)))
+    trials.sort(key=lambda trial: runner.picked(trial, base))
     choice = choose(trials, base, runner.cells, numbers, candidates.paths(runner.keys))
     gains = judged(choice.chosen, base, runner.cells, numbers)
     return Advice(
@@ -140,46 +140,46 @@ def _nothing_finished(request: Request, runs: int, candidates: int) -> str:
     )
 
 
-def check(found: Advice, jobs: int | None = None, progress: Progress | None = None) -> list[Row]:
+def check(advice: Advice, jobs: int | None = None, progress: Progress | None = None) -> list[Row]:
     """Runs the candidates on this machine's kernel, in the scenario as it is: a record each, the fastest first.
 
     What `weft steer` has to do beside the connection is left out.
     """
-    if found.request.place != candidates.LINUX:
+    if advice.request.place != candidates.LINUX:
         raise ScenarioError("--check runs the Linux kernel; leave out --deployable quic")
     if obstacle := KERNEL.obstacle():
         raise SimulationError(f"--check: {obstacle}")
-    trials = [one for one in found.trials if not one.candidate.is_steered]
+    trials = [trial for trial in advice.trials if not trial.candidate.is_steered]
     wanted = [
-        Wanted(job, one.candidate)
-        for one in trials
-        for job in _jobs(found.request, one.candidate, Cell(0), found.seeds, KERNEL.name)
+        Wanted(job, trial.candidate)
+        for trial in trials
+        for job in _jobs(advice.request, trial.candidate, Cell(0), advice.seeds, KERNEL.name)
     ]
     with Runner(None, progress) as runner:
         runs = runner.run(wanted, _all_or_none(threads(jobs or 1)))
     rows: dict[str, list[Row]] = {}
     for asked, row in runs:
         rows.setdefault(asked.asker.words, []).append(row)
-    kind = keys_of(found.scenario)["workload.kind"]
+    kind = keys_of(advice.scenario)["workload.kind"]
     records: list[Row] = [
         {
             "kind": "check",
-            "candidate": one.candidate.words,
-            "is_advised": one is found.chosen,
-            **_spread([cost(row, kind) for row in rows[one.candidate.words]]),
-            "late_runs": sum(bool(row["late"]) for row in rows[one.candidate.words]),
-            "unfinished": sum(row["verdict"] != "finished" for row in rows[one.candidate.words]),
-            "runs": len(rows[one.candidate.words]),
+            "candidate": trial.candidate.words,
+            "is_advised": trial is advice.chosen,
+            **_spread([cost(row, kind) for row in rows[trial.candidate.words]]),
+            "late_runs": sum(bool(row["late"]) for row in rows[trial.candidate.words]),
+            "unfinished": sum(row["verdict"] != "finished" for row in rows[trial.candidate.words]),
+            "runs": len(rows[trial.candidate.words]),
         }
-        for one in trials
-        if one.candidate.words in rows
+        for trial in trials
+        if trial.candidate.words in rows
     ]
     if not records and runs.failed:
         raise runs.failed[0].error
-    found.failed.extend(runs.failed)
+    advice.failed.extend(runs.failed)
     if all(record["unfinished"] == record["runs"] for record in records):
         count = sum(record["runs"] for record in records)
-        raise SimulationError(f"--check: {_nothing_finished(found.request, count, len(records))}")
+        raise SimulationError(f"--check: {_nothing_finished(advice.request, count, len(records))}")
     best = min(record["cost_ms"] for record in records)
     return sorted(({**record, "over_best": record["cost_ms"] / best} for record in records), key=lambda r: r["cost_ms"])
 
@@ -204,15 +204,15 @@ def _spread(costs: Sequence[float]) -> dict[str, float]:
 def keys_of(scenario: Scenario) -> dict[str, Any]:
     """Dotted keys of the scenario, with what is set."""
     keys = distribution.flat(tomllib.loads(scenario.text))
-    given = (one.partition("=") for one in scenario.sets)
+    given = (setting.partition("=") for setting in scenario.sets)
     return {**keys, **{name.strip(): value.strip().strip('"') for name, _, value in given}}
 
 
-def _jobs(request: Request, one: Candidate, cell: Cell, numbers: Sequence[int], place: str) -> list[Job]:
-    sets = [*request.set, *one.sets, *cell.sets]
+def _jobs(request: Request, candidate: Candidate, cell: Cell, numbers: Sequence[int], place: str) -> list[Job]:
+    sets = [*request.set, *candidate.sets, *cell.sets]
     scenario = load(locate(request.scenario), sets)
     variant = scenario.variants()[0]
-    wanted = plan.plan(scenario, one.scheduler, one.cc, numbers, place).jobs
+    wanted = plan.plan(scenario, candidate.scheduler, candidate.cc, numbers, place).jobs
     return [job for job in wanted if job.variant.hash == variant.hash]
 
 
@@ -229,17 +229,17 @@ class _Trials:
         self.skipped: list[str] = []
         self.failed: list[Failed[Job]] = []
 
-    def picked(self, one: CandidateRuns, base: CandidateRuns) -> float:
-        """Mean log ratio of its costs to the baseline's, on the seeds that pick."""
-        return log_ratio(one, base, (cell.number for cell in self.cells), picking(self._numbers))
+    def picked(self, trial: CandidateRuns, base: CandidateRuns) -> float:
+        """Logarithm of its cost over that of `base`, on the seeds that pick."""
+        return log_ratio(trial, base, (cell.number for cell in self.cells), picking(self._numbers))
 
     def screened(self, wanted: list[Candidate]) -> list[Candidate]:
-        """Candidates that are best in the scenario as it is, of very many; the baseline, which is the first, stays."""
+        """Candidates of very many that are best in the scenario as it is; the baseline, which is the first, stays."""
         if len(wanted) <= 4 * SCREENED:
             return wanted
         tried = self.run(wanted, self.cells[:1], picking(self._numbers))
-        best = sorted(tried, key=lambda one: fmean([math.log(value) for value in one.costs.values()]))
-        return [wanted[0], *[one.candidate for one in best if one.candidate != wanted[0]][:SCREENED]]
+        best = sorted(tried, key=lambda trial: fmean([math.log(value) for value in trial.costs.values()]))
+        return [wanted[0], *[trial.candidate for trial in best if trial.candidate != wanted[0]][:SCREENED]]
 
     def run(
         self, wanted: Sequence[Candidate], cells: Sequence[Cell] | None = None, numbers: Sequence[int] | None = None
@@ -247,28 +247,28 @@ class _Trials:
         """Results of each candidate that can be simulated."""
         cells, numbers = cells or self.cells, numbers or self._numbers
         asked = [
-            Wanted(job, (one, cell))
-            for one in wanted
+            Wanted(job, (candidate, cell))
+            for candidate in wanted
             for cell in cells
-            for job in _jobs(self._request, one, cell, numbers, SIM.name)
+            for job in _jobs(self._request, candidate, cell, numbers, SIM.name)
         ]
         with self._runner as runner:
             runs = runner.run(asked, self._workers)
-        self.skipped += [f"{one.job.scheduler.name}: {one.reason}" for one in runs.skipped]
+        self.skipped += [f"{run.job.scheduler.name}: {run.reason}" for run in runs.skipped]
         self.failed += runs.failed
         ran: dict[Candidate, dict[tuple[int, int], Row]] = {}
         for asker, row in runs:
-            one, cell = asker.asker
-            ran.setdefault(one, {})[cell.number, asker.job.seed] = row
+            candidate, cell = asker.asker
+            ran.setdefault(candidate, {})[cell.number, asker.job.seed] = row
         whole = len(cells) * len(numbers)
-        return [self._trial(one, ran[one]) for one in wanted if len(ran.get(one, {})) == whole]
+        return [self._trial(candidate, ran[candidate]) for candidate in wanted if len(ran.get(candidate, {})) == whole]
 
-    def _trial(self, one: Candidate, rows: dict[tuple[int, int], Row]) -> CandidateRuns:
+    def _trial(self, candidate: Candidate, rows: dict[tuple[int, int], Row]) -> CandidateRuns:
         costs = {pair: cost(row, self.kind) for pair, row in rows.items()}
         packets = [{**row, "packets": _packets(row)} for row in rows.values()]
         copies = fmean([copies_share(row) for row in packets])
         return CandidateRuns(
-            one, costs, copies, frozenset(pair for pair, row in rows.items() if row["verdict"] != "finished")
+            candidate, costs, copies, frozenset(pair for pair, row in rows.items() if row["verdict"] != "finished")
         )
 
 

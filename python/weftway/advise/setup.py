@@ -1,4 +1,4 @@
-"""What is advised as files that last: for systemd and sysctl.d, one folder for each end.
+"""Files that make the advice last: for systemd and sysctl.d, one folder for each end.
 
 `weft advise` prints commands, which a restart forgets. These files also have what MPTCP needs before anything can be
 advised: an endpoint for each link, limits, and a rule by which packets leave through the link of their address. A link
@@ -28,22 +28,22 @@ MOST_LINKS = 8
 """Endpoints for which Linux has room, and subflows that a connection may have (`MPTCP_PM_ADDR_MAX`)."""
 
 
-def write(found: Advice, folder: Path) -> list[Path]:
+def write(advice: Advice, folder: Path) -> list[Path]:
     """Writes the files into a folder that is not there yet; returns them."""
-    if found.request.place != LINUX:
+    if advice.request.place != LINUX:
         raise ScenarioError("--write DIR writes what Linux needs; leave out --deployable")
     if folder.exists():
         raise ScenarioError(f"--write {folder}: it is there already; name a folder that is not")
-    names = _set_up(found)
+    names = _set_up(advice)
     texts = {
-        f"{HERE}/{SCRIPT}": _here(found, names),
+        f"{HERE}/{SCRIPT}": _here(advice, names),
         f"{HERE}/{UNIT}": _unit(),
         f"{HERE}/{HOOK}": _hook(),
-        f"{HERE}/{SYSCTL}": _sysctl(found, "here"),
+        f"{HERE}/{SYSCTL}": _sysctl(advice, "here"),
         f"{SERVER}/{SCRIPT}": _server(names),
         f"{SERVER}/{UNIT}": _unit(),
-        f"{SERVER}/{SYSCTL}": _sysctl(found, "on the server"),
-        "README": _readme(found, names),
+        f"{SERVER}/{SYSCTL}": _sysctl(advice, "on the server"),
+        "README": _readme(advice, names),
     }
     for name, text in texts.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
@@ -53,37 +53,37 @@ def write(found: Advice, folder: Path) -> list[Path]:
     return [folder / name for name in texts]
 
 
-def left_out(found: Advice) -> list[str]:
+def left_out(advice: Advice) -> list[str]:
     """The links for which Linux has no room. Backups are left out first."""
-    names = paths(keys_of(found.scenario))
-    return sorted(names, key=lambda name: name in found.chosen.candidate.backups)[MOST_LINKS:]
+    names = paths(keys_of(advice.scenario))
+    return sorted(names, key=lambda name: name in advice.chosen.candidate.backups)[MOST_LINKS:]
 
 
-def told(found: Advice) -> list[str]:
+def told(advice: Advice) -> list[str]:
     """A line, if links are left out."""
-    out = left_out(found)
+    out = left_out(advice)
     rest = f"{', '.join(out)} {'is' if len(out) == 1 else 'are'} left out"
     return [f"Linux sets up {MOST_LINKS} links for MPTCP at most: {rest}"] if out else []
 
 
-def _set_up(found: Advice) -> list[str]:
+def _set_up(advice: Advice) -> list[str]:
     """The links that are set up, in the scenario's order."""
-    out = left_out(found)
-    return [name for name in paths(keys_of(found.scenario)) if name not in out]
+    out = left_out(advice)
+    return [name for name in paths(keys_of(advice.scenario)) if name not in out]
 
 
-def _sysctl(found: Advice, end: str) -> str:
-    own = [one for one in found.chosen.candidate.commands if one.startswith("sysctl -w ")]
+def _sysctl(advice: Advice, end: str) -> str:
+    own = [command for command in advice.chosen.candidate.commands if command.startswith("sysctl -w ")]
     lines = ["net.mptcp.enabled = 1"]
     for command in own:
-        if end_of(command, found.is_upload) == end:
+        if end_of(command, advice.is_upload) == end:
             key, _, value = command.removeprefix("sysctl -w ").partition("=")
             lines.append(f"{key} = {value.strip(chr(39))}")
-    return "\n".join([f"# What `weft advise` says of {found.request.scenario}. Goes into /etc/sysctl.d.", *lines, ""])
+    return "\n".join([f"# What `weft advise` says of {advice.request.scenario}. Goes into /etc/sysctl.d.", *lines, ""])
 
 
-def _here(found: Advice, names: list[str]) -> str:
-    backups = found.chosen.candidate.backups
+def _here(advice: Advice, names: list[str]) -> str:
+    backups = advice.chosen.candidate.backups
     own = variables(names)
     links = [f"link {own[name]} {table} {'backup' * (name in backups)}".rstrip() for table, name in _tables(names)]
     interfaces = [f'{own[name]}="{name}"   # the interface of {name}' for name in names]
@@ -137,7 +137,7 @@ def _here(found: Advice, names: list[str]) -> str:
         done
         """)
     limits = f"ip mptcp limits set subflow {len(names)} add_addr_accepted {len(names)}\n"
-    calls = "".join(f"{one}\n" for one in links)
+    calls = "".join(f"{link}\n" for link in links)
     rest = dedent("""\
 
         # Addresses that are no more.
@@ -158,12 +158,12 @@ def variables(names: list[str]) -> dict[str, str]:
     >>> variables(["my-lte", "my_lte", "wifi"])
     {'my-lte': 'my_lte', 'my_lte': 'my_lte_2', 'wifi': 'wifi'}
     """
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for name in names:
         plain = "".join(letter if letter.isalnum() and letter.isascii() else "_" for letter in name)
         spellings = chain([plain], (f"{plain}_{number}" for number in count(2)))
-        found[name] = next(one for one in spellings if one not in found.values())
-    return found
+        variables[name] = next(spelling for spelling in spellings if spelling not in variables.values())
+    return variables
 
 
 def _server(names: list[str]) -> str:
@@ -208,13 +208,13 @@ def _unit() -> str:
         """)
 
 
-def _readme(found: Advice, names: list[str]) -> str:
-    steered = [one for one in found.chosen.candidate.commands if one.startswith("weft steer")]
+def _readme(advice: Advice, names: list[str]) -> str:
+    steered = [command for command in advice.chosen.candidate.commands if command.startswith("weft steer")]
     more = f"Beside the programs runs: {'; '.join(steered)}\n" if steered else ""
-    more += "".join(f"{line}.\n" for line in told(found))
+    more += "".join(f"{line}.\n" for line in told(advice))
     return (
         dedent(f"""\
-        MPTCP over {", ".join(names)}: {found.chosen.candidate.words}
+        MPTCP over {", ".join(names)}: {advice.chosen.candidate.words}
 
         1. Fill in the interfaces at the top of {HERE}/{SCRIPT}.
         2. At each end, as root, from its folder ({HERE} on this machine, {SERVER} on the other):

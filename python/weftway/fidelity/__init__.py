@@ -1,4 +1,4 @@
-"""How near the simulator is to this machine's kernel: random cells, run on both.
+"""Comparison of the simulator with this machine's kernel: random cells, run on both.
 
 >>> measured = fidelity.measure(fidelity.Request(cells=20, seed=7, folder=Path("fidelity-7")))
 >>> found = fidelity.differences(measured.runs)

@@ -163,7 +163,7 @@ def cell(seed: int, number: int, paths: int | None = None) -> Cell:
     stream = Stream(f"{seed}/{number}")
     cc, drawn = stream.one_of(CONTROLLERS), stream.count(1, MOST_PATHS)
     links = tuple(link(stream) for _ in range(paths or drawn))
-    rate = sum(expected_mbps(one, cc, MSS[transport(len(links))]) for one in links)
+    rate = sum(expected_mbps(link, cc, MSS[transport(len(links))]) for link in links)
     grows, buffer, write = stream.chance(AUTO_BUFFER), stream.log(BUFFER_KIB), stream.log(WRITE_KIB)
     buffer_kib = None if grows else round(rounded(buffer))
     if buffer_kib:
@@ -213,7 +213,7 @@ def within_window(mbps: float, buffer_kib: int, links: Sequence[Link]) -> float:
     At most a buffer is on its way, and what is behind a packet waits for it: for the longest round trip that a path has
     when its queue is full. The times that a byte takes by either bound add up: where both are near, neither is reached.
     """
-    longest = max(2 * one.delay_ms / 1e3 + one.queue_packets * PACKET * 8 / (one.rate_mbps * 1e6) for one in links)
+    longest = max(2 * link.delay_ms / 1e3 + link.queue_packets * PACKET * 8 / (link.rate_mbps * 1e6) for link in links)
     window = buffer_kib * 1024 * 8 / 1e6 / longest
     return 1 / (1 / mbps + 1 / window)
 

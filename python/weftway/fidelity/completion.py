@@ -20,7 +20,7 @@ from .tables import SHARE, again
 
 @dataclass(frozen=True)
 class JudgedCell:
-    """One cell: completion times in seconds. None: not known, or the simulator did not finish."""
+    """Completion times of one cell in seconds. None: not known, or the simulator did not finish."""
 
     cell: int
     scenario: str
@@ -53,7 +53,7 @@ def judge(sweep: Iterable[Runs]) -> list[JudgedCell]:
 
 
 def judged(runs: Runs) -> JudgedCell:
-    """What the runs of one cell come to."""
+    """Judges the runs of one cell."""
     theirs, ours = seconds(runs.kernel), seconds(runs.sim)
     reason = obstacle(runs)
     finished = [value for value in theirs if math.isfinite(value)]

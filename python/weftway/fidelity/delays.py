@@ -26,7 +26,7 @@ SLACK_MS = 1.0
 
 @dataclass(frozen=True)
 class Delays:
-    """One cell: for each quantile, in ms, the medians over the runs of both sides and the kernel's range."""
+    """Delays in one cell: for each quantile, in ms, the medians over the runs of both sides and the kernel's range."""
 
     cell: int
     scenario: str
@@ -44,7 +44,10 @@ class Delays:
     @property
     def worst(self) -> float:
         """The largest error of those that have to hold."""
-        return max((abs(self.quantiles[one].error or 0.0) for one in JUDGED if one in self.quantiles), default=0.0)
+        return max(
+            (abs(self.quantiles[quantile].error or 0.0) for quantile in JUDGED if quantile in self.quantiles),
+            default=0.0,
+        )
 
     @property
     def record(self) -> dict[str, Any]:
@@ -63,7 +66,7 @@ def delays(sweep: Iterable[Runs]) -> list[Delays]:
 
 
 def of_cell(runs: Runs) -> Delays:
-    """What the runs of one cell come to."""
+    """Delays that the runs of one cell come to."""
     reason = obstacle(runs) or ("" if finished(runs.sim) else "the simulator did not finish")
     return Delays(
         cell=runs.cell.number,
@@ -78,7 +81,7 @@ def of_cell(runs: Runs) -> Delays:
 
 
 def held(runs: Runs, quantile: str) -> Held:
-    """One quantile of both sides."""
+    """Values of a quantile on both sides."""
     ours, theirs = ([row[f"message_{quantile}_ms"] for row in finished(rows)] for rows in (runs.sim, runs.kernel))
     return Held(median(ours), median(theirs), min(theirs), max(theirs), SLACK_MS)
 

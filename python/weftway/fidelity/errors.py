@@ -1,4 +1,4 @@
-"""How far the simulator is from the kernel: per cell, and over all of them. Pure functions."""
+"""Errors of the simulator against the kernel: per cell, and over all of them. Pure functions."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -22,7 +22,7 @@ FEWEST_CELLS = 5
 
 @dataclass(frozen=True)
 class Difference:
-    """One cell, both sides. Goodputs are medians; rates and errors are shares, points are percent points.
+    """Both sides of one cell. Goodputs are medians; rates and errors are shares, points are percent points.
 
     The emulator draws losses and jitter of a seed as the simulator does. So ours are the runs of the seeds that the
     kernel ran in time, and the error is the median of the differences seed by seed.
@@ -60,12 +60,12 @@ class Difference:
 
     @property
     def interval(self) -> Interval:
-        """That of the kernel's median."""
+        """Interval of the kernel's median."""
         return Interval(self.kernel_low_mbps, self.kernel_high_mbps)
 
     @property
     def interval_name(self) -> str:
-        """What it may be called: of a few runs it is their range."""
+        """Name of the interval: of a few runs it is their range."""
         return interval_of(self.kernel_runs, "runs")
 
     @property
@@ -75,7 +75,7 @@ class Difference:
 
     @property
     def beyond(self) -> float:
-        """What is left of the error outside of the interval, without its sign."""
+        """Part of the error that lies outside of the interval, without its sign."""
         return abs(beyond(self.sim_goodput_mbps, self.interval)) / self.kernel_goodput_mbps
 
     @property
@@ -91,7 +91,7 @@ class Difference:
 
     @property
     def retransmission_ratio(self) -> float | None:
-        """The same as a ratio; none where the kernel repeated nothing."""
+        """Ratio of the retransmission rates; none where the kernel repeated nothing."""
         if self.sim_retransmission_rate is None or not self.kernel_retransmission_rate:
             return None
         return self.sim_retransmission_rate / self.kernel_retransmission_rate
@@ -108,13 +108,13 @@ class Difference:
             "retransmission_error_points",
             "retransmission_ratio",
         )
-        found = {name: getattr(self, name) for name in derived}
-        return as_json({**asdict(self), **found})
+        values = {name: getattr(self, name) for name in derived}
+        return as_json({**asdict(self), **values})
 
 
-def differences(found: Iterable[Runs]) -> list[Difference]:
+def differences(every: Iterable[Runs]) -> list[Difference]:
     """Every cell that can be compared."""
-    return [difference(runs) for runs in found if not obstacle(runs)]
+    return [difference(runs) for runs in every if not obstacle(runs)]
 
 
 def obstacle(runs: Runs) -> str:
@@ -127,7 +127,7 @@ def obstacle(runs: Runs) -> str:
 
 
 def difference(runs: Runs) -> Difference:
-    """What the runs of one cell come to."""
+    """Difference that the runs of one cell come to."""
     low, high = bootstrap(goodputs(runs.kernel), runs.cell.title)
     theirs = {row["seed"]: row["goodput_mbps"] for row in runs.kernel if "seed" in row}
     matching = [row for row in runs.sim if theirs.get(row.get("seed", -1), 0) > 0]
@@ -169,14 +169,14 @@ def share_error(sim: Sequence[Row], kernel: Sequence[Row], paths: int) -> float 
 
 
 def column_median(rows: Sequence[Row], column: str) -> float | None:
-    """Of the rows that have a value there."""
+    """Median over the rows that have a value in a column."""
     values = [row[column] for row in rows if row.get(column) is not None]
     return median(values) if values else None
 
 
-def worst(found: Iterable[Difference], most: int) -> list[Difference]:
+def worst(differences: Iterable[Difference], most: int) -> list[Difference]:
     """Farthest beyond the kernel's interval first; those inside by their error."""
-    return sorted(found, key=lambda one: (-one.beyond, -abs(one.error)))[:most]
+    return sorted(differences, key=lambda difference: (-difference.beyond, -abs(difference.error)))[:most]
 
 
 @dataclass(frozen=True)
@@ -202,38 +202,41 @@ class Group:
     retransmission_ratio: float | None
 
 
-def group(name: str, found: Sequence[Difference]) -> Group:
+def group(name: str, differences: Sequence[Difference]) -> Group:
     """The figures of some cells, at least one."""
-    outside = [one.beyond for one in found]
-    points = values(found, lambda one: one.retransmission_error_points)
+    outside = [difference.beyond for difference in differences]
+    points = values(differences, lambda difference: difference.retransmission_error_points)
     return Group(
         name,
-        len(found),
-        median([abs(one.error) for one in found]),
-        median([abs(one.plain_error) for one in found]),
-        median([one.error for one in found]),
+        len(differences),
+        median([abs(difference.error) for difference in differences]),
+        median([abs(difference.plain_error) for difference in differences]),
+        median([difference.error for difference in differences]),
         covering(outside, 0.90),
         covering(outside, 0.95),
-        sum(one.inside for one in found),
-        median([one.spread for one in found]),
-        middle(values(found, lambda one: one.share_error_points)),
+        sum(difference.inside for difference in differences),
+        median([difference.spread for difference in differences]),
+        middle(values(differences, lambda difference: difference.share_error_points)),
         middle([abs(point) for point in points]),
-        middle(values(found, lambda one: one.retransmission_ratio)),
+        middle(values(differences, lambda difference: difference.retransmission_ratio)),
     )
 
 
-def groups(found: Sequence[Difference]) -> list[Group]:
+def groups(differences: Sequence[Difference]) -> list[Group]:
     """All cells, then by controller, then by number of paths."""
     counts = range(1, MOST_PATHS + 1)
-    parts = [("all cells", list(found))]
-    parts += [(cc, [one for one in found if one.cc == cc]) for cc in CONTROLLERS]
-    parts += [(f"{n} path{'s' if n > 1 else ''}", [one for one in found if one.paths == n]) for n in counts]
+    parts = [("all cells", list(differences))]
+    parts += [(cc, [difference for difference in differences if difference.cc == cc]) for cc in CONTROLLERS]
+    parts += [
+        (f"{n} path{'s' if n > 1 else ''}", [difference for difference in differences if difference.paths == n])
+        for n in counts
+    ]
     return [group(name, part) for name, part in parts if part]
 
 
-def values(found: Iterable[Difference], of: Callable[[Difference], float | None]) -> list[float]:
-    """Those that are known."""
-    return [value for one in found if (value := of(one)) is not None]
+def values(differences: Iterable[Difference], of: Callable[[Difference], float | None]) -> list[float]:
+    """Values that are known."""
+    return [value for difference in differences if (value := of(difference)) is not None]
 
 
 def middle(known: Sequence[float]) -> float | None:
@@ -254,7 +257,7 @@ def verdict(met: bool, cells: int) -> str:
 
 @dataclass(frozen=True)
 class Target:
-    """What is asked of the simulator, and whether it does it: no verdict on a few cells."""
+    """Target of the simulator, and whether it is met: no verdict on a few cells."""
 
     name: str
     limit: float
@@ -268,14 +271,14 @@ class Target:
 
 
 def targets(summed: Sequence[Group]) -> list[Target]:
-    """What is asked of the error of the goodput: two over all cells, the first of `summed`, and one per controller."""
+    """Targets of the error of the goodput: two over all cells, the first of `summed`, and one per controller."""
     whole = summed[0]
-    lean = [one for one in summed if one.name in CONTROLLERS]
+    lean = [group for group in summed if group.name in CONTROLLERS]
     return [
         Target("median error of the goodput", MEDIAN_TARGET, whole.error, whole.cells),
         Target("95th percentile beyond the kernel's interval", BEYOND_TARGET, whole.beyond_p95, whole.cells),
         *(
-            Target(f"signed error under {one.name}, either way", SIGNED_TARGET, abs(one.signed), one.cells)
-            for one in lean
+            Target(f"signed error under {group.name}, either way", SIGNED_TARGET, abs(group.signed), group.cells)
+            for group in lean
         ),
     ]

@@ -175,7 +175,7 @@ def roles_of(features: Features, all_backup: bool) -> tuple[str, ...]:
 def transfer_bytes(links: Sequence[Link], roles: Sequence[str], features: Features, at_s: float, lasts_s: float) -> int:
     """The bytes that the links carry from the start until `SEES_RETURN_S` after the return, about; or, if the transfer
     does not see it, until `lasts_s` after the failure."""
-    rates = [one.rate_mbps * MSS[TRANSPORT] / PACKET for one in links]
+    rates = [link.rate_mbps * MSS[TRANSPORT] / PACKET for link in links]
     lost = rates[features.fails]
     active = sum(rate for rate, role in zip(rates, roles, strict=True) if role == ACTIVE)
     left = active - lost or sum(rates) - lost

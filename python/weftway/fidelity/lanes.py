@@ -39,13 +39,13 @@ class Watched:
     kernel: KernelTimeline
 
 
-def worst_cell(one: Difference, runs: Runs, watched: Watched) -> Markup:
+def worst_cell(difference: Difference, runs: Runs, watched: Watched) -> Markup:
     """A cell to unfold: its numbers in the line, its command below, and the run of each side that is nearest to its
     median."""
-    low, high = one.interval
+    low, high = difference.interval
     numbers = (
-        f"{SHARE.signed(one.error)} %: ours {one.sim_goodput_mbps:.3g}, "
-        f"kernel {one.kernel_goodput_mbps:.3g} [{low:.3g}, {high:.3g}] Mbit/s"
+        f"{SHARE.signed(difference.error)} %: ours {difference.sim_goodput_mbps:.3g}, "
+        f"kernel {difference.kernel_goodput_mbps:.3g} [{low:.3g}, {high:.3g}] Mbit/s"
     )
     ours, theirs = runs.typical(runs.sim), runs.typical(runs.kernel)
     read = {
@@ -56,7 +56,7 @@ def worst_cell(one: Difference, runs: Runs, watched: Watched) -> Markup:
     end = max((t.end_ms for t in shown), default=1.0)
     axes = shared_axes(shown)
     sides = [side(name, t, end, axes) for name, t in read.items()]
-    return part("worst", one.cc, one.cell, one.scenario, numbers, one.command, sides)
+    return part("worst", difference.cc, difference.cell, difference.scenario, numbers, difference.command, sides)
 
 
 def timeline(record: dict[str, Any] | None) -> Timeline | None:

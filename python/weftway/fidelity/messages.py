@@ -49,7 +49,9 @@ class MessageCell:
     def line(self) -> str:
         """All of it in a line: `cubic 6000 B each 50 ms 10/10/1 q17 + 5/5/2 q5`."""
         held = "" if self.nodelay else " without nodelay"
-        return f"{self.cc} {self.bytes} B each {self.period_ms:g} ms {' + '.join(one.line for one in self.links)}{held}"
+        return (
+            f"{self.cc} {self.bytes} B each {self.period_ms:g} ms {' + '.join(link.line for link in self.links)}{held}"
+        )
 
     @property
     def text(self) -> str:
@@ -67,7 +69,7 @@ class MessageCell:
                 ("time_limit", f"{TIME_LIMIT_S} s"),
             ]
         )
-        paths = [f"[path.p{k}]\n{block(link_keys(one))}" for k, one in enumerate(self.links, start=1)]
+        paths = [f"[path.p{k}]\n{block(link_keys(link))}" for k, link in enumerate(self.links, start=1)]
         message = [("kind", "messages"), ("size", f"{self.bytes} B"), ("period", f"{self.period_ms:g} ms")]
         work = f"[workload]\n{block(message)}count  = {self.count}\n"
         return "\n".join([head, options(("nodelay", str(self.nodelay).lower())), *paths, work])
@@ -83,7 +85,7 @@ def cell(seed: int, number: int) -> MessageCell:
     stream = Stream(f"messages/{seed}/{number}")
     cc = stream.one_of(CONTROLLERS)
     links = tuple(link(stream) for _ in range(stream.count(1, MOST_PATHS)))
-    rate = sum(expected_mbps(one, cc, MSS[transport(len(links))]) for one in links)
+    rate = sum(expected_mbps(link, cc, MSS[transport(len(links))]) for link in links)
     load, wanted, nodelay = stream.log(LOAD), stream.log(SIZE_BYTES), not stream.chance(NAGLE)
     shortest, longest = PERIOD_MS
     period = min(max(rounded(wanted * 8 / (load * rate * 1e3)), shortest), longest)

@@ -37,31 +37,31 @@ OURS, BEYOND, THEIRS = Look(1), Look(3), Look(0)
 
 
 def write_report(
-    measured: Measured, found: Sequence[Difference], kernel_timeline: KernelTimeline = lambda job: None
+    measured: Measured, differences: Sequence[Difference], kernel_timeline: KernelTimeline = lambda job: None
 ) -> Path:
     """Writes `report.html` into the folder. The runs of ours that it shows are run once more, and watched."""
-    return report.save(render(measured, found, Watched(sim_timeline, kernel_timeline)), measured.request.folder)
+    return report.save(render(measured, differences, Watched(sim_timeline, kernel_timeline)), measured.request.folder)
 
 
 def sim_timeline(job: Job) -> dict[str, Any]:
     """Timeline of a run of ours."""
     text = SIM.timeline(job, None)
     assert text is not None, "every simulated run has a timeline"
-    found: dict[str, Any] = json.loads(text)
-    return found
+    timeline: dict[str, Any] = json.loads(text)
+    return timeline
 
 
-def render(measured: Measured, found: Sequence[Difference], watched: Watched) -> str:
+def render(measured: Measured, differences: Sequence[Difference], watched: Watched) -> str:
     """The page as text; at least one cell was compared."""
-    if not found:
+    if not differences:
         raise ValueError("a page needs at least one cell that both sides ran")
     return report.assembled(
-        f"Simulator and kernel: {counted(len(found), 'cell')} of seed {measured.request.seed}",
-        sentence(targets(groups(found))),
-        " · ".join(facts(measured, found)[1:]),
-        all_sections(measured, found, watched),
+        f"Simulator and kernel: {counted(len(differences), 'cell')} of seed {measured.request.seed}",
+        sentence(targets(groups(differences))),
+        " · ".join(facts(measured, differences)[1:]),
+        all_sections(measured, differences, watched),
         table(rows_of(measured.runs)),
-        {"cc": [cc for cc in CONTROLLERS if any(one.cc == cc for one in found)]},
+        {"cc": [cc for cc in CONTROLLERS if any(difference.cc == cc for difference in differences)]},
         style=report.asset("page.css", __package__),
         script=report.asset("lanes.js", __package__),
     )
@@ -77,16 +77,16 @@ def sentence(asked: Sequence[Target]) -> str:
     )
 
 
-def all_sections(measured: Measured, found: Sequence[Difference], watched: Watched) -> list[Section]:
-    summed = groups(found)
-    data = pl.DataFrame([one.record for one in found], infer_schema_length=None)
+def all_sections(measured: Measured, differences: Sequence[Difference], watched: Watched) -> list[Section]:
+    summed = groups(differences)
+    data = pl.DataFrame([difference.record for difference in differences], infer_schema_length=None)
     return [
         Section("summary", "Summary", SUMMARY_LEDE, summary(summed)),
-        Section("errors", "Errors", ERRORS_LEDE, errors(found, summed)),
-        Section("goodput", "Goodput of both", SCATTER_LEDE, scatters(found)),
-        Section("parts", "Shares and retransmissions", PARTS_LEDE, parts(found, summed)),
-        Section("worst", "The worst cells", WORST_LEDE, worst_cells(measured, found, watched)),
-        Section("cells", "All cells", CELLS_LEDE, cell_table(found), data),
+        Section("errors", "Errors", ERRORS_LEDE, errors(differences, summed)),
+        Section("goodput", "Goodput of both", SCATTER_LEDE, scatters(differences)),
+        Section("parts", "Shares and retransmissions", PARTS_LEDE, parts(differences, summed)),
+        Section("worst", "The worst cells", WORST_LEDE, worst_cells(measured, differences, watched)),
+        Section("cells", "All cells", CELLS_LEDE, cell_table(differences), data),
         Section("provenance", "Provenance", "What it takes to get these numbers again.", provenance(measured)),
     ]
 
@@ -128,23 +128,23 @@ def target_line(target: Target) -> tuple[tuple[str, str], str]:
     return (BADGES.get(target.verdict, "plain"), target.verdict), text
 
 
-def errors(found: Sequence[Difference], summed: Sequence[Group]) -> Markup:
+def errors(differences: Sequence[Difference], summed: Sequence[Group]) -> Markup:
     curves = [
-        Curve("error", OURS, [abs(one.error) for one in found]),
-        Curve("beyond the kernel's interval", BEYOND, [one.beyond for one in found]),
-        Curve("the kernel's own ±", THEIRS, [one.spread for one in found]),
+        Curve("error", OURS, [abs(difference.error) for difference in differences]),
+        Curve("beyond the kernel's interval", BEYOND, [difference.beyond for difference in differences]),
+        Curve("the kernel's own ±", THEIRS, [difference.spread for difference in differences]),
     ]
     asked = [(MEDIAN_TARGET, "asked of half"), (BEYOND_TARGET, "asked of 95 % beyond")]
-    signed = [(one.name, [each.error for each in members(one.name, found)]) for one in summed]
+    signed = [(group.name, [each.error for each in members(group.name, differences)]) for group in summed]
     left = panel("Cells with at most this error", cumulative(curves, asked))
     return panels([left, panel("Error of the goodput", strokes(signed, PERCENT, "kernel"))])
 
 
-def members(name: str, found: Sequence[Difference]) -> list[Difference]:
+def members(name: str, differences: Sequence[Difference]) -> list[Difference]:
     """The cells of a group, by its name."""
     if name in CONTROLLERS:
-        return [cell for cell in found if cell.cc == name]
-    return [cell for cell in found if not name[0].isdigit() or cell.paths == int(name.split()[0])]
+        return [cell for cell in differences if cell.cc == name]
+    return [cell for cell in differences if not name[0].isdigit() or cell.paths == int(name.split()[0])]
 
 
 def strokes(sets: Sequence[tuple[str, Sequence[float]]], unit: Unit, line: str = "") -> Markup:
@@ -168,11 +168,18 @@ def group_look(name: str) -> Look:
     return cc_look(name) if name in CONTROLLERS else Look(7)
 
 
-def scatters(found: Sequence[Difference]) -> Markup:
-    shared = log_axis([value for one in found for value in (one.sim_goodput_mbps, *one.interval) if value > 0])
+def scatters(differences: Sequence[Difference]) -> Markup:
+    shared = log_axis(
+        [
+            value
+            for difference in differences
+            for value in (difference.sim_goodput_mbps, *difference.interval)
+            if value > 0
+        ]
+    )
     drawn = []
     for cc in CONTROLLERS:
-        marks = [scattered(one) for one in found if one.cc == cc]
+        marks = [scattered(difference) for difference in differences if difference.cc == cc]
         title = titled(None, cc, f"kernel along, simulator up; {counted(len(marks), 'cell')}")
         drawn += [panel(title, scatter(marks, shared, cc_look(cc)), {"cc": cc})] if marks else []
     return panels(drawn)
@@ -190,23 +197,32 @@ def cc_look(cc: str) -> Look:
     return Look(CONTROLLERS.index(cc) if cc in CONTROLLERS else len(CONTROLLERS))
 
 
-def parts(found: Sequence[Difference], summed: Sequence[Group]) -> Markup:
-    names = [one.name for one in summed]
-    gaps = [(name, values(members(name, found), lambda one: one.share_error_points)) for name in names]
-    resent = [(name, values(members(name, found), lambda one: one.retransmission_error_points)) for name in names]
+def parts(differences: Sequence[Difference], summed: Sequence[Group]) -> Markup:
+    names = [group.name for group in summed]
+    gaps = [
+        (name, values(members(name, differences), lambda difference: difference.share_error_points)) for name in names
+    ]
+    resent = [
+        (name, values(members(name, differences), lambda difference: difference.retransmission_error_points))
+        for name in names
+    ]
     sets = (("Share of the path that differs most", gaps), ("Retransmission rate", resent))
     return panels(panel(title, strokes(each, POINT)) for title, each in sets if any(some for _, some in each))
 
 
-def worst_cells(measured: Measured, found: Sequence[Difference], watched: Watched) -> Markup:
-    runs = {one.cell.number: one for one in measured.runs}
-    return Markup().join(worst_cell(one, runs[one.cell], watched) for one in worst(found, WORST))
+def worst_cells(measured: Measured, differences: Sequence[Difference], watched: Watched) -> Markup:
+    runs = {of_cell.cell.number: of_cell for of_cell in measured.runs}
+    return Markup().join(
+        worst_cell(difference, runs[difference.cell], watched) for difference in worst(differences, WORST)
+    )
 
 
-def cell_table(found: Sequence[Difference]) -> Markup:
+def cell_table(differences: Sequence[Difference]) -> Markup:
     heads = ("kernel, Mbit/s", "kernel ±", "ours, Mbit/s", "error", "plain", "beyond", "share, points")
     more = ("resent, points", "ratio", "window drops", "runs", "late")
-    return html.table(Table(None, [Column("cell"), *numbers(*heads, *more)], [cell_row(cell) for cell in found]), "")
+    return html.table(
+        Table(None, [Column("cell"), *numbers(*heads, *more)], [cell_row(cell) for cell in differences]), ""
+    )
 
 
 def cell_row(cell: Difference) -> Row:
@@ -241,4 +257,4 @@ def provenance(measured: Measured) -> Markup:
 
 def short_of_runs(measured: Measured) -> str:
     """Cells with fewer runs than wanted, and why."""
-    return "; ".join(f"cell {one.cell.number}: {one.note}" for one in measured.runs if one.note)
+    return "; ".join(f"cell {of_cell.cell.number}: {of_cell.note}" for of_cell in measured.runs if of_cell.note)

@@ -10,7 +10,7 @@ from weftway._native import Scenario, ScenarioError, SimulationError
 from weftway.runs import plan
 from weftway.runs.backends import KERNEL, SIM, Row
 from weftway.runs.job import Job
-from weftway.runs.runner import Form, Interrupted, Progress, Runner, Wanted, Workers, quiet, threads
+from weftway.runs.runner import Interrupted, Progress, RowHandling, Runner, Wanted, Workers, quiet, threads
 from weftway.runs.store import Store, whole
 from weftway.stats.estimates import bootstrap, median
 
@@ -121,12 +121,12 @@ def measure(request: Request, workers: Workers[Job] | None = None, progress: Pro
 
     def run(wanted: list[Wanted[Job, CellRounds]]) -> None:
         """Runs one round, and hands every row to its cell."""
-        runs = runner.run(wanted, workers or threads(request.jobs), FORM)
-        for one, missing in runs.missing:
-            one.asker.refuse(missing.reason)
-        for one, row in runs:
-            asked[one.job.key] = row
-            one.asker.take(one.job, row)
+        runs = runner.run(wanted, workers or threads(request.jobs), HANDLING)
+        for asked_for, missing in runs.missing:
+            asked_for.asker.refuse(missing.reason)
+        for asked_for, row in runs:
+            asked[asked_for.job.key] = row
+            asked_for.asker.take(asked_for.job, row)
 
     try:
         with Runner(request.folder, progress, request.cells * (SIM_RUNS + FIRST_RUNS)) as runner:
@@ -140,13 +140,13 @@ def measure(request: Request, workers: Workers[Job] | None = None, progress: Pro
         raise
     others = Store(request.folder).finish(list(asked.values())).sentence if asked else ""
     seconds = spent(request.folder, time.monotonic() - start)
-    found = [trial.runs() for trial in trials]
-    if found and not any(runs.kernel for runs in found):
-        raise SimulationError(f"the kernel ran no cell: {found[0].note}")
-    return Measured(request, found, seconds, others)
+    measured = [trial.runs() for trial in trials]
+    if measured and not any(runs.kernel for runs in measured):
+        raise SimulationError(f"the kernel ran no cell: {measured[0].note}")
+    return Measured(request, measured, seconds, others)
 
 
-FORM: Form[Job, "CellRounds"] = Form(keeps_timelines=True)
+HANDLING: RowHandling[Job, "CellRounds"] = RowHandling(keeps_timelines=True)
 
 
 def spent(folder: Path, seconds: float) -> float:

@@ -22,13 +22,19 @@ SHARE = Unit(100.0, "", 1)
 POINTS = Unit(1.0, "", 2)
 
 
-def tables(measured: Measured, found: Sequence[Difference]) -> list[Table | Text]:
+def tables(measured: Measured, differences: Sequence[Difference]) -> list[Table | Text]:
     """All parts, in order; without a cell to compare, only what was left out."""
-    if not found:
-        return [extent(measured, found)]
-    summed = groups(found)
-    last = worst(found, WORST)
-    return [verdicts(targets(summed)), group_table(summed), extent(measured, found), cell_table(last), again(last)]
+    if not differences:
+        return [extent(measured, differences)]
+    summed = groups(differences)
+    last = worst(differences, WORST)
+    return [
+        verdicts(targets(summed)),
+        group_table(summed),
+        extent(measured, differences),
+        cell_table(last),
+        again(last),
+    ]
 
 
 def verdicts(asked: Sequence[Target]) -> Table:
@@ -39,7 +45,7 @@ def verdicts(asked: Sequence[Target]) -> Table:
     return plain("targets", [Column(), *numbers("asked", "measured"), Column()], rows)
 
 
-def group_table(found: Sequence[Group]) -> Table:
+def group_table(groups: Sequence[Group]) -> Table:
     columns = [
         Column(),
         *numbers("cells"),
@@ -68,7 +74,7 @@ def group_table(found: Sequence[Group]) -> Table:
                 for part in (group.share_points, group.retransmission_points, group.retransmission_ratio)
             ),
         )
-        for group in found
+        for group in groups
     ]
     return plain("medians over the cells; beyond: outside of the kernel's interval", columns, rows)
 
@@ -85,18 +91,19 @@ def percent(share: float, is_signed: bool = False) -> Value:
     return Value(SHARE.number(share), PERCENT.value(share))
 
 
-def extent(measured: Measured, found: Sequence[Difference]) -> Text:
+def extent(measured: Measured, differences: Sequence[Difference]) -> Text:
     """Line that says how much was run, and what is missing."""
-    return Text("; ".join(facts(measured, found)))
+    return Text("; ".join(facts(measured, differences)))
 
 
-def facts(measured: Measured, found: Sequence[Difference]) -> list[str]:
+def facts(measured: Measured, differences: Sequence[Difference]) -> list[str]:
     """Parts of that line."""
     late = sum(runs.late for runs in measured.runs)
-    few = sum(cell.kernel_runs < FEWEST for cell in found)
+    few = sum(cell.kernel_runs < FEWEST for cell in differences)
+    theirs, ours = sum(cell.kernel_runs for cell in differences), sum(cell.sim_runs for cell in differences)
     parts = [
-        f"{counted(len(found), 'cell')} of seed {measured.request.seed}",
-        f"{sum(cell.kernel_runs for cell in found)} runs of the kernel, {sum(cell.sim_runs for cell in found)} of ours",
+        f"{counted(len(differences), 'cell')} of seed {measured.request.seed}",
+        f"{theirs} runs of the kernel, {ours} of ours",
         f"{late} late {'run' if late == 1 else 'runs'} left out",
         f"of {few} cells fewer than {FEWEST} runs of the kernel, so their range in place of an interval" if few else "",
         *left_out(measured),
@@ -111,20 +118,20 @@ def left_out(measured: Measured) -> list[str]:
     return [f"cell {runs.cell.number} not compared: {reason}" for runs in measured.runs if (reason := obstacle(runs))]
 
 
-def cell_table(found: Sequence[Difference]) -> Table:
+def cell_table(differences: Sequence[Difference]) -> Table:
     heads = ("cell", "error\n%", "beyond\n%", "kernel\nMbit/s", "kernel\n± %", "ours\nMbit/s", "window\ndrops")
     rows = [
         (
-            str(one.cell),
-            SHARE.signed(one.error),
-            SHARE.number(one.beyond),
-            f"{one.kernel_goodput_mbps:.4g}",
-            SHARE.number(one.spread),
-            f"{one.sim_goodput_mbps:.4g}",
-            f"{one.window_drops:.0f}" if one.window_drops else NOTHING,
-            one.scenario,
+            str(difference.cell),
+            SHARE.signed(difference.error),
+            SHARE.number(difference.beyond),
+            f"{difference.kernel_goodput_mbps:.4g}",
+            SHARE.number(difference.spread),
+            f"{difference.sim_goodput_mbps:.4g}",
+            f"{difference.window_drops:.0f}" if difference.window_drops else NOTHING,
+            difference.scenario,
         )
-        for one in found
+        for difference in differences
     ]
     title = "the worst cells: rate Mbit/s / delay ms / loss % q packets j ms, per path"
     return plain(title, [*numbers(*heads), *wrapped("scenario")], rows)
@@ -140,9 +147,9 @@ class Repeatable(Protocol):
     def command(self) -> str: ...
 
 
-def again(found: Sequence[Repeatable]) -> Table:
+def again(cells: Sequence[Repeatable]) -> Table:
     columns = [*numbers(""), *wrapped("")]
-    return Table("to run them again", columns, [Row((str(one.cell), one.command)) for one in found], has_heads=False)
+    return Table("to run them again", columns, [Row((str(cell.cell), cell.command)) for cell in cells], has_heads=False)
 
 
 def known(value: float | None, unit: Unit) -> str:

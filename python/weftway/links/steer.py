@@ -15,7 +15,7 @@ from weftway._native import EmulationError, Scenario, ScenarioError, Variant
 from weftway.runs import plan, seeds, specs
 from weftway.runs.backends import KERNEL, SIM, Failed, Row, Skipped, result
 from weftway.runs.backends.kernel import OWN_SCHEDULER
-from weftway.runs.runner import Form, Outcome, Progress, Runner, Wanted, Workers
+from weftway.runs.runner import Outcome, Progress, RowHandling, Runner, Wanted, Workers
 from weftway.runs.specs import SchedulerSpec
 from weftway.sample.quantities import quantity
 from weftway.scenario import told
@@ -165,7 +165,7 @@ def run(
     """The rows in the order of the transfers, and what could not be had. A failure stops the rest and is raised."""
     with Runner(None, progress) as runner:
         asked = (Wanted(transfer, None) for transfer in wanted)
-        runs = runner.run(asked, labs(count), Form(key=attrgetter("command")))
+        runs = runner.run(asked, labs(count), RowHandling(key=attrgetter("command")))
     return [row for _, row in runs], runs.skipped
 
 

@@ -24,7 +24,7 @@ SHORT_BYTES = 5_000_000
 
 @dataclass(frozen=True)
 class Cell:
-    """One scenario under one controller."""
+    """A scenario under one controller."""
 
     name: str
     """`world-held-out-1-7`, or the file's name."""
@@ -43,12 +43,12 @@ class Cell:
     @cached_property
     def paths(self) -> list[str]:
         """The names of the connection's paths."""
-        found = dict.fromkeys(key.split(".")[1] for key in self.keys if key.startswith("path."))
-        return [name for name in found if self.keys.get(f"path.{name}.connection") != "rival"]
+        names = dict.fromkeys(key.split(".")[1] for key in self.keys if key.startswith("path."))
+        return [name for name in names if self.keys.get(f"path.{name}.connection") != "rival"]
 
     @cached_property
     def kinds(self) -> dict[str, str]:
-        """What kind of cell it is, by each of `KINDS`."""
+        """Kind of the cell by each of `KINDS`."""
         stack = f" {self.keys.get('stack', 'v0.9x')}" if self.variant.transport == "mptcp" else ""
         fails = any(_fails(self.keys, name) for name in self.paths)
         return {
@@ -68,10 +68,10 @@ class Cell:
 
     @cached_property
     def label(self) -> str:
-        """What it is, for people: `wifi+geo, bulk 20 MB, mptcp v0.9x, lia, 512 KiB, a path fails`."""
+        """Label for people: `wifi+geo, bulk 20 MB, mptcp v0.9x, lia, 512 KiB, a path fails`."""
         size = str(self.keys.get("workload.bytes", ""))
         buffer = self.keys.get("options.receive_buffer")
-        told = [
+        parts = [
             "+".join(self.paths),
             f"{'video' if self.workload == 'stream' else self.workload} {size}".strip(),
             self.kinds["stack"],
@@ -79,7 +79,7 @@ class Cell:
             *([str(buffer)] if buffer is not None else []),
             *(["a path fails"] if self.kinds["failure"] == "a path fails" else []),
         ]
-        return ", ".join(told)
+        return ", ".join(parts)
 
     def singles(self) -> dict[str, Variant]:
         """By each of its paths, the same with the data on that path: the connection is opened as it is, and the other
@@ -94,12 +94,12 @@ class Cell:
         manager = self.keys.get("options.path_manager") == "backup"
         own = self.variant.scenario
         sets = [*own.sets, *self.variant.sets, *roles, *(["options.path_manager=full-mesh"] if manager else [])]
-        (found,) = Scenario.parse(own.text, own.path, self.folder, sets).variants()
-        return found
+        (variant,) = Scenario.parse(own.text, own.path, self.folder, sets).variants()
+        return variant
 
 
 def _fails(keys: dict[str, Any], path: str) -> bool:
-    """Whether the scenario has the path fail, or be away, for a time."""
+    """Tells if the scenario has the path fail, or be away, for a time."""
     own = {key: value for key, value in keys.items() if key.startswith(f"path.{path}.")}
     return any("present" in key or ("schedule" in key and "down" in _states(value)) for key, value in own.items())
 
@@ -113,17 +113,17 @@ def read(
 ) -> list[Cell]:
     """The cells that `on` names: of a distribution so many, of folders all or the first so many, of scenario files
     all."""
-    found: list[Cell] = []
+    chosen: list[Cell] = []
     for name in on:
         there = _distribution(name)
         if there is not None:
-            found += _drawn(there, DRAWN if cells is None else cells, seed, split, sets, out)
+            chosen += _drawn(there, DRAWN if cells is None else cells, seed, split, sets, out)
         else:
             some = [cell for file in _files(name) for cell in _of_file(file, sets)]
-            found += some[:cells] if Path(name).is_dir() else some
-    if not found:
+            chosen += some[:cells] if Path(name).is_dir() else some
+    if not chosen:
         raise ScenarioError("no cell is named: there is nothing to rank on")
-    return _told_apart(found)
+    return _told_apart(chosen)
 
 
 DRAWN = 200
@@ -169,10 +169,10 @@ def _drawn(
 def _files(name: str) -> list[str]:
     if not Path(name).is_dir():
         return [scenario.locate(name)]
-    found = sorted(Path(name).glob("*.toml"), key=lambda file: [_numbered(part) for part in DIGITS.split(file.name)])
-    if not found:
+    files = sorted(Path(name).glob("*.toml"), key=lambda file: [_numbered(part) for part in DIGITS.split(file.name)])
+    if not files:
         raise ScenarioError(f"{name}: no scenario file (*.toml) in this folder")
-    return [str(file) for file in found]
+    return [str(file) for file in files]
 
 
 DIGITS = re.compile(r"(\d+)")
@@ -196,7 +196,7 @@ def _of_file(file: str, sets: Sequence[str]) -> Iterator[Cell]:
 
 def _with(keys: dict[str, Any], variant: Variant) -> dict[str, Any]:
     """The keys, with what is set."""
-    given = (one.partition("=") for one in [*variant.scenario.sets, *variant.sets])
+    given = (setting.partition("=") for setting in [*variant.scenario.sets, *variant.sets])
     return {**keys, **{name.strip(): value.strip().strip('"') for name, _, value in given}}
 
 

@@ -1,4 +1,4 @@
-"""What a run costs: one number, in milliseconds, of which less is better."""
+"""Costs of runs: one number each, in milliseconds, of which less is better."""
 
 from typing import Any
 
@@ -63,7 +63,7 @@ def needed(row: Row) -> Row:
 
 
 def cost(row: Row, workload: str) -> float:
-    """What a run of such a workload cost.
+    """Cost of a run of such a workload.
 
     A run that did not finish costs its time limit: more than any that did. Where the workload has no end, it is the
     time that a megabyte took.
@@ -77,7 +77,7 @@ def cost(row: Row, workload: str) -> float:
 
 
 def bound(row: Row, bounds: Row, workload: str) -> float | None:
-    """What a run costs at least, from the row of one such run and its `bounds`; `None` where nothing is known."""
+    """Least cost of a run, from the row of one such run and its `bounds`; `None` where nothing is known."""
     if workload in COLUMN:
         value = bounds[BOUND[COLUMN[workload]]]
         return None if value is None else max(float(value), LEAST_MS)

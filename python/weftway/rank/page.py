@@ -9,47 +9,47 @@ from weftway.report.numbers import counted
 from weftway.runs import plan
 from weftway.runs.backends import SIM
 
-from . import ranking
-from .ranking import Ranked
+from .ranking import Ranked, render
 from .runs import Ranking, Request, groups, single_path, standings, worst
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-def ranked(found: Ranking) -> Ranked:
+def ranked(ranking: Ranking) -> Ranked:
     """The numbers, and the words around them."""
     counts = [
-        counted(len(some), what) for some, what in ((found.judged, "cell"), (found.seeds, "seed"), (found.rows, "run"))
+        counted(len(some), what)
+        for some, what in ((ranking.judged, "cell"), (ranking.seeds, "seed"), (ranking.rows, "run"))
     ]
     return Ranked(
-        title=f"Schedulers ranked on {', '.join(found.request.on)}",
+        title=f"Schedulers ranked on {', '.join(ranking.request.on)}",
         facts=", ".join(counts),
-        others=found.kept.sentence,
-        command=replay(found.request),
-        standings=standings(found),
-        single=single_path(found),
-        groups=groups(found),
-        worst=worst(found),
-        labels={cell.name: cell.label for cell in found.cells},
-        registry=[one["name"] for one in _native.schedulers()],
+        others=ranking.kept.sentence,
+        command=replay(ranking.request),
+        standings=standings(ranking),
+        single=single_path(ranking),
+        groups=groups(ranking),
+        worst=worst(ranking),
+        labels={cell.name: cell.label for cell in ranking.cells},
+        registry=[entry["name"] for entry in _native.schedulers()],
         code=SIM.code(),
-        own=[one.name for one in found.schedulers if one.rule is not None],
-        named=[one.name for one in found.schedulers if one.is_named],
+        own=[scheduler.name for scheduler in ranking.schedulers if scheduler.rule is not None],
+        named=[scheduler.name for scheduler in ranking.schedulers if scheduler.is_named],
     )
 
 
-def write(found: Ranking, shown: Ranked, out: Path) -> Path:
+def write(ranking: Ranking, shown: Ranked, out: Path) -> Path:
     """Writes `report.html` into the folder."""
-    return page.save(ranking.render(shown, costs(found)), out)
+    return page.save(render(shown, costs(ranking)), out)
 
 
-def costs(found: Ranking) -> "pl.DataFrame":
+def costs(ranking: Ranking) -> "pl.DataFrame":
     """The mean cost of each scheduler, and of each path, in each cell."""
     import polars as pl
 
     by = ["cell", "label", "scheduler"]
-    return found.frame.group_by(by, maintain_order=True).agg(pl.col("cost_ms").mean())
+    return ranking.frame.group_by(by, maintain_order=True).agg(pl.col("cost_ms").mean())
 
 
 def replay(request: Request) -> str:
@@ -61,5 +61,5 @@ def replay(request: Request) -> str:
     words += [] if request.candidate is None else [f"--candidate {plan.quoted(str(request.candidate))}"]
     words += ["--clairvoyant"] if request.clairvoyant else []
     words += ["--oracle"] if request.oracle else []
-    words += [f"--split {request.split}", *(f"--set {plan.quoted(one)}" for one in request.set)]
+    words += [f"--split {request.split}", *(f"--set {plan.quoted(setting)}" for setting in request.set)]
     return " ".join(["weft rank", *words])

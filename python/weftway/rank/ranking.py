@@ -90,32 +90,32 @@ class Ranked:
     def lines(self) -> list[Standing]:
         """The standings as they are listed: the user's own first, then what was named, then the others."""
         order = (YOURS, NAMED, "")
-        return sorted(self.standings, key=lambda one: order.index(self.tag(one.scheduler)))
+        return sorted(self.standings, key=lambda standing: order.index(self.tag(standing.scheduler)))
 
     @cached_property
     def looks(self) -> dict[str, Look]:
         """The colour and marker of each scheduler."""
-        return looks([one.scheduler for one in self.lines], list(self.registry))
+        return looks([line.scheduler for line in self.lines], list(self.registry))
 
     @property
     def candidate(self) -> Standing | None:
         """The scheduler that is held against the others."""
-        return next((one for one in self.standings if one.is_candidate), None)
+        return next((standing for standing in self.standings if standing.is_candidate), None)
 
     @property
     def best(self) -> Standing | None:
         """The best of the others."""
-        return next((one for one in self.standings if not one.is_candidate), None)
+        return next((standing for standing in self.standings if not standing.is_candidate), None)
 
     @property
     def has_clairvoyant(self) -> bool:
         """Says whether a clairvoyant scheduler ran."""
-        return any(one.clairvoyant_of_bound is not None for one in self.groups)
+        return any(group.clairvoyant_of_bound is not None for group in self.groups)
 
     @property
     def sights(self) -> list[str]:
         """Kinds of foresight that an oracle gave, if one ran."""
-        return list(dict.fromkeys(sight for one in self.groups for sight in one.told))
+        return list(dict.fromkeys(sight for group in self.groups for sight in group.told))
 
     @property
     def subject(self) -> str:
@@ -125,33 +125,39 @@ class Ranked:
 
 def findings(ranked: Ranked) -> list[str]:
     """Findings, a line each."""
-    lines = [(one.scheduler, one) for one in [ranked.candidate] if one]
-    own = [one for one in ranked.lines if ranked.tag(one.scheduler) == YOURS and not one.is_candidate]
-    lines += [(one.scheduler, one) for one in own]
-    lines += [(f"the best fixed scheduler, {one.scheduler},", one) for one in [ranked.best] if one]
-    told = [f"{name} {against_best(one)}" for name, one in lines]
-    told += [f"one path, same handshake, {against_best(one)}" for one in [ranked.single] if one]
-    bounded = [(one.scheduler, one.of_bound) for one in [ranked.candidate, ranked.best] if one and one.of_bound]
+    lines = [(standing.scheduler, standing) for standing in [ranked.candidate] if standing]
+    own = [line for line in ranked.lines if ranked.tag(line.scheduler) == YOURS and not line.is_candidate]
+    lines += [(standing.scheduler, standing) for standing in own]
+    lines += [(f"the best fixed scheduler, {standing.scheduler},", standing) for standing in [ranked.best] if standing]
+    sentences = [f"{name} {against_best(standing)}" for name, standing in lines]
+    sentences += [f"one path, same handshake, {against_best(single)}" for single in [ranked.single] if single]
+    bounded = [
+        (standing.scheduler, standing.of_bound)
+        for standing in [ranked.candidate, ranked.best]
+        if standing and standing.of_bound
+    ]
     if bounded:
         each = " and ".join(f"{name} costs {FACTOR.value(value)} times" for name, value in bounded)
-        told.append(f"{each} what the links allow at best, whatever the controller (medians)")
+        sentences.append(f"{each} what the links allow at best, whatever the controller (medians)")
     sight = {"present": "would arrive if the links stayed as they are", "arrival": "will arrive"}
-    everywhere = next((one for one in ranked.groups if one.by == ALL), None)
+    everywhere = next((group for group in ranked.groups if group.by == ALL), None)
     for name, (ratio, low, high) in everywhere.told.items() if everywhere else ():
-        told.append(f"told when a packet {sight[name]}, {TOLD} costs {_interval(ratio, low, high)} of what it does")
-    return told
+        sentences.append(
+            f"told when a packet {sight[name]}, {TOLD} costs {_interval(ratio, low, high)} of what it does"
+        )
+    return sentences
 
 
-def against_best(one: Standing | SinglePath) -> str:
+def against_best(standing: Standing | SinglePath) -> str:
     """Sentence that compares with the best other scheduler per scenario, as far as the cells are sure of it."""
-    word = speed(one.ratio)
+    word = speed(standing.ratio)
     joined = f"{word} than" if word.endswith(("faster", "slower")) else f"{word} as"
-    low, high = one.ratio_low, one.ratio_high
+    low, high = standing.ratio_low, standing.ratio_high
     if low is None or high is None or low == high:
-        return f"is {joined} {OTHER} in {counted(one.cells, 'cell')}"
+        return f"is {joined} {OTHER} in {counted(standing.cells, 'cell')}"
     span = f"{speed(low)} to {speed(high)}"
-    if one.cells < FEWEST:
-        return f"is {joined} {OTHER} on the mean of {one.cells} cells (range: {span})"
+    if standing.cells < FEWEST:
+        return f"is {joined} {OTHER} on the mean of {standing.cells} cells (range: {span})"
     if low <= 1 <= high or word == "as fast":
         is_level = low >= 1 - LEVEL_WITHIN and high <= 1 + LEVEL_WITHIN
         place = f"{LEVEL} with" if is_level else f"{UNTOLD} from"
@@ -175,19 +181,19 @@ def speed(ratio: float) -> str:
 def records(ranked: Ranked) -> list[dict[str, Any]]:
     """Everything that is shown, for machines."""
     return [
-        *({"kind": "scheduler", **asdict(one)} for one in ranked.standings),
-        *({"kind": "single path", **asdict(one)} for one in [ranked.single] if one),
-        *({"kind": "group", **_flat(one)} for one in ranked.groups),
+        *({"kind": "scheduler", **asdict(standing)} for standing in ranked.standings),
+        *({"kind": "single path", **asdict(single)} for single in [ranked.single] if single),
+        *({"kind": "group", **_flat(group)} for group in ranked.groups),
         *(
-            {"kind": "worst", "scheduler": ranked.subject, **asdict(one), "label": ranked.labels[one.cell]}
-            for one in ranked.worst
+            {"kind": "worst", "scheduler": ranked.subject, **asdict(cell), "label": ranked.labels[cell.cell]}
+            for cell in ranked.worst
         ),
     ]
 
 
-def _flat(one: Standing | Group | Worst) -> dict[str, Any]:
+def _flat(line: Standing | Group | Worst) -> dict[str, Any]:
     """Its fields, in columns: those of an oracle have a name each."""
-    flat = asdict(one)
+    flat = asdict(line)
     for sight, values in flat.pop("told", {}).items():
         flat |= zip((f"oracle_{sight}", f"oracle_{sight}_low", f"oracle_{sight}_high"), values, strict=True)
     return flat
@@ -221,7 +227,7 @@ def _standings(ranked: Ranked) -> Table:
 
 def _within(ranked: Ranked) -> str:
     """Name of the intervals, of so many cells; a single cell has none."""
-    cells = max(one.cells for one in ranked.standings)
+    cells = max(standing.cells for standing in ranked.standings)
     return interval_of(cells, "cells") if cells > 1 else ""
 
 
@@ -232,7 +238,7 @@ def _bracketed(ranked: Ranked) -> str:
 
 def _of_groups(ranked: Ranked) -> str:
     """Says what is in brackets, where kinds have more cells and fewer."""
-    several = [one.cells for one in ranked.groups if one.cells > 1]
+    several = [group.cells for group in ranked.groups if group.cells > 1]
     if not several or not (ranked.candidate or ranked.sights):
         return ""
     called = interval_of(max(several), "cells") if max(several) >= FEWEST else "range"
@@ -370,7 +376,7 @@ def _groups_lede(ranked: Ranked) -> str:
 
 
 def _frame(lines: Sequence[Standing] | Sequence[Group] | Sequence[Worst]) -> pl.DataFrame:
-    return pl.DataFrame([_flat(one) for one in lines], infer_schema_length=None)
+    return pl.DataFrame([_flat(line) for line in lines], infer_schema_length=None)
 
 
 def _chart(ranked: Ranked) -> Markup:

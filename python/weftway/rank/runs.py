@@ -12,7 +12,7 @@ from weftway._native import ScenarioError, SimulationError
 from weftway.runs import bounds, plan, seeds, specs
 from weftway.runs.backends import SIM, Failed
 from weftway.runs.job import Job
-from weftway.runs.runner import Form, Outcome, Progress, Runner, Wanted, quiet, threads
+from weftway.runs.runner import Outcome, Progress, RowHandling, Runner, Wanted, quiet, threads
 from weftway.runs.specs import SchedulerSpec
 from weftway.runs.store import Finished, Store, table
 from weftway.stats.baselines import REFERENCE
@@ -131,42 +131,42 @@ def run(
     if len(numbers) < LEAST_SEEDS:
         raise ScenarioError(f"seeds `{request.seeds}`: a ranking picks on one half of them and judges on the other")
     named = _field(request)
-    seers = _seers(request, named)
+    sighted = _sighted(request, named)
     every = cells.read(request.on, request.cells, request.seed, request.split, request.set, out)
-    runs = sum(len(named.every) + len(seers) + _singles(cell) for cell in every) * len(numbers)
+    runs = sum(len(named.every) + len(sighted) + _singles(cell) for cell in every) * len(numbers)
     with Runner(out, progress, runs) as runner:
-        ranked = _Ranked(runner, named, seers, numbers, jobs or os.cpu_count() or 1, on_cost)
+        ranked = _Ranked(runner, named, sighted, numbers, jobs or os.cpu_count() or 1, on_cost)
         rows = ranked.rows(every)
-    found = _judged(every, named, rows, numbers)
+    judged = _judged(every, named, rows, numbers)
     kept = Store(out).finish(rows) if out and rows else Finished(rows)
     skipped = list(dict.fromkeys(ranked.skipped))
     asked = [named.candidate] if named.candidate else named.every
-    if not any(one.name in cell.ratios for cell in found for one in asked):
+    if not any(scheduler.name in cell.ratios for cell in judged for scheduler in asked):
         if ranked.failed:
             raise ranked.failed[0].error
-        raise SimulationError("; ".join(skipped) or f"no run of {', '.join(one.name for one in asked)}")
-    return Ranking(request, named.every, named.candidate, numbers, every, found, rows, skipped, ranked.failed, kept)
+        raise SimulationError("; ".join(skipped) or f"no run of {', '.join(scheduler.name for scheduler in asked)}")
+    return Ranking(request, named.every, named.candidate, numbers, every, judged, rows, skipped, ranked.failed, kept)
 
 
-def standings(found: Ranking) -> list[Standing]:
+def standings(ranking: Ranking) -> list[Standing]:
     """A line per scheduler, the best first."""
-    return standing.standings(found.judged, found.candidate.name if found.candidate else None)
+    return standing.standings(ranking.judged, ranking.candidate.name if ranking.candidate else None)
 
 
-def single_path(found: Ranking) -> SinglePath | None:
+def single_path(ranking: Ranking) -> SinglePath | None:
     """Cost of one path with the same handshake."""
-    return standing.single_path(found.judged)
+    return standing.single_path(ranking.judged)
 
 
-def groups(found: Ranking) -> list[Group]:
+def groups(ranking: Ranking) -> list[Group]:
     """The candidate against the best fixed scheduler of each kind of cell."""
-    return standing.groups(found.judged, found.candidate.name if found.candidate else None, KINDS)
+    return standing.groups(ranking.judged, ranking.candidate.name if ranking.candidate else None, KINDS)
 
 
-def worst(found: Ranking, count: int = WORST) -> list[Worst]:
+def worst(ranking: Ranking, count: int = WORST) -> list[Worst]:
     """The cells in which the candidate does worst; without one, the best scheduler."""
-    name = found.candidate.name if found.candidate else standings(found)[0].scheduler
-    return standing.worst(found.judged, name, count)
+    name = ranking.candidate.name if ranking.candidate else standings(ranking)[0].scheduler
+    return standing.worst(ranking.judged, name, count)
 
 
 def _field(request: Request) -> Schedulers:
@@ -178,15 +178,15 @@ def _field(request: Request) -> Schedulers:
     given = specs.parse(request.candidate)
     if len(given) != 1:
         raise ScenarioError(f"candidate `{request.candidate}`: name one scheduler to compare with the others")
-    others = [one for one in every if one.name != given[0].name]
+    others = [scheduler for scheduler in every if scheduler.name != given[0].name]
     if not others:
         raise ScenarioError(f"candidate `{request.candidate}`: no other scheduler is named to compare it with")
     specs.distinct([*every, *given])
     return Schedulers([*others, given[0]], given[0])
 
 
-def _seers(request: Request, named: Schedulers) -> list[Sighted]:
-    found = []
+def _sighted(request: Request, named: Schedulers) -> list[Sighted]:
+    sighted = []
     if request.clairvoyant:
         base = named.candidate
         if base is None:
@@ -194,15 +194,15 @@ def _seers(request: Request, named: Schedulers) -> list[Sighted]:
         if base.rule:
             raise ScenarioError(f"candidate `{base.name}`: a clairvoyant cannot start from a scheduler in Python")
         name, key = CLAIRVOYANT + base.name, bounds.clairvoyant_key
-        found.append(Sighted(name, base, key, bounds.clairvoyants, keeps_better=True))
+        sighted.append(Sighted(name, base, key, bounds.clairvoyants, keeps_better=True))
     if request.oracle:
-        base = next((one for one in named.every if one.name == TOLD), None)
+        base = next((scheduler for scheduler in named.every if scheduler.name == TOLD), None)
         if base is None:
             raise ScenarioError(f"an oracle tells `{TOLD}` when packets arrive: name it among the schedulers")
         for sight in bounds.SIGHTS:
             key, results = partial(bounds.oracle_key, sight=sight), partial(bounds.oracles, sight=sight)
-            found.append(Sighted(ORACLE + sight, base, key, results, keeps_better=False))
-    return found
+            sighted.append(Sighted(ORACLE + sight, base, key, results, keeps_better=False))
+    return sighted
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ def _needed(_: Job, row: Row) -> Row:
     return needed(row)
 
 
-FORM: Form[Job, _Asker] = Form(
+HANDLING: RowHandling[Job, _Asker] = RowHandling(
     recalled=_needed, held=_needed, kept=lambda wanted, row: wanted.asker.row(wanted.job, row)
 )
 
@@ -247,12 +247,12 @@ class _Ranked:
         self,
         runner: Runner,
         named: Schedulers,
-        seers: Sequence[Sighted],
+        sighted: Sequence[Sighted],
         numbers: list[int],
         count: int,
         on_cost: OnCost,
     ) -> None:
-        self._runner, self._field, self._seers, self._numbers = runner, named.every, seers, numbers
+        self._runner, self._field, self._sighted, self._numbers = runner, named.every, sighted, numbers
         self._count, self._on_cost = count, on_cost
         (self._single,) = specs.parse(REFERENCE)
         self.skipped: list[str] = []
@@ -263,15 +263,15 @@ class _Ranked:
         return [row for some in _batched(cells, AT_ONCE) for row in self._some(some)]
 
     def _some(self, some: Sequence[Cell]) -> list[Row]:
-        wanted = [one for cell in some for one in self._wanted(cell)]
-        runs = self._runner.run(wanted, threads(self._count, singles=False), FORM, self._tell_cost)
-        self.skipped += [f"{one.job.scheduler.name}: {one.reason}" for one in runs.skipped]
+        wanted = [request for cell in some for request in self._wanted(cell)]
+        runs = self._runner.run(wanted, threads(self._count, singles=False), HANDLING, self._tell_cost)
+        self.skipped += [f"{run.job.scheduler.name}: {run.reason}" for run in runs.skipped]
         self.failed += runs.failed
-        rows = [one.asker.row(one.job, row) for one, row in runs]
-        rows += [row for seer in self._seers for cell in some for row in self._seen(cell, seer, runs.rows)]
-        whole = [one for one in wanted if one.asker.path is None]
-        limits = bounds.of([one.job for one in whole], self._count)
-        bounded = {(one.asker.cell.name, one.job.seed): limits[one.job.key] for one in whole}
+        rows = [request.asker.row(request.job, row) for request, row in runs]
+        rows += [row for reference in self._sighted for cell in some for row in self._seen(cell, reference, runs.rows)]
+        whole = [request for request in wanted if request.asker.path is None]
+        limits = bounds.of([request.job for request in whole], self._count)
+        bounded = {(request.asker.cell.name, request.job.seed): limits[request.job.key] for request in whole}
         workloads = {cell.name: cell.workload for cell in some}
 
         def least(row: Row) -> float | None:
@@ -282,35 +282,35 @@ class _Ranked:
 
         return [{**row, "bound_ms": least(row)} for row in rows]
 
-    def _seen(self, cell: Cell, seer: Sighted, ran: Mapping[str, Row]) -> list[Row]:
+    def _seen(self, cell: Cell, reference: Sighted, ran: Mapping[str, Row]) -> list[Row]:
         """The rows of one that sees, where the scheduler from which it starts ran.
 
         There is none of a call, in which two decide.
         """
-        asker = _Asker(cell, seer.name)
-        jobs = [plan.simulated(cell.variant, seer.base, cell.cc, seed) for seed in self._numbers]
+        asker = _Asker(cell, reference.name)
+        jobs = [plan.simulated(cell.variant, reference.base, cell.cc, seed) for seed in self._numbers]
         if cell.workload == "call" or not all(job.key in ran for job in jobs):
             self._runner.leave_out(len(jobs))
             return []
 
         def better(job: Job, row: Row) -> Row:
             result = needed(row)
-            if seer.keeps_better:
-                result = min(ran[job.key], result, key=lambda one: cost(one, cell.workload))
-            return {**asker.row(job, result), "key": seer.key(job)}
+            if reference.keeps_better:
+                result = min(ran[job.key], result, key=lambda row: cost(row, cell.workload))
+            return {**asker.row(job, result), "key": reference.key(job)}
 
         def carried_out(todo: Sequence[Job]) -> Iterator[Outcome[Job]]:
             for some in _batched(todo, self._count):
-                yield from map(Outcome, some, seer.results(some, self._count))
+                yield from map(Outcome, some, reference.results(some, self._count))
 
-        form: Form[Job, _Asker] = Form(key=seer.key, recalled=better, held=better)
-        return [row for _, row in self._runner.run((Wanted(job, asker) for job in jobs), carried_out, form)]
+        handling: RowHandling[Job, _Asker] = RowHandling(key=reference.key, recalled=better, held=better)
+        return [row for _, row in self._runner.run((Wanted(job, asker) for job in jobs), carried_out, handling)]
 
-    def _tell_cost(self, one: Wanted[Job, _Asker], result: Row) -> None:
+    def _tell_cost(self, wanted: Wanted[Job, _Asker], result: Row) -> None:
         """Runs over one path are nobody's."""
-        if one.asker.path is None:
-            cell = one.asker.cell
-            self._on_cost(cell.name, one.job.seed, one.asker.scheduler, cost(result, cell.workload))
+        if wanted.asker.path is None:
+            cell = wanted.asker.cell
+            self._on_cost(cell.name, wanted.job.seed, wanted.asker.scheduler, cost(result, cell.workload))
 
     def _wanted(self, cell: Cell) -> Iterator[Wanted[Job, _Asker]]:
         for spec in self._field:
@@ -350,7 +350,7 @@ def _paired(ran: dict[str, list[Row]], numbers: Sequence[int]) -> dict[str, list
 
 def _judge(cell: Cell, named: Schedulers, ran: dict[str, list[Row]]) -> JudgedCell:
     costs = {name: [row["cost_ms"] for row in some] for name, some in ran.items()}
-    everybody = {one.name: costs[one.name] for one in named.every if one.name in costs}
+    everybody = {scheduler.name: costs[scheduler.name] for scheduler in named.every if scheduler.name in costs}
     choice = {name: some for name, some in everybody.items() if not named.candidate or name != named.candidate.name}
     singles = {name: some for name, some in costs.items() if ran[name][0]["path"] is not None}
     clairvoyant = next((some for name, some in costs.items() if name.startswith(CLAIRVOYANT)), None)

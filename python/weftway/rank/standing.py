@@ -1,4 +1,4 @@
-"""Who is how good, from what the runs cost. Pure functions.
+"""Standings of schedulers, from what the runs cost. Pure functions.
 
 Seeds are split into two halves: those at even places of the list and those at odd ones. On one half, the *best other
 scheduler* of each cell is picked, the one with the least mean cost. The other half judges it, and everybody else; then
@@ -41,7 +41,7 @@ WORSE = 1.05
 
 @dataclass(frozen=True)
 class JudgedCell:
-    """One cell: every scheduler's ratio to the best other scheduler, and to one path with the same handshake."""
+    """Ratios in one cell: every scheduler's to the best other scheduler, and to one path with the same handshake."""
 
     cell: str
     kinds: Mapping[str, str]
@@ -65,7 +65,7 @@ class JudgedCell:
 
 @dataclass(frozen=True)
 class Standing:
-    """One scheduler over all cells."""
+    """Results of one scheduler over all cells."""
 
     scheduler: str
     is_candidate: bool
@@ -92,7 +92,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class SinglePath:
-    """One path with the same handshake over all cells that have several."""
+    """Results of one path with the same handshake over all cells that have several."""
 
     cells: int
     ratio: float
@@ -169,7 +169,7 @@ def judged_pick(costs: Costs, choice: Costs) -> float | None:
 
 def of_bound(costs: Costs, bounds: Sequence[float | None]) -> dict[str, float]:
     """Each one's mean cost over the mean bound; nothing, if a seed has none."""
-    known = [one for one in bounds if one is not None]
+    known = [bound for bound in bounds if bound is not None]
     if not known or len(known) < len(bounds):
         return {}
     return {name: fmean(some) / fmean(known) for name, some in costs.items()}
@@ -181,7 +181,7 @@ def _of_bound(cells: Sequence[JudgedCell], name: str) -> float | None:
 
 def _median(ratios: Sequence[float | None]) -> float | None:
     """The median of those that are known."""
-    known = [one for one in ratios if one is not None]
+    known = [ratio for ratio in ratios if ratio is not None]
     return median(known) if known else None
 
 
@@ -198,7 +198,7 @@ def _mean(costs: Sequence[float], on: Sequence[int]) -> float:
 def standings(cells: Sequence[JudgedCell], candidate: str | None = None) -> list[Standing]:
     """A line per scheduler, the best first."""
     names = list(dict.fromkeys(name for cell in cells for name in cell.ratios))
-    return sorted((_standing(name, cells, name == candidate) for name in names), key=lambda one: one.ratio)
+    return sorted((_standing(name, cells, name == candidate) for name in names), key=lambda standing: standing.ratio)
 
 
 def _standing(name: str, cells: Sequence[JudgedCell], is_candidate: bool) -> Standing:
@@ -216,22 +216,22 @@ def _standing(name: str, cells: Sequence[JudgedCell], is_candidate: bool) -> Sta
         ratio_high=overall[2],
         median=median(ratios),
         of_bound=_of_bound(ran, name),
-        close_share=_share(ratios, lambda one: one <= CLOSE),
-        near_share=_share(ratios, lambda one: one <= NEAR),
+        close_share=_share(ratios, lambda ratio: ratio <= CLOSE),
+        near_share=_share(ratios, lambda ratio: ratio <= NEAR),
         worst=farthest.ratios[name],
         worst_cell=farthest.cell,
-        worse_than_single_share=_share(singles, lambda one: one > WORSE) if singles else None,
+        worse_than_single_share=_share(singles, lambda ratio: ratio > WORSE) if singles else None,
         copies_share=fmean(cell.copies.get(name, 0.0) for cell in ran),
         unfinished=sum(cell.unfinished.get(name, 0) for cell in ran),
     )
 
 
 def single_path(cells: Sequence[JudgedCell]) -> SinglePath | None:
-    """What one path would have done, where there are several."""
+    """Results that one path would have had, where there are several."""
     ratios = [cell.single for cell in cells if cell.single is not None]
     if not ratios:
         return None
-    return SinglePath(len(ratios), *_geometric(ratios), _share(ratios, lambda one: 1 / one > WORSE))
+    return SinglePath(len(ratios), *_geometric(ratios), _share(ratios, lambda ratio: 1 / ratio > WORSE))
 
 
 def groups(cells: Sequence[JudgedCell], candidate: str | None, kinds: Sequence[str]) -> list[Group]:
@@ -239,14 +239,14 @@ def groups(cells: Sequence[JudgedCell], candidate: str | None, kinds: Sequence[s
     and then of their values. What all have in common is no kind."""
     is_wanted = candidate is not None or any(cell.told for cell in cells)
     everywhere = _group(ALL, "all cells", cells, candidate) if is_wanted else None
-    found = [everywhere] if everywhere else []
+    groups = [everywhere] if everywhere else []
     for kind in kinds:
         values = sorted({cell.kinds[kind] for cell in cells if kind in cell.kinds})
         for value in values if len(values) > 1 else []:
             some = [cell for cell in cells if cell.kinds.get(kind) == value]
             if group := _group(kind, value, some, candidate):
-                found.append(group)
-    return found
+                groups.append(group)
+    return groups
 
 
 def _group(kind: str, value: str, cells: Sequence[JudgedCell], candidate: str | None) -> Group | None:
@@ -288,10 +288,10 @@ def worst(cells: Sequence[JudgedCell], scheduler: str, count: int) -> list[Worst
 
 def _geometric(ratios: Sequence[float]) -> tuple[float, float | None, float | None]:
     """The geometric mean and its interval, which a single cell does not have."""
-    found = estimate([math.log(one) for one in ratios])
-    assert found is not None, "there is a ratio at least"
-    low, high = (None if end is None else math.exp(end) for end in (found.low, found.high))
-    return math.exp(found.value), low, high
+    mean = estimate([math.log(ratio) for ratio in ratios])
+    assert mean is not None, "there is a ratio at least"
+    low, high = (None if end is None else math.exp(end) for end in (mean.low, mean.high))
+    return math.exp(mean.value), low, high
 
 
 def _share(ratios: Sequence[float], holds: Callable[[float], bool]) -> float:

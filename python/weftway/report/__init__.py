@@ -28,7 +28,7 @@ MOST_TIMELINES = 240
 
 
 def write(
-    found: Comparison,
+    comparison: Comparison,
     folder: Path,
     formats: Sequence[str] = (),
     command: str = "",
@@ -41,7 +41,7 @@ def write(
     """
     from .compared import write as written
 
-    return written(found, folder, formats, command, earlier, width)
+    return written(comparison, folder, formats, command, earlier, width)
 
 
 def render(

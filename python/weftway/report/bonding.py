@@ -42,9 +42,9 @@ def over(gain: Estimate) -> str:
     return f"{where}{percent(gain.mean)} more than the best link alone"
 
 
-def _is_sure(found: Estimate) -> bool:
+def _is_sure(estimate: Estimate) -> bool:
     """Says whether the interval excludes zero; a single run is taken at its word."""
-    return found.half is None or found.excludes_zero
+    return estimate.half is None or estimate.excludes_zero
 
 
 def _in_numbers(study: Study, cell: Cell) -> str:
@@ -68,10 +68,10 @@ def against_best_link(study: Study, cell: Cell) -> str:
     fair = _behind(study.estimate(cell, "benefit_fair"))
     if not alone:
         return f"{_than(fair)} the best link with the same handshake" if fair else ""
-    told = f"{_than(alone)} the best link alone"
+    words = f"{_than(alone)} the best link alone"
     if study.estimate(cell, "benefit_fair") is None or UNTOLD in (alone, fair):
-        return told
-    return f"{told}, {'also' if fair else 'but not'} with the same handshake"
+        return words
+    return f"{words}, {'also' if fair else 'but not'} with the same handshake"
 
 
 def _than(place: str) -> str:

@@ -28,29 +28,34 @@ CODE = (".py", ".js", ".css", ".html")
 
 
 def write(
-    found: Comparison, folder: Path, formats: Sequence[str], command: str, earlier: Earlier | None, width: str | None
+    comparison: Comparison,
+    folder: Path,
+    formats: Sequence[str],
+    command: str,
+    earlier: Earlier | None,
+    width: str | None,
 ) -> Path:
     """See `report.write`."""
     place = folder / "report.html"
-    origin = origin_of(found, folder, command) if earlier is None else ""
+    origin = origin_of(comparison, folder, command) if earlier is None else ""
     if origin and not formats and _is_of(place, origin):
         return place
-    study = study_of(found).also(command=command) if command else study_of(found)
-    runs = timelines(found, study)
+    study = study_of(comparison).also(command=command) if command else study_of(comparison)
+    runs = timelines(comparison, study)
     with whole(place) as half:
-        half.write_text(page(study, found.frame, runs, earlier) + _mark(origin), encoding="utf-8")
+        half.write_text(page(study, comparison.frame, runs, earlier) + _mark(origin), encoding="utf-8")
     if formats:
-        figures(found.frame, runs, study.scenario, folder / "figures", formats, width)
+        figures(comparison.frame, runs, study.scenario, folder / "figures", formats, width)
     return place
 
 
-def origin_of(found: Comparison, folder: Path, command: str) -> str:
+def origin_of(comparison: Comparison, folder: Path, command: str) -> str:
     """Mark of a page's origin: a hash of the folder's rows, of what is said about them and of the code that draws
     them. Nothing where the folder has no table."""
     table = folder / "rows.parquet"
     if not table.is_file():
         return ""
-    about = json.dumps([found.about, command, found.plan.named], default=str)
+    about = json.dumps([comparison.about, command, comparison.plan.named], default=str)
     return hashlib.sha256(b"".join([_drawn_by(), about.encode(), table.read_bytes()])).hexdigest()[:32]
 
 
@@ -76,21 +81,21 @@ def _mark(origin: str) -> str:
     return f"<!-- {origin} -->\n" if origin else ""
 
 
-def timelines(found: Comparison, study: Study) -> dict[tuple[str, str, str, str], dict[str, Any]]:
+def timelines(comparison: Comparison, study: Study) -> dict[tuple[str, str, str, str], dict[str, Any]]:
     """Runs over time, as many as a page holds: those that `Study.watched` names first."""
-    jobs = {job.key: job for job in found.plan.jobs}
+    jobs = {job.key: job for job in comparison.plan.jobs}
     wanted = [(cell, jobs[study.key(cell, seed)]) for cell, seed in study.watched()[:MOST_TIMELINES]]
     # The simulator does not hold Python's lock; a class in Python runs on this thread.
     with ThreadPoolExecutor() as pool:
-        native = [(job, pool.submit(_told, job, found.watched)) for _, job in wanted if job.scheduler.rule is None]
+        native = [(job, pool.submit(_told, job, comparison.watched)) for _, job in wanted if job.scheduler.rule is None]
         texts = {job.key: done.result() for job, done in native}
-    told = {
+    by_run = {
         (cell.scheduler, cell.cc, cell.setting, str(job.seed)): _timeline(
-            cell, job, texts[job.key] if job.key in texts else _told(job, found.watched)
+            cell, job, texts[job.key] if job.key in texts else _told(job, comparison.watched)
         )
         for cell, job in wanted
     }
-    return {key: timeline for key, timeline in told.items() if timeline is not None}
+    return {key: timeline for key, timeline in by_run.items() if timeline is not None}
 
 
 def _told(job: Job, watched: dict[str, str]) -> str | None:

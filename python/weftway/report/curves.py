@@ -84,8 +84,8 @@ class LogAxis:
     @property
     def ticks(self) -> list[float]:
         powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)))
-        found = [m * 10.0**power for power in powers for m in (1, 2, 5)]
-        return [tick for tick in found if self.low <= tick <= self.high]
+        ticks = [m * 10.0**power for power in powers for m in (1, 2, 5)]
+        return [tick for tick in ticks if self.low <= tick <= self.high]
 
 
 def log_axis(values: Sequence[float]) -> LogAxis:

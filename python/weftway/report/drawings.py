@@ -128,28 +128,28 @@ def fitted(draw: Draw, width: float, plots: int) -> str:
 
 def drawings(study: Study, timelines: list[Timeline]) -> dict[str, Drawing]:
     """Every figure by the name of its file: its table, and how to draw it."""
-    found: dict[str, Drawing] = {}
+    figures: dict[str, Drawing] = {}
     wanted = dict.fromkeys([*frames.completion_measures(study), *study.measures((*frames.MEMORY, *frames.LIMITS))])
     for m in wanted:
         table = frames.estimates(study, [m])
-        found[m.column] = table, partial(intervals, study, m, table, LINES.get(m.column, ()), "")
+        figures[m.column] = table, partial(intervals, study, m, table, LINES.get(m.column, ()), "")
     runs = frames.distribution(study, study.primary)
-    found[f"{study.primary.column}_cdf"] = runs, partial(distributions, study, study.primary, runs)
+    figures[f"{study.primary.column}_cdf"] = runs, partial(distributions, study, study.primary, runs)
     gaps = frames.differences(study)
     title = f" minus {study.reference}'s"
-    found["difference"] = gaps, partial(intervals, study, study.primary, gaps, (0.0,), title)
+    figures["difference"] = gaps, partial(intervals, study, study.primary, gaps, (0.0,), title)
     shares = frames.shares(study)
-    found["share"] = shares, partial(stacked_shares, study, shares)
+    figures["share"] = shares, partial(stacked_shares, study, shares)
     if timelines:
-        found["rate"] = frames.timeline_frame(timelines, FIGURE_BINS), partial(stacked_rates, study, timelines)
-    return found
+        figures["rate"] = frames.timeline_frame(timelines, FIGURE_BINS), partial(stacked_rates, study, timelines)
+    return figures
 
 
 def intervals(study: Study, m: Measure, table: pl.DataFrame, lines: Iterable[float], of: str, shape: Shape) -> Drawn:
     """Mean or median and its interval per scheduler, a plot per controller and setting."""
-    told = marked(study, table.with_columns(value=pl.coalesce("mean", "median")))
-    unit = unit_for(m.kind, told["value"])
-    scaled = told.with_columns(pl.col("value", "low", "high") * unit.factor)
+    marked_table = marked(study, table.with_columns(value=pl.coalesce("mean", "median")))
+    unit = unit_for(m.kind, marked_table["value"])
+    scaled = marked_table.with_columns(pl.col("value", "low", "high") * unit.factor)
     title = f"{m.title}{of} ({unit.symbol})" if unit.symbol else f"{m.title}{of}"
     base = alt.Chart().encode(
         y=alt.Y("scheduler:N", sort=names(study), title=None),
@@ -171,7 +171,7 @@ def distributions(study: Study, m: Measure, table: pl.DataFrame, shape: Shape) -
     """The part of the runs that came to a value or less, a line per scheduler."""
     unit = unit_for(m.kind, table["value"])
     scaled = from_none(marked(study, table)).with_columns(pl.col("value") * unit.factor)
-    present = [at for at, one in enumerate(names(study)) if one in set(scaled["scheduler"])]
+    present = [at for at, name in enumerate(names(study)) if name in set(scaled["scheduler"])]
     hue, dash = (
         alt.Scale(domain=pick(names(study), present), range=pick(of, present)) for of in (hues(study), dashes(study))
     )
@@ -217,10 +217,10 @@ def stacked_shares(study: Study, table: pl.DataFrame, shape: Shape) -> Drawn:
 
 def stacked_rates(study: Study, timelines: Sequence[Timeline], shape: Shape) -> Drawn:
     """Rate of each path over time, a row per scheduler and a column per controller."""
-    told = marked(study, frames.rates_long(timelines, FIGURE_BINS if shape.columns is None else NARROW_BINS))
+    marked_table = marked(study, frames.rates_long(timelines, FIGURE_BINS if shape.columns is None else NARROW_BINS))
     time = "Time (s)"
     areas = (
-        alt.Chart(told)
+        alt.Chart(marked_table)
         .mark_area()
         .encode(
             x=alt.X("t_s:Q", title=time if shape.columns == 1 else None, axis=alt.Axis(tickCount=5)),
@@ -232,7 +232,7 @@ def stacked_rates(study: Study, timelines: Sequence[Timeline], shape: Shape) -> 
     sized = areas.properties(width=shape.cell, height=7 * shape.text)
     if shape.columns is not None:
         under = [pl.lit(" under "), pl.col("cc")] if len(study.controllers) > 1 else []
-        each = told.with_columns(plot=pl.concat_str("scheduler", *under))
+        each = marked_table.with_columns(plot=pl.concat_str("scheduler", *under))
         order = each["plot"].unique(maintain_order=True).to_list()
         sized.data = each
         facet = alt.Facet("plot:N", sort=order, title=None)
@@ -300,7 +300,7 @@ def name(study: Study, scheduler: str) -> str:
 
 def names(study: Study) -> list[str]:
     """All of them, in the order of the figures."""
-    return [name(study, one) for one in study.schedulers]
+    return [name(study, scheduler) for scheduler in study.schedulers]
 
 
 def marked(study: Study, table: pl.DataFrame) -> pl.DataFrame:

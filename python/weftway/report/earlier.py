@@ -102,9 +102,11 @@ class Settings:
     def of(self, cell: Cell) -> Cell | None:
         """The earlier cell of the same scenario; of an edited one, the only one with the same values of what varies."""
         varied = self.study.labels
-        found = self._settings.get((cell.cc, cell.scheduler), [])
+        cells = self._settings.get((cell.cc, cell.scheduler), [])
         for columns in (["scenario_hash", "backend"], [*varied, "backend", "transport"], varied):
-            same = [one for one in found if all(self._agree(cell, one, name) for name in columns)]
+            same = [
+                earlier_cell for earlier_cell in cells if all(self._agree(cell, earlier_cell, name) for name in columns)
+            ]
             if len(same) == 1:
                 return same[0]
         return None
@@ -132,51 +134,51 @@ def changes(study: Study, earlier: Earlier) -> list[Change]:
 def changes_in(settings: Settings) -> list[Change]:
     """Changes between settings that are known, the largest first."""
     study, before = settings.study, settings.before
-    found = []
+    changed = []
     column = study.primary.column
     for cell in study.cells():
         if (old := settings.of(cell)) is None:
             continue
         then, now = before.estimate(old, column), study.estimate(cell, column)
-        had, has = before.values(old, column), study.values(cell, column)
+        values_then, values_now = before.values(old, column), study.values(cell, column)
         both = {*before.of(old, "seed")} & {*study.of(cell, "seed")}
-        lost = sum((seed in had) - (seed in has) for seed in both)
-        gap = paired(has, had)
+        lost = sum((seed in values_then) - (seed in values_now) for seed in both)
+        gap = paired(values_now, values_then)
         share = None
         if gap and then and then.mean:
             size = abs(then.mean)
             share = Estimate(gap.mean / size, None if gap.half is None else gap.half / size, gap.n)
         if share or lost:
             less, again = bool(study.primary.lower_is_better), study.is_repeatable(cell)
-            found.append(Change(cell, then, now, share, less, again, lost))
-    return sorted(found, key=lambda change: -change.size)
+            changed.append(Change(cell, then, now, share, less, again, lost))
+    return sorted(changed, key=lambda change: -change.size)
 
 
 def summary(study: Study, earlier: Earlier) -> str:
     """Says in a sentence what changed, and whether it is the scenario."""
     settings = Settings(study, earlier)
-    found = changes_in(settings)
-    if not found:
+    changed = changes_in(settings)
+    if not changed:
         return f"Against {earlier.name}: nothing in common, no setting, scheduler, controller and seed is in both."
-    told = []
+    sentences = []
     for word in ("better", "worse"):
-        some = [change for change in found if change.remark == word]
+        some = [change for change in changed if change.remark == word]
         names = listed([f"{c.cell.scheduler} under {c.cell.cc} {c.told}" for c in some])
-        told += [f"{len(some)} {word} ({names})"] if some else []
-    same = sum(change.remark == "unchanged" for change in found)
-    told += [f"{same} unchanged"] if same else []
-    open_ = sum(change.remark == "not significant" for change in found)
-    told += [f"{open_} not significant"] if open_ else []
-    cells = counted(len(found), "cell")
-    return f"Against {earlier.name}, {cells} paired by seed: {', '.join(told)}.{settings.differ(found)}"
+        sentences += [f"{len(some)} {word} ({names})"] if some else []
+    same = sum(change.remark == "unchanged" for change in changed)
+    sentences += [f"{same} unchanged"] if same else []
+    open_ = sum(change.remark == "not significant" for change in changed)
+    sentences += [f"{open_} not significant"] if open_ else []
+    cells = counted(len(changed), "cell")
+    return f"Against {earlier.name}, {cells} paired by seed: {', '.join(sentences)}.{settings.differ(changed)}"
 
 
 def table(study: Study, earlier: Earlier) -> Markup:
     """A line per cell, by controller and setting."""
-    found = changes(study, earlier)
+    changed = changes(study, earlier)
     rows = []
     for setting, cc in study.groups:
-        group = [change for change in found if change.cell[:2] == (setting, cc)]
+        group = [change for change in changed if change.cell[:2] == (setting, cc)]
         unit = unit_for(study.primary.kind, [change.now.mean for change in group if change.now])
         title = ", ".join(filter(None, [cc, setting]))
         rows += [Row(_values(study, change, unit), title, cc, attributes=_known(study, change)) for change in group]

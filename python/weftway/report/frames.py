@@ -89,8 +89,8 @@ def shares(study: Study) -> pl.DataFrame:
 def path_shares(study: Study, c: Cell) -> dict[str, float]:
     """Each path's part of what all carried, over the cell's runs; empty where no row says."""
     sums = dict.fromkeys(study.paths, 0.0)
-    told = {kind: [study.of(c, f"path.{p}.{kind}") for p in study.paths] for kind in ("share", "bytes")}
-    for run in zip(zip(*told["share"], strict=True), zip(*told["bytes"], strict=True), strict=True):
+    columns = {kind: [study.of(c, f"path.{p}.{kind}") for p in study.paths] for kind in ("share", "bytes")}
+    for run in zip(zip(*columns["share"], strict=True), zip(*columns["bytes"], strict=True), strict=True):
         parts = next((parts for parts in run if any(map(is_number, parts))), ())
         numbers = {p: float(part) for p, part in zip(study.paths, parts, strict=False) if is_number(part)}
         total = sum(numbers.values())

@@ -86,7 +86,7 @@ class Front:
 
     def untold_of(self, cell: Cell) -> Untold | None:
         """The seeds of a cell's line, if they do not tell it from the best one."""
-        return next((one for one in self.untold if one.cell == cell), None)
+        return next((untold for untold in self.untold if untold.cell == cell), None)
 
     def names(self, study: Study) -> list[str]:
         """All at the front: the best one, those level with it, and those that have the results of one of them."""

@@ -51,7 +51,9 @@ def tables(study: Study, width: float | None = None) -> str:
     """All tables of a comparison, each a `tabular` by itself. They need the package booktabs. With a `width` in points,
     they have as many columns as fit into it."""
     printed_tables = printed.of(study, 0)
-    parts = [tabular(one) if width is None else narrow(one, width) for one in printed_tables]
+    parts = [
+        tabular(printed_table) if width is None else narrow(printed_table, width) for printed_table in printed_tables
+    ]
     return "\n\n".join(["% \\usepackage{booktabs}", *parts]) + "\n"
 
 

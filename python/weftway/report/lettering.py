@@ -34,10 +34,10 @@ def points(text: str) -> float:
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*(in|cm|mm|pt)", text.strip())
     if not match:
         raise ScenarioError(f"--width {text}: expected a number and in, cm, mm or pt: 3.3in")
-    found = float(match[1]) * PER_UNIT[match[2]]
-    if not NARROWEST <= found <= WIDEST:
+    inches = float(match[1]) * PER_UNIT[match[2]]
+    if not NARROWEST <= inches <= WIDEST:
         raise ScenarioError(f"--width {text}: a figure is between 1.5in and 20in wide")
-    return found
+    return inches
 
 
 def drawn(chart: alt.TopLevelMixin) -> str:
@@ -75,9 +75,9 @@ def pdf(svg: str) -> bytes:
     """An SVG of `drawn` as PDF, with the fonts embedded and a point to each of its units."""
     import vl_convert
 
-    found: bytes = vl_convert.svg_to_pdf(svg)
+    pdf: bytes = vl_convert.svg_to_pdf(svg)
     # It says 1.7 and uses nothing that is not in 1.5, the latest version that pdfTeX takes without a warning.
-    return found.replace(b"%PDF-1.7", b"%PDF-1.5", 1)
+    return pdf.replace(b"%PDF-1.7", b"%PDF-1.5", 1)
 
 
 def _text(match: re.Match[str]) -> tuple[str, str]:

@@ -48,15 +48,15 @@ def _numbers(study: Study) -> list[str]:
         return []
     cells = study.cells()
     repeatable = [study.is_repeatable(cell) for cell in cells]
-    told = []
+    sentences = []
     if any(repeatable):
-        told.append("Numbers are means ± half of a 95 % confidence interval (Student's t over the runs).")
+        sentences.append("Numbers are means ± half of a 95 % confidence interval (Student's t over the runs).")
     if not all(repeatable):
-        told.append(
+        sentences.append(
             f"Numbers of the kernel and of live links are medians ± {study.interval_of_medians()}, between order "
             "statistics."
         )
-    return told
+    return sentences
 
 
 def _unfinished(study: Study) -> str:
@@ -86,8 +86,8 @@ def _test(study: Study) -> str:
 
 
 def _code(study: Study) -> str:
-    code = ", ".join(str(one) for one in study.first("code"))
-    hashes = ", ".join(str(one)[:12] for one in study.first("scenario_hash"))
+    code = ", ".join(str(version) for version in study.first("code"))
+    hashes = ", ".join(str(digest)[:12] for digest in study.first("scenario_hash"))
     scenario = f"; scenario hash {hashes}" if hashes and len(study.first("scenario_hash")) <= 3 else ""
     again = study.scenario.get("command")
     return f"Code {code}{scenario}." + (f" Command: {again}" if again else "")

@@ -58,17 +58,17 @@ def measure_panels(
 ) -> Markup:
     """Panels of a measure: they share an axis, so that they compare by eye; each has its own order and digits."""
     cells = [cell for group in drawn_groups(study) for cell in study.shown(*group)]
-    found = {c: e for c in cells if (e := study.estimate(c, m.column))}
-    runs = {c: list(study.values(c, m.column).values()) for c in found}
-    if not found:
+    estimates = {c: e for c in cells if (e := study.estimate(c, m.column))}
+    runs = {c: list(study.values(c, m.column).values()) for c in estimates}
+    if not estimates:
         return Markup()
-    spread = [v for c, e in found.items() for v in (e.low, e.high, *runs[c])]
+    spread = [v for c, e in estimates.items() for v in (e.low, e.high, *runs[c])]
     shared = axis(most(spread), include)
-    units = {group: unit_for(m.kind, means) for group, means in by_group(found).items()}
-    best = best_of(study, found, m)
+    units = {group: unit_for(m.kind, means) for group, means in by_group(estimates).items()}
+    best = best_of(study, estimates, m)
 
     def dot(c: Cell) -> Dot:
-        e = found.get(c)
+        e = estimates.get(c)
         text = units[c.setting, c.cc].estimate(e) if e else "none"
         remark = "best" if c in best else ""
         hint = hinted(c, e, runs.get(c, []), units[c.setting, c.cc]) if e else ""
@@ -79,10 +79,10 @@ def measure_panels(
     return grid(study, m.title + better(m), dot, shared, unit_for(m.kind, [shared.high]), lines)
 
 
-def by_group(found: dict[Cell, Estimate]) -> dict[tuple[str, str], list[float]]:
+def by_group(estimates: dict[Cell, Estimate]) -> dict[tuple[str, str], list[float]]:
     """The means of each setting and controller."""
     groups: dict[tuple[str, str], list[float]] = {}
-    for c, e in found.items():
+    for c, e in estimates.items():
         groups.setdefault((c.setting, c.cc), []).append(e.mean)
     return groups
 
@@ -98,20 +98,20 @@ def difference(study: Study) -> Markup:
     """Seed-paired difference of every scheduler from the reference, around a line at zero."""
     m = study.primary
     cells = [c for group in drawn_groups(study) for c in study.shown(*group) if c.scheduler != study.reference]
-    found = {c: e for c in cells if (e := study.difference(c, m.column))}
-    if not found:
+    differences = {c: e for c in cells if (e := study.difference(c, m.column))}
+    if not differences:
         return Markup()
-    shared = axis(most(v for e in found.values() for v in (e.low, e.high)), include=(0.0,))
-    unit = unit_for(m.kind, [max(abs(e.mean), e.half or 0.0) for e in found.values()])
+    shared = axis(most(v for e in differences.values() for v in (e.low, e.high)), include=(0.0,))
+    unit = unit_for(m.kind, [max(abs(e.mean), e.half or 0.0) for e in differences.values()])
 
     def dot(c: Cell) -> Dot | None:
         if c.scheduler == study.reference:
             return None
-        text = unit.estimate(found[c], signed=True) if c in found else "none"
-        words = sense(found.get(c), m)
+        text = unit.estimate(differences[c], signed=True) if c in differences else "none"
+        words = sense(differences.get(c), m)
         name = c.scheduler
         sign = (study.is_kept(c), study.tag(name))
-        return Dot(name, study.look(name), found.get(c), [], text, words, study.alike(c), "", *sign)
+        return Dot(name, study.look(name), differences.get(c), [], text, words, study.alike(c), "", *sign)
 
     return grid(study, m.title, dot, shared, unit, [(0.0, study.reference)])
 
@@ -187,12 +187,12 @@ def mbps(text: object) -> float | None:
         return None
 
 
-def best_of(study: Study, found: dict[Cell, Estimate], m: Measure) -> set[Cell]:
+def best_of(study: Study, estimates: dict[Cell, Estimate], m: Measure) -> set[Cell]:
     """The cells that the seeds tell from all others of their setting and controller."""
     if m.lower_is_better is None:
         return set()
-    fronts = [front(study, *group, m.column) for group in by_group(found)]
-    return {one.best for one in fronts if one.best and one.kind == FIRST}
+    fronts = [front(study, *group, m.column) for group in by_group(estimates)]
+    return {front.best for front in fronts if front.best and front.kind == FIRST}
 
 
 def better(m: Measure) -> str:

@@ -11,11 +11,11 @@ _DESCRIBES = re.compile(r"^  weftway += \{(?P<names>[^}]*)\},\n", re.MULTILINE)
 @cache
 def _entries() -> list[tuple[frozenset[str], str]]:
     """Each entry with the names that it describes; our own field is left out of the text."""
-    found = []
+    entries = []
     for text in re.findall(r"^@.*?^\}\n", _FILE.read_text(), re.MULTILINE | re.DOTALL):
         names = _DESCRIBES.search(text)
-        found.append((frozenset(names["names"].split(", ")) if names else frozenset(), _DESCRIBES.sub("", text)))
-    return found
+        entries.append((frozenset(names["names"].split(", ")) if names else frozenset(), _DESCRIBES.sub("", text)))
+    return entries
 
 
 def described() -> set[str]:

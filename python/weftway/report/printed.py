@@ -27,9 +27,9 @@ def of(study: Study, top: int = TOP) -> list[Table]:
     Where the scenario has published numbers, they follow beside ours. Of more than `top` schedulers the rest is
     left to the report; 0 shows all.
     """
-    found = [claim for claim in claims(study) if claim.measure]
+    shown = [claim for claim in claims(study) if claim.measure]
     drawn = [_group(study, setting, cc, top) for setting, cc in study.groups]
-    return [*drawn, *([table(study, found)] if found else [])]
+    return [*drawn, *([table(study, shown)] if shown else [])]
 
 
 def told(study: Study, before: Earlier | None = None) -> list[str]:
@@ -105,8 +105,8 @@ def _title(study: Study, setting: str, cc: str) -> str:
 
 def _columns(study: Study) -> list[Measure]:
     """The measure that the workload is about, then those that every comparison shows."""
-    found = study.measures([study.primary.column, *SHOWN])
-    return list(dict.fromkeys(found)) or [study.primary]
+    measures = study.measures([study.primary.column, *SHOWN])
+    return list(dict.fromkeys(measures)) or [study.primary]
 
 
 def _unit(study: Study, cells: list[Cell], measure: Measure) -> Unit:
@@ -117,11 +117,11 @@ def _unit(study: Study, cells: list[Cell], measure: Measure) -> Unit:
 def _best(study: Study, cells: list[Cell], measure: Measure) -> set[Cell]:
     """The cells with the best mean, if the measure has a good side and there is a choice."""
     whole = [cell for cell in cells if not study.lacks(cell)]
-    found = {cell: mean.mean for cell in whole if (mean := study.estimate(cell, measure.column))}
-    if measure.lower_is_better is None or len(set(found.values())) < 2:
+    means = {cell: mean.mean for cell in whole if (mean := study.estimate(cell, measure.column))}
+    if measure.lower_is_better is None or len(set(means.values())) < 2:
         return set()
-    top = min(found.values()) if measure.lower_is_better else max(found.values())
-    return {cell for cell, mean in found.items() if mean == top}
+    top = min(means.values()) if measure.lower_is_better else max(means.values())
+    return {cell for cell, mean in means.items() if mean == top}
 
 
 def _value(study: Study, cell: Cell, measure: Measure, unit: Unit, is_best: bool) -> Value:

@@ -29,9 +29,9 @@ def provenance(study: Study) -> Markup:
 
 def first_of(study: Study, columns: tuple[str, ...]) -> str:
     """The values of the first of `columns` that the rows have."""
-    found = next((values for column in columns if (values := study.first(column))), [])
-    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-    return ", ".join(map(str, found[:SHOWN])) + more
+    listed = next((values for column in columns if (values := study.first(column))), [])
+    more = f" and {len(listed) - SHOWN} more" if len(listed) > SHOWN else ""
+    return ", ".join(map(str, listed[:SHOWN])) + more
 
 
 def versions(study: Study, column: str) -> str:

@@ -31,7 +31,7 @@ FACTORS = {"kB/s": 1.0, "Mbit/s": 1.0, "MiB": 1.0, "ms": 1.0, "s": 1000.0, "%": 
 def claims(study: Study) -> list[Claim]:
     """Every number of `[published]`."""
     published = study.scenario.get("published") or {}
-    return [one for record in published.get("values", []) for one in from_record(study, record)]
+    return [claim for record in published.get("values", []) for claim in from_record(study, record)]
 
 
 def from_record(study: Study, record: dict[str, Any]) -> list[Claim]:
@@ -64,8 +64,8 @@ def _scheduler(study: Study, name: str | None) -> str | None:
     """The scheduler that is meant: this one, or the one of this name that ran with switches."""
     if name in study.schedulers:
         return name
-    found = [one for one in study.schedulers if one.split(":")[0] == name]
-    return found[0] if len(found) == 1 else None
+    forms = [scheduler for scheduler in study.schedulers if scheduler.split(":")[0] == name]
+    return forms[0] if len(forms) == 1 else None
 
 
 def ours(study: Study, claim: Claim) -> Estimate | None:
@@ -75,7 +75,7 @@ def ours(study: Study, claim: Claim) -> Estimate | None:
     return study.estimate(claim.cell, claim.measure.column)
 
 
-def table(study: Study, found: Sequence[Claim]) -> Table:
+def table(study: Study, claims: Sequence[Claim]) -> Table:
     """Printed numbers, ours, and the ratio."""
     heads = (("published", "Published"), ("ours", "Ours"), ("ratio", "Ours ÷ published"))
     columns = [
@@ -85,7 +85,7 @@ def table(study: Study, found: Sequence[Claim]) -> Table:
         Column(title="Where printed", only="page"),
     ]
     rows: list[Cells] = []
-    for claim in found:
+    for claim in claims:
         mine, what = ours(study, claim), claim.measure
         unit = unit_for(what.kind if what else "ratio", [claim.value])
         lacking = Value(NOTHING, "not run" if what else "not measured", "none")

@@ -73,20 +73,20 @@ class Watched:
 
     @cached_property
     def timeline(self) -> Timeline:
-        told = self.record.get("text")
-        return read_timeline(self.cell, {**self.record, **json.loads(told)} if told else self.record)
+        text = self.record.get("text")
+        return read_timeline(self.cell, {**self.record, **json.loads(text)} if text else self.record)
 
     @property
     def text(self) -> str:
         """The run as JSON, in the form of the simulator's."""
-        told: str | None = self.record.get("text")
-        return told or as_json(self.timeline)
+        text: str | None = self.record.get("text")
+        return text or as_json(self.timeline)
 
 
 def read_timelines(timelines: dict[Any, dict[str, Any]]) -> list[Watched]:
     """Every run that has a timeline with at least one step."""
-    found = [Watched(cell_of(key, record), record.get("seed"), record) for key, record in (timelines or {}).items()]
-    return [run for run in found if "text" in run.record or run.timeline.steps > 0]
+    runs = [Watched(cell_of(key, record), record.get("seed"), record) for key, record in (timelines or {}).items()]
+    return [run for run in runs if "text" in run.record or run.timeline.steps > 0]
 
 
 def cell_of(key: Any, record: dict[str, Any]) -> Cell:
@@ -103,24 +103,24 @@ def read_timeline(cell: Cell, record: dict[str, Any]) -> Timeline:
     }
     connection = {key: clean(record[key]) for key in CONNECTION_SERIES if record.get(key)}
     events = [event for event in record.get("events") or [] if is_number(event.get("t_ms"))]
-    told = record.get("decisions") or {}
-    counts = {kind: [clean(series) for series in told[kind]] for kind in ("send", "copy") if told.get(kind)}
-    counts |= {"wait": [clean(told["wait"])]} if told.get("wait") else {}
-    reasons = [(int(at), str(kind), place, str(text)) for at, kind, place, text in told.get("reasons") or []]
+    decisions = record.get("decisions") or {}
+    counts = {kind: [clean(series) for series in decisions[kind]] for kind in ("send", "copy") if decisions.get(kind)}
+    counts |= {"wait": [clean(decisions["wait"])]} if decisions.get("wait") else {}
+    reasons = [(int(at), str(kind), place, str(text)) for at, kind, place, text in decisions.get("reasons") or []]
     step_ms = float(record.get("step_ms") or 100)
     return Timeline(cell, step_ms, paths, connection, events, record.get("seed"), counts, reasons)
 
 
 def as_json(t: Timeline) -> str:
     """A timeline in the form of the simulator's."""
-    told: dict[str, Any] = {"step_ms": t.step_ms, "paths": list(t.paths), **t.connection}
-    told |= {key: [path.get(key, []) for path in t.paths.values()] for key in PATH_SERIES}
-    told["events"] = [
+    series: dict[str, Any] = {"step_ms": t.step_ms, "paths": list(t.paths), **t.connection}
+    series |= {key: [path.get(key, []) for path in t.paths.values()] for key in PATH_SERIES}
+    series["events"] = [
         {"t_ms": event["t_ms"], "path": event.get("path"), "kind": str(event.get("kind"))} for event in t.events
     ]
     counts: dict[str, Any] = {kind: t.decisions.get(kind, []) for kind in ("send", "copy")}
     wait = t.decisions.get("wait", [[]])[0]
-    return json.dumps({**told, "decisions": {**counts, "wait": wait, "reasons": t.reasons}})
+    return json.dumps({**series, "decisions": {**counts, "wait": wait, "reasons": t.reasons}})
 
 
 def path_series(record: dict[str, Any], name: str, index: int, key: str) -> Values:
@@ -168,11 +168,11 @@ def stack(layers: Sequence[Values]) -> list[list[float]]:
 
 def downs(events: Iterable[dict[str, Any]], path: str, end_ms: float) -> list[tuple[float, float]]:
     """The stretches from each `down` to the next `up` of a path, the last one to the end of the run."""
-    found, since = [], None
+    stretches, since = [], None
     for event in sorted((e for e in events if e.get("path") == path), key=lambda e: float(e["t_ms"])):
         if event.get("kind") == "down" and since is None:
             since = event["t_ms"]
         elif event.get("kind") == "up" and since is not None:
-            found.append((since, event["t_ms"]))
+            stretches.append((since, event["t_ms"]))
             since = None
-    return [*found, *([(since, end_ms)] if since is not None else [])]
+    return [*stretches, *([(since, end_ms)] if since is not None else [])]

@@ -65,11 +65,11 @@ class Cell(NamedTuple):
     scheduler: str
 
 
-def study_of(found: Comparison) -> Study:
+def study_of(comparison: Comparison) -> Study:
     """A comparison as tables and figures ask for it, made once."""
-    if "study" not in found.made:
-        found.made["study"] = Study(found.rows, found.about)
-    study: Study = found.made["study"]
+    if "study" not in comparison.made:
+        comparison.made["study"] = Study(comparison.rows, comparison.about)
+    study: Study = comparison.made["study"]
     return study
 
 
@@ -108,9 +108,9 @@ class Study:
 
     def also(self, **about: Any) -> Study:
         """This study of the same rows, with more said about them."""
-        found = copy(self)
-        found.scenario = {**self.scenario, **about}
-        return found
+        study = copy(self)
+        study.scenario = {**self.scenario, **about}
+        return study
 
     def look(self, scheduler: str) -> Look:
         """Colour and shape of a scheduler, the same in every figure of this comparison."""
@@ -123,12 +123,12 @@ class Study:
         groups: dict[tuple[Any, ...], list[int]] = defaultdict(list)
         for at, key in enumerate(zip(names, ccs, *labels, strict=True)):
             groups[key].append(at)
-        found: dict[Cell, list[int]] = defaultdict(list)
+        by_cell: dict[Cell, list[int]] = defaultdict(list)
         for (name, cc, *values), places in groups.items():
-            told = zip(self.labels, values, strict=True)
-            setting = ", ".join(f"{label} = {value}" for label, value in told if value is not None)
-            found[Cell(setting, str(cc or "default"), str(name))] += places
-        return dict(sorted(found.items(), key=lambda one: one[1][0]))
+            varied = zip(self.labels, values, strict=True)
+            setting = ", ".join(f"{label} = {value}" for label, value in varied if value is not None)
+            by_cell[Cell(setting, str(cc or "default"), str(name))] += places
+        return dict(sorted(by_cell.items(), key=lambda entry: entry[1][0]))
 
     def of(self, cell: Cell, column: str) -> list[Any]:
         """A column of the cell's runs, whatever its values are."""
@@ -174,8 +174,8 @@ class Study:
         sign = 1 if self.prefers_less(column) else -1
 
         def place(cell: Cell) -> tuple[bool, float]:
-            found = self.estimate(cell, column)
-            return self.lacks(cell, column), sign * found.mean if found else math.inf
+            estimate = self.estimate(cell, column)
+            return self.lacks(cell, column), sign * estimate.mean if estimate else math.inf
 
         return sorted((cell for cell in cells if cell in self._runs), key=place)
 
@@ -239,10 +239,10 @@ class Study:
 
     def _of_one_end(self, setting: str, cc: str) -> Iterable[list[Cell]]:
         """Cells that have the same primary measures: only these can have the same results."""
-        found: dict[Any, list[Cell]] = defaultdict(list)
+        by_values: dict[Any, list[Cell]] = defaultdict(list)
         for cell in self._group(setting, cc):
-            found[frozenset(self.values(cell, self.primary.column).items())].append(cell)
-        return found.values()
+            by_values[frozenset(self.values(cell, self.primary.column).items())].append(cell)
+        return by_values.values()
 
     def _speaks(self, cell: Cell) -> tuple[bool, bool, bool]:
         name = cell.scheduler
@@ -260,14 +260,14 @@ class Study:
         """The schedulers that a shown cell speaks for besides its own."""
         return [other.scheduler for other in self.equals(cell.setting, cell.cc).get(cell, [])]
 
-    def _is_same(self, one: Cell, other: Cell) -> bool:
+    def _is_same(self, cell: Cell, other: Cell) -> bool:
         """Says whether two cells have the same outcomes and measures, seed by seed, but for those that only count how
         it was decided."""
-        if self.lacks(one) or self.lacks(other):
+        if self.lacks(cell) or self.lacks(other):
             return False
         measures = [name for name in self.columns if name in MEASURES and name not in INTERNAL]
         wanted = ["seed", "verdict", *measures, *(f"path.{path}.bytes" for path in self.paths)]
-        return all(self._by_seed(one, name) == self._by_seed(other, name) for name in wanted)
+        return all(self._by_seed(cell, name) == self._by_seed(other, name) for name in wanted)
 
     def _by_seed(self, cell: Cell, column: str) -> list[Any]:
         """A column of the cell's runs in the order of their seeds."""
@@ -295,10 +295,10 @@ class Study:
     def adds_little(self, setting: str, cc: str) -> bool:
         """Says whether the other links carry less than a tenth of what all do: no scheduler can gain much."""
         if (setting, cc) not in self._others:
-            told = (
+            gains = (
                 zip(*self._gain(cell), self.of(cell, BENEFITS[0]), strict=True) for cell in self._group(setting, cc)
             )
-            known = [part for runs in told for run in runs if (part := _others_of(*run)) is not None]
+            known = [part for runs in gains for run in runs if (part := _others_of(*run)) is not None]
             self._others[setting, cc] = min(known, default=None)
         least = self._others[setting, cc]
         return least is not None and least < LITTLE
@@ -328,8 +328,8 @@ class Study:
     @cached_property
     def summary(self) -> str:
         """The word for what the runs of a cell are summed up by."""
-        found = {"mean" if self.is_repeatable(cell) else "median" for cell in self._runs}
-        return found.pop() if len(found) == 1 else "mean or median"
+        words = {"mean" if self.is_repeatable(cell) else "median" for cell in self._runs}
+        return words.pop() if len(words) == 1 else "mean or median"
 
     def is_repeatable(self, cell: Cell) -> bool:
         """Says whether each run would give the same row again."""
@@ -355,8 +355,8 @@ class Study:
     def winners(self, setting: str) -> list[tuple[Cell, Estimate]]:
         """Cells by the mean of the primary measure, best first; those that lack a run last."""
         ranked = self.ordered(self.cells(setting), self.primary.column)
-        found = [(cell, self.estimate(cell, self.primary.column)) for cell in ranked]
-        return [(cell, value) for cell, value in found if value is not None]
+        means = [(cell, self.estimate(cell, self.primary.column)) for cell in ranked]
+        return [(cell, value) for cell, value in means if value is not None]
 
     def watched(self) -> list[tuple[Cell, Any]]:
         """Cells and seeds in the order in which their runs are worth a look over time.
@@ -435,12 +435,12 @@ def setting_columns(table: Columns, scenario: dict[str, Any]) -> list[str]:
 
 def path_columns(table: Columns) -> dict[str, dict[int, Any]]:
     """The `path.<name>.<measure>` of rows whose `paths` is a list of records: values by the row's place."""
-    found: dict[str, dict[int, Any]] = defaultdict(dict)
+    columns: dict[str, dict[int, Any]] = defaultdict(dict)
     for at, paths in enumerate(table["paths"]) if "paths" in table.names else ():
         for record in (r for r in paths if isinstance(r, dict) and "name" in r) if isinstance(paths, list) else ():
             for key, value in record.items():
-                found[f"path.{record['name']}.{key}"][at] = value
-    return found
+                columns[f"path.{record['name']}.{key}"][at] = value
+    return columns
 
 
 def path_names(scenario: dict[str, Any], columns: Iterable[str]) -> list[str]:

@@ -39,8 +39,8 @@ def viewer(study: Study, runs: Sequence[Watched]) -> Markup:
     listed = [
         [run.cell.scheduler, run.cell.cc, run.cell.setting, run.seed, blob, study.alike(run.cell)] for run, blob in kept
     ]
-    told = {"runs": listed, "first": first_pair(study, [run for run, _ in kept])}
-    data = json.dumps(told, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
+    viewed = {"runs": listed, "first": first_pair(study, [run for run, _ in kept])}
+    data = json.dumps(viewed, separators=(",", ":"), ensure_ascii=False).replace("<", "\\u003c")
     return part("viewer", data)
 
 

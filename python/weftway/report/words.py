@@ -39,12 +39,12 @@ NO_RESULT = "No run came to a result: see the remarks in the table."
 def verdict(study: Study) -> str:
     """Sentence that says who came first, where, and by how much; with a single table also what bonding gained."""
     fronts = [front(study, setting, cc) for setting, cc in study.groups]
-    if all(one.kind == NOTHING for one in fronts):
+    if all(at_front.kind == NOTHING for at_front in fronts):
         return NO_RESULT
     parts = _single(study, fronts[0]) if len(fronts) == 1 else _several(study, fronts)
-    more = more_seeds(study) if any(one.kind == OPEN for one in fronts) else ""
-    told = "; ".join(part for part in [*parts, more, caution(study)] if part)
-    return f"{told}."
+    more = more_seeds(study) if any(at_front.kind == OPEN for at_front in fronts) else ""
+    sentence = "; ".join(part for part in [*parts, more, caution(study)] if part)
+    return f"{sentence}."
 
 
 def caution(study: Study) -> str:
@@ -62,41 +62,46 @@ def more_seeds(study: Study) -> str:
     return f"more seeds tell more: --seeds {first}..{first + (ENOUGH if count < ENOUGH else 4 * count)}"
 
 
-def _single(study: Study, one: Front) -> list[str]:
+def _single(study: Study, at_front: Front) -> list[str]:
     """Findings of one setting and controller."""
-    if one.best is None:
-        return [f"no scheduler came to a result in every run under {one.cc}"]
-    value = study.estimate(one.best, study.primary.column)
+    if at_front.best is None:
+        return [f"no scheduler came to a result in every run under {at_front.cc}"]
+    value = study.estimate(at_front.best, study.primary.column)
     assert value is not None, "the best cell has a value"
     shown = unit_for(study.primary.kind, [value.mean]).estimate(value)
     measured = f"{study.primary.title.lower()} {shown}"
-    ahead = lead(study, one)
-    if one.kind == ALONE:
-        parts = [f"{one.best.scheduler} under {one.cc}: {measured}"]
-    elif one.kind in (FIRST, LEADS, REMAINS):
-        parts = [f"{_told(study, one.kind, one.names(study), f'under {one.cc}')}: {shown}", ahead]
+    ahead = lead(study, at_front)
+    if at_front.kind == ALONE:
+        parts = [f"{at_front.best.scheduler} under {at_front.cc}: {measured}"]
+    elif at_front.kind in (FIRST, LEADS, REMAINS):
+        parts = [f"{_told(study, at_front.kind, at_front.names(study), f'under {at_front.cc}')}: {shown}", ahead]
     else:
-        of = f"{measured} for {one.best.scheduler}" if one.level else measured
-        parts = [f"{_told(study, one.kind, one.names(study), f'under {one.cc}', _is_same(one))}: {of}"]
-        parts = [f"{parts[0]}, {ahead}" if ahead else parts[0], untold(study, one)]
-    gained = bonding(study, one.best)
-    return [*parts, f"with {one.best.scheduler}, {gained}" if gained and (one.level or one.untold) else gained]
+        of = f"{measured} for {at_front.best.scheduler}" if at_front.level else measured
+        parts = [
+            f"{_told(study, at_front.kind, at_front.names(study), f'under {at_front.cc}', _is_same(at_front))}: {of}"
+        ]
+        parts = [f"{parts[0]}, {ahead}" if ahead else parts[0], untold(study, at_front)]
+    gained = bonding(study, at_front.best)
+    return [
+        *parts,
+        f"with {at_front.best.scheduler}, {gained}" if gained and (at_front.level or at_front.untold) else gained,
+    ]
 
 
-def _is_same(one: Front) -> bool:
+def _is_same(at_front: Front) -> bool:
     """Says whether all at the front have the very same results."""
-    return not one.level
+    return not at_front.level
 
 
-def untold(study: Study, one: Front) -> str:
+def untold(study: Study, at_front: Front) -> str:
     """Lines that the seeds do not tell apart from the best one, nearest first."""
-    if one.kind != OPEN or one.best is None:
+    if at_front.kind != OPEN or at_front.best is None:
         return ""
-    each = [f"{found.cell.scheduler} ({found.count})" for found in one.untold[:MOST_UNTOLD]]
-    rest = len(one.untold) - len(each)
-    told = listed([*each, *([f"{rest} more"] if rest else [])])
-    runs = len(study.values(one.best, study.primary.column))
-    return f"{UNTOLD} from {one.best.scheduler} with {runs} seeds: {told}"
+    each = [f"{line.cell.scheduler} ({line.count})" for line in at_front.untold[:MOST_UNTOLD]]
+    rest = len(at_front.untold) - len(each)
+    names = listed([*each, *([f"{rest} more"] if rest else [])])
+    runs = len(study.values(at_front.best, study.primary.column))
+    return f"{UNTOLD} from {at_front.best.scheduler} with {runs} seeds: {names}"
 
 
 def _told(study: Study, kind: str, names: Sequence[str], where: str, is_same: bool = False) -> str:
@@ -120,15 +125,15 @@ def _told(study: Study, kind: str, names: Sequence[str], where: str, is_same: bo
     return f"no {'scheduler came to a result in every run' if kind == NOBODY else 'run came to a result'} {where}"
 
 
-def lead(study: Study, one: Front) -> str:
+def lead(study: Study, at_front: Front) -> str:
     """The distance to the reference, or from the reference to the next: as far as the seeds are sure of it."""
-    if one.best is None or not one.behind:
+    if at_front.best is None or not at_front.behind:
         return ""
-    front_names = one.names(study)
-    others = [cell for cell in one.behind if study.reference in (cell.scheduler, *study.alike(cell))]
+    front_names = at_front.names(study)
+    others = [cell for cell in at_front.behind if study.reference in (cell.scheduler, *study.alike(cell))]
     if not others and study.reference in front_names:
-        others = one.behind[:1]
-    share = relative(study, one.best, others[0]) if others else None
+        others = at_front.behind[:1]
+    share = relative(study, at_front.best, others[0]) if others else None
     if share is None or not share.excludes_zero or abs(share.mean) < LEAST:
         return ""
     name = study.reference if study.reference not in front_names else others[0].scheduler
@@ -137,20 +142,25 @@ def lead(study: Study, one: Front) -> str:
 
 def _several(study: Study, fronts: Sequence[Front]) -> list[str]:
     """Findings of several settings, controllers or both: each finding with how often it was made, and where."""
-    if all(one.kind == ALONE for one in fronts):
+    if all(at_front.kind == ALONE for at_front in fronts):
         return [spread(study, fronts)]
     cases: dict[tuple[str, tuple[str, ...], bool], list[Front]] = {}
-    for one in fronts:
-        names = tuple(one.names(study)) if one.kind in (FIRST, LEADS, REMAINS, TIED, OPEN) else ()
-        ordered = names if one.kind in (FIRST, REMAINS) else tuple(sorted(names, key=study.schedulers.index))
-        cases.setdefault((one.kind, ordered, one.kind in (TIED, OPEN) and _is_same(one)), []).append(one)
+    for at_front in fronts:
+        names = tuple(at_front.names(study)) if at_front.kind in (FIRST, LEADS, REMAINS, TIED, OPEN) else ()
+        ordered = names if at_front.kind in (FIRST, REMAINS) else tuple(sorted(names, key=study.schedulers.index))
+        cases.setdefault((at_front.kind, ordered, at_front.kind in (TIED, OPEN) and _is_same(at_front)), []).append(
+            at_front
+        )
     ranked = sorted(cases.items(), key=lambda case: (ORDER.index(case[0][0]), -len(case[1])))
     parts: list[str] = []
-    for at, ((kind, names, is_same), found) in enumerate(ranked[:MOST_CASES]):
-        where = _where(study, found, len(fronts), is_first=at == 0)
-        told = _told(study, kind, names, where, is_same)
-        parts += [f"{told}, others {UNTOLD}" if kind == OPEN else told, _ahead(study, found) if kind == FIRST else ""]
-    rest = [one for _, found in ranked[MOST_CASES:] for one in found]
+    for at, ((kind, names, is_same), alike) in enumerate(ranked[:MOST_CASES]):
+        where = _where(study, alike, len(fronts), is_first=at == 0)
+        finding = _told(study, kind, names, where, is_same)
+        parts += [
+            f"{finding}, others {UNTOLD}" if kind == OPEN else finding,
+            _ahead(study, alike) if kind == FIRST else "",
+        ]
+    rest = [at_front for _, alike in ranked[MOST_CASES:] for at_front in alike]
     return [*parts, f"the tables tell of the other {len(rest)}" if rest else ""]
 
 
@@ -161,25 +171,26 @@ def _noun(study: Study) -> str:
     return "settings" if len(study.settings) > 1 else "controllers"
 
 
-def _where(study: Study, found: Sequence[Front], total: int, is_first: bool) -> str:
+def _where(study: Study, fronts: Sequence[Front], total: int, is_first: bool) -> str:
     """In how many of all settings or controllers, and in which, if these are few."""
     several, noun = (len(study.settings) > 1, len(study.controllers) > 1), _noun(study)
     word = "under" if noun == "controllers" else "in"
-    if len(found) == total:
+    if len(fronts) == total:
         return f"{word} both {noun}" if total == 2 else f"{word} all {total} {noun}"
-    count = f"{len(found)} of {total} {noun}" if is_first else str(len(found))
+    count = f"{len(fronts)} of {total} {noun}" if is_first else str(len(fronts))
     labels = [
-        ", ".join(part for part, told in zip((one.setting, one.cc), several, strict=True) if told) for one in found
+        ", ".join(part for part, varies in zip((at_front.setting, at_front.cc), several, strict=True) if varies)
+        for at_front in fronts
     ]
     return f"{word} {count}" + (f" ({'; '.join(labels)})" if len(labels) <= MOST_PLACES else "")
 
 
-def _ahead(study: Study, found: Sequence[Front]) -> str:
+def _ahead(study: Study, fronts: Sequence[Front]) -> str:
     """The range of a winner's lead over the reference, where the seeds are sure of every one."""
     shares: list[Estimate] = []
-    for one in found:
-        others = [cell for cell in one.behind if study.reference in (cell.scheduler, *study.alike(cell))]
-        share = relative(study, one.best, others[0]) if one.best and others else None
+    for at_front in fronts:
+        others = [cell for cell in at_front.behind if study.reference in (cell.scheduler, *study.alike(cell))]
+        share = relative(study, at_front.best, others[0]) if at_front.best and others else None
         if share is None or not share.excludes_zero:
             return ""
         shares.append(share)
@@ -193,7 +204,7 @@ def _ahead(study: Study, found: Sequence[Front]) -> str:
 
 def spread(study: Study, fronts: Sequence[Front]) -> str:
     """Results of one scheduler to a table, from the best to the worst."""
-    cells = [one.best for one in fronts if one.best]
+    cells = [at_front.best for at_front in fronts if at_front.best]
     means = sorted(value.mean for value in _values(study, cells))
     unit = unit_for(study.primary.kind, means)
     low, high = unit.number(means[0]), unit.value(means[-1])
@@ -210,14 +221,14 @@ def remarks(study: Study, cell: Cell) -> list[str]:
     at_front = front(study, cell.setting, cell.cc)
     place, unsure = at_front.mark(cell), at_front.untold_of(cell)
     place = f"{place} from the best ({unsure.count})" if place == UNTOLD and unsure else place
-    found = [place] if place else []
+    remarks = [place] if place else []
     if link := against_best_link(study, cell):
-        found.append(link)
+        remarks.append(link)
     failed = study.unfinished(cell)
     if failed:
         reasons = ", ".join(dict.fromkeys(failed))
-        found.append(f"{len(failed)} of {study.size(cell)} runs: {reasons}")
+        remarks.append(f"{len(failed)} of {study.size(cell)} runs: {reasons}")
     faults = sum(study.values(cell, "faults").values())
     if faults:
-        found.append(f"{faults:.0f} faults")
-    return found
+        remarks.append(f"{faults:.0f} faults")
+    return remarks

@@ -13,7 +13,7 @@ from weftway.runs.store import whole
 from weftway.terminal.table import Cells, Value
 
 from . import plots
-from .gains import WORTH, Gain, Place, Record, distinct, hopeless, of_run, places, records
+from .gains import WORTH, ExperimentSettings, Gain, Record, distinct, hopeless, of_run, places, records
 from .page import ours, printed, short
 from .results import Result
 from .runs import FULL, QUICK, Effort, Run
@@ -40,30 +40,30 @@ def pages(
     """Every file of the book by its name. `options` make the same verdicts again, `command` the same book."""
     stated = [run for run in runs if run.choice is None]
     gains = [gain for run in stated for gain in of_run(run)]
-    papers = list(dict.fromkeys(one.experiment.paper for one in results))
-    found = {
+    papers = list(dict.fromkeys(result.experiment.paper for result in results))
+    pages = {
         "README.md": _summary(results, gains, papers, command or " ".join(filter(None, ["./weft reproduce", options])))
     }
     for paper in papers:
-        of_paper = [one for one in results if one.experiment.paper == paper]
-        figures = list(dict.fromkeys(one.experiment.figure for one in of_paper))
+        of_paper = [result for result in results if result.experiment.paper == paper]
+        figures = list(dict.fromkeys(result.experiment.figure for result in of_paper))
         measured = [level for level in levels if level.experiment.paper == paper]
-        found[f"{paper}/README.md"] = _paper(of_paper, gains, options, bool(measured))
+        pages[f"{paper}/README.md"] = _paper(of_paper, gains, options, bool(measured))
         if measured:
-            found[f"{paper}/stacks.md"] = _stacks(measured)
+            pages[f"{paper}/stacks.md"] = _stacks(measured)
         for figure in figures:
-            some = [one for one in of_paper if one.experiment.figure == figure]
+            some = [result for result in of_paper if result.experiment.figure == figure]
             mine = [run for run in stated if (run.experiment.paper, run.experiment.figure) == (paper, figure)]
             drawing = plots.figure(mine, some)
             if drawing:
-                found[f"{paper}/{figure}.svg"] = drawing
+                pages[f"{paper}/{figure}.svg"] = drawing
             here = [gain for run in mine for gain in of_run(run)]
-            found[f"{paper}/{figure}.md"] = _figure(some, here, bool(drawing), options)
-    return found
+            pages[f"{paper}/{figure}.md"] = _figure(some, here, bool(drawing), options)
+    return pages
 
 
 def _summary(results: Sequence[Result], gains: Sequence[Gain], papers: Sequence[str], command: str) -> str:
-    number = len({(one.experiment.paper, one.experiment.figure) for one in results})
+    number = len({(result.experiment.paper, result.experiment.figure) for result in results})
     text = ["# Published experiments, and what comes out here", ""]
     text += [
         f"{_counted(number, 'figure or table', 'figures and tables')} of "
@@ -89,13 +89,13 @@ def _summary(results: Sequence[Result], gains: Sequence[Gain], papers: Sequence[
     )
 
 
-def _counted(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
+def _counted(number: int, single: str, many: str) -> str:
+    return f"{number} {single if number == 1 else many}"
 
 
 def _counts(results: Sequence[Result]) -> list[str]:
-    stated = [one for one in results if not one.experiment.reading]
-    return [str(len(stated)), *(str(sum(one.verdict.verdict == name for one in stated)) for name in VERDICTS)]
+    stated = [result for result in results if not result.experiment.reading]
+    return [str(len(stated)), *(str(sum(result.verdict.verdict == name for result in stated)) for name in VERDICTS)]
 
 
 def _who(gains: Sequence[Gain]) -> list[str]:
@@ -111,19 +111,21 @@ def _who(gains: Sequence[Gain]) -> list[str]:
     ]
     lines: list[Cells] = [
         [
-            Value(one.scheduler, mark="strong" if one.scheduler == BESIDE else ""),
-            *(str(count) for count in (len(one.gains), one.faster, one.slower)),
-            _percent(one.middle),
-            f"{_percent(one.best.share)} ({_where_is(one.best)})",
-            f"{_percent(one.worst.share)} ({_where_is(one.worst)})",
+            Value(record.scheduler, mark="strong" if record.scheduler == BESIDE else ""),
+            *(str(count) for count in (len(record.gains), record.faster, record.slower)),
+            _percent(record.middle),
+            f"{_percent(record.best.share)} ({_where_is(record.best)})",
+            f"{_percent(record.worst.share)} ({_where_is(record.worst)})",
         ]
-        for one in records(gains)
+        for record in records(gains)
     ]
     text += [*table(["scheduler", "settings", "faster", "slower", "median", "most", "least"], lines, 1, 2, 3, 4), ""]
-    helped = [one for one in records(gains) if one.faster]
+    helped = [record for record in records(gains) if record.faster]
     if helped:
         text += ["Where each is faster, and by how much:", ""]
-        text += [f"- {one.scheduler}: {_list([gain for gain in one.gains if gain.is_faster])}." for one in helped]
+        text += [
+            f"- {record.scheduler}: {_list([gain for gain in record.gains if gain.is_faster])}." for record in helped
+        ]
     return [*text, ""]
 
 
@@ -150,26 +152,26 @@ def _where(gains: Sequence[Gain]) -> list[str]:
     ]
     lines = [
         [
-            ", ".join(_link(run) for run in one.runs),
-            f"{one.runs[0].jobs[0].variant.transport}, {one.cc}",
-            f"{one.hopeless} of {len(one.settings)}",
-            *((one.best[0], _percent(one.best[1])) if one.best[1] >= WORTH else (NONE, NONE)),
-            _of(one, BESIDE),
+            ", ".join(_link(run) for run in place.runs),
+            f"{place.runs[0].jobs[0].variant.transport}, {place.cc}",
+            f"{place.hopeless} of {len(place.settings)}",
+            *((place.best[0], _percent(place.best[1])) if place.best[1] >= WORTH else (NONE, NONE)),
+            _of(place, BESIDE),
         ]
-        for one in places(gains)
+        for place in places(gains)
     ]
     head = ["experiment", "transport, controller", "none faster in", "best", "its gain", BESIDE]
     return [*text, *table(head, lines, 2, 4, 5), ""]
 
 
-def _of(place: Place, scheduler: str) -> str:
-    found = place.of(scheduler)
-    return _percent(fmean([gain.share for gain in found])) if found else NONE
+def _of(place: ExperimentSettings, scheduler: str) -> str:
+    gains = place.of(scheduler)
+    return _percent(fmean([gain.share for gain in gains])) if gains else NONE
 
 
 def _link(run: Run) -> str:
-    one = run.experiment
-    return f"[{one.name}]({one.paper}/{one.figure}.md)"
+    experiment = run.experiment
+    return f"[{experiment.name}]({experiment.paper}/{experiment.figure}.md)"
 
 
 def _where_is(gain: Gain) -> str:
@@ -177,11 +179,11 @@ def _where_is(gain: Gain) -> str:
 
 
 def _paper(results: Sequence[Result], gains: Sequence[Gain], options: str, measured: bool) -> str:
-    one = results[0].experiment
+    experiment = results[0].experiment
     text = [
-        f"# {one.paper}",
+        f"# {experiment.paper}",
         "",
-        f"In print: {_reference(str(one.published.get('paper', '')))}. [All papers](../README.md).",
+        f"In print: {_reference(str(experiment.published.get('paper', '')))}. [All papers](../README.md).",
         "",
     ]
     figures = list(dict.fromkeys(result.experiment.figure for result in results))
@@ -201,12 +203,12 @@ def _paper(results: Sequence[Result], gains: Sequence[Gain], options: str, measu
             for figure, words in seen
         ]
         text += [*table(["", "claim", *(reading or "as stated" for reading in readings)], rows), ""]
-    mine = distinct([gain for gain in gains if gain.run.experiment.paper == one.paper])
+    mine = distinct([gain for gain in gains if gain.run.experiment.paper == experiment.paper])
     if mine:
         text += ["## Against min-RTT", "", *_against(records(mine)), ""]
     if measured:
         text += ["## On a real stack", "", "[Its networks on a real stack](stacks.md), beside the simulator.", ""]
-    return "\n".join([*text, *_command(one.paper, options)])
+    return "\n".join([*text, *_command(experiment.paper, options)])
 
 
 STACKS = {
@@ -260,14 +262,14 @@ def _reference(paper: str) -> str:
     )
 
 
-def _against(found: Sequence[Record]) -> list[str]:
+def _against(records: Sequence[Record]) -> list[str]:
     lines: list[Cells] = [
         [
-            Value(one.scheduler, mark="strong" if one.scheduler == BESIDE else ""),
-            *(str(count) for count in (len(one.gains), one.faster, one.slower)),
-            *(_percent(share) for share in (one.middle, one.worst.share, one.best.share)),
+            Value(record.scheduler, mark="strong" if record.scheduler == BESIDE else ""),
+            *(str(count) for count in (len(record.gains), record.faster, record.slower)),
+            *(_percent(share) for share in (record.middle, record.worst.share, record.best.share)),
         ]
-        for one in found
+        for record in records
     ]
     return table(["scheduler", "settings", "faster", "slower", "median", "least", "most"], lines, 1, 2, 3, 4, 5, 6)
 
@@ -284,17 +286,17 @@ def _figure(results: Sequence[Result], gains: Sequence[Gain], drawn: bool, optio
         text += [f"It cannot be run here: {why}.", ""]
     if drawn:
         text += [f"![What is printed, and ours]({first.figure}.svg)", ""]
-    for name in dict.fromkeys(one.experiment.name for one in results):
+    for name in dict.fromkeys(result.experiment.name for result in results):
         here = [gain for gain in gains if gain.run.experiment.name == name]
-        text += _reading([one for one in results if one.experiment.name == name], here, options)
+        text += _reading([result for result in results if result.experiment.name == name], here, options)
     return "\n".join(text)
 
 
 def _reading(results: Sequence[Result], gains: Sequence[Gain], options: str) -> list[str]:
-    one = results[0].experiment
-    text = [f"## {one.reading or 'As stated'}", ""]
-    if one.reading:
-        text += [str(one.text.get("description", "")), ""]
+    experiment = results[0].experiment
+    text = [f"## {experiment.reading or 'As stated'}", ""]
+    if experiment.reading:
+        text += [str(experiment.text.get("description", "")), ""]
     lines: list[Cells] = [
         [
             Value(result.verdict.verdict, mark="strong"),
@@ -312,7 +314,7 @@ def _reading(results: Sequence[Result], gains: Sequence[Gain], options: str) -> 
     notes = [line for result in results for line in _mechanism(result)]
     if notes:
         text += ["", "What the schedulers did where it does not hold:", "", *notes]
-    return [*text, "", *_command(one.name, options)]
+    return [*text, "", *_command(experiment.name, options)]
 
 
 def _mechanism(result: Result) -> list[str]:

@@ -1,4 +1,4 @@
-"""From what a file says, a published number or a claim, and from the rows of one setting, to a check."""
+"""Checks of published numbers and claims, made from what a file says and from the rows of one setting."""
 
 from __future__ import annotations
 
@@ -72,31 +72,31 @@ class Rows:
         """The scheduler that is meant: this one, or the one of this name that runs with switches."""
         if name in self.schedulers:
             return name
-        found = [one for one in self.schedulers if one.split(":")[0] == name]
-        if len(found) == 1:
-            return found[0]
-        raise Undecidable(f"{name} was not run" if not found else f"{name} was run in several forms")
+        forms = [scheduler for scheduler in self.schedulers if scheduler.split(":")[0] == name]
+        if len(forms) == 1:
+            return forms[0]
+        raise Undecidable(f"{name} was not run" if not forms else f"{name} was run in several forms")
 
     def values(self, metric: str, scheduler: str, scope: Scope) -> Values:
         """The metric by seed, as the mean over the settings of the scope."""
         name = self.scheduler(scheduler)
         wanted = dict(scope.at)
-        found: dict[int, list[float]] = {}
+        by_seed: dict[int, list[float]] = {}
         for place, runs in self._runs.get((name, scope.cc), {}).items():
             if any(str(dict(zip(self.keys, place, strict=True)).get(key)) != value for key, value in wanted.items()):
                 continue
             for seed, row in runs.items():
-                found.setdefault(seed, []).append(_number(row, metric, name))
-        if not found:
+                by_seed.setdefault(seed, []).append(_number(row, metric, name))
+        if not by_seed:
             raise Undecidable(f"there are no rows of {name} ({scope})")
-        most = max(map(len, found.values()))
-        return {seed: fmean(values) for seed, values in found.items() if len(values) == most}
+        most = max(map(len, by_seed.values()))
+        return {seed: fmean(values) for seed, values in by_seed.items() if len(values) == most}
 
     def scopes(self, at: Any, cc: str | None) -> list[Scope]:
-        """What `at` and `cc` of a claim mean here."""
+        """Scopes that `at` and `cc` of a claim mean here."""
         controllers = [cc] if cc else self.controllers
         places = self.settings() if at == "each" else [tuple(at.items()) if isinstance(at, dict) else ()]
-        return [Scope(one, place) for one in controllers for place in places]
+        return [Scope(controller, place) for controller in controllers for place in places]
 
 
 def _number(row: Row, metric: str, scheduler: str) -> float:
@@ -135,10 +135,10 @@ def _level(printed: Mapping[str, Any], rows: Rows, runs: int | None) -> Check:
 
 
 def factor(metric: str, unit: str) -> float:
-    """What a number with this unit is multiplied with to be in the unit of the metric."""
-    found = [value for (end, name), value in FACTORS.items() if name == unit and metric.endswith(end)]
-    if found:
-        return found[0]
+    """Factor by which a number of this unit is multiplied to be in the metric's unit."""
+    factors = [value for (end, name), value in FACTORS.items() if name == unit and metric.endswith(end)]
+    if factors:
+        return factors[0]
     if unit == "1" and not any(metric.endswith(end) for end, _ in FACTORS):
         return 1.0
     raise Undecidable(f"{metric} has no unit {unit}")
@@ -171,10 +171,10 @@ def _rank(claim: Mapping[str, Any], rows: Rows, runs: int | None) -> Check:
     parts = []
     for scope in rows.scopes(claim.get("at", "mean"), claim.get("cc")):
         if claim.get("all_pairs"):
-            pairs = [([one], [other]) for one in claim["better"] for other in claim["worse"]]
+            pairs = [([better], [worse]) for better in claim["better"] for worse in claim["worse"]]
         else:
             pairs = [(claim["better"], claim["worse"])]
-        parts += [_better(claim, rows, one, other, scope) for one, other in pairs]
+        parts += [_better(claim, rows, ours, theirs, scope) for ours, theirs in pairs]
     return Check(parts, runs=runs)
 
 
@@ -185,26 +185,26 @@ def _order(claim: Mapping[str, Any], rows: Rows, runs: int | None) -> Check:
 
 
 def _better(claim: Mapping[str, Any], rows: Rows, ours: list[str], theirs: list[str], scope: Scope) -> Part:
-    """That the mean of one group is better than that of another."""
-    one, other = (_group(rows, claim["metric"], names, scope) for names in (ours, theirs))
+    """Part of a check: the mean of one group is better than that of another."""
+    better, worse = (_group(rows, claim["metric"], names, scope) for names in (ours, theirs))
     what = f"{' and '.join(ours)} over {' and '.join(theirs)} ({scope})"
     less = claim.get("less_is_better", False)
-    found = verdict.ratio(one, other)
-    if found is None:  # over zero there is no ratio
+    ratio = verdict.ratio(better, worse)
+    if ratio is None:  # over zero there is no ratio
         return Part(
-            what, _sample(_differences(one, other)), Region(high=0, strict=True) if less else Region(0, strict=True)
+            what, _sample(_differences(better, worse)), Region(high=0, strict=True) if less else Region(0, strict=True)
         )
-    return Part(what, found, _sign(-1 if less else 1))
+    return Part(what, ratio, _sign(-1 if less else 1))
 
 
 def _group(rows: Rows, metric: str, names: Sequence[str], scope: Scope) -> Values:
-    found = [rows.values(metric, name, scope) for name in names]
-    seeds = set(found[0]).intersection(*found[1:])
-    return {seed: fmean(values[seed] for values in found) for seed in found[0] if seed in seeds}
+    measured = [rows.values(metric, name, scope) for name in names]
+    seeds = set(measured[0]).intersection(*measured[1:])
+    return {seed: fmean(values[seed] for values in measured) for seed in measured[0] if seed in seeds}
 
 
-def _differences(one: Values, other: Values) -> Values:
-    return {seed: value - other[seed] for seed, value in one.items() if seed in other}
+def _differences(ours: Values, theirs: Values) -> Values:
+    return {seed: value - theirs[seed] for seed, value in ours.items() if seed in theirs}
 
 
 def _sign(effect: float) -> Region:
@@ -222,13 +222,13 @@ def _ratio(claim: Mapping[str, Any], rows: Rows, runs: int | None) -> Check:
         below = scope if "over_at" not in claim else other.scopes(claim["over_at"], scope.cc)[0]
         below = Scope(claim.get("over_cc", below.cc), below.at)
         ours = rows.values(claim["metric"], claim["of"], scope)
-        found = verdict.ratio(ours, other.values(claim["metric"], claim["over"], below))
-        if found is None:
+        ratio = verdict.ratio(ours, other.values(claim["metric"], claim["over"], below))
+        if ratio is None:
             raise Undecidable(f"{claim['metric']} of {claim['over']} is zero")
         what = f"{claim['of']} over {claim['over']} ({scope}{'' if below == scope else f'; {below}'})"
-        parts.append(Part(what, found, Region(value - off, value + off)))
+        parts.append(Part(what, ratio, Region(value - off, value + off)))
         if value != 1:
-            directions.append(Part(what, found, _sign(value - 1)))
+            directions.append(Part(what, ratio, _sign(value - 1)))
     return Check(parts, directions, runs=runs)
 
 
@@ -236,11 +236,11 @@ def _near(claim: Mapping[str, Any], rows: Rows, runs: int | None) -> Check:
     tolerance = share(claim["tolerance"]) or 0.0
     parts = []
     for scope in rows.scopes(claim.get("at", "mean"), claim.get("cc")):
-        for one, other in combinations(claim.get("of") or rows.schedulers, 2):
-            found = verdict.ratio(*(rows.values(claim["metric"], name, scope) for name in (one, other)))
-            if found is None:
+        for scheduler, other in combinations(claim.get("of") or rows.schedulers, 2):
+            ratio = verdict.ratio(*(rows.values(claim["metric"], name, scope) for name in (scheduler, other)))
+            if ratio is None:
                 raise Undecidable(f"{claim['metric']} of {other} is zero")
-            parts.append(Part(f"{one} over {other} ({scope})", found, Region(1 - tolerance, 1 / (1 - tolerance))))
+            parts.append(Part(f"{scheduler} over {other} ({scope})", ratio, Region(1 - tolerance, 1 / (1 - tolerance))))
     return Check(parts, runs=runs)
 
 
@@ -254,16 +254,16 @@ def _monotone(claim: Mapping[str, Any], rows: Rows, runs: int | None) -> Check:
     for scope in rows.scopes("mean", claim.get("cc")):
         for name in claim.get("of") or rows.schedulers:
             for before, after in pairwise(values):
-                one, other = (
+                values_after, values_before = (
                     rows.values(claim["metric"], name, Scope(scope.cc, ((along, v),))) for v in (after, before)
                 )
                 what = f"{name}: {along} = {after} over {before} ({scope.cc})"
-                found = verdict.ratio(one, other)
-                if found is None:
+                ratio = verdict.ratio(values_after, values_before)
+                if ratio is None:
                     above = Region(low=0) if claim["goes"] == "rises" else Region(high=0)
-                    parts.append(Part(what, _sample(_differences(one, other)), above))
+                    parts.append(Part(what, _sample(_differences(values_after, values_before)), above))
                 else:
-                    parts.append(Part(what, found, region))
+                    parts.append(Part(what, ratio, region))
     return Check(parts, runs=runs)
 
 
@@ -275,10 +275,10 @@ def _bound(claim: Mapping[str, Any], rows: Rows, runs: int | None) -> Check:
 
 
 def _sample(values: Values) -> Sample:
-    found = verdict.sample(list(values.values()))
-    if found is None:
+    sample = verdict.sample(list(values.values()))
+    if sample is None:
         raise Undecidable("the two have no seed in common")
-    return found
+    return sample
 
 
 def share(text: str | None) -> float | None:

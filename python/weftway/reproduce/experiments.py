@@ -41,7 +41,7 @@ class Experiment:
 
     @property
     def reading(self) -> str:
-        """What tells it from the other readings; empty for the one that the others are based on."""
+        """Name that tells it from the other readings; empty for the one that the others are based on."""
         return self.file.stem.removeprefix(self.figure).strip("-") if self.file.stem != self.figure else ""
 
     @cached_property
@@ -73,7 +73,7 @@ class Experiment:
 
     @property
     def is_exact(self) -> bool:
-        """Whether it is checked packet by packet, not by rows."""
+        """Tells if it is checked packet by packet, not by rows."""
         return any(claim["kind"] in ("schedule", "identical") for claim in self.claims.values())
 
     def set(self, choice: Mapping[str, Any]) -> Scenario:
@@ -81,7 +81,7 @@ class Experiment:
         return load(self._path, [f"{key}={toml.setting(value)}" for key, value in choice.items()])
 
     def draw(self, count: int) -> list[dict[str, Any]]:
-        """So many settings of the keys that the paper leaves open: the same ones for the same file."""
+        """Draws so many settings of the keys that the paper leaves open: the same ones for the same file."""
         # Files of a paper that leave the same keys open draw the same settings: a claim may compare two of them.
         return list(draws(self.text.get("uncertain", {}), count, self.paper))
 
@@ -92,33 +92,39 @@ def draws(uncertain: Mapping[str, Any], count: int, seed: str) -> Iterator[dict[
         return
     for n in range(count):
         stream = Stream(f"{seed}:{n}")
-        found: dict[str, Any] = {}
+        setting: dict[str, Any] = {}
         for keys, about in uncertain.items():
             value = stream.one_of(about["values"])
             names = [key.strip() for key in keys.split(",")]
-            found.update(zip(names, value if len(names) > 1 else [value], strict=True))
-        yield found
+            setting.update(zip(names, value if len(names) > 1 else [value], strict=True))
+        yield setting
 
 
 def find(wanted: Sequence[str] = (), folder: Path = FOLDER) -> list[Experiment]:
     """The experiments that are named: all, those of `PAPER`, or `PAPER/FIGURE` in all of its readings."""
     every = sorted((Experiment(file, figure(file)) for file in folder.glob("*/*.toml")), key=_order)
-    found: list[Experiment] = []
+    chosen: list[Experiment] = []
     for name in wanted:
-        some = [one for one in every if name in (one.paper, one.name, f"{one.paper}/{one.figure}")]
+        some = [
+            experiment
+            for experiment in every
+            if name in (experiment.paper, experiment.name, f"{experiment.paper}/{experiment.figure}")
+        ]
         if not some:
-            names = list(dict.fromkeys([*(one.paper for one in every), *(one.name for one in every)]))
+            names = list(
+                dict.fromkeys([*(experiment.paper for experiment in every), *(experiment.name for experiment in every)])
+            )
             near = difflib.get_close_matches(name, names, n=1)
             hint = f"did you mean `{near[0]}`?" if near else "`weft list experiments` has all"
             raise ScenarioError(f"no experiment `{name}`; {hint}")
-        found += [one for one in some if one not in found]
-    return found if wanted else every
+        chosen += [experiment for experiment in some if experiment not in chosen]
+    return chosen if wanted else every
 
 
-def _order(one: Experiment) -> tuple[str, str, int, str]:
+def _order(experiment: Experiment) -> tuple[str, str, int, str]:
     """By paper and number; the reading that the others are based on goes first."""
-    word, number = re.fullmatch(r"(.*?)(\d*)", one.figure).groups()  # type: ignore[union-attr]  # it matches anything
-    return one.paper, word, int(number or 0), one.reading
+    word, number = re.fullmatch(r"(.*?)(\d*)", experiment.figure).groups()  # type: ignore[union-attr]  # it matches anything
+    return experiment.paper, word, int(number or 0), experiment.reading
 
 
 def figure(file: Path) -> str:

@@ -1,4 +1,4 @@
-"""Who gains over min-RTT, where and by how much: from the rows of the stated settings."""
+"""Gains over min-RTT, by scheduler and setting: from the rows of the stated settings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SPEED = {"goodput_mbps": 1, "goodput_kbytes": 1, "fct_ms": -1}
 
 @dataclass(frozen=True)
 class Gain:
-    """How fast a scheduler is in one setting, over min-RTT with the same seeds."""
+    """Speed of a scheduler in one setting, over min-RTT with the same seeds."""
 
     run: Run
     scope: Scope
@@ -81,20 +81,20 @@ def setting(gain: Gain) -> Setting:
 
 
 def distinct(gains: Sequence[Gain]) -> list[Gain]:
-    """What two figures show of the same runs, once: as of the first."""
-    found: dict[tuple[Setting, str], Gain] = {}
+    """Gains without repetition: what two figures show of the same runs is kept once, as of the first."""
+    first: dict[tuple[Setting, str], Gain] = {}
     for gain in gains:
-        found.setdefault((setting(gain), gain.scheduler), gain)
-    return list(found.values())
+        first.setdefault((setting(gain), gain.scheduler), gain)
+    return list(first.values())
 
 
 def of_run(run: Run) -> list[Gain]:
-    """Of every scheduler in every setting of one experiment; none where min-RTT was not run."""
+    """Gains of every scheduler in every setting of one experiment; none where min-RTT was not run."""
     measure = metric(run)
     if measure is None or run.experiment.is_exact or not run.rows:
         return []
     rows = Rows([*run.rows, *run.others], list(run.jobs[0].variant.values))
-    found = []
+    gains = []
     for scope in rows.scopes("each", None):
         try:
             reference = rows.values(measure, REFERENCE, scope)
@@ -107,15 +107,15 @@ def of_run(run: Run) -> list[Gain]:
                 values = rows.values(measure, name, scope)
             except Undecidable:
                 continue
-            one, other = (values, reference) if SPEED[measure] > 0 else (reference, values)
-            if (sample := verdict.ratio(one, other)) is not None:
-                found.append(Gain(run, scope, name, sample))
-    return found
+            numerator, denominator = (values, reference) if SPEED[measure] > 0 else (reference, values)
+            if (sample := verdict.ratio(numerator, denominator)) is not None:
+                gains.append(Gain(run, scope, name, sample))
+    return gains
 
 
 @dataclass(frozen=True)
 class Record:
-    """What one scheduler gains over all settings."""
+    """Gains of one scheduler over all settings."""
 
     scheduler: str
     gains: Sequence[Gain]
@@ -146,13 +146,13 @@ def records(gains: Sequence[Gain]) -> list[Record]:
     of: dict[str, list[Gain]] = {}
     for gain in gains:
         of.setdefault(plain(gain.scheduler), []).append(gain)
-    found = [Record(name, some) for name, some in of.items()]
-    return sorted(found, key=lambda one: ((one.slower - one.faster) / len(one.gains), one.scheduler))
+    records = [Record(name, some) for name, some in of.items()]
+    return sorted(records, key=lambda record: ((record.slower - record.faster) / len(record.gains), record.scheduler))
 
 
 @dataclass(frozen=True)
-class Place:
-    """One experiment under one controller: all of its settings."""
+class ExperimentSettings:
+    """An experiment under one controller, with all of its settings."""
 
     runs: Sequence[Run]
     """The experiment, and others that show the same runs."""
@@ -176,7 +176,7 @@ class Place:
         return name, means[name]
 
 
-def places(gains: Sequence[Gain]) -> list[Place]:
+def places(gains: Sequence[Gain]) -> list[ExperimentSettings]:
     """Every experiment and controller, in the order of the files."""
     of: dict[tuple[str, str], list[Gain]] = {}
     for gain in gains:
@@ -184,13 +184,13 @@ def places(gains: Sequence[Gain]) -> list[Place]:
     alike: dict[frozenset[tuple[Setting, str]], list[list[Gain]]] = {}
     for some in of.values():
         alike.setdefault(frozenset((setting(gain), gain.scheduler) for gain in some), []).append(some)
-    found = []
+    places = []
     for same in alike.values():
         settings: dict[tuple[tuple[str, str], ...], list[Gain]] = {}
         for gain in same[0]:
             settings.setdefault(gain.scope.at, []).append(gain)
-        found.append(Place([some[0].run for some in same], same[0][0].scope.cc, list(settings.values())))
-    return found
+        places.append(ExperimentSettings([some[0].run for some in same], same[0][0].scope.cc, list(settings.values())))
+    return places
 
 
 def hopeless(gains: Sequence[Gain]) -> tuple[int, int]:
@@ -199,4 +199,4 @@ def hopeless(gains: Sequence[Gain]) -> tuple[int, int]:
     for gain in gains:
         key = setting(gain)
         of[key] = of.get(key, False) or gain.is_faster
-    return sum(not one for one in of.values()), len(of)
+    return sum(not holds for holds in of.values()), len(of)

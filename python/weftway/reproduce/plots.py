@@ -97,7 +97,7 @@ def _for_dark_pages(svg: str) -> str:
     """The drawing with a rule for each of its colours on dark pages, and no longer than it need be."""
     svg = re.sub(r"<path[^>]*(?:role-background|class=\"background\"|display=\"none\")[^>]*/>", "", svg)
     svg = re.sub(IDLE, "", svg)
-    svg = re.sub(r"-?\d+\.\d{2,}", lambda found: f"{float(found[0]):.1f}".removesuffix(".0"), svg)
+    svg = re.sub(r"-?\d+\.\d{2,}", lambda match: f"{float(match[0]):.1f}".removesuffix(".0"), svg)
     dark = [
         f'[{name}="{light}"]{{{name}:{dark}}}'
         for light, dark in DARK.items()
@@ -107,7 +107,7 @@ def _for_dark_pages(svg: str) -> str:
     style = (
         f"<style>text{{font-family:system-ui,sans-serif}}@media(prefers-color-scheme:dark){{{''.join(dark)}}}</style>"
     )
-    return re.sub(r"(<svg[^>]*>)", lambda found: found[1] + style, svg, count=1) + "\n"
+    return re.sub(r"(<svg[^>]*>)", lambda match: match[1] + style, svg, count=1) + "\n"
 
 
 def _levels(runs: Sequence[Run], results: Sequence[Result]) -> list[alt.Chart | alt.LayerChart]:
@@ -210,28 +210,32 @@ def _bars(
 
 def _printed(results: Sequence[Result], measure: str, x: str, by: str) -> list[Point]:
     """The printed levels that the axes have a place for."""
-    found = []
+    points = []
     for result in results:
-        one = result.printed
+        number = result.printed
         if (
-            one is None
+            number is None
             or result.experiment.reading
-            or one.get("metric") != measure
-            or "over" in one
-            or "scheduler" not in one
+            or number.get("metric") != measure
+            or "over" in number
+            or "scheduler" not in number
         ):
             continue
-        at = one.get("at", {})
-        names = {"scheduler": plain(one["scheduler"]), "cc": one.get("cc"), **(at if isinstance(at, dict) else {})}
+        at = number.get("at", {})
+        names = {
+            "scheduler": plain(number["scheduler"]),
+            "cc": number.get("cc"),
+            **(at if isinstance(at, dict) else {}),
+        }
         place = names.get(x, MEAN)
         if names.get(by) is None or (by == x and place == MEAN):
             continue
         try:
-            value = one["value"] * checks.factor(measure, one["unit"])
+            value = number["value"] * checks.factor(measure, number["unit"])
         except Undecidable:
             continue
-        found.append({"x": str(place), "by": str(names[by]), "y": value, "low": None, "high": None})
-    return found
+        points.append({"x": str(place), "by": str(names[by]), "y": value, "low": None, "high": None})
+    return points
 
 
 def _ours(run: Run, measure: str, x: str, by: str, with_mean: bool) -> list[Point]:
@@ -241,7 +245,7 @@ def _ours(run: Run, measure: str, x: str, by: str, with_mean: bool) -> list[Poin
     places: list[tuple[str | None, tuple[tuple[str, str], ...]]] = [(value, ((x, value),)) for value in along]
     if with_mean or not along:
         places.append((MEAN if along else None, ()))
-    found = []
+    points = []
     for place, at in places:
         for cc in rows.controllers:
             for name in rows.schedulers:
@@ -255,10 +259,10 @@ def _ours(run: Run, measure: str, x: str, by: str, with_mean: bool) -> list[Poin
                     continue
                 half = some.half
                 low, high = (None, None) if not half else (some.mean - half, some.mean + half)
-                found.append({"x": names[x], "by": names[by], "y": some.mean, "low": low, "high": high})
+                points.append({"x": names[x], "by": names[by], "y": some.mean, "low": low, "high": high})
     # Several controllers or settings at one place: their mean, which no interval belongs to.
     merged: dict[tuple[Any, Any], list[Point]] = {}
-    for point in found:
+    for point in points:
         merged.setdefault((point["x"], point["by"]), []).append(point)
     return [
         some[0]
@@ -274,12 +278,12 @@ def _effects(results: Sequence[Result]) -> list[alt.Chart | alt.LayerChart]:
     if any(result.printed and "metric" in result.printed and "over" not in result.printed for result in results):
         return []
     for result in results:
-        one = result.printed
-        if one is None or "over" not in one or result.interval is None:
+        number = result.printed
+        if number is None or "over" not in number or result.interval is None:
             continue
-        name = f"{plain(one['scheduler'])} over {plain(one['over'])}"
+        name = f"{plain(number['scheduler'])} over {plain(number['over'])}"
         if not result.experiment.reading:
-            points.append({"what": name, "of": PAPER, "y": float(one["value"])})
+            points.append({"what": name, "of": PAPER, "y": float(number["value"])})
         points.append(
             {
                 "what": name,

@@ -110,10 +110,17 @@ def evaluate(
     of: dict[str, list[Run]] = {}
     for run in runs:
         of.setdefault(run.experiment.name, []).append(run)
-    found = [result for one in experiments for result in _experiment(one, of.get(one.name, []), of, power)]
-    found = [_beside(one, levels) for one in found]
-    seen: Seen = {}
-    return [_explained(one, of[one.experiment.name], seen) if mechanism and _asks(one) else one for one in found]
+    results = [
+        result
+        for experiment in experiments
+        for result in _experiment(experiment, of.get(experiment.name, []), of, power)
+    ]
+    results = [_beside(result, levels) for result in results]
+    differences: Differences = {}
+    return [
+        _explained(result, of[result.experiment.name], differences) if mechanism and _asks(result) else result
+        for result in results
+    ]
 
 
 def _beside(result: Result, levels: Sequence[Level]) -> Result:
@@ -132,12 +139,12 @@ def _beside(result: Result, levels: Sequence[Level]) -> Result:
 
 
 def _is_of(level: Level, result: Result) -> bool:
-    """Whether a stack ran what a number is of."""
-    number, one = result.printed or {}, result.experiment
+    """Tells if a stack ran what a published number is of."""
+    number, experiment = result.printed or {}, result.experiment
     at = number.get("at", {})
     return (
-        (level.experiment.paper, level.experiment.figure) == (one.paper, one.figure)
-        and not one.reading
+        (level.experiment.paper, level.experiment.figure) == (experiment.paper, experiment.figure)
+        and not experiment.reading
         and level.metric == number.get("metric")
         and level.scheduler == number.get("scheduler")
         and level.scope.cc == number.get("cc", level.scope.cc)
@@ -169,7 +176,7 @@ def items(experiment: Experiment) -> list[Item]:
 
 
 def words(printed: Mapping[str, Any]) -> str:
-    """What a published number is of."""
+    """Description of what a published number is of."""
     at = printed.get("at")
     where = [f"{key} = {value}" for key, value in at.items()] if isinstance(at, dict) else []
     names = [
@@ -182,22 +189,22 @@ def words(printed: Mapping[str, Any]) -> str:
     return f"{what}: {' · '.join(name for name in names if name)}" if any(names) else what
 
 
-def _experiment(one: Experiment, runs: Sequence[Run], of: Mapping[str, list[Run]], power: str) -> list[Result]:
-    found = items(one)
-    published = dict(one.published)
+def _experiment(experiment: Experiment, runs: Sequence[Run], of: Mapping[str, list[Run]], power: str) -> list[Result]:
+    every = items(experiment)
+    published = dict(experiment.published)
     stated = next((run for run in runs if run.choice is None), None)
-    if stated and not stated.rows and (why := [*stated.skipped, *(one.reason for one in stated.failed)]):
+    if stated and not stated.rows and (why := [*stated.skipped, *(failure.reason for failure in stated.failed)]):
         published["cannot_run"] = why[0]
-    if stated and not one.is_exact:
-        checked = [item.check(_rows(stated, of), published) for item in found]
+    if stated and not experiment.is_exact:
+        checked = [item.check(_rows(stated, of), published) for item in every]
     else:
-        checked = [_exact(item, stated, published) for item in found]
+        checked = [_exact(item, stated, published) for item in every]
     drawn = [run for run in runs if run.choice is not None and run.rows]
-    settings = [_settings(item, check, drawn, of, published) for item, check in zip(found, checked, strict=True)]
+    settings = [_settings(item, check, drawn, of, published) for item, check in zip(every, checked, strict=True)]
     verdicts = verdict.judge(checked, settings, power)
     return [
-        Result(one, item.kind, item.words, item.printed, judged, some)
-        for item, judged, some in zip(found, verdicts, settings, strict=True)
+        Result(experiment, item.kind, item.words, item.printed, judged, some)
+        for item, judged, some in zip(every, verdicts, settings, strict=True)
     ]
 
 
@@ -225,12 +232,12 @@ def _settings(
         return None
     met, directed, values, choices = [], [], [], []
     for run in drawn:
-        one = item.check(_rows(run, of), published)
-        if one.obstacle is not None or not one.parts:
+        checked = item.check(_rows(run, of), published)
+        if checked.obstacle is not None or not checked.parts:
             continue
-        met.append(all(part.is_met for part in one.parts))
-        directed.append(all(part.is_met for part in one.direction))
-        values.append(one.parts[0].sample.mean)
+        met.append(all(part.is_met for part in checked.parts))
+        directed.append(all(part.is_met for part in checked.direction))
+        values.append(checked.parts[0].sample.mean)
         choices.append({key: str(value) for key, value in (run.choice or {}).items()})
     return Settings(met, directed, values, choices) if met else None
 
@@ -245,10 +252,10 @@ def _exact(item: Item, run: Run | None, published: Mapping[str, Any]) -> Check:
     if run.jobs[0].backend != SIM.name:
         return Check((), obstacle="packets are logged in the simulator only")
     if claim["kind"] == "identical":
-        one, other = (traces.decisions(first(run, claim[key])) for key in ("of", "over"))
-        if one is None or other is None:
+        ours, theirs = (traces.decisions(first(run, claim[key])) for key in ("of", "over"))
+        if ours is None or theirs is None:
             return Check((), obstacle="a scheduler cannot run here")
-        return Check((), exact=one == other)
+        return Check((), exact=ours == theirs)
     trace = traces.record(first(run, claim["of"]))
     if trace is None:
         return Check((), obstacle="the scheduler cannot run here")
@@ -261,14 +268,14 @@ def _exact(item: Item, run: Run | None, published: Mapping[str, Any]) -> Check:
     return Check((), exact=same)
 
 
-Seen = dict[tuple[str, ...], str | None]
+Differences = dict[tuple[str, ...], str | None]
 """Where the decisions of two runs part, by the keys of the runs: several claims ask about the same two."""
 
 COUNTS = ("waits", "duplicates", "reinjections", "retransmissions", "timeouts", "window_drops", "faults")
 
 
 def _asks(result: Result) -> bool:
-    """Whether what does not hold has two schedulers to look at."""
+    """Tells if a result that does not hold has two schedulers to look at."""
     return result.verdict.verdict == NOT and bool(_pair(result))
 
 
@@ -287,7 +294,7 @@ def _pair(result: Result) -> tuple[str, str] | None:
     return None
 
 
-def _explained(result: Result, runs: Sequence[Run], seen: Seen) -> Result:
+def _explained(result: Result, runs: Sequence[Run], differences: Differences) -> Result:
     """The result with what the two schedulers did."""
     pair = _pair(result)
     run = next((run for run in runs if run.choice is None), None)
@@ -302,30 +309,32 @@ def _explained(result: Result, runs: Sequence[Run], seen: Seen) -> Result:
     except checks.Undecidable:
         return result
     pair_key = tuple(run_key(job) for job in jobs)
-    if pair_key not in seen:
-        seen[pair_key] = _decisions(jobs)
-    if line := seen[pair_key]:
+    if pair_key not in differences:
+        differences[pair_key] = _decisions(jobs)
+    if line := differences[pair_key]:
         lines.append(line)
-    some = {one: [row for row in run.rows if (row["scheduler"], row["cc"]) == (one, cc)] for one in names}
+    some = {
+        scheduler: [row for row in run.rows if (row["scheduler"], row["cc"]) == (scheduler, cc)] for scheduler in names
+    }
     for name in COUNTS:
-        means = [_mean([row.get(name) for row in some[one]]) for one in names]
+        means = [_mean([row.get(name) for row in some[scheduler]]) for scheduler in names]
         if all(mean is not None for mean in means) and any(means):
             lines.append(f"{name}: {means[0]:.4g} with {names[0]}, {means[1]:.4g} with {names[1]}")
-    for one in names:
-        shares = [_share(row) for row in some[one]]
+    for scheduler in names:
+        shares = [_share(row) for row in some[scheduler]]
         if (mean := _mean(shares)) is not None:
-            lines.append(f"{100 * mean:.1f} % of the decisions of {one} were a fallback's")
+            lines.append(f"{100 * mean:.1f} % of the decisions of {scheduler} were a fallback's")
     return Result(
         result.experiment, result.kind, result.words, result.printed, result.verdict, result.settings, tuple(lines)
     )
 
 
 def _decisions(jobs: Sequence[Job]) -> str | None:
-    """Where the decisions of two runs part."""
-    one, other = (traces.decisions(job) if job.backend == SIM.name else None for job in jobs)
-    if one is None or other is None:
+    """Sentence about where the decisions of two runs part."""
+    ours, theirs = (traces.decisions(job) if job.backend == SIM.name else None for job in jobs)
+    if ours is None or theirs is None:
         return None
-    differ, common, begin = traces.differing(one, other)
+    differ, common, begin = traces.differing(ours, theirs)
     since = "" if begin is None else f", from packet {begin} on"
     where = f"{jobs[0].cc[0]}, first setting, seed {jobs[0].seed}"
     names = " and ".join(job.scheduler.name for job in jobs)
@@ -343,6 +352,6 @@ def _mean(values: Sequence[Any]) -> float | None:
 
 
 def undecided(results: Sequence[Result]) -> dict[str, int]:
-    """How often each reason stood against a verdict."""
-    reasons = [one.verdict.reason for one in results if one.verdict.verdict == OPEN]
+    """Counts of the reasons that stood against a verdict."""
+    reasons = [result.verdict.reason for result in results if result.verdict.verdict == OPEN]
     return {reason: reasons.count(reason) for reason in dict.fromkeys(reasons)}

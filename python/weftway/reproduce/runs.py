@@ -13,7 +13,7 @@ from weftway._native import SimulationError
 from weftway.runs import plan
 from weftway.runs.backends import SIM, Failed, Row
 from weftway.runs.job import Job
-from weftway.runs.runner import Form, Outcome, Progress, Runner, Wanted, Workers, threads
+from weftway.runs.runner import Outcome, Progress, RowHandling, Runner, Wanted, Workers, threads
 from weftway.runs.store import Finished, Store
 
 from .experiments import Experiment
@@ -56,19 +56,19 @@ class Run:
 def planned(experiments: Sequence[Experiment], effort: Effort, backend: str, beside: Sequence[str] = ()) -> list[Run]:
     """All that is to be run, in the order of the files. `beside` are schedulers to run in each stated setting, too."""
     runs = []
-    for one in experiments:
-        if one.published.get("cannot_run"):
+    for experiment in experiments:
+        if experiment.published.get("cannot_run"):
             continue
-        seeds = None if one.is_exact else effort.seeds  # a worked example is what it is
-        stated = Run(one, None, plan.plan(one.scenario, seed=seeds, backend=backend).jobs)
+        seeds = None if experiment.is_exact else effort.seeds  # a worked example is what it is
+        stated = Run(experiment, None, plan.plan(experiment.scenario, seed=seeds, backend=backend).jobs)
         runs.append(stated)
-        if one.is_exact:
+        if experiment.is_exact:
             continue
-        if more := [name for name in beside if name not in one.scenario.schedulers]:
-            stated.beside = plan.plan(one.scenario, scheduler=more, seed=seeds, backend=backend).jobs
-        for choice in one.draw(effort.settings):
-            jobs = plan.plan(one.set(choice), seed=effort.setting_seeds, backend=backend).jobs
-            runs.append(Run(one, choice, jobs))
+        if more := [name for name in beside if name not in experiment.scenario.schedulers]:
+            stated.beside = plan.plan(experiment.scenario, scheduler=more, seed=seeds, backend=backend).jobs
+        for choice in experiment.draw(effort.settings):
+            jobs = plan.plan(experiment.set(choice), seed=effort.setting_seeds, backend=backend).jobs
+            runs.append(Run(experiment, choice, jobs))
     return runs
 
 
@@ -77,15 +77,17 @@ def execute(runs: Sequence[Run], jobs: int | None, out: Path | None, tell: Progr
 
     Figures of one paper that show the same runs share them. Returns what the folder holds.
     """
-    form: Form[Job, None] = Form(run_key, _whole, _whole, lambda wanted, row: _figures(wanted.job, row))
+    handling: RowHandling[Job, None] = RowHandling(
+        run_key, _whole, _whole, lambda wanted, row: _figures(wanted.job, row)
+    )
     alike = {run_key(job): job for run in runs for job in [*run.jobs, *run.beside]}
     with Runner(out, tell) as runner:
-        found = runner.run((Wanted(job, None) for job in alike.values()), _workers(jobs), form)
-    rows = found.rows
-    asked = [_figures(wanted.job, row) for wanted, row in found]
+        ran = runner.run((Wanted(job, None) for job in alike.values()), _workers(jobs), handling)
+    rows = ran.rows
+    asked = [_figures(wanted.job, row) for wanted, row in ran]
     finished = Store(out).finish(asked) if out and rows else Finished(asked)
-    skipped = {run_key(one.job): one.reason for one in found.skipped}
-    failed = {run_key(one.job): one for one in found.failed}
+    skipped = {run_key(skip.job): skip.reason for skip in ran.skipped}
+    failed = {run_key(failure.job): failure for failure in ran.failed}
     for run in runs:
         run.rows, run.others = (
             [_whole(job, rows[run_key(job)]) for job in some if run_key(job) in rows] for some in (run.jobs, run.beside)

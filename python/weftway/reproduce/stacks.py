@@ -1,4 +1,4 @@
-"""What real stacks make of the papers' networks: Linux MPTCP of theirs, and a Multipath QUIC stack.
+"""Networks of the papers on real stacks: Linux MPTCP under its own scheduler, and a Multipath QUIC stack.
 
 Linux has one scheduler and no coupled controller, so it judges networks: the same links and workload under its own
 scheduler and controllers, in the simulator and in the kernel. The QUIC stack runs the papers' schedulers as they are.
@@ -30,11 +30,11 @@ AGREES = 0.1
 KERNEL, QUIC = "kernel", "quic"
 
 
-def real(one: Experiment) -> str | None:
+def real(experiment: Experiment) -> str | None:
     """The backend that has the stack of an experiment; `None` where no stack runs it."""
-    text = one.text
+    text = experiment.text
     shown = [figure.get("y") for figure in text.get("figure", {}).values()]
-    if one.published.get("cannot_run") or one.is_exact or one.reading or not SPEED.keys() & shown:
+    if experiment.published.get("cannot_run") or experiment.is_exact or experiment.reading or not SPEED.keys() & shown:
         return None
     if text.get("transport") == "mpquic":
         return QUIC
@@ -47,27 +47,29 @@ def real(one: Experiment) -> str | None:
 
 def planned(experiments: Sequence[Experiment], seeds: str = SEEDS) -> list[Run]:
     """The runs in the simulator and in the real stack."""
-    found = []
-    for one in experiments:
-        where = real(one)
+    runs = []
+    for experiment in experiments:
+        where = real(experiment)
         if where == QUIC:
-            found.append(Run(one, None, plan.plan(one.scenario, seed=seeds, backend=[SIM.name, QUIC]).jobs))
+            runs.append(
+                Run(experiment, None, plan.plan(experiment.scenario, seed=seeds, backend=[SIM.name, QUIC]).jobs)
+            )
         elif where == KERNEL:
-            scenario = one.set({"stack": "linux-v1", **_short(one)})
+            scenario = experiment.set({"stack": "linux-v1", **_short(experiment)})
             jobs = plan.plan(scenario, "linux-v1", list(CONTROLLERS), seeds, [SIM.name, KERNEL]).jobs
-            found.append(Run(one, None, jobs))
-    return found
+            runs.append(Run(experiment, None, jobs))
+    return runs
 
 
-def _short(one: Experiment) -> dict[str, Any]:
-    """What makes a workload end in time."""
-    key, value = LONGEST[one.text["workload"]["kind"]]
+def _short(experiment: Experiment) -> dict[str, Any]:
+    """Change of a workload that makes it end in time."""
+    key, value = LONGEST[experiment.text["workload"]["kind"]]
     return {key: value}
 
 
 @dataclass(frozen=True)
 class Level:
-    """One network under one controller and scheduler: what the simulator and the real stack have for it."""
+    """A network under one controller and scheduler: what the simulator and the real stack have for it."""
 
     experiment: Experiment
     backend: str
@@ -110,7 +112,7 @@ class Level:
 
 def levels(runs: Sequence[Run]) -> list[Level]:
     """Every network that both have, with medians for the kernel, whose runs do not repeat themselves."""
-    found = []
+    levels = []
     for run in runs:
         where = real(run.experiment)
         measure = metric(run)
@@ -123,14 +125,14 @@ def levels(runs: Sequence[Run]) -> list[Level]:
         for scope in ours.scopes("each", None):
             for name in ours.schedulers:
                 try:
-                    one = ours.values(measure, name, scope)
-                    other = theirs.values(measure, name, scope)
+                    simulated = ours.values(measure, name, scope)
+                    on_stack = theirs.values(measure, name, scope)
                 except Undecidable:
                     continue
                 value = _printed(run.experiment, measure, name, scope) if where == QUIC else None
-                sides = (middle(one.values()), middle(other.values()))
-                found.append(Level(run.experiment, where, plain(name), scope, measure, value, *sides, len(other)))
-    return found
+                sides = (middle(simulated.values()), middle(on_stack.values()))
+                levels.append(Level(run.experiment, where, plain(name), scope, measure, value, *sides, len(on_stack)))
+    return levels
 
 
 def skipped(runs: Sequence[Run]) -> list[str]:
@@ -138,9 +140,9 @@ def skipped(runs: Sequence[Run]) -> list[str]:
     return list(dict.fromkeys(reason for run in runs for reason in run.skipped))
 
 
-def _printed(one: Experiment, measure: str, scheduler: str, scope: Scope) -> float | None:
+def _printed(experiment: Experiment, measure: str, scheduler: str, scope: Scope) -> float | None:
     """The paper's number for it."""
-    for number in one.numbers:
+    for number in experiment.numbers:
         same = number.get("metric") == measure and number.get("cc") == scope.cc and "over" not in number
         if same and number.get("scheduler") == plain(scheduler) and number.get("at", {}) == dict(scope.at):
             return float(number["value"]) * checks.factor(measure, number["unit"])

@@ -22,7 +22,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Trace:
-    """What one run did with its packets."""
+    """Packets of one run: sent, arrived, and the paths chosen for them."""
 
     sent: list[Sent] = field(default_factory=list)
     """In the order of sending."""
@@ -79,12 +79,12 @@ def read(lines: list[str]) -> Trace:
 def schedule(trace: Trace, names: list[str], after: int) -> dict[str, list[int]]:
     """The numbers of the packets that each path carries, from 1, in the order of sending; each packet once a path."""
     numbers = numbered(trace, after)
-    found: dict[str, list[int]] = {name: [] for name in names}
+    carried: dict[str, list[int]] = {name: [] for name in names}
     for sent in trace.sent:
         number = numbers.get(sent.first)
-        if number is not None and number not in found[names[sent.path]]:
-            found[names[sent.path]].append(number)
-    return found
+        if number is not None and number not in carried[names[sent.path]]:
+            carried[names[sent.path]].append(number)
+    return carried
 
 
 def arrivals(trace: Trace, after: int) -> list[int]:
@@ -99,11 +99,11 @@ def numbered(trace: Trace, after: int) -> dict[int, int]:
     return {first: number for number, first in enumerate(order[after:], start=1)}
 
 
-def differing(one: dict[int, str], other: dict[int, str]) -> tuple[int, int, int | None]:
-    """How many of the packets that both decided on went elsewhere, of how many, and the number of the first of them.
+def differing(ours: dict[int, str], theirs: dict[int, str]) -> tuple[int, int, int | None]:
+    """Counts packets that both decided on: those that went elsewhere, and all; and the number of the first that did.
 
     After the first, the two are in different states: later differences say less than where they begin.
     """
-    common = sorted(one.keys() & other.keys())
-    apart = [number for number, first in enumerate(common, start=1) if one[first] != other[first]]
+    common = sorted(ours.keys() & theirs.keys())
+    apart = [number for number, first in enumerate(common, start=1) if ours[first] != theirs[first]]
     return len(apart), len(common), apart[0] if apart else None

@@ -65,7 +65,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Region:
-    """Where a claim has an estimate. With `strict`, its ends do not belong to it."""
+    """Interval in which a claim has an estimate. With `strict`, its ends do not belong to it."""
 
     low: float = -math.inf
     high: float = math.inf
@@ -83,7 +83,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Part:
-    """One estimate of a check, and where the claim has it."""
+    """An estimate of a check, and where the claim has it."""
 
     what: str
     sample: Sample
@@ -112,7 +112,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the drawn settings say: for each, whether the claim is met, whether its direction is, and its estimate."""
+    """Results of the drawn settings: for each, whether the claim is met, whether its direction is, and its estimate."""
 
     met: Sequence[bool]
     directed: Sequence[bool]
@@ -133,8 +133,10 @@ class Settings:
 
     def explains(self) -> tuple[str, float] | None:
         """The key whose values explain most of the variance of the estimates (eta squared), and how much."""
-        found = [(key, share) for key in dict.fromkeys(k for c in self.choices for k in c) if (share := self._eta(key))]
-        return max(found, key=lambda one: one[1], default=None)
+        shares = [
+            (key, share) for key in dict.fromkeys(k for c in self.choices for k in c) if (share := self._eta(key))
+        ]
+        return max(shares, key=lambda explained: explained[1], default=None)
 
     def _eta(self, key: str) -> float | None:
         mean = math.fsum(self.values) / len(self.values)
@@ -151,7 +153,7 @@ class Settings:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is said of a claim, and why."""
+    """Verdict on a claim, and its reason."""
 
     verdict: str
     reason: str
@@ -218,7 +220,7 @@ def _outside(part: Part) -> float:
 
 
 def _beyond(part: Part, end: float, way: int, leaves: bool = False) -> float:
-    """One-sided p-value of: the estimate lies beyond `end` in direction `way`."""
+    """Gives the one-sided p-value of: the estimate lies beyond `end` in direction `way`."""
     error, distance = part.sample.error, (part.sample.mean - end) * way
     if error is None:
         return 1.0
@@ -263,11 +265,11 @@ def _judge(check: Check, settings: Settings | None, p: dict[str, float], power: 
         return Verdict(HOLDS, "as printed") if check.exact else Verdict(NOT, "it differs from what is printed")
     if not check.parts:
         return Verdict(OPEN, "there are no rows for it")
-    part = min(check.parts, key=lambda one: _margin(one))
-    if any(one.sample.error is None for one in check.parts):
+    part = min(check.parts, key=lambda part: _margin(part))
+    if any(part.sample.error is None for part in check.parts):
         return Verdict(OPEN, "one run is no evidence", part, p)
     excluded = p["outside"] < SIGNIFICANT
-    wide = [one for one in check.parts if check.runs and _is_wide(one, check.runs)]
+    wide = [part for part in check.parts if check.runs and _is_wide(part, check.runs)]
     if wide and (power == ALWAYS or not excluded):
         beside = "; ours excludes the claim all the same" if excluded else ""
         reason = f"the paper's {check.runs} runs give an interval wider than the claim{beside}"
@@ -290,13 +292,13 @@ def _of_settings(share: float | None) -> str:
 
 
 def _margin(part: Part) -> float:
-    """How far inside its region the estimate is, in standard errors; negative outside."""
+    """Distance of the estimate from the nearer end of its region, in standard errors; negative outside."""
     distance = min(part.sample.mean - part.region.low, part.region.high - part.sample.mean)
     return distance / part.sample.error if part.sample.error else distance * math.inf if distance else 0.0
 
 
 def _is_wide(part: Part, runs: int) -> bool:
-    """Whether so many runs as noisy as ours could not tell the claim's region from its surroundings."""
+    """Tells if so many runs as noisy as ours could not tell the claim's region from its surroundings."""
     if runs < 2 or part.sample.error is None or not math.isfinite(part.region.width):
         return False
     deviation = part.sample.error * math.sqrt(part.sample.runs)
@@ -337,5 +339,5 @@ def computed(expression: str) -> float:
 
 
 def contradicts(printed: float, expression: str) -> bool:
-    """Whether the paper's other numbers give another value than the printed one."""
+    """Tells if the paper's other numbers give another value than the printed one."""
     return abs(computed(expression) - printed) > CONTRADICTION * abs(printed)

@@ -58,9 +58,9 @@ def measure(only: Sequence[str] = PARTS) -> dict[str, Any]:
     done = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, text=True)
     if done.returncode != 0:
         raise SimulationError(f"the benchmark failed: `{' '.join(command)}` ended with status {done.returncode}")
-    found: dict[str, Any] = json.loads(done.stdout)
-    note(root, found)
-    return found
+    figures: dict[str, Any] = json.loads(done.stdout)
+    note(root, figures)
+    return figures
 
 
 def note(root: Path, figures: dict[str, Any]) -> None:
@@ -74,16 +74,16 @@ def note(root: Path, figures: dict[str, Any]) -> None:
 def commit(root: Path) -> dict[str, Any]:
     """The commit that is checked out, its day, and whether files differ from it; nothing is known without git."""
     try:
-        told = revision.git(root, "show", "--no-patch", "--format=%h %cs", "HEAD")
+        commit = revision.git(root, "show", "--no-patch", "--format=%h %cs", "HEAD")
         changed = revision.git(root, "status", "--porcelain", "--untracked-files=no")
     except ScenarioError:
-        told = changed = None
-    name, _, day = (told or "").partition(" ")
+        commit = changed = None
+    name, _, day = (commit or "").partition(" ")
     return {"commit": name or None, "day": day or None, "changed": bool(changed)}
 
 
 def history() -> list[dict[str, Any]]:
-    """What was measured in this source tree, oldest first."""
+    """Measurements that were noted in this source tree, oldest first."""
     file = source_tree("`weft bench`") / NOTES
     if not file.is_file():
         raise ScenarioError("--history: nothing was measured here; `weft bench` measures, and notes it by commit")
@@ -93,13 +93,15 @@ def history() -> list[dict[str, Any]]:
 def history_table(noted: Sequence[dict[str, Any]]) -> Table:
     """A column per measurement, the latest on the right: instructions a packet, which do not depend on the machine, and
     packets a second, which do."""
-    told = [one for one in noted if PER_PACKET in one["figures"]][-MOST_SHOWN:]
-    heads = [f"{one['commit'] or 'no commit'}{'+' if one['changed'] else ''}\n{one['day'] or ''}" for one in told]
+    shown = [entry for entry in noted if PER_PACKET in entry["figures"]][-MOST_SHOWN:]
+    heads = [
+        f"{entry['commit'] or 'no commit'}{'+' if entry['changed'] else ''}\n{entry['day'] or ''}" for entry in shown
+    ]
     rows = []
-    for name in dict.fromkeys(name for one in told for name in one["figures"][PER_PACKET]):
-        rows.append([name, *(_number(one["figures"][PER_PACKET].get(name)) for one in told)])
-    for name in dict.fromkeys(name for one in told for name in one["figures"].get(PER_SECOND, {})):
-        speeds = [one["figures"].get(PER_SECOND, {}).get(name) for one in told]
+    for name in dict.fromkeys(name for entry in shown for name in entry["figures"][PER_PACKET]):
+        rows.append([name, *(_number(entry["figures"][PER_PACKET].get(name)) for entry in shown)])
+    for name in dict.fromkeys(name for entry in shown for name in entry["figures"].get(PER_SECOND, {})):
+        speeds = [entry["figures"].get(PER_SECOND, {}).get(name) for entry in shown]
         millions = (_number(speed and round(speed / 1e6, 2)) for speed in speeds)
         rows.append([f"{name}: million packets a CPU-second", *millions])
     return plain("instructions per packet, by commit (+: with changes)", _columns(heads), rows)
@@ -156,12 +158,12 @@ def learned_table(figures: dict[str, Any]) -> Table:
 
 def environment_table(figures: dict[str, Any]) -> Table:
     """Cost of stepping, a line per figure."""
-    found = figures["environment"]
+    environments = figures["environment"]
     rows = [
-        [name.replace("_", " "), *(_number(values[name]) for values in found.values()), STEPPING[name]]
-        for name in next(iter(found.values()))
+        [name.replace("_", " "), *(_number(values[name]) for values in environments.values()), STEPPING[name]]
+        for name in next(iter(environments.values()))
     ]
-    return plain("environments, by task", _columns(list(found), MEANING), rows)
+    return plain("environments, by task", _columns(list(environments), MEANING), rows)
 
 
 MEANING = "what it is"

@@ -1,4 +1,4 @@
-"""What is possible in a simulated run: the capacity bound, which is what its links allow at best, whatever the
+"""Bounds of a simulated run: the capacity bound, which is what its links allow at best, whatever the
 scheduler and the controller; and what a clairvoyant, or an oracle, does under the run's own controller."""
 
 import json
@@ -17,8 +17,8 @@ TRIES = 400
 def of(jobs: Sequence["Job"], threads: int) -> Mapping[str, dict[str, Any]]:
     """The columns `bound_…` of each job's run, by its key. All schedulers of a scenario and a seed have the same."""
     alike = {(job.variant.hash, job.cc, job.seed): job for job in jobs}
-    found = dict(zip(alike, map(json.loads, _native.bounds(list(alike.values()), threads)), strict=True))
-    return {job.key: found[job.variant.hash, job.cc, job.seed] for job in jobs}
+    bounds = dict(zip(alike, map(json.loads, _native.bounds(list(alike.values()), threads)), strict=True))
+    return {job.key: bounds[job.variant.hash, job.cc, job.seed] for job in jobs}
 
 
 def clairvoyants(jobs: Sequence["Job"], threads: int, tries: int = TRIES) -> list[dict[str, Any]]:

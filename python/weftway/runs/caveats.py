@@ -1,4 +1,4 @@
-"""What a reader of rows must know before the numbers. Pure functions."""
+"""Caveats that a reader of rows must know before the numbers. Pure functions."""
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -21,15 +21,15 @@ MOST_FAILURES = 10
 def failures(failed: "Sequence[Failed[Job]]") -> list[str]:
     """A line for each scheduler in each setting in which runs of it failed: their seeds, and why the first did."""
     settings: dict[tuple[str, ...], list[Failed[Job]]] = {}
-    for one in failed:
-        job = one.job
+    for failure in failed:
+        job = failure.job
         values = (f"{name}={value}" for name, value in job.variant.values.items())
         settings.setdefault(
             (job.scheduler.name, job.variant.scenario.name, *values, job.cc[0], job.backend), []
-        ).append(one)
+        ).append(failure)
     lines = []
     for (name, *where), some in list(settings.items())[:MOST_FAILURES]:
-        seeds = list(dict.fromkeys(str(one.job.seed) for one in some))
+        seeds = list(dict.fromkeys(str(failure.job.seed) for failure in some))
         of = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {', '.join(seeds[:5])}{', …' if len(seeds) > 5 else ''}"
         lines.append(
             f"{name} failed in {', '.join(where)}, {of}: {some[0].reason}; repeat it with: {some[0].job.command}. "
@@ -55,7 +55,7 @@ def faults(rows: "pl.DataFrame | Sequence[Row]") -> list[str]:
 
 
 def counted(runs_of_all: Iterable[tuple[str, int | None, int | None]]) -> list[str]:
-    """The same from each run's scheduler, its faults and its decisions."""
+    """Caveats about faulty rules, from each run's scheduler, its faults and its decisions."""
     by_scheduler: dict[str, list[tuple[int, int]]] = {}
     for name, broken, decisions in runs_of_all:
         by_scheduler.setdefault(name, []).append((broken or 0, decisions or 0))
@@ -74,24 +74,24 @@ def _faulty(name: str, runs: Sequence[tuple[int, int]]) -> str:
 
 
 def evaluated(lines: Iterable[dict[str, Any]]) -> list[str]:
-    """Of each policy in the lines of a summary: how far it is its fallback or the reference under another name."""
-    found = []
+    """Caveats about the policies in a summary: how far each is its fallback or the reference by another name."""
+    caveats = []
     for line in lines:
         if not line["is_policy"]:
             continue
         under = "" if line["cc"] == "all" else f" under {line['cc']}"
         if line["differs_share"] is not None:
-            found.append(
+            caveats.append(
                 f"{line['scheduler']}{under}: its policy decided otherwise than its fallback would have in "
                 f"{percent(line['differs_share'])} of all decisions; the fallback itself decided "
                 f"{percent(line['fallback_share'])}"
             )
         if line["same_share"] and line["scheduler"] != line["reference"]:
-            found.append(
+            caveats.append(
                 f"{line['scheduler']}{under}: equals {line['reference']} in {percent(line['same_share'])} of "
                 f"{line['cells']} runs"
             )
-    return found
+    return caveats
 
 
 def percent(share: float) -> str:

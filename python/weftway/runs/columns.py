@@ -64,10 +64,10 @@ def whole_table(frame: "pl.DataFrame") -> "pl.DataFrame":
     if OF_A_COMPARISON in frame.columns:
         missing = [name for name in ordered if name not in frame.columns and not name.startswith(PATH)]
         frame = frame.with_columns(pl.lit(None, dtype=_type(name)).alias(name) for name in missing)
-    found = [name for name in ordered if name in frame.columns]
-    at = min((frame.columns.index(name) for name in found), default=frame.width)
-    further = [name for name in frame.columns[at:] if name not in found]
-    return frame.select([*frame.columns[:at], *found, *further])
+    present = [name for name in ordered if name in frame.columns]
+    at = min((frame.columns.index(name) for name in present), default=frame.width)
+    further = [name for name in frame.columns[at:] if name not in present]
+    return frame.select([*frame.columns[:at], *present, *further])
 
 
 def strange(frame: "pl.DataFrame") -> str | None:

@@ -15,7 +15,7 @@ from weftway.runs.backends import Failed, Row, Skipped, sim
 from weftway.runs.job import Job
 from weftway.runs.plan import Plan
 from weftway.runs.rows import Framed, FrameRows, column, in_order
-from weftway.runs.runner import Form, Progress, Runner, Wanted, quiet, threads
+from weftway.runs.runner import Progress, RowHandling, Runner, Wanted, quiet, threads
 from weftway.runs.store import Finished, Store, table
 from weftway.terminal.interrupts import break_waits_off
 
@@ -108,7 +108,7 @@ def execute(
         timelines = _recalled(Store(out), kept) if out else {}
         watch = worth_watching([job for job in wanted.jobs if not is_kept(job, runner.kept)], watched_runs)
         asked = (Wanted(job, None) for job in wanted.jobs)
-        runs = runner.run(asked, threads(jobs, watch=watch), FORM, lambda one, row: on_row(one.job, row))
+        runs = runner.run(asked, threads(jobs, watch=watch), HANDLING, lambda job, row: on_row(job.job, row))
         bounded = [job for job in wanted.jobs if bound and job.backend == sim.Sim.name]
         limits = bounds.of(bounded, jobs or os.cpu_count() or 1)
     del runner  # what it recalled may be many rows
@@ -126,20 +126,20 @@ def _kept_whole(store: Store, wanted: Plan) -> Comparison | None:
     jobs = wanted.jobs
     if any(job.scheduler.source == specs.UNKNOWN for job in jobs):
         return None
-    found = store.finished([job.key for job in jobs])
-    if found is None or None in column(found.frame, columns.OF_A_COMPARISON):
+    whole = store.finished([job.key for job in jobs])
+    if whole is None or None in column(whole.frame, columns.OF_A_COMPARISON):
         return None
-    if column(found.frame, "command") != [job.command for job in jobs]:
+    if column(whole.frame, "command") != [job.command for job in jobs]:
         return None  # the same runs by another path
 
     def row(at: int, kept: Row) -> Row:
         return _renewed(jobs[at], kept)
 
     variants = {id(job.variant): job.variant for job in jobs}.values()
-    own = {"key", *jobs[0].head, *(name for one in variants for name in (*one.values, *one.columns))}
-    told = [name for name in found.frame.columns if name in own or found.frame[name].null_count() < len(jobs)]
-    rows = FrameRows(found.frame.select(told), row)
-    return Comparison(wanted, rows, watched=_recalled(store, jobs), kept=Finished(rows, found.others, found.older))
+    own = {"key", *jobs[0].head, *(name for variant in variants for name in (*variant.values, *variant.columns))}
+    shown = [name for name in whole.frame.columns if name in own or whole.frame[name].null_count() < len(jobs)]
+    rows = FrameRows(whole.frame.select(shown), row)
+    return Comparison(wanted, rows, watched=_recalled(store, jobs), kept=Finished(rows, whole.others, whole.older))
 
 
 def worth_watching(todo: Sequence[Job], most: int) -> set[str]:
@@ -160,8 +160,8 @@ def _repeats(job: Job) -> bool:
 
 def _recalled(store: Store | None, kept: list[Job]) -> dict[str, str]:
     """The timelines that are kept, of runs that cannot be had again."""
-    told = {job.key: store.timeline(job.key) for job in kept if store and not _repeats(job)}
-    return {key: text for key, text in told.items() if text is not None}
+    timelines = {job.key: store.timeline(job.key) for job in kept if store and not _repeats(job)}
+    return {key: text for key, text in timelines.items() if text is not None}
 
 
 def record(wanted: Plan, events: Path | None, qlog: Path | None, trace: Path | None = None) -> Comparison:
@@ -177,10 +177,10 @@ def record(wanted: Plan, events: Path | None, qlog: Path | None, trace: Path | N
             stack.enter_context(events.open("wb"))
         # The trace is made from the qlog, which is kept only where it is wanted.
         folder = Path(stack.enter_context(TemporaryDirectory())) if trace and not qlog else qlog
-        found = sim.record(job, events, folder)
-        if trace and folder and not isinstance(found, Skipped):
+        result = sim.record(job, events, folder)
+        if trace and folder and not isinstance(result, Skipped):
             perfetto.write(folder / f"{job.key}.sqlog", trace)
-    return Comparison(wanted, [], [found]) if isinstance(found, Skipped) else Comparison(wanted, [found])
+    return Comparison(wanted, [], [result]) if isinstance(result, Skipped) else Comparison(wanted, [result])
 
 
 def is_kept(job: Job, kept: Mapping[str, Row]) -> bool:
@@ -197,7 +197,7 @@ def _renewed(job: Job, row: Row) -> Row:
     return columns.of_run(job.variant.columns, job.identity, row)
 
 
-FORM: Form[Job, None] = Form(
+HANDLING: RowHandling[Job, None] = RowHandling(
     recalled=lambda job, row: _renewed(job, row) if _is_whole(job, row) else None, keeps_timelines=True
 )
 """Whole rows, and timelines of runs that cannot be had again."""

@@ -50,7 +50,7 @@ def _line(
 ) -> tuple[dict[str, Any], "hashlib._Hash"]:
     """Columns of jobs that differ in their seed alone, and the hash of its JSON as far as it is the same."""
     named, version = cc
-    told = {
+    line = {
         "scenario": variant.scenario.name,
         "scenario_hash": variant.hash,
         **variant.values,
@@ -62,4 +62,4 @@ def _line(
         "cc": named,
         "cc_version": version,
     }
-    return told, hashlib.sha256(f"{json.dumps(told)[:-1]}, ".encode())
+    return line, hashlib.sha256(f"{json.dumps(line)[:-1]}, ".encode())

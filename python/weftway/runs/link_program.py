@@ -45,10 +45,10 @@ def program() -> Path:
         if built.returncode != 0:
             raise SystemExit(built.returncode)
         return Path(built.stdout.strip())
-    found = shutil.which(NAME, path=str(Path(sys.executable).parent)) or shutil.which(NAME)
-    if found is None:
+    program = shutil.which(NAME, path=str(Path(sys.executable).parent)) or shutil.which(NAME)
+    if program is None:
         raise ScenarioError("the program weft-link is not installed: pip install 'weftway[link]'")
-    return Path(found)
+    return Path(program)
 
 
 def hand_over(words: Sequence[str]) -> NoReturn:

@@ -40,7 +40,7 @@ MISSING = "--ray needs the package `ray`: `uv sync --extra sweep`, or `pip insta
 
 
 class Pool(Protocol):
-    """Where functions and objects are at work. To be used in a `with`: its end stops what is still running."""
+    """Workers that call functions and objects. To be used in a `with`: its end stops what is still running."""
 
     def map_unordered(self, function: Callable[[T], R], items: Iterable[T]) -> Iterator[tuple[int, R]]:
         """Each item's number with its result, as they come. Items are taken when there is room for them.
@@ -65,11 +65,11 @@ class Pool(Protocol):
 
 
 class _Calls(ABC):
-    """What both pools share: calls are given out as there is room, and collected as they finish."""
+    """Part that both pools share: calls are given out as there is room, and collected as they finish."""
 
     @abstractmethod
     def _room(self) -> int:
-        """How many calls may be out at a time."""
+        """Number of calls that may be out at a time."""
 
     @abstractmethod
     def _start(self, function: Callable[[Any], Any], item: Any) -> Any:
@@ -77,11 +77,11 @@ class _Calls(ABC):
 
     @abstractmethod
     def _finished(self, handles: list[Any]) -> list[Any]:
-        """Those that are finished, after a while at most."""
+        """Handles of the calls that are finished, after a while at most."""
 
     @abstractmethod
     def _result(self, handle: Any) -> Any:
-        """What the call gave; raises what it raised."""
+        """Result of the call; raises what it raised."""
 
     @abstractmethod
     def _cancel(self, handle: Any) -> None:
@@ -258,7 +258,7 @@ def _applied(function: Callable[[Any], Any], item: Any) -> Any:
 
 
 class _Held:
-    """The same for objects."""
+    """Object that an actor holds, and its calls."""
 
     def __init__(self, cls: type, args: tuple[Any, ...]) -> None:
         self._object = cls(*args)

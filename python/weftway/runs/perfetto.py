@@ -46,10 +46,10 @@ def read(log: Path) -> Iterator[dict[str, Any]]:
 
 def trace(records: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """The whole document."""
-    found = _Trace()
+    written = _Trace()
     for record in records:
-        found.tell(record)
-    return {"displayTimeUnit": "ms", "otherData": found.about, "traceEvents": found.finished()}
+        written.tell(record)
+    return {"displayTimeUnit": "ms", "otherData": written.about, "traceEvents": written.finished()}
 
 
 @dataclass
@@ -70,15 +70,15 @@ class _Track:
     thread: int
     slices: list[Event] = field(default_factory=list)
 
-    def add(self, us: float, name: str, told: dict[str, Any]) -> Event:
-        """One packet more."""
+    def add(self, us: float, name: str, args: dict[str, Any]) -> Event:
+        """Adds a packet."""
         begin = us
         if self.slices:
             last = self.slices[-1]
             begin = max(us, round(last["ts"] + LEAST_US, 3))
             last["dur"] = round(min(begin - last["ts"], MOST_US), 3)
         where = {"pid": self.process, "tid": self.thread}
-        self.slices.append({"ph": "X", "name": name, "ts": begin, "dur": LEAST_US, **where, "args": told})
+        self.slices.append({"ph": "X", "name": name, "ts": begin, "dur": LEAST_US, **where, "args": args})
         return self.slices[-1]
 
 
@@ -99,7 +99,7 @@ class _Trace:
         self._name(RECEIVER, "receiver")
 
     def tell(self, record: dict[str, Any]) -> None:
-        """One record of the log."""
+        """Takes a record of the log."""
         if "name" not in record:
             return
         us, data, path = round(record["time"] * 1e3, 3), record["data"], record.get("tuple", "")
@@ -133,8 +133,8 @@ class _Trace:
             for us, delay in delays:
                 self._count(us, path, "queueing delay", "ms", (delay - least) / 1e3)
         tracks = [*self._sent.values(), *self._arrived.values()]
-        every = [*self._events, *(one for track in tracks for one in track.slices)]
-        return sorted(every, key=lambda one: one.get("ts", -1.0))
+        every = [*self._events, *(event for track in tracks for event in track.slices)]
+        return sorted(every, key=lambda event: event.get("ts", -1.0))
 
     def _decided(self, us: float, path: str, data: dict[str, Any]) -> None:
         if path:
@@ -145,15 +145,15 @@ class _Trace:
     def _put(self, us: float, path: str, data: dict[str, Any]) -> None:
         number, frame = data["header"]["packet_number"], data["frames"][0]
         offset, fate = frame.get("offset"), data.get("weftway_fate")
-        told = {"number": number, "offset": offset, "bytes": frame.get("raw", {}).get("payload_length")}
+        args = {"number": number, "offset": offset, "bytes": frame.get("raw", {}).get("payload_length")}
         if fate:
-            told["fate"] = fate
+            args["fate"] = fate
         else:
             self._under_way[path, number].append(us)
         before = self._by_offset.get(offset) if offset is not None else None
         kind = "data" if before is None else self._kind(before, path)
         track = self._sent.setdefault(path, _Track(self._process(path), PACKETS))
-        sent = _Sent(path, number, track.add(us, kind, told))
+        sent = _Sent(path, number, track.add(us, kind, args))
         self._by_number[path, number] = sent
         if offset is not None:
             self._by_offset[offset] = sent
@@ -161,7 +161,7 @@ class _Trace:
             self._arrow(before.slice, sent.slice, kind)
 
     def _kind(self, before: _Sent, path: str) -> str:
-        """What it is to send data a second time: on the path that carried them, or on another one."""
+        """Name of sending data a second time: on the path that carried them, or on another one."""
         if before.path == path:
             return "retransmission"
         is_copy = self._answer.get(path, {}).get("answer") == "repeat"
@@ -175,8 +175,8 @@ class _Trace:
             self._process(path)  # paths have numbers in the order in which they appear
             self._arrived[path] = _Track(RECEIVER, self._processes[path])
             self._name_thread(RECEIVER, self._processes[path], f"from {path}")
-        told = {"number": data["packet_number"], "offset": data["offset"], "bytes": data["length"]}
-        self._arrived[path].add(us, "data", told)
+        args = {"number": data["packet_number"], "offset": data["offset"], "bytes": data["length"]}
+        self._arrived[path].add(us, "data", args)
         self._counter(us, RECEIVER, "held out of order", "kB", data["held"] / 1e3)
         self._counter(us, RECEIVER, "arrived in order", "kB", data["in_order_to"] / 1e3)
 
@@ -196,18 +196,18 @@ class _Trace:
         self._counter(us, self._process(path), name, unit, value)
 
     def _counter(self, us: float, process: int, name: str, unit: str, value: float) -> None:
-        told = {unit: round(value, 6)}
-        self._events.append({"ph": "C", "name": f"{name} ({unit})", "ts": us, "pid": process, "args": told})
+        args = {unit: round(value, 6)}
+        self._events.append({"ph": "C", "name": f"{name} ({unit})", "ts": us, "pid": process, "args": args})
 
-    def _instant(self, us: float, process: int, thread: int, name: str, told: dict[str, Any]) -> None:
+    def _instant(self, us: float, process: int, thread: int, name: str, args: dict[str, Any]) -> None:
         where = {"ts": us, "pid": process, "tid": thread}
-        self._events.append({"ph": "i", "s": "t", "name": name, **where, "args": told})
+        self._events.append({"ph": "i", "s": "t", "name": name, **where, "args": args})
 
     def _arrow(self, tail: Event, head: Event, kind: str) -> None:
         self._arrows += 1
         shared = {"cat": kind, "name": kind, "id": self._arrows}
-        for one, ends in ((tail, {"ph": "s"}), (head, {"ph": "f", "bp": "e"})):
-            self._events.append({**ends, **shared, "ts": one["ts"], "pid": one["pid"], "tid": one["tid"]})
+        for event, ends in ((tail, {"ph": "s"}), (head, {"ph": "f", "bp": "e"})):
+            self._events.append({**ends, **shared, "ts": event["ts"], "pid": event["pid"], "tid": event["tid"]})
 
     def _process(self, path: str) -> int:
         if path not in self._processes:
@@ -218,8 +218,8 @@ class _Trace:
         return self._processes[path]
 
     def _name(self, process: int, name: str) -> None:
-        for kind, told in (("process_name", {"name": name}), ("process_sort_index", {"sort_index": process})):
-            self._events.append({"ph": "M", "name": kind, "pid": process, "args": told})
+        for kind, args in (("process_name", {"name": name}), ("process_sort_index", {"sort_index": process})):
+            self._events.append({"ph": "M", "name": kind, "pid": process, "args": args})
 
     def _name_thread(self, process: int, thread: int, name: str) -> None:
         self._events.append({"ph": "M", "name": "thread_name", "pid": process, "tid": thread, "args": {"name": name}})

@@ -25,7 +25,7 @@ class Plan:
 
     @property
     def document(self) -> dict[str, Any]:
-        """What a reader of the results needs: the scenario's keys, and which schedulers were named."""
+        """Facts that a reader of the results needs: the scenario's keys, and which schedulers were named."""
         return {**document(self.scenario), "named": self.named}
 
 
@@ -43,21 +43,21 @@ def plan(
     schedulers = specs.parse(scenario.schedulers if scheduler is None else scheduler)
     controllers = _controllers(scenario.controllers if cc is None else cc)
     where = backends.parse(names(scenario.backends if backend is None else backend))
-    for kind, found in (("scheduler", schedulers), ("controller", controllers), ("backend", where)):
-        if not found:
+    for kind, chosen in (("scheduler", schedulers), ("controller", controllers), ("backend", where)):
+        if not chosen:
             raise ScenarioError(f"no {kind} is named: there is nothing to run")
     codes = {place: backends.code(place) for place in where}
     numbers = scenario.seeds if seed is None else seeds.parse(seed)
     jobs = [
-        Job(variant, one, controller, place, number, f"{before}{number}{after}", code)
+        Job(variant, scheduler, controller, place, number, f"{before}{number}{after}", code)
         for variant in variants(scenario)
         for place, code in codes.items()
         for controller in controllers
-        for one in backends.schedulers(place, schedulers)
-        for before, after in [_around_seed(scenario, variant, one, controller[0], place)]
+        for scheduler in backends.schedulers(place, schedulers)
+        for before, after in [_around_seed(scenario, variant, scheduler, controller[0], place)]
         for number in numbers
     ]
-    named = [one.name for one in schedulers if one.is_named]
+    named = [scheduler.name for scheduler in schedulers if scheduler.is_named]
     return Plan(scenario, jobs, named if len(named) < len(schedulers) else [])
 
 
@@ -70,14 +70,14 @@ def replay(scenario: Scenario, variant: Variant, scheduler: SchedulerSpec, cc: s
 def _around_seed(
     scenario: Scenario, variant: Variant, scheduler: SchedulerSpec, cc: str, backend: str
 ) -> tuple[str, str]:
-    """That command, before and after the number of the seed."""
+    """Command that repeats a run, before and after the number of the seed."""
     sets = [f" --set {quoted(setting)}" for setting in [*scenario.sets, *variant.sets]]
     parts = ["weft run", quoted(told(scenario.path)), f"--scheduler {quoted(scheduler.name)}", f"--cc {cc}"]
     return " ".join([*parts, *backends.options(backend), "--seed "]), "".join(sets)
 
 
 def simulated(variant: Variant, scheduler: SchedulerSpec, cc: tuple[str, str], seed: int) -> Job:
-    """One run in the simulator."""
+    """Job of a run in the simulator."""
     command = replay(variant.scenario, variant, scheduler, cc[0], SIM.name, seed)
     return Job(variant, scheduler, cc, SIM.name, seed, command, SIM.code())
 
@@ -104,8 +104,8 @@ def names(wanted: str | Iterable[str]) -> list[str]:
 
 
 def _controllers(wanted: str | Iterable[str]) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    chosen: list[tuple[str, str]] = []
     for name in names(wanted):
         entries = [entry["name"] for entry in _native.controllers()] if name.lower() == "all" else [name]
-        found += [_native.controller(entry) for entry in entries]
-    return list(dict.fromkeys(found))
+        chosen += [_native.controller(entry) for entry in entries]
+    return list(dict.fromkeys(chosen))

@@ -1,4 +1,4 @@
-"""What this machine can do: the rights and parts of the kernel that emulated links and kernel runs need."""
+"""Probes of this machine: the rights and parts of the kernel that emulated links and kernel runs need."""
 
 import json
 import sys
@@ -15,8 +15,8 @@ def parts() -> list[dict[str, Any]]:
     """Each right and part of the kernel, whether it is there, and what is known of it."""
     if not hasattr(_native, "probe"):
         return [{"part": "Linux", "there": False, "note": f"this is {sys.platform}", "remedy": "use Linux"}]
-    found: list[dict[str, Any]] = json.loads(_native.probe())
-    return found
+    parts: list[dict[str, Any]] = json.loads(_native.probe())
+    return parts
 
 
 def missing(needs: Collection[str]) -> str | None:

@@ -1,4 +1,4 @@
-"""The same comparison by an earlier commit: built in a working tree of its own, and kept there."""
+"""Comparison by an earlier commit: built in a working tree of its own, and kept there."""
 
 import shutil
 import subprocess
@@ -16,15 +16,15 @@ TREES = ".weft/at"
 def tree(name: str) -> Path:
     """The working tree of a commit, a branch or a tag. It is made when it is asked for the first time."""
     root = scenario.source_tree("weft compare --at")
-    found = git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
-    if found is None:
+    commit = git(root, "rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}")
+    if commit is None:
         raise ScenarioError(f"--at {name}: git knows no such commit in {root}")
-    place = root / TREES / found[:12]
+    place = root / TREES / commit[:12]
     if not (place / "weft").is_file():
         # Half a tree is left if git was killed, and locked. Of one that was deleted, git believes that it is there.
         shutil.rmtree(place, ignore_errors=True)
         force = ("--force", "--force")  # once for one that is away, twice for one that is locked, too
-        if git(root, "worktree", "add", *force, "--detach", "--quiet", str(place), found) is None:
+        if git(root, "worktree", "add", *force, "--detach", "--quiet", str(place), commit) is None:
             raise ScenarioError(f"--at {name}: git cannot check it out in {place}")
         if not (place / "weft").is_file():
             raise ScenarioError(f"--at {name}: that commit has no command `weft`")
@@ -42,7 +42,7 @@ def compared(place: Path, words: Sequence[str]) -> Path:
 
 
 def git(root: Path, *words: str) -> str | None:
-    """What git says; nothing if it refuses."""
+    """Output of git; nothing if it refuses."""
     try:
         done = subprocess.run(["git", "-C", str(root), *words], capture_output=True, text=True)
     except FileNotFoundError:

@@ -244,10 +244,10 @@ class Columns:
     def _column(self, name: str) -> list[Any]:
         if not isinstance(self._rows, Sequence):
             return self._rows[name].to_list() if name in self._rows.columns else [None] * self.count
-        found = [row.get(name) for row in self._rows]
-        if {int, float} <= set(map(type, found)):
-            return [float(value) if isinstance(value, int) else value for value in found]
-        return found
+        values = [row.get(name) for row in self._rows]
+        if {int, float} <= set(map(type, values)):
+            return [float(value) if isinstance(value, int) else value for value in values]
+        return values
 
 
 def column(rows: "pl.DataFrame | Sequence[Row]", name: str) -> list[Any]:

@@ -86,8 +86,8 @@ def _as_it_is(_: object, row: Row) -> Row:
 
 
 @dataclass(frozen=True)
-class Form(Generic[J, A]):
-    """How a command keeps its rows."""
+class RowHandling(Generic[J, A]):
+    """Way in which a command keeps its rows."""
 
     key: Callable[[J], str] = attrgetter("key")
     """Jobs of one key are one run."""
@@ -121,7 +121,7 @@ class Runs(Generic[J, A]):
     @property
     def missing(self) -> Iterator[tuple[Wanted[J, A], NoRow[J]]]:
         """Everything wanted that has no row, with the reason."""
-        without = {self.key(one.job): one for one in (*self.skipped, *self.failed)}
+        without = {self.key(no_row.job): no_row for no_row in (*self.skipped, *self.failed)}
         keyed = ((wanted, self.key(wanted.job)) for wanted in self.wanted)
         return ((wanted, without[key]) for wanted, key in keyed if key in without)
 
@@ -157,27 +157,27 @@ class Runner:
         self,
         wanted: Iterable[Wanted[J, A]],
         workers: Workers[J],
-        form: Form[J, A] = Form(),  # frozen
+        handling: RowHandling[J, A] = RowHandling(),  # frozen
         on_row: Callable[[Wanted[J, A], Row], None] = quiet,
     ) -> Runs[J, A]:
-        """One round: the rows that are kept, and those of the jobs that are not."""
-        runs = Runs(list(wanted), form.key)
+        """Runs a round: gives the rows that are kept, and those of the jobs that are not."""
+        runs = Runs(list(wanted), handling.key)
         askers: dict[str, list[Wanted[J, A]]] = {}
-        for one in runs.wanted:
-            askers.setdefault(form.key(one.job), []).append(one)
+        for request in runs.wanted:
+            askers.setdefault(handling.key(request.job), []).append(request)
         self.total = max(self.total, self.done + len(askers))
         for key, (first, *_) in askers.items():
-            if key in self.kept and (row := form.recalled(first.job, self.kept[key])) is not None:
+            if key in self.kept and (row := handling.recalled(first.job, self.kept[key])) is not None:
                 runs.rows[key] = row
         self._settle(len(runs.rows), len(runs.rows))
-        for one, row in runs:
-            on_row(one, row)
+        for request, row in runs:
+            on_row(request, row)
         todo = [first.job for key, (first, *_) in askers.items() if key not in runs.rows]
         for outcome in workers(todo) if todo else ():
             with put_off():
-                self._take(outcome, runs, askers[form.key(outcome.job)], form, on_row)
+                self._take(outcome, runs, askers[handling.key(outcome.job)], handling, on_row)
         places = {key: at for at, key in enumerate(askers)}
-        runs.failed.sort(key=lambda failed: places[form.key(failed.job)])
+        runs.failed.sort(key=lambda failed: places[handling.key(failed.job)])
         return runs
 
     def _take(
@@ -185,11 +185,11 @@ class Runner:
         outcome: Outcome[J],
         runs: Runs[J, A],
         askers: list[Wanted[J, A]],
-        form: Form[J, A],
+        handling: RowHandling[J, A],
         on_row: Callable[[Wanted[J, A], Row], None],
     ) -> None:
-        key = form.key(outcome.job)
-        timeline = outcome.timeline if form.keeps_timelines else None
+        key = handling.key(outcome.job)
+        timeline = outcome.timeline if handling.keeps_timelines else None
         if timeline is not None:
             runs.timelines[key] = timeline
         if isinstance(outcome.result, Skipped):
@@ -197,11 +197,11 @@ class Runner:
         elif isinstance(outcome.result, Failed):
             runs.failed.append(outcome.result)
         else:
-            runs.rows[key] = row = form.held(outcome.job, outcome.result)
-            for one in askers:
-                on_row(one, row)
+            runs.rows[key] = row = handling.held(outcome.job, outcome.result)
+            for asker in askers:
+                on_row(asker, row)
             if self.shelf:
-                self.shelf.keep(key, form.kept(askers[0], row), timeline)
+                self.shelf.keep(key, handling.kept(askers[0], row), timeline)
         self._settle(1, int(key in runs.rows))
 
     def _settle(self, count: int, rows: int) -> None:

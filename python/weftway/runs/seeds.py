@@ -21,21 +21,21 @@ def parse(seeds: str | int | Iterable[int]) -> list[int]:
     ([2, 3, 4], [0, 1], [7])
     """
     if isinstance(seeds, str):
-        found = _span(seeds)
+        numbers = _span(seeds)
     elif isinstance(seeds, int):
         raise _ambiguous(seeds)
     else:
-        found = _whole(seeds)
-    if not found:
+        numbers = _whole(seeds)
+    if not numbers:
         raise ScenarioError(f"seeds `{seeds}`: no seed in it; `a..b` leaves b out")
-    if wrong := next((one for one in found if not 0 <= one < 2**64), None):
+    if wrong := next((number for number in numbers if not 0 <= number < 2**64), None):
         raise ScenarioError(f"seed {wrong}: a seed is a number from 0 to 2^64 - 1")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(numbers))
 
 
 def _whole(seeds: Iterable[int]) -> list[int]:
     try:
-        return [index(one) for one in seeds]
+        return [index(seed) for seed in seeds]
     except TypeError:
         raise ScenarioError(f"seeds `{seeds}`: expected whole numbers, or a text such as `0..10`") from None
 

@@ -32,7 +32,7 @@ IN_A_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)")
 
 @dataclass(frozen=True)
 class SchedulerSpec:
-    """One scheduler to run."""
+    """A scheduler to run."""
 
     name: str
     """As the table shows it and the command line takes it: `ecf:beta=0.5`, `my_rules.py:MyRule`."""
@@ -57,11 +57,11 @@ def parse(wanted: Any) -> list[SchedulerSpec]:
         wanted = os.fspath(wanted)
     if isinstance(wanted, str):
         names = [part.strip() for part in wanted.split(",") if part.strip()]
-        found = [one for name in names for one in _named(name)]
+        schedulers = [scheduler for name in names for scheduler in _named(name)]
     elif isinstance(wanted, type):
-        found = [_of_class(wanted)]
+        schedulers = [_of_class(wanted)]
     elif isinstance(wanted, Iterable):
-        found = [one for item in wanted for one in parse(item)]
+        schedulers = [scheduler for item in wanted for scheduler in parse(item)]
     else:
         if callable(getattr(wanted, "select", None)):
             name = type(wanted).__name__
@@ -69,27 +69,27 @@ def parse(wanted: Any) -> list[SchedulerSpec]:
         raise ScenarioError(
             f"scheduler {wanted!r}: expected a name, a class with a method `select(self, cx)`, or several of them"
         )
-    return distinct(found)
+    return distinct(schedulers)
 
 
-def distinct(found: Sequence[SchedulerSpec]) -> list[SchedulerSpec]:
+def distinct(schedulers: Sequence[SchedulerSpec]) -> list[SchedulerSpec]:
     """Each once; refused if two have one name."""
-    named = {one.name for one in found if one.is_named}
+    named = {scheduler.name for scheduler in schedulers if scheduler.is_named}
     once: dict[str, SchedulerSpec] = {}
-    for one in found:
-        before = once.setdefault(one.name, one)
-        if before.rule is not one.rule and not IN_A_FILE.fullmatch(one.name):
+    for scheduler in schedulers:
+        before = once.setdefault(scheduler.name, scheduler)
+        if before.rule is not scheduler.rule and not IN_A_FILE.fullmatch(scheduler.name):
             raise ScenarioError(
-                f"scheduler `{one.name}`: two have this name, so that a table would mix their rows; give a class "
+                f"scheduler `{scheduler.name}`: two have this name, so that a table would mix their rows; give a class "
                 "another name"
             )
-    return [replace(one, is_named=one.name in named) for one in once.values()]
+    return [replace(scheduler, is_named=scheduler.name in named) for scheduler in once.values()]
 
 
 def _named(name: str) -> list[SchedulerSpec]:
     if name.lower() == EVERY:
-        every = (one for entry in _native.schedulers() for one in _named(entry["name"]))
-        return [replace(one, is_named=False) for one in every]
+        every = (scheduler for entry in _native.schedulers() for scheduler in _named(entry["name"]))
+        return [replace(scheduler, is_named=False) for scheduler in every]
     if match := IN_A_FILE.fullmatch(name):
         return [_from_file(Path(match["file"]), match["name"])]
     if FILE_ALONE.fullmatch(name):
@@ -107,12 +107,12 @@ def runner(name: str) -> str:
 
 
 def _without_class(file: Path) -> str:
-    """What to write in place of a file's name alone."""
+    """Message about a file's name alone: what to write in its place."""
     if not file.is_file():
         return f"scheduler `{file}`: there is no such file in {Path.cwd()}"
     module = _load(file)
-    own = [one for one in vars(module).values() if isinstance(one, type) and one.__module__ == module.__name__]
-    names = [f"{file}:{one.__name__}" for one in own if callable(getattr(one, "select", None))]
+    own = [value for value in vars(module).values() if isinstance(value, type) and value.__module__ == module.__name__]
+    names = [f"{file}:{rule.__name__}" for rule in own if callable(getattr(rule, "select", None))]
     if not names:
         return f"scheduler `{file}`: the file defines no class with a method `select(self, cx)`"
     return f"scheduler `{file}`: name the class as well: {' or '.join(names)}"
@@ -140,7 +140,7 @@ def _digest(file: Path) -> str:
 
 
 def _joined(digests: Sequence[str]) -> str:
-    """One for several: of one the same."""
+    """Digest of several digests; of a single one itself."""
     return digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
 
 
@@ -154,7 +154,7 @@ def _from_file(file: Path, name: str) -> SchedulerSpec:
     module = _load(file)
     rule = getattr(module, name, None)
     if not isinstance(rule, type):
-        classes = [key for key, one in vars(module).items() if isinstance(one, type) and hasattr(one, "select")]
+        classes = [key for key, value in vars(module).items() if isinstance(value, type) and hasattr(value, "select")]
         there = f"; it has {', '.join(classes)}" if classes else ""
         raise ScenarioError(f"scheduler `{file}:{name}`: the file defines no class `{name}`{there}")
     folder = file.parent.resolve()
@@ -163,23 +163,23 @@ def _from_file(file: Path, name: str) -> SchedulerSpec:
 
 def _imported(module: ModuleType, folder: Path) -> list[str]:
     """The digests of the modules in `folder` that `module` has imported, and those that they have."""
-    found: dict[str, str] = {}
+    digests: dict[str, str] = {}
     todo = [module]
     while todo:
         for value in list(vars(todo.pop()).values()):
             name = value.__name__ if isinstance(value, ModuleType) else getattr(value, "__module__", None)
             other = sys.modules.get(name) if isinstance(name, str) else None
             file = getattr(other, "__file__", None)
-            if other is None or not file or file in found or not _is_beside(Path(file).resolve(), folder):
+            if other is None or not file or file in digests or not _is_beside(Path(file).resolve(), folder):
                 continue
             # Python does not import it again: what counts is its text when it was first looked at.
-            found[file] = vars(other).setdefault("__weftway_digest__", _digest(Path(file)))
+            digests[file] = vars(other).setdefault("__weftway_digest__", _digest(Path(file)))
             todo.append(other)
-    return [found[file] for file in sorted(found)]
+    return [digests[file] for file in sorted(digests)]
 
 
 def _is_beside(file: Path, folder: Path) -> bool:
-    """Whether a module is the user's: in that folder, and neither installed nor a part of Weftway."""
+    """Tells if a module is the user's: in that folder, and neither installed nor a part of Weftway."""
     return (
         file.is_relative_to(folder)
         and "site-packages" not in file.parts
@@ -220,9 +220,9 @@ def _load(file: Path) -> ModuleType:
 
 
 def _of_class(rule: type) -> SchedulerSpec:
-    own = [one for one in rule.__mro__ if one.__module__ != "builtins"]
+    own = [cls for cls in rule.__mro__ if cls.__module__ != "builtins"]
     try:
-        texts = [inspect.getsource(one) for one in own]
+        texts = [inspect.getsource(cls) for cls in own]
         folder = Path(inspect.getfile(rule)).parent
     except (OSError, TypeError):
         # Typed at a prompt: there is no text.
@@ -231,23 +231,23 @@ def _of_class(rule: type) -> SchedulerSpec:
         return _checked(rule, rule.__name__, UNKNOWN)
     # An attribute may have been set since.
     texts += [
-        f"{name} = {value!r}" for one in own for name, value in sorted(vars(one).items()) if _is_plain(name, value)
+        f"{name} = {value!r}" for cls in own for name, value in sorted(vars(cls).items()) if _is_plain(name, value)
     ]
     digests = [hashlib.sha256(text.encode()).hexdigest() for text in texts]
     return _checked(rule, rule.__name__, _joined([*digests, *_data(rule, folder)]))
 
 
 def _has_closure(rule: type) -> bool:
-    """Whether a method uses variables of a function around it, but for `super()`."""
-    own = [one.fget if isinstance(one, property) else one for one in vars(rule).values()]
-    codes = [getattr(inspect.unwrap(one), "__code__", None) for one in own if callable(one)]
+    """Tells if a method uses variables of a function around it, but for `super()`."""
+    own = [value.fget if isinstance(value, property) else value for value in vars(rule).values()]
+    codes = [getattr(inspect.unwrap(method), "__code__", None) for method in own if callable(method)]
     return any(set(code.co_freevars) - {"__class__"} for code in codes if code)
 
 
 def _is_plain(name: str, value: Any) -> bool:
-    """Whether an attribute has a value whose text says all."""
+    """Tells if an attribute has a value whose text says all."""
     if isinstance(value, tuple):
-        return all(_is_plain(name, one) for one in value)
+        return all(_is_plain(name, item) for item in value)
     return not name.startswith("__") and isinstance(value, bool | int | float | str | None)
 
 

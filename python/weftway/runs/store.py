@@ -129,7 +129,7 @@ def _kept_row(text: str, file: Path) -> Row:
 
 @dataclass(frozen=True)
 class Finished:
-    """What a command asked for, as its folder has it, and how many rows the folder holds besides."""
+    """Rows that a command asked for, as its folder has them, and how many the folder holds besides."""
 
     rows: Sequence[Row] = field(default_factory=list)
     others: int = 0
@@ -139,7 +139,7 @@ class Finished:
 
     @property
     def sentence(self) -> str:
-        """What a reader of a table must know of the rows that it does not show; nothing if there are none."""
+        """Sentence about the rows that a table does not show; empty if there are none."""
         if not self.others:
             return ""
         shown = "1 row is shown" if len(self.rows) == 1 else f"{len(self.rows)} rows are shown"
@@ -199,8 +199,8 @@ class Store:
         if asked["key"].to_list() != keys or frame["key"][: len(keys)].to_list() != keys:
             return None
         others = frame[len(keys) :]
-        told = others.select(name for name in ("backend", "code") if name in others.columns).to_dicts()
-        older = sum(not backends.is_of_this_code(row) for row in told)
+        made = others.select(name for name in ("backend", "code") if name in others.columns).to_dicts()
+        older = sum(not backends.is_of_this_code(row) for row in made)
         return Whole(asked.drop(SELECTED), others.height, older)
 
     def keep(self, key: str, row: Row, timeline: str | None = None) -> None:
@@ -219,7 +219,7 @@ class Store:
             half.write_bytes(gzip.compress(text.encode()))
 
     def timeline(self, key: str) -> str | None:
-        """What was kept of it."""
+        """Kept timeline of a run, as JSON; nothing if none was kept."""
         file = self._timelines / f"{key}.json.gz"
         if not file.exists():
             return None
@@ -240,7 +240,7 @@ class Store:
         # Text keeps a row as it is: a part may hold only nulls where the next holds numbers.
         part = pl.DataFrame({"key": list(self._waiting), "row": [json.dumps(row) for row in self._waiting.values()]})
         with self._alone():
-            numbers = [int(number) for one in self._files() if (number := one.stem.partition("-")[0]).isdigit()]
+            numbers = [int(number) for file in self._files() if (number := file.stem.partition("-")[0]).isdigit()]
             write_parquet(part, self._parts / f"{max(numbers, default=0) + 1:06}-{secrets.token_hex(4)}.parquet")
             self._waiting.clear()
 
@@ -270,8 +270,8 @@ class Store:
             for file in parts:
                 file.unlink(missing_ok=True)
             self._tidy()
-        found = [earlier.get(row["key"], row) for row in rows] if earlier else rows
-        return Finished(found, len(others), older)
+        whole = [earlier.get(row["key"], row) for row in rows] if earlier else rows
+        return Finished(whole, len(others), older)
 
     def _of_all(self, rows: KeyedRows) -> "pl.DataFrame":
         import polars as pl
@@ -329,6 +329,6 @@ def _merged(old: Row, new: Row) -> Row:
 
 
 def _place(row: Row) -> tuple[str, ...]:
-    """Where a row stands among those that were not asked for."""
+    """Sort key of a row among those that were not asked for."""
     names = ("scenario", "scenario_hash", "cell", "backend", "cc", "scheduler", "seed", "code", "key")
     return tuple(f"{row.get(name) or 0:020}" if name == "seed" else str(row.get(name)) for name in names)

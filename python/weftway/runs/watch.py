@@ -22,10 +22,10 @@ METHODS = ("__init__", "select", "observe", "wake", "explain")
 def watched(schedulers: Iterable[SchedulerSpec]) -> Iterator[None]:
     """While the block runs on this thread, tells once of a class in Python of which a call takes over `PATIENCE_S`."""
     codes: dict[CodeType, list[str]] = {}
-    for one in dict.fromkeys(schedulers):
-        for method in METHODS if one.rule else ():
-            if code := getattr(getattr(one.rule, method, None), "__code__", None):
-                codes.setdefault(code, []).append(f"`{one.name}`")
+    for scheduler in dict.fromkeys(schedulers):
+        for method in METHODS if scheduler.rule else ():
+            if code := getattr(getattr(scheduler.rule, method, None), "__code__", None):
+                codes.setdefault(code, []).append(f"`{scheduler.name}`")
     done = threading.Event()
     if codes:
         threading.Thread(target=_look, args=(codes, threading.get_ident(), done), daemon=True).start()
@@ -46,16 +46,16 @@ def _look(codes: dict[CodeType, list[str]], thread: int, done: threading.Event) 
         if now is not None and same == LOOKS:
             place = f"{now.f_code.co_filename}:{now.f_lineno}, in {now.f_code.co_name}"
             names = codes[now.f_code]
-            told = f"scheduler {' or '.join(names)} has not answered for {PATIENCE_S:g} s: {place}; Ctrl-C ends it"
-            print(f"weft: {told}", file=sys.stderr, flush=True)
+            message = f"scheduler {' or '.join(names)} has not answered for {PATIENCE_S:g} s: {place}; Ctrl-C ends it"
+            print(f"weft: {message}", file=sys.stderr, flush=True)
             codes = {code: others for code, others in codes.items() if others != names}
 
 
 def _call(frame: FrameType | None, codes: Collection[CodeType]) -> FrameType | None:
     """The outermost call of the rule on a stack."""
-    found = None
+    outermost = None
     while frame is not None:
         if frame.f_code in codes:
-            found = frame
+            outermost = frame
         frame = frame.f_back
-    return found
+    return outermost

@@ -44,7 +44,7 @@ class Estimate:
 
     @property
     def excludes_zero(self) -> bool:
-        """Whether the interval exists and lies on one side of zero."""
+        """Tells if the interval exists and lies on one side of zero."""
         return self.half is not None and (self.low > 0 or self.high < 0)
 
 
@@ -123,24 +123,24 @@ def order(n: int) -> tuple[int, float]:
 
 
 def interval_of_median(counts: Iterable[int]) -> str:
-    """What stands after the ± of medians of so many runs, as it is called: of fewer than five runs the range.
+    """Name of what stands after the ± of medians of so many runs: of fewer than five runs the range.
 
     >>> interval_of_median([3]), interval_of_median([5]), interval_of_median([5, 6])
     ('half the range', '93 % interval', '93 to 96 % interval')
     >>> interval_of_median([3, 5])
     '93 % interval (of fewer than 5 runs half the range)'
     """
-    found = {n for n in counts if n > 1}
-    covers = sorted({math.floor(100 * order(n)[1]) for n in found if n >= FEWEST})
+    several = {n for n in counts if n > 1}
+    covers = sorted({math.floor(100 * order(n)[1]) for n in several if n >= FEWEST})
     if not covers:
         return "half the range"
     span = f"{covers[0]}" if len(covers) == 1 else f"{covers[0]} to {covers[-1]}"
-    few = f" (of fewer than {FEWEST} runs half the range)" if min(found) < FEWEST else ""
+    few = f" (of fewer than {FEWEST} runs half the range)" if min(several) < FEWEST else ""
     return f"{span} % interval{few}"
 
 
 def interval_of(n: int, what: str) -> str:
-    """What the interval over n values is called where it comes from resampling them.
+    """Name of the interval over n values that comes from resampling them.
 
     >>> interval_of(13, "cells"), interval_of(3, "cells")
     ('95 % interval', 'range of 3 cells')
@@ -183,13 +183,13 @@ def ratio(ours: Mapping[object, float], reference: Mapping[object, float]) -> Es
     return Estimate(gap.mean / scale, None if gap.half is None else gap.half / scale, gap.n)
 
 
-def is_level(found: Estimate) -> bool:
+def is_level(ratio: Estimate) -> bool:
     """Tells if a ratio, less one, is sure to lie within `LEVEL_WITHIN` of zero."""
-    return found.half is not None and found.low >= -LEVEL_WITHIN and found.high <= LEVEL_WITHIN
+    return ratio.half is not None and ratio.low >= -LEVEL_WITHIN and ratio.high <= LEVEL_WITHIN
 
 
 class Interval(NamedTuple):
-    """Where a value lies with 95 % confidence."""
+    """Interval in which a value lies with 95 % confidence."""
 
     low: float
     high: float
@@ -239,14 +239,14 @@ def bootstrap(
     if len(values) < FEWEST:
         return Interval(min(values), max(values))
     uniform, count = Random(seed).random, len(values)  # the one sequence that Python promises to keep
-    found = sorted(statistic([values[int(uniform() * count)] for _ in range(count)]) for _ in range(RESAMPLES))
+    statistics = sorted(statistic([values[int(uniform() * count)] for _ in range(count)]) for _ in range(RESAMPLES))
     tail = (1 - LEVEL) / 2
     if interpolate:
-        return Interval(quantile(found, tail), quantile(found, 1 - tail))
+        return Interval(quantile(statistics, tail), quantile(statistics, 1 - tail))
     beyond = round(RESAMPLES * tail)
-    return Interval(found[beyond], found[-1 - beyond])
+    return Interval(statistics[beyond], statistics[-1 - beyond])
 
 
 def beyond(value: float, interval: Interval) -> float:
-    """How far outside: above it positive, below it negative, inside zero."""
+    """Distance from the interval: above it positive, below it negative, inside zero."""
     return max(value - interval.high, 0.0) + min(value - interval.low, 0.0)

@@ -93,12 +93,12 @@ class Cells:
 
     def ratios(self, scheduler: str, against: str, cc: str = EVERY) -> dict[str, list[float]]:
         """The ratios of each instance's cells that both have run."""
-        found: dict[str, list[float]] = {}
+        by_instance: dict[str, list[float]] = {}
         for (instance, there), cell in self._runs.items():
             if cc in (EVERY, there) and (pairs := _pairs(cell, scheduler, against)):
                 whole = math.exp(fmean(math.log(ratio(*pair)) for pair in pairs))
-                found.setdefault(instance, []).append(ratio(*pairs[0]) if len(pairs) == 1 else whole)
-        return found
+                by_instance.setdefault(instance, []).append(ratio(*pairs[0]) if len(pairs) == 1 else whole)
+        return by_instance
 
 
 def _pairs(cell: dict[str, dict[int, Run]], scheduler: str, against: str) -> list[tuple[Run, Run]]:
@@ -112,13 +112,13 @@ ALIKE = ("verdict", "elapsed_ms", "delivered_bytes", "ooo_packets", "retransmiss
 
 
 def is_alike(ours: Run, theirs: Run) -> bool:
-    """Whether two runs cannot be told apart by what they did."""
+    """Tells if two runs cannot be told apart by what they did."""
     carried = [name for name in ours if name.startswith("path.") and name.endswith(".packets")]
     return all(ours.get(name) == theirs.get(name) for name in (*ALIKE, *carried))
 
 
 def ratio(ours: Run, theirs: Run) -> float:
-    """How many times as good ours did by the measure that counts there; by goodput where one of them lacks it."""
+    """Ratio by which ours did better, in the measure that counts there; in goodput where one of them lacks it."""
     measure = MEASURES[ours["measure"]]
     if not (_positive(ours.get(measure.column)) and _positive(theirs.get(measure.column))):
         measure = MEASURES["goodput_mbps"]
@@ -136,18 +136,18 @@ def _positive(value: object) -> bool:
 
 def geometric(ratios: dict[str, list[float]]) -> Estimate | None:
     """The geometric mean over instances, each with the same weight."""
-    found = estimate([fmean(map(math.log, some)) for some in ratios.values()])
-    return found and Estimate(
-        math.exp(found.value),
-        None if found.low is None else math.exp(found.low),
-        None if found.high is None else math.exp(found.high),
-        found.instances,
+    logarithm = estimate([fmean(map(math.log, some)) for some in ratios.values()])
+    return logarithm and Estimate(
+        math.exp(logarithm.value),
+        None if logarithm.low is None else math.exp(logarithm.low),
+        None if logarithm.high is None else math.exp(logarithm.high),
+        logarithm.instances,
     )
 
 
 def share(ratios: dict[str, list[float]], holds: Callable[[float], bool]) -> Estimate | None:
     """The share of cells for which something holds."""
-    return estimate([fmean(holds(one) for one in some) for some in ratios.values()])
+    return estimate([fmean(holds(ratio) for ratio in some) for some in ratios.values()])
 
 
 def estimate(values: Sequence[float]) -> Estimate | None:
@@ -168,8 +168,8 @@ def summary(frame: pl.DataFrame, reference: str = REFERENCE) -> pl.DataFrame:
     several = len(cells.controllers) > 1
     lines = []
     for cc in [*([EVERY] if several else []), *cells.controllers]:
-        found = [line for name in cells.schedulers if (line := _line(cells, name, reference, cc))]
-        lines += sorted(found, key=lambda line: -line["ratio"])
+        of_controller = [line for name in cells.schedulers if (line := _line(cells, name, reference, cc))]
+        lines += sorted(of_controller, key=lambda line: -line["ratio"])
     return pl.DataFrame(lines, infer_schema_length=None)
 
 
@@ -178,7 +178,7 @@ def _line(cells: Cells, scheduler: str, reference: str, cc: str) -> dict[str, An
     overall = geometric(ratios)
     if overall is None:
         return None
-    every = [one for some in ratios.values() for one in some]
+    every = [ratio for some in ratios.values() for ratio in some]
     runs = cells.runs(scheduler, cc)
     return {
         "on": runs[0]["on"],
@@ -190,8 +190,8 @@ def _line(cells: Cells, scheduler: str, reference: str, cc: str) -> dict[str, An
         "ratio": overall.value,
         "ratio_low": overall.low,
         "ratio_high": overall.high,
-        "lost_share": fmean(one < LOST for one in every),
-        "won_share": fmean(one > 1 for one in every),
+        "lost_share": fmean(ratio < LOST for ratio in every),
+        "won_share": fmean(ratio > 1 for ratio in every),
         "cells": len(every),
         "instances": overall.instances,
         "unfinished": sum(run["verdict"] not in FINISHED for run in runs),
@@ -202,8 +202,8 @@ def _line(cells: Cells, scheduler: str, reference: str, cc: str) -> dict[str, An
     }
 
 
-def _share_of(found: Sequence[bool]) -> float | None:
-    return fmean(found) if found else None
+def _share_of(marks: Sequence[bool]) -> float | None:
+    return fmean(marks) if marks else None
 
 
 def _of_decisions(runs: Sequence[Run], column: str) -> float | None:
@@ -219,7 +219,7 @@ def _mean(values: Iterable[Any]) -> float | None:
 
 
 def claims(frame: pl.DataFrame) -> list[Claim]:
-    """What is asked of learned schedulers, as far as the rows can answer it.
+    """Claims that are asked of learned schedulers, as far as the rows can answer them.
 
     Beating uniform random is asked with its interval; the rest by its number, with the interval beside it.
     """
@@ -245,15 +245,17 @@ class Question:
     """Whether it is about the share of cells that are lost, not about the ratio."""
 
     def answer(self, cells: Cells) -> Claim | None:
-        """What the rows say; nothing where the two never ran in the same cell."""
+        """Claim that the rows answer; nothing where the two never ran in the same cell."""
         ratios = cells.ratios(self.scheduler, self.against, self.cc)
-        found = share(ratios, lambda one: one < LOST) if self.is_share else geometric(ratios)
-        if found is None or self.scheduler == self.against:
+        measured = share(ratios, lambda ratio: ratio < LOST) if self.is_share else geometric(ratios)
+        if measured is None or self.scheduler == self.against:
             return None
         bar = MOST_LOST if self.is_share else 1.0
         # Turned so that more is better in both: how far the number and its interval are on the good side.
-        ends = (found.low, found.high) if found.instances >= FEWEST else (None, None)  # of fewer, it is their range
-        number, low, high = (None if end is None else end - bar for end in (found.value, *ends))
+        ends = (
+            (measured.low, measured.high) if measured.instances >= FEWEST else (None, None)
+        )  # of fewer, it is their range
+        number, low, high = (None if end is None else end - bar for end in (measured.value, *ends))
         if self.is_share:
             number, low, high = (None if end is None else -end for end in (number, high, low))
         assert number is not None, "an estimate has a value"
@@ -265,9 +267,9 @@ class Question:
             against=self.against,
             cc=self.cc,
             mode=cells.mode,
-            value=found.value,
-            low=found.low,
-            high=found.high,
+            value=measured.value,
+            low=measured.low,
+            high=measured.high,
             bar=bar,
             cells=sum(map(len, ratios.values())),
             verdict="holds" if holds else "fails",
@@ -278,10 +280,10 @@ class Question:
 
 def _asked(cells: Cells, name: str) -> list[Question]:
     kind = name.split(":")[0]
-    found = [Question("beats uniform random", name, CHANCE, is_strict=True)]
+    questions = [Question("beats uniform random", name, CHANCE, is_strict=True)]
     if kind == "dqn" and "bbr1" in cells.controllers:
-        found.append(Question("at least min-RTT under BBRv1", name, REFERENCE, cc="bbr1"))
+        questions.append(Question("at least min-RTT under BBRv1", name, REFERENCE, cc="bbr1"))
     if kind in ("pdaa3c", "stsgat") and cells.mode.startswith("exclusive"):
-        found.append(Question("at least round robin in exclusive mode", name, "round-robin"))
+        questions.append(Question("at least round robin in exclusive mode", name, "round-robin"))
     seldom = "loses more than 5 % to min-RTT in at most 10 % of cells"
-    return [*found, Question(seldom, name, REFERENCE, is_share=True)]
+    return [*questions, Question(seldom, name, REFERENCE, is_share=True)]

@@ -100,7 +100,7 @@ def measure(column: str) -> Measure:
 
 @dataclass(frozen=True)
 class Unit:
-    """How a group of numbers is written: value × factor, `digits` after the point, then the symbol."""
+    """Way to write a group of numbers: value × factor, `digits` after the point, then the symbol."""
 
     factor: float
     symbol: str

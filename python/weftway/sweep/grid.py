@@ -33,7 +33,7 @@ SECTION = re.compile(r"^\s*\[")
 
 @dataclass(frozen=True)
 class Run:
-    """One scenario of a grid."""
+    """A scenario of a grid."""
 
     name: str
     """Its folder's, under that of the sweep."""
@@ -42,7 +42,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Grid:
-    """What a sweep is to run."""
+    """Scenarios that a sweep is to run."""
 
     title: str
     runs: list[Run]
@@ -50,7 +50,7 @@ class Grid:
     """Whether the file was a scenario: its results then lie in the sweep's folder itself, as those of a comparison."""
 
     def folder(self, run: Run, out: Path) -> Path:
-        """Where a run's rows and its report are kept."""
+        """Folder that keeps a run's rows and its report."""
         return out if self.is_scenario else out / run.name
 
 
@@ -69,11 +69,11 @@ def read(name: str, seeds: str | None = None) -> Grid:
         return Grid(loaded.title, [Run(loaded.name, plan.plan(loaded, seed=seeds))], True)
     _known(file, "at the top of the grid", top, TOP)
     tables = top.get("run")
-    if not isinstance(tables, list) or not tables or not all(isinstance(one, dict) for one in tables):
+    if not isinstance(tables, list) or not tables or not all(isinstance(table, dict) for table in tables):
         raise ScenarioError(f"{file}: a grid has one section [[run]] at least, with the `scenario` to run")
     runs = [_run(file, top, own, seeds) for own in tables]
     names = [run.name for run in runs]
-    if twice := next((one for one in names if names.count(one) > 1), None):
+    if twice := next((name for name in names if names.count(name) > 1), None):
         raise ScenarioError(f"{file}: two runs are called `{twice}`; give one of them a `name` of its own")
     return Grid(str(top.get("title", file.stem)), runs, False)
 
@@ -100,7 +100,9 @@ def _run(file: Path, top: dict[str, Any], own: dict[str, Any], seeds: str | None
     try:
         loaded = _scenario(file, asked, top, own)
         given = {key: _names(own.get(key, top.get(key)), key) for key in ("scheduler", "cc", "backend")}
-        given["scheduler"] = [_beside_scheduler(file, one) for name in given["scheduler"] for one in plan.names(name)]
+        given["scheduler"] = [
+            _beside_scheduler(file, scheduler) for name in given["scheduler"] for scheduler in plan.names(name)
+        ]
         chosen = _seeds(own.get("seeds", top.get("seeds"))) if seeds is None else seeds
         # None at all: what the scenario names.
         wanted = plan.plan(loaded, given["scheduler"] or None, given["cc"] or None, chosen, given["backend"] or None)
@@ -141,27 +143,27 @@ def _beside_scheduler(file: Path, name: str) -> str:
 
 def _names(given: Any, key: str) -> list[str]:
     """The texts of a list, or a single one."""
-    found = [given] if isinstance(given, str) else [] if given is None else given
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+    names = [given] if isinstance(given, str) else [] if given is None else given
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ScenarioError(f"`{key}` is a text or a list of texts")
-    return found
+    return names
 
 
 def _seeds(given: Any) -> Any:
-    is_list = isinstance(given, list) and all(type(one) is int for one in given)
+    is_list = isinstance(given, list) and all(type(seed) is int for seed in given)
     if given is None or isinstance(given, str) or type(given) is int or is_list:
         return given
     raise ScenarioError('`seeds` is a range "a..b" or a list of numbers')
 
 
 def _vary(table: dict[str, Any]) -> dict[str, list[Any]]:
-    found = table.get("vary", {})
-    if not isinstance(found, dict) or not all(isinstance(values, list) for values in found.values()):
+    values_of = table.get("vary", {})
+    if not isinstance(values_of, dict) or not all(isinstance(values, list) for values in values_of.values()):
         raise ScenarioError('[vary] has lists of values under keys of the scenario: "path.wifi.loss" = ["0 %", "1 %"]')
     for key in ("scheduler", "cc"):
-        if key in found:
+        if key in values_of:
             raise ScenarioError(f"`{key}` is no key of a grid's [vary]: give the list as `{key}`")
-    return found
+    return values_of
 
 
 def _name(name: Any) -> str:

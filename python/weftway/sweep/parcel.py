@@ -1,4 +1,4 @@
-"""What a node of a cluster is sent, and what it does with it.
+"""Parcels of jobs that a node of a cluster is sent, and their work there.
 
 A parcel holds all that its jobs need: the scenario's text and the traces and drives that it names, the source of
 schedulers in Python, and which code is to carry them out. A node needs Weftway, and none of the user's files.
@@ -54,7 +54,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Task:
-    """One job."""
+    """A job of a parcel."""
 
     variant: int
     hash: str
@@ -76,9 +76,9 @@ class Parcel:
 
 @dataclass(frozen=True)
 class Answer:
-    """What became of a parcel."""
+    """Results of a parcel."""
 
-    told: list[tuple[str, str]]
+    results: list[tuple[str, str]]
     """For each task `row` and its results as JSON, or `skipped` or `failed` and why."""
     seconds: float
     refusal: str | None = None
@@ -90,7 +90,7 @@ class Sender:
 
     def __init__(self, scenario: Scenario) -> None:
         self._origin = origin(scenario)
-        self._variants = {(one.hash, tuple(one.sets)): at for at, one in enumerate(scenario.variants())}
+        self._variants = {(variant.hash, tuple(variant.sets)): at for at, variant in enumerate(scenario.variants())}
 
     def parcel(self, jobs: list[Job]) -> Parcel:
         """These jobs of the scenario."""
@@ -124,7 +124,7 @@ def origin(scenario: Scenario) -> Origin:
         sent = name
         if PurePath(name).is_absolute():
             sent = f"{hashlib.sha256(name.encode()).hexdigest()}.trace"
-            text, sets = text.replace(name, sent), [one.replace(name, sent) for one in sets]
+            text, sets = text.replace(name, sent), [setting.replace(name, sent) for setting in sets]
         # As they are: their hash is a part of the scenario's.
         files[sent] = file.read_bytes()
     return Origin(text, Path(scenario.path).name, tuple(sets), tuple(sorted(files.items())))
@@ -132,25 +132,25 @@ def origin(scenario: Scenario) -> Origin:
 
 def file_names(text: str, sets: list[str]) -> set[str]:
     """Every text that a key may have as a trace or a drive: of the file, of its [vary], and of `--set`."""
-    found = set(_texts(tomllib.loads(text), False))
-    for key, _, value in (one.partition("=") for one in sets):
+    names = set(_texts(tomllib.loads(text), False))
+    for key, _, value in (setting.partition("=") for setting in sets):
         try:
-            told: Any = tomllib.loads(f"v={value}")["v"]
+            parsed: Any = tomllib.loads(f"v={value}")["v"]
         except tomllib.TOMLDecodeError:
-            told = value.strip()
-        found |= set(_texts({key: told}, False))
-    return found
+            parsed = value.strip()
+        names |= set(_texts({key: parsed}, False))
+    return names
 
 
 def _texts(value: Any, is_file: bool) -> Iterator[str]:
     if isinstance(value, str):
         yield from [value] if is_file else []
     elif isinstance(value, list):
-        for one in value:
-            yield from _texts(one, is_file)
+        for item in value:
+            yield from _texts(item, is_file)
     elif isinstance(value, dict):
-        for key, one in value.items():
-            yield from _texts(one, is_file or NAMES_A_FILE.search(key) is not None)
+        for key, item in value.items():
+            yield from _texts(item, is_file or NAMES_A_FILE.search(key) is not None)
 
 
 def carried_out(parcel: Parcel) -> Answer:
@@ -170,18 +170,18 @@ def carried_out(parcel: Parcel) -> Answer:
 def _run(jobs: list[Job]) -> list[tuple[str, str]]:
     """Each job's kind and text. A class in Python that cannot be asked at all costs its own runs."""
     batch = Batch(jobs, 1)
-    told: dict[int, tuple[str, str]] = {}
+    results: dict[int, tuple[str, str]] = {}
     in_python = [at for at, job in enumerate(jobs) if job.scheduler.rule]
     try:
         while batch.remaining:
             try:
-                told.update({at: (kind, text) for at, kind, text, _ in batch.wait(1.0)})
+                results.update({at: (kind, text) for at, kind, text, _ in batch.wait(1.0)})
             except ScenarioError as error:
                 # Classes run in the order of the jobs.
-                told[next(at for at in in_python if at not in told)] = ("failed", str(error))
+                results[next(at for at in in_python if at not in results)] = ("failed", str(error))
     finally:
         batch.cancel()
-    return [told[at] for at in range(len(jobs))]
+    return [results[at] for at in range(len(jobs))]
 
 
 def _job(task: Task, variant: Variant) -> Job:

@@ -33,7 +33,7 @@ MOST_GROUPS = 200
 
 @dataclass(frozen=True)
 class Request:
-    """Where a sweep runs and where its results go."""
+    """Request for a sweep: where it runs and where its results go."""
 
     out: Path
     jobs: int | None = None
@@ -46,37 +46,41 @@ def execute(grid: Grid, request: Request, progress: Progress | None = None) -> l
     """Runs what is not kept in `request.out`; a comparison for each run of the grid, in its order."""
     tell = progress or quiet
     failed = [] if request.ray is None else dispatch(grid, request, request.ray, tell)
-    found: list[Comparison] = []
+    comparisons: list[Comparison] = []
     for run in grid.runs:
-        found.append(_compared(grid, run, request, _Shift(grid, found, tell), failed))
-    if not grid.is_scenario and any(one.rows for one in found) and not _stands(found, Store(request.out)):
-        Store(request.out).finish(JoinedRows([one.rows for one in found]))
-    return found
+        comparisons.append(_compared(grid, run, request, _Shift(grid, comparisons, tell), failed))
+    if (
+        not grid.is_scenario
+        and any(finished.rows for finished in comparisons)
+        and not _stands(comparisons, Store(request.out))
+    ):
+        Store(request.out).finish(JoinedRows([finished.rows for finished in comparisons]))
+    return comparisons
 
 
-def _stands(found: list[Comparison], store: Store) -> bool:
-    """Whether the table of the whole sweep has these rows already: nothing was run, and all their columns are there."""
-    frames = [one.rows.frame for one in found if isinstance(one.rows, FrameRows)]
-    if len(frames) < len(found):
+def _stands(comparisons: list[Comparison], store: Store) -> bool:
+    """Tells if the table of the whole sweep has these rows already: nothing was run, and it has all their columns."""
+    frames = [finished.rows.frame for finished in comparisons if isinstance(finished.rows, FrameRows)]
+    if len(frames) < len(comparisons):
         return False
     keys = dict.fromkeys(key for frame in frames for key in frame["key"])
     whole = store.finished(list(keys))
     return whole is not None and {name for frame in frames for name in frame.columns} <= set(whole.frame.columns)
 
 
-def rows(found: list[Comparison]) -> list[Row]:
+def rows(comparisons: list[Comparison]) -> list[Row]:
     """All rows, in the order of the grid; a job that two of its runs ask for has one."""
-    return list({row["key"]: row for one in found for row in one.rows}.values())
+    return list({row["key"]: row for finished in comparisons for row in finished.rows}.values())
 
 
-def warnings(found: list[Comparison]) -> list[str]:
+def warnings(comparisons: list[Comparison]) -> list[str]:
     """Lines that a reader needs before the numbers of a sweep: failed runs, and schedulers that broke a rule."""
-    told: dict[str, tuple[str, int | None, int | None]] = {}
-    for table in (Columns(one.rows) for one in found):
+    faults: dict[str, tuple[str, int | None, int | None]] = {}
+    for table in (Columns(finished.rows) for finished in comparisons):
         runs = zip(table["scheduler"], table["faults"], table["decisions"], strict=True)
-        told.update(zip(table["key"], runs, strict=True))
-    failed = {run.job.key: run for one in found for run in one.failed}
-    return [*caveats.failures(list(failed.values())), *caveats.counted(told.values())]
+        faults.update(zip(table["key"], runs, strict=True))
+    failed = {run.job.key: run for finished in comparisons for run in finished.failed}
+    return [*caveats.failures(list(failed.values())), *caveats.counted(faults.values())]
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,7 @@ class _Shift:
 
     @property
     def done(self) -> int:
-        return sum(len(one.rows) + len(one.skipped) + len(one.failed) for one in self.before)
+        return sum(len(finished.rows) + len(finished.skipped) + len(finished.failed) for finished in self.before)
 
 
 def _jobs(grid: Grid) -> int:
@@ -104,16 +108,16 @@ def _compared(grid: Grid, run: Run, request: Request, progress: _Shift, failed: 
     folder = grid.folder(run, request.out)
     left_out = _left_out(run, folder) if request.ray is not None else []
     own = {job.key for job in run.plan.jobs}
-    there = [one for one in failed if one.job.key in own]
-    settled = {job.key for job in (*(one.job for one in left_out), *(one.job for one in there))}
+    there = [failure for failure in failed if failure.job.key in own]
+    settled = {job.key for job in (*(run.job for run in left_out), *(run.job for run in there))}
     wanted = replace(run.plan, jobs=[job for job in run.plan.jobs if job.key not in settled])
     try:
         share = report.MOST_TIMELINES // len(grid.runs)  # they are all held until the pages are written
-        found = comparison.execute(wanted, request.jobs, folder, progress, watched_runs=share)
+        compared = comparison.execute(wanted, request.jobs, folder, progress, watched_runs=share)
     except Interrupted as error:
         raise Interrupted(progress.done + error.done, _jobs(grid), request.out) from None
-    skipped, failures = [*found.skipped, *left_out], [*found.failed, *there]
-    return Comparison(run.plan, found.rows, skipped, failures, found.watched, found.kept)
+    skipped, failures = [*compared.skipped, *left_out], [*compared.failed, *there]
+    return Comparison(run.plan, compared.rows, skipped, failures, compared.watched, compared.kept)
 
 
 def _left_out(run: Run, folder: Path) -> list[Skipped[Job]]:
@@ -133,7 +137,7 @@ def dispatch(grid: Grid, request: Request, address: str, tell: Progress) -> list
     folders = _Folders(grid, request.out)
     with Runner(request.out, tell, _jobs(grid), folders) as runner:
         every = [Wanted(job, run) for run in grid.runs for job in run.plan.jobs]
-        wanted = [one for one in every if one.job.key in runner.kept or _is_sent(one.job)]
+        wanted = [request for request in every if request.job.key in runner.kept or _is_sent(request.job)]
         return runner.run(wanted, cluster(address, request.jobs)).failed
 
 
@@ -200,11 +204,11 @@ class _Parcels:
                 yield sender.parcel(sent)
 
     def outcomes(self, number: int, answer: Answer) -> Iterator[Outcome[Job]]:
-        """What came of the jobs of parcel `number`."""
+        """Outcomes of the jobs of parcel `number`."""
         if answer.refusal is not None:
             raise SimulationError(answer.refusal)
         jobs = self._sent[number]
-        for job, (kind, text) in zip(jobs, answer.told, strict=True):
+        for job, (kind, text) in zip(jobs, answer.results, strict=True):
             yield Outcome(job, result(job, kind, text))
         # At most twice as many as before: the first groups may be the quick ones.
         count = len(groups(jobs))
@@ -213,7 +217,7 @@ class _Parcels:
 
 
 def _place(scenario: Scenario) -> tuple[str, str, tuple[str, ...]]:
-    """What tells a scenario from others."""
+    """Key that tells a scenario from others."""
     return scenario.path, scenario.text, tuple(scenario.sets)
 
 

@@ -1,4 +1,4 @@
-"""How near the simulator's Multipath QUIC is to a real stack: the same scenarios and seeds on `sim` and on `quic`.
+"""Comparison of the simulator's Multipath QUIC with a real stack: equal scenarios and seeds on `sim` and `quic`.
 
 >>> measured = quic.measure(quic.Request(cells=20, seed=7, folder=Path("fidelity-quic-7")))
 >>> found = quic.agreement(measured.settings, measured.rows)

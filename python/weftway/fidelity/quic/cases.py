@@ -1,4 +1,4 @@
-"""How far the two stacks agree: times per case, and the order of schedulers. Pure functions."""
+"""Agreement of the two stacks: times per case, and the order of schedulers. Pure functions."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -27,7 +27,7 @@ PER_MB = "ms_per_mb"
 
 @dataclass(frozen=True)
 class Case:
-    """One scheduler in one setting, on both stacks: medians over the seeds that both finished."""
+    """A scheduler in one setting, on both stacks: medians over the seeds that both finished."""
 
     setting: str
     workload: str
@@ -90,7 +90,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Goal:
-    """What is asked, what was found, and whether that is enough."""
+    """A goal, what was found, and whether that is enough."""
 
     name: str
     asked: str
@@ -114,10 +114,10 @@ class Agreement:
 
     @property
     def halves(self) -> list[Group]:
-        """How far each stack is from itself: over the cases, one half of the seeds against the other."""
+        """Differences of each stack from itself: over the cases, one half of the seeds against the other."""
         sides = (
-            (SIM.name, [one.sim_halves for one in self.cases]),
-            (QUIC.name, [one.quic_halves for one in self.cases]),
+            (SIM.name, [case.sim_halves for case in self.cases]),
+            (QUIC.name, [case.quic_halves for case in self.cases]),
         )
         known = ((name, [value for value in some if value is not None]) for name, some in sides)
         return [of_differences(name, some) for name, some in known if some]
@@ -126,12 +126,12 @@ class Agreement:
     def groups(self) -> list[Group]:
         """All cases; then by origin, workload and controller."""
         parts = [("all cases", self.cases)]
-        parts += [("our scenarios", [one for one in self.cases if not one.drawn])]
-        parts += [("drawn cells", [one for one in self.cases if one.drawn])]
-        for kind in dict.fromkeys(sorted(one.workload for one in self.cases)):
-            parts.append((kind, [one for one in self.cases if one.workload == kind]))
-        for cc in dict.fromkeys(sorted(one.cc for one in self.cases)):
-            parts.append((cc, [one for one in self.cases if one.cc == cc]))
+        parts += [("our scenarios", [case for case in self.cases if not case.drawn])]
+        parts += [("drawn cells", [case for case in self.cases if case.drawn])]
+        for kind in dict.fromkeys(sorted(case.workload for case in self.cases)):
+            parts.append((kind, [case for case in self.cases if case.workload == kind]))
+        for cc in dict.fromkeys(sorted(case.cc for case in self.cases)):
+            parts.append((cc, [case for case in self.cases if case.cc == cc]))
         return [group(name, some) for name, some in parts if some]
 
     @property
@@ -155,12 +155,12 @@ class Agreement:
         """For `--json`."""
         return {
             "goals": [asdict(goal) for goal in self.goals] if self.cases else [],
-            "groups": [as_json(asdict(one)) for one in self.groups] if self.cases else [],
-            "halves": [as_json(asdict(one)) for one in self.halves],
+            "groups": [as_json(asdict(group)) for group in self.groups] if self.cases else [],
+            "halves": [as_json(asdict(half)) for half in self.halves],
             "pairs": len(self.pairs),
             "tau": None if self.tau is None else round(self.tau, 6),
             "unfinished": self.unfinished,
-            "cases": [one.record for one in self.cases],
+            "cases": [case.record for case in self.cases],
         }
 
 
@@ -170,12 +170,12 @@ def limit(name: str, value: float, most: float) -> Goal:
 
 def group(name: str, some: Sequence[Case]) -> Group:
     """The figures of some cases, at least one."""
-    return of_differences(name, [one.difference for one in some])
+    return of_differences(name, [case.difference for case in some])
 
 
 def of_differences(name: str, some: Sequence[float]) -> Group:
     """The figures of some differences, at least one."""
-    sizes = [abs(one) for one in some]
+    sizes = [abs(difference) for difference in some]
     near, far = (sum(size <= bound for size in sizes) / len(sizes) for bound in (NEAR, FAR))
     return Group(name, len(some), median(sizes), median(some), quantile(sizes, 0.95), near, far)
 
@@ -192,14 +192,14 @@ def agreement(settings: Iterable[Setting], rows: Iterable[Row]) -> Agreement:
         some = by_key.get(setting.key, [])
         both = [compared(setting, name, some) for name in dict.fromkeys(row["scheduler"] for row in some)]
         unfinished += sum(missing for _, missing in both)
-        found = [case for case, _ in both if case]
-        cases += found
-        pairs += ordered(found)
-    return Agreement(sorted(cases, key=lambda one: -abs(one.difference)), pairs, unfinished)
+        known = [case for case, _ in both if case]
+        cases += known
+        pairs += ordered(known)
+    return Agreement(sorted(cases, key=lambda case: -abs(case.difference)), pairs, unfinished)
 
 
 def compared(setting: Setting, scheduler: str, rows: Sequence[Row]) -> tuple[Case | None, int]:
-    """One case, if a seed of it was finished on both stacks; and how many were not."""
+    """Compares a case, if a seed of it was finished on both stacks; and counts the seeds that were not."""
     sides = [
         {row["seed"]: row for row in rows if (row["scheduler"], row["backend"]) == (scheduler, name)}
         for name in (SIM.name, QUIC.name)
@@ -252,11 +252,11 @@ def between_halves(times: Sequence[float]) -> float | None:
 
 def share_of_interval(times: Sequence[float]) -> float:
     """Half of the interval of their median, as a share of it."""
-    found = middle(times)
-    return (found.half or 0.0) / found.mean if found else 0.0
+    estimate = middle(times)
+    return (estimate.half or 0.0) / estimate.mean if estimate else 0.0
 
 
 def ordered(cases: Sequence[Case]) -> list[Pair]:
     """The pairs of one setting that QUIC tells apart."""
-    found = [Pair(*sorted(two, key=lambda one: one.quic_ms)) for two in combinations(cases, 2)]
-    return [pair for pair in found if pair.slower.quic_ms > (1 + APART) * pair.faster.quic_ms]
+    pairs = [Pair(*sorted(two, key=lambda case: case.quic_ms)) for two in combinations(cases, 2)]
+    return [pair for pair in pairs if pair.slower.quic_ms > (1 + APART) * pair.faster.quic_ms]

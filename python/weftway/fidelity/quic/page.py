@@ -37,20 +37,20 @@ ORDER_LEDE = (
 )
 
 
-def write_report(measured: Measured, found: Agreement) -> Path:
+def write_report(measured: Measured, agreement: Agreement) -> Path:
     """Writes `report.html` into the folder; at least one case was compared."""
-    return report.save(render(measured, found), measured.request.folder)
+    return report.save(render(measured, agreement), measured.request.folder)
 
 
-def render(measured: Measured, found: Agreement) -> str:
+def render(measured: Measured, agreement: Agreement) -> str:
     """The page as text."""
     return report.assembled(
-        f"Simulator and Multipath QUIC: {len(found.cases)} cases",
-        "; ".join(f"{goal.name} {goal.found} ({verdict(goal.met)})" for goal in found.goals),
-        " · ".join(facts(measured, found)[:1]),
-        all_sections(measured, found),
+        f"Simulator and Multipath QUIC: {len(agreement.cases)} cases",
+        "; ".join(f"{goal.name} {goal.found} ({verdict(goal.met)})" for goal in agreement.goals),
+        " · ".join(facts(measured, agreement)[:1]),
+        all_sections(measured, agreement),
         table(measured.rows),
-        {"cc": list(dict.fromkeys(case.cc for case in found.cases))},
+        {"cc": list(dict.fromkeys(case.cc for case in agreement.cases))},
         style=report.asset("page.css", "weftway.fidelity"),
     )
 
@@ -59,31 +59,33 @@ def verdict(met: bool) -> str:
     return "met" if met else "missed"
 
 
-def all_sections(measured: Measured, found: Agreement) -> list[Section]:
-    data = pl.DataFrame([one.record for one in found.cases], infer_schema_length=None)
+def all_sections(measured: Measured, agreement: Agreement) -> list[Section]:
+    data = pl.DataFrame([case.record for case in agreement.cases], infer_schema_length=None)
     return [
-        Section("summary", "Summary", SUMMARY_LEDE, summary(found)),
-        Section("differences", "Differences", CURVES_LEDE, curves(found)),
-        Section("cases", "All cases", CASES_LEDE, case_table(found.cases), data),
-        Section("order", "Order of schedulers", ORDER_LEDE, order(found)),
-        Section("provenance", "Provenance", "What it takes to get these numbers again.", provenance(measured, found)),
+        Section("summary", "Summary", SUMMARY_LEDE, summary(agreement)),
+        Section("differences", "Differences", CURVES_LEDE, curves(agreement)),
+        Section("cases", "All cases", CASES_LEDE, case_table(agreement.cases), data),
+        Section("order", "Order of schedulers", ORDER_LEDE, order(agreement)),
+        Section(
+            "provenance", "Provenance", "What it takes to get these numbers again.", provenance(measured, agreement)
+        ),
     ]
 
 
-def summary(found: Agreement) -> Markup:
+def summary(agreement: Agreement) -> Markup:
     """The goals with their verdicts, and the medians of each group."""
     goals = [
         (("good" if goal.met else "bad", verdict(goal.met)), f"{goal.name}: {goal.found}, asked for {goal.asked}")
-        for goal in found.goals
+        for goal in agreement.goals
     ]
-    return html.part("listed", goals) + html.table(group_table(found.groups), "")
+    return html.part("listed", goals) + html.table(group_table(agreement.groups), "")
 
 
-def curves(found: Agreement) -> Markup:
+def curves(agreement: Agreement) -> Markup:
     sets = [
-        Curve("all cases", ALL, [abs(case.difference) for case in found.cases]),
-        Curve("our scenarios", SCENARIOS, [abs(case.difference) for case in found.cases if not case.drawn]),
-        Curve("drawn cells", DRAWN, [abs(case.difference) for case in found.cases if case.drawn]),
+        Curve("all cases", ALL, [abs(case.difference) for case in agreement.cases]),
+        Curve("our scenarios", SCENARIOS, [abs(case.difference) for case in agreement.cases if not case.drawn]),
+        Curve("drawn cells", DRAWN, [abs(case.difference) for case in agreement.cases if case.drawn]),
     ]
     drawn = [curve for curve in sets if curve.values]
     goals = [(MEDIAN_GOAL, "asked of half"), (P95_GOAL, "asked of 95 %")]
@@ -102,10 +104,10 @@ def case_row(case: Case) -> Row:
     return Row([f"{case.setting}, {case.cc}, {case.scheduler}", *times, *resent, str(case.seeds)], cc=case.cc)
 
 
-def order(found: Agreement) -> Markup:
+def order(agreement: Agreement) -> Markup:
     """The pairs in another order."""
     rows = []
-    for pair in misordered(found):
+    for pair in misordered(agreement):
         first, second = pair.faster, pair.slower
         name = f"{first.setting}, {first.cc}: {first.scheduler}, {second.scheduler}"
         times = [f"{ms:.1f}" for case in (first, second) for ms in (case.quic_ms, case.sim_ms)]
@@ -115,10 +117,10 @@ def order(found: Agreement) -> Markup:
     return made or Markup("<p>All pairs have the same order.</p>")
 
 
-def provenance(measured: Measured, found: Agreement) -> Markup:
+def provenance(measured: Measured, agreement: Agreement) -> Markup:
     asked = measured.request
     command = (
         f"weft fidelity --backend sim,quic --cells {asked.cells} --seed {asked.seed} --out {quoted(str(asked.folder))}"
     )
     lines = [("Simulator", _native.CODE), ("QUIC", _native.QUIC_CODE)]
-    return html.part("provenance", lines, [("The measurement", command)], "", facts(measured, found)[1:])
+    return html.part("provenance", lines, [("The measurement", command)], "", facts(measured, agreement)[1:])

@@ -54,19 +54,23 @@ def measure(request: Request, progress: Progress = quiet) -> Measured:
 def run(request: Request, wanted: list[Setting], progress: Progress = quiet) -> Measured:
     """Runs these settings. What one stack cannot run has a reason in place of rows."""
     start = time.monotonic()
-    planned = [(one, job) for one in wanted for job in jobs(one, SEEDS)]
-    found = executed(request, planned, progress)
-    unsure = {(one.setting, one.cc, one.scheduler) for one in agreement(wanted, found.rows).cases if one.unsure > SURE}
+    planned = [(setting, job) for setting in wanted for job in jobs(setting, SEEDS)]
+    finished = executed(request, planned, progress)
+    unsure = {
+        (case.setting, case.cc, case.scheduler) for case in agreement(wanted, finished.rows).cases if case.unsure > SURE
+    }
     if unsure:
-        every = ((one, job) for one in wanted for job in jobs(one, MOST_SEEDS))
+        every = ((setting, job) for setting in wanted for job in jobs(setting, MOST_SEEDS))
         planned = [
-            (one, job) for one, job in every if job.seed < SEEDS or (one.name, one.cc, job.scheduler.name) in unsure
+            (setting, job)
+            for setting, job in every
+            if job.seed < SEEDS or (setting.name, setting.cc, job.scheduler.name) in unsure
         ]
-        found = executed(request, planned, progress)
-    without: list[NoRow[Job]] = [*found.skipped, *found.failed]
+        finished = executed(request, planned, progress)
+    without: list[NoRow[Job]] = [*finished.skipped, *finished.failed]
     reasons = {missing.job.key: missing.reason for missing in without}
-    refused = {one.name: reasons[job.key] for one, job in planned if job.key in reasons}
-    return Measured(request, wanted, found.rows, refused, time.monotonic() - start, found.kept.sentence)
+    refused = {setting.name: reasons[job.key] for setting, job in planned if job.key in reasons}
+    return Measured(request, wanted, finished.rows, refused, time.monotonic() - start, finished.kept.sentence)
 
 
 def jobs(setting: Setting, seeds: int) -> list[Job]:

@@ -58,7 +58,7 @@ class Setting:
 
 def ours(folder: Path = HOME / "scenarios") -> list[Setting]:
     """Every scenario of the repository, with the controllers that it names, carried by Multipath QUIC."""
-    return [one for file in sorted(folder.glob("*.toml")) for one in settings(as_quic(file), drawn=False)]
+    return [setting for file in sorted(folder.glob("*.toml")) for setting in settings(as_quic(file), drawn=False)]
 
 
 def as_quic(file: Path) -> Scenario:
@@ -92,12 +92,12 @@ def titled(scenario: Scenario, variant: Variant, variants: int) -> str:
 def drawn(seed: int, count: int, folder: Path) -> list[Setting]:
     """The first `count` cells of a seed, written into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
-    found: list[Setting] = []
+    drawn: list[Setting] = []
     for number in range(count):
         file = folder / f"drawn-{seed}-{number:03}.toml"
         file.write_text(text(seed, number), encoding="utf-8")
-        found += settings(Scenario.load(str(file)), drawn=True)
-    return found
+        drawn += settings(Scenario.load(str(file)), drawn=True)
+    return drawn
 
 
 def text(seed: int, number: int) -> str:
@@ -108,7 +108,7 @@ def text(seed: int, number: int) -> str:
     links = [link(stream) for _ in range(stream.count(*PATHS))]
     buffer = round(rounded(stream.log(BUFFER_KIB)))
     message, load = stream.log(MESSAGE_KB), stream.log(LOAD)
-    rate = sum(expected_mbps(one, "bbr1" if cc.startswith("bbr") else cc, MSS) for one in links)
+    rate = sum(expected_mbps(link, "bbr1" if cc.startswith("bbr") else cc, MSS) for link in links)
     head = [("title", f"cell {number} of seed {seed}"), ("transport", TRANSPORT), ("direction", "upload")]
     head.append(("cc", cc))
     work = bulk(rate) if workload == "bulk" else messages(rate * load, message, links, workload == "deadline")
@@ -116,7 +116,7 @@ def text(seed: int, number: int) -> str:
         [
             block(head),
             f"[options]\n{block([('receive_buffer', f'{buffer} KiB')])}",
-            *(f"[path.p{k}]\n{block(link_keys(one))}" for k, one in enumerate(links, start=1)),
+            *(f"[path.p{k}]\n{block(link_keys(link))}" for k, link in enumerate(links, start=1)),
             f"[workload]\n{work}",
         ]
     )
@@ -132,5 +132,5 @@ def messages(mbps: float, kilobytes: float, links: list[Link], late: bool) -> st
     period = max(rounded(count * 8 / 1e3 / mbps), LEAST_PERIOD_MS)
     keys = [("kind", "messages"), ("size", f"{count} B"), ("period", f"{period:g} ms")]
     if late:
-        keys.append(("deadline", f"{rounded(DEADLINE_RTTS * 2 * max(one.delay_ms for one in links)):g} ms"))
+        keys.append(("deadline", f"{rounded(DEADLINE_RTTS * 2 * max(link.delay_ms for link in links)):g} ms"))
     return block(keys) + f"count = {MESSAGES}\n"

@@ -15,21 +15,25 @@ MOST = 15
 """Cases and pairs that are listed; `--json` and the page have all."""
 
 
-def tables(measured: Measured, found: Agreement) -> list[Table | Text]:
+def tables(measured: Measured, agreement: Agreement) -> list[Table | Text]:
     """All parts, in order; without a case to compare, only what was left out."""
-    last: list[Table | Text] = [Text("\n".join(facts(measured, found)))]
-    if not found.cases:
+    last: list[Table | Text] = [Text("\n".join(facts(measured, agreement)))]
+    if not agreement.cases:
         return last
-    parts: list[Table | Text] = [verdicts(found.goals), group_table(found.groups), case_table(found.cases[:MOST])]
-    if swapped := misordered(found):
+    parts: list[Table | Text] = [
+        verdicts(agreement.goals),
+        group_table(agreement.groups),
+        case_table(agreement.cases[:MOST]),
+    ]
+    if swapped := misordered(agreement):
         parts.append(pair_table(swapped[:MOST]))
     return [*parts, *last]
 
 
-def misordered(found: Agreement) -> list[Pair]:
+def misordered(agreement: Agreement) -> list[Pair]:
     """The pairs that the simulator does not have in QUIC's order; the farthest apart first."""
     return sorted(
-        (pair for pair in found.pairs if pair.sign < 1), key=lambda pair: -pair.slower.quic_ms / pair.faster.quic_ms
+        (pair for pair in agreement.pairs if pair.sign < 1), key=lambda pair: -pair.slower.quic_ms / pair.faster.quic_ms
     )
 
 
@@ -39,7 +43,7 @@ def verdicts(goals: Sequence[Goal]) -> Table:
     return plain("goals", [Column(), *numbers("asked", "measured"), Column()], rows)
 
 
-def group_table(found: Sequence[Group]) -> Table:
+def group_table(groups: Sequence[Group]) -> Table:
     within = [Column("within", part, right=True, title=f"within {part}") for part in map(whole_percent, (NEAR, FAR))]
     columns = [Column(), *numbers("cases"), percents("median"), percents("signed"), percents("p95"), *within]
     rows: list[Cells] = [
@@ -51,7 +55,7 @@ def group_table(found: Sequence[Group]) -> Table:
             percent(group.p95),
             *(PERCENT.value(part) for part in (group.near, group.far)),
         )
-        for group in found
+        for group in groups
     ]
     return plain("difference of the times: sim over quic, less one", columns, rows)
 
@@ -77,19 +81,19 @@ def pair_table(pairs: Sequence[Pair]) -> Table:
     return plain("schedulers in another order: the first is faster on quic", columns, rows)
 
 
-def facts(measured: Measured, found: Agreement) -> list[str]:
+def facts(measured: Measured, agreement: Agreement) -> list[str]:
     """Lines that say how much was run, what was left out, and why."""
-    settings = len({(one.setting, one.cc) for one in found.cases})
+    settings = len({(case.setting, case.cc) for case in agreement.cases})
     lines = [
-        f"{len(found.cases)} cases in {settings} settings, {len(measured.rows)} runs, {measured.seconds:.0f} s",
+        f"{len(agreement.cases)} cases in {settings} settings, {len(measured.rows)} runs, {measured.seconds:.0f} s",
         f"pairs differ by more than {100 * APART:.0f} % on quic",
     ]
     lines += [
-        f"{one.name} beside itself, one half of the seeds against the other: "
-        f"median {PERCENT.value(one.middle)}, 95th percentile {PERCENT.value(one.p95)}"
-        for one in found.halves
+        f"{group.name} beside itself, one half of the seeds against the other: "
+        f"median {PERCENT.value(group.middle)}, 95th percentile {PERCENT.value(group.p95)}"
+        for group in agreement.halves
     ]
     lines += [measured.others] if measured.others else []
-    if found.unfinished:
-        lines.append(f"{found.unfinished} seeds left out: one of the stacks did not finish within the time limit")
+    if agreement.unfinished:
+        lines.append(f"{agreement.unfinished} seeds left out: one of the stacks did not finish within the time limit")
     return [*lines, *(f"{name}: not run: {reason}" for name, reason in measured.skipped.items())]

@@ -1,4 +1,4 @@
-"""Where a scenario can run. Whatever differs between the places is asked of a `Backend`.
+"""Places where a scenario can run, each a `Backend`: whatever differs between them is asked of it.
 
 `base` has the protocol, `sim` the simulator, `quic` Multipath QUIC in virtual time, `kernel` the running Linux kernel,
 `live` this machine's own links.
@@ -48,12 +48,12 @@ ALL = ("sim", "quic", "kernel")
 
 
 def code(name: str) -> str:
-    """What decides a row's results besides the scenario: the identity of the code that made it."""
+    """Identity of the code that makes a backend's rows: what decides a row's results besides the scenario."""
     return BACKENDS[name].code() if name in BACKENDS else _native.CODE
 
 
 def is_of_this_code(row: Row) -> bool:
-    """Whether the code that decides such rows today made this one. Of the simulator are those that name no backend."""
+    """Tells if today's code of its backend made this row. A row that names no backend is of the simulator."""
     name, made = row.get("backend") or SIM.name, str(row.get("code"))
     # After it, a run over links of this machine has the peer and the links.
     own = _native.QUIC_CODE if name == LIVE.name else code(name)
@@ -61,7 +61,7 @@ def is_of_this_code(row: Row) -> bool:
 
 
 def is_repeatable(name: str | None) -> bool:
-    """Whether the rows of a backend are the same every time; rows that name none count as such."""
+    """Tells if the rows of a backend are the same every time; rows that name none count as such."""
     return name not in BACKENDS or BACKENDS[name].is_repeatable
 
 
@@ -71,18 +71,18 @@ def schedulers(name: str, named: list[SchedulerSpec]) -> list[SchedulerSpec]:
 
 
 def options(name: str) -> list[str]:
-    """What names a backend on the command line."""
+    """Options that name a backend on the command line."""
     return [] if name == SIM.name else [f"--backend {name}", *(LIVE.options() if name == LIVE.name else ())]
 
 
 def parse(names: list[str]) -> list[str]:
     """The names of backends that these mean, each once."""
-    found: list[str] = []
+    places: list[str] = []
     for name in names:
-        found += ALL if name.lower() == "all" else [name.lower()]
-    for name in found:
+        places += ALL if name.lower() == "all" else [name.lower()]
+    for name in places:
         if name not in BACKENDS:
             near = difflib.get_close_matches(name, BACKENDS, n=1)
             hint = f"; did you mean `{near[0]}`?" if near else f": there is {', '.join(BACKENDS)}"
             raise ScenarioError(f"unknown backend `{name}`{hint}")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(places))

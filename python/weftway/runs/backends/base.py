@@ -1,4 +1,4 @@
-"""What every backend offers, and what becomes of a job there."""
+"""Interface of every backend, and the results of a job there."""
 
 import json
 from collections.abc import Callable, Generator, Sequence, Set
@@ -19,12 +19,12 @@ class Ordered(Protocol):
 
     @property
     def command(self) -> str:
-        """What repeats it."""
+        """Command that repeats the run."""
         ...
 
     @property
     def identity(self) -> Row:
-        """What its row says before the results."""
+        """Columns of its row that come before the results."""
         ...
 
 
@@ -60,7 +60,7 @@ class Failed(NoRow[J]):
 Result = Row | Skipped["Job"] | Failed["Job"]
 
 
-Told = tuple[int, str, str, str | None]
+NativeResult = tuple[int, str, str, str | None]
 """What came of a run: its index, `row` and the results as JSON, or `skipped` or `failed` and why; and what it looked
 like over time, as JSON, where that cannot be had again or was wanted."""
 
@@ -70,11 +70,11 @@ class Batch(Protocol):
 
     @property
     def remaining(self) -> int:
-        """How many have not been given out as finished."""
+        """Number of runs that have not been given out as finished."""
         ...
 
-    def wait(self, seconds: float) -> Sequence[Told]:
-        """Those that finished since the last time. It waits about so long for the first."""
+    def wait(self, seconds: float) -> Sequence[NativeResult]:
+        """Runs that finished since the last call. It waits about so long for the first."""
         ...
 
     def cancel(self) -> None:
@@ -113,12 +113,12 @@ class Backend(Protocol):
         ...
 
     def timeline(self, job: "Job", kept: str | None) -> str | None:
-        """What a job looked like over time, as JSON; `kept` is what was kept of it, if anything was."""
+        """Timeline of a job, as JSON; `kept` is what was kept of it, if anything was."""
         ...
 
 
 def result(job: J, kind: str, text: str) -> Row | Skipped[J] | Failed[J]:
-    """What the native side says of a job: `row` and its JSON, or `skipped` or `failed` and why."""
+    """Row of a job, or why there is none, from the native side's `kind` and `text`: the row's JSON, or the reason."""
     if kind == "failed":
         return Failed(job, text)
     return Skipped(job, text) if kind == "skipped" else {**job.identity, **json.loads(text)}
@@ -127,13 +127,13 @@ def result(job: J, kind: str, text: str) -> Row | Skipped[J] | Failed[J]:
 class Generated:
     """A batch of what a generator tells, run by run."""
 
-    def __init__(self, told: Generator[Told, None, None], runs: int) -> None:
+    def __init__(self, results: Generator[NativeResult, None, None], runs: int) -> None:
         self.remaining = runs
-        self._told = told
+        self._results = results
 
-    def wait(self, seconds: float) -> Sequence[Told]:
+    def wait(self, seconds: float) -> Sequence[NativeResult]:
         self.remaining -= 1
-        return [next(self._told)]
+        return [next(self._results)]
 
     def cancel(self) -> None:
-        self._told.close()
+        self._results.close()

@@ -22,7 +22,7 @@ from weftway.runs import link_program
 from weftway.runs.specs import SchedulerSpec
 from weftway.terminal.exit_status import BAD_INPUT
 
-from .base import Batch, Generated, Told
+from .base import Batch, Generated, NativeResult
 
 if TYPE_CHECKING:
     from weftway.runs.job import Job
@@ -37,7 +37,7 @@ RULES_STAY = "a scheduler in Python decides in the simulator only"
 
 @dataclass(frozen=True)
 class Peer:
-    """Where the transfers go, and over which links."""
+    """Machine to which the transfers go, and the links that they take."""
 
     host: str
     """Its name or address, and the port if it is not the usual one."""
@@ -65,7 +65,7 @@ class Live:
         return None if self.peer else "no other machine is named: --peer HOST --pair LINE, and --path for each path"
 
     def options(self) -> list[str]:
-        """How the command line names the peer. Who has the pairing line may send there, so it is left out."""
+        """Options that name the peer on the command line. The pairing line is left out: it lets anyone send there."""
         if self.peer is None:
             return []
         return [f"--peer {self.peer.host}", "--pair LINE", *(f"--path {link}" for link in self.peer.links)]
@@ -78,14 +78,14 @@ class Live:
     ) -> Batch:
         if self.peer is None:
             raise ScenarioError(f"backend live: {self.obstacle()}")
-        return Generated(_told(jobs, self.peer), len(jobs))
+        return Generated(_results(jobs, self.peer), len(jobs))
 
     def timeline(self, job: "Job", kept: str | None) -> str | None:
         return None
 
 
-def _told(jobs: Sequence["Job"], peer: Peer) -> Generator[Told, None, None]:
-    """What came of each run, after what cannot run."""
+def _results(jobs: Sequence["Job"], peer: Peer) -> Generator[NativeResult, None, None]:
+    """Results of each run, after the reasons of those that cannot run."""
     runnable = []
     for at, job in enumerate(jobs):
         reason = _bytes(job, peer)[1] if job.scheduler.rule is None else RULES_STAY
@@ -94,8 +94,8 @@ def _told(jobs: Sequence["Job"], peer: Peer) -> Generator[Told, None, None]:
         else:
             yield at, "skipped", reason, None
     with tempfile.TemporaryDirectory(prefix="weftway-live-") as folder:
-        for _, found in groupby(sorted(runnable, key=lambda job: job.seed), lambda job: job.seed):
-            for job, row in _Round(list(found), peer, Path(folder)).rows():
+        for _, of_seed in groupby(sorted(runnable, key=lambda job: job.seed), lambda job: job.seed):
+            for job, row in _Round(list(of_seed), peer, Path(folder)).rows():
                 yield jobs.index(job), "row", row, None
 
 
@@ -126,12 +126,12 @@ class _Round:
         sizes = {job.key: _bytes(job, self._peer)[0] or 0 for job in self._jobs}
         measured: dict[Alone, float] = {}
         waiting: list[tuple[Job, dict[str, Any]]] = []
-        for one in order(self._jobs, self._peer.links, sizes):
-            if isinstance(one, tuple):
-                size, cc, link = one
-                measured[one] = self._transfer(size, ALONE, cc, [link])["goodput_mbps"]
+        for run in order(self._jobs, self._peer.links, sizes):
+            if isinstance(run, tuple):
+                size, cc, link = run
+                measured[run] = self._transfer(size, ALONE, cc, [link])["goodput_mbps"]
             else:
-                waiting.append((one, self._transfer(sizes[one.key], one.scheduler.name, one.cc[0], self._peer.links)))
+                waiting.append((run, self._transfer(sizes[run.key], run.scheduler.name, run.cc[0], self._peer.links)))
             whole = [pair for pair in waiting if all(key in measured for key in self._singles(pair[0], sizes))]
             for job, report in whole:
                 waiting.remove((job, report))
@@ -152,8 +152,8 @@ class _Round:
             command, executable=link_program.program(), env=known, capture_output=True, text=True, check=False
         )
         if done.returncode != 0:
-            said = "; ".join(line.removeprefix("weft: ") for line in done.stderr.splitlines())
-            raise (ScenarioError if done.returncode == BAD_INPUT else SimulationError)(said)
+            message = "; ".join(line.removeprefix("weft: ") for line in done.stderr.splitlines())
+            raise (ScenarioError if done.returncode == BAD_INPUT else SimulationError)(message)
         report: dict[str, Any] = json.loads(done.stdout)[0]
         return report
 

@@ -44,10 +44,10 @@ def record(job: "Job", events: Path | None, qlog: Path | None) -> "Row | Skipped
     log = qlog and qlog / f"{job.key}.sqlog"
     with watched([job.scheduler]), _writing(events, qlog):
         kind, text = _native.record(job, details, str(events) if events else None, str(log) if log else None)
-    found = result(job, kind, text)
-    if isinstance(found, Failed):
-        raise found.error
-    return found
+    outcome = result(job, kind, text)
+    if isinstance(outcome, Failed):
+        raise outcome.error
+    return outcome
 
 
 @contextmanager
