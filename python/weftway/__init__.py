@@ -48,7 +48,7 @@ __all__ = [
     "schedulers",
 ]
 
-# What `select` answers to send nothing now: returning nothing means the same.
+# Answer of `select` to send nothing now: returning nothing means the same.
 Wait = None
 
 

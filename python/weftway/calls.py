@@ -1,4 +1,4 @@
-"""What a program calls: `weftway.compare`, `weftway.run` and `weftway.export`."""
+"""Functions for programs: `weftway.compare`, `weftway.run` and `weftway.export`."""
 
 import os
 import warnings
@@ -30,8 +30,8 @@ def compare(
     out: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> "Results":
-    """One row per scheduler, controller, variant and seed of a scenario: a Polars frame that a notebook shows as the
-    table of `weft compare`.
+    """Runs a scenario: a row per scheduler, controller, variant and seed, in a Polars frame that a notebook shows as
+    the table of `weft compare`.
 
     The scenario is a file, or the name of one of ours (`"wifi-lte"`); `set` replaces keys of it, as
     `{"path.lte.loss": "2 %"}` or `["path.lte.loss=2 %"]`.

@@ -39,14 +39,14 @@ Floats = npt.NDArray[np.float32]
 
 
 class Shape(NamedTuple):
-    """What a task shows and takes."""
+    """Inputs of a task, and its kind of action."""
 
     names: list[str]
     low: Floats
     high: Floats
     outputs: int
     kind: str
-    """Of the action: `discrete`, `several` or `shares`."""
+    """Kind of the action: `discrete`, `several` or `shares`."""
 
 
 @dataclass
@@ -54,9 +54,9 @@ class Layers:
     """The layers of a model, as a policy file has them: LSTM layers, then dense ones."""
 
     cells: list[tuple[Floats, Floats, Floats]] = field(default_factory=list)
-    """Of each LSTM layer `wx` (in, 4H), `wh` (H, 4H) and `b` (4H)."""
+    """Arrays of each LSTM layer: `wx` (in, 4H), `wh` (H, 4H) and `b` (4H)."""
     dense: list[tuple[Floats, Floats]] = field(default_factory=list)
-    """Of each dense layer W (in, out) and b (out)."""
+    """Arrays of each dense layer: W (in, out) and b (out)."""
     activation: str | None = None
 
     def network(self) -> str:
@@ -78,12 +78,12 @@ class Layers:
 
     @property
     def inputs(self) -> int:
-        """How many numbers go in; of an LSTM, with each step."""
+        """Number of inputs; of an LSTM, with each step."""
         return len(self.cells[0][0] if self.cells else self.dense[0][0])
 
     @property
     def outputs(self) -> int:
-        """How many numbers come out."""
+        """Number of outputs."""
         return len(self.dense[-1][1])
 
 
@@ -278,7 +278,7 @@ def _compare(file: Path, model: Any, layers: Layers, shape: Shape) -> None:
 
 
 def _dense(layers: Layers, x: Floats) -> Floats:
-    """What the arrays answer."""
+    """Output of the arrays, computed with NumPy."""
     for w, b in layers.dense[:-1]:
         x = np.maximum(x @ w + b, 0) if layers.activation == "relu" else np.tanh(x @ w + b)
     w, b = layers.dense[-1]
@@ -286,7 +286,7 @@ def _dense(layers: Layers, x: Floats) -> Floats:
 
 
 def _asked(model: Any, asked: Floats) -> Floats:
-    """What a torch model answers, as it does when it is not in training."""
+    """Output of a torch model, as it is when it is not in training."""
     import torch
 
     was_training = model.training

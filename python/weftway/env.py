@@ -37,7 +37,7 @@ USUAL_CC = "cubic"
 
 
 class Info(TypedDict, total=False):
-    """What `info` holds. At an episode's end that is `row`; otherwise the others."""
+    """Keys of `info`. At an episode's end that is `row`; otherwise the others."""
 
     decision: int
     """The number of the decision that is due, counted over all episodes since the seed was given."""
@@ -51,7 +51,7 @@ class Info(TypedDict, total=False):
 
 @runtime_checkable
 class Pool(Protocol):
-    """Where scenarios can be drawn: `weftway.sample.distribution.Distribution`, or anything with the same method."""
+    """Source of drawn scenarios: `weftway.sample.distribution.Distribution`, or anything with the same method."""
 
     def pool(self, seed: int, n: int) -> list[Variant]:
         """The first `n` scenarios of a seed."""
@@ -85,7 +85,7 @@ def answers(vector: VectorEnv, actions: npt.ArrayLike, space: gym.Space[Any]) ->
 
 
 class WeftwayEnv(gym.Env[Any, Any]):
-    """One connection, scheduled by the agent: what `PacketEnv` and `IntervalEnv` share.
+    """A connection that the agent schedules: the common part of `PacketEnv` and `IntervalEnv`.
 
     `copy.deepcopy` and `pickle` give an environment that goes on as this one would: `weftway.vector`.
     """
@@ -332,7 +332,7 @@ class WeftwayVectorEnv(gym.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray
         return step.obs, step.reward.astype(np.float64), step.terminated, step.truncated, infos
 
     def _finals(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
-        """What Gymnasium's `_add_info` makes of the ends, but with columns that hold what the rows hold.
+        """Columns of the ends, as Gymnasium's `_add_info` has them, but holding what the rows hold.
 
         `_add_info` gives a column the type of its first value. A figure may be a number in one row and none in the
         next (`fct_ms` of a transfer that time cut short), or a whole number here and a broken one there.
@@ -368,7 +368,7 @@ def sb3_vec_env(
     observation_space: gym.spaces.Box | None = None,
     reward: Reward | None = None,
 ) -> "Sb3VecEnv":
-    """The same as a `VecEnv` of Stable-Baselines3, with `action_masks()` for MaskablePPO."""
+    """Environments as a `VecEnv` of Stable-Baselines3, with `action_masks()` for MaskablePPO."""
     from weftway.learn.sb3 import Sb3VecEnv
 
     own = (observe, observation_space, reward)
@@ -376,7 +376,7 @@ def sb3_vec_env(
 
 
 Own = tuple[Observe | None, gym.spaces.Box | None, Reward | None]
-"""What of an environment is the user's: the observation, its space, the reward."""
+"""Parts of an environment that are the user's: the observation, its space, the reward."""
 
 
 def _vector(

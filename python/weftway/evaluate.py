@@ -49,7 +49,7 @@ MEASURE = {
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be evaluated, on what, and against what."""
+    """Order of an evaluation: the policy, the distribution, and the references."""
 
     policy: Any
     on: str | os.PathLike[str]
@@ -58,13 +58,13 @@ class Request:
     """Controllers; the distribution's own if none is named."""
     instances: int = 60
     seed: int = 1
-    """Which instances are drawn."""
+    """Seed by which the instances are drawn."""
     seeds: int = 1
     """Runs of each instance, each with a seed of its own."""
     set: Sequence[str] = ()
     """Keys that are set in every instance: `decision.mode=exclusive`."""
     split: str = "held-out"
-    """Whether instances are those that no training sees, or those of the training."""
+    """Part of the instances: those that no training sees, or those of the training."""
 
 
 def evaluate(
@@ -81,7 +81,7 @@ def evaluate(
     out: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> pl.DataFrame:
-    """One row per held-out instance, controller, scheduler and seed; `summary` and `claims` read it.
+    """Evaluates a policy: a row per held-out instance, controller, scheduler and seed, for `summary` and `claims`.
 
     A policy is whatever takes part in a comparison, or a policy file. With `out`, the rows and the instances are kept
     there, and a later call goes on from them.
@@ -178,7 +178,7 @@ def planned(request: Request, out: Path | None = None) -> tuple[Plan, dict[str, 
 
 
 def described(there: Distribution, drawn: Drawn, sets: Iterable[str]) -> dict[str, Any]:
-    """What decides how an instance's rows are read: how long a decision holds, and the measure that counts."""
+    """Columns by which an instance's rows are read: how long a decision holds, and the measure that counts."""
     keys = {**drawn.values, **dict(one.split("=", 1) for one in sets)}
     interval = str(keys.get("decision.interval", ""))
     mode = f"{keys.get('decision.mode', 'preferred')} {interval}" if interval else "each packet"
@@ -195,7 +195,7 @@ def _controllers(there: Distribution, cc: str | Iterable[str] | None) -> list[tu
 
 
 def _kept(there: Distribution, drawn: Drawn, out: Path | None) -> str | None:
-    """Where the instance's file is: a row's command runs it from there."""
+    """Folder of the instance's file: a row's command runs it from there."""
     if out is None:
         return None
     drawn.keep(out / "instances", there.folder)

@@ -1,4 +1,4 @@
-"""What `weftway.compare` gives: a Polars frame that shows itself as a table of means."""
+"""Result of `weftway.compare`: a Polars frame that shows itself as a table of means."""
 
 import io
 import shutil
@@ -32,7 +32,7 @@ class Results(pl.DataFrame):
         self.comparison = found
 
     _from_pydf = pl.DataFrame._from_pydf
-    """What Polars makes a copy or a part of it by."""
+    """Constructor by which Polars makes a copy or a part of it."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return pl.DataFrame.clone, (self.clone(),)
@@ -49,7 +49,7 @@ class Results(pl.DataFrame):
         return "".join(notes) + screen.export_html(inline_styles=True, code_format=PRE)
 
     def __str__(self) -> str:
-        """What `print` and a prompt show: the tables and sentences of `weft compare`, and how to get at the rows."""
+        """Text for `print` and a prompt: the tables and sentences of `weft compare`, and how to get at the rows."""
         found = self.comparison
         if not found.rows:
             return super().__str__()

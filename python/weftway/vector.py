@@ -25,11 +25,11 @@ Numbers = npt.NDArray[np.int64]
 
 
 class Step(NamedTuple):
-    """What one step brought. The arrays are the caller's."""
+    """Result of a step. The arrays are the caller's."""
 
     obs: Floats
     reward: Floats
-    """What became known of earlier decisions since the step before, summed per environment."""
+    """Reward that became known of earlier decisions since the step before, summed per environment."""
     terminated: Flags
     """The transfer is finished."""
     truncated: Flags
@@ -75,9 +75,9 @@ class VectorEnv:
         self.kind: str = self._native.kind
         """`discrete`, `several` (that many indices) or `shares` (on the simplex)."""
         self.actions: int = self._native.actions
-        """How many numbers an answer has."""
+        """Number of values in an answer."""
         self.choices: int = self._native.choices
-        """Of how many choices each is; of shares, how many."""
+        """Choices of each value; of shares, how many there are."""
         self.space: str = self._native.space
         """The space of one environment's action, as Gymnasium writes it: `Discrete(4)`."""
 
@@ -172,7 +172,7 @@ class VectorEnv:
 
 
 def count(number: int, of: str) -> int:
-    """So many of something, of which there is at least one."""
+    """Checks a number of something, of which there is at least one."""
     if not isinstance(number, int | np.integer) or not 1 <= number < 2**31:
         raise ValueError(f"{number!r} {of}: expected a whole number from 1 on")
     return int(number)

@@ -39,5 +39,5 @@ def joined(words: Sequence[str]) -> tuple[list[str], str]:
         kept = whole[-1] + word if is_break else whole[-1]
         whole[-1] += word
         is_open = is_break
-    # Of `--scheduler=ecf`, the value alone is answered.
+    # For `--scheduler=ecf`, the value alone is answered.
     return whole, kept.partition("=")[2] if kept.startswith("-") else kept

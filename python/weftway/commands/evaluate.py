@@ -61,7 +61,7 @@ def command(
     from weftway.terminal.progress import Bar
 
     request = evaluate.Request(policy, on, against, cc, instances, seed, seeds, sets or [])
-    # What a scheduler in Python prints is no result.
+    # Output that a scheduler in Python prints is no result.
     with interruptible(), redirect_stdout(sys.stderr), Bar(err) as bar:
         ran = evaluate.run(request, jobs, folder, bar.tell)
     shown = evaluate.held(request, ran.frame, ran.others)

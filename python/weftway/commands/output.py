@@ -117,6 +117,6 @@ def interruptible() -> Iterator[None]:
     try:
         yield
     except Interrupted as error:
-        # What is finished is kept: an impatient second Ctrl-C has nothing left to stop.
+        # Finished runs are kept: an impatient second Ctrl-C has nothing left to stop.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         fail(str(error), INTERRUPTED)

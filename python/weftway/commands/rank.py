@@ -68,7 +68,7 @@ def command(
     from weftway.terminal.progress import Bar
 
     request = rank.Request(on, cells, seeds, seed, schedulers, candidate, split, sets or [], clairvoyant, oracle)
-    # What a scheduler in Python prints is no result.
+    # Output that a scheduler in Python prints is no result.
     so_far = SoFar()
     with interruptible(), redirect_stdout(sys.stderr), Bar(err, above=so_far.table) as bar:
         found = rank.run(request, jobs, folder, bar.tell, so_far.add if err.is_terminal else quiet)

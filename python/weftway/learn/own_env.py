@@ -122,7 +122,7 @@ class OwnVectorEnv(VectorEnv):
 
 
 def _checked(given: npt.ArrayLike, shape: tuple[int, ...], name: str, kind: np.dtype[Any]) -> npt.NDArray[Any]:
-    """What a function gave, as the environment hands it on: a copy, since the function's array may be the state's."""
+    """Returns a copy of a function's array, in the type asked for: the array itself may be the state's."""
     try:
         returned = np.asarray(given)
         if returned.dtype.kind not in "biufO":

@@ -59,7 +59,7 @@ class Sb3VecEnv(VecEnv):  # type: ignore[misc,unused-ignore]
         return self.vector.action_masks()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: no resource is held."""
 
     def get_attr(self, attr_name: str, indices: int | Iterable[int] | None = None) -> list[Any]:
         """The attribute, once per environment."""

@@ -40,19 +40,19 @@ class Drive:
     run: int
     runs: int
     mean_bps: Mapping[str, int]
-    """Of each link."""
+    """Mean rate of each link in bit/s."""
     columns: frozenset[str]
 
 
 @dataclass(frozen=True)
 class Drives:
-    """What was measured in each direction; one file may be both."""
+    """Measurements of each direction; one file may be both."""
 
     of: Mapping[str, Drive]
     assumed: Sequence[str] = ()
 
     def has(self, side: str, link: str, column: str) -> bool:
-        """Whether the file of a direction has this column of a link."""
+        """Returns whether the file of a direction has this column of a link."""
         return side in self.of and f"{link}_{column}" in self.of[side].columns
 
 

@@ -48,7 +48,7 @@ WORKLOADS = {
 
 @dataclass
 class Written:
-    """What was made."""
+    """Scenario file that was written, its links, and what was assumed for it."""
 
     file: Path
     links: list[str]
@@ -201,7 +201,7 @@ def _best_first(link: Link, kinds: Sequence[str]) -> list[Reading]:
 
 
 def _loss(link: Link) -> Range | None:
-    """What is known of losses: over all measurements of the best kind."""
+    """Loss over all measurements of the best kind."""
     lossy = [(one, one.loss) for one in _best_first(link, FOR_LOSS) if one.loss]
     same = [(one, loss) for one, loss in lossy if one.kind == lossy[0][0].kind]
     if not same:

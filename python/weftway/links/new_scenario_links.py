@@ -1,4 +1,4 @@
-"""What is known of each link: from the arguments of `weft new scenario`, which are files and values."""
+"""Knowledge of each link, from the arguments of `weft new scenario`, which are files and values."""
 
 import ipaddress
 import re
@@ -41,7 +41,7 @@ Ask = Callable[[str, str], str]
 
 @dataclass
 class Link:
-    """What is known of one link."""
+    """A link, with its measurements and the values that are given for it."""
 
     name: str
     readings: list[Reading] = field(default_factory=list)
@@ -69,7 +69,7 @@ def links_of(arguments: Iterable[str], ask: Ask | None) -> list[Link]:
         file = Path(named[2] if named and not Path(argument).exists() else argument)
         name = link_name(named[1]) if named and file != Path(argument) else _name_of(file)
         files.append((links.setdefault(name, Link(name)), file))
-    # What is said of a link holds for all its files, wherever it stands.
+    # A value given for a link holds for all its files, wherever it stands.
     for link, file in files:
         link.readings.append(_read(link, file, ask))
     seen: dict[str, str] = {}
@@ -89,7 +89,7 @@ def links_of(arguments: Iterable[str], ask: Ask | None) -> list[Link]:
 
 
 def _say(link: Link, key: str, value: str) -> None:
-    """What is said outright of a link: each key once."""
+    """Adds a value that is given for a link: each key once."""
     if key == LOCAL:
         link.local += _addresses(value)
         return

@@ -35,7 +35,7 @@ LEAST_MS, MOST_MS = 5.0, 60_000.0
 
 @dataclass(frozen=True)
 class SteeringOptions:
-    """How to steer."""
+    """Options of steering."""
 
     interval_ms: float = 100.0
     mode: str = "exclusive"
@@ -49,7 +49,7 @@ class SteeringOptions:
 
 @dataclass(frozen=True)
 class Transfer:
-    """One transfer of the kernel's; without a scheduler nobody steers."""
+    """A transfer of the kernel's; without a scheduler nobody steers."""
 
     variant: Variant
     scheduler: SchedulerSpec | None
@@ -59,7 +59,7 @@ class Transfer:
 
     @property
     def identity(self) -> Row:
-        """What a row says before its results: which run it was, and of what."""
+        """Columns of a row before its results: which run it was, and of what."""
         scenario, steered, options = self.variant.scenario, self.scheduler, self.options
         cc, cc_version = self.cc
         return {
@@ -327,7 +327,7 @@ def _line(connection: dict[str, Any]) -> str:
 
 
 def summary(report: Row) -> list[str]:
-    """What a live steering did, as lines."""
+    """Lines that report a live steering."""
     costs = {name: report[f"steer_{name}"] for name in ("looks", "questions", "orders")}
     told = (
         f"{name}: {calls}, {mean:.1f} µs each, {most:.1f} µs at most" for name, (calls, mean, most) in costs.items()

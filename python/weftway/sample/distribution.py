@@ -76,7 +76,7 @@ USUAL_CC = "cubic"
 
 @dataclass(frozen=True)
 class Drawn:
-    """One instance of a distribution."""
+    """An instance of a distribution."""
 
     id: str
     """`mpquic-pair-train-1-7`: the distribution, the split, the seed and the index."""
@@ -114,11 +114,11 @@ class Distribution:
     keys: dict[str, Any]
     """The file as it stands."""
     folder: Path = FOLDER
-    """Where it lies: its traces are looked for there and above."""
+    """Folder in which it lies: its traces are looked for there and above."""
 
     @property
     def title(self) -> str:
-        """What it is about, in a line."""
+        """Title, in a line."""
         return str(self.keys.get("title", self.name))
 
     @property
@@ -233,7 +233,7 @@ def names() -> list[str]:
 
 
 def is_one(keys: dict[str, Any]) -> bool:
-    """Whether a file with these keys is a distribution, and no scenario: something in it is left to chance."""
+    """Returns whether a file with these keys is a distribution, and no scenario: something in it is left to chance."""
     return any(key in keys for key in DECIDING) or isinstance(keys.get("workload"), list) or _is_open(keys)
 
 
@@ -299,7 +299,7 @@ def _paths(keys: dict[str, Any], draws: Draws) -> dict[str, Any]:
 
 
 def _path_weights(keys: dict[str, Any]) -> dict[str, float]:
-    """How often each path is drawn against the others."""
+    """Weight with which each path is drawn against the others."""
     found: dict[str, float] = {}
     for name, table in keys["path"].items():
         weight = table.get("weight", 1)
@@ -342,7 +342,7 @@ def _fail(paths: dict[str, Any], given: Any, own: Any, draws: Draws) -> None:
 
 
 def _carried(name: str, path: dict[str, Any], side: str, folder: Path, measured: dict[str, Decimal]) -> Decimal:
-    """What a path carries as it begins, in bit/s: its rate towards `side`, or the mean of its trace or drive."""
+    """Rate of a path as it begins, in bit/s: towards `side`, as given, or the mean of its trace or drive."""
     if measured and "drive" in path:
         if path["drive"] not in measured:
             there = ", ".join(measured)
@@ -376,7 +376,7 @@ def _drive_file(given: dict[str, Any]) -> str:
 
 
 def _mean_rates(given: dict[str, Any], side: str, folder: Path) -> dict[str, Decimal]:
-    """What the links of a drive carry towards `side` in the mean, in bit/s; nothing where that was not measured."""
+    """Mean rates of a drive's links towards `side`, in bit/s; empty where that was not measured."""
     file = given.get("file")
     name = file.get(side) if isinstance(file, dict) else file
     if name is None:
@@ -453,7 +453,7 @@ def _paced(work: dict[str, Any], rate: Decimal) -> dict[str, Any]:
 
 
 def _workload(given: Any, draws: Draws) -> Any:
-    """One of several workloads, by their `weight`."""
+    """Draws one of several workloads, by their `weight`."""
     if not isinstance(given, list):
         return given
     weights = [one.get("weight", 1) for one in given]

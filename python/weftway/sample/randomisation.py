@@ -30,7 +30,7 @@ Uniform = Callable[[str], float]
 
 @dataclass(frozen=True)
 class Draws:
-    """One instance's draws: where its numbers come from, and the parity of their last digits."""
+    """Draws of an instance: the source of its numbers, and the parity of their last digits."""
 
     uniform: Uniform
     parity: int

@@ -27,7 +27,7 @@ class FixedRows:
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
         self._size: os.terminal_size | None = None
-        """Of the terminal, when the rows were set apart."""
+        """Size of the terminal, when the rows were set apart."""
         self._count = 0
         self._handlers: dict[int, Any] = {}
 

@@ -88,11 +88,11 @@ class ActorCriticArgs(TrainingArgs):
 
 
 Baselines = Mapping[str, tuple[str, ChooseActions]]
-"""Who is evaluated beside the policy: by name, the task and what decides."""
+"""Policies that are evaluated beside the learned one: by name, the task and the function that decides."""
 
 
 class Simulations(Protocol):
-    """What rollouts are made in: `weftway.vector.VectorEnv`, or anything like it."""
+    """Environments that rollouts are made in: `weftway.vector.VectorEnv`, or anything like it."""
 
     envs: int
     inputs: int
@@ -111,16 +111,16 @@ class Simulations(Protocol):
 
 @dataclass(frozen=True)
 class PolicySpec:
-    """What is learned: the task, and the kind of network and of actions."""
+    """Task, kind of network and kind of actions of the policy that is learned."""
 
     task: str
     history: int = 0
     """Rows of an observation, for an LSTM; 0 is dense layers."""
     concentration: float = 0.0
-    """Of the Dirichlet distribution, where actions are shares."""
+    """Concentration of the Dirichlet distribution, where actions are shares."""
 
     def distribution(self, env: Simulations) -> ActionDistribution:
-        """What the actions of these simulations are drawn from."""
+        """Distribution that the actions of these simulations are drawn from."""
         if env.kind == "shares":
             return Dirichlet(env.choices, self.concentration)
         return Categorical(env.actions, env.choices)
@@ -192,7 +192,7 @@ def several_workers(
     if done == 0:
         validation.first_point(state.network)
     with _pool(args) as pool:
-        # Those that go on have other episodes than those before.
+        # A resumed training has other episodes than it had before: the simulations begin anew from other seeds.
         workers = [pool.actors(Worker, 1, args, spec, done + number)[0] for number in range(args.workers)]
         for ready in [worker.ready() for worker in workers]:
             ready.result()
@@ -257,7 +257,7 @@ class Worker:
         return arrays(gradient), self._collector.env.episodes(), rollout.reward, float(loss)
 
     def ranges(self) -> InputRanges:
-        """Where the inputs lay."""
+        """Ranges in which the inputs lay."""
         return self._collector.ranges
 
 
@@ -271,25 +271,25 @@ def _pool(args: ActorCriticArgs) -> Pool:
 
 
 class Schedule:
-    """How many rollouts there are, and after which of them something is due."""
+    """Number of rollouts, and after which of them something is due."""
 
     def __init__(self, args: ActorCriticArgs) -> None:
         self.decisions = args.rollout * args.envs
-        """In a rollout."""
+        """Decisions in a rollout."""
         self.rollouts = -(-args.steps // self.decisions)
         self._between = max(1, self.rollouts // POINTS)
         self._kept = max(1, args.checkpoint_every // (self._between * self.decisions)) * self._between
 
     def is_point(self, rollouts: int) -> bool:
-        """Whether a point of the curve is due."""
+        """Returns whether a point of the curve is due."""
         return rollouts % self._between == 0 or rollouts == self.rollouts
 
     def is_validated(self, rollouts: int) -> bool:
-        """Whether validation is due; only where a point is."""
+        """Returns whether validation is due; only where a point is."""
         return rollouts % (max(1, POINTS // session.TRIALS) * self._between) == 0 or rollouts == self.rollouts
 
     def is_kept(self, rollouts: int) -> bool:
-        """Whether a checkpoint is due; only where a point is."""
+        """Returns whether a checkpoint is due; only where a point is."""
         return rollouts % self._kept == 0 and rollouts < self.rollouts
 
 
@@ -352,7 +352,7 @@ class RolloutCollector:
 
 
 def rollout_key(args: ActorCriticArgs, worker: int, rollout: int) -> Array:
-    """Of what is drawn in a rollout: no state to keep."""
+    """Key of the draws in a rollout, from its number alone: there is no state to keep."""
     return jax.random.fold_in(jax.random.fold_in(jax.random.key(args.seed + 1), worker), rollout)
 
 
@@ -360,7 +360,7 @@ def rollout_key(args: ActorCriticArgs, worker: int, rollout: int) -> Array:
 
 
 class Hyperparameters(NamedTuple):
-    """What an update depends on."""
+    """Settings that an update depends on."""
 
     gamma: float
     learning_rate: float
@@ -371,7 +371,7 @@ class Hyperparameters(NamedTuple):
 
     @classmethod
     def of(cls, args: ActorCriticArgs) -> "Hyperparameters":
-        """The settings' part."""
+        """Takes them from the settings of a training."""
         return cls(*(getattr(args, name) for name in cls._fields))
 
     def optimiser(self) -> optax.GradientTransformation:
@@ -380,14 +380,14 @@ class Hyperparameters(NamedTuple):
 
 
 class TrainState(NamedTuple):
-    """What updates change."""
+    """Weights and the optimiser's state, which updates change."""
 
     network: "ActorCritic"
     optimiser: Any
 
 
 def initial_state(args: ActorCriticArgs, spec: PolicySpec, env: Simulations) -> TrainState:
-    """Before the first update."""
+    """State before the first update."""
     network = spec.network(args, env, jax.random.key(args.seed))
     return TrainState(network, Hyperparameters.of(args).optimiser().init(network))
 
@@ -406,7 +406,7 @@ def n_step_returns(gamma: float, reward: Array, done: Array, bootstrap: Array) -
 def actor_critic_loss(
     hyper: Hyperparameters, distribution: ActionDistribution, network: "ActorCritic", rollout: Rollout
 ) -> Array:
-    """Of actor and critic, over one rollout."""
+    """Loss of actor and critic over one rollout."""
     outputs, value = network(rollout.obs)
     bootstrap = jnp.where(rollout.terminated, 0.0, network(rollout.next_obs)[1])
     rewards = hyper.reward_scale * rollout.reward
@@ -428,7 +428,7 @@ class Compiled(NamedTuple):
     gradient: Callable[["ActorCritic", Rollout], tuple[Array, "ActorCritic"]]
     """The loss and its gradient."""
     apply: Callable[[TrainState, "ActorCritic"], TrainState]
-    """One update."""
+    """Update of the state by a gradient."""
 
 
 @lru_cache
@@ -502,7 +502,7 @@ def recurrent(row: tuple[int, int], hidden: tuple[int, ...], outputs: int, key: 
 def policies(
     args: ActorCriticArgs, spec: PolicySpec, network: ActorCritic, env: Simulations
 ) -> dict[str, ChooseActions]:
-    """What a network may do with its outputs, by the name of the head."""
+    """Ways to act on a network's outputs, by the name of the head."""
     functions = spec.compiled(args, env)
 
     def mode(obs: np.ndarray, mask: np.ndarray) -> np.ndarray:
@@ -531,7 +531,7 @@ def _keys(args: ActorCriticArgs) -> Iterator[Array]:
 
 
 class Validation:
-    """What the curve says of the policy as it would be deployed: with the head that does better on the validation."""
+    """Points of the curve for the policy as it would be deployed: with the head that does better on the validation."""
 
     def __init__(self, args: ActorCriticArgs, spec: PolicySpec, env: Simulations, curve: Curve) -> None:
         self._args, self._spec, self._env, self._curve = args, spec, env, curve
@@ -579,13 +579,13 @@ def export(
 
 
 class Stats:
-    """What happened since the curve's last point."""
+    """Figures since the curve's last point."""
 
     def __init__(self) -> None:
         self._figures: dict[str, list[float]] = {"return": [], "goodput": [], "reward": [], "loss": []}
 
     def add(self, episodes: list[dict[str, Any]], rewards: np.ndarray, loss: float) -> None:
-        """One rollout."""
+        """Adds the figures of a rollout."""
         self._figures["return"] += [one["return"] for one in episodes]
         self._figures["goodput"] += [one["goodput_mbps"] for one in episodes if one.get("goodput_mbps") is not None]
         self._figures["reward"].append(float(rewards.mean()))
@@ -613,7 +613,7 @@ def save_checkpoint(
 def load_checkpoint(
     args: ActorCriticArgs, state: TrainState, collector: RolloutCollector | None
 ) -> tuple[TrainState, Best[ActorCritic], int]:
-    """Where a checkpoint left off, if that is asked and there is one; the simulations go the same way again."""
+    """Resumes from the checkpoint, if that is asked and there is one; the simulations go the same way again."""
     file = args.file("checkpoint")
     found = checkpoint.restore(file, (state, state.network)) if args.resume and file else None
     if found is None:

@@ -33,7 +33,7 @@ QUANTILES = (0.0, 0.2, 0.4, 0.6, 0.75, 0.85, 0.92, 0.97, 0.99)
 
 
 def leads(outputs: Floats) -> Floats:
-    """How far the best output of each row (…, choices) leads the next; infinitely where there is no other."""
+    """Lead of the best output of each row (…, choices) over the next; infinite where there is no other."""
     none = np.full((*outputs.shape[:-1], 1), -np.inf, np.float32)
     ordered = np.sort(np.concatenate([outputs, none], -1))
     found: Floats = ordered[..., -1] - ordered[..., -2]
@@ -70,7 +70,7 @@ class Watched:
 
 
 def margins(args: TrainingArgs, file: Path, card: Mapping[str, str]) -> list[float]:
-    """What is tried, smallest first."""
+    """Margins to try, smallest first."""
     variants = distribution.load(args.distribution).pool(args.seed, args.held_out)
     watched = Watched(file, card["head"], args.seed)
     decide: ChooseActions = watched.choose
@@ -84,7 +84,7 @@ def margins(args: TrainingArgs, file: Path, card: Mapping[str, str]) -> list[flo
 
 
 def margin(args: TrainingArgs, card: Mapping[str, str], tensors: Mapping[str, npt.ArrayLike]) -> dict[str, str]:
-    """What the card has to say besides: the margin, and how it was found."""
+    """Entries of the card for the margin, and for how it was found."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "0.safetensors"
         export.write_policy(file, card, tensors)

@@ -30,7 +30,7 @@ class CheckpointError(ValueError):
 
 @dataclass(frozen=True)
 class Checkpoint(Generic[T]):
-    """What `save` was given."""
+    """Contents of a checkpoint, as `save` was given them."""
 
     step: int
     tree: T

@@ -34,7 +34,7 @@ USAGE = (
 )
 
 OBJECTIVES = ("printed", "completion")
-"""What a network is trained for."""
+"""Objectives that a network can be trained for."""
 
 
 RESULTS = ("*.safetensors", "*.jsonl")
@@ -110,7 +110,7 @@ def _read(kind: type, text: str) -> Any:
 
 
 def settings(algorithm: str, args: type, options: Sequence[str], **fixed: str) -> Any:
-    """What the options say, and what is `fixed`; the folder has a name in any case."""
+    """Settings from the options and from `fixed`; the folder has a name in any case."""
     made = parser(f"weft train {algorithm}", args, fixed)
     if algorithm in FOR_COMPLETION:
         made.add_argument("--objective", choices=OBJECTIVES, default=argparse.SUPPRESS, help=OBJECTIVE)
@@ -176,12 +176,12 @@ def run(algorithm: str, options: Sequence[str], bar: Bar) -> Any:
 
 
 def wants_usage(algorithm: str | None) -> bool:
-    """Whether nothing but help is asked for."""
+    """Returns whether nothing but help is asked for."""
     return algorithm is None or algorithm in ("--help", "-h")
 
 
 def lines(trained: Any) -> list[str]:
-    """What is told of a training: its last measurement, its policy; or what it has to say itself."""
+    """Lines that report a training: its last measurement and its policy, or its own lines if it has some."""
     if hasattr(trained, "lines"):
         return list(trained.lines())
     told = [trained.policy.card["evaluation"]]

@@ -74,16 +74,16 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Form:
-    """What a paper fixes of a scheduler, and no training here changes."""
+    """Properties of a scheduler that its paper fixes, and no training here changes."""
 
     task: str
-    """When it is asked, what it sees, what it may answer. Answer 0 waits for the full fastest path, 1 sends."""
+    """Task: when it is asked, what it sees, what it may answer. Answer 0 waits for the full fastest path, 1 sends."""
     widths: tuple[int, ...]
-    """Of the hidden layers."""
+    """Widths of the hidden layers."""
     setting: str
     """The distribution around the paper's own scenarios."""
     groups: int = 0
-    """Of conditions, each with a network of its own; 0: one network."""
+    """Groups of conditions, each with a network of its own; 0: one network."""
 
 
 FORMS = {
@@ -104,7 +104,7 @@ class Args:
     steps: Count = 2
     """Generations of the search."""
     seed: Seed = 1
-    """Of the scenarios, the first weights and the candidates."""
+    """Seed of the scenarios, the first weights and the candidates."""
     on: Names = "world,drives"
     """Distributions to train on, their training parts, besides the scheduler's own setting."""
     pool: Count = 120
@@ -116,7 +116,7 @@ class Args:
     teachers: Names = "bccps,earliest-delivery"
     """Rules that are imitated, each in a network of its own."""
     rounds: CountOrNone = 0
-    """How often a copy runs, is told what its teacher would have done, and learns anew; the shipped policies: never."""
+    """Rounds in which a copy runs, is told what its teacher would do, and learns anew; the shipped policies: none."""
     candidates: Count = 16
     """Networks in a generation."""
     scenarios: Count = 80
@@ -126,7 +126,7 @@ class Args:
     sigma: Positive = 1.0
     """First standard deviation of candidates, all directions together, in units of the copy's own preference."""
     caution: Weight = 1.0
-    """How much more a loss against min-RTT counts than a gain."""
+    """Additional weight of a loss against min-RTT over a gain."""
     threads: Count = 1
     """Threads that run the simulations; the policy does not depend on it."""
     out: Path | None = None
@@ -147,11 +147,11 @@ class Args:
 
     @property
     def form(self) -> Form:
-        """What stays as it is."""
+        """Properties that the paper fixes of this scheduler."""
         return FORMS[self.scheduler]
 
     def command(self) -> str:
-        """What trains the same policy."""
+        """The command that trains the same policy."""
         options = limits.options(self, (*UNRELATED, "scheduler"))
         return shlex.join(["weft", "train", self.scheduler, "--objective", "completion", *options])
 
@@ -200,7 +200,7 @@ class Judge:
         return gains
 
     def scores(self, networks: Sequence[Weights], drawn: Sequence[Cell], runs: int = 1) -> Floats:
-        """What is maximised: the mean gain, losses counting more."""
+        """Scores to maximise, one a network: the mean gain, losses counting more."""
         gains = np.clip(self.gains(networks, drawn, runs), -WORST, WORST)
         means: Floats = (gains + self._args.caution * np.minimum(gains, 0)).mean(1)
         return means
@@ -238,7 +238,7 @@ class Directions:
         self._axes = axes[:kept] / spread[:kept, None]
         outputs = np.asarray(imitation.forward(network, shown.seen), np.float64)
         self.scale = float((outputs[:, 1] - outputs[:, 0]).std())
-        """How much the network's own preference varies."""
+        """Standard deviation of the network's own preference."""
         self.count = kept + 1
 
     def moved(self, by: Floats) -> Weights:
@@ -287,7 +287,7 @@ def card(args: Args, inputs: Sequence[str]) -> dict[str, str]:
 
 
 def ranges(shown: Sequence[Rows]) -> Weights:
-    """Where the inputs lay, a little wider."""
+    """Ranges in which the inputs lay, a little wider."""
     low, high = (
         np.min([rows.seen.min(0) for rows in shown], 0),
         np.max([rows.seen.max(0) for rows in shown], 0),

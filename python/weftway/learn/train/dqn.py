@@ -239,7 +239,7 @@ def greedy(network: MLP) -> ChooseActions:
 
 
 class Transitions(NamedTuple):
-    """One row per decision."""
+    """Transitions, a row per decision."""
 
     obs: Floats
     action: Numbers
@@ -253,7 +253,7 @@ class Transitions(NamedTuple):
 
 
 class Hyperparameters(NamedTuple):
-    """What an update depends on."""
+    """Settings that an update depends on."""
 
     gamma: float
     learning_rate: float
@@ -274,7 +274,7 @@ class Hyperparameters(NamedTuple):
 
 
 class TrainState(NamedTuple):
-    """What updates change."""
+    """Weights and the optimiser's state, which updates change."""
 
     network: MLP
     target: MLP
@@ -289,7 +289,7 @@ def initial_state(hyper: Hyperparameters, layers: list[int], key: Array) -> Trai
 
 
 def td_targets(gamma: float, target: MLP, batch: Transitions) -> Array:
-    """What each transition's value is drawn to."""
+    """Targets of the transitions' values."""
     best = jnp.where(batch.next_mask, target(jnp.asarray(batch.next_obs)), -jnp.inf).max(-1)
     return jnp.where(batch.done, batch.reward, batch.reward + gamma * best)
 
@@ -326,7 +326,7 @@ def updater(hyper: Hyperparameters) -> Callable[[TrainState, Transitions], tuple
 
 
 class UpdateSchedule:
-    """When updates are made: so many for each complete transition, a whole compiled loop at a time."""
+    """Schedule of updates: a number for each complete transition, a whole compiled loop at a time."""
 
     def __init__(self, args: QLearningArgs, due: int = 0) -> None:
         self.due = due
@@ -357,7 +357,7 @@ class ReplayBuffer:
     def __init__(self, capacity: int, inputs: int, choices: int) -> None:
         self.capacity = capacity
         self.added = 0
-        """How many there have been; the buffer holds the last of them."""
+        """Transitions added so far; the buffer holds the last of them."""
         self._rows = Transitions(
             np.zeros((capacity, inputs), np.float32),
             np.zeros(capacity, np.int64),
@@ -477,7 +477,7 @@ class Collector:
         self.buffer = ReplayBuffer(capacity, env.inputs, env.choices)
         self.ranges = InputRanges(env.low, env.high)
         self.steps = 0
-        """Of every environment."""
+        """Steps of every environment."""
         self._pending = PendingTransitions(env.envs, env.inputs, env.choices)
         self._actions: list[npt.NDArray[np.uint8]] = []
         self.obs = env.reset()
@@ -519,7 +519,7 @@ def average(values: Sequence[float] | npt.NDArray[Any]) -> float | None:
 
 
 class Stats:
-    """What happened since the curve's last point."""
+    """Figures since the curve's last point."""
 
     def __init__(self) -> None:
         self._clear()
@@ -531,7 +531,7 @@ class Stats:
         self._losses: list[Array] = []
 
     def add(self, episodes: list[dict[str, Any]], rewards: Floats, losses: list[Array]) -> None:
-        """One step of every environment."""
+        """Adds the figures of a step of every environment."""
         self._returns += [episode["return"] for episode in episodes]
         self._goodputs += [episode["goodput_mbps"] for episode in episodes if episode["goodput_mbps"] is not None]
         self._rewards.append(rewards)
@@ -568,7 +568,7 @@ def save_checkpoint(
 def load_checkpoint(
     args: QLearningArgs, collector: Collector, state: TrainState, rng: np.random.Generator
 ) -> tuple[TrainState, Best[MLP], UpdateSchedule] | None:
-    """Where a checkpoint left off, if that is asked and there is one; the simulations go the same way again."""
+    """Resumes from the checkpoint, if that is asked and there is one; the simulations go the same way again."""
     file = args.file("checkpoint")
     found = checkpoint.restore(file, (state, state.network), rng=rng) if args.resume and file else None
     if found is None:

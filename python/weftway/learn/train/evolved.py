@@ -1,4 +1,4 @@
-"""One scheduler for every controller, evolved on what counts: the time that a transfer takes.
+"""Training of a scheduler for every controller, evolved on what counts: the time that a transfer takes.
 
 The MPQUIC comparison leaves open whether a learned scheduler can hold up under every congestion controller; its DQN
 is tied to the one that it was trained under. Two things differ here. What is seen has no units and shows how the
@@ -103,7 +103,7 @@ class Args(TrainingArgs):
 
 
 class Cell(NamedTuple):
-    """One transfer: a scenario, a controller, a seed."""
+    """A transfer: a scenario, a controller, a seed."""
 
     variant: Variant
     cc: str
@@ -170,7 +170,7 @@ class Judge:
         return times
 
     def scores(self, candidates: Sequence[Weights], cells: Sequence[Cell]) -> npt.NDArray[np.float64]:
-        """What each candidate gains over min-RTT in each cell, `ln(t_min-RTT / t)`: (candidates, cells)."""
+        """Gain of each candidate over min-RTT in each cell, `ln(t_min-RTT / t)`: (candidates, cells)."""
         with tempfile.TemporaryDirectory(prefix="weftway-") as folder:
             files = [Path(folder) / f"{at}.safetensors" for at in range(len(candidates))]
             for file, weights in zip(files, candidates, strict=True):
@@ -183,7 +183,7 @@ class Judge:
 
 @dataclass
 class Search:
-    """Where the search is."""
+    """State of the search: its centre, Adam's moments, and the best candidate."""
 
     centre: Weights
     mean: Weights
@@ -199,7 +199,7 @@ class Search:
         self.centre = (1 - DECAY) * self.centre + rate * mean / (np.sqrt(square) + 1e-8)
 
     def arrays(self) -> dict[str, npt.NDArray[np.float64]]:
-        """What a checkpoint keeps."""
+        """Arrays that a checkpoint keeps."""
         kept = {name: getattr(self, name) for name in ("centre", "mean", "square", "best")}
         return {**kept, "best_score": np.array(self.best_score)}
 
@@ -247,7 +247,7 @@ def train(args: Args, progress: Progress = quiet) -> Trained:
 
 
 def advance(args: Args, judge: Judge, search: Search, where: tuple[int, Any, Sequence[Variant]]) -> dict[str, float]:
-    """One generation: what its candidates gained over min-RTT."""
+    """Makes a generation and returns the gains of its candidates over min-RTT."""
     generation, rng, variants = where
     picked = [variants[at] for at in rng.choice(len(variants), args.instances, replace=False)]
     noise = rng.standard_normal((args.pairs, len(search.centre)))

@@ -66,7 +66,7 @@ class PolicyError(ValueError):
 
 
 class Policy(NamedTuple):
-    """What a policy file holds."""
+    """Contents of a policy file."""
 
     card: dict[str, str]
     tensors: Tensors

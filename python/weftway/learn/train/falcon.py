@@ -110,7 +110,7 @@ def group(fast: tuple[float, float], slow: tuple[float, float], loss: float) -> 
 
 
 def label(number: int) -> str:
-    """What a group is, in words."""
+    """Name of a group in words: rate, loss and round-trip time."""
     return f"{RATES[number // 4]} {LOSSES[number // 2 % 2]} {TIMES[number % 2]}"
 
 
@@ -146,7 +146,7 @@ class Meta(NamedTuple):
     network: MLP
     collectors: list[Collector]
     best: Best[MLP]
-    """What is exported."""
+    """Best network so far, which is exported."""
 
 
 def train(args: Args, progress: Progress = quiet) -> Trained:
@@ -192,7 +192,7 @@ class GroupValidation:
         return _mean([one.speed(session.uniform_random(self._seed)) for one in self._validations.values()])
 
     def measure(self, metas: list[Meta], step: int) -> float | None:
-        """The same of the models, each of which may be the best of its group so far.
+        """Measures the models' speed, each of which may be the best of its group so far.
 
         A group without scenarios here has the last model.
         """
@@ -236,7 +236,7 @@ def visited(args: Args, meta: Meta, epsilon: float, rest: tuple[np.random.Genera
 
 
 def adapted(args: Args, network: MLP, collector: Collector, rng: np.random.Generator) -> tuple[MLP, jax.Array]:
-    """Where `inner` steps of Adam lead from a network, on what a scenario has shown."""
+    """Adapts a network by `inner` steps of Adam to what a scenario has shown."""
     # The target is copied every so many updates: never, within a visit.
     hyper = Hyperparameters.of(args)._replace(target_every=args.inner + 1)
     state = TrainState(network, network, hyper.optimiser().init(network), jax.numpy.zeros((), jax.numpy.int32))

@@ -1,4 +1,4 @@
-"""How a training ends: the margin, if it is to be cautious, and the policy's file."""
+"""End of a training: the margin, if it is to be cautious, and the policy's file."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -59,7 +59,7 @@ class Args:
     """Settings and their defaults."""
 
     seed: Seed = 1
-    """Of the scenarios, the first weights and the order of the rows."""
+    """Seed of the scenarios, the first weights and the order of the rows."""
     on: Annotated[
         str,
         Form(rf"{PART}(,{PART})*", "NAME:SCENARIOS:RUNS, several joined by commas, such as drives:250:2,world:200:1"),
@@ -76,9 +76,9 @@ class Args:
     learning_rate: Rate = 0.003
     """Learning rate of AdamW at its start; it falls to 0 (cosine)."""
     quantile: Share = 0.7
-    """Of arrivals like this one, what share comes no later than is said."""
+    """Share of arrivals like this one that come no later than is said."""
     width: Count = 32
-    """Of both hidden layers."""
+    """Width of both hidden layers."""
     threads: Count = 1
     """Threads that run the simulations; the policy does not depend on it."""
     out: Path = Path("foreseen")
@@ -89,13 +89,13 @@ class Args:
         limits.check(self)
 
     def command(self) -> str:
-        """What trains the same policy."""
+        """The command that trains the same policy."""
         return shlex.join([*PROGRAM.split(), *limits.options(self, UNRELATED)])
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What was seen, what would have been right, and in which run."""
+    """Observations, the right answers to them, and their runs."""
 
     seen: Floats
     off: Floats
@@ -136,7 +136,7 @@ def collect(args: Args, number: int, policy: Path | None, progress: Progress = q
 
 
 def forward(weights: Weights, x: Any) -> Any:
-    """What the network says, one number a row."""
+    """The network's answers, one number a row."""
     hidden = jax.nn.relu(x @ weights["w1"] + weights["b1"])
     hidden = jax.nn.relu(hidden @ weights["w2"] + weights["b2"])
     return (hidden @ weights["w3"] + weights["b3"])[:, 0]
@@ -222,7 +222,7 @@ def fit(args: Args, rows: Rows, progress: Progress = quiet) -> Fitted:
 
 
 def card(args: Args, fitted: Fitted, rows: int) -> dict[str, str]:
-    """What the policy's file says of itself."""
+    """Card of the policy's file."""
     return {
         "algorithm": "quantile regression",
         "task": "arrival",

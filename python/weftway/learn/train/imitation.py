@@ -36,7 +36,7 @@ STEPS, BATCH, RATE = 3000, 2048, 3e-3
 
 @dataclass(frozen=True)
 class Rows:
-    """What was seen, which share of the teacher's decisions was to wait, and what the row weighs."""
+    """Observations, the share of the teacher's decisions that was to wait, and the rows' weights."""
 
     seen: Floats
     waited: Floats
@@ -51,8 +51,8 @@ def together(shown: Sequence[Rows]) -> Rows:
 def rows(
     cells: Sequence[Cell], teacher: str, task: str, inputs: int, seed: int, threads: int, student: str | None = None
 ) -> Rows:
-    """What a teacher shows on these cells, or what it says of the decisions of a student. Questions after which it had
-    no such choice count for nothing."""
+    """Decisions of a teacher on these cells, or its answers to the questions that a student met. Questions after which
+    it had no such choice count for nothing."""
     [shown] = specs.parse(teacher)
     rng = np.random.default_rng([seed, 1])
     jobs = [plan.simulated(cell.variant, shown, cell.cc, at) for at, cell in enumerate(cells)]
@@ -74,7 +74,7 @@ def forward(weights: Weights, x: Any) -> Any:
 
 
 def hidden(weights: Weights, x: Any) -> Any:
-    """What the last layer is given."""
+    """Inputs of the last layer."""
     for layer in range(1, len(weights) // 2):
         x = jax.nn.relu(x @ weights[f"w{layer}"] + weights[f"b{layer}"])
     return x

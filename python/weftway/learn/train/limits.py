@@ -1,4 +1,4 @@
-"""What the settings of a training may be: stated once, beside the type, for `--help`, the command and `Args` alike.
+"""Limits of a training's settings: stated once, beside the type, for `--help`, the command and `Args` alike.
 
     steps: Annotated[int, Whole(1)] = 100_000
 
@@ -19,7 +19,7 @@ class SettingError(ValueError):
 
 
 class Limit(Protocol):
-    """What a value may be; `str()` says it."""
+    """Limit of a value; `str()` says it."""
 
     def allows(self, value: Any) -> bool: ...
 
@@ -32,7 +32,7 @@ class Whole:
     most: int | None = None
 
     def allows(self, value: Any) -> bool:
-        """Whether it is one."""
+        """Returns whether it is a number within the limits."""
         if not isinstance(value, Integral) or isinstance(value, bool):
             return False
         return self.least <= int(value) and (self.most is None or int(value) <= self.most)
@@ -51,7 +51,7 @@ class Number:
     is_above: bool = False
 
     def allows(self, value: Any) -> bool:
-        """Whether it is one."""
+        """Returns whether it is a number within the limits."""
         if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(number := float(value)):
             return False
         if self.is_above and number == self.least:
@@ -65,13 +65,13 @@ class Number:
 
 
 class OneOf:
-    """One of these names."""
+    """A name out of several."""
 
     def __init__(self, *names: str) -> None:
         self.names = names
 
     def allows(self, value: Any) -> bool:
-        """Whether it is one."""
+        """Returns whether it is one of the names."""
         return value in self.names
 
     def __str__(self) -> str:
@@ -86,7 +86,7 @@ class Form:
     words: str
 
     def allows(self, value: Any) -> bool:
-        """Whether it has the form."""
+        """Returns whether it has the form."""
         return isinstance(value, str) and re.fullmatch(self.pattern, value) is not None
 
     def __str__(self) -> str:

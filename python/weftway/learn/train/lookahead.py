@@ -67,7 +67,7 @@ class Args:
     instances: Count = 40
     """Number of scenarios."""
     seed: Seed = 1
-    """Of the scenarios and of the search."""
+    """Seed of the scenarios and of the search."""
     candidates: Count = 32
     """Sequences tried at a question."""
     horizon: Count = 8
@@ -75,7 +75,7 @@ class Args:
     hold: Count = 1
     """Questions that each action of a sequence answers: more than one where there is a question for each packet."""
     change: Share = 0.25
-    """Of a sequence near the best one, what share of the actions is drawn anew."""
+    """Share of the actions that is drawn anew in a sequence near the best one."""
     threads: Count = 1
     """Processes; what is found does not depend on it."""
 
@@ -84,7 +84,7 @@ class Args:
         limits.check(self)
 
     def command(self) -> str:
-        """What finds the same."""
+        """The command that finds the same."""
         return shlex.join([*PROGRAM.split(), *limits.options(self, UNRELATED)])
 
 
@@ -93,7 +93,7 @@ Actions = list[Floats]
 
 
 class Search:
-    """One run, in which each action is the first of the best sequence that was found."""
+    """Search in one run, in which each action is the first of the best sequence that was found."""
 
     def __init__(self, args: Args, variant: Variant, seed: int, by_delay: bool) -> None:
         self._args = args
@@ -127,7 +127,7 @@ class Search:
         return [self._anyhow(1)[0] if is_drawn else one for is_drawn, one in zip(drawn, best, strict=True)]
 
     def _anyhow(self, count: int) -> Actions:
-        """So many actions, by chance: any open choice, or shares of which some are nearly none (Dirichlet, 1/2)."""
+        """Draws `count` actions: any open choice, or shares of which some are nearly none (Dirichlet, 1/2)."""
         env = self._env
         if env.kind == "shares":
             return list(self._rng.dirichlet(np.full(env.actions, 0.5), (count, 1)).astype(np.float32))
@@ -136,7 +136,7 @@ class Search:
         return list(self._rng.integers(0, env.choices, (count, 1, env.actions)).astype(np.float32))
 
     def _worth(self, actions: Actions) -> float:
-        """What has arrived in order after these actions, in bytes over milliseconds; or how soon it did."""
+        """Worth of a sequence: bytes in order after these actions, over milliseconds; or how soon they arrived."""
         begin, env = self._env.state(), copy.deepcopy(self._env)
         arrived, state = 0.0, begin
         for action in (one for one in actions for _ in range(self._args.hold)):

@@ -78,7 +78,7 @@ class MLP(eqx.Module):
 
 
 class Cell(eqx.Module):
-    """One LSTM layer; the gates stand in the order input, forget, candidate, output (i, f, g, o)."""
+    """An LSTM layer; the gates stand in the order input, forget, candidate, output (i, f, g, o)."""
 
     wx: Array
     wh: Array

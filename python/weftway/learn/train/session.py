@@ -1,4 +1,4 @@
-"""What every training has: its settings, what it leaves behind, and the card of its policy."""
+"""Parts that every training has: its settings, its results, and the card of its policy."""
 
 import math
 import shlex
@@ -63,7 +63,7 @@ class TrainingArgs:
 
     ALGORITHM: ClassVar[str]
     UNIT: ClassVar[str] = "decisions"
-    """What a training tells its `Progress` that it has done."""
+    """Unit in which a training tells its `Progress` how far it is."""
     PRESETS: ClassVar[tuple[str, ...]] = ("quick",)
     """Settings that set others, to the values under their names in capitals; of two, the later one has its way."""
     QUICK: ClassVar[Mapping[str, Any]] = {}
@@ -102,7 +102,7 @@ class TrainingArgs:
         return shlex.join(["weft", "train", self.ALGORITHM, *limits.options(self, UNRELATED)])
 
     def settings(self) -> dict[str, Any]:
-        """What a checkpoint belongs to."""
+        """Settings that a checkpoint belongs to."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in UNRELATED}
 
     def file(self, ending: str) -> Path | None:
@@ -125,7 +125,7 @@ class TrainingArgs:
 
 @dataclass(frozen=True)
 class Trained:
-    """What a training leaves behind."""
+    """Results of a training."""
 
     policy: export.Policy
     """The card and the tensors."""
@@ -197,11 +197,11 @@ def evaluate(vector: VectorEnv, choose: ChooseActions) -> dict[str, float]:
 
 
 TRIALS = 6
-"""How often a training is measured for its curve, besides before its first step and after its last."""
+"""Measurements of a training for its curve, besides before its first step and after its last."""
 
 
 def validation_variants(args: TrainingArgs, scenarios: int) -> list[Variant]:
-    """Those of the next seed: a training has none of them."""
+    """Scenarios of the next seed: a training has none of them."""
     return distribution.load(args.distribution).pool(args.seed + 1, scenarios)
 
 
@@ -235,7 +235,7 @@ class Best(Generic[N]):
     step: int = 0
     """After so many decisions."""
     head: str = "greedy"
-    """What it does with its outputs."""
+    """Use of its outputs."""
 
     def offer(self, network: N, measured: tuple[float, int, str]) -> None:
         """Another checkpoint: its speed, its step, its head."""

@@ -79,13 +79,13 @@ class Args(TrainingArgs):
     batch: Count = 64
     """Decisions in a batch."""
     mode: Mode = "preferred"
-    """When the chosen path is full, the others send (`preferred`), or none does (`exclusive`)."""
+    """Use of the other paths when the chosen one is full: they send (`preferred`), or none does (`exclusive`)."""
     hold: Annotated[str, OneOf("interval", "message")] = "interval"
-    """How long a choice lasts: for its size class until the `interval` ends, or for a `message`."""
+    """Duration of a choice: for its size class until the `interval` ends, or for a `message`."""
     basis: Annotated[str, OneOf("auto", "message", "interval")] = "auto"
-    """What the oracle judges: the current `message`, all of its class in the `interval`, or what fits (`auto`)."""
+    """Data that the oracle judges: the current `message`, all of its class in the `interval`, or what fits (`auto`)."""
     identity: bool = True
-    """Whether the network identifies paths by their number; without, it supports any number of them."""
+    """Identify paths by their number; without, the network supports any number of them."""
     slots: Annotated[int, Whole(1, MOST_PATHS)] = 4
     """Paths at most, 1 to 8; without identity, 8 are usual."""
     counts: Annotated[
@@ -112,7 +112,7 @@ class Args(TrainingArgs):
 
     @property
     def fit(self) -> FitArgs:
-        """How the network is trained in a round."""
+        """Settings of the network's training in a round."""
         return FitArgs(epochs=self.epochs, batch=self.batch, rate=self.learning_rate, seed=self.seed)
 
     @property
@@ -141,7 +141,7 @@ class Args(TrainingArgs):
 
 
 def paths(drawn: Drawn) -> int:
-    """How many paths an instance has."""
+    """Number of an instance's paths."""
     return len({key.split(".")[1] for key in drawn.values if key.startswith("path.")})
 
 
@@ -189,7 +189,7 @@ Ranges = tuple[Floats, Floats]
 
 
 def choose(models: list[STSGAT], data: Dataset) -> tuple[STSGAT, str]:
-    """Of the best network of each round the one of smallest loss on the last round's validation; the card's `chosen`.
+    """Chooses among the rounds' best networks by loss on the last round's validation; also the card's `chosen`.
 
     Rounds do not share their validation samples, so that the losses on the curve cannot be compared across them.
     """
@@ -321,7 +321,7 @@ def greedy(model: STSGAT, shape: Shape) -> ChooseActions:
 
 
 def apart(obs: Floats, shape: Shape) -> tuple[Floats, Floats, Floats]:
-    """What the task `graph` gives, (B, inputs), as x (B, N, C, T), c (B, Cp, T) and alive (B, N)."""
+    """Splits observations of the task `graph`, (B, inputs), into x (B, N, C, T), c (B, Cp, T) and alive (B, N)."""
     ends = np.cumsum([shape.paths * shape.features * shape.steps, shape.packet_features * shape.steps])
     x, c, alive = np.split(obs, ends, axis=1)
     each = (len(obs), -1, shape.steps)

@@ -80,7 +80,7 @@ class Args(stsgat.Args):
 
 @dataclass(frozen=True)
 class Studied:
-    """What a study leaves behind."""
+    """Results of a study."""
 
     runs: list[Run]
     tests: list[dict[str, Any]]
@@ -89,7 +89,7 @@ class Studied:
     """The JSON file with all of it, if a folder was named."""
 
     def lines(self) -> list[str]:
-        """What is told of it."""
+        """Lines that report it."""
         return [
             *map(_of_run, self.runs),
             *map(_of_test, self.tests),
@@ -158,7 +158,7 @@ def written(args: Args, data: Dataset, found: Studied) -> None:
 
 
 def weights(network: Network) -> int:
-    """How many numbers are trained."""
+    """Number of trained weights."""
     return sum(int(np.size(leaf)) for leaf in jax.tree.leaves(eqx.filter(network, eqx.is_inexact_array)))
 
 

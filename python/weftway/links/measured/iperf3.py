@@ -63,21 +63,21 @@ class Twice(list[Any]):
 
 @dataclass
 class Way:
-    """What a report tells of one direction."""
+    """Part of a report that is about one direction."""
 
     name: str
     """`up` is from the client to the server."""
     is_sent: bool
-    """Whether the writer of the report sent this way, so that intervals count what left it, not what arrived."""
+    """The writer of the report sent this way, so that intervals count what left it, not what arrived."""
     intervals: list[Report] = field(default_factory=list)
     sent: Report = field(default_factory=dict)
     received: Report = field(default_factory=dict)
     whole: Report = field(default_factory=dict)
-    """Of UDP: what was lost."""
+    """Summary of the whole test; of UDP alone, with the losses."""
 
 
 def is_report(text: str) -> bool:
-    """Whether it is of iperf3, as JSON or as text."""
+    """Returns whether a text is a report of iperf3, as JSON or as text."""
     return (
         WARNING.sub("", text).lstrip().startswith("{")
         or '"test_start"' in text
@@ -224,7 +224,7 @@ def _limit(told: Report) -> str:
 
 
 def _is_user_client(file: Path, told: Report, is_client: bool, local: Sequence[str]) -> bool:
-    """Whether the user is the client: so it is where the client wrote the report, if nothing else is said."""
+    """Returns whether the user is the client: so it is where the client wrote the report, if nothing else is said."""
     here, there = _addresses(told, "local_host"), _addresses(told, "remote_host")
     is_here, is_there = (any(is_in(one, local) for one in ends) for ends in (here, there))
     if is_here != is_there:
@@ -239,7 +239,7 @@ def _is_user_client(file: Path, told: Report, is_client: bool, local: Sequence[s
 
 
 def _addresses(told: Report, end: str) -> set[str]:
-    """Of one end of the connections."""
+    """Addresses of one end of the connections."""
     found = [one.get(end) for one in told["start"].get("connected") or []]
     return {str(one).removeprefix("::ffff:") for one in found if one}
 
@@ -330,12 +330,12 @@ def _tcp_rate(file: Path, way: Way, factor: float, block: int, limit: str) -> Ra
 
 
 def _udp_rate(file: Path, way: Way, factor: float) -> Range:
-    """What arrived: where intervals count what was sent, without what was lost."""
+    """Rate that arrived: where intervals count what was sent, without what was lost."""
     steady = _steady(way)
     if not steady:
         raise ScenarioError(f"{file}: no interval of iperf3 counts; measure with intervals of a second, -i 1")
     lost, packets = _lost(file, way)
-    # What a receiver counts, it counts beside what it misses.
+    # A receiver that counts what arrived counts beside it what it misses.
     if not any(one.get("sender") is False or "lost_packets" in one for one in way.intervals):
         factor *= 1 - lost / packets
     return _median(steady, factor, "UDP, at least: what was sent and arrived")

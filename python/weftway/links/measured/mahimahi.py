@@ -19,7 +19,7 @@ own beginning."""
 
 
 def is_trace(text: str) -> bool:
-    """Whether its first lines are whole numbers."""
+    """Returns whether a text's first lines are whole numbers."""
     lines = [line.strip() for line in text.split("\n", 3)[:2]]
     return any(lines) and all(line.isdigit() for line in lines if line)
 
@@ -47,7 +47,7 @@ def reads(file: Path, text: str) -> Reading:
 
 
 def _mistake(line: str, before: int) -> str:
-    """What is wrong with a line, if anything."""
+    """Mistake in a line, in words; empty if there is none."""
     if not line:
         return " is blank; delete it: a line is a time in milliseconds"
     if not line.isdigit():

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from .frames import Capture, Frame
 
-# Where the network layer begins, by link type (tcpdump.org/linktypes.html): the offset of an EtherType, or none where
+# Offsets of the network layer by link type (tcpdump.org/linktypes.html): the offset of an EtherType, or none where
 # IP follows at once.
 LINKS: dict[int, tuple[int | None, int]] = {1: (12, 14), 113: (14, 16), 276: (0, 20), 101: (None, 0), 12: (None, 0)}
 LINKS |= {228: (None, 0), 229: (None, 0), 0: (None, 4), 108: (None, 4)}
@@ -38,7 +38,7 @@ MUCH = 0.05
 
 
 class Flow(NamedTuple):
-    """One direction of a connection over TCP or UDP."""
+    """A direction of a connection over TCP or UDP."""
 
     source: str
     source_port: int
@@ -145,7 +145,7 @@ def _packet(frame: Frame, start: int) -> Packet | None:
 
 
 def _behind_extensions(ip: bytes, protocol: int) -> tuple[int, int, bool]:
-    """Where the transport begins in a packet of IPv6, which it is, and whether it begins in this fragment."""
+    """Offset of the transport in a packet of IPv6, its protocol, and whether it begins in this fragment."""
     at, is_first = 40, True
     while (protocol in EXTENSIONS or protocol == FRAGMENT) and at + 8 <= len(ip):
         length = 8 if protocol == FRAGMENT else (ip[at + 1] + 1) * 8
@@ -156,7 +156,7 @@ def _behind_extensions(ip: bytes, protocol: int) -> tuple[int, int, bool]:
 
 
 def _stays(packet: Packet) -> bool:
-    """Whether it is for this machine or its network only: loopback, multicast, broadcast."""
+    """Returns whether a packet is for this machine or its network only: loopback, multicast, broadcast."""
     return _is_own(packet.source) or _is_own(packet.target)
 
 

@@ -69,7 +69,7 @@ def reads(file: Path, data: bytes, local: Sequence[str] = ()) -> Reading:
         "up": [one for one in found if one.source in user and one.target not in user],
     }
     carried = {name: sum(one.bytes for one in some) for name, some in ways.items()}
-    # What comes back is acknowledgements: they do not tell how fast that way is, even where nothing else was captured.
+    # Acknowledgements come back: they do not tell how fast that way is, even where nothing else was captured.
     busy = [name for name, total in carried.items() if total >= LOADED * max(carried.values())]
     end = CUT if capture.is_cut else ""
     seen = {name: rate for name in busy if (rate := _rate(ways[name], end)) is not None}
@@ -151,7 +151,7 @@ def _seen_once(file: Path, found: Sequence[Packet]) -> None:
 
 
 def _rate(some: Sequence[Packet], end: str) -> Range | None:
-    """What one direction carried while it was busy, or nothing if that was too short."""
+    """Rate that one direction carried while it was busy; none if that was too short."""
     for length in STRETCHES_S:
         carried: Counter[int] = Counter()
         counts: Counter[int] = Counter()
@@ -169,7 +169,7 @@ def _rate(some: Sequence[Packet], end: str) -> Range | None:
 
 
 def _handshakes(packets: list[Packet]) -> list[float]:
-    """From each SYN to the acknowledgement by the same side: a round trip, wherever the capture was made."""
+    """Times from each SYN to the acknowledgement by the same side: a round trip, wherever the capture was made."""
     opened: dict[Flow, float] = {}
     answered: set[Flow] = set()
     trips = []

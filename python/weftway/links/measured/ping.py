@@ -52,7 +52,7 @@ WAY_OUT = "run `LC_ALL=C ping -c 100 HOST` (Windows: `ping -n 100 HOST`) again, 
 
 @dataclass
 class Run:
-    """What one `ping` printed."""
+    """Figures that one `ping` printed."""
 
     replies: list[float] = field(default_factory=list)
     """Round trips in ms, duplicates left out."""
@@ -69,11 +69,11 @@ class Run:
     source: str = ""
     """The interface that it left from, if that is told."""
     numbers: list[int] = field(default_factory=list)
-    """Of all pings that a line names, answered or not."""
+    """Numbers of all pings that a line names, answered or not."""
 
 
 def is_ping(text: str) -> bool:
-    """Whether it says what `ping` says."""
+    """Returns whether a text is the output of `ping`."""
     if FPING.search(text):
         return True
     is_one = any(REPLY.search(line) and (SEQUENCE.search(line) or ANSWERED.search(line)) for line in text.splitlines())

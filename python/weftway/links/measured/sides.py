@@ -45,7 +45,7 @@ def users(file: Path, packets: Sequence[Packet], local: Sequence[str]) -> set[st
             raise ScenarioError(f"{file}: no packet of {', '.join(local)}; it has {', '.join(named)}")
         return found
     sides = _sides(packets)
-    # What most of an address's bytes say of it counts: a stray connection the other way does not turn a link round.
+    # The side of an address is that of most of its bytes: a stray connection the other way does not turn a link round.
     votes: defaultdict[str, Counter[bool]] = defaultdict(Counter)
     for pair, user in sides.items():
         for address in pair if user else ():
@@ -96,6 +96,6 @@ def _is_private(address: str) -> bool:
 
 
 def is_in(address: str, networks: Sequence[str]) -> bool:
-    """Whether it is one of the addresses, or in one of the networks."""
+    """Returns whether it is one of the addresses, or in one of the networks."""
     own = ipaddress.ip_address(address.partition("%")[0])
     return any(own in ipaddress.ip_network(one, strict=False) for one in networks)

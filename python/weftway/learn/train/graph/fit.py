@@ -103,7 +103,7 @@ def split(instance: NDArray[np.int64], seed: int, scenarios: int | None = None) 
 
 @dataclass(frozen=True)
 class FitArgs:
-    """How a network is trained."""
+    """Settings of a network's training."""
 
     epochs: int = 100
     """Passes over the training samples, at most."""
@@ -114,14 +114,14 @@ class FitArgs:
     loss: str = "bce"
     """`bce`, or `ce`."""
     seed: int = 0
-    """Of the order of samples and of dropout; the first weights are the caller's."""
+    """Seed of the order of samples and of dropout; the first weights are the caller's."""
     patience: int | None = None
     """Stops after so many epochs without a smaller validation loss."""
 
 
 @dataclass(frozen=True)
 class EpochSettings:
-    """What a compiled epoch depends on, and no more: neither another seed nor a longer training compiles again."""
+    """Settings that a compiled epoch depends on: neither another seed nor a longer training compiles it again."""
 
     batch: int
     rate: float
@@ -141,7 +141,7 @@ class Fitted(Generic[N]):
 
 
 class State(NamedTuple):
-    """What changes from epoch to epoch; `best` is as the weights are."""
+    """State that changes from epoch to epoch; `best` is as the weights are."""
 
     weights: Any
     moments: Any
@@ -196,7 +196,7 @@ def _begin(first: State, args: FitArgs, folder: Path | None) -> tuple[State, Cur
 
 
 def _settings(args: FitArgs) -> dict[str, Any]:
-    """What two parts of one training agree on: the number of epochs may grow, patience change."""
+    """Settings that two parts of one training agree on: the number of epochs may grow, patience change."""
     return {name: value for name, value in asdict(args).items() if name not in ("epochs", "patience")}
 
 
@@ -213,7 +213,7 @@ def _is_stale(curve: Curve, args: FitArgs) -> bool:
 def _epoch(
     weights: Any, moments: Any, code: Any, data: Batch, key: Array, settings: EpochSettings
 ) -> tuple[Any, Any, Array]:
-    """One pass over `data`: weights, moments, and the mean loss of its batches before their steps."""
+    """Passes once over `data`: weights, moments, and the mean loss of its batches before their steps."""
     samples = data.label.shape[0]
     size = min(settings.batch, samples)
     shuffle, drop = jax.random.split(key)
@@ -226,7 +226,7 @@ def _epoch(
 def _step(
     state: tuple[Any, Any], turn: tuple[Array, Array], *, code: Any, data: Batch, settings: EpochSettings
 ) -> tuple[tuple[Any, Any], Array]:
-    """One step of Adam on the samples of `turn`, which also has the key for dropout."""
+    """Takes a step of Adam on the samples of `turn`, which also has the key for dropout."""
     weights, moments = state
     picked, key = turn
     batch = Batch(*(part[picked] for part in data))
@@ -284,7 +284,7 @@ def plateau(losses: Sequence[float]) -> int | None:
 
 @dataclass(frozen=True)
 class Run:
-    """One network trained with one seed."""
+    """A network trained with one seed."""
 
     model: str
     seed: int
@@ -294,7 +294,7 @@ class Run:
     final_loss: float
     """Training loss of the last epoch."""
     seconds: float
-    """Of all epochs together, the compiler's time in the first one included."""
+    """Seconds of all epochs together, the compiler's time in the first one included."""
     epoch_seconds: float
     """The median epoch, which the compiler does not touch."""
 
@@ -329,7 +329,7 @@ def _run(name: str, seed: int, curve: list[Point]) -> Run:
 
 
 class SignTest(NamedTuple):
-    """How often the first of a pair is smaller than the second."""
+    """Counts of pairs whose first is smaller, larger or equal, and the sign test's probability."""
 
     smaller: int
     larger: int

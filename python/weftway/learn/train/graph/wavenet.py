@@ -30,7 +30,7 @@ GRAPHS = 4
 
 
 class Layer(eqx.Module):
-    """One gated convolution of two taps, its skip connection, and its graph convolution."""
+    """A gated convolution of two taps, its skip connection, and its graph convolution."""
 
     old: Array
     new: Array
