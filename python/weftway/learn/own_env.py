@@ -128,14 +128,14 @@ def _checked(given: npt.ArrayLike, shape: tuple[int, ...], name: str, kind: np.d
         if returned.dtype.kind not in "biufO":
             raise TypeError(f"it has the type {returned.dtype}")
         with np.errstate(all="ignore"):  # what does not fit is refused below
-            found = returned.astype(kind)
+            array = returned.astype(kind)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"`{name}` returned no array of numbers of the type {kind}: {error}") from error
-    if found.shape != shape:
-        raise ValueError(f"`{name}` returned the shape {found.shape}; expected {shape}: a row for each environment")
-    fits = np.isfinite(found) if kind.kind == "f" else found == returned
+    if array.shape != shape:
+        raise ValueError(f"`{name}` returned the shape {array.shape}; expected {shape}: a row for each environment")
+    fits = np.isfinite(array) if kind.kind == "f" else array == returned
     if not fits.all():
         place, *_ = at = tuple(np.argwhere(~fits)[0])
         wrong = "that is not finite" if kind.kind == "f" else f"that {kind}, the type of its space, does not have"
         raise ValueError(f"`{name}` returned a number {wrong}, for environment {place}: {returned[at]}")
-    return found
+    return array

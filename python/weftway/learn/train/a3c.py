@@ -198,8 +198,8 @@ def several_workers(
             ready.result()
         apply_gradients(args, spec.compiled(args, env), (state, best, done, curve), (workers, validation, progress))
         ranges = InputRanges(env.low, env.high)
-        for found in [worker.ranges() for worker in workers]:
-            ranges.merge(found.result())
+        for worker_ranges in [worker.ranges() for worker in workers]:
+            ranges.merge(worker_ranges.result())
     return best, curve, ranges
 
 
@@ -325,7 +325,7 @@ class RolloutCollector:
 
     def collect(self, functions: "Compiled", network: "ActorCritic", key: Array, steps: int) -> Rollout:
         """The next `steps` decisions of every environment."""
-        rows = [self._decide(functions, network, one) for one in jax.random.split(key, steps)]
+        rows = [self._decide(functions, network, step_key) for step_key in jax.random.split(key, steps)]
         return Rollout(*(np.stack(column) for column in zip(*rows, strict=True)))
 
     def _decide(self, functions: "Compiled", network: "ActorCritic", key: Array) -> Rollout:
@@ -397,8 +397,8 @@ def n_step_returns(gamma: float, reward: Array, done: Array, bootstrap: Array) -
 
     def back(later: Array, row: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         earned, over, rest = row
-        found = earned + gamma * jnp.where(over, rest, later)
-        return found, found
+        value = earned + gamma * jnp.where(over, rest, later)
+        return value, value
 
     return jax.lax.scan(back, bootstrap[-1], (reward, done, bootstrap), reverse=True)[1]
 
@@ -467,8 +467,8 @@ class ActorCritic(eqx.Module):
     def __call__(self, obs: Array) -> tuple[Array, Array]:
         """(…, inputs) to the actor's outputs (…, outputs) and V (…)."""
         rows = obs.reshape(*obs.shape[:-1], self.history, -1) if self.history else obs
-        found = self.body(rows)
-        return found[..., :-1], found[..., -1]
+        outputs = self.body(rows)
+        return outputs[..., :-1], outputs[..., -1]
 
     def actor(self) -> MLP | LSTM:
         """The network without V: what a policy file holds."""
@@ -526,8 +526,8 @@ def sampling(args: ActorCriticArgs, functions: Compiled, network: ActorCritic) -
 def _keys(args: ActorCriticArgs) -> Iterator[Array]:
     key = jax.random.key(args.seed + 2)
     while True:
-        key, one = jax.random.split(key)
-        yield one
+        key, draw_key = jax.random.split(key)
+        yield draw_key
 
 
 class Validation:
@@ -569,8 +569,8 @@ def export(
     schedule = Schedule(args)
     curve.add(schedule.rollouts * schedule.decisions, kind="held-out", head=best.head, **figures[args.ALGORITHM])
     low, high = ranges.bounds()
-    actor, said = best.network.actor(), session.sentence(figures, env.envs, args.cc)
-    about = {"network": actor.spec(), "head": best.head, "chosen": best.words(args.trials), "evaluation": said}
+    actor, evaluation = best.network.actor(), session.sentence(figures, env.envs, args.cc)
+    about = {"network": actor.spec(), "head": best.head, "chosen": best.words(args.trials), "evaluation": evaluation}
     card = session.card(args, env, **about)
     return finish(args, card, {"low": low, "high": high, **actor.tensors()}, (curve.points, figures))
 
@@ -586,17 +586,19 @@ class Stats:
 
     def add(self, episodes: list[dict[str, Any]], rewards: np.ndarray, loss: float) -> None:
         """Adds the figures of a rollout."""
-        self._figures["return"] += [one["return"] for one in episodes]
-        self._figures["goodput"] += [one["goodput_mbps"] for one in episodes if one.get("goodput_mbps") is not None]
+        self._figures["return"] += [episode["return"] for episode in episodes]
+        self._figures["goodput"] += [
+            episode["goodput_mbps"] for episode in episodes if episode.get("goodput_mbps") is not None
+        ]
         self._figures["reward"].append(float(rewards.mean()))
         self._figures["loss"].append(loss)
 
     def take(self) -> dict[str, float | None]:
         """The point's figures, and begins anew; none where nothing happened."""
-        found = {name: round(float(np.mean(all_)), 6) if all_ else None for name, all_ in self._figures.items()}
+        means = {name: round(float(np.mean(all_)), 6) if all_ else None for name, all_ in self._figures.items()}
         for all_ in self._figures.values():
             all_.clear()
-        return found
+        return means
 
 
 def save_checkpoint(
@@ -615,12 +617,12 @@ def load_checkpoint(
 ) -> tuple[TrainState, Best[ActorCritic], int]:
     """Resumes from the checkpoint, if that is asked and there is one; the simulations go the same way again."""
     file = args.file("checkpoint")
-    found = checkpoint.restore(file, (state, state.network)) if args.resume and file else None
-    if found is None:
+    kept = checkpoint.restore(file, (state, state.network)) if args.resume and file else None
+    if kept is None:
         return state, Best(state.network), 0
-    if found.notes["settings"] != args.settings():
+    if kept.notes["settings"] != args.settings():
         raise checkpoint.CheckpointError(f"{file} was written under other settings: remove it, or name another folder")
     if collector:
-        collector.replay(found.arrays["actions"])
-    state, network = found.tree
-    return state, Best(network, *found.notes["best"]), found.step
+        collector.replay(kept.arrays["actions"])
+    state, network = kept.tree
+    return state, Best(network, *kept.notes["best"]), kept.step

@@ -36,8 +36,8 @@ def leads(outputs: Floats) -> Floats:
     """Lead of the best output of each row (…, choices) over the next; infinite where there is no other."""
     none = np.full((*outputs.shape[:-1], 1), -np.inf, np.float32)
     ordered = np.sort(np.concatenate([outputs, none], -1))
-    found: Floats = ordered[..., -1] - ordered[..., -2]
-    return found
+    lead: Floats = ordered[..., -1] - ordered[..., -2]
+    return lead
 
 
 class Watched:
@@ -77,10 +77,10 @@ def margins(args: TrainingArgs, file: Path, card: Mapping[str, str]) -> list[flo
     evaluate(args.held_out_env(card["task"], variants), decide)
     every = np.concatenate(watched.leads)
     every = every[np.isfinite(every)]
-    found = [0.0]
+    quantiles = [0.0]
     if len(every):
-        found += [*np.quantile(every, QUANTILES[1:]).tolist(), float(every.max()) * 1.01]
-    return sorted({float(f"{one:.6g}") for one in found})
+        quantiles += [*np.quantile(every, QUANTILES[1:]).tolist(), float(every.max()) * 1.01]
+    return sorted({float(f"{margin:.6g}") for margin in quantiles})
 
 
 def margin(args: TrainingArgs, card: Mapping[str, str], tensors: Mapping[str, npt.ArrayLike]) -> dict[str, str]:
@@ -90,8 +90,8 @@ def margin(args: TrainingArgs, card: Mapping[str, str], tensors: Mapping[str, np
         export.write_policy(file, card, tensors)
         tried = margins(args, file, card)
         files = [Path(folder) / f"{place}.safetensors" for place in range(len(tried))]
-        for one, place in zip(tried, files, strict=True):
-            export.write_policy(place, {**card, "margin": f"{one:.6g}"}, tensors)
+        for tried_margin, place in zip(tried, files, strict=True):
+            export.write_policy(place, {**card, "margin": f"{tried_margin:.6g}"}, tensors)
         request = Request(
             ",".join(map(str, files)), args.distribution, "min-rtt", args.cc, INSTANCES, args.seed, split="train"
         )
@@ -101,7 +101,7 @@ def margin(args: TrainingArgs, card: Mapping[str, str], tensors: Mapping[str, np
     lost = [shares[str(place)] for place in files]
     best = next((at for at, share in enumerate(lost) if share <= LOSES), len(tried) - 1)
     without, with_it = 100 * lost[0], 100 * lost[best]
-    said = (
+    sentence = (
         f"lost {without:.1f} % of {INSTANCES} training instances by more than 5 % without it, {with_it:.1f} % with it"
     )
-    return {"margin": f"{tried[best]:.6g}", "margin_found": said}
+    return {"margin": f"{tried[best]:.6g}", "margin_found": sentence}

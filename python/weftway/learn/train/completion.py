@@ -169,10 +169,10 @@ class Judge:
         named = [specs.parse(name)[0] for name in schedulers]
         jobs = [
             # Training runs have even seeds, those of an evaluation odd ones.
-            plan.simulated(cell.variant, one, cell.cc, 2 * (self._args.seed + at))
-            for one, cell, at in product(named, drawn, range(runs))
+            plan.simulated(cell.variant, scheduler, cell.cc, 2 * (self._args.seed + at))
+            for scheduler, cell, at in product(named, drawn, range(runs))
         ]
-        found = np.empty(len(jobs))
+        found_costs = np.empty(len(jobs))
         for begin in range(0, len(jobs), BATCHED):
             batch = Batch(jobs[begin : begin + BATCHED], self._args.threads, False)
             while batch.remaining:
@@ -181,8 +181,8 @@ class Judge:
                         batch.cancel()
                         raise SimulationError(text)
                     index = begin + at
-                    found[index] = cost(json.loads(text), drawn[index // runs % len(drawn)].workload)
-        logarithms: Floats = np.log(found).reshape(len(named), len(drawn), runs)
+                    found_costs[index] = cost(json.loads(text), drawn[index // runs % len(drawn)].workload)
+        logarithms: Floats = np.log(found_costs).reshape(len(named), len(drawn), runs)
         return logarithms
 
     def gains(self, networks: Sequence[Weights], drawn: Sequence[Cell], runs: int) -> Floats:
@@ -192,11 +192,11 @@ class Judge:
             files = [Path(folder) / f"{at}.safetensors" for at in range(len(networks))]
             for file, network in zip(files, networks, strict=True):
                 self.write(file, network)
-            found = self.costs([f"{self._args.scheduler}:policy={file}" for file in files], drawn, runs)
+            policy_costs = self.costs([f"{self._args.scheduler}:policy={file}" for file in files], drawn, runs)
         if new := [cell for cell in drawn if cell.name not in self._reference]:
             known = self.costs([REFERENCE], new, runs)[0]
             self._reference |= dict(zip((cell.name for cell in new), known, strict=True))
-        gains: Floats = (np.array([self._reference[cell.name] for cell in drawn]) - found).mean(2)
+        gains: Floats = (np.array([self._reference[cell.name] for cell in drawn]) - policy_costs).mean(2)
         return gains
 
     def scores(self, networks: Sequence[Weights], drawn: Sequence[Cell], runs: int = 1) -> Floats:
@@ -259,8 +259,8 @@ class Directions:
 def draw(args: Args, seed: int, count: int) -> list[Cell]:
     """Cells of the training parts, none under the controller that is left out."""
     parts = [(name, count) for name in plan.names(args.on)] + [(args.form.setting, max(count // 2, 1))]
-    found = [cell for name, some in parts for cell in cells.read([name], some, seed, "train")]
-    return [cell for cell in found if cell.cc[0] != args.left_out]
+    drawn = [cell for name, some in parts for cell in cells.read([name], some, seed, "train")]
+    return [cell for cell in drawn if cell.cc[0] != args.left_out]
 
 
 def card(args: Args, inputs: Sequence[str]) -> dict[str, str]:
@@ -328,17 +328,17 @@ def train(args: Args, progress: Progress = quiet) -> Trained:
     """Trains a policy."""
     pool, trials = draw(args, 2 * args.seed, args.pool), draw(args, 2 * args.seed + 1, args.trials)
     inputs = _native.observed(args.form.task)
-    found = [copy for teacher in plan.names(args.teachers) for copy in copies(args, teacher, pool, inputs)]
-    judge = Judge(args, card(args, inputs), ranges([copy.shown for copy in found]))
+    copied_teachers = [copy for teacher in plan.names(args.teachers) for copy in copies(args, teacher, pool, inputs)]
+    judge = Judge(args, card(args, inputs), ranges([copy.shown for copy in copied_teachers]))
     begin = min_rtt(len(inputs), args.form, args.seed)
-    first, *scores = map(float, judge.scores([begin, *(copy.network for copy in found)], trials, TRIED))
-    copied = found[int(np.argmax(scores))]
+    first, *scores = map(float, judge.scores([begin, *(copy.network for copy in copied_teachers)], trials, TRIED))
+    copied = copied_teachers[int(np.argmax(scores))]
     curve = Curve(None if args.out is None else args.out / f"{args.scheduler}.jsonl")
     best = (first, begin, "as min-RTT decides: nothing that was learned did better")
     directions = Directions(copied.network, copied.shown, args.directions)
-    for step, network, told in search(args, judge, directions, pool):
+    for step, network, figures in search(args, judge, directions, pool):
         score = float(judge.scores([network], trials, TRIED)[0])
-        curve.add(step=step, score=score, **told)
+        curve.add(step=step, score=score, **figures)
         if score > best[0]:
             best = (score, network, f"the mean of generation {step}, the search having begun as {copied.name}")
         progress(step, args.steps)
@@ -347,7 +347,7 @@ def train(args: Args, progress: Progress = quiet) -> Trained:
         for by, network, scored in zip(FIRMER, firmer, judge.scores(firmer, trials, TRIED), strict=True):
             if scored > best[0]:
                 best = (float(scored), network, f"{best[2].split(';')[0]}; sending preferred by {by:g} more")
-    others = {"as min-RTT": first, **{copy.name: score for copy, score in zip(found, scores, strict=True)}}
+    others = {"as min-RTT": first, **{copy.name: score for copy, score in zip(copied_teachers, scores, strict=True)}}
     return finished(args, judge, best, (curve, trials, others))
 
 
@@ -373,11 +373,11 @@ def search(
 
 
 def finished(
-    args: Args, judge: Judge, best: tuple[float, Weights, str], told: tuple[Curve, Sequence[Cell], dict[str, float]]
+    args: Args, judge: Judge, best: tuple[float, Weights, str], results: tuple[Curve, Sequence[Cell], dict[str, float]]
 ) -> Trained:
     """Writes the policy, and says what it is worth on the validation scenarios on which it was chosen."""
     score, network, chosen = best
-    curve, trials, others = told
+    curve, trials, others = results
     gains = judge.gains([network], trials, TRIED)[0]
     evaluation = (
         f"speed over min-RTT's on the {len(trials)} validation scenarios on which it was chosen: "

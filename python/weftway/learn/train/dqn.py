@@ -136,8 +136,8 @@ def learn(
     layers = [collector.env.inputs, *args.widths, collector.env.choices]
     state = initial_state(Hyperparameters.of(args), layers, jax.random.key(args.seed))
     best, schedule = Best(state.network), UpdateSchedule(args)
-    if found := load_checkpoint(args, collector, state, rng):
-        state, best, schedule = found
+    if resumed := load_checkpoint(args, collector, state, rng):
+        state, best, schedule = resumed
     curve = Curve(args.file("jsonl"), collector.steps * args.envs)
     stats = Stats()
     total_steps, point_every = -(-args.steps // args.envs), max(1, args.steps // args.envs // POINTS)
@@ -183,8 +183,8 @@ def export(
     figures = {name: session.evaluate(env, choose) for name, choose in policies.items()}
     curve.add(collector.steps * args.envs, kind="held-out", eps=0.0, **figures[args.ALGORITHM])
     low, high = collector.ranges.bounds()
-    said = session.sentence(figures, env.envs, args.cc)
-    about = {"network": network.spec(), "chosen": best.words(args.trials), "evaluation": said}
+    evaluation = session.sentence(figures, env.envs, args.cc)
+    about = {"network": network.spec(), "chosen": best.words(args.trials), "evaluation": evaluation}
     card = session.card(args, env, **about)
     return finish(args, card, {"low": low, "high": high, **network.tensors()}, (curve.points, figures))
 
@@ -493,10 +493,10 @@ class Collector:
         step = self.env.step(actions)
         self.obs, self.mask, rewards = step.obs, self.env.action_masks(), self.env.delayed_rewards()
         then = (self.obs, self.mask, self.env.decisions())
-        found = self._pending.step(actions, rewards, step.terminated | step.truncated, then)
-        self.buffer.add(found)
+        completed = self._pending.step(actions, rewards, step.terminated | step.truncated, then)
+        self.buffer.add(completed)
         self.steps += 1
-        return len(found.reward), rewards.reward
+        return len(completed.reward), rewards.reward
 
     @property
     def actions(self) -> npt.NDArray[np.uint8]:
@@ -541,14 +541,14 @@ class Stats:
         """The point's figures, and begins anew; none where nothing happened."""
         rewards = np.concatenate([np.zeros(0, np.float32), *self._rewards])
         losses = np.concatenate([np.zeros(0, np.float32), *map(np.asarray, self._losses)])
-        found = {
+        figures = {
             "return": average(self._returns),
             "goodput": average(self._goodputs),
             "reward": average(rewards),
             "loss": average(losses),
         }
         self._clear()
-        return found
+        return figures
 
 
 def save_checkpoint(
@@ -570,11 +570,11 @@ def load_checkpoint(
 ) -> tuple[TrainState, Best[MLP], UpdateSchedule] | None:
     """Resumes from the checkpoint, if that is asked and there is one; the simulations go the same way again."""
     file = args.file("checkpoint")
-    found = checkpoint.restore(file, (state, state.network), rng=rng) if args.resume and file else None
-    if found is None:
+    kept = checkpoint.restore(file, (state, state.network), rng=rng) if args.resume and file else None
+    if kept is None:
         return None
-    if found.notes["settings"] != args.settings():
+    if kept.notes["settings"] != args.settings():
         raise checkpoint.CheckpointError(f"{file} was written under other settings: remove it, or name another folder")
-    collector.replay(found.arrays["actions"])
-    state, network = found.tree
-    return state, Best(network, *found.notes["best"]), UpdateSchedule(args, found.notes["due"])
+    collector.replay(kept.arrays["actions"])
+    state, network = kept.tree
+    return state, Best(network, *kept.notes["best"]), UpdateSchedule(args, kept.notes["due"])

@@ -88,8 +88,8 @@ def write_policy(file: Path, card: Mapping[str, str], tensors: Mapping[str, Arra
 def read_policy(file: Path) -> Policy:
     """The card and the tensors of a policy file; a `PolicyError` where it is none."""
     card, tensors = read_tensors(file)
-    if (found := card.get("format")) != FORMAT:
-        raise PolicyError(f"{file}: format is {found!r}, and {FORMAT!r} is read here")
+    if (stored_format := card.get("format")) != FORMAT:
+        raise PolicyError(f"{file}: format is {stored_format!r}, and {FORMAT!r} is read here")
     _check_card(card)
     _check_tensors(card, tensors)
     return Policy(card, tensors)

@@ -150,11 +150,11 @@ def loss(weights: Weights, x: Any, y: Any, weight: Any, quantile: float) -> Any:
 
 def first_weights(inputs: int, width: int, seed: int) -> Weights:
     """The last layer says nothing, so that training begins as the rule."""
-    one, two = jax.random.split(jax.random.PRNGKey(seed))
+    first, second = jax.random.split(jax.random.PRNGKey(seed))
     return {
-        "w1": jax.random.normal(one, (inputs, width)) * np.sqrt(2 / inputs),
+        "w1": jax.random.normal(first, (inputs, width)) * np.sqrt(2 / inputs),
         "b1": jnp.zeros(width),
-        "w2": jax.random.normal(two, (width, width)) * np.sqrt(2 / width),
+        "w2": jax.random.normal(second, (width, width)) * np.sqrt(2 / width),
         "b2": jnp.zeros(width),
         "w3": jnp.zeros((width, 1)),
         "b3": jnp.zeros(1),
@@ -209,16 +209,17 @@ def fit(args: Args, rows: Rows, progress: Progress = quiet) -> Fitted:
             progress(done, steps)
         if (now := float(measure(weights))) < best[0]:
             best = (now, weights)
-    found = {name: np.asarray(value, np.float64) for name, value in best[1].items()}
+    tensors = {name: np.asarray(value, np.float64) for name, value in best[1].items()}
     errors = [
-        np.average(np.abs(left[1] - said), weights=left[2]) for said in (0, np.asarray(forward(best[1], left[0])))
+        np.average(np.abs(left[1] - prediction), weights=left[2])
+        for prediction in (0, np.asarray(forward(best[1], left[0])))
     ]
     # The scales of the inputs go into the first layer: the scheduler gives what it sees as it is.
-    found["b1"] = found["b1"] - (mean / spread) @ found["w1"]
-    found["w1"] = found["w1"] / spread[:, None]
+    tensors["b1"] = tensors["b1"] - (mean / spread) @ tensors["w1"]
+    tensors["w1"] = tensors["w1"] / spread[:, None]
     low, high = rows.seen.min(0), rows.seen.max(0)
-    found |= {"low": low - MARGIN * (high - low) - 1e-6, "high": high + MARGIN * (high - low) + 1e-6}
-    return Fitted({name: value.astype(np.float32) for name, value in found.items()}, *map(float, errors))
+    tensors |= {"low": low - MARGIN * (high - low) - 1e-6, "high": high + MARGIN * (high - low) + 1e-6}
+    return Fitted({name: value.astype(np.float32) for name, value in tensors.items()}, *map(float, errors))
 
 
 def card(args: Args, fitted: Fitted, rows: int) -> dict[str, str]:

@@ -56,15 +56,15 @@ def rows(
     [shown] = specs.parse(teacher)
     rng = np.random.default_rng([seed, 1])
     jobs = [plan.simulated(cell.variant, shown, cell.cc, at) for at, cell in enumerate(cells)]
-    found = []
+    parts = []
     for text in _native.demonstrations(jobs, task, threads, student):
         run = np.frombuffer(text, np.float32).reshape(-1, inputs + 2)
         if len(run) > MOST_ROWS:
             run = run[np.sort(rng.choice(len(run), MOST_ROWS, replace=False))]
         decisions = run[:, -2:].sum(1, keepdims=True)
         share = run[:, -2:-1] / np.maximum(decisions, 1)
-        found.append(np.hstack([run[:, :-2], share, decisions / max(decisions.sum(), LEAST_WEIGHT)]))
-    whole = np.concatenate(found).astype(np.float32)
+        parts.append(np.hstack([run[:, :-2], share, decisions / max(decisions.sum(), LEAST_WEIGHT)]))
+    whole = np.concatenate(parts).astype(np.float32)
     return Rows(whole[:, :-2], whole[:, -2], whole[:, -1] / whole[:, -1].mean())
 
 
@@ -116,7 +116,7 @@ def fit(shown: Rows, widths: Sequence[int], seed: int) -> Weights:
     for _ in range(STEPS):
         at = rng.integers(len(x), size=BATCH)
         weights, state = step(weights, state, x[at], shown.waited[at], shown.weight[at])
-    found: Weights = {name: np.asarray(value, np.float64) for name, value in weights.items()}
-    found["b1"] = found["b1"] - (mean / spread) @ found["w1"]
-    found["w1"] = found["w1"] / spread[:, None]
-    return found
+    tensors: Weights = {name: np.asarray(value, np.float64) for name, value in weights.items()}
+    tensors["b1"] = tensors["b1"] - (mean / spread) @ tensors["w1"]
+    tensors["w1"] = tensors["w1"] / spread[:, None]
+    return tensors

@@ -114,12 +114,12 @@ Names = Annotated[str, Form(r"[^,]*[^,\s][^,]*(,[^,]*[^,\s][^,]*)*", "names sepa
 
 def limits(settings: type) -> dict[str, Limit]:
     """The limit of every setting that has one, by its name."""
-    found: dict[str, Limit] = {}
-    for one in reversed(settings.__mro__):
-        for name, hint in get_annotations(one).items():
+    by_name: dict[str, Limit] = {}
+    for class_ in reversed(settings.__mro__):
+        for name, hint in get_annotations(class_).items():
             if more := getattr(hint, "__metadata__", ()):
-                found[name] = more[0]
-    return found
+                by_name[name] = more[0]
+    return by_name
 
 
 def check(settings: Any) -> None:

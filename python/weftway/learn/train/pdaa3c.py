@@ -105,8 +105,8 @@ def in_turn() -> ChooseActions:
         before = at.pop() if at else np.full(len(obs), -1)
         slots = mask.shape[1]
         order = (before[:, None] + 1 + np.arange(slots)) % slots
-        found: np.ndarray = order[np.arange(len(obs)), np.take_along_axis(mask, order, 1).argmax(1)]
-        at.append(found)
-        return found
+        slots_chosen: np.ndarray = order[np.arange(len(obs)), np.take_along_axis(mask, order, 1).argmax(1)]
+        at.append(slots_chosen)
+        return slots_chosen
 
     return choose

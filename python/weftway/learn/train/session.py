@@ -119,8 +119,8 @@ class TrainingArgs:
 
     def held_out_env(self, task: str, variants: list[Variant] | None = None) -> VectorEnv:
         """Simulations that no training sees, an environment for each episode."""
-        found = variants or distribution.load(self.distribution).pool(self.seed, self.held_out, "held-out")
-        return VectorEnv(task, found, self.controllers, self.held_out, self.seed, self.threads)
+        scenarios = variants or distribution.load(self.distribution).pool(self.seed, self.held_out, "held-out")
+        return VectorEnv(task, scenarios, self.controllers, self.held_out, self.seed, self.threads)
 
 
 @dataclass(frozen=True)
@@ -176,15 +176,15 @@ LEAST_MBPS = 1e-3
 
 def evaluate(vector: VectorEnv, choose: ChooseActions) -> dict[str, float]:
     """Means over the first episode of every environment. Whoever acts, the environments have the same episodes."""
-    found: dict[int, dict[str, Any]] = {}
+    first_episodes: dict[int, dict[str, Any]] = {}
     obs = vector.reset()
     vector.episodes()
-    while len(found) < vector.envs:
+    while len(first_episodes) < vector.envs:
         obs = vector.step(choose(obs, vector.action_masks())).obs
         for episode in vector.episodes():
-            found.setdefault(episode["env"], episode)
+            first_episodes.setdefault(episode["env"], episode)
     vector.delayed_rewards()
-    rows = [found[env] for env in range(vector.envs)]
+    rows = [first_episodes[env] for env in range(vector.envs)]
     decisions = sum(row["steps"] for row in rows)
     return {
         "return": float(np.mean([row["return"] for row in rows])),
@@ -254,5 +254,8 @@ class Best(Generic[N]):
 
 def sentence(figures: Mapping[str, Mapping[str, float]], episodes: int, controllers: str) -> str:
     """The card's `evaluation`."""
-    parts = [f"{name} {one['goodput']:.2f} Mbit/s, {one['reward']:.3f} a decision" for name, one in figures.items()]
+    parts = [
+        f"{name} {measured['goodput']:.2f} Mbit/s, {measured['reward']:.3f} a decision"
+        for name, measured in figures.items()
+    ]
     return f"{episodes} held-out episodes under {controllers}: {'; '.join(parts)}"

@@ -123,20 +123,21 @@ class Args(TrainingArgs):
     def variants(self, part: str = "train") -> list[Variant]:
         """Scenarios with the numbers of paths to train on, or held-out ones with the others."""
         size = self.pool if part == "train" else self.held_out
-        there, wanted = distribution.load(self.distribution), {int(one) for one in self.counts.split(",") if one}
+        there = distribution.load(self.distribution)
+        wanted = {int(number) for number in self.counts.split(",") if number}
         if not wanted:
             return there.pool(self.seed, size, part)
-        found: list[Variant] = []
+        chosen: list[Variant] = []
         for index in count():
-            if len(found) == size:
-                return found
+            if len(chosen) == size:
+                return chosen
             if index > 100 * size:
                 raise ScenarioError(
                     f"hardly a scenario of `{self.distribution}` is for {part} with counts {self.counts}"
                 )
             drawn = there.sample(self.seed, index, part)
             if (paths(drawn) in wanted) == (part == "train"):
-                found.append(there.variant(drawn))
+                chosen.append(there.variant(drawn))
         raise AssertionError("count() has no end")
 
 
@@ -161,10 +162,10 @@ def train(args: Args, progress: Progress = quiet) -> Trained:
     }
     last = args.epochs * (args.rounds + 1)
     curve.add(last, kind="held-out", test_loss=loss, test_accuracy=accuracy, **figures[args.ALGORITHM])
-    said = (
+    evaluation = (
         f"{session.sentence(figures, vector.envs, args.cc)}; as the oracle in {100 * accuracy:.1f} % of test decisions"
     )
-    about = {"network": model.spec(args.shape), "chosen": chosen, "evaluation": said}
+    about = {"network": model.spec(args.shape), "chosen": chosen, "evaluation": evaluation}
     card = session.card(args, vector, **about)
     tensors = {"low": ranges[0], "high": ranges[1], **model.tensors()}
     return finish(args, card, tensors, (curve.points, figures))
@@ -216,10 +217,10 @@ def rounds(args: Args, curve: Curve, progress: Progress) -> tuple[list[STSGAT], 
             loss, accuracy = evaluate(model, data.batch(data.validation))
             curve.add(0, round=0, validation_loss=loss, validation_accuracy=accuracy)
 
-        def told(point: Point, number: int = number) -> None:
+        def tell(point: Point, number: int = number) -> None:
             progress(number * args.epochs + point["step"], total)
 
-        fitted = fit(model, data, args.fit, folder=place, progress=told)
+        fitted = fit(model, data, args.fit, folder=place, progress=tell)
         for point in fitted.curve:
             values = {key: value for key, value in point.items() if key not in ("step", "seconds")}
             curve.add(number * args.epochs + point["step"], round=number, **values)
@@ -240,7 +241,7 @@ def collected(args: Args, variants: list[Variant], model: STSGAT | None, number:
         if model is not None:
             behaviours = ["oracle", rollout(args, model, Path(folder) / "policy.safetensors")]
             chosen = chosen[number % SHARE :: SHARE]
-        found = labels.collect(
+        sampled = labels.collect(
             [variants[at] for at in chosen],
             args.controllers,
             len(chosen),
@@ -250,10 +251,10 @@ def collected(args: Args, variants: list[Variant], model: STSGAT | None, number:
             args.threads,
             args.judged,
         )
-    found = replace(found, instance=chosen.astype(np.int32)[found.instance])
+    sampled = replace(sampled, instance=chosen.astype(np.int32)[sampled.instance])
     rng = np.random.default_rng([args.seed, number])
     most = round(2 * args.steps * (1 + 2 * PARTS))
-    return found.where(np.sort(rng.permutation(len(found))[:most]))
+    return sampled.where(np.sort(rng.permutation(len(sampled))[:most]))
 
 
 def rollout(args: Args, model: STSGAT, file: Path) -> str:
@@ -272,21 +273,21 @@ def rollout(args: Args, model: STSGAT, file: Path) -> str:
     return f"stsgat:policy={file}:fallback=off"
 
 
-def dataset(found: Labels, args: Args) -> Dataset:
+def dataset(decisions: Labels, args: Args) -> Dataset:
     """`args.steps` decisions to learn from, drawn from all there are, and fewer to choose and to report by.
 
     Parts go by scenario, the same in every round. Equal sizes in every round are compiled once.
     """
     rng = np.random.default_rng(args.seed)
-    parts = split(found.instance.astype(np.int64), args.seed, args.pool)
+    parts = split(decisions.instance.astype(np.int64), args.seed, args.pool)
     if not len(parts.train):
         raise SettingError(f"--steps {args.steps}: expected more, as no scenario to learn from has a labelled decision")
     sizes = (args.steps, round(args.steps * PARTS), round(args.steps * PARTS))
     kept = Split(*(rng.permutation(part)[:size] for part, size in zip(parts, sizes, strict=True)))
-    return Dataset(found.X, found.c, found.alive, found.label, found.margin, *kept)
+    return Dataset(decisions.X, decisions.c, decisions.alive, decisions.label, decisions.margin, *kept)
 
 
-def ranges(found: Labels) -> Ranges:
+def ranges(decisions: Labels) -> Ranges:
     """Between which values each input lay, a tenth wider: the same for all paths and steps of a feature.
 
     The highest thousandth is left out.
@@ -297,8 +298,8 @@ def ranges(found: Labels) -> Ranges:
         low, high = features.min(1), np.quantile(features, 0.999, axis=1)
         return low - MARGIN * (high - low) - 0.01, high + MARGIN * (high - low) + 0.01
 
-    (x_low, x_high), (c_low, c_high) = of(found.X), of(found.c)
-    slots, steps = found.X.shape[1], found.X.shape[3]
+    (x_low, x_high), (c_low, c_high) = of(decisions.X), of(decisions.c)
+    slots, steps = decisions.X.shape[1], decisions.X.shape[3]
 
     def flat(x: NDArray[np.float32], c: NDArray[np.float32], alive: float) -> Floats:
         rows = [np.tile(np.repeat(x, steps), slots), np.repeat(c, steps), np.full(slots, alive)]
@@ -314,8 +315,8 @@ def greedy(model: STSGAT, shape: Shape) -> ChooseActions:
     def choose(obs: Floats, mask: np.ndarray) -> np.ndarray:
         x, c, alive = apart(obs, shape)
         z = np.asarray(run(jnp.asarray(x), jnp.asarray(c), jnp.asarray(alive)))
-        found: np.ndarray = np.where(mask, z, -np.inf).argmax(1)
-        return found
+        best: np.ndarray = np.where(mask, z, -np.inf).argmax(1)
+        return best
 
     return choose
 

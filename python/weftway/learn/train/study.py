@@ -68,7 +68,7 @@ class Args(stsgat.Args):
     @property
     def networks(self) -> list[str]:
         """The networks' names, in the order of the claim."""
-        named = {"stsgat", *(one.strip() for one in self.against.split(",") if one.strip())}
+        named = {"stsgat", *(name.strip() for name in self.against.split(",") if name.strip())}
         if unknown := named - NETWORKS.keys():
             raise SettingError(f"--against {self.against}: no network `{min(unknown)}`, there is {', '.join(NETWORKS)}")
         return [name for name in NETWORKS if name in named]
@@ -111,35 +111,37 @@ def train(args: Args, progress: Progress = quiet) -> Studied:
     stsgat.prepare(args)
     data = stsgat.dataset(stsgat.collected(args, args.variants(), None, 0), args)
     makers = {name: partial(NETWORKS[name], args.shape) for name in args.networks}
-    total, told = len(makers) * args.seeds * args.epochs, 0
+    total, done = len(makers) * args.seeds * args.epochs, 0
 
     def tell(model: str, seed: int, point: Point) -> None:
-        nonlocal told
-        told += 1
-        progress(told, total)
+        nonlocal done
+        done += 1
+        progress(done, total)
 
     runs: list[Run] = []
     for seed in range(args.seed, args.seed + args.seeds):
         folder = args.out / "runs" if args.out else None
         runs += compare(makers, data, [seed], args.fit, folder=folder, progress=tell)
-        found = Studied(runs, tests(args.networks, runs), args.file("json"))
-        written(args, data, found)
-    return found
+        studied = Studied(runs, tests(args.networks, runs), args.file("json"))
+        written(args, data, studied)
+    return studied
 
 
 def tests(networks: list[str], runs: list[Run]) -> list[dict[str, Any]]:
     """Each network against the next in the claimed order."""
     rows = []
-    for (first, second), (measure, of) in ((pair, one) for pair in pairwise(networks) for one in MEASURES.items()):
-        found = against(runs, first, second, of)
-        pairs = found.smaller + found.larger + found.equal
-        rows.append({"measure": measure, "first": first, "second": second, "pairs": pairs, **found._asdict()})
+    for (first, second), (measure, of) in (
+        (pair, measured) for pair in pairwise(networks) for measured in MEASURES.items()
+    ):
+        counts = against(runs, first, second, of)
+        pairs = counts.smaller + counts.larger + counts.equal
+        rows.append({"measure": measure, "first": first, "second": second, "pairs": pairs, **counts._asdict()})
     return rows
 
 
-def written(args: Args, data: Dataset, found: Studied) -> None:
+def written(args: Args, data: Dataset, studied: Studied) -> None:
     """Writes the JSON file, and the curves as a drawing."""
-    if found.file is None or args.out is None:
+    if studied.file is None or args.out is None:
         return
     zero = data.batch(data.test)
     first = {name: NETWORKS[name](args.shape, jax.random.key(args.seed)) for name in args.networks}
@@ -149,12 +151,12 @@ def written(args: Args, data: Dataset, found: Studied) -> None:
         "samples": {part: len(getattr(data, part)) for part in ("train", "validation", "test")},
         "weights": {name: weights(network) for name, network in first.items()},
         "untrained_accuracy": {name: evaluate(network, zero)[1] for name, network in first.items()},
-        "tests": found.tests,
-        "runs": [asdict(run) for run in found.runs],
+        "tests": studied.tests,
+        "runs": [asdict(run) for run in studied.runs],
     }
-    with whole(found.file) as half:
+    with whole(studied.file) as half:
         half.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-    drawn(found.runs, args.networks, found.file.with_suffix(".svg"))
+    drawn(studied.runs, args.networks, studied.file.with_suffix(".svg"))
 
 
 def weights(network: Network) -> int:

@@ -169,10 +169,10 @@ def fit(
             break
         began = time.perf_counter()
         weights, moments, loss = _epoch(state.weights, state.moments, code, learn, _keys(args, epoch), settings)
-        found, accuracy = evaluate(eqx.combine(weights, code), judge, args.loss)
-        better = found < min(curve.column("validation_loss"), default=math.inf)
+        validation_loss, accuracy = evaluate(eqx.combine(weights, code), judge, args.loss)
+        better = validation_loss < min(curve.column("validation_loss"), default=math.inf)
         state = State(weights, moments, weights if better else state.best)
-        values = {"loss": float(loss), "validation_loss": found, "validation_accuracy": accuracy}
+        values = {"loss": float(loss), "validation_loss": validation_loss, "validation_accuracy": accuracy}
         point = curve.add(epoch + 1, **values, seconds=time.perf_counter() - began)
         if folder:
             save(folder / "checkpoint", epoch + 1, state, notes=_settings(args))
@@ -258,8 +258,8 @@ def evaluate(model: Network, batch: Batch, loss: str = "bce") -> tuple[float, fl
     """Loss, and the share of decisions in which the largest logit is the label's; NaN of both for no samples."""
     if batch.label.shape[0] == 0:
         return math.nan, math.nan
-    found, accuracy = _evaluate(model, batch, loss)
-    return float(found), float(accuracy)
+    mean_loss, accuracy = _evaluate(model, batch, loss)
+    return float(mean_loss), float(accuracy)
 
 
 @eqx.filter_jit
@@ -351,9 +351,9 @@ def against(runs: Sequence[Run], first: str, second: str, measure: Callable[[Run
     """The sign test of two networks over the seeds that both have; `None` (no plateau) is later than any epoch."""
 
     def by_seed(model: str) -> dict[int, float]:
-        found = {run.seed: measure(run) for run in runs if run.model == model}
-        return {seed: math.inf if value is None else value for seed, value in found.items()}
+        measured = {run.seed: measure(run) for run in runs if run.model == model}
+        return {seed: math.inf if value is None else value for seed, value in measured.items()}
 
-    one, other = by_seed(first), by_seed(second)
-    both = sorted(one.keys() & other.keys())
-    return sign_test([one[seed] for seed in both], [other[seed] for seed in both])
+    of_first, of_second = by_seed(first), by_seed(second)
+    both = sorted(of_first.keys() & of_second.keys())
+    return sign_test([of_first[seed] for seed in both], [of_second[seed] for seed in both])
