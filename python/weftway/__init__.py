@@ -66,7 +66,9 @@ if not TYPE_CHECKING:
                 if error.name != module:
                     raise
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        modules = (import_module(f"{__name__}.{one}") for one in ("_native", "calls", "runs.comparison", "runs.runner"))
+        modules = (
+            import_module(f"{__name__}.{module}") for module in ("_native", "calls", "runs.comparison", "runs.runner")
+        )
         globals()[name] = next(vars(module)[name] for module in modules if name in vars(module))
         return globals()[name]
 

@@ -48,14 +48,14 @@ def compare(
         raise ScenarioError(f"out={out!r}: `out` is a folder, a text or a path")
     loaded = load(scenario, set)
     wanted = plan.plan(loaded, scheduler, cc, seeds, backend)
-    found = comparison.execute(wanted, jobs, None if out is None else Path(out), progress)
-    if not found.rows:
-        found.complete()
-    for reason in dict.fromkeys(f"skipped {one.job.scheduler.name}: {one.reason}" for one in found.skipped):
+    ran = comparison.execute(wanted, jobs, None if out is None else Path(out), progress)
+    if not ran.rows:
+        ran.complete()
+    for reason in dict.fromkeys(f"skipped {skip.job.scheduler.name}: {skip.reason}" for skip in ran.skipped):
         warnings.warn(reason, stacklevel=2)
-    for line in found.warnings:
+    for line in ran.warnings:
         warnings.warn(line, stacklevel=2)
-    return Results(found)
+    return Results(ran)
 
 
 def run(
@@ -68,10 +68,10 @@ def run(
     backend: str | None = None,
 ) -> Row:
     """The row of a single run, column by column. What is not given is the first that the scenario names."""
-    found = comparison.execute(comparison.single(load(scenario, set), scheduler, cc, seed, backend), 1)
-    if found.skipped:
-        raise SimulationError(found.skipped[0].reason)
-    return found.complete().rows[0]
+    ran = comparison.execute(comparison.single(load(scenario, set), scheduler, cc, seed, backend), 1)
+    if ran.skipped:
+        raise SimulationError(ran.skipped[0].reason)
+    return ran.complete().rows[0]
 
 
 def export(

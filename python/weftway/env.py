@@ -392,7 +392,7 @@ def _vector(
     variants, usual = pool(source, seed, instances)
     controllers = usual if cc is None else [cc] if isinstance(cc, str) else list(cc)
     observe, space, reward = own
-    if all(one is None for one in own):
+    if all(part is None for part in own):
         return VectorEnv(task, variants, controllers, envs, seed, threads)
     return OwnVectorEnv(task, variants, controllers, envs, seed, threads, observe, _bounds(space), reward)
 

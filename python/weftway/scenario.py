@@ -54,17 +54,17 @@ def _with(scenario: Scenario, sets: list[str]) -> Scenario:
 
 def variants(scenario: Scenario) -> list[Variant]:
     """Its settings, each once: a value that is given twice is one setting."""
-    return list({(one.hash, str(one.values)): one for one in scenario.variants()}.values())
+    return list({(variant.hash, str(variant.values)): variant for variant in scenario.variants()}.values())
 
 
 def settings(sets: Iterable[str] | Mapping[str, Any]) -> list[str]:
     """Keys and their values as `--set` has them: from `{"path.lte.loss": "2 %"}` as from `["path.lte.loss=2 %"]`."""
     if isinstance(sets, Mapping):
         return [f"{key}={toml.setting(value)}" for key, value in sets.items()]
-    found: list[Any] = list(sets) if isinstance(sets, Iterable) and not isinstance(sets, str) else [None]
-    if not all(isinstance(one, str) for one in found):
+    texts: list[Any] = list(sets) if isinstance(sets, Iterable) and not isinstance(sets, str) else [None]
+    if not all(isinstance(text, str) for text in texts):
         raise ScenarioError(f'set: expected {{"KEY": VALUE}} or a list of "KEY=VALUE", and got {sets!r}')
-    return found
+    return texts
 
 
 def locate(name: str) -> str:
@@ -117,8 +117,8 @@ def document(scenario: Scenario) -> dict[str, Any]:
 
 def listed(kind: str, pattern: str) -> list[dict[str, Any]]:
     """The scenario files of the source tree that match, by name, with their titles."""
-    found = []
+    records = []
     for file in sorted(HOME.glob(pattern)):
         title = tomllib.loads(reading.text(file)).get("title", "")
-        found.append({"kind": kind, "name": str(file.relative_to(HOME)), "summary": title})
-    return found
+        records.append({"kind": kind, "name": str(file.relative_to(HOME)), "summary": title})
+    return records

@@ -115,10 +115,10 @@ class VectorEnv:
         except ValueError:  # lists of different lengths
             given = np.asarray(None)
         if given.dtype.kind not in kinds or given.shape not in shapes:
-            found = repr(actions) if given.size <= 8 else f"{given.dtype} of shape {given.shape}"
+            shown = repr(actions) if given.size <= 8 else f"{given.dtype} of shape {given.shape}"
             kind = "numbers" if "f" in kinds else "whole numbers"
             expected = " or ".join(map(str, shapes))
-            raise ValueError(f"the action {found} is not in {self.space}: expected {kind} of shape {expected}")
+            raise ValueError(f"the action {shown} is not in {self.space}: expected {kind} of shape {expected}")
         return np.ascontiguousarray(given.reshape(self.envs, self.actions), np.float32)
 
     def final_observations(self) -> Floats:

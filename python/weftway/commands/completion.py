@@ -24,9 +24,9 @@ def answer(app: Callable[[], object]) -> None:
         return
     whole, kept = joined(words)
     os.environ |= {"COMP_WORDS": "\n".join(whole), "COMP_CWORD": str(len(whole) - 1)}
-    with redirect_stdout(io.StringIO()) as found, suppress(SystemExit):
+    with redirect_stdout(io.StringIO()) as printed, suppress(SystemExit):
         app()
-    for line in found.getvalue().splitlines():
+    for line in printed.getvalue().splitlines():
         print(line.removeprefix(kept))
 
 

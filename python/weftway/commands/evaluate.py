@@ -69,7 +69,8 @@ def command(
     print_notes(ran.skipped, [*ran.failures, *caveats.faults(ran.frame)])
     if as_json:
         print_json(
-            [{"kind": "result", **one} for one in shown.lines] + [{"kind": "claim", **one} for one in shown.claims]
+            [{"kind": "result", **entry} for entry in shown.lines]
+            + [{"kind": "claim", **entry} for entry in shown.claims]
         )
     else:
         for line in caveats.evaluated(shown.under(shown.controllers[0])):

@@ -42,14 +42,16 @@ err = Screen(stderr=True, highlight=False, soft_wrap=True, width=None if sys.std
 def nearest(error: UnicodeError) -> tuple[str, int]:
     """The nearest characters that the encoding has, for those that it lacks."""
     assert isinstance(error, UnicodeEncodeError)
-    return "".join(_nearest(one, error.encoding) for one in error.object[error.start : error.end]), error.end
+    return "".join(
+        _nearest(character, error.encoding) for character in error.object[error.start : error.end]
+    ), error.end
 
 
 def _nearest(character: str, encoding: str) -> str:
     plain = NEAREST.get(character) or unicodedata.normalize("NFKD", character)
-    found = plain.encode(encoding, "ignore").decode(encoding)
-    if found:
-        return found
+    encodable = plain.encode(encoding, "ignore").decode(encoding)
+    if encodable:
+        return encodable
     return " " if character.isspace() else "?"
 
 

@@ -57,14 +57,14 @@ def links_of(arguments: Iterable[str], ask: Ask | None) -> list[Link]:
     links: dict[str, Link] = {}
     files: list[tuple[Link, Path]] = []
     for argument in arguments:
-        said = re.fullmatch(r"([\w-]+)\.([a-z.]+)=(.+)", argument)
-        if said and said[2] in (*KEYS, LOCAL):
-            _say(links.setdefault(said[1], Link(link_name(said[1]))), said[2], said[3])
+        match = re.fullmatch(r"([\w-]+)\.([a-z.]+)=(.+)", argument)
+        if match and match[2] in (*KEYS, LOCAL):
+            _say(links.setdefault(match[1], Link(link_name(match[1]))), match[2], match[3])
             continue
-        if said and not Path(argument).exists():
+        if match and not Path(argument).exists():
             keys = ", ".join((*KEYS, LOCAL))
-            other = f"; others are written into the file that this makes, as `{said[2]}` under [path.{said[1]}]"
-            raise ScenarioError(f"`{argument}`: the keys of a link here are {keys}, as in {said[1]}.delay=20ms{other}")
+            other = f"; others are written into the file that this makes, as `{match[2]}` under [path.{match[1]}]"
+            raise ScenarioError(f"`{argument}`: the keys of a link here are {keys}, as in {match[1]}.delay=20ms{other}")
         named = re.fullmatch(r"([\w-]+)=(.+)", argument, re.DOTALL)
         file = Path(named[2] if named and not Path(argument).exists() else argument)
         name = link_name(named[1]) if named and file != Path(argument) else _name_of(file)
@@ -80,9 +80,9 @@ def links_of(arguments: Iterable[str], ask: Ask | None) -> list[Link]:
         if link.local and not any(reading.kind in ADDRESSED for reading in link.readings):
             raise ScenarioError(f"{link.name}.{LOCAL} is about captures, and there is none of the link `{link.name}`")
     if len(links) < 2:
-        found = f"only of the link `{next(iter(links))}`" if links else "of no link"
+        where = f"only of the link `{next(iter(links))}`" if links else "of no link"
         raise ScenarioError(
-            f"measurements {found}; a scenario needs two or more: weft new scenario NAME wifi=FILE lte=FILE\n"
+            f"measurements {where}; a scenario needs two or more: weft new scenario NAME wifi=FILE lte=FILE\n"
             "files whose names begin alike belong to one link: wifi-ping.txt and wifi-iperf3.json to `wifi`"
         )
     return list(links.values())
@@ -94,16 +94,18 @@ def _say(link: Link, key: str, value: str) -> None:
         link.local += _addresses(value)
         return
     whole = key.partition(".")[0]
-    rival = next((one for one in link.given if one == key or whole == one or key == one.partition(".")[0]), None)
+    rival = next(
+        (known for known in link.given if known == key or whole == known or key == known.partition(".")[0]), None
+    )
     if rival:
-        told = "is given twice" if rival == key else f"and {link.name}.{rival} are both given"
-        raise ScenarioError(f"{link.name}.{key} {told}; leave one of them out")
+        conflict = "is given twice" if rival == key else f"and {link.name}.{rival} are both given"
+        raise ScenarioError(f"{link.name}.{key} {conflict}; leave one of them out")
     link.given[key] = value
 
 
 def _check_readings(link: Link) -> None:
     """Refuses files of which only one could count."""
-    pings = [one.file for one in link.readings if one.kind == "ping"]
+    pings = [reading.file for reading in link.readings if reading.kind == "ping"]
     if len(pings) > 1:
         raise ScenarioError(
             f"link `{link.name}`: {pings[0]} and {pings[1]} are both of `ping`; runs in one file are added up, so put "
@@ -132,13 +134,13 @@ def _read(link: Link, file: Path, ask: Ask | None) -> Reading:
 
 def _addresses(text: str) -> list[str]:
     """The addresses and networks in a list with commas."""
-    found = [part.strip() for part in text.split(",") if part.strip()]
-    for one in found:
+    addresses = [part.strip() for part in text.split(",") if part.strip()]
+    for address in addresses:
         try:
-            ipaddress.ip_network(one, strict=False)
+            ipaddress.ip_network(address, strict=False)
         except ValueError:
-            raise ScenarioError(f"`{one}` is no address; expected one such as {LOCAL}=192.0.2.7") from None
-    return found
+            raise ScenarioError(f"`{address}` is no address; expected one such as {LOCAL}=192.0.2.7") from None
+    return addresses
 
 
 def _name_of(file: Path) -> str:

@@ -55,18 +55,18 @@ def is_capture(data: bytes) -> bool:
 
 def read(data: bytes) -> Capture:
     """The frames of a capture, to where it was cut off."""
-    found = Capture()
+    capture = Capture()
     if not is_capture(data):
         raise Damaged("it does not begin as one")
     try:
         for frame in _pcapng(data) if data[:4] == PCAPNG else _pcap(data):
             if frame is None:
-                found.is_cut = True
+                capture.is_cut = True
             else:
-                found.frames.append(frame)
+                capture.frames.append(frame)
     except struct.error as error:
         raise Damaged("a block is too short") from error
-    return found
+    return capture
 
 
 def _pcap(data: bytes) -> Iterator[Frame | None]:

@@ -82,7 +82,7 @@ def direction(file: Path) -> str | None:
     """
     name = file.name.lower()
     for parts in (name.split("."), re.split(r"[^a-z0-9]+", name)):
-        said = {DIRECTIONS[part] for part in parts if part in DIRECTIONS}
-        if len(said) == 1:
-            return said.pop()
+        named = {DIRECTIONS[part] for part in parts if part in DIRECTIONS}
+        if len(named) == 1:
+            return named.pop()
     return None

@@ -70,26 +70,26 @@ class Packet(NamedTuple):
 
 def packets(capture: Capture) -> tuple[list[Packet], str]:
     """The IP packets that crossed a link, in the order of their times; and what hides too much of the capture."""
-    found: list[Packet] = []
+    ip_packets: list[Packet] = []
     hidden: Counter[str] = Counter()
     for frame in capture.frames:
         kind, start = _network(frame)
         packet = _packet(frame, start) if kind in (IPV4, IPV6) else None
         if packet is not None:
             if not _stays(packet):
-                found.append(packet)
+                ip_packets.append(packet)
         elif isinstance(kind, str):
             hidden[kind] += frame.length
         elif kind in (IPV4, IPV6):
             hidden["frames of which too little was kept"] += frame.length
         elif kind not in CONTROL and kind >= LENGTH:
             hidden[f"frames of type 0x{kind:04x}"] += frame.length
-    whole = sum(packet.bytes for packet in found) + hidden.total()
+    whole = sum(packet.bytes for packet in ip_packets) + hidden.total()
     why = ""
     if hidden.total() > MUCH * whole:
         what, count = hidden.most_common(1)[0]
         why = f"{count * 100 // whole} % of its bytes are in {what}"
-    return sorted(found, key=lambda one: one.at), why
+    return sorted(ip_packets, key=lambda packet: packet.at), why
 
 
 def _network(frame: Frame) -> tuple[int | str, int]:
@@ -167,5 +167,5 @@ def _text(address: bytes) -> str:
 
 @lru_cache(maxsize=4096)
 def _is_own(address: str) -> bool:
-    one = ipaddress.ip_address(address)
-    return one.is_loopback or one.is_multicast or one.is_unspecified or address == "255.255.255.255"
+    ip = ipaddress.ip_address(address)
+    return ip.is_loopback or ip.is_multicast or ip.is_unspecified or address == "255.255.255.255"
