@@ -11,7 +11,7 @@ from weftway._native import ScenarioError
 from .output import out
 
 if TYPE_CHECKING:
-    from weftway.links.new_scenario import Written
+    from weftway.links.new_scenario import NewScenario
 
 
 def command(
@@ -89,7 +89,7 @@ def scenario_of_drive(name: str, values: list[str], workload: str | None, drive:
     tell(new_drive_scenario.from_drive(name, drive, run, workload, values), "compare")
 
 
-def tell(made: "Written", verb: str) -> None:
+def tell(made: "NewScenario", verb: str) -> None:
     """Tells what was written, and what to do with it."""
     from weftway.runs.plan import quoted
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from weftway._native import ScenarioError, drive_runs
 from weftway.files import reading
 from weftway.links.measured.mahimahi import direction
-from weftway.links.new_scenario import DELAY, UP_SHARE, WORKLOADS, Written, mbps_text, quoted, target_of, write
+from weftway.links.new_scenario import DELAY, UP_SHARE, WORKLOADS, NewScenario, mbps_text, quoted, target_of, write
 from weftway.links.new_scenario_links import link_name
 
 SIDES = ("down", "up")
@@ -62,7 +62,7 @@ def from_drive(
     run: int | None,
     workload: str | None,
     values: Sequence[str] = (),
-) -> Written:
+) -> NewScenario:
     """A scenario from drive files, the run of this number, and values that are said outright, `LINK.KEY=VALUE`."""
     target = target_of(name, workload or "bulk")
     drives = _drives(files, run)
@@ -70,7 +70,7 @@ def from_drive(
     given = _given(values, links, drives)
     text, assumed = _compose(target, drives, links, workload, given)
     write(text, target)
-    return Written(target, links, [*drives.assumed, *assumed])
+    return NewScenario(target, links, [*drives.assumed, *assumed])
 
 
 def _drives(files: Sequence[Path], run: int | None) -> Drives:

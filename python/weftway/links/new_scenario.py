@@ -47,7 +47,7 @@ WORKLOADS = {
 
 
 @dataclass
-class Written:
+class NewScenario:
     """Scenario file that was written, its links, and what was assumed for it."""
 
     file: Path
@@ -55,7 +55,7 @@ class Written:
     assumed: list[str]
 
 
-def from_measurements(name: str, arguments: Sequence[str], workload: str | None, ask: Ask | None = None) -> Written:
+def from_measurements(name: str, arguments: Sequence[str], workload: str | None, ask: Ask | None = None) -> NewScenario:
     """A scenario from files of measurements, `LINK=FILE` or `FILE`, and from values, `LINK.KEY=VALUE`.
 
     What no file tells, such as which address is the user's, is asked if there is somebody to ask.
@@ -67,7 +67,7 @@ def from_measurements(name: str, arguments: Sequence[str], workload: str | None,
     )
 
 
-def from_answers(name: str, workload: str | None, ask: Ask) -> Written:
+def from_answers(name: str, workload: str | None, ask: Ask) -> NewScenario:
     """A scenario from answers to questions."""
     target = target_of(name, workload or "bulk")
     links: list[Link] = []
@@ -103,12 +103,12 @@ def target_of(name: str, workload: str) -> Path:
     return target
 
 
-def _write(target: Path, links: list[Link], workload: str, why: str) -> Written:
+def _write(target: Path, links: list[Link], workload: str, why: str) -> NewScenario:
     if workload not in WORKLOADS:
         raise ScenarioError(f"workload `{workload}`: there is {', '.join(WORKLOADS)}")
     text, assumed = _compose(target, links, workload, why)
     write(text, target)
-    return Written(target, [link.name for link in links], assumed)
+    return NewScenario(target, [link.name for link in links], assumed)
 
 
 def write(text: str, target: Path) -> None:

@@ -39,7 +39,7 @@ from weftway.learn.train.action_distributions import ActionDistribution, Categor
 from weftway.learn.train.curve import Curve
 from weftway.learn.train.finish import finish
 from weftway.learn.train.input_ranges import InputRanges
-from weftway.learn.train.limits import Count, Form, Positive, Rate, Share, Weight, Widths
+from weftway.learn.train.limits import Count, Pattern, Positive, Rate, Share, Weight, Widths
 from weftway.learn.train.networks import LSTM, MLP
 from weftway.learn.train.session import Best, ChooseActions, Progress, Trained, TrainingArgs, ValidationSet, quiet
 from weftway.runs.parallel import LocalPool, Pool, RayPool
@@ -78,7 +78,7 @@ class ActorCriticArgs(TrainingArgs):
     """Validation scenarios, on which checkpoints are compared; never trained on."""
     workers: Count = 1
     """Asynchronous processes of `envs` environments each. More than 1 is not repeatable."""
-    ray: Annotated[str, Form(ADDRESS, "auto, local, HOST:PORT or ray://HOST:PORT")] = ""
+    ray: Annotated[str, Pattern(ADDRESS, "auto, local, HOST:PORT or ray://HOST:PORT")] = ""
     """Address of a Ray cluster for the workers: `auto`, `local`, HOST:PORT."""
 
     @property

@@ -73,7 +73,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Form:
+class SchedulerDesign:
     """Properties of a scheduler that its paper fixes, and no training here changes."""
 
     task: str
@@ -86,11 +86,11 @@ class Form:
     """Groups of conditions, each with a network of its own; 0: one network."""
 
 
-FORMS = {
-    "dqn": Form("wait-or-send:scale=least:wait_sticky=false", (6, 6), "mpquic-pair"),
-    "falcon": Form("wait-or-send:state=credit:scale=least", (64, 64), "mpquic-pair", groups=12),
-    "evolved": Form("wait-or-send:state=controller:wait_sticky=false", (16,), "phone"),
-    "lee-yoo": Form("split:actions=table1:scale=least", (24, 24, 24), "streaming"),
+DESIGNS = {
+    "dqn": SchedulerDesign("wait-or-send:scale=least:wait_sticky=false", (6, 6), "mpquic-pair"),
+    "falcon": SchedulerDesign("wait-or-send:state=credit:scale=least", (64, 64), "mpquic-pair", groups=12),
+    "evolved": SchedulerDesign("wait-or-send:state=controller:wait_sticky=false", (16,), "phone"),
+    "lee-yoo": SchedulerDesign("split:actions=table1:scale=least", (24, 24, 24), "streaming"),
 }
 """By the name of the scheduler, which is that of its training as printed."""
 
@@ -99,7 +99,7 @@ FORMS = {
 class Args:
     """Settings and their defaults."""
 
-    scheduler: Annotated[str, OneOf(*FORMS)]
+    scheduler: Annotated[str, OneOf(*DESIGNS)]
     """Whose network is trained."""
     steps: Count = 2
     """Generations of the search."""
@@ -146,9 +146,9 @@ class Args:
             raise SettingError(f"--left-out {self.left_out}: {error}; `weft list` has those that there are") from None
 
     @property
-    def form(self) -> Form:
+    def design(self) -> SchedulerDesign:
         """Properties that the paper fixes of this scheduler."""
-        return FORMS[self.scheduler]
+        return DESIGNS[self.scheduler]
 
     def command(self) -> str:
         """The command that trains the same policy."""
@@ -211,18 +211,18 @@ class Judge:
 
     def tensors(self, network: Weights) -> Weights:
         """As the scheduler's policy file has them: where it has several groups, each has this network."""
-        prefixes = [f"g{group}." for group in range(self._args.form.groups)] or [""]
+        prefixes = [f"g{group}." for group in range(self._args.design.groups)] or [""]
         layers = {f"{prefix}{name}": value for prefix in prefixes for name, value in network.items()}
         return {**self._ranges, **layers}
 
 
-def min_rtt(inputs: int, form: Form, seed: int) -> Weights:
+def min_rtt(inputs: int, design: SchedulerDesign, seed: int) -> Weights:
     """Before anything is learned: a network that sends on the fastest path with room, whatever it sees."""
     weights = {
         name: np.asarray(value, np.float64)
-        for name, value in imitation.first_weights([inputs, *form.widths, 2], seed).items()
+        for name, value in imitation.first_weights([inputs, *design.widths, 2], seed).items()
     }
-    weights[f"b{len(form.widths) + 1}"] = np.array([0.0, BIAS])
+    weights[f"b{len(design.widths) + 1}"] = np.array([0.0, BIAS])
     return weights
 
 
@@ -258,25 +258,25 @@ class Directions:
 
 def draw(args: Args, seed: int, count: int) -> list[Cell]:
     """Cells of the training parts, none under the controller that is left out."""
-    parts = [(name, count) for name in plan.names(args.on)] + [(args.form.setting, max(count // 2, 1))]
+    parts = [(name, count) for name in plan.names(args.on)] + [(args.design.setting, max(count // 2, 1))]
     drawn = [cell for name, some in parts for cell in cells.read([name], some, seed, "train")]
     return [cell for cell in drawn if cell.cc[0] != args.left_out]
 
 
 def card(args: Args, inputs: Sequence[str]) -> dict[str, str]:
     """The policy's card, as far as it is known before training."""
-    form = args.form
-    network = f"falcon:groups={form.groups}" if form.groups else "mlp"
+    design = args.design
+    network = f"falcon:groups={design.groups}" if design.groups else "mlp"
     return {
         "algorithm": args.scheduler,
         "objective": "minus the logarithm of a run's cost at its end, instead of the paper's reward per decision",
-        "task": form.task,
+        "task": design.task,
         "network": network,
         "head": "greedy",
         "inputs": ",".join(inputs),
         "fallback": "min-rtt",
         "adapt": "off",
-        "trained_on": f"training parts of {args.on} ({args.pool} scenarios each) and {form.setting} (half as many)",
+        "trained_on": f"training parts of {args.on} ({args.pool} scenarios each) and {design.setting} (half as many)",
         "cc": f"as drawn, without {args.left_out}",
         "seed": str(args.seed),
         "steps": str(args.steps),
@@ -313,10 +313,10 @@ def copies(args: Args, teacher: str, pool: Sequence[Cell], inputs: Sequence[str]
     with tempfile.TemporaryDirectory(prefix="weftway-") as folder:
         for at in range(args.rounds + 1):
             shown.append(
-                imitation.rows(pool, teacher, args.form.task, len(inputs), args.seed + at, args.threads, student)
+                imitation.rows(pool, teacher, args.design.task, len(inputs), args.seed + at, args.threads, student)
             )
             rows = imitation.together(shown)
-            network = imitation.fit(rows, args.form.widths, args.seed)
+            network = imitation.fit(rows, args.design.widths, args.seed)
             found.append(Copy(f"copy of {teacher}" + (f", round {at}" if at else ""), network, rows))
             file = Path(folder) / f"{at}.safetensors"
             Judge(args, card(args, inputs), ranges(shown)).write(file, network)
@@ -327,10 +327,10 @@ def copies(args: Args, teacher: str, pool: Sequence[Cell], inputs: Sequence[str]
 def train(args: Args, progress: Progress = quiet) -> Trained:
     """Trains a policy."""
     pool, trials = draw(args, 2 * args.seed, args.pool), draw(args, 2 * args.seed + 1, args.trials)
-    inputs = _native.observed(args.form.task)
+    inputs = _native.observed(args.design.task)
     copied_teachers = [copy for teacher in plan.names(args.teachers) for copy in copies(args, teacher, pool, inputs)]
     judge = Judge(args, card(args, inputs), ranges([copy.shown for copy in copied_teachers]))
-    begin = min_rtt(len(inputs), args.form, args.seed)
+    begin = min_rtt(len(inputs), args.design, args.seed)
     first, *scores = map(float, judge.scores([begin, *(copy.network for copy in copied_teachers)], trials, TRIED))
     copied = copied_teachers[int(np.argmax(scores))]
     curve = Curve(None if args.out is None else args.out / f"{args.scheduler}.jsonl")

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from weftway import _native
 from weftway.learn.train import command, limits
 from weftway.learn.train.export import Policy, write_policy
-from weftway.learn.train.limits import Count, Form, Rate, Seed, SettingError, Share
+from weftway.learn.train.limits import Count, Pattern, Rate, Seed, SettingError, Share
 from weftway.learn.train.session import UNRELATED, Progress, quiet
 from weftway.rank import cells
 from weftway.runs import plan, specs
@@ -62,7 +62,9 @@ class Args:
     """Seed of the scenarios, the first weights and the order of the rows."""
     on: Annotated[
         str,
-        Form(rf"{PART}(,{PART})*", "NAME:SCENARIOS:RUNS, several joined by commas, such as drives:250:2,world:200:1"),
+        Pattern(
+            rf"{PART}(,{PART})*", "NAME:SCENARIOS:RUNS, several joined by commas, such as drives:250:2,world:200:1"
+        ),
     ] = "drives:250:2,world:200:1"
     """Distributions, each with how many scenarios and runs of each; their training parts."""
     rounds: Count = 3

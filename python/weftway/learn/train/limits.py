@@ -79,14 +79,14 @@ class OneOf:
 
 
 @dataclass(frozen=True)
-class Form:
+class Pattern:
     """Text that a pattern describes; `words` say the same to a reader."""
 
     pattern: str
     words: str
 
     def allows(self, value: Any) -> bool:
-        """Returns whether it has the form."""
+        """Returns whether a value is text that matches the pattern."""
         return isinstance(value, str) and re.fullmatch(self.pattern, value) is not None
 
     def __str__(self) -> str:
@@ -108,8 +108,10 @@ TaskWeight = Annotated[float, Number(0, 10)]
 """Of a term in a task's reward."""
 Mode = Annotated[str, OneOf("preferred", "exclusive")]
 WIDTHS = r"[1-9]\d{0,4}(-[1-9]\d{0,4})*"
-Widths = Annotated[str, Form(WIDTHS, "widths from 1 to 99999 joined by hyphens, such as 64-64")]
-Names = Annotated[str, Form(r"[^,]*[^,\s][^,]*(,[^,]*[^,\s][^,]*)*", "names separated by commas, such as bbr1,cubic")]
+Widths = Annotated[str, Pattern(WIDTHS, "widths from 1 to 99999 joined by hyphens, such as 64-64")]
+Names = Annotated[
+    str, Pattern(r"[^,]*[^,\s][^,]*(,[^,]*[^,\s][^,]*)*", "names separated by commas, such as bbr1,cubic")
+]
 
 
 def limits(settings: type) -> dict[str, Limit]:

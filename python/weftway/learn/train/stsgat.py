@@ -35,7 +35,7 @@ from weftway.learn.train.graph import Shape
 from weftway.learn.train.graph.fit import Dataset, FitArgs, Split, evaluate, fit, split
 from weftway.learn.train.graph.stsgat import STSGAT
 from weftway.learn.train.labels import Labels
-from weftway.learn.train.limits import Count, CountOrNone, Form, Mode, OneOf, Rate, SettingError, Whole
+from weftway.learn.train.limits import Count, CountOrNone, Mode, OneOf, Pattern, Rate, SettingError, Whole
 from weftway.learn.train.pdaa3c import in_turn
 from weftway.learn.train.session import ChooseActions, Progress, Trained, TrainingArgs, quiet
 from weftway.sample import distribution
@@ -89,7 +89,7 @@ class Args(TrainingArgs):
     slots: Annotated[int, Whole(1, MOST_PATHS)] = 4
     """Paths at most, 1 to 8; without identity, 8 are usual."""
     counts: Annotated[
-        str, Form(r"|[1-8](,[1-8])*", "numbers of paths from 1 to 8 separated by commas, such as 2,4")
+        str, Pattern(r"|[1-8](,[1-8])*", "numbers of paths from 1 to 8 separated by commas, such as 2,4")
     ] = ""
     """Numbers of paths to train on, separated by commas; other scenarios are for evaluation only."""
     held_out: int = 16

@@ -33,7 +33,7 @@ from weftway.learn.train.graph.fit import Dataset, Run, against, compare, evalua
 from weftway.learn.train.graph.stsgat import STSGAT
 from weftway.learn.train.graph.stsgcn import STSGCN
 from weftway.learn.train.graph.wavenet import WaveNet
-from weftway.learn.train.limits import Count, Form, SettingError
+from weftway.learn.train.limits import Count, Pattern, SettingError
 from weftway.learn.train.session import Progress, quiet
 from weftway.report.palette import SCHEDULER_LIGHT
 from weftway.runs.store import whole
@@ -55,7 +55,7 @@ class Args(stsgat.Args):
     steps: int = 1_600
     epochs: int = 24
     """Epochs of each run. A quarter of an hour on one core with five seeds; 8 000 and 60 take about three hours."""
-    against: Annotated[str, Form(r"|[a-z][a-z-]*(, ?[a-z][a-z-]*)*", "networks separated by commas")] = (
+    against: Annotated[str, Pattern(r"|[a-z][a-z-]*(, ?[a-z][a-z-]*)*", "networks separated by commas")] = (
         "stsgcn,graph-wavenet"
     )
     """Networks to compare with STSGAT, separated by commas: `stsgcn`, `graph-wavenet`."""

@@ -57,12 +57,12 @@ NO_NUMBER = re.compile(r"(?<=[:\[,])(\s*)[-+]?(?:nan(?:\([^)]*\))?|inf(?:inity)?
 """Words that iperf3 writes for a number where it divided by zero (esnet/iperf#613). JSON has no such thing."""
 
 
-class Twice(list[Any]):
+class RepeatedValues(list[Any]):
     """The values of a key that stands twice in an object, as iperf3 before 3.11 writes `--bidir`."""
 
 
 @dataclass
-class Way:
+class Direction:
     """Part of a report that is about one direction."""
 
     name: str
@@ -139,10 +139,10 @@ def _object(pairs: list[tuple[str, Any]]) -> Report:
     for name, value in pairs:
         if name not in members:
             members[name] = value
-        elif isinstance(members[name], Twice):
+        elif isinstance(members[name], RepeatedValues):
             members[name].append(value)
         else:
-            members[name] = Twice([members[name], value])
+            members[name] = RepeatedValues([members[name], value])
     return members
 
 
@@ -246,22 +246,22 @@ def _addresses(report: Report, end: str) -> set[str]:
     return {str(address).removeprefix("::ffff:") for address in addresses if address}
 
 
-def _ways(file: Path, report: Report, is_client: bool) -> list[Way]:
+def _ways(file: Path, report: Report, is_client: bool) -> list[Direction]:
     """The directions of the test."""
     test, end = report["start"]["test_start"], report["end"]
     first = "down" if test.get("reverse") else "up"
-    ways: dict[str, Way] = {}
+    ways: dict[str, Direction] = {}
 
-    def parts(where: Report, name: str) -> Iterator[tuple[Way, Report]]:
+    def parts(where: Report, name: str) -> Iterator[tuple[Direction, Report]]:
         is_both = f"{name}{REVERSE}" in where
         for key, side in ((name, "up" if is_both else first), (f"{name}{REVERSE}", "down")):
             entries = where.get(key, [])
-            for entry in entries if isinstance(entries, Twice) else [entries] if entries else []:
-                if isinstance(entries, Twice):
+            for entry in entries if isinstance(entries, RepeatedValues) else [entries] if entries else []:
+                if isinstance(entries, RepeatedValues):
                     if "sender" not in entry:
                         raise ScenarioError(f"{file}: `{key}` stands there twice; use iperf3 3.11 or later for --bidir")
                     side = "up" if entry["sender"] == is_client else "down"
-                yield ways.setdefault(side, Way(side, is_sent=(side == "up") == is_client)), entry
+                yield ways.setdefault(side, Direction(side, is_sent=(side == "up") == is_client)), entry
 
     for interval in report["intervals"]:
         for way, entry in parts(interval, "sum"):
@@ -296,7 +296,7 @@ def _block(report: Report) -> int:
     return size
 
 
-def _steady(way: Way) -> list[float]:
+def _steady(way: Direction) -> list[float]:
     """Bits per second of the intervals that count."""
     sums = [interval for interval in way.intervals if not interval.get("omitted")]
     longest = max(map(_length, sums), default=0.0)
@@ -309,7 +309,7 @@ def _length(interval: Report) -> float:
     return float(interval["end"]) - float(interval["start"])
 
 
-def _tcp_rate(file: Path, way: Way, factor: float, block: int, limit: str) -> Range:
+def _tcp_rate(file: Path, way: Direction, factor: float, block: int, limit: str) -> Range:
     """The rate on the wire: the median over the intervals, or the mean of what arrived where they do not tell it.
 
     A sender counts whole blocks when its socket takes them, long before they arrive over a slow link.
@@ -331,7 +331,7 @@ def _tcp_rate(file: Path, way: Way, factor: float, block: int, limit: str) -> Ra
     return _median(steady, factor, f"TCP, with headers{limit}") if steady else Range(0, 0, 0, "")
 
 
-def _udp_rate(file: Path, way: Way, factor: float) -> Range:
+def _udp_rate(file: Path, way: Direction, factor: float) -> Range:
     """Rate that arrived: where intervals count what was sent, without what was lost."""
     steady = _steady(way)
     if not steady:
@@ -347,7 +347,7 @@ def _median(bits: list[float], factor: float, what: str) -> Range:
     return spread([rate * factor for rate in bits], f"median of {len(bits)} intervals of iperf3 over {what}")
 
 
-def _lost(file: Path, way: Way) -> tuple[int, int]:
+def _lost(file: Path, way: Direction) -> tuple[int, int]:
     lost, packets = int(way.whole["lost_packets"]), int(way.whole["packets"])
     percent = way.whole.get("lost_percent")
     stated_share = 100 * lost / max(packets, 1) if percent is None else float(percent)
@@ -362,7 +362,7 @@ def _lost(file: Path, way: Way) -> tuple[int, int]:
     return lost, packets
 
 
-def _loss(file: Path, ways: list[Way]) -> tuple[Range | None, str]:
+def _loss(file: Path, ways: list[Direction]) -> tuple[Range | None, str]:
     """The share that was lost, over the directions that tell it; or why it is not known."""
     counts = [_lost(file, way) for way in ways]
     slow = [(lost, packets) for lost, packets in counts if lost / packets <= OVERLOAD]
