@@ -6,7 +6,7 @@
 """
 
 TYPE_CHECKING = False
-"""As in `typing`, which takes longer than all else here."""
+"""Constant of `typing`, whose import takes longer than all else here."""
 
 if TYPE_CHECKING:
     from weftway._native import (

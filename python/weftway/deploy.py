@@ -27,7 +27,7 @@ QUESTIONS = 256
 """Observations on which model and policy are compared."""
 
 TOLERANCE = 1e-4
-"""How far an answer of the policy may lie from the model's, of the largest answer: sums in another order."""
+"""Largest distance of the policy's answer from the model's, of the largest answer: sums in another order."""
 
 ACTIVATIONS = {"ReLU": "relu", "Tanh": "tanh"}
 """Layers between dense ones that a policy has, by the names of their classes in torch."""
@@ -68,7 +68,7 @@ class Layers:
         return "lstm"
 
     def tensors(self) -> dict[str, Floats]:
-        """By their names in the file."""
+        """Tensors by their names in the file."""
         named = {
             f"l{i}.{name}": part for i, cell in enumerate(self.cells) for name, part in zip(PARTS, cell, strict=True)
         }

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from weftway.learn.sb3 import Sb3VecEnv
 
 INSTANCES = 256
-"""How many scenarios are drawn from a distribution, unless told otherwise."""
+"""Scenarios that are drawn from a distribution, unless told otherwise."""
 
 USUAL_CC = "cubic"
 
@@ -149,14 +149,14 @@ class WeftwayEnv(gym.Env[Any, Any]):
         return self.vector.final_state() if self._is_over else self.vector.state()
 
     def render(self) -> str | None:
-        """With `render_mode="ansi"` a report of the episode as text: of its end, or of where it stands."""
+        """Reports the episode as text with `render_mode="ansi"`: its end, or where it stands."""
         if self.render_mode is None:
             return None
         (drawn,) = self.vector.drawn()
         return episode.report(self._progress, drawn, self.state())
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
-        """Which actions are open, as MaskablePPO asks for them; of discrete actions only."""
+        """Mask of the open actions, as MaskablePPO asks for it; of discrete actions only."""
         return np.asarray(self.vector.action_masks()[0])
 
     def _info(self) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class WeftwayEnv(gym.Env[Any, Any]):
 
 
 class PacketEnv(WeftwayEnv):
-    """Wait for the fast path, or send on the slow one? One step per decision: `weftway/Packet-v0`.
+    """Environment whose steps are decisions to wait for the fast path or send on the slow one: `weftway/Packet-v0`.
 
     A multipath connection transfers data. Whenever its fast path F is full while the slow path S has room, the agent
     decides. This text describes the default task, `wait-or-send`. `weftway._native.tasks()` lists the others,
@@ -224,7 +224,7 @@ class PacketEnv(WeftwayEnv):
 
 
 class IntervalEnv(WeftwayEnv):
-    """Which path carries the data of the next 100 ms? One step per interval: `weftway/Interval-v0`.
+    """Environment in which the agent chooses the path of the next 100 ms, a step per interval: `weftway/Interval-v0`.
 
     This text describes the default task, `path:action=direct`.
 

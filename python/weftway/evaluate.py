@@ -44,7 +44,7 @@ MEASURE = {
     "call": "call_p99_ms",
     "flows": "message_p95_ms",
 }
-"""What a workload is about, where a distribution does not say it; goodput for those without an end."""
+"""Measures by workload, where a distribution names none; goodput for those without an end."""
 
 
 @dataclass(frozen=True)

@@ -104,7 +104,7 @@ def _those_in(folder: Path) -> str:
 
 
 RULE = ("summary", "goal", "application", "provenance", "reference")
-"""What a reader of results wants to know of a scheduler."""
+"""Facts of a scheduler that a reader of results wants to know."""
 
 
 def document(scenario: Scenario) -> dict[str, Any]:

@@ -144,7 +144,7 @@ class VectorEnv:
         return empty(self.envs, self._native.paths)
 
     def action_masks(self) -> Flags:
-        """Which choices may be taken: (envs, choices)."""
+        """Mask of the choices that may be taken: (envs, choices)."""
         mask = np.empty((self.envs, self.choices), np.bool_)
         self._native.masks(mask.view(np.uint8))
         return mask

@@ -13,7 +13,7 @@ from weftway.runs.backends import BACKENDS, Backend
 from weftway.scenario import HOME, listed
 
 KINDS = ("scheduler", "controller", "backend", "scenario", "experiment", "distribution", "sweep")
-"""What an entry may be, in the order of the list."""
+"""Kinds of entries, in the order of the list."""
 
 
 def entries() -> list[dict[str, Any]]:

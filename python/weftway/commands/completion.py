@@ -9,7 +9,7 @@ from contextlib import redirect_stdout, suppress
 from weftway.runs import link_program
 
 BREAK = re.compile(r"[:=]+")
-"""Where bash ends a word, although it is one: `ecf:beta=0.5` is five of its words."""
+"""Characters at which bash ends a word, although it is one: `ecf:beta=0.5` is five of its words."""
 
 
 def answer(app: Callable[[], object]) -> None:

@@ -84,7 +84,7 @@ def _as_word(text: str) -> str:
 
 
 def schedulers(incomplete: str) -> list[str]:
-    """For the shell: ours, the classes of a file, and policies."""
+    """Completes schedulers for the shell: ours, the classes of a file, and policies."""
     before, comma, last = incomplete.rpartition(",")
     file, colon, _ = last.partition(".py:")
     if colon and Path(f"{file}.py").is_file():
@@ -97,32 +97,32 @@ def schedulers(incomplete: str) -> list[str]:
 
 
 def controllers(incomplete: str) -> list[str]:
-    """For the shell."""
+    """Completes controllers for the shell."""
     return _completed("controller", incomplete)
 
 
 def scenarios(incomplete: str) -> list[str]:
-    """For the shell: ours, and files."""
+    """Completes scenarios for the shell: ours, and files."""
     return [*_completed("scenario", incomplete), *_files(incomplete, ".toml")]
 
 
 def distributions(incomplete: str) -> list[str]:
-    """For the shell: ours, and files."""
+    """Completes distributions for the shell: ours, and files."""
     return [*_completed("distribution", incomplete), *_files(incomplete, ".toml")]
 
 
 def worlds(incomplete: str) -> list[str]:
-    """For the shell: what schedulers are ranked over."""
+    """Completes for the shell what schedulers are ranked over."""
     return [*_completed("distribution", incomplete), *scenarios(incomplete)]
 
 
 def grids(incomplete: str) -> list[str]:
-    """For the shell: what `weft sweep` takes."""
+    """Completes for the shell what `weft sweep` takes."""
     return [*_completed("sweep", incomplete), *scenarios(incomplete)]
 
 
 def anything(incomplete: str) -> list[str]:
-    """For the shell: what `weft list` takes."""
+    """Completes for the shell what `weft list` takes."""
     from weftway.commands import catalogue
 
     every = [*(f"{kind}s" for kind in catalogue.KINDS), *map(catalogue.short, catalogue.entries())]
@@ -147,4 +147,4 @@ JOBS = Annotated[
 JSON = Annotated[bool, typer.Option("--json", help="Prints one JSON array on standard output.")]
 
 BACKENDS = ", ".join(backends.BACKENDS)
-"""As the help of an option lists them."""
+"""Names of the backends, as the help of an option lists them."""

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from weftway.terminal.table import Table
 
 CLOSED = 141
-"""What a shell says of a command that a closed pipe ended."""
+"""Exit status that a shell gives a command that a closed pipe ended."""
 
 NEAREST = {"−": "-", "–": "-", "—": "-", "…": "...", "→": "->", "≤": "<=", "≥": ">=", "≈": "~", "±": "+-", "·": "*"}
-"""What stands for a character that a terminal's encoding lacks, where the letter without its accent is no answer."""
+"""Replacements for characters that a terminal's encoding lacks, where the letter without its accent is no answer."""
 
 
 class ClosedPipe(Exception):

@@ -15,7 +15,7 @@ WIDTH = 120
 """Columns of the text: a notebook and a log have no terminal to ask."""
 
 NOW = ("srtt_ms", "cwnd", "bytes_in_flight", "delivery_rate_mbps", "bytes_acked", "packets_lost")
-"""What is told of each path while the episode goes on."""
+"""Columns of each path while the episode goes on."""
 
 
 @dataclass

@@ -11,11 +11,11 @@ from weftway.state import State
 from weftway.vector import Flags, Floats, Step, VectorEnv
 
 Observe = Callable[[State], npt.ArrayLike]
-"""From the state, (envs,), to an observation of each environment: (envs, …). It has no effect: it is called whenever an
+"""Function of the state, (envs,): an observation of each environment, (envs, …). It has no effect: it is called when an
 observation is needed. The array is the environment's and is overwritten by the next step."""
 
 Reward = Callable[[State, npt.NDArray[Any], State], npt.ArrayLike]
-"""From the state before the step, the actions, and the state after it, to a reward of each environment: (envs,).
+"""Function of the state before the step, the actions and the state after it: a reward of each environment, (envs,).
 Where the episode ended, the state after is the one at its end. The actions are whole numbers, (envs,), if the space is
 `Discrete`; whole numbers, (envs, actions), if it is `MultiDiscrete`; float32, (envs, actions), if it is a `Box`."""
 

@@ -12,7 +12,7 @@ from weftway._native import EmulationError, ScenarioError, Variant
 from weftway.terminal.table import NOTHING, Column, Table, plain, wrapped
 
 POLL_S = 0.1
-"""How long the main thread waits at a time: it answers an interrupt within this."""
+"""Wait of the main thread at a time: it answers an interrupt within this."""
 
 Outcome = dict[str, Any]
 

@@ -18,16 +18,16 @@ from weftway.links.new_scenario_links import link_name
 SIDES = ("down", "up")
 
 QUEUE = "1 BDP"
-"""Of the run's mean rate: links of such different rates have no common number of packets."""
+"""Queue by the run's mean rate: links of such different rates have no common number of packets."""
 
 SCHEDULERS = ("min-rtt", "round-robin", "blest", "earliest-delivery")
 """The default of Linux and of most stacks, the plainest, a published rule for unequal links, and ours."""
 
 KEYS = ("rate", "rate.down", "rate.up", "delay", "delay.down", "delay.up", "loss", "loss.down", "loss.up", "queue")
-"""What can be said outright of a link."""
+"""Keys of a link that can be given as values."""
 
 COLUMNS = {"rate": "mbps", "delay": "delay_ms", "loss": "loss_percent"}
-"""In which column of a link a drive has it."""
+"""Columns of a drive, by the key of a link."""
 
 LOSS = "0 %"
 

@@ -22,7 +22,7 @@ FOR_LOSS, FOR_DELAY = ("ping", "iperf3", "capture"), ("ping", "capture", "speedt
 DELAY = "20 ms"
 QUEUE = "100 packets"
 UP_SHARE = 0.25
-"""Of the rate down, where only that is known: most access lines are asymmetric."""
+"""Share of the rate down that the rate up is, where only the first is known: most access lines are asymmetric."""
 
 LEAST_JITTER_MS = 1.0
 """Smaller deviations are of the machine that measures."""
@@ -43,7 +43,7 @@ WORKLOADS = {
     "voip": 'kind     = "voip"\nsize     = "172 B"\nperiod   = "20 ms"\ndeadline = "150 ms"\nduration = "30 s"',
     "call": 'kind     = "call"\nrate     = "1.5 Mbit/s"\nperiod   = "40 ms"\ndeadline = "200 ms"\nduration = "20 s"',
 }
-"""What `--workload` may ask for."""
+"""Workloads that `--workload` can name."""
 
 
 @dataclass

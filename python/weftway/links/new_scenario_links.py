@@ -24,10 +24,10 @@ KIND_WORDS = {
     "download",
 }
 KIND_WORDS |= {"up", "uplink", "upload", "tcp", "udp"}
-"""What a file's name says of its kind, not of its link."""
+"""Words of a file's name that are about its kind, not its link."""
 
 KEYS = ("rate", "rate.down", "rate.up", "delay", "loss", "queue")
-"""What can be said outright: `lte.rate="20 Mbit/s"`."""
+"""Keys that can be given as values: `lte.rate="20 Mbit/s"`."""
 
 LOCAL = "local"
 """Says which addresses in captures are on the user's side: `lte.local=192.0.2.7`."""

@@ -25,10 +25,10 @@ from weftway.terminal.table import NOTHING, Table, numbers, plain, texts
 MODES = ("exclusive", "preferred")
 
 LABS = 3
-"""So many transfers beside one another: their links are slow, and a lab waits most of the time."""
+"""Transfers beside one another: their links are slow, and a lab waits most of the time."""
 
 POLL_S = 0.05
-"""How long the main thread waits at a time: it answers an interrupt within this."""
+"""Wait of the main thread at a time: it answers an interrupt within this."""
 
 LEAST_MS, MOST_MS = 5.0, 60_000.0
 
@@ -233,10 +233,10 @@ SHOWN = {
     "message_p95_ms": ("95 % within\nms", 1.0, 1),
     "deadline_miss_rate": ("too late\n%", 100.0, 2),
 }
-"""What the table shows of a row where there is something to show: the head, a factor, and how many decimals."""
+"""Columns of the table, left out where all are empty: the head, a factor, and the number of decimals."""
 
 MESSAGES, BULK = "message_p95_ms", "goodput_mbps"
-"""What is compared: the delay of messages where there are any."""
+"""Measures to compare: the delay of messages where there are any, else the goodput."""
 
 
 def table(rows: list[Row]) -> list[Table]:

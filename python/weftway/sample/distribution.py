@@ -54,10 +54,10 @@ OWN = ("title", "description", "measure", "paths", "order", "failure")
 """Keys about the distribution as a whole."""
 
 DECIDING = ("measure", "paths", "order", "failure")
-"""Those of them that no scenario has."""
+"""Keys among these that no scenario has."""
 
 ORDERS = ("file", "drawn")
-"""In what order the paths of an instance stand: the connection is opened on the first."""
+"""Orders of an instance's paths: the connection is opened on the first."""
 
 OF_FAILURE = ("sometimes", "draw", "at", "lasts")
 
@@ -312,8 +312,8 @@ def _path_weights(keys: dict[str, Any]) -> dict[str, float]:
 
 
 def _rank(uniform: float, weight: float) -> float:
-    """By which paths are drawn, the least first: as when one after the other is taken out of an urn in which each has
-    its weight (Efraimidis and Spirakis, 2006). With equal weights it is the order of the numbers themselves."""
+    """Rank by which paths are drawn, the least first: as when one after the other is taken out of an urn in which each
+    has its weight (Efraimidis and Spirakis, 2006). With equal weights it is the order of the numbers themselves."""
     return -math.log1p(-uniform) / weight if weight else math.inf
 
 
@@ -464,7 +464,7 @@ def _workload(given: Any, draws: Draws) -> Any:
 
 
 def _pruned(keys: dict[str, Any], every: dict[str, Any]) -> dict[str, Any]:
-    """Without links that no path of the instance crosses, and sources on paths and links that it lacks."""
+    """Removes links that no path of the instance crosses, and sources on paths and links that it lacks."""
     crossed = {path.get("via") for path in keys["path"].values()}
     links = {name: link for name, link in keys.get("link", {}).items() if name in crossed}
     lacking = {*every, *keys.get("link", {})} - {*keys["path"], *links}

@@ -22,7 +22,7 @@ WHOLE = ("packets", "B")
 """Units of which there are no fractions."""
 
 ABSENT = object()
-"""What comes of a key that is not there this time."""
+"""Mark of a key that is not there this time."""
 
 Uniform = Callable[[str], float]
 """The number of [0, 1) that belongs to a name."""

@@ -15,10 +15,10 @@ def bars(values: Iterable[float], most: float) -> str:
 
 
 MINUTE = 60
-"""So many rates are kept of each link, one for each second."""
+"""Rates that are kept of each link, one for each second."""
 
 MINUTE_WIDTH = 30
-"""How wide the last minute is drawn."""
+"""Width of the last minute in characters."""
 
 
 def sparklines(minutes: list[list[float]]) -> list[str]:
@@ -75,7 +75,7 @@ def lines(title: str, records: list[dict[str, Any]]) -> Table:
 
 
 FACTS = ("aliases", "version", "reference", "provenance", "goal", "application", "inputs", "needs", "arity")
-"""What is told of an entry of a registry besides its name and summary."""
+"""Facts that are listed of an entry of a registry besides its name and summary."""
 
 
 def entry(record: dict[str, Any]) -> Table:

@@ -46,12 +46,12 @@ from weftway.runs.parallel import LocalPool, Pool, RayPool
 from weftway.vector import Flags, Floats, Step, VectorEnv
 
 POINTS = 40
-"""Of a learning curve, about."""
+"""Points of a learning curve, about."""
 
 # Settings
 
 ADDRESS = r"|auto|local|(ray://)?\S+:\d{1,5}"
-"""Where Ray is; or that it is not used."""
+"""Address of a Ray cluster; empty without Ray."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -479,7 +479,7 @@ class ActorCritic(eqx.Module):
 
 
 def _less_one(dense: MLP) -> MLP:
-    """Without the last output."""
+    """Removes the last output."""
     last = lambda net: (net.weights[-1], net.biases[-1])  # noqa: E731
     made: MLP = eqx.tree_at(last, dense, (dense.weights[-1][:, :-1], dense.biases[-1][:-1]))
     return made

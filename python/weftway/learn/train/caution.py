@@ -1,4 +1,4 @@
-"""By how much a choice has to lead before it is taken.
+"""Margin by which a choice has to lead before it is taken.
 
 A policy that is better on the average may still lose often: where it hardly prefers its choice, the choice is as good
 as chance. The card's `margin` says how far the best output has to lead the next; below it the fallback decides. It is
@@ -23,13 +23,13 @@ from weftway.stats.pairs import summary
 from weftway.vector import Flags, Floats
 
 INSTANCES = 120
-"""Of the training's scenarios, on which margins are compared."""
+"""Scenarios of the training on which margins are compared."""
 
 LOSES = 0.05
 """The share of them that a policy may lose: half of what is asked of it where it is evaluated."""
 
 QUANTILES = (0.0, 0.2, 0.4, 0.6, 0.75, 0.85, 0.92, 0.97, 0.99)
-"""Of the leads: the margins that are tried; after them one that no lead reaches."""
+"""Quantiles of the leads: the margins that are tried; after them one that no lead reaches."""
 
 
 def leads(outputs: Floats) -> Floats:

@@ -49,9 +49,9 @@ from weftway.runs import plan, specs
 from weftway.stats.baselines import REFERENCE
 
 BIAS = 0.2
-"""Of sending, before anything is learned."""
+"""Bias of sending, before anything is learned."""
 MARGIN = 0.05
-"""By how much the ranges are wider than those of training, on either side, as a share."""
+"""Share by which the ranges are wider than those of training, on either side."""
 WORST = 0.7
 """A scenario counts for no more than half or double the cost, so that none outweighs the others."""
 TRIED = 2
@@ -63,7 +63,7 @@ LOSS = math.log(0.95)
 ELITE = 4
 """One candidate of so many makes the next generation."""
 STAYS = 0.5
-"""How much of the old mean and spread the next generation keeps."""
+"""Share of the old mean and spread that the next generation keeps."""
 NARROWEST = 0.1
 """Share of the first spread below which it does not fall."""
 BATCHED = 4000
@@ -92,7 +92,7 @@ DESIGNS = {
     "evolved": SchedulerDesign("wait-or-send:state=controller:wait_sticky=false", (16,), "phone"),
     "lee-yoo": SchedulerDesign("split:actions=table1:scale=least", (24, 24, 24), "streaming"),
 }
-"""By the name of the scheduler, which is that of its training as printed."""
+"""Designs by the scheduler's name, which is that of its training as printed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,14 +210,14 @@ class Judge:
         write_policy(file, self.card, self.tensors(network))
 
     def tensors(self, network: Weights) -> Weights:
-        """As the scheduler's policy file has them: where it has several groups, each has this network."""
+        """Tensors as the scheduler's policy file has them: where it has several groups, each has this network."""
         prefixes = [f"g{group}." for group in range(self._args.design.groups)] or [""]
         layers = {f"{prefix}{name}": value for prefix in prefixes for name, value in network.items()}
         return {**self._ranges, **layers}
 
 
 def min_rtt(inputs: int, design: SchedulerDesign, seed: int) -> Weights:
-    """Before anything is learned: a network that sends on the fastest path with room, whatever it sees."""
+    """First network, before anything is learned: it sends on the fastest path with room, whatever it sees."""
     weights = {
         name: np.asarray(value, np.float64)
         for name, value in imitation.first_weights([inputs, *design.widths, 2], seed).items()
@@ -227,7 +227,7 @@ def min_rtt(inputs: int, design: SchedulerDesign, seed: int) -> Weights:
 
 
 class Directions:
-    """In which directions the search moves the preference for sending: functions of the hidden units' values, each of
+    """Directions in which the search moves the preference for sending: functions of the hidden units' values, each of
     standard deviation 1 over what was seen; the first is constant."""
 
     def __init__(self, network: Weights, shown: Rows, count: int) -> None:

@@ -43,7 +43,7 @@ TOGETHER = 16
 """Updates in one compiled loop."""
 
 POINTS = 40
-"""Of a learning curve, about."""
+"""Points of a learning curve, about."""
 
 # Settings
 
@@ -201,7 +201,7 @@ class LinearSchedule:
     over: float
 
     def at(self, decisions: int) -> float:
-        """After so many decisions."""
+        """Value after so many decisions."""
         return self.first + (self.last - self.first) * min(decisions / max(self.over, 1), 1.0)
 
 
@@ -247,7 +247,7 @@ class Transitions(NamedTuple):
     next_obs: Floats
     """The observation at the next decision."""
     next_mask: Flags
-    """Which choices could be taken there."""
+    """Choices that could be taken there."""
     done: Flags
     """There was no next decision: the episode was over."""
 
@@ -388,7 +388,7 @@ class ReplayBuffer:
 
 
 WINDOW = 4096
-"""So many decisions of an environment may wait for their rewards; older ones are forgotten."""
+"""Decisions of an environment that may wait for their rewards; older ones are forgotten."""
 
 
 class PendingTransitions:

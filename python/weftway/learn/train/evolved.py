@@ -45,13 +45,13 @@ WORST = 0.7
 """A cell counts for no more than half or double the time, so that none outweighs the others."""
 
 FIRST_SPREAD = 0.3
-"""Of the first weights."""
+"""Standard deviation of the first weights."""
 
 BIAS = 0.2
-"""Of sending, at first: the search begins next to min-RTT, and near enough to waiting that candidates differ."""
+"""Bias of sending, at first: the search begins next to min-RTT, and near enough to waiting that candidates differ."""
 
 DECAY = 0.05
-"""By how much weights shrink in a generation: where all candidates do the same, they come to differ again."""
+"""Share by which weights shrink in a generation: where all candidates do the same, they come to differ again."""
 
 Weights = npt.NDArray[np.float64]
 

@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from weftway.runs.store import whole
 
 FORMAT = "weftway-policy-1"
-"""What the card of every policy says of its format."""
+"""Format that the card of every policy names."""
 
 CARD = (
     "algorithm",
@@ -37,10 +37,10 @@ CARD = (
     "command",
     "evaluation",
 )
-"""What every card says; `format` is added on writing."""
+"""Keys of every card; `format` is added on writing."""
 
 HEADS = ("greedy", "sample", "shares", "values")
-"""How outputs become an action: the largest, a draw from their softmax, or shares of the traffic; or what they are."""
+"""Uses of the outputs: the largest, a draw from their softmax, shares of the traffic, or the values themselves."""
 
 Array = NDArray[Any]
 Tensors = dict[str, Array]

@@ -211,7 +211,7 @@ class GroupValidation:
 
 
 def _mean(speeds: list[float]) -> float | None:
-    """None where a small pool has no group in common with the training's."""
+    """Geometric mean; none where a small pool has no group in common with the training's."""
     return round(float(np.exp(np.mean(np.log(speeds)))), 6) if speeds else None
 
 

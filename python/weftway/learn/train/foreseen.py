@@ -37,17 +37,17 @@ from weftway.terminal.progress import Bar
 PROGRAM = "python -m weftway.learn.train.foreseen"
 RULE = "earliest-delivery"
 MOST_ROWS = 3000
-"""Of one run: long runs do not outweigh the others."""
+"""Rows of one run, at most: long runs do not outweigh the others."""
 LEAST_WEIGHT = 300
 """A run weighs as one, whatever its rows, but for runs with fewer than these."""
 FARTHEST = 4.0
 """No label is larger, as a binary logarithm."""
 MARGIN = 0.02
-"""By how much the ranges are wider than those of training, on either side."""
+"""Share by which the ranges are wider than those of training, on either side."""
 VALIDATED = 8
 """One run of so many is left out, and tells which epoch was the best."""
 AT_ONCE = 8
-"""So many runs for each thread between two reports of how far it is."""
+"""Runs for each thread between two reports of how far it is."""
 PART = r"[^:,]+:[1-9]\d*:[1-9]\d*"
 
 Floats = NDArray[np.float32]
@@ -104,7 +104,7 @@ class Rows:
     run: NDArray[np.int64]
 
     def joined(self, more: "Rows") -> "Rows":
-        """Both, as different runs."""
+        """Joins both, as different runs."""
         runs = np.concatenate([self.run, more.run + self.run.max() + 1])
         return Rows(np.concatenate([self.seen, more.seen]), np.concatenate([self.off, more.off]), runs)
 

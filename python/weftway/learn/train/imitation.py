@@ -27,11 +27,11 @@ Floats = NDArray[np.float32]
 Weights = dict[str, Any]
 
 MOST_ROWS = 3000
-"""Of one run: long runs do not outweigh the others."""
+"""Rows of one run, at most: long runs do not outweigh the others."""
 LEAST_WEIGHT = 100
 """A run weighs as one, whatever its decisions, but for runs with fewer than these."""
 STEPS, BATCH, RATE = 3000, 2048, 3e-3
-"""Of Adam; the rate falls to 0 (cosine)."""
+"""Settings of Adam; the rate falls to 0 (cosine)."""
 
 
 @dataclass(frozen=True)

@@ -99,13 +99,13 @@ Seed = Annotated[int, Whole(0, 2**32 - 1)]
 """JAX takes no more of a seed than 32 bits."""
 Share = Annotated[float, Number(0, 1)]
 Rate = Annotated[float, Number(0, 1, is_above=True)]
-"""Of learning, or of following."""
+"""Rate of learning, or of following."""
 Positive = Annotated[float, Number(0, is_above=True)]
 Weight = Annotated[float, Number(0)]
 Slots = Annotated[int, Whole(1, 64)]
-"""For so many paths, or intervals, a task can be made."""
+"""Number of paths, or intervals, that a task can be made for."""
 TaskWeight = Annotated[float, Number(0, 10)]
-"""Of a term in a task's reward."""
+"""Weight of a term in a task's reward."""
 Mode = Annotated[str, OneOf("preferred", "exclusive")]
 WIDTHS = r"[1-9]\d{0,4}(-[1-9]\d{0,4})*"
 Widths = Annotated[str, Pattern(WIDTHS, "widths from 1 to 99999 joined by hyphens, such as 64-64")]

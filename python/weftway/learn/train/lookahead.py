@@ -45,7 +45,7 @@ PROGRAM = "python -m weftway.learn.train.lookahead"
 SEARCH = "lookahead"
 """The search's name among the schedulers."""
 NO_QUESTION = "nothing was to be decided"
-"""What an environment says of a scenario in which its task never has a choice."""
+"""Error text of an environment on a scenario in which its task never has a choice."""
 
 
 @dataclass(frozen=True, kw_only=True)

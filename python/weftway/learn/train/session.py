@@ -20,7 +20,7 @@ Progress = Callable[[int, int], None]
 """Is told how many of how many are done: what is counted is the `UNIT` of the settings."""
 
 GIVEN = "_given"
-"""Where the names of what is given are kept until the settings are made."""
+"""Attribute that keeps the names of the given settings until they are made."""
 
 UNRELATED = ("out", "resume", "threads", "checkpoint_every")
 """Settings that change nothing about the policy."""
@@ -171,7 +171,7 @@ def uniform_random(seed: int) -> ChooseActions:
 
 
 LEAST_MBPS = 1e-3
-"""What has a logarithm where nothing was delivered."""
+"""Goodput that stands for none, which has no logarithm."""
 
 
 def evaluate(vector: VectorEnv, choose: ChooseActions) -> dict[str, float]:
@@ -214,7 +214,7 @@ class ValidationSet:
     """
 
     def __init__(self, args: TrainingArgs, task: str, scenarios: int, variants: list[Variant] | None = None) -> None:
-        """Over so many, or over these."""
+        """Takes so many scenarios of the next seed, or `variants`."""
         variants = variants or validation_variants(args, scenarios)
         self._vector = VectorEnv(task, variants, args.controllers, len(variants), args.seed + 1, args.threads)
 
@@ -233,7 +233,7 @@ class Best(Generic[N]):
     network: N
     speed: float = -math.inf
     step: int = 0
-    """After so many decisions."""
+    """Decisions before the checkpoint."""
     head: str = "greedy"
     """Use of its outputs."""
 

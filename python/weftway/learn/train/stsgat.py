@@ -43,19 +43,19 @@ from weftway.sample.distribution import Drawn
 from weftway.vector import Floats
 
 MOST_PATHS = 8
-"""What a network is made for."""
+"""Number of paths that a network can be made for."""
 
 BASIS = {"preferred": "message", "exclusive": "interval"}
-"""What `--basis auto` is where a choice holds for the interval: it binds its class only where nobody stands in."""
+"""Meaning of `--basis auto` where a choice holds for the interval: it binds its class only where nobody stands in."""
 
 MARGIN = 0.1
-"""By how much the fallback's ranges are wider than those of training, on either side."""
+"""Share by which the fallback's ranges are wider than those of training, on either side."""
 
 PARTS = 0.15 / 0.7
 """Samples to choose and to report by, each, over those to learn from."""
 
 SHARE = 8
-"""Of so many scenarios, one is run again in a round with the learnt policy, whose every decision is a forward pass."""
+"""Scenarios of which one runs again in a round with the learnt policy, whose every decision is a forward pass."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,7 +288,7 @@ def dataset(decisions: Labels, args: Args) -> Dataset:
 
 
 def ranges(decisions: Labels) -> Ranges:
-    """Between which values each input lay, a tenth wider: the same for all paths and steps of a feature.
+    """Ranges in which each input lay, a tenth wider: the same for all paths and steps of a feature.
 
     The highest thousandth is left out.
     """

@@ -39,13 +39,13 @@ from weftway.report.palette import SCHEDULER_LIGHT
 from weftway.runs.store import whole
 
 NETWORKS: dict[str, Callable[[Shape, Array], Network]] = {"stsgat": STSGAT, "stsgcn": STSGCN, "graph-wavenet": WaveNet}
-"""Which networks there are; the order is the one that the paper claims, the best first."""
+"""Networks in the order that the paper claims, the best first."""
 
 MEASURES: dict[str, Callable[[Run], float | None]] = {
     "plateau": lambda run: run.plateau,
     "final loss": lambda run: run.final_loss,
 }
-"""What is claimed to be in the order of `NETWORKS`; smaller is better."""
+"""Measures that are claimed to be in the order of `NETWORKS`; smaller is better."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ class Studied:
 
     runs: list[Run]
     tests: list[dict[str, Any]]
-    """For each pair of neighbours in the claimed order and each measure, the sign test of "the first is smaller"."""
+    """Sign tests of "the first is smaller", for each pair of neighbours in the claimed order and each measure."""
     file: Path | None
     """The JSON file with all of it, if a folder was named."""
 

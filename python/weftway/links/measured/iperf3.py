@@ -20,7 +20,7 @@ from .sides import is_in
 Report = dict[str, Any]
 
 TCP_PAYLOAD, UDP_PAYLOAD = 1448, 1472
-"""What iperf3 counts of a full packet over IPv4: without the headers of IP and of TCP with timestamps, or of UDP."""
+"""Bytes that iperf3 counts of a full packet over IPv4: without the headers of IP and of TCP with timestamps, or UDP."""
 
 PACKET, TCP_HEADERS, UDP_HEADERS, MORE_IN_IPV6 = 1500, 52, 28, 20
 
@@ -34,10 +34,10 @@ BLOCK = 131072
 """TCP is counted in blocks of so many bytes, if the report says nothing else."""
 
 FINE = 10
-"""So many blocks in an interval tell its rate."""
+"""Blocks in an interval that tell its rate."""
 
 ALIKE = 0.1
-"""What was counted is taken for what arrived if it differs by less than this share."""
+"""Largest difference, as a share, between two figures that are taken to be alike."""
 
 SPACE = re.compile(r"\s*")
 
@@ -46,7 +46,7 @@ REVERSE = "_bidir_reverse"
 
 TEXT = re.compile(r"^\[ *ID\] Interval|^(?:Client|Server) (?:connecting|listening)|^Connecting to host ", re.MULTILINE)
 WARNING = re.compile(r"^(?:iperf3: )?warning: .*$", re.MULTILINE | re.IGNORECASE)
-"""What goes to the terminal, or with `&>` into the file."""
+"""Warnings, which go to the terminal, or with `&>` into the file."""
 
 FAILED = re.compile(r"^iperf3?: (?:error|interrupt) - (.*)$", re.MULTILINE)
 

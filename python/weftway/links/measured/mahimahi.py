@@ -11,7 +11,7 @@ BITS = 1500 * 8
 
 
 LATEST_MS = 2**32 - 1
-"""What the simulator reads at most."""
+"""Latest time that the simulator reads."""
 
 IDLE_MS = 60_000
 """A trace that begins with a longer pause than this, and than all that follows, counts from something else than its

@@ -13,9 +13,9 @@ from .frames import Capture, Frame
 LINKS: dict[int, tuple[int | None, int]] = {1: (12, 14), 113: (14, 16), 276: (0, 20), 101: (None, 0), 12: (None, 0)}
 LINKS |= {228: (None, 0), 229: (None, 0), 0: (None, 4), 108: (None, 4)}
 COOKED, COOKED_2 = 113, 276
-"""Of `tcpdump -i any`. The second says in each frame which interface it came from."""
+"""Link types of `tcpdump -i any`. The second says in each frame which interface it came from."""
 OUTGOING = 4
-"""What both say in a frame that this machine sent."""
+"""Packet type, in both, of a frame that this machine sent."""
 
 IPV4, IPV6, PPPOE = 0x0800, 0x86DD, 0x8864
 TAGS = (0x8100, 0x88A8, 0x9100, 0x9200)
@@ -34,7 +34,7 @@ EXTENSIONS = {0, 43, 60}
 FRAGMENT = 44
 
 MUCH = 0.05
-"""If more than this share of the bytes is not understood, the capture is not."""
+"""Largest share of bytes not understood with which a capture is."""
 
 
 class Flow(NamedTuple):
@@ -65,7 +65,7 @@ class Packet(NamedTuple):
     payload: int = 0
     """Bytes behind the headers, of ICMP none."""
     cooked: int | None = None
-    """In a capture on `any`: how the frame came to this machine, or left it."""
+    """Packet type in a capture on `any`: how the frame came to this machine, or left it."""
 
 
 def packets(capture: Capture) -> tuple[list[Packet], str]:

@@ -18,7 +18,7 @@ STRETCHES_S = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02)
 """Rates are counted in stretches of so long: in the longest of which enough are full."""
 
 ENOUGH = 3
-"""So many full stretches tell a rate, of so many packets each on the mean."""
+"""Full stretches that tell a rate, of `FEW_PACKETS` packets each on the mean."""
 FEW_PACKETS = 5
 
 BUSY = 0.5
@@ -33,10 +33,10 @@ BACK_S = 0.1
 """Frames are written that much out of order at most."""
 
 MUCH = 0.05
-"""If a second interface carried more than this share, the capture is of two links."""
+"""Largest share of bytes on a second interface with which the capture is of one link."""
 
 OFTEN = 0.2
-"""If more than this share of segments are there twice, one behind the other, it was the capture that saw them twice."""
+"""Share of segments that are there twice, one behind the other, above which it was the capture that saw them twice."""
 AT_ONCE_S = 0.0002
 """No sender repeats a segment so soon."""
 

@@ -33,19 +33,19 @@ WINDOWS_SUMMARY = re.compile(rf"=\s+(\d+)\s?(?:{UNITS})(?![A-Za-z])")
 """Least, mean and most round trip; Windows says them each by itself, the mean last."""
 
 FPING = re.compile(r"^\S+ +: (?:\[\d+\], |xmt/rcv/%loss = )", re.MULTILINE)
-"""How the lines of another program begin, whose counts stand otherwise."""
+"""Beginnings of the lines of another program, whose counts stand otherwise."""
 
 FROM = re.compile(r"^PING [^(]*\([^)]*\) (.*?) ?: \d+")
 """The interface that `ping -I` left from, or its address."""
 
 PROGRESS = re.compile(r"\d+/\d+\s[^\d]*\d+(?:[.,]\d+)?\s?%")
-"""What iputils prints on Ctrl-\\, in the midst of a run."""
+"""Line that iputils prints on Ctrl-\\, in the midst of a run."""
 
 TWICE_WITHIN = 1000
 """A sequence number that comes again within so many replies is a duplicate; later, the 16 bits of it began anew."""
 
 ENOUGH = 5
-"""So many replies show how much round trips differ."""
+"""Replies that show how much round trips differ."""
 
 WAY_OUT = "run `LC_ALL=C ping -c 100 HOST` (Windows: `ping -n 100 HOST`) again, and keep the whole output"
 
@@ -60,7 +60,7 @@ class Run:
     timeless: int = 0
     """Replies without a time that is understood."""
     sent: int = -1
-    """As its statistics say; less than 0 without any."""
+    """Pings sent, as the statistics say; less than 0 without any."""
     received: int = 0
     summary: tuple[float, float, float, float | None] | None = None
     """Least, mean and most round trip, and their deviation."""

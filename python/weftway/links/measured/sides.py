@@ -1,4 +1,4 @@
-"""Which addresses of a capture are on the user's side of the link: decided by what is certain, or asked."""
+"""Addresses of a capture on the user's side of the link: decided by what is certain, or asked."""
 
 import ipaddress
 from collections import Counter, defaultdict
@@ -22,7 +22,7 @@ PRIVATE = [
 """RFC 1918, 6598 and 4193."""
 
 MUCH = 0.05
-"""If more than this share of the bytes goes between addresses of unknown sides, or of the wrong one, it is asked."""
+"""Share of bytes between addresses of unknown sides, or of the wrong one, above which the user is asked."""
 
 SHOWN = 4
 
@@ -63,7 +63,7 @@ def _pair(packet: Packet) -> Pair:
 
 
 def _sides(packets: Iterable[Packet]) -> dict[Pair, str]:
-    """For each pair of addresses that of the user, or nothing where its packets say nothing or both."""
+    """The user's address in each pair, or nothing where its packets say nothing or both."""
     signs: defaultdict[Pair, set[str]] = defaultdict(set)
     seen: set[tuple[Pair, Flow | None, int]] = set()
     for packet in packets:

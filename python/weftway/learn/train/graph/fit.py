@@ -33,13 +33,13 @@ from weftway.learn.train.graph import Network
 N = TypeVar("N", bound=Network)
 
 LOSSES = ("bce", "ce")
-"""What may be minimised."""
+"""Losses that can be minimised."""
 
 WINDOW = 5
 """Epochs of the moving mean that `plateau` watches, and for how many it must hold still."""
 
 STILL = 0.01
-"""By how much the moving mean may change from one epoch to the next on a plateau, as a fraction of itself."""
+"""Largest change of the moving mean from one epoch to the next on a plateau, as a fraction of itself."""
 
 
 class Batch(NamedTuple):
@@ -133,9 +133,9 @@ class Fitted(Generic[N]):
     """A trained network."""
 
     model: N
-    """After the last epoch."""
+    """Network after the last epoch."""
     best: N
-    """After the epoch with the smallest validation loss."""
+    """Network after the epoch with the smallest validation loss."""
     curve: list[Point]
     """Per epoch: `step`, `loss`, `validation_loss`, `validation_accuracy`, `seconds`."""
 

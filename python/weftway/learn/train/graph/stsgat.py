@@ -27,7 +27,7 @@ from weftway.learn.train.graph import DEAD, Network, Shape, joined, prior, silen
 from weftway.learn.train.networks import glorot
 
 SLOPE = 0.2
-"""Of LeakyReLU below 0, as in GAT (Veličković et al. 2018)."""
+"""Slope of LeakyReLU below 0, as in GAT (Veličković et al. 2018)."""
 
 EMBEDDING = 0.1
 """Standard deviation of the embeddings at first: small beside inputs of order 1."""
