@@ -18,7 +18,7 @@ from weftway.runs.backends.kernel import OWN_SCHEDULER
 from weftway.runs.runner import Form, Outcome, Progress, Runner, Wanted, Workers
 from weftway.runs.specs import SchedulerSpec
 from weftway.sample.quantities import quantity
-from weftway.scenario import told
+from weftway.scenario import shown_path
 from weftway.stats.estimates import Interval, interval_of_median, median, middle
 from weftway.terminal.table import NOTHING, Table, numbers, plain, texts
 
@@ -88,7 +88,7 @@ class Transfer:
         sets = [f"--set {plan.quoted(setting)}" for setting in [*scenario.sets, *variant.sets]]
         interval, mode = self.options.interval_ms, self.options.mode
         name = plan.quoted(self.scheduler.name)
-        parts = ["weft steer", plan.quoted(told(scenario.path)), f"--scheduler {name}", f"--cc {self.cc[0]}"]
+        parts = ["weft steer", plan.quoted(shown_path(scenario.path)), f"--scheduler {name}", f"--cc {self.cc[0]}"]
         return " ".join(
             [*parts, f"--interval {interval:g}ms", f"--mode {mode}", f"--seeds {self.seed}..{self.seed + 1}", *sets]
         )
