@@ -6,10 +6,9 @@ The curves are rates of the paths in seed 0 of `scenarios/wifi-lte.toml`. A view
 import json
 from typing import Any
 
-from weftway.backends import SIM
-
-from weftway import plan
 from weftway._native import Scenario
+from weftway.runs import plan
+from weftway.runs.backends import SIM
 from weftway.scenario import HOME
 
 FILE = HOME / "docs/pictures/download.svg"

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from typer.main import get_command
-from weftway.link_program import VERBS
 
 import made
 import reference
@@ -14,6 +13,7 @@ import weftway
 from pages import pages, played, runnable
 from weftway import _native
 from weftway.cli import app
+from weftway.runs.link_program import VERBS
 from weftway.scenario import HOME
 
 LINK = re.compile(r"\[[^]]*\]\((?P<to>[^)#:\s]+)(?:#[^)]*)?\)|(?:src|srcset)=\"(?P<image>[^\":]+)\"")
