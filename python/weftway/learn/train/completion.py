@@ -172,7 +172,7 @@ class Judge:
             plan.simulated(cell.variant, scheduler, cell.cc, 2 * (self._args.seed + at))
             for scheduler, cell, at in product(named, drawn, range(runs))
         ]
-        found_costs = np.empty(len(jobs))
+        costs = np.empty(len(jobs))
         for begin in range(0, len(jobs), BATCHED):
             batch = Batch(jobs[begin : begin + BATCHED], self._args.threads, False)
             while batch.remaining:
@@ -181,13 +181,12 @@ class Judge:
                         batch.cancel()
                         raise SimulationError(text)
                     index = begin + at
-                    found_costs[index] = cost(json.loads(text), drawn[index // runs % len(drawn)].workload)
-        logarithms: Floats = np.log(found_costs).reshape(len(named), len(drawn), runs)
+                    costs[index] = cost(json.loads(text), drawn[index // runs % len(drawn)].workload)
+        logarithms: Floats = np.log(costs).reshape(len(named), len(drawn), runs)
         return logarithms
 
     def gains(self, networks: Sequence[Weights], drawn: Sequence[Cell], runs: int) -> Floats:
-        """By how much each network is faster than min-RTT in each cell, as the mean logarithm of its runs: (networks,
-        cells)."""
+        """Gain of each network over min-RTT in each cell, as the mean logarithm of its runs: (networks, cells)."""
         with tempfile.TemporaryDirectory(prefix="weftway-") as folder:
             files = [Path(folder) / f"{at}.safetensors" for at in range(len(networks))]
             for file, network in zip(files, networks, strict=True):
@@ -308,7 +307,7 @@ class Copy:
 def copies(args: Args, teacher: str, pool: Sequence[Cell], inputs: Sequence[str]) -> list[Copy]:
     """The copy of a rule after each round. From the second on the copy before has decided."""
     shown: list[Rows] = []
-    found: list[Copy] = []
+    learned: list[Copy] = []
     student = None
     with tempfile.TemporaryDirectory(prefix="weftway-") as folder:
         for at in range(args.rounds + 1):
@@ -317,22 +316,22 @@ def copies(args: Args, teacher: str, pool: Sequence[Cell], inputs: Sequence[str]
             )
             rows = imitation.together(shown)
             network = imitation.fit(rows, args.design.widths, args.seed)
-            found.append(Copy(f"copy of {teacher}" + (f", round {at}" if at else ""), network, rows))
+            learned.append(Copy(f"copy of {teacher}" + (f", round {at}" if at else ""), network, rows))
             file = Path(folder) / f"{at}.safetensors"
             Judge(args, card(args, inputs), ranges(shown)).write(file, network)
             student = f"{args.scheduler}:policy={file}"
-    return found
+    return learned
 
 
 def train(args: Args, progress: Progress = quiet) -> Trained:
     """Trains a policy."""
     pool, trials = draw(args, 2 * args.seed, args.pool), draw(args, 2 * args.seed + 1, args.trials)
     inputs = _native.observed(args.design.task)
-    copied_teachers = [copy for teacher in plan.names(args.teachers) for copy in copies(args, teacher, pool, inputs)]
-    judge = Judge(args, card(args, inputs), ranges([copy.shown for copy in copied_teachers]))
+    candidates = [copy for teacher in plan.names(args.teachers) for copy in copies(args, teacher, pool, inputs)]
+    judge = Judge(args, card(args, inputs), ranges([copy.shown for copy in candidates]))
     begin = min_rtt(len(inputs), args.design, args.seed)
-    first, *scores = map(float, judge.scores([begin, *(copy.network for copy in copied_teachers)], trials, TRIED))
-    copied = copied_teachers[int(np.argmax(scores))]
+    first, *scores = map(float, judge.scores([begin, *(copy.network for copy in candidates)], trials, TRIED))
+    copied = candidates[int(np.argmax(scores))]
     curve = Curve(None if args.out is None else args.out / f"{args.scheduler}.jsonl")
     best = (first, begin, "as min-RTT decides: nothing that was learned did better")
     directions = Directions(copied.network, copied.shown, args.directions)
@@ -347,7 +346,7 @@ def train(args: Args, progress: Progress = quiet) -> Trained:
         for by, network, scored in zip(FIRMER, firmer, judge.scores(firmer, trials, TRIED), strict=True):
             if scored > best[0]:
                 best = (float(scored), network, f"{best[2].split(';')[0]}; sending preferred by {by:g} more")
-    others = {"as min-RTT": first, **{copy.name: score for copy, score in zip(copied_teachers, scores, strict=True)}}
+    others = {"as min-RTT": first, **{copy.name: score for copy, score in zip(candidates, scores, strict=True)}}
     return finished(args, judge, best, (curve, trials, others))
 
 

@@ -182,24 +182,24 @@ def compare(args: Args, progress: Progress = quiet) -> Any:
     there = distribution.load(args.on)
     named = specs.parse([REFERENCE, *([args.against] if args.against else [])])
     cc = controller(args.cc)
-    found_rows: list[dict[str, Any]] = []
+    searched_rows: list[dict[str, Any]] = []
     searched = 0
     with LocalPool(args.threads) as pool:
         for _, row in pool.map_unordered(partial(search, args), range(args.instances)):
-            found_rows += [row] if row else []
+            searched_rows += [row] if row else []
             searched += 1
             progress(searched, args.instances)
-    if not found_rows:
+    if not searched_rows:
         raise ScenarioError(f"--task {args.task}: {NO_QUESTION} in any of {args.instances} scenarios")
     jobs, about = [], {}
-    for row in sorted(found_rows, key=lambda row: row["index"]):
+    for row in sorted(searched_rows, key=lambda row: row["index"]):
         drawn = there.sample(args.seed, row["index"], args.split)
         variant = there.variant(drawn, [setting for setting in args.set.split(",") if setting])
         for spec in dict.fromkeys(named):
             jobs.append(plan.simulated(variant, spec, cc, row["seed"]))
             about[jobs[-1].key] = {name: row[name] for name in ("on", "mode", "measure", "instance")}
     others = comparison.execute(Plan(jobs[0].variant.scenario, jobs), args.threads).complete()
-    rows = [{**row, "cc": cc[0]} for row in found_rows]
+    rows = [{**row, "cc": cc[0]} for row in searched_rows]
     rows += [{**row, **about[row["key"]], "is_policy": False} for row in others.rows]
     return paired.summary(table(rows))
 
