@@ -6,7 +6,7 @@
 """
 
 TYPE_CHECKING = False
-"""As in `typing`, which takes longer than all else here."""
+"""Constant of `typing`, whose import takes longer than all else here."""
 
 if TYPE_CHECKING:
     from weftway._native import (
@@ -48,7 +48,7 @@ __all__ = [
     "schedulers",
 ]
 
-# What `select` answers to send nothing now: returning nothing means the same.
+# Answer of `select` to send nothing now: returning nothing means the same.
 Wait = None
 
 
@@ -66,7 +66,9 @@ if not TYPE_CHECKING:
                 if error.name != module:
                     raise
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        modules = (import_module(f"{__name__}.{one}") for one in ("_native", "calls", "runs.comparison", "runs.runner"))
+        modules = (
+            import_module(f"{__name__}.{module}") for module in ("_native", "calls", "runs.comparison", "runs.runner")
+        )
         globals()[name] = next(vars(module)[name] for module in modules if name in vars(module))
         return globals()[name]
 

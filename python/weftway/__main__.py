@@ -23,7 +23,7 @@ def main() -> None:
 
 
 def _end(*_: object) -> None:
-    """Nothing has begun: an exception in the middle of an import would say more than that."""
+    """Ends at once, since nothing has begun: an exception in the middle of an import would print its traceback."""
     os._exit(INTERRUPTED)
 
 

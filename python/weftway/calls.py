@@ -1,4 +1,4 @@
-"""What a program calls: `weftway.compare`, `weftway.run` and `weftway.export`."""
+"""Functions for programs: `weftway.compare`, `weftway.run` and `weftway.export`."""
 
 import os
 import warnings
@@ -30,8 +30,8 @@ def compare(
     out: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> "Results":
-    """One row per scheduler, controller, variant and seed of a scenario: a Polars frame that a notebook shows as the
-    table of `weft compare`.
+    """Runs a scenario: a row per scheduler, controller, variant and seed, in a Polars frame that a notebook shows as
+    the table of `weft compare`.
 
     The scenario is a file, or the name of one of ours (`"wifi-lte"`); `set` replaces keys of it, as
     `{"path.lte.loss": "2 %"}` or `["path.lte.loss=2 %"]`.
@@ -48,14 +48,14 @@ def compare(
         raise ScenarioError(f"out={out!r}: `out` is a folder, a text or a path")
     loaded = load(scenario, set)
     wanted = plan.plan(loaded, scheduler, cc, seeds, backend)
-    found = comparison.execute(wanted, jobs, None if out is None else Path(out), progress)
-    if not found.rows:
-        found.complete()
-    for reason in dict.fromkeys(f"skipped {one.job.scheduler.name}: {one.reason}" for one in found.skipped):
+    ran = comparison.execute(wanted, jobs, None if out is None else Path(out), progress)
+    if not ran.rows:
+        ran.complete()
+    for reason in dict.fromkeys(f"skipped {skip.job.scheduler.name}: {skip.reason}" for skip in ran.skipped):
         warnings.warn(reason, stacklevel=2)
-    for line in found.warnings:
+    for line in ran.warnings:
         warnings.warn(line, stacklevel=2)
-    return Results(found)
+    return Results(ran)
 
 
 def run(
@@ -68,10 +68,10 @@ def run(
     backend: str | None = None,
 ) -> Row:
     """The row of a single run, column by column. What is not given is the first that the scenario names."""
-    found = comparison.execute(comparison.single(load(scenario, set), scheduler, cc, seed, backend), 1)
-    if found.skipped:
-        raise SimulationError(found.skipped[0].reason)
-    return found.complete().rows[0]
+    ran = comparison.execute(comparison.single(load(scenario, set), scheduler, cc, seed, backend), 1)
+    if ran.skipped:
+        raise SimulationError(ran.skipped[0].reason)
+    return ran.complete().rows[0]
 
 
 def export(

@@ -105,7 +105,7 @@ def _run() -> None:
         status = RUN_FAILED if error.errno in FULL + SCARCE else BAD_INPUT
         where = error.filename or ("standard output" if error.errno in FULL else None)
         if where == "standard output":
-            # What is left would be told to be too much for it once more.
+            # The rest of the output would fail at the flush once more, and be reported a second time.
             discard_output()
         fail(f"{where}: {error.strerror}" if where else error.strerror or str(error), status)
     finally:

@@ -27,7 +27,7 @@ QUESTIONS = 256
 """Observations on which model and policy are compared."""
 
 TOLERANCE = 1e-4
-"""How far an answer of the policy may lie from the model's, of the largest answer: sums in another order."""
+"""Largest distance of the policy's answer from the model's, of the largest answer: sums in another order."""
 
 ACTIVATIONS = {"ReLU": "relu", "Tanh": "tanh"}
 """Layers between dense ones that a policy has, by the names of their classes in torch."""
@@ -39,14 +39,14 @@ Floats = npt.NDArray[np.float32]
 
 
 class Shape(NamedTuple):
-    """What a task shows and takes."""
+    """Inputs of a task, and its kind of action."""
 
     names: list[str]
     low: Floats
     high: Floats
     outputs: int
     kind: str
-    """Of the action: `discrete`, `several` or `shares`."""
+    """Kind of the action: `discrete`, `several` or `shares`."""
 
 
 @dataclass
@@ -54,9 +54,9 @@ class Layers:
     """The layers of a model, as a policy file has them: LSTM layers, then dense ones."""
 
     cells: list[tuple[Floats, Floats, Floats]] = field(default_factory=list)
-    """Of each LSTM layer `wx` (in, 4H), `wh` (H, 4H) and `b` (4H)."""
+    """Arrays of each LSTM layer: `wx` (in, 4H), `wh` (H, 4H) and `b` (4H)."""
     dense: list[tuple[Floats, Floats]] = field(default_factory=list)
-    """Of each dense layer W (in, out) and b (out)."""
+    """Arrays of each dense layer: W (in, out) and b (out)."""
     activation: str | None = None
 
     def network(self) -> str:
@@ -68,7 +68,7 @@ class Layers:
         return "lstm"
 
     def tensors(self) -> dict[str, Floats]:
-        """By their names in the file."""
+        """Tensors by their names in the file."""
         named = {
             f"l{i}.{name}": part for i, cell in enumerate(self.cells) for name, part in zip(PARTS, cell, strict=True)
         }
@@ -78,12 +78,12 @@ class Layers:
 
     @property
     def inputs(self) -> int:
-        """How many numbers go in; of an LSTM, with each step."""
+        """Number of inputs; of an LSTM, with each step."""
         return len(self.cells[0][0] if self.cells else self.dense[0][0])
 
     @property
     def outputs(self) -> int:
-        """How many numbers come out."""
+        """Number of outputs."""
         return len(self.dense[-1][1])
 
 
@@ -112,13 +112,13 @@ def write(
         raise PolicyError(f"the model takes {layers.inputs} numbers; the task `{task}` shows {shown}")
     if layers.outputs != shape.outputs:
         raise PolicyError(f"the model gives {layers.outputs} numbers; the task `{task}` takes {shape.outputs}")
-    told = _card(task, shape, layers, head, fallback, card)
+    full_card = _card(task, shape, layers, head, fallback, card)
     low, high = _ranges(ranges, shape)
     with whole(file) as half:
-        write_policy(half, told, {"low": low, "high": high, **layers.tensors()})
+        write_policy(half, full_card, {"low": low, "high": high, **layers.tensors()})
         _compare(half, model, layers, shape)
         try:
-            specs.parse(f"{told['algorithm']}:policy={half}")
+            specs.parse(f"{full_card['algorithm']}:policy={half}")
         except ScenarioError as error:
             raise PolicyError(str(error).replace(str(half), str(file))) from error
     return file
@@ -132,7 +132,7 @@ def _shape(task: str) -> Shape:
 
 
 def _card(
-    task: str, shape: Shape, layers: Layers, head: str | None, fallback: str, told: Mapping[str, str]
+    task: str, shape: Shape, layers: Layers, head: str | None, fallback: str, facts: Mapping[str, str]
 ) -> dict[str, str]:
     usual = "shares" if shape.kind == "shares" else "greedy"
     if (head or usual) not in (("shares",) if shape.kind == "shares" else ("greedy", "sample")):
@@ -143,7 +143,7 @@ def _card(
         **dict.fromkeys(("trained_on", "cc", "seed", "steps", "evaluation"), "not told"),
         "command": "weftway.export",
         "code": _native.CODE,
-        **told,
+        **facts,
         "algorithm": runner(task),
         "task": task,
         "network": layers.network(),
@@ -186,45 +186,45 @@ def _layers(model: Any, activation: str | None) -> Layers:
 
 
 def _of_arrays(pairs: Sequence[Any], activation: str | None) -> Layers:
-    found = Layers(activation=activation)
+    layers = Layers(activation=activation)
     for number, pair in enumerate(pairs, 1):
         try:
             w, b = (np.asarray(part, np.float32) for part in pair)
         except (TypeError, ValueError) as error:
             raise PolicyError(f"layer {number}: expected a pair of arrays (W, b): {error}") from error
-        if w.ndim != 2 or b.shape != w.shape[1:] or (found.dense and len(found.dense[-1][1]) != len(w)):
-            before = f", {len(found.dense[-1][1])} in" if found.dense else ""
+        if w.ndim != 2 or b.shape != w.shape[1:] or (layers.dense and len(layers.dense[-1][1]) != len(w)):
+            before = f", {len(layers.dense[-1][1])} in" if layers.dense else ""
             raise PolicyError(f"layer {number}: W {w.shape} and b {b.shape}; expected (in, out) and (out,){before}")
-        found.dense.append((w, b))
-    if not found.dense:
+        layers.dense.append((w, b))
+    if not layers.dense:
         raise PolicyError("the model has no layer")
-    if activation is None and len(found.dense) > 1:
+    if activation is None and len(layers.dense) > 1:
         raise PolicyError("activation: say what follows each layer but the last, relu or tanh")
-    return found
+    return layers
 
 
 def _of_torch(model: Any, activation: str | None) -> Layers:
-    found, between = Layers(), list[str]()
+    layers, between = Layers(), list[str]()
     for name, layer in _leaves(model):
         kind = type(layer).__name__
         if kind == "Linear":
-            found.dense.append((_array(layer.weight).T, _bias(layer, "bias", layer.out_features)))
-        elif kind == "LSTM" and not found.dense:
-            found.cells += _cells(name, layer)
+            layers.dense.append((_array(layer.weight).T, _bias(layer, "bias", layer.out_features)))
+        elif kind == "LSTM" and not layers.dense:
+            layers.cells += _cells(name, layer)
         elif kind in ACTIVATIONS:
             between.append(ACTIVATIONS[kind])
         elif kind not in WITHOUT_EFFECT:
             raise PolicyError(f"layer `{name}` is a {kind}; a policy has LSTM layers, then Linear with ReLU or Tanh")
-    if not found.dense:
+    if not layers.dense:
         raise PolicyError("the model has no Linear layer")
     if len(set(between)) > 1:
         raise PolicyError("a policy has one activation; the model has ReLU and Tanh")
     if between and activation and between[0] != activation:
         raise PolicyError(f"activation {activation!r}: the model has {between[0]}")
-    found.activation = between[0] if between else activation
-    if found.activation is None and len(found.dense) > 1:
+    layers.activation = between[0] if between else activation
+    if layers.activation is None and len(layers.dense) > 1:
         raise PolicyError("no layer of the model is an activation: say which one `forward` applies, relu or tanh")
-    return found
+    return layers
 
 
 def _leaves(model: Any) -> Iterator[tuple[str, Any]]:
@@ -278,7 +278,7 @@ def _compare(file: Path, model: Any, layers: Layers, shape: Shape) -> None:
 
 
 def _dense(layers: Layers, x: Floats) -> Floats:
-    """What the arrays answer."""
+    """Output of the arrays, computed with NumPy."""
     for w, b in layers.dense[:-1]:
         x = np.maximum(x @ w + b, 0) if layers.activation == "relu" else np.tanh(x @ w + b)
     w, b = layers.dense[-1]
@@ -286,7 +286,7 @@ def _dense(layers: Layers, x: Floats) -> Floats:
 
 
 def _asked(model: Any, asked: Floats) -> Floats:
-    """What a torch model answers, as it does when it is not in training."""
+    """Output of a torch model, as it is when it is not in training."""
     import torch
 
     was_training = model.training

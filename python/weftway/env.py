@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from weftway.learn.sb3 import Sb3VecEnv
 
 INSTANCES = 256
-"""How many scenarios are drawn from a distribution, unless told otherwise."""
+"""Scenarios that are drawn from a distribution, unless told otherwise."""
 
 USUAL_CC = "cubic"
 
 
 class Info(TypedDict, total=False):
-    """What `info` holds. At an episode's end that is `row`; otherwise the others."""
+    """Keys of `info`. At an episode's end that is `row`; otherwise the others."""
 
     decision: int
     """The number of the decision that is due, counted over all episodes since the seed was given."""
@@ -51,7 +51,7 @@ class Info(TypedDict, total=False):
 
 @runtime_checkable
 class Pool(Protocol):
-    """Where scenarios can be drawn: `weftway.sample.distribution.Distribution`, or anything with the same method."""
+    """Source of drawn scenarios: `weftway.sample.distribution.Distribution`, or anything with the same method."""
 
     def pool(self, seed: int, n: int) -> list[Variant]:
         """The first `n` scenarios of a seed."""
@@ -85,7 +85,7 @@ def answers(vector: VectorEnv, actions: npt.ArrayLike, space: gym.Space[Any]) ->
 
 
 class WeftwayEnv(gym.Env[Any, Any]):
-    """One connection, scheduled by the agent: what `PacketEnv` and `IntervalEnv` share.
+    """A connection that the agent schedules: the common part of `PacketEnv` and `IntervalEnv`.
 
     `copy.deepcopy` and `pickle` give an environment that goes on as this one would: `weftway.vector`.
     """
@@ -149,14 +149,14 @@ class WeftwayEnv(gym.Env[Any, Any]):
         return self.vector.final_state() if self._is_over else self.vector.state()
 
     def render(self) -> str | None:
-        """With `render_mode="ansi"` a report of the episode as text: of its end, or of where it stands."""
+        """Reports the episode as text with `render_mode="ansi"`: its end, or where it stands."""
         if self.render_mode is None:
             return None
         (drawn,) = self.vector.drawn()
         return episode.report(self._progress, drawn, self.state())
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
-        """Which actions are open, as MaskablePPO asks for them; of discrete actions only."""
+        """Mask of the open actions, as MaskablePPO asks for it; of discrete actions only."""
         return np.asarray(self.vector.action_masks()[0])
 
     def _info(self) -> dict[str, Any]:
@@ -167,7 +167,7 @@ class WeftwayEnv(gym.Env[Any, Any]):
 
 
 class PacketEnv(WeftwayEnv):
-    """Wait for the fast path, or send on the slow one? One step per decision: `weftway/Packet-v0`.
+    """Environment whose steps are decisions to wait for the fast path or send on the slow one: `weftway/Packet-v0`.
 
     A multipath connection transfers data. Whenever its fast path F is full while the slow path S has room, the agent
     decides. This text describes the default task, `wait-or-send`. `weftway._native.tasks()` lists the others,
@@ -224,7 +224,7 @@ class PacketEnv(WeftwayEnv):
 
 
 class IntervalEnv(WeftwayEnv):
-    """Which path carries the data of the next 100 ms? One step per interval: `weftway/Interval-v0`.
+    """Environment in which the agent chooses the path of the next 100 ms, a step per interval: `weftway/Interval-v0`.
 
     This text describes the default task, `path:action=direct`.
 
@@ -332,7 +332,7 @@ class WeftwayVectorEnv(gym.vector.VectorEnv[npt.NDArray[np.float32], npt.NDArray
         return step.obs, step.reward.astype(np.float64), step.terminated, step.truncated, infos
 
     def _finals(self, rows: list[dict[str, Any]]) -> dict[str, Any]:
-        """What Gymnasium's `_add_info` makes of the ends, but with columns that hold what the rows hold.
+        """Columns of the ends, as Gymnasium's `_add_info` has them, but holding what the rows hold.
 
         `_add_info` gives a column the type of its first value. A figure may be a number in one row and none in the
         next (`fct_ms` of a transfer that time cut short), or a whole number here and a broken one there.
@@ -368,7 +368,7 @@ def sb3_vec_env(
     observation_space: gym.spaces.Box | None = None,
     reward: Reward | None = None,
 ) -> "Sb3VecEnv":
-    """The same as a `VecEnv` of Stable-Baselines3, with `action_masks()` for MaskablePPO."""
+    """Environments as a `VecEnv` of Stable-Baselines3, with `action_masks()` for MaskablePPO."""
     from weftway.learn.sb3 import Sb3VecEnv
 
     own = (observe, observation_space, reward)
@@ -376,7 +376,7 @@ def sb3_vec_env(
 
 
 Own = tuple[Observe | None, gym.spaces.Box | None, Reward | None]
-"""What of an environment is the user's: the observation, its space, the reward."""
+"""Parts of an environment that are the user's: the observation, its space, the reward."""
 
 
 def _vector(
@@ -392,7 +392,7 @@ def _vector(
     variants, usual = pool(source, seed, instances)
     controllers = usual if cc is None else [cc] if isinstance(cc, str) else list(cc)
     observe, space, reward = own
-    if all(one is None for one in own):
+    if all(part is None for part in own):
         return VectorEnv(task, variants, controllers, envs, seed, threads)
     return OwnVectorEnv(task, variants, controllers, envs, seed, threads, observe, _bounds(space), reward)
 

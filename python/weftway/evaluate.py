@@ -44,12 +44,12 @@ MEASURE = {
     "call": "call_p99_ms",
     "flows": "message_p95_ms",
 }
-"""What a workload is about, where a distribution does not say it; goodput for those without an end."""
+"""Measures by workload, where a distribution names none; goodput for those without an end."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be evaluated, on what, and against what."""
+    """Order of an evaluation: the policy, the distribution, and the references."""
 
     policy: Any
     on: str | os.PathLike[str]
@@ -58,13 +58,13 @@ class Request:
     """Controllers; the distribution's own if none is named."""
     instances: int = 60
     seed: int = 1
-    """Which instances are drawn."""
+    """Seed by which the instances are drawn."""
     seeds: int = 1
     """Runs of each instance, each with a seed of its own."""
     set: Sequence[str] = ()
     """Keys that are set in every instance: `decision.mode=exclusive`."""
     split: str = "held-out"
-    """Whether instances are those that no training sees, or those of the training."""
+    """Part of the instances: those that no training sees, or those of the training."""
 
 
 def evaluate(
@@ -81,7 +81,7 @@ def evaluate(
     out: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> pl.DataFrame:
-    """One row per held-out instance, controller, scheduler and seed; `summary` and `claims` read it.
+    """Evaluates a policy: a row per held-out instance, controller, scheduler and seed, for `summary` and `claims`.
 
     A policy is whatever takes part in a comparison, or a policy file. With `out`, the rows and the instances are kept
     there, and a later call goes on from them.
@@ -110,22 +110,24 @@ class Ran:
 def run(request: Request, jobs: int | None, out: Path | None, progress: Progress | None = None) -> Ran:
     """Carries out a request."""
     wanted, about = planned(request, out)
-    found = comparison.execute(wanted, jobs, out, progress)
-    skipped = list(dict.fromkeys(f"{one.job.scheduler.name}: {one.reason}" for one in found.skipped))
-    if not any(row["scheduler"] == REFERENCE for row in found.rows):
-        found.complete()
+    ran = comparison.execute(wanted, jobs, out, progress)
+    skipped = list(dict.fromkeys(f"{skip.job.scheduler.name}: {skip.reason}" for skip in ran.skipped))
+    if not any(row["scheduler"] == REFERENCE for row in ran.rows):
+        ran.complete()
         raise SimulationError("; ".join(skipped) or f"{REFERENCE} did not run")
-    frame = table({**row, **about[row["key"]]} for row in found.rows)
+    frame = table({**row, **about[row["key"]]} for row in ran.rows)
     if out:
         Store(out).finish(FrameRows(frame, lambda _, row: row))
-    return Ran(frame, skipped, caveats.failures(found.failed), found.kept.sentence)
+    return Ran(frame, skipped, caveats.failures(ran.failed), ran.kept.sentence)
 
 
 def held(request: Request, frame: pl.DataFrame, others: str = "") -> held_out.Held:
     """The rows of a request, counted and ready to be shown."""
     lines, asked = summary(frame).to_dicts(), [asdict(claim) for claim in claims(frame)]
     title = f"{_text(request.policy)} on {lines[0]['on']}"
-    return held_out.Held(title, replay(request), lines, asked, [one["name"] for one in _native.schedulers()], others)
+    return held_out.Held(
+        title, replay(request), lines, asked, [entry["name"] for entry in _native.schedulers()], others
+    )
 
 
 def write_report(shown: held_out.Held, frame: pl.DataFrame, out: Path) -> Path:
@@ -136,7 +138,7 @@ def write_report(shown: held_out.Held, frame: pl.DataFrame, out: Path) -> Path:
 def replay(request: Request) -> str:
     """The command that carries out a request."""
     cc = [] if request.cc is None else [f"--cc {','.join(plan.names(request.cc))}"]
-    sets = [f"--set {plan.quoted(one)}" for one in request.set]
+    sets = [f"--set {plan.quoted(setting)}" for setting in request.set]
     words = [plan.quoted(_text(request.policy)), f"--on {plan.quoted(_text(request.on))}"]
     words += [f"--against {plan.quoted(_text(request.against))}", *cc, *sets]
     words += [f"--instances {request.instances} --seed {request.seed}"]
@@ -160,7 +162,7 @@ def planned(request: Request, out: Path | None = None) -> tuple[Plan, dict[str, 
         plan.check_whole(what, number, least)
     there = distribution.load(request.on)
     policies = specs.parse(request.policy)
-    names = {one.name for one in policies}
+    names = {scheduler.name for scheduler in policies}
     field = specs.distinct([*policies, *specs.parse([REFERENCE, request.against])])
     controllers = _controllers(there, request.cc)
     jobs: list[Job] = []
@@ -170,16 +172,16 @@ def planned(request: Request, out: Path | None = None) -> tuple[Plan, dict[str, 
         variant = there.variant(drawn, request.set, _kept(there, drawn, out))
         shared = {"on": there.name, "instance": drawn.id, **described(there, drawn, variant.scenario.sets)}
         for cc in controllers:
-            for one, further in product(field, range(request.seeds)):
+            for scheduler, further in product(field, range(request.seeds)):
                 # Seeds of held-out runs are odd, those of training runs even.
-                jobs.append(plan.simulated(variant, one, cc, drawn.seed + 2 * further))
-                about[jobs[-1].key] = {**shared, "is_policy": one.name in names}
+                jobs.append(plan.simulated(variant, scheduler, cc, drawn.seed + 2 * further))
+                about[jobs[-1].key] = {**shared, "is_policy": scheduler.name in names}
     return Plan(jobs[0].variant.scenario, jobs), about
 
 
 def described(there: Distribution, drawn: Drawn, sets: Iterable[str]) -> dict[str, Any]:
-    """What decides how an instance's rows are read: how long a decision holds, and the measure that counts."""
-    keys = {**drawn.values, **dict(one.split("=", 1) for one in sets)}
+    """Columns by which an instance's rows are read: how long a decision holds, and the measure that counts."""
+    keys = {**drawn.values, **dict(setting.split("=", 1) for setting in sets)}
     interval = str(keys.get("decision.interval", ""))
     mode = f"{keys.get('decision.mode', 'preferred')} {interval}" if interval else "each packet"
     return {"mode": mode, "measure": there.measure or MEASURE.get(str(keys.get("workload.kind")), "goodput_mbps")}
@@ -190,12 +192,12 @@ def _controllers(there: Distribution, cc: str | Iterable[str] | None) -> list[tu
     if not named:
         raise ScenarioError("no controller is named: there is nothing to run")
     every = [entry["name"] for entry in _native.controllers()]
-    found = [one for name in named for one in (every if name.lower() == "all" else [name])]
-    return list(dict.fromkeys(map(_native.controller, found)))
+    controllers = [controller for name in named for controller in (every if name.lower() == "all" else [name])]
+    return list(dict.fromkeys(map(_native.controller, controllers)))
 
 
 def _kept(there: Distribution, drawn: Drawn, out: Path | None) -> str | None:
-    """Where the instance's file is: a row's command runs it from there."""
+    """Folder of the instance's file: a row's command runs it from there."""
     if out is None:
         return None
     drawn.keep(out / "instances", there.folder)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def summary(
     rows: "pl.DataFrame", scenario: dict[str, Any] | None = None, measures: Iterable[str] = SHOWN
 ) -> "pl.DataFrame":
-    """One line per setting, controller, scheduler and measure: mean, interval, and the difference to
+    """Summarises rows, a line per setting, controller, scheduler and measure: mean, interval, and the difference to
     the reference scheduler over the seeds that both have. `measures` are names of columns."""
     import polars as pl
 

@@ -1,4 +1,4 @@
-"""What `weftway.compare` gives: a Polars frame that shows itself as a table of means."""
+"""Result of `weftway.compare`: a Polars frame that shows itself as a table of means."""
 
 import io
 import shutil
@@ -26,38 +26,38 @@ PRE = '<pre style="font-family:monospace;white-space:pre;overflow-x:auto">{code}
 class Results(pl.DataFrame):
     """The rows of a comparison, one per run. What is selected or computed from it is an ordinary frame."""
 
-    def __init__(self, found: Comparison) -> None:
+    def __init__(self, comparison: Comparison) -> None:
         super().__init__()
-        self._df = found.frame._df
-        self.comparison = found
+        self._df = comparison.frame._df
+        self.comparison = comparison
 
     _from_pydf = pl.DataFrame._from_pydf
-    """What Polars makes a copy or a part of it by."""
+    """Constructor by which Polars makes a copy or a part of it."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return pl.DataFrame.clone, (self.clone(),)
 
     def _repr_html_(self, **kwargs: Any) -> str:
         """Shown by a notebook: the tables that `weft compare` prints; the rows themselves if there is none."""
-        found = self.comparison
-        if not found.rows:
+        comparison = self.comparison
+        if not comparison.rows:
             return super()._repr_html_(**kwargs)
         screen = PlainConsole(record=True, width=WIDTH, file=io.StringIO())
-        for part in printed.of(study_of(found)):
+        for part in printed.of(study_of(comparison)):
             screen.print(part, "")
-        notes = (Markup("<p><b>Warning:</b> {}</p>").format(line) for line in found.warnings)
+        notes = (Markup("<p><b>Warning:</b> {}</p>").format(line) for line in comparison.warnings)
         return "".join(notes) + screen.export_html(inline_styles=True, code_format=PRE)
 
     def __str__(self) -> str:
-        """What `print` and a prompt show: the tables and sentences of `weft compare`, and how to get at the rows."""
-        found = self.comparison
-        if not found.rows:
+        """Text for `print` and a prompt: the tables and sentences of `weft compare`, and how to get at the rows."""
+        comparison = self.comparison
+        if not comparison.rows:
             return super().__str__()
         screen = PlainConsole(width=min(shutil.get_terminal_size((WIDTH, 0)).columns, WIDTH), file=io.StringIO())
         with screen.capture() as shown:
-            for part in printed.of(study_of(found)):
+            for part in printed.of(study_of(comparison)):
                 screen.print(part.fitted(screen), "")
-            for line in [*printed.told(study_of(found)), *(f"warning: {line}" for line in found.warnings)]:
+            for line in [*printed.told(study_of(comparison)), *(f"warning: {line}" for line in comparison.warnings)]:
                 screen.print(line)
             screen.print(f"{self.height} rows of {self.width} columns: a Polars frame; .head() shows the first")
         return "\n".join(line.rstrip() for line in shown.get().splitlines())

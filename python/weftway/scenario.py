@@ -54,23 +54,23 @@ def _with(scenario: Scenario, sets: list[str]) -> Scenario:
 
 def variants(scenario: Scenario) -> list[Variant]:
     """Its settings, each once: a value that is given twice is one setting."""
-    return list({(one.hash, str(one.values)): one for one in scenario.variants()}.values())
+    return list({(variant.hash, str(variant.values)): variant for variant in scenario.variants()}.values())
 
 
 def settings(sets: Iterable[str] | Mapping[str, Any]) -> list[str]:
     """Keys and their values as `--set` has them: from `{"path.lte.loss": "2 %"}` as from `["path.lte.loss=2 %"]`."""
     if isinstance(sets, Mapping):
         return [f"{key}={toml.setting(value)}" for key, value in sets.items()]
-    found: list[Any] = list(sets) if isinstance(sets, Iterable) and not isinstance(sets, str) else [None]
-    if not all(isinstance(one, str) for one in found):
+    texts: list[Any] = list(sets) if isinstance(sets, Iterable) and not isinstance(sets, str) else [None]
+    if not all(isinstance(text, str) for text in texts):
         raise ScenarioError(f'set: expected {{"KEY": VALUE}} or a list of "KEY=VALUE", and got {sets!r}')
-    return found
+    return texts
 
 
 def locate(name: str) -> str:
     """The scenario file that `name` means: a path from here or from the source tree, or one of ours."""
     if Path(name).is_dir():
-        raise ScenarioError(f"{name}: a folder, where a scenario file is expected{_those_in(Path(name))}")
+        raise ScenarioError(f"{name}: a folder, where a scenario file is expected{_example_in(Path(name))}")
     if Path(name).exists():
         return name
     for candidate in (HOME / name, HOME / "scenarios" / f"{name}.toml"):
@@ -90,35 +90,35 @@ def trace_file(name: str, folder: Path) -> Path | None:
     return next((place / name for place in (base, *base.parents) if (place / name).is_file()), None)
 
 
-def told(path: str) -> str:
-    """A scenario's file as others are told of it: one of ours from the source tree on, which is found from everywhere,
-    and not from the root of this machine."""
+def shown_path(path: str) -> str:
+    """Path of a scenario's file as commands and rows show it: one of ours begins at the source tree, where it is found
+    from everywhere, not at the root of this machine."""
     file = Path(path)
     return str(file.relative_to(HOME)) if file.is_absolute() and file.is_relative_to(HOME) else path
 
 
-def _those_in(folder: Path) -> str:
-    """The first scenario in it, as a hint."""
+def _example_in(folder: Path) -> str:
+    """Names the first scenario in a folder, as a hint."""
     first = next(iter(sorted(folder.glob("*.toml"))), None)
     return f", for example {first}" if first else ""
 
 
 RULE = ("summary", "goal", "application", "provenance", "reference")
-"""What a reader of results wants to know of a scheduler."""
+"""Facts of a scheduler that a reader of results wants to know."""
 
 
 def document(scenario: Scenario) -> dict[str, Any]:
     """The file's keys with the values that were set, and what a reader of the results needs besides."""
     entries = _native.schedulers()
     rules = {entry["name"]: {key: entry[key] for key in RULE} for entry in entries}
-    extra = {"title": scenario.title, "file": told(scenario.path), "registry": list(rules), "rules": rules}
+    extra = {"title": scenario.title, "file": shown_path(scenario.path), "registry": list(rules), "rules": rules}
     return {**tomllib.loads(scenario.text_as_set), **extra}
 
 
 def listed(kind: str, pattern: str) -> list[dict[str, Any]]:
     """The scenario files of the source tree that match, by name, with their titles."""
-    found = []
+    records = []
     for file in sorted(HOME.glob(pattern)):
         title = tomllib.loads(reading.text(file)).get("title", "")
-        found.append({"kind": kind, "name": str(file.relative_to(HOME)), "summary": title})
-    return found
+        records.append({"kind": kind, "name": str(file.relative_to(HOME)), "summary": title})
+    return records

@@ -52,5 +52,5 @@ def empty(envs: int, paths: int) -> State:
 
 
 def numbers(state: State) -> npt.NDArray[np.float64]:
-    """The same memory as plain numbers: (environments, numbers)."""
+    """Memory of the state as plain numbers: (environments, numbers)."""
     return state.view(np.float64).reshape(len(state), -1)

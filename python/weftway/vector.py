@@ -25,11 +25,11 @@ Numbers = npt.NDArray[np.int64]
 
 
 class Step(NamedTuple):
-    """What one step brought. The arrays are the caller's."""
+    """Result of a step. The arrays are the caller's."""
 
     obs: Floats
     reward: Floats
-    """What became known of earlier decisions since the step before, summed per environment."""
+    """Reward that became known of earlier decisions since the step before, summed per environment."""
     terminated: Flags
     """The transfer is finished."""
     truncated: Flags
@@ -75,9 +75,9 @@ class VectorEnv:
         self.kind: str = self._native.kind
         """`discrete`, `several` (that many indices) or `shares` (on the simplex)."""
         self.actions: int = self._native.actions
-        """How many numbers an answer has."""
+        """Number of values in an answer."""
         self.choices: int = self._native.choices
-        """Of how many choices each is; of shares, how many."""
+        """Choices of each value; of shares, how many there are."""
         self.space: str = self._native.space
         """The space of one environment's action, as Gymnasium writes it: `Discrete(4)`."""
 
@@ -115,10 +115,10 @@ class VectorEnv:
         except ValueError:  # lists of different lengths
             given = np.asarray(None)
         if given.dtype.kind not in kinds or given.shape not in shapes:
-            found = repr(actions) if given.size <= 8 else f"{given.dtype} of shape {given.shape}"
+            shown = repr(actions) if given.size <= 8 else f"{given.dtype} of shape {given.shape}"
             kind = "numbers" if "f" in kinds else "whole numbers"
             expected = " or ".join(map(str, shapes))
-            raise ValueError(f"the action {found} is not in {self.space}: expected {kind} of shape {expected}")
+            raise ValueError(f"the action {shown} is not in {self.space}: expected {kind} of shape {expected}")
         return np.ascontiguousarray(given.reshape(self.envs, self.actions), np.float32)
 
     def final_observations(self) -> Floats:
@@ -144,7 +144,7 @@ class VectorEnv:
         return empty(self.envs, self._native.paths)
 
     def action_masks(self) -> Flags:
-        """Which choices may be taken: (envs, choices)."""
+        """Mask of the choices that may be taken: (envs, choices)."""
         mask = np.empty((self.envs, self.choices), np.bool_)
         self._native.masks(mask.view(np.uint8))
         return mask
@@ -172,7 +172,7 @@ class VectorEnv:
 
 
 def count(number: int, of: str) -> int:
-    """So many of something, of which there is at least one."""
+    """Checks a number of something, of which there is at least one."""
     if not isinstance(number, int | np.integer) or not 1 <= number < 2**31:
         raise ValueError(f"{number!r} {of}: expected a whole number from 1 on")
     return int(number)

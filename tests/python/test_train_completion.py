@@ -64,8 +64,8 @@ def trained(tiny: completion.Args, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.mark.parametrize("scenario", ["three-paths", "unequal-pair"])
 def test_before_anything_is_learned_every_decision_is_min_rtts(scheduler: str, scenario: str, tmp_path: Path) -> None:
     args = completion.Args(scheduler=scheduler, pool=1)
-    inputs = _native.observed(args.form.task)
-    begin = completion.min_rtt(len(inputs), args.form, 1)
+    inputs = _native.observed(args.design.task)
+    begin = completion.min_rtt(len(inputs), args.design, 1)
     wide = {"low": np.full(len(inputs), -1e6), "high": np.full(len(inputs), 1e6)}
     file = tmp_path / "begin.safetensors"
     # Without a fallback: the network itself decides.
@@ -122,10 +122,10 @@ def test_a_network_learns_when_the_teacher_waits() -> None:
 
 def test_a_teacher_says_what_it_would_have_done_where_a_student_leads(tiny: completion.Args) -> None:
     cells = completion.draw(tiny, 1, 2)
-    inputs = len(_native.observed(tiny.form.task))
+    inputs = len(_native.observed(tiny.design.task))
 
     def rows(student: str | None) -> Rows:
-        return imitation.rows(cells, "ecf", tiny.form.task, inputs, 1, 1, student)
+        return imitation.rows(cells, "ecf", tiny.design.task, inputs, 1, 1, student)
 
     shown, own, other = rows(None), rows("ecf"), rows("min-rtt")
     assert np.array_equal(shown.seen, own.seen) and np.array_equal(shown.waited, own.waited)
@@ -187,7 +187,7 @@ def test_the_objective_is_an_option_of_the_schedulers_that_have_it() -> None:
     wanted, others = command.objective("dqn", options)
     args = command.settings("dqn", completion.Args, others, scheduler="dqn")
     assert wanted == "completion" and args.command() == "weft train dqn --objective completion --seed 3"
-    assert {*FOR_COMPLETION} == {*completion.FORMS}
+    assert {*FOR_COMPLETION} == {*completion.DESIGNS}
     with pytest.raises(ScenarioError, match="--objective completion: not for `rlds`; there is dqn"):
         command.objective("rlds", options)
     with pytest.raises(ScenarioError, match="invalid choice: 'speed'"):

@@ -43,25 +43,25 @@ def command(
 
     request = advise.Request(scenario, deployable, cells, seeds, sets or [])
     with interruptible(), Bar(err) as bar:
-        found = advise.advise(request, jobs, bar.tell)
-    told = advise.records(found)
-    written = setup.write(found, folder) if folder else []
+        advice = advise.advise(request, jobs, bar.tell)
+    records = advise.records(advice)
+    written = setup.write(advice, folder) if folder else []
     if not as_json:
-        for line in advise.lines(found):
+        for line in advise.lines(advice):
             out.print(line, soft_wrap=True)
     if check:
         with interruptible(), Bar(err) as bar:
-            kernel = advise.check(found, jobs, bar.tell)
-        told += kernel
+            kernel = advise.check(advice, jobs, bar.tell)
+        records += kernel
         if not as_json:
             for line in advise.checked(kernel):
                 out.print(line, soft_wrap=True)
     if as_json:
-        print_json(told)
+        print_json(records)
     if written:
         err.print(f"files in {folder}: begin with {folder}/README")
-    for line in setup.told(found):
+    for line in setup.told(advice):
         err.print(line)
-    print_notes(warnings=caveats.failures(found.failed))
-    if found.failed:
+    print_notes(warnings=caveats.failures(advice.failed))
+    if advice.failed:
         raise typer.Exit(RUN_FAILED)

@@ -13,7 +13,7 @@ from weftway.runs.backends import BACKENDS, Backend
 from weftway.scenario import HOME, listed
 
 KINDS = ("scheduler", "controller", "backend", "scenario", "experiment", "distribution", "sweep")
-"""What an entry may be, in the order of the list."""
+"""Kinds of entries, in the order of the list."""
 
 
 def entries() -> list[dict[str, Any]]:
@@ -32,19 +32,19 @@ def entries() -> list[dict[str, Any]]:
 def kind(what: str) -> str | None:
     """The kind that `what` means, in the singular or the plural."""
     word = what.lower()
-    return next((one for one in KINDS if word in (one, f"{one}s")), None)
+    return next((known for known in KINDS if word in (known, f"{known}s")), None)
 
 
 def matching(what: str) -> list[dict[str, Any]]:
     """The entries of a kind, or those of a name or alias; files also go by their name alone."""
-    found = entries()
+    every = entries()
     if wanted := kind(what):
-        return [entry for entry in found if entry["kind"] == wanted]
-    if named := [entry for entry in found if what.lower() in names(entry)]:
+        return [entry for entry in every if entry["kind"] == wanted]
+    if named := [entry for entry in every if what.lower() in names(entry)]:
         return [_described(entry) if entry["kind"] in ("scenario", "experiment") else entry for entry in named]
-    known = [name for entry in found for name in names(entry)]
-    near = difflib.get_close_matches(what.lower(), [*known, *(f"{one}s" for one in KINDS)], n=1)
-    hint = f"did you mean `{near[0]}`?" if near else f"the kinds are {', '.join(f'{one}s' for one in KINDS)}"
+    known = [name for entry in every for name in names(entry)]
+    near = difflib.get_close_matches(what.lower(), [*known, *(f"{word}s" for word in KINDS)], n=1)
+    hint = f"did you mean `{near[0]}`?" if near else f"the kinds are {', '.join(f'{word}s' for word in KINDS)}"
     raise ScenarioError(f"nothing is called `{what}`; {hint}")
 
 
@@ -52,24 +52,24 @@ def _described(entry: dict[str, Any]) -> dict[str, Any]:
     """A scenario of ours with what it says of its paths and its workload, and the command that runs it."""
     name = entry["name"]
     keys = tomllib.loads(reading.text(HOME / name))
-    paths = {path: _told(said) for path, said in keys.get("path", {}).items() if isinstance(said, dict)}
+    paths = {path: _on_a_line(table) for path, table in keys.get("path", {}).items() if isinstance(table, dict)}
     short = Path(name).stem if entry["kind"] == "scenario" else name
-    workload = _told(keys.get("workload", {}))
-    measured = {"drive": _told(keys["drive"])} if "drive" in keys else {}
-    told = {"description": keys.get("description", "").strip(), **measured, "paths": paths, "workload": workload}
-    return {**entry, **told, "next": f"weft compare {short} --out out"}
+    workload = _on_a_line(keys.get("workload", {}))
+    measured = {"drive": _on_a_line(keys["drive"])} if "drive" in keys else {}
+    facts = {"description": keys.get("description", "").strip(), **measured, "paths": paths, "workload": workload}
+    return {**entry, **facts, "next": f"weft compare {short} --out out"}
 
 
-def _told(keys: dict[str, Any]) -> str:
+def _on_a_line(keys: dict[str, Any]) -> str:
     """Keys and values on a line, as the file has them: `rate 30 Mbit/s, loss 0.5 %`."""
     return ", ".join(f"{key} {_value(value)}" for key, value in keys.items())
 
 
 def _value(value: Any) -> str:
     if isinstance(value, dict):
-        return f"({_told(value)})"
+        return f"({_on_a_line(value)})"
     if isinstance(value, list):
-        return f"{len(value)} of them" if any(isinstance(one, dict) for one in value) else " ".join(map(str, value))
+        return f"{len(value)} of them" if any(isinstance(item, dict) for item in value) else " ".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -101,5 +101,5 @@ def lacking(name: str) -> str | None:
 
 def _backend(backend: Backend) -> dict[str, Any]:
     missing = backend.obstacle()
-    told = f"{backend.summary}. Not on this machine: {missing}" if missing else backend.summary
-    return {"kind": "backend", "name": backend.name, "summary": told, "lacking": missing}
+    summary = f"{backend.summary}. Not on this machine: {missing}" if missing else backend.summary
+    return {"kind": "backend", "name": backend.name, "summary": summary, "lacking": missing}

@@ -78,21 +78,21 @@ def command(
         before = by_commit(at, file, {option: value for option, value in named.items() if value}, sets or [])
     with redirect_stdout(sys.stderr):  # what a scheduler in Python prints is no result
         wanted = plan.plan(loaded, scheduler, cc, seeds, backend)
-        found = executed(wanted, jobs, folder, bound, report.MOST_TIMELINES if folder else 0)
-        if not found.rows:
-            found.complete()
+        comparison = executed(wanted, jobs, folder, bound, report.MOST_TIMELINES if folder else 0)
+        if not comparison.rows:
+            comparison.complete()
         # Files first: whoever reads what is printed may stop at any line.
         page = None
-        if folder and found.rows:
-            page = report.write(found, folder, formats, shlex.join(["weft", *sys.argv[1:]]), before, width)
-    warn(found)
+        if folder and comparison.rows:
+            page = report.write(comparison, folder, formats, shlex.join(["weft", *sys.argv[1:]]), before, width)
+    warn(comparison)
     if as_json:
-        print_json(found.rows)
+        print_json(comparison.rows)
     else:
-        print_results(found, top, before)
+        print_results(comparison, top, before)
     if folder and page:
         err.print(f"rows in {folder / 'rows.parquet'}, report in {page}")
-    if found.failed or not found.rows:
+    if comparison.failed or not comparison.rows:
         raise typer.Exit(RUN_FAILED)  # why is told
 
 
@@ -144,10 +144,12 @@ def by_commit(name: str, file: str, named: dict[str, str], sets: list[str]) -> "
     from weftway.runs import revision
 
     options = [word for option, value in named.items() for word in (option, value)]
-    rows = revision.compared(revision.tree(name), [file, *options, *(w for one in sets for w in ("--set", one))])
-    found = earlier_rows(rows, f"--at {name}: the rows in")
-    assert found is not None, "a folder is named"
-    return replace(found, name=name)
+    rows = revision.compared(
+        revision.tree(name), [file, *options, *(w for setting in sets for w in ("--set", setting))]
+    )
+    earlier = earlier_rows(rows, f"--at {name}: the rows in")
+    assert earlier is not None, "a folder is named"
+    return replace(earlier, name=name)
 
 
 def executed(
@@ -165,23 +167,23 @@ def executed(
         return comparison.execute(wanted, jobs, folder, bar.tell, bound, watched_runs, on_row)
 
 
-def skipped(found: "Comparison") -> list[str]:
+def skipped(comparison: "Comparison") -> list[str]:
     """Lines that say what could not be run and why, each once: the reason is seldom a matter of the controller."""
-    return list(dict.fromkeys(f"{one.job.scheduler.name}: {one.reason}" for one in found.skipped))
+    return list(dict.fromkeys(f"{skip.job.scheduler.name}: {skip.reason}" for skip in comparison.skipped))
 
 
-def warn(found: "Comparison") -> None:
+def warn(comparison: "Comparison") -> None:
     """Tells what could not be run, which runs failed, and which rows are not the scheduler's alone."""
-    print_notes(skipped(found), found.warnings)
+    print_notes(skipped(comparison), comparison.warnings)
 
 
-def print_results(found: "Comparison", top: int = 10, before: "Earlier | None" = None) -> None:
+def print_results(comparison: "Comparison", top: int = 10, before: "Earlier | None" = None) -> None:
     """The tables of a comparison, published numbers beside ours where the scenario has them, and what came of it."""
     from weftway.report import printed
     from weftway.report.study import study_of
 
-    if not found.rows:
+    if not comparison.rows:
         return
-    print_tables(printed.of(study_of(found), top))
-    for sentence in [*printed.told(study_of(found), before), *filter(None, [found.kept.sentence])]:
+    print_tables(printed.of(study_of(comparison), top))
+    for sentence in [*printed.told(study_of(comparison), before), *filter(None, [comparison.kept.sentence])]:
         out.print(sentence)

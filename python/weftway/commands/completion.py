@@ -9,7 +9,7 @@ from contextlib import redirect_stdout, suppress
 from weftway.runs import link_program
 
 BREAK = re.compile(r"[:=]+")
-"""Where bash ends a word, although it is one: `ecf:beta=0.5` is five of its words."""
+"""Characters at which bash ends a word, although it is one: `ecf:beta=0.5` is five of its words."""
 
 
 def answer(app: Callable[[], object]) -> None:
@@ -24,9 +24,9 @@ def answer(app: Callable[[], object]) -> None:
         return
     whole, kept = joined(words)
     os.environ |= {"COMP_WORDS": "\n".join(whole), "COMP_CWORD": str(len(whole) - 1)}
-    with redirect_stdout(io.StringIO()) as found, suppress(SystemExit):
+    with redirect_stdout(io.StringIO()) as printed, suppress(SystemExit):
         app()
-    for line in found.getvalue().splitlines():
+    for line in printed.getvalue().splitlines():
         print(line.removeprefix(kept))
 
 
@@ -39,5 +39,5 @@ def joined(words: Sequence[str]) -> tuple[list[str], str]:
         kept = whole[-1] + word if is_break else whole[-1]
         whole[-1] += word
         is_open = is_break
-    # Of `--scheduler=ecf`, the value alone is answered.
+    # For `--scheduler=ecf`, the value alone is answered.
     return whole, kept.partition("=")[2] if kept.startswith("-") else kept

@@ -8,8 +8,8 @@ def command(as_json: JSON = False) -> None:
     """Tells what this machine's links, rights and kernel allow: interfaces, sockets, emulated links, MPTCP."""
     from weftway.links import doctor
 
-    found = doctor.examine()
+    checks = doctor.examine()
     if as_json:
-        print_json(found)
+        print_json(checks)
     else:
-        out.print(doctor.table(found))
+        out.print(doctor.table(checks))

@@ -61,7 +61,7 @@ def command(
     from weftway.terminal.progress import Bar
 
     request = evaluate.Request(policy, on, against, cc, instances, seed, seeds, sets or [])
-    # What a scheduler in Python prints is no result.
+    # Output that a scheduler in Python prints is no result.
     with interruptible(), redirect_stdout(sys.stderr), Bar(err) as bar:
         ran = evaluate.run(request, jobs, folder, bar.tell)
     shown = evaluate.held(request, ran.frame, ran.others)
@@ -69,7 +69,8 @@ def command(
     print_notes(ran.skipped, [*ran.failures, *caveats.faults(ran.frame)])
     if as_json:
         print_json(
-            [{"kind": "result", **one} for one in shown.lines] + [{"kind": "claim", **one} for one in shown.claims]
+            [{"kind": "result", **entry} for entry in shown.lines]
+            + [{"kind": "claim", **entry} for entry in shown.claims]
         )
     else:
         for line in caveats.evaluated(shown.under(shown.controllers[0])):

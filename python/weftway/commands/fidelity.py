@@ -92,15 +92,19 @@ def with_kernel(
     request = fidelity.Request(cells, seed, folder, jobs, kind)
     with interruptible(), Bar(err) as bar:
         measured = fidelity.measure(request, progress=bar.tell)
-    found = fidelity.differences(measured.runs)
+    differences = fidelity.differences(measured.runs)
     store = Store(request.folder)
-    page = fidelity.write_report(measured, found, lambda job: decoded(store.timeline(job.key))) if found else None
+    page = (
+        fidelity.write_report(measured, differences, lambda job: decoded(store.timeline(job.key)))
+        if differences
+        else None
+    )
     if as_json:
-        print_json([one.record for one in found])
+        print_json([difference.record for difference in differences])
         for line in fidelity.left_out(measured):
             err.print(line)
     else:
-        for part in fidelity.tables(measured, found):
+        for part in fidelity.tables(measured, differences):
             out.print(part, "")
     if page:
         err.print(f"rows in {request.folder / 'rows.parquet'}, report in {page}")
@@ -132,11 +136,11 @@ def judged(request: Any, judge: Callable[[Any], Any], tables: Callable[[Any, Any
 
     with interruptible(), Bar(err) as bar:
         measured = fidelity.measure(request, progress=bar.tell)
-    found = judge(measured.runs)
+    judgements = judge(measured.runs)
     if as_json:
-        print_json([one.record for one in found])
+        print_json([judgement.record for judgement in judgements])
     else:
-        for part in tables(measured, found):
+        for part in tables(measured, judgements):
             out.print(part, "")
     err.print(f"rows in {request.folder / 'rows.parquet'}")
 
@@ -147,12 +151,12 @@ def with_quic(cells: int, seed: int, jobs: int | None, folder: Path, as_json: bo
 
     with interruptible(), Bar(err) as bar:
         measured = quic.measure(quic.Request(cells=cells, seed=seed, folder=folder, jobs=jobs), progress=bar.tell)
-    found = quic.agreement(measured.settings, measured.rows)
-    page = quic.write_report(measured, found) if found.cases else None
+    agreement = quic.agreement(measured.settings, measured.rows)
+    page = quic.write_report(measured, agreement) if agreement.cases else None
     if as_json:
-        write(json_text({**found.record, "not_run": measured.skipped}, indent=1) + "\n")
+        write(json_text({**agreement.record, "not_run": measured.skipped}, indent=1) + "\n")
     else:
-        for part in quic.tables(measured, found):
+        for part in quic.tables(measured, agreement):
             out.print(part, "")
     if page:
         err.print(f"rows in {folder / 'rows.parquet'}, report in {page}")

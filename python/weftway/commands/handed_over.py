@@ -17,8 +17,8 @@ class HandedOver(TyperCommand):
         super().__init__(*args, **more)
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[CompletionItem]:
-        found = link_program.answer(["complete", str(ctx.info_name), *ctx.args, incomplete])
-        return [CompletionItem(line) for line in found.stdout.splitlines()]
+        answer = link_program.answer(["complete", str(ctx.info_name), *ctx.args, incomplete])
+        return [CompletionItem(line) for line in answer.stdout.splitlines()]
 
 
 def add_to(app: typer.Typer) -> None:

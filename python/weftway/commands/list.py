@@ -28,23 +28,23 @@ def command(
     ] = False,
 ) -> None:
     """Lists schedulers, controllers, scenarios and more, or describes one of them."""
-    found = catalogue.entries() if what is None else catalogue.matching(what)
+    entries = catalogue.entries() if what is None else catalogue.matching(what)
     if bibtex:
-        write("\n".join(_papers(found, what)))
+        write("\n".join(_papers(entries, what)))
     elif as_json:
-        print_json(found)
+        print_json(entries)
     elif what is None:
-        out.print(listing.overview(found), "", listing.HINT, sep="\n")
+        out.print(listing.overview(entries), "", listing.HINT, sep="\n")
     elif catalogue.kind(what):
-        out.print(listing.lines(f"{found[0]['kind']}s", found) if found else f"no {what}")
+        out.print(listing.lines(f"{entries[0]['kind']}s", entries) if entries else f"no {what}")
     else:
-        for entry in found:
+        for entry in entries:
             out.print(listing.entry(entry), "")
 
 
-def _papers(found: list[dict[str, Any]], what: str | None) -> list[str]:
+def _papers(records: list[dict[str, Any]], what: str | None) -> list[str]:
     """The entries for all that is found, each once, by the order of the list."""
-    entries = dict.fromkeys(text for one in found for text in papers.bibtex(one["name"]))
+    entries = dict.fromkeys(text for record in records for text in papers.bibtex(record["name"]))
     if not entries:
         raise ScenarioError(f"`{what}` has no paper; schedulers and controllers have: `weft list ecf --bibtex`")
     return list(entries)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 PAIR_VARIABLE = "WEFT_PAIR"
-"""Where the pairing line may be that is not to stand on a command line, which other users of the machine can read."""
+"""Environment variable for the pairing line: other users of the machine can read a command line."""
 
 PEER = Annotated[
     str | None,

@@ -11,7 +11,7 @@ from weftway._native import ScenarioError
 from .output import out
 
 if TYPE_CHECKING:
-    from weftway.links.new_scenario import Written
+    from weftway.links.new_scenario import NewScenario
 
 
 def command(
@@ -82,14 +82,14 @@ def scenario(name: str, measurements: list[str], workload: str | None) -> None:
     tell(made, "advise")
 
 
-def scenario_of_drive(name: str, said: list[str], workload: str | None, drive: list[Path], run: int | None) -> None:
+def scenario_of_drive(name: str, values: list[str], workload: str | None, drive: list[Path], run: int | None) -> None:
     """Writes a scenario file of links that were measured on one clock."""
     from weftway.links import new_drive_scenario
 
-    tell(new_drive_scenario.from_drive(name, drive, run, workload, said), "compare")
+    tell(new_drive_scenario.from_drive(name, drive, run, workload, values), "compare")
 
 
-def tell(made: "Written", verb: str) -> None:
+def tell(made: "NewScenario", verb: str) -> None:
     """Tells what was written, and what to do with it."""
     from weftway.runs.plan import quoted
 

@@ -28,9 +28,9 @@ class Verb(TyperCommand):
                 f"weft {ctx.info_name} takes one scenario, and `{rest[0]}` is one more: `weft sweep` runs several, "
                 "`weft rank --on` ranks over several"
             )
-        for one in params:
-            if not ctx.resilient_parsing and is_empty(given.get(one.name)):
-                raise ScenarioError(f"{_usage(one, ctx)}: the value is empty. {one.help or ''}".rstrip())
+        for param in params:
+            if not ctx.resilient_parsing and is_empty(given.get(param.name)):
+                raise ScenarioError(f"{_usage(param, ctx)}: the value is empty. {param.help or ''}".rstrip())
         return super().parse_args(ctx, args)
 
 
@@ -39,10 +39,10 @@ def is_empty(value: object) -> bool:
     return not value.strip() if isinstance(value, str) else isinstance(value, list) and any(map(is_empty, value))
 
 
-def _usage(one: Any, context: Any) -> str:
+def _usage(param: Any, context: Any) -> str:
     """`--out DIR`, `SCENARIO`, or `--cc` where what it takes has no name."""
-    words = [one.opts[0]] if one.param_type_name == "option" else []
-    metavar = one.make_metavar(context)
+    words = [param.opts[0]] if param.param_type_name == "option" else []
+    metavar = param.make_metavar(context)
     return " ".join(words if metavar.startswith("<") else [*words, metavar])
 
 
@@ -57,20 +57,20 @@ def _completed(kind: str, typed: str) -> list[str]:
         named = [entry for entry in every if head.partition(":")[0] in catalogue.names(entry)]
         given = {switch.partition("=")[0] for switch in head.split(":")[1:]}
         offered = [switch for entry in named for switch in catalogue.switches(entry)]
-        found = [f"{head}:{switch}" for switch in offered if switch.partition("=")[0] not in given]
+        candidates = [f"{head}:{switch}" for switch in offered if switch.partition("=")[0] not in given]
     else:
-        found = [catalogue.short(entry) for entry in every]
-    return [f"{before}{comma}{one}" for one in found if one.startswith(last)]
+        candidates = [catalogue.short(entry) for entry in every]
+    return [f"{before}{comma}{candidate}" for candidate in candidates if candidate.startswith(last)]
 
 
 def _files(incomplete: str, *endings: str) -> list[str]:
     """The files with one of these endings that begin as what is typed, and the folders in which there may be some."""
     folder, slash, begun = incomplete.rpartition("/")
     named = f"{folder}{slash}"
-    there = sorted(one for one in Path(named or ".").expanduser().glob("*") if one.name.startswith(begun))
-    visible = [one for one in there if begun or not one.name.startswith(".")]
-    folders = [f"{named}{one.name}/" for one in visible if one.is_dir()]
-    files = [f"{named}{one.name}" for one in visible if one.suffix in endings and not one.is_dir()]
+    there = sorted(file for file in Path(named or ".").expanduser().glob("*") if file.name.startswith(begun))
+    visible = [file for file in there if begun or not file.name.startswith(".")]
+    folders = [f"{named}{file.name}/" for file in visible if file.is_dir()]
+    files = [f"{named}{file.name}" for file in visible if file.suffix in endings and not file.is_dir()]
     if len(folders) == 1 and not files and begun:
         # A shell ends the word after the only answer: what is in the folder is told at once.
         return _files(folders[0], *endings) or [_as_word(folders[0])]
@@ -84,45 +84,45 @@ def _as_word(text: str) -> str:
 
 
 def schedulers(incomplete: str) -> list[str]:
-    """For the shell: ours, the classes of a file, and policies."""
+    """Completes schedulers for the shell: ours, the classes of a file, and policies."""
     before, comma, last = incomplete.rpartition(",")
     file, colon, _ = last.partition(".py:")
     if colon and Path(f"{file}.py").is_file():
         text = Path(f"{file}.py").read_text(encoding="utf-8", errors="replace")
-        found = [f"{file}.py:{name}" for name in re.findall(r"^class (\w+)", text, re.MULTILINE)]
-        own = [one for one in found if one.startswith(last)]
+        classes = [f"{file}.py:{name}" for name in re.findall(r"^class (\w+)", text, re.MULTILINE)]
+        own = [candidate for candidate in classes if candidate.startswith(last)]
     else:
         own = _files(last, ".py", ".safetensors")
-    return [*_completed("scheduler", incomplete), *(f"{before}{comma}{one}" for one in own)]
+    return [*_completed("scheduler", incomplete), *(f"{before}{comma}{candidate}" for candidate in own)]
 
 
 def controllers(incomplete: str) -> list[str]:
-    """For the shell."""
+    """Completes controllers for the shell."""
     return _completed("controller", incomplete)
 
 
 def scenarios(incomplete: str) -> list[str]:
-    """For the shell: ours, and files."""
+    """Completes scenarios for the shell: ours, and files."""
     return [*_completed("scenario", incomplete), *_files(incomplete, ".toml")]
 
 
 def distributions(incomplete: str) -> list[str]:
-    """For the shell: ours, and files."""
+    """Completes distributions for the shell: ours, and files."""
     return [*_completed("distribution", incomplete), *_files(incomplete, ".toml")]
 
 
 def worlds(incomplete: str) -> list[str]:
-    """For the shell: what schedulers are ranked over."""
+    """Completes for the shell what schedulers are ranked over."""
     return [*_completed("distribution", incomplete), *scenarios(incomplete)]
 
 
 def grids(incomplete: str) -> list[str]:
-    """For the shell: what `weft sweep` takes."""
+    """Completes for the shell what `weft sweep` takes."""
     return [*_completed("sweep", incomplete), *scenarios(incomplete)]
 
 
 def anything(incomplete: str) -> list[str]:
-    """For the shell: what `weft list` takes."""
+    """Completes for the shell what `weft list` takes."""
     from weftway.commands import catalogue
 
     every = [*(f"{kind}s" for kind in catalogue.KINDS), *map(catalogue.short, catalogue.entries())]
@@ -147,4 +147,4 @@ JOBS = Annotated[
 JSON = Annotated[bool, typer.Option("--json", help="Prints one JSON array on standard output.")]
 
 BACKENDS = ", ".join(backends.BACKENDS)
-"""As the help of an option lists them."""
+"""Names of the backends, as the help of an option lists them."""

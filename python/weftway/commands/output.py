@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from weftway.terminal.table import Table
 
 CLOSED = 141
-"""What a shell says of a command that a closed pipe ended."""
+"""Exit status that a shell gives a command that a closed pipe ended."""
 
 NEAREST = {"−": "-", "–": "-", "—": "-", "…": "...", "→": "->", "≤": "<=", "≥": ">=", "≈": "~", "±": "+-", "·": "*"}
-"""What stands for a character that a terminal's encoding lacks, where the letter without its accent is no answer."""
+"""Replacements for characters that a terminal's encoding lacks, where the letter without its accent is no answer."""
 
 
 class ClosedPipe(Exception):
@@ -42,14 +42,16 @@ err = Screen(stderr=True, highlight=False, soft_wrap=True, width=None if sys.std
 def nearest(error: UnicodeError) -> tuple[str, int]:
     """The nearest characters that the encoding has, for those that it lacks."""
     assert isinstance(error, UnicodeEncodeError)
-    return "".join(_nearest(one, error.encoding) for one in error.object[error.start : error.end]), error.end
+    return "".join(
+        _nearest(character, error.encoding) for character in error.object[error.start : error.end]
+    ), error.end
 
 
 def _nearest(character: str, encoding: str) -> str:
     plain = NEAREST.get(character) or unicodedata.normalize("NFKD", character)
-    found = plain.encode(encoding, "ignore").decode(encoding)
-    if found:
-        return found
+    encodable = plain.encode(encoding, "ignore").decode(encoding)
+    if encodable:
+        return encodable
     return " " if character.isspace() else "?"
 
 
@@ -117,6 +119,6 @@ def interruptible() -> Iterator[None]:
     try:
         yield
     except Interrupted as error:
-        # What is finished is kept: an impatient second Ctrl-C has nothing left to stop.
+        # Finished runs are kept: an impatient second Ctrl-C has nothing left to stop.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         fail(str(error), INTERRUPTED)

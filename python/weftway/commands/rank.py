@@ -68,13 +68,13 @@ def command(
     from weftway.terminal.progress import Bar
 
     request = rank.Request(on, cells, seeds, seed, schedulers, candidate, split, sets or [], clairvoyant, oracle)
-    # What a scheduler in Python prints is no result.
+    # Output that a scheduler in Python prints is no result.
     so_far = SoFar()
     with interruptible(), redirect_stdout(sys.stderr), Bar(err, above=so_far.table) as bar:
-        found = rank.run(request, jobs, folder, bar.tell, so_far.add if err.is_terminal else quiet)
-    shown = page.ranked(found)
-    written = page.write(found, shown, folder) if folder else None
-    print_notes(found.skipped, caveats.failures(found.failed))
+        outcome = rank.run(request, jobs, folder, bar.tell, so_far.add if err.is_terminal else quiet)
+    shown = page.ranked(outcome)
+    written = page.write(outcome, shown, folder) if folder else None
+    print_notes(outcome.skipped, caveats.failures(outcome.failed))
     if as_json:
         print_json(ranking.records(shown))
     else:
@@ -84,5 +84,5 @@ def command(
             out.print(shown.others)
     if folder:
         err.print(f"rows in {folder / 'rows.parquet'}, report in {written}")
-    if found.failed:
+    if outcome.failed:
         raise typer.Exit(RUN_FAILED)

@@ -70,29 +70,29 @@ def command(
         effort = replace(effort, settings=sensitivity)
     if seeds is not None:
         effort = replace(effort, seeds=seeds)
-    found = reproduce.find(experiments or [])
+    chosen = reproduce.find(experiments or [])
     with interruptible(), redirect_stdout(sys.stderr), Bar(err) as bar:
         beside = [books.BESIDE] if book or web else []
-        runs = reproduce.planned(found, effort, backend, beside)
+        runs = reproduce.planned(chosen, effort, backend, beside)
         kept = reproduce.execute(runs, jobs, folder, bar.tell)
-        measured = stacks.planned(found) if with_stacks else []
+        measured = stacks.planned(chosen) if with_stacks else []
         reproduce.execute(measured, jobs, folder / "stacks" if folder else None, bar.tell)
         levels = stacks.levels(measured)
-        results = reproduce.evaluate(found, runs, power=power.value, levels=levels)
+        results = reproduce.evaluate(chosen, runs, power=power.value, levels=levels)
     own = shlex.join(["./weft", *sys.argv[1:]])
     pages = books.pages(results, runs, books.options(effort, full, backend), levels, own) if book or web else {}
     begins = []
     for place, write in ((book, books.write), (web, sites.write)):
         if place:
             begins.append(write(pages, place))
-    failed = [one for run in (*runs, *measured) for one in run.failed]
+    failed = [failure for run in (*runs, *measured) for failure in run.failed]
     print_notes(warnings=caveats.failures(failed))
     for line in stacks.skipped(measured):
         err.print(f"not on a real stack: {line}")
     for place in begins:
         err.print(f"the book begins in {place}")
     if as_json:
-        print_json([*(one.record for one in results), *(level.record for level in levels)])
+        print_json([*(result.record for result in results), *(level.record for level in levels)])
     else:
         print_tables([page.summary(results)])
         for table in page.details(results):

@@ -43,15 +43,15 @@ def command(
     with redirect_stdout(sys.stderr):  # what a scheduler in Python prints is no result
         wanted = comparison.single(loaded, scheduler, cc, seed, backend)
         if events or qlog or perfetto:
-            found = comparison.record(wanted, events, qlog, perfetto)
+            ran = comparison.record(wanted, events, qlog, perfetto)
         else:
-            found = executed(wanted, 1, None)
-    if found.skipped:
-        raise SimulationError(skipped(found)[0])
-    found.complete()
-    warn(found)
+            ran = executed(wanted, 1, None)
+    if ran.skipped:
+        raise SimulationError(skipped(ran)[0])
+    ran.complete()
+    warn(ran)
     if as_json:
-        print_json(found.rows)
+        print_json(ran.rows)
     else:
-        for part in one_run.tables(found.rows[0]):
+        for part in one_run.tables(ran.rows[0]):
             out.print(part, "")

@@ -88,7 +88,7 @@ def steer_transfers(
             rows, missing = steer.run(wanted, jobs or steer.LABS, bar.tell)
     except KeyboardInterrupt:
         fail("interrupted; nothing is left behind", INTERRUPTED)
-    reasons = list(dict.fromkeys(one.reason for one in missing))
+    reasons = list(dict.fromkeys(skip.reason for skip in missing))
     if not rows:
         raise SimulationError("; ".join(reasons))
     print_notes(reasons)

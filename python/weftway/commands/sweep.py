@@ -39,22 +39,24 @@ def command(
 
     wanted = sweep.read(grid, seeds)
     with interruptible(), redirect_stdout(sys.stderr), Bar(err) as bar:
-        found = sweep.execute(wanted, sweep.Request(folder, jobs, ray), bar.tell)
-    runs = [(run, one) for run, one in zip(wanted.runs, found, strict=True) if one.rows]
+        comparisons = sweep.execute(wanted, sweep.Request(folder, jobs, ray), bar.tell)
+    runs = [(run, comparison) for run, comparison in zip(wanted.runs, comparisons, strict=True) if comparison.rows]
     with redirect_stdout(sys.stderr):
-        pages = [report.write(one, wanted.folder(run, folder)) for run, one in runs]
-    print_notes(dict.fromkeys(line for one in found for line in skipped(one)), sweep.warnings(found))
+        pages = [report.write(comparison, wanted.folder(run, folder)) for run, comparison in runs]
+    print_notes(
+        dict.fromkeys(line for comparison in comparisons for line in skipped(comparison)), sweep.warnings(comparisons)
+    )
     if as_json:
-        print_json(sweep.rows(found))
-    for (run, one), page in zip(runs, pages, strict=True):
+        print_json(sweep.rows(comparisons))
+    for (run, comparison), page in zip(runs, pages, strict=True):
         if not as_json:
             if not wanted.is_scenario:
-                out.print(f"{run.name}: {one.plan.scenario.title}\n", style="bold")
-            print_results(one)
+                out.print(f"{run.name}: {comparison.plan.scenario.title}\n", style="bold")
+            print_results(comparison)
             if not wanted.is_scenario:
                 out.print("")
         err.print(f"report in {page}")
     if runs:
         err.print(f"rows in {folder / 'rows.parquet'}")
-    if not runs or any(one.failed for one in found):
+    if not runs or any(comparison.failed for comparison in comparisons):
         raise typer.Exit(RUN_FAILED)  # why is told

@@ -1,4 +1,4 @@
-"""What the system said of a file."""
+"""Reason that the system gave for an error with a file."""
 
 import errno
 import os

@@ -6,7 +6,7 @@ from weftway._native import ScenarioError
 from weftway.terminal import interrupts
 
 WIDE = (b"\xff\xfe", b"\xfe\xff")
-"""How a file in UTF-16 begins, if it says so."""
+"""First bytes of a file that says that it is in UTF-16."""
 
 MOST = 256_000_000
 """More is no file that somebody wrote; a device such as `/dev/zero` never ends."""

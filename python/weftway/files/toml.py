@@ -18,7 +18,7 @@ def inline(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, dict):
-        return f"{{ {', '.join(f'{key(str(name))} = {inline(one)}' for name, one in value.items())} }}"
+        return f"{{ {', '.join(f'{key(str(name))} = {inline(item)}' for name, item in value.items())} }}"
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(inline, value))}]"
     return str(value)

@@ -15,12 +15,12 @@ WIDTH = 120
 """Columns of the text: a notebook and a log have no terminal to ask."""
 
 NOW = ("srtt_ms", "cwnd", "bytes_in_flight", "delivery_rate_mbps", "bytes_acked", "packets_lost")
-"""What is told of each path while the episode goes on."""
+"""Columns of each path while the episode goes on."""
 
 
 @dataclass
 class Progress:
-    """What the agent has done in an episode so far."""
+    """Steps and rewards of the agent in an episode so far."""
 
     steps: int = 0
     gained: float = 0.0
@@ -28,7 +28,7 @@ class Progress:
     """The episode's row, when it is over."""
 
     def add(self, reward: float) -> None:
-        """One step more."""
+        """Counts a step and its reward."""
         self.steps += 1
         self.gained += reward
 

@@ -11,11 +11,11 @@ from weftway.state import State
 from weftway.vector import Flags, Floats, Step, VectorEnv
 
 Observe = Callable[[State], npt.ArrayLike]
-"""From the state, (envs,), to an observation of each environment: (envs, …). It has no effect: it is called whenever an
+"""Function of the state, (envs,): an observation of each environment, (envs, …). It has no effect: it is called when an
 observation is needed. The array is the environment's and is overwritten by the next step."""
 
 Reward = Callable[[State, npt.NDArray[Any], State], npt.ArrayLike]
-"""From the state before the step, the actions, and the state after it, to a reward of each environment: (envs,).
+"""Function of the state before the step, the actions and the state after it: a reward of each environment, (envs,).
 Where the episode ended, the state after is the one at its end. The actions are whole numbers, (envs,), if the space is
 `Discrete`; whole numbers, (envs, actions), if it is `MultiDiscrete`; float32, (envs, actions), if it is a `Box`."""
 
@@ -122,20 +122,20 @@ class OwnVectorEnv(VectorEnv):
 
 
 def _checked(given: npt.ArrayLike, shape: tuple[int, ...], name: str, kind: np.dtype[Any]) -> npt.NDArray[Any]:
-    """What a function gave, as the environment hands it on: a copy, since the function's array may be the state's."""
+    """Returns a copy of a function's array, in the type asked for: the array itself may be the state's."""
     try:
         returned = np.asarray(given)
         if returned.dtype.kind not in "biufO":
             raise TypeError(f"it has the type {returned.dtype}")
         with np.errstate(all="ignore"):  # what does not fit is refused below
-            found = returned.astype(kind)
+            array = returned.astype(kind)
     except (TypeError, ValueError, OverflowError) as error:
         raise ValueError(f"`{name}` returned no array of numbers of the type {kind}: {error}") from error
-    if found.shape != shape:
-        raise ValueError(f"`{name}` returned the shape {found.shape}; expected {shape}: a row for each environment")
-    fits = np.isfinite(found) if kind.kind == "f" else found == returned
+    if array.shape != shape:
+        raise ValueError(f"`{name}` returned the shape {array.shape}; expected {shape}: a row for each environment")
+    fits = np.isfinite(array) if kind.kind == "f" else array == returned
     if not fits.all():
         place, *_ = at = tuple(np.argwhere(~fits)[0])
         wrong = "that is not finite" if kind.kind == "f" else f"that {kind}, the type of its space, does not have"
         raise ValueError(f"`{name}` returned a number {wrong}, for environment {place}: {returned[at]}")
-    return found
+    return array

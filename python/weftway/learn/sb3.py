@@ -55,11 +55,11 @@ class Sb3VecEnv(VecEnv):  # type: ignore[misc,unused-ignore]
         return step.obs, step.reward, done, infos
 
     def action_masks(self) -> npt.NDArray[np.bool_]:
-        """Which actions are open: (environments, actions)."""
+        """Mask of the open actions: (environments, actions)."""
         return self.vector.action_masks()
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Does nothing: no resource is held."""
 
     def get_attr(self, attr_name: str, indices: int | Iterable[int] | None = None) -> list[Any]:
         """The attribute, once per environment."""
@@ -79,7 +79,7 @@ class Sb3VecEnv(VecEnv):  # type: ignore[misc,unused-ignore]
         return [masks[place] for place in self._get_indices(indices)]
 
     def env_is_wrapped(self, wrapper_class: type, indices: int | Iterable[int] | None = None) -> list[bool]:
-        """None is."""
+        """Returns false for each: no environment is wrapped."""
         return [False for _ in self._get_indices(indices)]
 
     def get_images(self) -> Sequence[None]:

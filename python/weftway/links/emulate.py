@@ -12,7 +12,7 @@ from weftway._native import EmulationError, ScenarioError, Variant
 from weftway.terminal.table import NOTHING, Column, Table, plain, wrapped
 
 POLL_S = 0.1
-"""How long the main thread waits at a time: it answers an interrupt within this."""
+"""Wait of the main thread at a time: it answers an interrupt within this."""
 
 Outcome = dict[str, Any]
 
@@ -56,8 +56,8 @@ def run(
             if watch:
                 watch(json.loads(session.links()))
     finally:
-        told = session.finish()
-    outcome: Outcome = json.loads(told)
+        text = session.finish()
+    outcome: Outcome = json.loads(text)
     return outcome
 
 
@@ -85,16 +85,16 @@ def server(outcome: Outcome) -> list[str]:
 
 def punctuality(outcome: Outcome) -> list[str]:
     """Lines that say how late packets were handed over; the last says so if the run is not fit for use."""
-    told = outcome["emulator"]
-    bounds = [f"≤ {bound} µs" for bound in told["bins_us"]] + [f"> {told['bins_us'][-1]} µs"]
-    bins = ", ".join(f"{bound}: {count}" for bound, count in zip(bounds, told["bins"], strict=True) if count)
+    emulator = outcome["emulator"]
+    bounds = [f"≤ {bound} µs" for bound in emulator["bins_us"]] + [f"> {emulator['bins_us'][-1]} µs"]
+    bins = ", ".join(f"{bound}: {count}" for bound, count in zip(bounds, emulator["bins"], strict=True) if count)
     lines = [
-        f"lateness: mean {told['late_mean_us']:.1f} µs, most {told['late_max_us'] / 1e3:.2f} ms, "
-        f"{told['late_over_1ms']} of {told['packets']} packets over 1 ms",
+        f"lateness: mean {emulator['late_mean_us']:.1f} µs, most {emulator['late_max_us'] / 1e3:.2f} ms, "
+        f"{emulator['late_over_1ms']} of {emulator['packets']} packets over 1 ms",
         f"  {bins}" if bins else "  no packet was handed over",
     ]
-    if not told["realtime"]:
+    if not emulator["realtime"]:
         lines.append("without real-time priority: root, or `ulimit -r 50`, would make it more punctual")
-    if not told["fit"]:
+    if not emulator["fit"]:
         lines.append("NOT FIT FOR USE: more than 0.5 % of the packets were over 1 ms late; is the machine busy?")
     return lines

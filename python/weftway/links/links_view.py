@@ -14,7 +14,7 @@ from weftway.terminal.progress import PATIENCE_S, REDRAW_S
 from weftway.terminal.table import Table, numbers, plain, texts
 
 Moment = dict[str, Any]
-"""As `_native.Emulation.links` tells it."""
+"""State of all links at a moment, as `_native.Emulation.links` tells it."""
 
 SECOND = 1.0
 

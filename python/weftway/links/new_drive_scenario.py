@@ -12,22 +12,22 @@ from pathlib import Path
 from weftway._native import ScenarioError, drive_runs
 from weftway.files import reading
 from weftway.links.measured.mahimahi import direction
-from weftway.links.new_scenario import DELAY, UP_SHARE, WORKLOADS, Written, mbps_text, quoted, target_of, write
+from weftway.links.new_scenario import DELAY, UP_SHARE, WORKLOADS, NewScenario, mbps_text, quoted, target_of, write
 from weftway.links.new_scenario_links import link_name
 
 SIDES = ("down", "up")
 
 QUEUE = "1 BDP"
-"""Of the run's mean rate: links of such different rates have no common number of packets."""
+"""Queue by the run's mean rate: links of such different rates have no common number of packets."""
 
 SCHEDULERS = ("min-rtt", "round-robin", "blest", "earliest-delivery")
 """The default of Linux and of most stacks, the plainest, a published rule for unequal links, and ours."""
 
 KEYS = ("rate", "rate.down", "rate.up", "delay", "delay.down", "delay.up", "loss", "loss.down", "loss.up", "queue")
-"""What can be said outright of a link."""
+"""Keys of a link that can be given as values."""
 
 COLUMNS = {"rate": "mbps", "delay": "delay_ms", "loss": "loss_percent"}
-"""In which column of a link a drive has it."""
+"""Columns of a drive, by the key of a link."""
 
 LOSS = "0 %"
 
@@ -40,19 +40,19 @@ class Drive:
     run: int
     runs: int
     mean_bps: Mapping[str, int]
-    """Of each link."""
+    """Mean rate of each link in bit/s."""
     columns: frozenset[str]
 
 
 @dataclass(frozen=True)
 class Drives:
-    """What was measured in each direction; one file may be both."""
+    """Measurements of each direction; one file may be both."""
 
     of: Mapping[str, Drive]
     assumed: Sequence[str] = ()
 
     def has(self, side: str, link: str, column: str) -> bool:
-        """Whether the file of a direction has this column of a link."""
+        """Returns whether the file of a direction has this column of a link."""
         return side in self.of and f"{link}_{column}" in self.of[side].columns
 
 
@@ -61,20 +61,20 @@ def from_drive(
     files: Sequence[Path],
     run: int | None,
     workload: str | None,
-    said: Sequence[str] = (),
-) -> Written:
+    values: Sequence[str] = (),
+) -> NewScenario:
     """A scenario from drive files, the run of this number, and values that are said outright, `LINK.KEY=VALUE`."""
     target = target_of(name, workload or "bulk")
     drives = _drives(files, run)
     links = list(next(iter(drives.of.values())).mean_bps)
-    given = _given(said, links, drives)
+    given = _given(values, links, drives)
     text, assumed = _compose(target, drives, links, workload, given)
     write(text, target)
-    return Written(target, links, [*drives.assumed, *assumed])
+    return NewScenario(target, links, [*drives.assumed, *assumed])
 
 
 def _drives(files: Sequence[Path], run: int | None) -> Drives:
-    found: dict[str, Drive] = {}
+    by_direction: dict[str, Drive] = {}
     assumed = []
     for file in files:
         drive = _read(file, run)
@@ -83,16 +83,16 @@ def _drives(files: Sequence[Path], run: int | None) -> Drives:
             raise ScenarioError(f"{file}: of two drives, each has its direction in its name, as in commute.down.csv")
         if side is None:
             assumed.append("drive for both directions")
-        for one in [side] if side else SIDES:
-            if one in found:
-                raise ScenarioError(f"{file}: {found[one].file} has the direction {one} already")
-            found[one] = drive
-    if len(found) == 2 and set(found["down"].mean_bps) != set(found["up"].mean_bps):
-        sides = "; ".join(f"{drive.file}: {', '.join(drive.mean_bps)}" for drive in found.values())
+        for way in [side] if side else SIDES:
+            if way in by_direction:
+                raise ScenarioError(f"{file}: {by_direction[way].file} has the direction {way} already")
+            by_direction[way] = drive
+    if len(by_direction) == 2 and set(by_direction["down"].mean_bps) != set(by_direction["up"].mean_bps):
+        sides = "; ".join(f"{drive.file}: {', '.join(drive.mean_bps)}" for drive in by_direction.values())
         raise ScenarioError(f"the two drives are of different links: {sides}")
-    if not found:
+    if not by_direction:
         raise ScenarioError("--drive names no file")
-    return Drives(found, assumed)
+    return Drives(by_direction, assumed)
 
 
 def _read(file: Path, run: int | None) -> Drive:
@@ -121,9 +121,9 @@ def _link(file: Path, column: str) -> str:
         raise ScenarioError(f"{file}: the column `{column}`: {error}") from None
 
 
-def _given(said: Sequence[str], links: Sequence[str], drives: Drives) -> dict[tuple[str, str], str]:
+def _given(values: Sequence[str], links: Sequence[str], drives: Drives) -> dict[tuple[str, str], str]:
     given: dict[tuple[str, str], str] = {}
-    for text in said:
+    for text in values:
         match = re.fullmatch(r"([\w-]+)\.([a-z.]+)=(.+)", text)
         if match is None or match[2] not in KEYS:
             raise ScenarioError(
@@ -133,7 +133,7 @@ def _given(said: Sequence[str], links: Sequence[str], drives: Drives) -> dict[tu
         if match[1] not in links:
             raise ScenarioError(f"`{text}`: the drive has no link `{match[1]}`; it has {', '.join(links)}")
         key, _, side = match[2].partition(".")
-        if key in COLUMNS and all(drives.has(one, match[1], COLUMNS[key]) for one in ([side] if side else SIDES)):
+        if key in COLUMNS and all(drives.has(way, match[1], COLUMNS[key]) for way in ([side] if side else SIDES)):
             raise ScenarioError(f"`{text}`: the drive has measured it; leave it out")
         given[match[1], match[2]] = match[3]
     return given
@@ -188,7 +188,7 @@ def _path(link: str, drives: Drives, given: Mapping[tuple[str, str], str], assum
         if why.startswith("assumed"):
             assumed.append(f"{link}.{key}")
 
-    own = {key: value for (one, key), value in given.items() if one == link}
+    own = {key: value for (owner, key), value in given.items() if owner == link}
     missing = [side for side in SIDES if side not in drives.of]
     _side_by_side("rate", own, missing, put, {side: _rate(link, side, drives) for side in missing})
     for key, value in (("delay", DELAY), ("loss", LOSS)):
@@ -206,14 +206,14 @@ def _side_by_side(
     otherwise: Mapping[str, tuple[str, str]],
 ) -> None:
     """Says a value for each direction that was not measured: one for both, or one each."""
-    said = "given on the command line"
+    origin = "given on the command line"
     values = {side: own.get(f"{key}.{side}", own.get(key)) for side in open_}
-    found = {side: (value, said) if value else otherwise[side] for side, value in values.items()}
-    if len(found) == 2 and found["down"] == found["up"]:
-        put(key, *found["down"])
+    entries = {side: (value, origin) if value else otherwise[side] for side, value in values.items()}
+    if len(entries) == 2 and entries["down"] == entries["up"]:
+        put(key, *entries["down"])
     else:
-        for side, one in found.items():
-            put(f"{key}.{side}", *one)
+        for side, entry in entries.items():
+            put(f"{key}.{side}", *entry)
 
 
 def _rate(link: str, side: str, drives: Drives) -> tuple[str, str]:

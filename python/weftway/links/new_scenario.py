@@ -22,7 +22,7 @@ FOR_LOSS, FOR_DELAY = ("ping", "iperf3", "capture"), ("ping", "capture", "speedt
 DELAY = "20 ms"
 QUEUE = "100 packets"
 UP_SHARE = 0.25
-"""Of the rate down, where only that is known: most access lines are asymmetric."""
+"""Share of the rate down that the rate up is, where only the first is known: most access lines are asymmetric."""
 
 LEAST_JITTER_MS = 1.0
 """Smaller deviations are of the machine that measures."""
@@ -43,19 +43,19 @@ WORKLOADS = {
     "voip": 'kind     = "voip"\nsize     = "172 B"\nperiod   = "20 ms"\ndeadline = "150 ms"\nduration = "30 s"',
     "call": 'kind     = "call"\nrate     = "1.5 Mbit/s"\nperiod   = "40 ms"\ndeadline = "200 ms"\nduration = "20 s"',
 }
-"""What `--workload` may ask for."""
+"""Workloads that `--workload` can name."""
 
 
 @dataclass
-class Written:
-    """What was made."""
+class NewScenario:
+    """Scenario file that was written, its links, and what was assumed for it."""
 
     file: Path
     links: list[str]
     assumed: list[str]
 
 
-def from_measurements(name: str, arguments: Sequence[str], workload: str | None, ask: Ask | None = None) -> Written:
+def from_measurements(name: str, arguments: Sequence[str], workload: str | None, ask: Ask | None = None) -> NewScenario:
     """A scenario from files of measurements, `LINK=FILE` or `FILE`, and from values, `LINK.KEY=VALUE`.
 
     What no file tells, such as which address is the user's, is asked if there is somebody to ask.
@@ -67,14 +67,14 @@ def from_measurements(name: str, arguments: Sequence[str], workload: str | None,
     )
 
 
-def from_answers(name: str, workload: str | None, ask: Ask) -> Written:
+def from_answers(name: str, workload: str | None, ask: Ask) -> NewScenario:
     """A scenario from answers to questions."""
     target = target_of(name, workload or "bulk")
     links: list[Link] = []
     while len(links) < 2 or ask("Another link? (y/n)", "n").lower().startswith("y"):
         default = ("wifi", "lte", "dsl")[len(links)] if len(links) < 3 else f"link{len(links) + 1}"
         link = Link(link_name(ask(f"Name of link {len(links) + 1}", default)), origin="answered")
-        if link.name in {one.name for one in links}:
+        if link.name in {other.name for other in links}:
             raise ScenarioError(f"two links are called `{link.name}`")
         link.given["rate.down"] = ask("  Rate down", "20 Mbit/s")
         link.given["rate.up"] = ask("  Rate up", "5 Mbit/s")
@@ -103,12 +103,12 @@ def target_of(name: str, workload: str) -> Path:
     return target
 
 
-def _write(target: Path, links: list[Link], workload: str, why: str) -> Written:
+def _write(target: Path, links: list[Link], workload: str, why: str) -> NewScenario:
     if workload not in WORKLOADS:
         raise ScenarioError(f"workload `{workload}`: there is {', '.join(WORKLOADS)}")
     text, assumed = _compose(target, links, workload, why)
     write(text, target)
-    return Written(target, [link.name for link in links], assumed)
+    return NewScenario(target, [link.name for link in links], assumed)
 
 
 def write(text: str, target: Path) -> None:
@@ -170,8 +170,8 @@ def _path(link: Link, target: Path, assumed: list[str]) -> tuple[list[str], list
     ranges: list[str] = []
 
     def put(key: str, value: str, why: str) -> None:
-        told = "".join(letter if letter.isprintable() else "?" for letter in why)
-        lines.append(f"{f'{key:<10} = {quoted(value)}':<30} # {told}")
+        comment = "".join(letter if letter.isprintable() else "?" for letter in why)
+        lines.append(f"{f'{key:<10} = {quoted(value)}':<30} # {comment}")
         if why.startswith("assumed"):
             assumed.append(f"{link.name}.{key.split('.')[0]}")
 
@@ -197,17 +197,17 @@ def _path(link: Link, target: Path, assumed: list[str]) -> tuple[list[str], list
 
 def _best_first(link: Link, kinds: Sequence[str]) -> list[Reading]:
     """Measurements of these kinds, in their order."""
-    return [one for kind in kinds for one in link.readings if one.kind == kind]
+    return [reading for kind in kinds for reading in link.readings if reading.kind == kind]
 
 
 def _loss(link: Link) -> Range | None:
-    """What is known of losses: over all measurements of the best kind."""
-    lossy = [(one, one.loss) for one in _best_first(link, FOR_LOSS) if one.loss]
-    same = [(one, loss) for one, loss in lossy if one.kind == lossy[0][0].kind]
+    """Loss over all measurements of the best kind."""
+    lossy = [(reading, reading.loss) for reading in _best_first(link, FOR_LOSS) if reading.loss]
+    same = [(reading, loss) for reading, loss in lossy if reading.kind == lossy[0][0].kind]
     if not same:
         return None
     mean = sum(loss.value for _, loss in same) / len(same)
-    why = "; ".join(f"{one.file.name}: {loss.why}" for one, loss in same)
+    why = "; ".join(f"{reading.file.name}: {loss.why}" for reading, loss in same)
     return Range(mean, min(loss.low for _, loss in same), max(loss.high for _, loss in same), why)
 
 
@@ -244,7 +244,9 @@ def _rates(link: Link, target: Path, put: Callable[[str, str, str], None], leave
             why = "assumed: a quarter of the rate down" if side == "up" else "assumed: as the rate up"
             put(f"rate.{side}", mbps_text(mean * share), why)
         else:
-            unknown = "".join(f" ({one.file.name}: {one.rate_unknown})" for one in link.readings if one.rate_unknown)
+            unknown = "".join(
+                f" ({reading.file.name}: {reading.rate_unknown})" for reading in link.readings if reading.rate_unknown
+            )
             raise ScenarioError(
                 f"link `{link.name}`: no measurement gives its rate {side}{unknown}; add the output of "
                 f'`iperf3 --json`, a capture or a Mahimahi trace, or say {link.name}.rate="20 Mbit/s"'
@@ -255,9 +257,9 @@ def _delay(link: Link, put: Callable[[str, str, str], None], leave: Callable[...
     if "delay" in link.given:
         put("delay", link.given["delay"], link.origin)
         return
-    found = _unloaded(link)
-    if found is None:
-        loaded = [(one.rtt_at_most_ms, one.file.name) for one in link.readings if one.rtt_at_most_ms]
+    unloaded = _unloaded(link)
+    if unloaded is None:
+        loaded = [(reading.rtt_at_most_ms, reading.file.name) for reading in link.readings if reading.rtt_at_most_ms]
         if loaded:
             most, name = min(loaded)
             why = f"at most: {name}: half the least round trip ({most:.3g} ms), measured under load; `ping` tells it"
@@ -265,7 +267,7 @@ def _delay(link: Link, put: Callable[[str, str, str], None], leave: Callable[...
         else:
             put("delay", DELAY, "assumed: no measurement tells a round trip; one way")
         return
-    reading, rtt = found
+    reading, rtt = unloaded
     half = rtt.scaled(0.5, rtt.why)
     put("delay", _ms(half.value), f"one way; {reading.file.name}: {rtt.why}")
     leave("delay", _ms(half.low), _ms(half.high))
@@ -280,7 +282,7 @@ def _delay(link: Link, put: Callable[[str, str, str], None], leave: Callable[...
 
 def _unloaded(link: Link) -> tuple[Reading, Range] | None:
     """The round trip without load, and what tells it."""
-    return next(((one, one.rtt_ms) for one in _best_first(link, FOR_DELAY) if one.rtt_ms), None)
+    return next(((reading, reading.rtt_ms) for reading in _best_first(link, FOR_DELAY) if reading.rtt_ms), None)
 
 
 def _queue(link: Link, put: Callable[[str, str, str], None]) -> None:
@@ -299,12 +301,12 @@ def _queue(link: Link, put: Callable[[str, str, str], None]) -> None:
         if not why and unloaded:
             least, most = unloaded[1].value, reading.rtt_loaded_ms
             packets = round((most - least) * reading.rates["up"].value * 1e3 / PACKET_BITS)
-            told = f"round trips of {most:.3g} ms under load, {least:.3g} ms without ({unloaded[0].file.name})"
+            evidence = f"round trips of {most:.3g} ms under load, {least:.3g} ms without ({unloaded[0].file.name})"
             if packets >= LEAST_QUEUE:
-                put("queue.up", f"{packets} packets", f"{reading.file.name}: {told}")
+                put("queue.up", f"{packets} packets", f"{reading.file.name}: {evidence}")
                 put("queue.down", QUEUE, "assumed: no measurement tells how much waits on the way down")
                 return
-            why = f"{told}: the queue was not full"
+            why = f"{evidence}: the queue was not full"
         unknown = unknown or f"{reading.file.name}: {why}"
     put("queue", QUEUE, f"assumed: {unknown or 'no measurement tells how much waits'}")
 

@@ -1,4 +1,4 @@
-"""What is known of each link: from the arguments of `weft new scenario`, which are files and values."""
+"""Knowledge of each link, from the arguments of `weft new scenario`, which are files and values."""
 
 import ipaddress
 import re
@@ -24,10 +24,10 @@ KIND_WORDS = {
     "download",
 }
 KIND_WORDS |= {"up", "uplink", "upload", "tcp", "udp"}
-"""What a file's name says of its kind, not of its link."""
+"""Words of a file's name that are about its kind, not its link."""
 
 KEYS = ("rate", "rate.down", "rate.up", "delay", "loss", "queue")
-"""What can be said outright: `lte.rate="20 Mbit/s"`."""
+"""Keys that can be given as values: `lte.rate="20 Mbit/s"`."""
 
 LOCAL = "local"
 """Says which addresses in captures are on the user's side: `lte.local=192.0.2.7`."""
@@ -41,7 +41,7 @@ Ask = Callable[[str, str], str]
 
 @dataclass
 class Link:
-    """What is known of one link."""
+    """A link, with its measurements and the values that are given for it."""
 
     name: str
     readings: list[Reading] = field(default_factory=list)
@@ -57,19 +57,19 @@ def links_of(arguments: Iterable[str], ask: Ask | None) -> list[Link]:
     links: dict[str, Link] = {}
     files: list[tuple[Link, Path]] = []
     for argument in arguments:
-        said = re.fullmatch(r"([\w-]+)\.([a-z.]+)=(.+)", argument)
-        if said and said[2] in (*KEYS, LOCAL):
-            _say(links.setdefault(said[1], Link(link_name(said[1]))), said[2], said[3])
+        match = re.fullmatch(r"([\w-]+)\.([a-z.]+)=(.+)", argument)
+        if match and match[2] in (*KEYS, LOCAL):
+            _say(links.setdefault(match[1], Link(link_name(match[1]))), match[2], match[3])
             continue
-        if said and not Path(argument).exists():
+        if match and not Path(argument).exists():
             keys = ", ".join((*KEYS, LOCAL))
-            other = f"; others are written into the file that this makes, as `{said[2]}` under [path.{said[1]}]"
-            raise ScenarioError(f"`{argument}`: the keys of a link here are {keys}, as in {said[1]}.delay=20ms{other}")
+            other = f"; others are written into the file that this makes, as `{match[2]}` under [path.{match[1]}]"
+            raise ScenarioError(f"`{argument}`: the keys of a link here are {keys}, as in {match[1]}.delay=20ms{other}")
         named = re.fullmatch(r"([\w-]+)=(.+)", argument, re.DOTALL)
         file = Path(named[2] if named and not Path(argument).exists() else argument)
         name = link_name(named[1]) if named and file != Path(argument) else _name_of(file)
         files.append((links.setdefault(name, Link(name)), file))
-    # What is said of a link holds for all its files, wherever it stands.
+    # A value given for a link holds for all its files, wherever it stands.
     for link, file in files:
         link.readings.append(_read(link, file, ask))
     seen: dict[str, str] = {}
@@ -80,30 +80,32 @@ def links_of(arguments: Iterable[str], ask: Ask | None) -> list[Link]:
         if link.local and not any(reading.kind in ADDRESSED for reading in link.readings):
             raise ScenarioError(f"{link.name}.{LOCAL} is about captures, and there is none of the link `{link.name}`")
     if len(links) < 2:
-        found = f"only of the link `{next(iter(links))}`" if links else "of no link"
+        where = f"only of the link `{next(iter(links))}`" if links else "of no link"
         raise ScenarioError(
-            f"measurements {found}; a scenario needs two or more: weft new scenario NAME wifi=FILE lte=FILE\n"
+            f"measurements {where}; a scenario needs two or more: weft new scenario NAME wifi=FILE lte=FILE\n"
             "files whose names begin alike belong to one link: wifi-ping.txt and wifi-iperf3.json to `wifi`"
         )
     return list(links.values())
 
 
 def _say(link: Link, key: str, value: str) -> None:
-    """What is said outright of a link: each key once."""
+    """Adds a value that is given for a link: each key once."""
     if key == LOCAL:
         link.local += _addresses(value)
         return
     whole = key.partition(".")[0]
-    rival = next((one for one in link.given if one == key or whole == one or key == one.partition(".")[0]), None)
+    rival = next(
+        (known for known in link.given if known == key or whole == known or key == known.partition(".")[0]), None
+    )
     if rival:
-        told = "is given twice" if rival == key else f"and {link.name}.{rival} are both given"
-        raise ScenarioError(f"{link.name}.{key} {told}; leave one of them out")
+        conflict = "is given twice" if rival == key else f"and {link.name}.{rival} are both given"
+        raise ScenarioError(f"{link.name}.{key} {conflict}; leave one of them out")
     link.given[key] = value
 
 
 def _check_readings(link: Link) -> None:
     """Refuses files of which only one could count."""
-    pings = [one.file for one in link.readings if one.kind == "ping"]
+    pings = [reading.file for reading in link.readings if reading.kind == "ping"]
     if len(pings) > 1:
         raise ScenarioError(
             f"link `{link.name}`: {pings[0]} and {pings[1]} are both of `ping`; runs in one file are added up, so put "
@@ -132,13 +134,13 @@ def _read(link: Link, file: Path, ask: Ask | None) -> Reading:
 
 def _addresses(text: str) -> list[str]:
     """The addresses and networks in a list with commas."""
-    found = [part.strip() for part in text.split(",") if part.strip()]
-    for one in found:
+    addresses = [part.strip() for part in text.split(",") if part.strip()]
+    for address in addresses:
         try:
-            ipaddress.ip_network(one, strict=False)
+            ipaddress.ip_network(address, strict=False)
         except ValueError:
-            raise ScenarioError(f"`{one}` is no address; expected one such as {LOCAL}=192.0.2.7") from None
-    return found
+            raise ScenarioError(f"`{address}` is no address; expected one such as {LOCAL}=192.0.2.7") from None
+    return addresses
 
 
 def _name_of(file: Path) -> str:

@@ -18,17 +18,17 @@ from weftway.runs.backends.kernel import OWN_SCHEDULER
 from weftway.runs.runner import Outcome, Progress, RowHandling, Runner, Wanted, Workers
 from weftway.runs.specs import SchedulerSpec
 from weftway.sample.quantities import quantity
-from weftway.scenario import told
+from weftway.scenario import shown_path
 from weftway.stats.estimates import Interval, interval_of_median, median, middle
 from weftway.terminal.table import NOTHING, Table, numbers, plain, texts
 
 MODES = ("exclusive", "preferred")
 
 LABS = 3
-"""So many transfers beside one another: their links are slow, and a lab waits most of the time."""
+"""Transfers beside one another: their links are slow, and a lab waits most of the time."""
 
 POLL_S = 0.05
-"""How long the main thread waits at a time: it answers an interrupt within this."""
+"""Wait of the main thread at a time: it answers an interrupt within this."""
 
 LEAST_MS, MOST_MS = 5.0, 60_000.0
 
@@ -88,7 +88,7 @@ class Transfer:
         sets = [f"--set {plan.quoted(setting)}" for setting in [*scenario.sets, *variant.sets]]
         interval, mode = self.options.interval_ms, self.options.mode
         name = plan.quoted(self.scheduler.name)
-        parts = ["weft steer", plan.quoted(told(scenario.path)), f"--scheduler {name}", f"--cc {self.cc[0]}"]
+        parts = ["weft steer", plan.quoted(shown_path(scenario.path)), f"--scheduler {name}", f"--cc {self.cc[0]}"]
         return " ".join(
             [*parts, f"--interval {interval:g}ms", f"--mode {mode}", f"--seeds {self.seed}..{self.seed + 1}", *sets]
         )
@@ -127,14 +127,18 @@ def steerers(wanted: Any) -> list[SchedulerSpec]:
     """The schedulers of `wanted`, all of which can steer; the first one that cannot is refused with its reason."""
     if not hasattr(_native, "steering_obstacle"):
         raise EmulationError(f"MPTCP can be steered on Linux only; this is {sys.platform}")
-    found = specs.parse(wanted)
-    if not found:
+    schedulers = specs.parse(wanted)
+    if not schedulers:
         raise ScenarioError("no scheduler is named: there is nothing to run")
-    for one in found:
-        why = "a class in Python runs in the simulator only" if one.rule else _native.steering_obstacle(one.name)
+    for scheduler in schedulers:
+        why = (
+            "a class in Python runs in the simulator only"
+            if scheduler.rule
+            else _native.steering_obstacle(scheduler.name)
+        )
         if why:
-            raise ScenarioError(f"{one.name} cannot steer the kernel: {why}")
-    return found
+            raise ScenarioError(f"{scheduler.name} cannot steer the kernel: {why}")
+    return schedulers
 
 
 def transfers(
@@ -193,10 +197,12 @@ def _carried_out(todo: Sequence[Transfer], count: int) -> Iterator[Outcome[Trans
             run.cancel()
 
 
-def _started(one: Transfer) -> "_native.SteeredRun":
-    name = one.scheduler.name if one.scheduler else None
-    preferred = one.options.mode == "preferred"
-    return _native.SteeredRun(one.variant, name, one.cc[0], one.seed, one.options.interval_ms, preferred)
+def _started(transfer: Transfer) -> "_native.SteeredRun":
+    name = transfer.scheduler.name if transfer.scheduler else None
+    preferred = transfer.options.mode == "preferred"
+    return _native.SteeredRun(
+        transfer.variant, name, transfer.cc[0], transfer.seed, transfer.options.interval_ms, preferred
+    )
 
 
 class Ratio(NamedTuple):
@@ -216,8 +222,8 @@ def ratio(ours: dict[int, float], reference: dict[int, float]) -> Ratio | None:
     Ratio(value=0.5, within=Interval(low=0.5, high=0.5))
     """
     ratios = [value / reference[seed] for seed, value in ours.items() if reference.get(seed)]
-    found = middle(ratios)
-    return Ratio(found.mean, Interval(found.low, found.high)) if found else None
+    median = middle(ratios)
+    return Ratio(median.mean, Interval(median.low, median.high)) if median else None
 
 
 SHOWN = {
@@ -227,10 +233,10 @@ SHOWN = {
     "message_p95_ms": ("95 % within\nms", 1.0, 1),
     "deadline_miss_rate": ("too late\n%", 100.0, 2),
 }
-"""What the table shows of a row where there is something to show: the head, a factor, and how many decimals."""
+"""Columns of the table, left out where all are empty: the head, a factor, and the number of decimals."""
 
 MESSAGES, BULK = "message_p95_ms", "goodput_mbps"
-"""What is compared: the delay of messages where there are any."""
+"""Measures to compare: the delay of messages where there are any, else the goodput."""
 
 
 def table(rows: list[Row]) -> list[Table]:
@@ -290,20 +296,20 @@ def _compared(runs: list[Row], own: list[Row], measure: str) -> list[str]:
 
 def live(scheduler: str, options: SteeringOptions, token: int | None, tell: Callable[[str], None]) -> Row:
     """Steers the connections of this namespace until SIGINT, SIGTERM or SIGHUP; then priorities are what they were."""
-    found = steerers(scheduler)
-    if len(found) != 1:
-        raise ScenarioError(f"--live takes one scheduler, not {len(found)}")
+    schedulers = steerers(scheduler)
+    if len(schedulers) != 1:
+        raise ScenarioError(f"--live takes one scheduler, not {len(schedulers)}")
     # A shell's background job ignores SIGINT, a service manager sends SIGTERM, and a terminal that closes SIGHUP (which
     # `nohup` has ignored): all are to restore priorities.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, signal.default_int_handler)
-    steering = _native.LiveSteering(found[0].name, options.interval_ms, options.mode == "preferred", token)
+    steering = _native.LiveSteering(schedulers[0].name, options.interval_ms, options.mode == "preferred", token)
     known: dict[int, str] = {}
     try:
         while (text := steering.connections(POLL_S)) is not None:
             connections = json.loads(text) or []
-            lines = {one["token"]: _line(one) for one in connections}
+            lines = {connection["token"]: _line(connection) for connection in connections}
             for name, line in lines.items():
                 if known.get(name) != line:
                     tell(line)
@@ -321,7 +327,7 @@ def _line(connection: dict[str, Any]) -> str:
     name = f"{connection['token']:#010x}"
     if connection["obstacle"]:
         return f"{name}: not steered: {connection['obstacle']}"
-    ends = {f"{one['local']} to {one['remote']}": one["chosen"] for one in connection["subflows"]}
+    ends = {f"{subflow['local']} to {subflow['remote']}": subflow["chosen"] for subflow in connection["subflows"]}
     chosen = next((text for text, is_chosen in ends.items() if is_chosen), None)
     return f"{name}: {len(ends)} subflows, {f'by {chosen}' if chosen else 'nothing chosen'}"
 
@@ -329,7 +335,7 @@ def _line(connection: dict[str, Any]) -> str:
 def summary(report: Row) -> list[str]:
     """Summary of a live steering, as lines."""
     costs = {name: report[f"steer_{name}"] for name in ("looks", "questions", "orders")}
-    told = (
+    cost_lines = (
         f"{name}: {calls}, {mean:.1f} µs each, {most:.1f} µs at most" for name, (calls, mean, most) in costs.items()
     )
     error = report["steer_last_error"]
@@ -338,7 +344,7 @@ def summary(report: Row) -> list[str]:
         f"{report['steer_decisions']} decisions, {report['steer_switches']} switches, "
         f"{report['steer_waits']} waits, {report['steer_faults']} decisions against the rules, "
         f"{report['steer_errors']} refusals by the kernel",
-        *told,
+        *cost_lines,
         *([f"last: {error}"] if error else []),
         "priorities are what they were",
     ]

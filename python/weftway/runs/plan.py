@@ -11,7 +11,7 @@ from weftway.runs import backends, seeds, specs
 from weftway.runs.backends import SIM
 from weftway.runs.job import Job
 from weftway.runs.specs import SchedulerSpec
-from weftway.scenario import document, told, variants
+from weftway.scenario import document, shown_path, variants
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def _around_seed(
 ) -> tuple[str, str]:
     """Command that repeats a run, before and after the number of the seed."""
     sets = [f" --set {quoted(setting)}" for setting in [*scenario.sets, *variant.sets]]
-    parts = ["weft run", quoted(told(scenario.path)), f"--scheduler {quoted(scheduler.name)}", f"--cc {cc}"]
+    parts = ["weft run", quoted(shown_path(scenario.path)), f"--scheduler {quoted(scheduler.name)}", f"--cc {cc}"]
     return " ".join([*parts, *backends.options(backend), "--seed "]), "".join(sets)
 
 

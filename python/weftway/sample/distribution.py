@@ -54,10 +54,10 @@ OWN = ("title", "description", "measure", "paths", "order", "failure")
 """Keys about the distribution as a whole."""
 
 DECIDING = ("measure", "paths", "order", "failure")
-"""Those of them that no scenario has."""
+"""Keys among these that no scenario has."""
 
 ORDERS = ("file", "drawn")
-"""In what order the paths of an instance stand: the connection is opened on the first."""
+"""Orders of an instance's paths: the connection is opened on the first."""
 
 OF_FAILURE = ("sometimes", "draw", "at", "lasts")
 
@@ -76,7 +76,7 @@ USUAL_CC = "cubic"
 
 @dataclass(frozen=True)
 class Drawn:
-    """One instance of a distribution."""
+    """An instance of a distribution."""
 
     id: str
     """`mpquic-pair-train-1-7`: the distribution, the split, the seed and the index."""
@@ -102,7 +102,7 @@ class Drawn:
         for name in set(_traces(self.values)):
             if not Path(name).is_absolute() and not (folder / name).exists():
                 with whole(folder / name) as half:
-                    shutil.copyfile(_found(name, source), half)
+                    shutil.copyfile(_trace_path(name, source), half)
 
 
 @dataclass(frozen=True)
@@ -114,11 +114,11 @@ class Distribution:
     keys: dict[str, Any]
     """The file as it stands."""
     folder: Path = FOLDER
-    """Where it lies: its traces are looked for there and above."""
+    """Folder in which it lies: its traces are looked for there and above."""
 
     @property
     def title(self) -> str:
-        """What it is about, in a line."""
+        """Title, in a line."""
         return str(self.keys.get("title", self.name))
 
     @property
@@ -187,20 +187,20 @@ class Distribution:
         keys["workload"] = _workload(keys.get("workload"), draws)
         if isinstance(keys.get("cc"), list):
             keys["cc"] = {"one_of": keys["cc"]}
-        found: dict[str, Any] = randomisation.drawn({key: keys[key] for key in keys if key not in OWN}, "", draws)
-        work = found["workload"]
+        instance: dict[str, Any] = randomisation.drawn({key: keys[key] for key in keys if key not in OWN}, "", draws)
+        work = instance["workload"]
         own = work.pop("failure", {}) if isinstance(work, dict) else {}
-        _fail(found["path"], self.keys.get("failure"), own, draws)
-        if isinstance(found.get("drive"), dict):
-            found["drive"] = _drive(found["drive"], self.folder, draws)
+        _fail(instance["path"], self.keys.get("failure"), own, draws)
+        if isinstance(instance.get("drive"), dict):
+            instance["drive"] = _drive(instance["drive"], self.folder, draws)
         if isinstance(work, dict) and "load" in work:
-            side = "up" if found.get("direction") == "upload" else "down"
-            rates = {} if "drive" not in found else _mean_rates(found["drive"], side, self.folder)
+            side = "up" if instance.get("direction") == "upload" else "down"
+            rates = {} if "drive" not in instance else _mean_rates(instance["drive"], side, self.folder)
             carried = sum(
-                (_carried(name, path, side, self.folder, rates) for name, path in found["path"].items()), Decimal(0)
+                (_carried(name, path, side, self.folder, rates) for name, path in instance["path"].items()), Decimal(0)
             )
-            found["workload"] = _loaded(work, carried)
-        return _pruned(found, _every_path(self.keys))
+            instance["workload"] = _loaded(work, carried)
+        return _pruned(instance, _every_path(self.keys))
 
 
 def load(name: str | os.PathLike[str]) -> Distribution:
@@ -233,7 +233,7 @@ def names() -> list[str]:
 
 
 def is_one(keys: dict[str, Any]) -> bool:
-    """Whether a file with these keys is a distribution, and no scenario: something in it is left to chance."""
+    """Returns whether a file with these keys is a distribution, and no scenario: something in it is left to chance."""
     return any(key in keys for key in DECIDING) or isinstance(keys.get("workload"), list) or _is_open(keys)
 
 
@@ -260,17 +260,17 @@ def _hash(*parts: object) -> int:
 def _every_path(keys: dict[str, Any]) -> dict[str, Any]:
     """The paths of the file, copies made."""
     tables = keys.get("path")
-    if not isinstance(tables, dict) or not tables or not all(isinstance(one, dict) for one in tables.values()):
+    if not isinstance(tables, dict) or not tables or not all(isinstance(table, dict) for table in tables.values()):
         raise ScenarioError("path: at least one table `[path.NAME]` is needed")
-    found: dict[str, Any] = {}
+    paths: dict[str, Any] = {}
     for name, table in tables.items():
         body = {key: value for key, value in table.items() if key not in OF_PATH}
         copies = table.get("copies")
         if copies is not None and (type(copies) is not int or copies < 1):
             raise ScenarioError(f"path.{name}.copies: `{copies}` is not a number of paths")
         labels = [name] if copies is None else [f"{name}{place}" for place in range(1, copies + 1)]
-        found.update(dict.fromkeys(labels, body))
-    return found
+        paths.update(dict.fromkeys(labels, body))
+    return paths
 
 
 def _paths(keys: dict[str, Any], draws: Draws) -> dict[str, Any]:
@@ -299,21 +299,21 @@ def _paths(keys: dict[str, Any], draws: Draws) -> dict[str, Any]:
 
 
 def _path_weights(keys: dict[str, Any]) -> dict[str, float]:
-    """How often each path is drawn against the others."""
-    found: dict[str, float] = {}
+    """Weight with which each path is drawn against the others."""
+    weights: dict[str, float] = {}
     for name, table in keys["path"].items():
         weight = table.get("weight", 1)
         if type(weight) not in (int, float) or weight < 0:
             raise ScenarioError(f"path.{name}.weight: `{weight}` is not a weight such as 2, against the others' 1")
         copies = table.get("copies")
         labels = [name] if copies is None else [f"{name}{place}" for place in range(1, copies + 1)]
-        found.update(dict.fromkeys(labels, float(weight)))
-    return found
+        weights.update(dict.fromkeys(labels, float(weight)))
+    return weights
 
 
 def _rank(uniform: float, weight: float) -> float:
-    """By which paths are drawn, the least first: as when one after the other is taken out of an urn in which each has
-    its weight (Efraimidis and Spirakis, 2006). With equal weights it is the order of the numbers themselves."""
+    """Rank by which paths are drawn, the least first: as when one after the other is taken out of an urn in which each
+    has its weight (Efraimidis and Spirakis, 2006). With equal weights it is the order of the numbers themselves."""
     return -math.log1p(-uniform) / weight if weight else math.inf
 
 
@@ -342,15 +342,17 @@ def _fail(paths: dict[str, Any], given: Any, own: Any, draws: Draws) -> None:
 
 
 def _carried(name: str, path: dict[str, Any], side: str, folder: Path, measured: dict[str, Decimal]) -> Decimal:
-    """What a path carries as it begins, in bit/s: its rate towards `side`, or the mean of its trace or drive."""
+    """Rate of a path as it begins, in bit/s: towards `side`, as given, or the mean of its trace or drive."""
     if measured and "drive" in path:
         if path["drive"] not in measured:
             there = ", ".join(measured)
             raise ScenarioError(f"path.{name}.drive: unknown link of the drive `{path['drive']}`; there is {there}")
         return measured[path["drive"]]
-    trace, rate = (one.get(side) if isinstance(one, dict) else one for one in (path.get("trace"), path.get("rate")))
+    trace, rate = (
+        entry.get(side) if isinstance(entry, dict) else entry for entry in (path.get("trace"), path.get("rate"))
+    )
     if trace is not None:
-        return _mean_rate(_found(trace, folder))
+        return _mean_rate(_trace_path(trace, folder))
     if rate is None:
         raise ScenarioError(f"path.{name}: no rate towards `{side}`, and `load` in the workload is a share of it")
     return quantities.quantity(rate, "rate", f"path.{name}.rate")
@@ -360,7 +362,7 @@ def _drive(given: dict[str, Any], folder: Path, draws: Draws) -> dict[str, Any]:
     """The drive of an instance: with one of its runs, if that is drawn."""
     if given.get("run") != "drawn":
         return given
-    runs = [run for run in _runs(_found(_drive_file(given), folder)) if run % 2 == draws.parity]
+    runs = [run for run in _runs(_trace_path(_drive_file(given), folder)) if run % 2 == draws.parity]
     if not runs:
         raise ScenarioError("drive.run: to draw one, the file has to have runs of even and of odd numbers")
     return {**given, "run": runs[min(int(draws.uniform("drive.run") * len(runs)), len(runs) - 1)]}
@@ -376,12 +378,12 @@ def _drive_file(given: dict[str, Any]) -> str:
 
 
 def _mean_rates(given: dict[str, Any], side: str, folder: Path) -> dict[str, Decimal]:
-    """What the links of a drive carry towards `side` in the mean, in bit/s; nothing where that was not measured."""
+    """Mean rates of a drive's links towards `side`, in bit/s; empty where that was not measured."""
     file = given.get("file")
     name = file.get(side) if isinstance(file, dict) else file
     if name is None:
         return {}
-    runs = _runs(_found(str(name), folder))
+    runs = _runs(_trace_path(str(name), folder))
     run = given.get("run", next(iter(runs)))
     if run not in runs:
         raise ScenarioError(f"drive.run: `{name}` has no run {run}")
@@ -398,13 +400,13 @@ def _runs(file: Path) -> dict[int, dict[str, Decimal]]:
     return {run: {name: Decimal(rate) for name, rate in means.items()} for run, _, means in runs}
 
 
-def _found(trace: str, folder: Path) -> Path:
+def _trace_path(trace: str, folder: Path) -> Path:
     """The trace's file, as a scenario looks for it."""
-    if (found := trace_file(trace, folder)) is None:
+    if (path := trace_file(trace, folder)) is None:
         raise ScenarioError(
             f"trace `{trace}`: no such file; traces are looked for in {folder} and the folders above it"
         )
-    return found
+    return path
 
 
 @cache
@@ -437,36 +439,36 @@ def _loaded(work: dict[str, Any], carried: Decimal) -> dict[str, Any]:
 def _paced(work: dict[str, Any], rate: Decimal) -> dict[str, Any]:
     """Messages at such a rate."""
     sizes = work.get("sizes", [{"weight": 1, "bytes": work.get("size")}])
-    weights = [Decimal(str(one.get("weight", 1))) for one in sizes]
-    bytes_ = [quantities.quantity(one.get("bytes"), "size", "workload.sizes") for one in sizes]
+    weights = [Decimal(str(size.get("weight", 1))) for size in sizes]
+    bytes_ = [quantities.quantity(size.get("bytes"), "size", "workload.sizes") for size in sizes]
     if not sum(weights):
         raise ScenarioError("workload.sizes: not all weights can be zero")
     mean = sum((weight * size for weight, size in zip(weights, bytes_, strict=True)), Decimal(0)) / sum(weights)
     period = mean * BITS * SECOND / rate
     if "period" in work:
         period = max(period, quantities.quantity(work["period"], "time", "workload.period"))
-    found = {**work, "period": f"{quantities.digits(period / 10**6)} ms"}
-    if "duration" in found:
-        fitting = max(int(quantities.quantity(found.pop("duration"), "time", "workload.duration") / period), 1)
-        found["count"] = min(fitting, found.get("count", fitting))
-    return found
+    paced = {**work, "period": f"{quantities.digits(period / 10**6)} ms"}
+    if "duration" in paced:
+        fitting = max(int(quantities.quantity(paced.pop("duration"), "time", "workload.duration") / period), 1)
+        paced["count"] = min(fitting, paced.get("count", fitting))
+    return paced
 
 
 def _workload(given: Any, draws: Draws) -> Any:
-    """One of several workloads, by their `weight`."""
+    """Draws one of several workloads, by their `weight`."""
     if not isinstance(given, list):
         return given
-    weights = [one.get("weight", 1) for one in given]
-    bodies = [{key: value for key, value in one.items() if key != "weight"} for one in given]
+    weights = [workload.get("weight", 1) for workload in given]
+    bodies = [{key: value for key, value in workload.items() if key != "weight"} for workload in given]
     return randomisation.drawn({"one_of": bodies, "weights": weights}, "workload", draws)
 
 
 def _pruned(keys: dict[str, Any], every: dict[str, Any]) -> dict[str, Any]:
-    """Without links that no path of the instance crosses, and sources on paths and links that it lacks."""
+    """Removes links that no path of the instance crosses, and sources on paths and links that it lacks."""
     crossed = {path.get("via") for path in keys["path"].values()}
     links = {name: link for name, link in keys.get("link", {}).items() if name in crossed}
     lacking = {*every, *keys.get("link", {})} - {*keys["path"], *links}
-    cross = {name: one for name, one in keys.get("cross", {}).items() if one.get("on") not in lacking}
+    cross = {name: source for name, source in keys.get("cross", {}).items() if source.get("on") not in lacking}
     return {key: value for key, value in {**keys, "link": links, "cross": cross}.items() if value != {}}
 
 
@@ -486,10 +488,10 @@ def _traces(values: dict[str, Any]) -> Iterator[str]:
 
 def flat(keys: dict[str, Any], above: str = "") -> dict[str, Any]:
     """Dotted keys and their values."""
-    found: dict[str, Any] = {}
+    dotted: dict[str, Any] = {}
     for key, value in keys.items():
-        found.update(flat(value, f"{above}{key}.") if isinstance(value, dict) else {f"{above}{key}": value})
-    return found
+        dotted.update(flat(value, f"{above}{key}.") if isinstance(value, dict) else {f"{above}{key}": value})
+    return dotted
 
 
 def written(keys: dict[str, Any]) -> str:
@@ -498,7 +500,7 @@ def written(keys: dict[str, Any]) -> str:
     lines = [f"{toml.key(key)} = {toml.inline(value)}" for key, value in keys.items() if key not in tables]
     for key, table in tables.items():
         named = key in ("path", "link", "cross")
-        parts = [(f"{key}.{toml.key(name)}", one) for name, one in table.items()] if named else [(key, table)]
+        parts = [(f"{key}.{toml.key(name)}", body) for name, body in table.items()] if named else [(key, table)]
         for head, body in parts:
             lines += ["", f"[{head}]", *(f"{toml.key(name)} = {toml.inline(value)}" for name, value in body.items())]
     return "\n".join(lines) + "\n"

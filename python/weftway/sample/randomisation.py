@@ -22,7 +22,7 @@ WHOLE = ("packets", "B")
 """Units of which there are no fractions."""
 
 ABSENT = object()
-"""What comes of a key that is not there this time."""
+"""Mark of a key that is not there this time."""
 
 Uniform = Callable[[str], float]
 """The number of [0, 1) that belongs to a name."""
@@ -30,7 +30,7 @@ Uniform = Callable[[str], float]
 
 @dataclass(frozen=True)
 class Draws:
-    """One instance's draws: where its numbers come from, and the parity of their last digits."""
+    """Draws of an instance: the source of its numbers, and the parity of their last digits."""
 
     uniform: Uniform
     parity: int
@@ -39,12 +39,12 @@ class Draws:
 def drawn(value: Any, where: str, draws: Draws) -> Any:
     """`value` with everything drawn that is left to chance; `where` is its key, by which its draws are named."""
     if isinstance(value, list):
-        return [drawn(one, f"{where}.{place}", draws) for place, one in enumerate(value)]
+        return [drawn(item, f"{where}.{place}", draws) for place, item in enumerate(value)]
     if not isinstance(value, dict):
         return value
     if not SIGNS & value.keys():
-        found = {key: drawn(one, f"{where}.{key}" if where else key, draws) for key, one in value.items()}
-        return {key: one for key, one in found.items() if one is not ABSENT}
+        items = {key: drawn(item, f"{where}.{key}" if where else key, draws) for key, item in value.items()}
+        return {key: item for key, item in items.items() if item is not ABSENT}
     if "sometimes" in value:
         return _sometimes(value, where, draws)
     if "one_of" in value or "weights" in value:
@@ -60,7 +60,7 @@ def _number_of(table: dict[str, Any], own: str, draws: Draws) -> float:
 def _sometimes(table: dict[str, Any], where: str, draws: Draws) -> Any:
     if _number_of(table, f"{where}|sometimes", draws) >= share(table["sometimes"], f"{where}.sometimes"):
         return ABSENT
-    rest = {key: one for key, one in table.items() if key not in SOMETIMES}
+    rest = {key: item for key, item in table.items() if key not in SOMETIMES}
     if not rest:
         raise ScenarioError(f"{where}: `sometimes` needs a `value`, or the keys of the table that is there sometimes")
     return drawn(rest.get("value", rest), where, draws)
@@ -69,7 +69,7 @@ def _sometimes(table: dict[str, Any], where: str, draws: Draws) -> Any:
 def _choice(table: dict[str, Any], where: str, draws: Draws) -> Any:
     _known(table, CHOICE, where)
     items = options(table, where)
-    weights = [float(one) for one in table.get("weights", [1] * len(items))]
+    weights = [float(weight) for weight in table.get("weights", [1] * len(items))]
     if len(weights) != len(items) or min(weights) < 0 or not sum(weights):
         raise ScenarioError(f"{where}.weights: {len(items)} values need as many weights, not all of them zero")
     left = _number_of(table, f"{where}|one_of", draws) * sum(weights)

@@ -37,11 +37,11 @@ class Stream:
         return least + int(self._uniform() * (most - least + 1))
 
     def chance(self, share: float) -> bool:
-        """Yes, in so large a share of all draws."""
+        """Returns true in this share of all draws."""
         return self._uniform() < share
 
     def one_of(self, values: Sequence[Value]) -> Value:
-        """One of several values, each as likely."""
+        """Draws one of several values, each as likely."""
         return values[int(self._uniform() * len(values))]
 
     def shuffled(self, counts: Mapping[Value, int]) -> list[Value]:

@@ -7,13 +7,13 @@ from types import FrameType, TracebackType
 from typing import IO, Any, Self
 
 SAVE, RESTORE = "\x1b7", "\x1b8"
-"""Of the cursor."""
+"""Control sequences that save the cursor and restore it."""
 
 ROW_DOWN = "\x1bD"
 """The cursor stays in its column; below the last row the screen scrolls."""
 
 LEFT_FOR_OTHERS = 6
-"""So many rows at least."""
+"""Rows left for others, at least."""
 
 ENDINGS = (signal.SIGTERM, signal.SIGHUP)
 
@@ -27,7 +27,7 @@ class FixedRows:
     def __init__(self, stream: IO[str]) -> None:
         self._stream = stream
         self._size: os.terminal_size | None = None
-        """Of the terminal, when the rows were set apart."""
+        """Size of the terminal, when the rows were set apart."""
         self._count = 0
         self._handlers: dict[int, Any] = {}
 
@@ -62,7 +62,7 @@ class FixedRows:
         return os.get_terminal_size(self._stream.fileno())
 
     def _write(self, text: str) -> None:
-        """At once: other programs write between two calls."""
+        """Writes at once: other programs write between two calls."""
         self._stream.write(text)
         self._stream.flush()
 

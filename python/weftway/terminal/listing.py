@@ -15,10 +15,10 @@ def bars(values: Iterable[float], most: float) -> str:
 
 
 MINUTE = 60
-"""So many rates are kept of each link, one for each second."""
+"""Rates that are kept of each link, one for each second."""
 
 MINUTE_WIDTH = 30
-"""How wide the last minute is drawn."""
+"""Width of the last minute in characters."""
 
 
 def sparklines(minutes: list[list[float]]) -> list[str]:
@@ -39,10 +39,10 @@ def _means(rates: list[float], seconds: int) -> list[float]:
 HINT = "`weft list schedulers` has a line for each, `weft list ecf` all about one."
 
 
-def overview(found: list[dict[str, Any]]) -> Table:
+def overview(every: list[dict[str, Any]]) -> Table:
     """Everything by name, a row per kind; backends with what this machine lacks."""
     kinds: dict[str, list[dict[str, Any]]] = {}
-    for record in found:
+    for record in every:
         kinds.setdefault(record["kind"], []).append(record)
     rows = [
         (Value(f"{kind}s ({len(records)})", mark="strong"), "\n".join(_named(kind, records)))
@@ -53,41 +53,41 @@ def overview(found: list[dict[str, Any]]) -> Table:
 
 def _named(kind: str, some: list[dict[str, Any]]) -> list[str]:
     if kind == "backend":
-        return [f"{one['name']}: {one['summary']}" for one in some]
+        return [f"{record['name']}: {record['summary']}" for record in some]
     if kind == "experiment":
         return _by_folder(some)
     short = kind in ("scenario", "distribution", "sweep")
-    return [", ".join(Path(one["name"]).stem if short else one["name"] for one in some)]
+    return [", ".join(Path(record["name"]).stem if short else record["name"] for record in some)]
 
 
 def _by_folder(some: list[dict[str, Any]]) -> list[str]:
     """The files of each folder, which is a paper, in a line."""
     folders: dict[str, list[str]] = {}
-    for one in some:
-        file = Path(one["name"])
+    for record in some:
+        file = Path(record["name"])
         folders.setdefault(file.parent.name, []).append(file.stem)
     return [f"{folder}: {', '.join(files)}" for folder, files in folders.items()]
 
 
-def lines(title: str, found: list[dict[str, Any]]) -> Table:
+def lines(title: str, records: list[dict[str, Any]]) -> Table:
     """A kind, a line each."""
-    return pairs(title, [(f"  {record['name']}", record["summary"]) for record in found])
+    return pairs(title, [(f"  {record['name']}", record["summary"]) for record in records])
 
 
 FACTS = ("aliases", "version", "reference", "provenance", "goal", "application", "inputs", "needs", "arity")
-"""What is told of an entry of a registry besides its name and summary."""
+"""Facts that are listed of an entry of a registry besides its name and summary."""
 
 
-def entry(one: dict[str, Any]) -> Table:
+def entry(record: dict[str, Any]) -> Table:
     """All about one entry: its switches, each with its default and what it does."""
-    rows = [("", one["summary"]), *([("", one["description"])] if one.get("description") else [])]
-    rows += [(fact, ", ".join(v) if isinstance(v, list) else str(v)) for fact in FACTS if (v := one.get(fact))]
-    rows += [("drive", one["drive"])] if one.get("drive") else []
-    rows += [(f"path.{name}", value) for name, value in one.get("paths", {}).items()]
-    rows += [(fact, one[fact]) for fact in ("workload", "next") if one.get(fact)]
-    rows += [(f":{p['name']}={p['default']}", f"{p['doc']} ({p['values']})") for p in one.get("params", [])]
-    rows += [(p["name"], f"{p['doc']}: {one['name']}:{p['switches']}") for p in one.get("presets", [])]
-    return pairs(f"{one['name']} ({one['kind']})", rows)
+    rows = [("", record["summary"]), *([("", record["description"])] if record.get("description") else [])]
+    rows += [(fact, ", ".join(v) if isinstance(v, list) else str(v)) for fact in FACTS if (v := record.get(fact))]
+    rows += [("drive", record["drive"])] if record.get("drive") else []
+    rows += [(f"path.{name}", value) for name, value in record.get("paths", {}).items()]
+    rows += [(fact, record[fact]) for fact in ("workload", "next") if record.get(fact)]
+    rows += [(f":{p['name']}={p['default']}", f"{p['doc']} ({p['values']})") for p in record.get("params", [])]
+    rows += [(p["name"], f"{p['doc']}: {record['name']}:{p['switches']}") for p in record.get("presets", [])]
+    return pairs(f"{record['name']} ({record['kind']})", rows)
 
 
 def printable(text: str, kept: str = "") -> str:

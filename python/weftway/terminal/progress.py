@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
 PATIENCE_S = 2.0
-"""What is shorter shows nothing."""
+"""Time before a bar is shown: shorter work shows nothing."""
 
 LINE_S = 10.0
-"""From one line to the next where there is no terminal: in a log, or a file."""
+"""Time from one line to the next where there is no terminal: in a log, or a file."""
 
 REDRAW_S = 0.5
-"""How often what stands above the bar is made anew."""
+"""Time between two redraws of what stands above the bar."""
 
 
 class Bar:

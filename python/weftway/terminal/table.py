@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 NOTHING = "–"
-"""In place of a number that there is not."""
+"""Sign in place of a number that there is not."""
 
 Place = Literal["terminal", "page"]
 

@@ -34,7 +34,7 @@ ALGORITHMS = {
     "stsgat": "weftway.learn.train.stsgat",
     "stsgat-study": "weftway.learn.train.study",
 }
-"""Where each algorithm is: `Args` and `train` of that file."""
+"""Modules of the algorithms, each with `Args` and `train`."""
 
 REPLACED = "weftway.learn.train.completion"
 """The training that `--objective completion` means: the same networks, trained for the time until data have arrived."""

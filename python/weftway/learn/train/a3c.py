@@ -39,19 +39,19 @@ from weftway.learn.train.action_distributions import ActionDistribution, Categor
 from weftway.learn.train.curve import Curve
 from weftway.learn.train.finish import finish
 from weftway.learn.train.input_ranges import InputRanges
-from weftway.learn.train.limits import Count, Form, Positive, Rate, Share, Weight, Widths
+from weftway.learn.train.limits import Count, Pattern, Positive, Rate, Share, Weight, Widths
 from weftway.learn.train.networks import LSTM, MLP
 from weftway.learn.train.session import Best, ChooseActions, Progress, Trained, TrainingArgs, ValidationSet, quiet
 from weftway.runs.parallel import LocalPool, Pool, RayPool
 from weftway.vector import Flags, Floats, Step, VectorEnv
 
 POINTS = 40
-"""Of a learning curve, about."""
+"""Points of a learning curve, about."""
 
 # Settings
 
 ADDRESS = r"|auto|local|(ray://)?\S+:\d{1,5}"
-"""Where Ray is; or that it is not used."""
+"""Address of a Ray cluster; empty without Ray."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ class ActorCriticArgs(TrainingArgs):
     """Validation scenarios, on which checkpoints are compared; never trained on."""
     workers: Count = 1
     """Asynchronous processes of `envs` environments each. More than 1 is not repeatable."""
-    ray: Annotated[str, Form(ADDRESS, "auto, local, HOST:PORT or ray://HOST:PORT")] = ""
+    ray: Annotated[str, Pattern(ADDRESS, "auto, local, HOST:PORT or ray://HOST:PORT")] = ""
     """Address of a Ray cluster for the workers: `auto`, `local`, HOST:PORT."""
 
     @property
@@ -88,11 +88,11 @@ class ActorCriticArgs(TrainingArgs):
 
 
 Baselines = Mapping[str, tuple[str, ChooseActions]]
-"""Who is evaluated beside the policy: by name, the task and what decides."""
+"""Policies that are evaluated beside the learned one: by name, the task and the function that decides."""
 
 
 class Simulations(Protocol):
-    """What rollouts are made in: `weftway.vector.VectorEnv`, or anything like it."""
+    """Environments that rollouts are made in: `weftway.vector.VectorEnv`, or anything like it."""
 
     envs: int
     inputs: int
@@ -111,16 +111,16 @@ class Simulations(Protocol):
 
 @dataclass(frozen=True)
 class PolicySpec:
-    """What is learned: the task, and the kind of network and of actions."""
+    """Task, kind of network and kind of actions of the policy that is learned."""
 
     task: str
     history: int = 0
     """Rows of an observation, for an LSTM; 0 is dense layers."""
     concentration: float = 0.0
-    """Of the Dirichlet distribution, where actions are shares."""
+    """Concentration of the Dirichlet distribution, where actions are shares."""
 
     def distribution(self, env: Simulations) -> ActionDistribution:
-        """What the actions of these simulations are drawn from."""
+        """Distribution that the actions of these simulations are drawn from."""
         if env.kind == "shares":
             return Dirichlet(env.choices, self.concentration)
         return Categorical(env.actions, env.choices)
@@ -192,14 +192,14 @@ def several_workers(
     if done == 0:
         validation.first_point(state.network)
     with _pool(args) as pool:
-        # Those that go on have other episodes than those before.
+        # A resumed training has other episodes than it had before: the simulations begin anew from other seeds.
         workers = [pool.actors(Worker, 1, args, spec, done + number)[0] for number in range(args.workers)]
         for ready in [worker.ready() for worker in workers]:
             ready.result()
         apply_gradients(args, spec.compiled(args, env), (state, best, done, curve), (workers, validation, progress))
         ranges = InputRanges(env.low, env.high)
-        for found in [worker.ranges() for worker in workers]:
-            ranges.merge(found.result())
+        for worker_ranges in [worker.ranges() for worker in workers]:
+            ranges.merge(worker_ranges.result())
     return best, curve, ranges
 
 
@@ -257,7 +257,7 @@ class Worker:
         return arrays(gradient), self._collector.env.episodes(), rollout.reward, float(loss)
 
     def ranges(self) -> InputRanges:
-        """Where the inputs lay."""
+        """Ranges in which the inputs lay."""
         return self._collector.ranges
 
 
@@ -271,25 +271,25 @@ def _pool(args: ActorCriticArgs) -> Pool:
 
 
 class Schedule:
-    """How many rollouts there are, and after which of them something is due."""
+    """Number of rollouts, and after which of them something is due."""
 
     def __init__(self, args: ActorCriticArgs) -> None:
         self.decisions = args.rollout * args.envs
-        """In a rollout."""
+        """Decisions in a rollout."""
         self.rollouts = -(-args.steps // self.decisions)
         self._between = max(1, self.rollouts // POINTS)
         self._kept = max(1, args.checkpoint_every // (self._between * self.decisions)) * self._between
 
     def is_point(self, rollouts: int) -> bool:
-        """Whether a point of the curve is due."""
+        """Returns whether a point of the curve is due."""
         return rollouts % self._between == 0 or rollouts == self.rollouts
 
     def is_validated(self, rollouts: int) -> bool:
-        """Whether validation is due; only where a point is."""
+        """Returns whether validation is due; only where a point is."""
         return rollouts % (max(1, POINTS // session.TRIALS) * self._between) == 0 or rollouts == self.rollouts
 
     def is_kept(self, rollouts: int) -> bool:
-        """Whether a checkpoint is due; only where a point is."""
+        """Returns whether a checkpoint is due; only where a point is."""
         return rollouts % self._kept == 0 and rollouts < self.rollouts
 
 
@@ -325,7 +325,7 @@ class RolloutCollector:
 
     def collect(self, functions: "Compiled", network: "ActorCritic", key: Array, steps: int) -> Rollout:
         """The next `steps` decisions of every environment."""
-        rows = [self._decide(functions, network, one) for one in jax.random.split(key, steps)]
+        rows = [self._decide(functions, network, step_key) for step_key in jax.random.split(key, steps)]
         return Rollout(*(np.stack(column) for column in zip(*rows, strict=True)))
 
     def _decide(self, functions: "Compiled", network: "ActorCritic", key: Array) -> Rollout:
@@ -352,7 +352,7 @@ class RolloutCollector:
 
 
 def rollout_key(args: ActorCriticArgs, worker: int, rollout: int) -> Array:
-    """Of what is drawn in a rollout: no state to keep."""
+    """Key of the draws in a rollout, from its number alone: there is no state to keep."""
     return jax.random.fold_in(jax.random.fold_in(jax.random.key(args.seed + 1), worker), rollout)
 
 
@@ -360,7 +360,7 @@ def rollout_key(args: ActorCriticArgs, worker: int, rollout: int) -> Array:
 
 
 class Hyperparameters(NamedTuple):
-    """What an update depends on."""
+    """Settings that an update depends on."""
 
     gamma: float
     learning_rate: float
@@ -371,7 +371,7 @@ class Hyperparameters(NamedTuple):
 
     @classmethod
     def of(cls, args: ActorCriticArgs) -> "Hyperparameters":
-        """The settings' part."""
+        """Takes them from the settings of a training."""
         return cls(*(getattr(args, name) for name in cls._fields))
 
     def optimiser(self) -> optax.GradientTransformation:
@@ -380,14 +380,14 @@ class Hyperparameters(NamedTuple):
 
 
 class TrainState(NamedTuple):
-    """What updates change."""
+    """Weights and the optimiser's state, which updates change."""
 
     network: "ActorCritic"
     optimiser: Any
 
 
 def initial_state(args: ActorCriticArgs, spec: PolicySpec, env: Simulations) -> TrainState:
-    """Before the first update."""
+    """State before the first update."""
     network = spec.network(args, env, jax.random.key(args.seed))
     return TrainState(network, Hyperparameters.of(args).optimiser().init(network))
 
@@ -397,8 +397,8 @@ def n_step_returns(gamma: float, reward: Array, done: Array, bootstrap: Array) -
 
     def back(later: Array, row: tuple[Array, Array, Array]) -> tuple[Array, Array]:
         earned, over, rest = row
-        found = earned + gamma * jnp.where(over, rest, later)
-        return found, found
+        value = earned + gamma * jnp.where(over, rest, later)
+        return value, value
 
     return jax.lax.scan(back, bootstrap[-1], (reward, done, bootstrap), reverse=True)[1]
 
@@ -406,7 +406,7 @@ def n_step_returns(gamma: float, reward: Array, done: Array, bootstrap: Array) -
 def actor_critic_loss(
     hyper: Hyperparameters, distribution: ActionDistribution, network: "ActorCritic", rollout: Rollout
 ) -> Array:
-    """Of actor and critic, over one rollout."""
+    """Loss of actor and critic over one rollout."""
     outputs, value = network(rollout.obs)
     bootstrap = jnp.where(rollout.terminated, 0.0, network(rollout.next_obs)[1])
     rewards = hyper.reward_scale * rollout.reward
@@ -428,7 +428,7 @@ class Compiled(NamedTuple):
     gradient: Callable[["ActorCritic", Rollout], tuple[Array, "ActorCritic"]]
     """The loss and its gradient."""
     apply: Callable[[TrainState, "ActorCritic"], TrainState]
-    """One update."""
+    """Update of the state by a gradient."""
 
 
 @lru_cache
@@ -467,8 +467,8 @@ class ActorCritic(eqx.Module):
     def __call__(self, obs: Array) -> tuple[Array, Array]:
         """(…, inputs) to the actor's outputs (…, outputs) and V (…)."""
         rows = obs.reshape(*obs.shape[:-1], self.history, -1) if self.history else obs
-        found = self.body(rows)
-        return found[..., :-1], found[..., -1]
+        outputs = self.body(rows)
+        return outputs[..., :-1], outputs[..., -1]
 
     def actor(self) -> MLP | LSTM:
         """The network without V: what a policy file holds."""
@@ -479,7 +479,7 @@ class ActorCritic(eqx.Module):
 
 
 def _less_one(dense: MLP) -> MLP:
-    """Without the last output."""
+    """Removes the last output."""
     last = lambda net: (net.weights[-1], net.biases[-1])  # noqa: E731
     made: MLP = eqx.tree_at(last, dense, (dense.weights[-1][:, :-1], dense.biases[-1][:-1]))
     return made
@@ -502,7 +502,7 @@ def recurrent(row: tuple[int, int], hidden: tuple[int, ...], outputs: int, key: 
 def policies(
     args: ActorCriticArgs, spec: PolicySpec, network: ActorCritic, env: Simulations
 ) -> dict[str, ChooseActions]:
-    """What a network may do with its outputs, by the name of the head."""
+    """Ways to act on a network's outputs, by the name of the head."""
     functions = spec.compiled(args, env)
 
     def mode(obs: np.ndarray, mask: np.ndarray) -> np.ndarray:
@@ -526,12 +526,12 @@ def sampling(args: ActorCriticArgs, functions: Compiled, network: ActorCritic) -
 def _keys(args: ActorCriticArgs) -> Iterator[Array]:
     key = jax.random.key(args.seed + 2)
     while True:
-        key, one = jax.random.split(key)
-        yield one
+        key, draw_key = jax.random.split(key)
+        yield draw_key
 
 
 class Validation:
-    """What the curve says of the policy as it would be deployed: with the head that does better on the validation."""
+    """Points of the curve for the policy as it would be deployed: with the head that does better on the validation."""
 
     def __init__(self, args: ActorCriticArgs, spec: PolicySpec, env: Simulations, curve: Curve) -> None:
         self._args, self._spec, self._env, self._curve = args, spec, env, curve
@@ -569,8 +569,8 @@ def export(
     schedule = Schedule(args)
     curve.add(schedule.rollouts * schedule.decisions, kind="held-out", head=best.head, **figures[args.ALGORITHM])
     low, high = ranges.bounds()
-    actor, said = best.network.actor(), session.sentence(figures, env.envs, args.cc)
-    about = {"network": actor.spec(), "head": best.head, "chosen": best.words(args.trials), "evaluation": said}
+    actor, evaluation = best.network.actor(), session.sentence(figures, env.envs, args.cc)
+    about = {"network": actor.spec(), "head": best.head, "chosen": best.words(args.trials), "evaluation": evaluation}
     card = session.card(args, env, **about)
     return finish(args, card, {"low": low, "high": high, **actor.tensors()}, (curve.points, figures))
 
@@ -579,24 +579,26 @@ def export(
 
 
 class Stats:
-    """What happened since the curve's last point."""
+    """Figures since the curve's last point."""
 
     def __init__(self) -> None:
         self._figures: dict[str, list[float]] = {"return": [], "goodput": [], "reward": [], "loss": []}
 
     def add(self, episodes: list[dict[str, Any]], rewards: np.ndarray, loss: float) -> None:
-        """One rollout."""
-        self._figures["return"] += [one["return"] for one in episodes]
-        self._figures["goodput"] += [one["goodput_mbps"] for one in episodes if one.get("goodput_mbps") is not None]
+        """Adds the figures of a rollout."""
+        self._figures["return"] += [episode["return"] for episode in episodes]
+        self._figures["goodput"] += [
+            episode["goodput_mbps"] for episode in episodes if episode.get("goodput_mbps") is not None
+        ]
         self._figures["reward"].append(float(rewards.mean()))
         self._figures["loss"].append(loss)
 
     def take(self) -> dict[str, float | None]:
         """The point's figures, and begins anew; none where nothing happened."""
-        found = {name: round(float(np.mean(all_)), 6) if all_ else None for name, all_ in self._figures.items()}
+        means = {name: round(float(np.mean(all_)), 6) if all_ else None for name, all_ in self._figures.items()}
         for all_ in self._figures.values():
             all_.clear()
-        return found
+        return means
 
 
 def save_checkpoint(
@@ -613,14 +615,14 @@ def save_checkpoint(
 def load_checkpoint(
     args: ActorCriticArgs, state: TrainState, collector: RolloutCollector | None
 ) -> tuple[TrainState, Best[ActorCritic], int]:
-    """Where a checkpoint left off, if that is asked and there is one; the simulations go the same way again."""
+    """Resumes from the checkpoint, if that is asked and there is one; the simulations go the same way again."""
     file = args.file("checkpoint")
-    found = checkpoint.restore(file, (state, state.network)) if args.resume and file else None
-    if found is None:
+    kept = checkpoint.restore(file, (state, state.network)) if args.resume and file else None
+    if kept is None:
         return state, Best(state.network), 0
-    if found.notes["settings"] != args.settings():
+    if kept.notes["settings"] != args.settings():
         raise checkpoint.CheckpointError(f"{file} was written under other settings: remove it, or name another folder")
     if collector:
-        collector.replay(found.arrays["actions"])
-    state, network = found.tree
-    return state, Best(network, *found.notes["best"]), found.step
+        collector.replay(kept.arrays["actions"])
+    state, network = kept.tree
+    return state, Best(network, *kept.notes["best"]), kept.step

@@ -1,4 +1,4 @@
-"""What an actor draws its actions from: a softmax over choices, or a Dirichlet distribution over shares.
+"""Distributions that an actor draws its actions from: a softmax over choices, or a Dirichlet over shares.
 
 Both take the outputs of a network, (…, outputs), and an action mask, (…, choices), and are compiled code.
 """
@@ -23,7 +23,7 @@ class Categorical:
 
     @property
     def outputs(self) -> int:
-        """How many numbers the actor gives."""
+        """Number of the actor's outputs."""
         return self.count * self.choices
 
     def sample(self, key: Array, outputs: Array, mask: Array) -> Array:
@@ -45,7 +45,7 @@ class Categorical:
         return -(jnp.exp(logs) * logs).sum((-1, -2))
 
     def action(self, drawn: Array) -> Array:
-        """What a simulation is told."""
+        """Action as a simulation takes it."""
         return drawn
 
     def _logits(self, outputs: Array, mask: Array) -> Array:
@@ -66,7 +66,7 @@ class Dirichlet:
 
     @property
     def outputs(self) -> int:
-        """How many numbers the actor gives."""
+        """Number of the actor's outputs."""
         return self.count
 
     def sample(self, key: Array, outputs: Array, mask: Array) -> Array:
@@ -91,7 +91,7 @@ class Dirichlet:
         return self._log_beta(alpha) + spread
 
     def action(self, drawn: Array) -> Array:
-        """What a simulation is told."""
+        """Action as a simulation takes it."""
         return jnp.exp(drawn)
 
     def _alpha(self, outputs: Array) -> Array:

@@ -1,4 +1,4 @@
-"""By how much a choice has to lead before it is taken.
+"""Margin by which a choice has to lead before it is taken.
 
 A policy that is better on the average may still lose often: where it hardly prefers its choice, the choice is as good
 as chance. The card's `margin` says how far the best output has to lead the next; below it the fallback decides. It is
@@ -23,21 +23,21 @@ from weftway.stats.pairs import summary
 from weftway.vector import Flags, Floats
 
 INSTANCES = 120
-"""Of the training's scenarios, on which margins are compared."""
+"""Scenarios of the training on which margins are compared."""
 
 LOSES = 0.05
 """The share of them that a policy may lose: half of what is asked of it where it is evaluated."""
 
 QUANTILES = (0.0, 0.2, 0.4, 0.6, 0.75, 0.85, 0.92, 0.97, 0.99)
-"""Of the leads: the margins that are tried; after them one that no lead reaches."""
+"""Quantiles of the leads: the margins that are tried; after them one that no lead reaches."""
 
 
 def leads(outputs: Floats) -> Floats:
-    """How far the best output of each row (…, choices) leads the next; infinitely where there is no other."""
+    """Lead of the best output of each row (…, choices) over the next; infinite where there is no other."""
     none = np.full((*outputs.shape[:-1], 1), -np.inf, np.float32)
     ordered = np.sort(np.concatenate([outputs, none], -1))
-    found: Floats = ordered[..., -1] - ordered[..., -2]
-    return found
+    lead: Floats = ordered[..., -1] - ordered[..., -2]
+    return lead
 
 
 class Watched:
@@ -70,28 +70,28 @@ class Watched:
 
 
 def margins(args: TrainingArgs, file: Path, card: Mapping[str, str]) -> list[float]:
-    """What is tried, smallest first."""
+    """Margins to try, smallest first."""
     variants = distribution.load(args.distribution).pool(args.seed, args.held_out)
     watched = Watched(file, card["head"], args.seed)
     decide: ChooseActions = watched.choose
     evaluate(args.held_out_env(card["task"], variants), decide)
     every = np.concatenate(watched.leads)
     every = every[np.isfinite(every)]
-    found = [0.0]
+    quantiles = [0.0]
     if len(every):
-        found += [*np.quantile(every, QUANTILES[1:]).tolist(), float(every.max()) * 1.01]
-    return sorted({float(f"{one:.6g}") for one in found})
+        quantiles += [*np.quantile(every, QUANTILES[1:]).tolist(), float(every.max()) * 1.01]
+    return sorted({float(f"{margin:.6g}") for margin in quantiles})
 
 
 def margin(args: TrainingArgs, card: Mapping[str, str], tensors: Mapping[str, npt.ArrayLike]) -> dict[str, str]:
-    """What the card has to say besides: the margin, and how it was found."""
+    """Entries of the card for the margin, and for how it was found."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "0.safetensors"
         export.write_policy(file, card, tensors)
         tried = margins(args, file, card)
         files = [Path(folder) / f"{place}.safetensors" for place in range(len(tried))]
-        for one, place in zip(tried, files, strict=True):
-            export.write_policy(place, {**card, "margin": f"{one:.6g}"}, tensors)
+        for tried_margin, place in zip(tried, files, strict=True):
+            export.write_policy(place, {**card, "margin": f"{tried_margin:.6g}"}, tensors)
         request = Request(
             ",".join(map(str, files)), args.distribution, "min-rtt", args.cc, INSTANCES, args.seed, split="train"
         )
@@ -101,7 +101,7 @@ def margin(args: TrainingArgs, card: Mapping[str, str], tensors: Mapping[str, np
     lost = [shares[str(place)] for place in files]
     best = next((at for at, share in enumerate(lost) if share <= LOSES), len(tried) - 1)
     without, with_it = 100 * lost[0], 100 * lost[best]
-    said = (
+    sentence = (
         f"lost {without:.1f} % of {INSTANCES} training instances by more than 5 % without it, {with_it:.1f} % with it"
     )
-    return {"margin": f"{tried[best]:.6g}", "margin_found": said}
+    return {"margin": f"{tried[best]:.6g}", "margin_found": sentence}

@@ -30,7 +30,7 @@ class CheckpointError(ValueError):
 
 @dataclass(frozen=True)
 class Checkpoint(Generic[T]):
-    """What `save` was given."""
+    """Contents of a checkpoint, as `save` was given them."""
 
     step: int
     tree: T
@@ -108,17 +108,17 @@ def _numbers(leaf: Any) -> Array:
     return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
 
 
-def _alike(leaf: Any, found: Array, file: Path) -> Any:
-    """`found` as what `leaf` is: a JAX array or key, a NumPy array, a number."""
+def _alike(leaf: Any, stored: Array, file: Path) -> Any:
+    """`stored` as what `leaf` is: a JAX array or key, a NumPy array, a number."""
     wanted = _numbers(leaf)
-    if (wanted.shape, wanted.dtype) != (found.shape, found.dtype):
-        kept, asked = f"{found.dtype}{found.shape}", f"{wanted.dtype}{wanted.shape}"
+    if (wanted.shape, wanted.dtype) != (stored.shape, stored.dtype):
+        kept, asked = f"{stored.dtype}{stored.shape}", f"{wanted.dtype}{wanted.shape}"
         raise CheckpointError(f"{file} belongs to another training: {kept} kept where {asked} is asked")
     if _is_key(leaf):
-        return jax.random.wrap_key_data(jax.numpy.asarray(found), impl=jax.random.key_impl(leaf))
+        return jax.random.wrap_key_data(jax.numpy.asarray(stored), impl=jax.random.key_impl(leaf))
     if isinstance(leaf, jax.Array):
-        return jax.numpy.asarray(found)
-    return found if isinstance(leaf, np.ndarray) else type(leaf)(found.item())
+        return jax.numpy.asarray(stored)
+    return stored if isinstance(leaf, np.ndarray) else type(leaf)(stored.item())
 
 
 def _set(rng: np.random.Generator, state: dict[str, Any] | None, file: Path) -> None:

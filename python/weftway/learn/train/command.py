@@ -34,7 +34,7 @@ USAGE = (
 )
 
 OBJECTIVES = ("printed", "completion")
-"""What a network is trained for."""
+"""Objectives that a network can be trained for."""
 
 
 RESULTS = ("*.safetensors", "*.jsonl")
@@ -69,16 +69,16 @@ def module(algorithm: str, objective: str = "printed") -> Any:
 
 def documented(args: type) -> dict[str, str]:
     """The docstring of every field, by its name."""
-    found: dict[str, str] = {}
-    for one in reversed(args.__mro__[:-1]):
-        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(one))).body
+    docs: dict[str, str] = {}
+    for class_ in reversed(args.__mro__[:-1]):
+        (tree,) = ast.parse(textwrap.dedent(inspect.getsource(class_))).body
         body = getattr(tree, "body", [])
         for field, after in pairwise(body):
             if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
                 match after:
                     case ast.Expr(value=ast.Constant(value=str(text))):
-                        found[field.target.id] = " ".join(text.split())
-    return found
+                        docs[field.target.id] = " ".join(text.split())
+    return docs
 
 
 def parser(program: str, args: type, fixed: Container[str] = ()) -> argparse.ArgumentParser:
@@ -86,16 +86,16 @@ def parser(program: str, args: type, fixed: Container[str] = ()) -> argparse.Arg
     made = _Parser(prog=program, allow_abbrev=False, description=inspect.getdoc(args))
     help_, hints, stated_limits = documented(args), get_type_hints(args), limits.limits(args)
     for field in (field for field in fields(args) if field.name not in fixed):
-        option, said = f"--{field.name.replace('_', '-')}", help_.get(field.name, "").replace("%", "%%")
+        option, text = f"--{field.name.replace('_', '-')}", help_.get(field.name, "").replace("%", "%%")
         add = partial(made.add_argument, option, dest=field.name, default=argparse.SUPPRESS)
         if hints[field.name] is bool:
-            add(action=argparse.BooleanOptionalAction if field.default is True else "store_true", help=said)
+            add(action=argparse.BooleanOptionalAction if field.default is True else "store_true", help=text)
             continue
         usual = "" if field.default in (MISSING, None, "") else f" [{field.default}]"
         stated = f" Takes {stated_limits[field.name]}." if field.name in stated_limits else ""
         kind = hints[field.name] if hints[field.name] in (int, float, str) else Path
         name = kind.__name__.upper() if kind is not Path else "DIR"
-        add(type=partial(_read, kind), metavar=name, help=said + stated.replace("%", "%%") + usual)
+        add(type=partial(_read, kind), metavar=name, help=text + stated.replace("%", "%%") + usual)
     return made
 
 
@@ -110,7 +110,7 @@ def _read(kind: type, text: str) -> Any:
 
 
 def settings(algorithm: str, args: type, options: Sequence[str], **fixed: str) -> Any:
-    """What the options say, and what is `fixed`; the folder has a name in any case."""
+    """Settings from the options and from `fixed`; the folder has a name in any case."""
     made = parser(f"weft train {algorithm}", args, fixed)
     if algorithm in FOR_COMPLETION:
         made.add_argument("--objective", choices=OBJECTIVES, default=argparse.SUPPRESS, help=OBJECTIVE)
@@ -152,9 +152,9 @@ def keep(folder: Path, args: Any) -> None:
     resumes = getattr(args, "resume", None)
     earlier = [] if resumes else sorted(file.name for kind in RESULTS for file in folder.glob(kind))
     if earlier:
-        told = f"--out {folder}: an earlier training is there ({', '.join(earlier)})"
+        message = f"--out {folder}: an earlier training is there ({', '.join(earlier)})"
         other = "" if resumes is None else ", or go on with it by --resume"
-        raise ScenarioError(f"{told}; name another folder{other}")
+        raise ScenarioError(f"{message}; name another folder{other}")
 
 
 def run(algorithm: str, options: Sequence[str], bar: Bar) -> Any:
@@ -176,13 +176,13 @@ def run(algorithm: str, options: Sequence[str], bar: Bar) -> Any:
 
 
 def wants_usage(algorithm: str | None) -> bool:
-    """Whether nothing but help is asked for."""
+    """Returns whether nothing but help is asked for."""
     return algorithm is None or algorithm in ("--help", "-h")
 
 
 def lines(trained: Any) -> list[str]:
-    """What is told of a training: its last measurement, its policy; or what it has to say itself."""
+    """Lines that report a training: its last measurement and its policy, or its own lines if it has some."""
     if hasattr(trained, "lines"):
         return list(trained.lines())
-    told = [trained.policy.card["evaluation"]]
-    return [*told, f"policy in {trained.file}, learning curve (.jsonl, .svg) beside it"] if trained.file else told
+    report = [trained.policy.card["evaluation"]]
+    return [*report, f"policy in {trained.file}, learning curve (.jsonl, .svg) beside it"] if trained.file else report

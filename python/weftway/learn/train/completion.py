@@ -49,9 +49,9 @@ from weftway.runs import plan, specs
 from weftway.stats.baselines import REFERENCE
 
 BIAS = 0.2
-"""Of sending, before anything is learned."""
+"""Bias of sending, before anything is learned."""
 MARGIN = 0.05
-"""By how much the ranges are wider than those of training, on either side, as a share."""
+"""Share by which the ranges are wider than those of training, on either side."""
 WORST = 0.7
 """A scenario counts for no more than half or double the cost, so that none outweighs the others."""
 TRIED = 2
@@ -63,7 +63,7 @@ LOSS = math.log(0.95)
 ELITE = 4
 """One candidate of so many makes the next generation."""
 STAYS = 0.5
-"""How much of the old mean and spread the next generation keeps."""
+"""Share of the old mean and spread that the next generation keeps."""
 NARROWEST = 0.1
 """Share of the first spread below which it does not fall."""
 BATCHED = 4000
@@ -73,38 +73,38 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Form:
-    """What a paper fixes of a scheduler, and no training here changes."""
+class SchedulerDesign:
+    """Properties of a scheduler that its paper fixes, and no training here changes."""
 
     task: str
-    """When it is asked, what it sees, what it may answer. Answer 0 waits for the full fastest path, 1 sends."""
+    """Task: when it is asked, what it sees, what it may answer. Answer 0 waits for the full fastest path, 1 sends."""
     widths: tuple[int, ...]
-    """Of the hidden layers."""
+    """Widths of the hidden layers."""
     setting: str
     """The distribution around the paper's own scenarios."""
     groups: int = 0
-    """Of conditions, each with a network of its own; 0: one network."""
+    """Groups of conditions, each with a network of its own; 0: one network."""
 
 
-FORMS = {
-    "dqn": Form("wait-or-send:scale=least:wait_sticky=false", (6, 6), "mpquic-pair"),
-    "falcon": Form("wait-or-send:state=credit:scale=least", (64, 64), "mpquic-pair", groups=12),
-    "evolved": Form("wait-or-send:state=controller:wait_sticky=false", (16,), "phone"),
-    "lee-yoo": Form("split:actions=table1:scale=least", (24, 24, 24), "streaming"),
+DESIGNS = {
+    "dqn": SchedulerDesign("wait-or-send:scale=least:wait_sticky=false", (6, 6), "mpquic-pair"),
+    "falcon": SchedulerDesign("wait-or-send:state=credit:scale=least", (64, 64), "mpquic-pair", groups=12),
+    "evolved": SchedulerDesign("wait-or-send:state=controller:wait_sticky=false", (16,), "phone"),
+    "lee-yoo": SchedulerDesign("split:actions=table1:scale=least", (24, 24, 24), "streaming"),
 }
-"""By the name of the scheduler, which is that of its training as printed."""
+"""Designs by the scheduler's name, which is that of its training as printed."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Args:
     """Settings and their defaults."""
 
-    scheduler: Annotated[str, OneOf(*FORMS)]
+    scheduler: Annotated[str, OneOf(*DESIGNS)]
     """Whose network is trained."""
     steps: Count = 2
     """Generations of the search."""
     seed: Seed = 1
-    """Of the scenarios, the first weights and the candidates."""
+    """Seed of the scenarios, the first weights and the candidates."""
     on: Names = "world,drives"
     """Distributions to train on, their training parts, besides the scheduler's own setting."""
     pool: Count = 120
@@ -116,7 +116,7 @@ class Args:
     teachers: Names = "bccps,earliest-delivery"
     """Rules that are imitated, each in a network of its own."""
     rounds: CountOrNone = 0
-    """How often a copy runs, is told what its teacher would have done, and learns anew; the shipped policies: never."""
+    """Rounds in which a copy runs, is told what its teacher would do, and learns anew; the shipped policies: none."""
     candidates: Count = 16
     """Networks in a generation."""
     scenarios: Count = 80
@@ -126,7 +126,7 @@ class Args:
     sigma: Positive = 1.0
     """First standard deviation of candidates, all directions together, in units of the copy's own preference."""
     caution: Weight = 1.0
-    """How much more a loss against min-RTT counts than a gain."""
+    """Additional weight of a loss against min-RTT over a gain."""
     threads: Count = 1
     """Threads that run the simulations; the policy does not depend on it."""
     out: Path | None = None
@@ -146,12 +146,12 @@ class Args:
             raise SettingError(f"--left-out {self.left_out}: {error}; `weft list` has those that there are") from None
 
     @property
-    def form(self) -> Form:
-        """What stays as it is."""
-        return FORMS[self.scheduler]
+    def design(self) -> SchedulerDesign:
+        """Properties that the paper fixes of this scheduler."""
+        return DESIGNS[self.scheduler]
 
     def command(self) -> str:
-        """What trains the same policy."""
+        """The command that trains the same policy."""
         options = limits.options(self, (*UNRELATED, "scheduler"))
         return shlex.join(["weft", "train", self.scheduler, "--objective", "completion", *options])
 
@@ -169,10 +169,10 @@ class Judge:
         named = [specs.parse(name)[0] for name in schedulers]
         jobs = [
             # Training runs have even seeds, those of an evaluation odd ones.
-            plan.simulated(cell.variant, one, cell.cc, 2 * (self._args.seed + at))
-            for one, cell, at in product(named, drawn, range(runs))
+            plan.simulated(cell.variant, scheduler, cell.cc, 2 * (self._args.seed + at))
+            for scheduler, cell, at in product(named, drawn, range(runs))
         ]
-        found = np.empty(len(jobs))
+        costs = np.empty(len(jobs))
         for begin in range(0, len(jobs), BATCHED):
             batch = Batch(jobs[begin : begin + BATCHED], self._args.threads, False)
             while batch.remaining:
@@ -181,26 +181,25 @@ class Judge:
                         batch.cancel()
                         raise SimulationError(text)
                     index = begin + at
-                    found[index] = cost(json.loads(text), drawn[index // runs % len(drawn)].workload)
-        logarithms: Floats = np.log(found).reshape(len(named), len(drawn), runs)
+                    costs[index] = cost(json.loads(text), drawn[index // runs % len(drawn)].workload)
+        logarithms: Floats = np.log(costs).reshape(len(named), len(drawn), runs)
         return logarithms
 
     def gains(self, networks: Sequence[Weights], drawn: Sequence[Cell], runs: int) -> Floats:
-        """By how much each network is faster than min-RTT in each cell, as the mean logarithm of its runs: (networks,
-        cells)."""
+        """Gain of each network over min-RTT in each cell, as the mean logarithm of its runs: (networks, cells)."""
         with tempfile.TemporaryDirectory(prefix="weftway-") as folder:
             files = [Path(folder) / f"{at}.safetensors" for at in range(len(networks))]
             for file, network in zip(files, networks, strict=True):
                 self.write(file, network)
-            found = self.costs([f"{self._args.scheduler}:policy={file}" for file in files], drawn, runs)
+            policy_costs = self.costs([f"{self._args.scheduler}:policy={file}" for file in files], drawn, runs)
         if new := [cell for cell in drawn if cell.name not in self._reference]:
             known = self.costs([REFERENCE], new, runs)[0]
             self._reference |= dict(zip((cell.name for cell in new), known, strict=True))
-        gains: Floats = (np.array([self._reference[cell.name] for cell in drawn]) - found).mean(2)
+        gains: Floats = (np.array([self._reference[cell.name] for cell in drawn]) - policy_costs).mean(2)
         return gains
 
     def scores(self, networks: Sequence[Weights], drawn: Sequence[Cell], runs: int = 1) -> Floats:
-        """What is maximised: the mean gain, losses counting more."""
+        """Scores to maximise, one a network: the mean gain, losses counting more."""
         gains = np.clip(self.gains(networks, drawn, runs), -WORST, WORST)
         means: Floats = (gains + self._args.caution * np.minimum(gains, 0)).mean(1)
         return means
@@ -210,24 +209,24 @@ class Judge:
         write_policy(file, self.card, self.tensors(network))
 
     def tensors(self, network: Weights) -> Weights:
-        """As the scheduler's policy file has them: where it has several groups, each has this network."""
-        prefixes = [f"g{group}." for group in range(self._args.form.groups)] or [""]
+        """Tensors as the scheduler's policy file has them: where it has several groups, each has this network."""
+        prefixes = [f"g{group}." for group in range(self._args.design.groups)] or [""]
         layers = {f"{prefix}{name}": value for prefix in prefixes for name, value in network.items()}
         return {**self._ranges, **layers}
 
 
-def min_rtt(inputs: int, form: Form, seed: int) -> Weights:
-    """Before anything is learned: a network that sends on the fastest path with room, whatever it sees."""
+def min_rtt(inputs: int, design: SchedulerDesign, seed: int) -> Weights:
+    """First network, before anything is learned: it sends on the fastest path with room, whatever it sees."""
     weights = {
         name: np.asarray(value, np.float64)
-        for name, value in imitation.first_weights([inputs, *form.widths, 2], seed).items()
+        for name, value in imitation.first_weights([inputs, *design.widths, 2], seed).items()
     }
-    weights[f"b{len(form.widths) + 1}"] = np.array([0.0, BIAS])
+    weights[f"b{len(design.widths) + 1}"] = np.array([0.0, BIAS])
     return weights
 
 
 class Directions:
-    """In which directions the search moves the preference for sending: functions of the hidden units' values, each of
+    """Directions in which the search moves the preference for sending: functions of the hidden units' values, each of
     standard deviation 1 over what was seen; the first is constant."""
 
     def __init__(self, network: Weights, shown: Rows, count: int) -> None:
@@ -238,7 +237,7 @@ class Directions:
         self._axes = axes[:kept] / spread[:kept, None]
         outputs = np.asarray(imitation.forward(network, shown.seen), np.float64)
         self.scale = float((outputs[:, 1] - outputs[:, 0]).std())
-        """How much the network's own preference varies."""
+        """Standard deviation of the network's own preference."""
         self.count = kept + 1
 
     def moved(self, by: Floats) -> Weights:
@@ -258,25 +257,25 @@ class Directions:
 
 def draw(args: Args, seed: int, count: int) -> list[Cell]:
     """Cells of the training parts, none under the controller that is left out."""
-    parts = [(name, count) for name in plan.names(args.on)] + [(args.form.setting, max(count // 2, 1))]
-    found = [cell for name, some in parts for cell in cells.read([name], some, seed, "train")]
-    return [cell for cell in found if cell.cc[0] != args.left_out]
+    parts = [(name, count) for name in plan.names(args.on)] + [(args.design.setting, max(count // 2, 1))]
+    drawn = [cell for name, some in parts for cell in cells.read([name], some, seed, "train")]
+    return [cell for cell in drawn if cell.cc[0] != args.left_out]
 
 
 def card(args: Args, inputs: Sequence[str]) -> dict[str, str]:
     """The policy's card, as far as it is known before training."""
-    form = args.form
-    network = f"falcon:groups={form.groups}" if form.groups else "mlp"
+    design = args.design
+    network = f"falcon:groups={design.groups}" if design.groups else "mlp"
     return {
         "algorithm": args.scheduler,
         "objective": "minus the logarithm of a run's cost at its end, instead of the paper's reward per decision",
-        "task": form.task,
+        "task": design.task,
         "network": network,
         "head": "greedy",
         "inputs": ",".join(inputs),
         "fallback": "min-rtt",
         "adapt": "off",
-        "trained_on": f"training parts of {args.on} ({args.pool} scenarios each) and {form.setting} (half as many)",
+        "trained_on": f"training parts of {args.on} ({args.pool} scenarios each) and {design.setting} (half as many)",
         "cc": f"as drawn, without {args.left_out}",
         "seed": str(args.seed),
         "steps": str(args.steps),
@@ -287,7 +286,7 @@ def card(args: Args, inputs: Sequence[str]) -> dict[str, str]:
 
 
 def ranges(shown: Sequence[Rows]) -> Weights:
-    """Where the inputs lay, a little wider."""
+    """Ranges in which the inputs lay, a little wider."""
     low, high = (
         np.min([rows.seen.min(0) for rows in shown], 0),
         np.max([rows.seen.max(0) for rows in shown], 0),
@@ -308,37 +307,37 @@ class Copy:
 def copies(args: Args, teacher: str, pool: Sequence[Cell], inputs: Sequence[str]) -> list[Copy]:
     """The copy of a rule after each round. From the second on the copy before has decided."""
     shown: list[Rows] = []
-    found: list[Copy] = []
+    learned: list[Copy] = []
     student = None
     with tempfile.TemporaryDirectory(prefix="weftway-") as folder:
         for at in range(args.rounds + 1):
             shown.append(
-                imitation.rows(pool, teacher, args.form.task, len(inputs), args.seed + at, args.threads, student)
+                imitation.rows(pool, teacher, args.design.task, len(inputs), args.seed + at, args.threads, student)
             )
             rows = imitation.together(shown)
-            network = imitation.fit(rows, args.form.widths, args.seed)
-            found.append(Copy(f"copy of {teacher}" + (f", round {at}" if at else ""), network, rows))
+            network = imitation.fit(rows, args.design.widths, args.seed)
+            learned.append(Copy(f"copy of {teacher}" + (f", round {at}" if at else ""), network, rows))
             file = Path(folder) / f"{at}.safetensors"
             Judge(args, card(args, inputs), ranges(shown)).write(file, network)
             student = f"{args.scheduler}:policy={file}"
-    return found
+    return learned
 
 
 def train(args: Args, progress: Progress = quiet) -> Trained:
     """Trains a policy."""
     pool, trials = draw(args, 2 * args.seed, args.pool), draw(args, 2 * args.seed + 1, args.trials)
-    inputs = _native.observed(args.form.task)
-    found = [copy for teacher in plan.names(args.teachers) for copy in copies(args, teacher, pool, inputs)]
-    judge = Judge(args, card(args, inputs), ranges([copy.shown for copy in found]))
-    begin = min_rtt(len(inputs), args.form, args.seed)
-    first, *scores = map(float, judge.scores([begin, *(copy.network for copy in found)], trials, TRIED))
-    copied = found[int(np.argmax(scores))]
+    inputs = _native.observed(args.design.task)
+    candidates = [copy for teacher in plan.names(args.teachers) for copy in copies(args, teacher, pool, inputs)]
+    judge = Judge(args, card(args, inputs), ranges([copy.shown for copy in candidates]))
+    begin = min_rtt(len(inputs), args.design, args.seed)
+    first, *scores = map(float, judge.scores([begin, *(copy.network for copy in candidates)], trials, TRIED))
+    copied = candidates[int(np.argmax(scores))]
     curve = Curve(None if args.out is None else args.out / f"{args.scheduler}.jsonl")
     best = (first, begin, "as min-RTT decides: nothing that was learned did better")
     directions = Directions(copied.network, copied.shown, args.directions)
-    for step, network, told in search(args, judge, directions, pool):
+    for step, network, figures in search(args, judge, directions, pool):
         score = float(judge.scores([network], trials, TRIED)[0])
-        curve.add(step=step, score=score, **told)
+        curve.add(step=step, score=score, **figures)
         if score > best[0]:
             best = (score, network, f"the mean of generation {step}, the search having begun as {copied.name}")
         progress(step, args.steps)
@@ -347,7 +346,7 @@ def train(args: Args, progress: Progress = quiet) -> Trained:
         for by, network, scored in zip(FIRMER, firmer, judge.scores(firmer, trials, TRIED), strict=True):
             if scored > best[0]:
                 best = (float(scored), network, f"{best[2].split(';')[0]}; sending preferred by {by:g} more")
-    others = {"as min-RTT": first, **{copy.name: score for copy, score in zip(found, scores, strict=True)}}
+    others = {"as min-RTT": first, **{copy.name: score for copy, score in zip(candidates, scores, strict=True)}}
     return finished(args, judge, best, (curve, trials, others))
 
 
@@ -373,11 +372,11 @@ def search(
 
 
 def finished(
-    args: Args, judge: Judge, best: tuple[float, Weights, str], told: tuple[Curve, Sequence[Cell], dict[str, float]]
+    args: Args, judge: Judge, best: tuple[float, Weights, str], results: tuple[Curve, Sequence[Cell], dict[str, float]]
 ) -> Trained:
     """Writes the policy, and says what it is worth on the validation scenarios on which it was chosen."""
     score, network, chosen = best
-    curve, trials, others = told
+    curve, trials, others = results
     gains = judge.gains([network], trials, TRIED)[0]
     evaluation = (
         f"speed over min-RTT's on the {len(trials)} validation scenarios on which it was chosen: "

@@ -48,7 +48,7 @@ class Curve:
         return point
 
     def column(self, name: str) -> list[Any]:
-        """One value of each point that has it."""
+        """Values of a column, of the points that have it."""
         return [point[name] for point in self.points if name in point]
 
 

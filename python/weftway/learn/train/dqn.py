@@ -43,7 +43,7 @@ TOGETHER = 16
 """Updates in one compiled loop."""
 
 POINTS = 40
-"""Of a learning curve, about."""
+"""Points of a learning curve, about."""
 
 # Settings
 
@@ -136,8 +136,8 @@ def learn(
     layers = [collector.env.inputs, *args.widths, collector.env.choices]
     state = initial_state(Hyperparameters.of(args), layers, jax.random.key(args.seed))
     best, schedule = Best(state.network), UpdateSchedule(args)
-    if found := load_checkpoint(args, collector, state, rng):
-        state, best, schedule = found
+    if resumed := load_checkpoint(args, collector, state, rng):
+        state, best, schedule = resumed
     curve = Curve(args.file("jsonl"), collector.steps * args.envs)
     stats = Stats()
     total_steps, point_every = -(-args.steps // args.envs), max(1, args.steps // args.envs // POINTS)
@@ -183,8 +183,8 @@ def export(
     figures = {name: session.evaluate(env, choose) for name, choose in policies.items()}
     curve.add(collector.steps * args.envs, kind="held-out", eps=0.0, **figures[args.ALGORITHM])
     low, high = collector.ranges.bounds()
-    said = session.sentence(figures, env.envs, args.cc)
-    about = {"network": network.spec(), "chosen": best.words(args.trials), "evaluation": said}
+    evaluation = session.sentence(figures, env.envs, args.cc)
+    about = {"network": network.spec(), "chosen": best.words(args.trials), "evaluation": evaluation}
     card = session.card(args, env, **about)
     return finish(args, card, {"low": low, "high": high, **network.tensors()}, (curve.points, figures))
 
@@ -201,7 +201,7 @@ class LinearSchedule:
     over: float
 
     def at(self, decisions: int) -> float:
-        """After so many decisions."""
+        """Value after so many decisions."""
         return self.first + (self.last - self.first) * min(decisions / max(self.over, 1), 1.0)
 
 
@@ -239,7 +239,7 @@ def greedy(network: MLP) -> ChooseActions:
 
 
 class Transitions(NamedTuple):
-    """One row per decision."""
+    """Transitions, a row per decision."""
 
     obs: Floats
     action: Numbers
@@ -247,13 +247,13 @@ class Transitions(NamedTuple):
     next_obs: Floats
     """The observation at the next decision."""
     next_mask: Flags
-    """Which choices could be taken there."""
+    """Choices that could be taken there."""
     done: Flags
     """There was no next decision: the episode was over."""
 
 
 class Hyperparameters(NamedTuple):
-    """What an update depends on."""
+    """Settings that an update depends on."""
 
     gamma: float
     learning_rate: float
@@ -274,7 +274,7 @@ class Hyperparameters(NamedTuple):
 
 
 class TrainState(NamedTuple):
-    """What updates change."""
+    """Weights and the optimiser's state, which updates change."""
 
     network: MLP
     target: MLP
@@ -289,7 +289,7 @@ def initial_state(hyper: Hyperparameters, layers: list[int], key: Array) -> Trai
 
 
 def td_targets(gamma: float, target: MLP, batch: Transitions) -> Array:
-    """What each transition's value is drawn to."""
+    """Targets of the transitions' values."""
     best = jnp.where(batch.next_mask, target(jnp.asarray(batch.next_obs)), -jnp.inf).max(-1)
     return jnp.where(batch.done, batch.reward, batch.reward + gamma * best)
 
@@ -326,7 +326,7 @@ def updater(hyper: Hyperparameters) -> Callable[[TrainState, Transitions], tuple
 
 
 class UpdateSchedule:
-    """When updates are made: so many for each complete transition, a whole compiled loop at a time."""
+    """Schedule of updates: a number for each complete transition, a whole compiled loop at a time."""
 
     def __init__(self, args: QLearningArgs, due: int = 0) -> None:
         self.due = due
@@ -357,7 +357,7 @@ class ReplayBuffer:
     def __init__(self, capacity: int, inputs: int, choices: int) -> None:
         self.capacity = capacity
         self.added = 0
-        """How many there have been; the buffer holds the last of them."""
+        """Transitions added so far; the buffer holds the last of them."""
         self._rows = Transitions(
             np.zeros((capacity, inputs), np.float32),
             np.zeros(capacity, np.int64),
@@ -388,7 +388,7 @@ class ReplayBuffer:
 
 
 WINDOW = 4096
-"""So many decisions of an environment may wait for their rewards; older ones are forgotten."""
+"""Decisions of an environment that may wait for their rewards; older ones are forgotten."""
 
 
 class PendingTransitions:
@@ -477,7 +477,7 @@ class Collector:
         self.buffer = ReplayBuffer(capacity, env.inputs, env.choices)
         self.ranges = InputRanges(env.low, env.high)
         self.steps = 0
-        """Of every environment."""
+        """Steps of every environment."""
         self._pending = PendingTransitions(env.envs, env.inputs, env.choices)
         self._actions: list[npt.NDArray[np.uint8]] = []
         self.obs = env.reset()
@@ -493,10 +493,10 @@ class Collector:
         step = self.env.step(actions)
         self.obs, self.mask, rewards = step.obs, self.env.action_masks(), self.env.delayed_rewards()
         then = (self.obs, self.mask, self.env.decisions())
-        found = self._pending.step(actions, rewards, step.terminated | step.truncated, then)
-        self.buffer.add(found)
+        completed = self._pending.step(actions, rewards, step.terminated | step.truncated, then)
+        self.buffer.add(completed)
         self.steps += 1
-        return len(found.reward), rewards.reward
+        return len(completed.reward), rewards.reward
 
     @property
     def actions(self) -> npt.NDArray[np.uint8]:
@@ -519,7 +519,7 @@ def average(values: Sequence[float] | npt.NDArray[Any]) -> float | None:
 
 
 class Stats:
-    """What happened since the curve's last point."""
+    """Figures since the curve's last point."""
 
     def __init__(self) -> None:
         self._clear()
@@ -531,7 +531,7 @@ class Stats:
         self._losses: list[Array] = []
 
     def add(self, episodes: list[dict[str, Any]], rewards: Floats, losses: list[Array]) -> None:
-        """One step of every environment."""
+        """Adds the figures of a step of every environment."""
         self._returns += [episode["return"] for episode in episodes]
         self._goodputs += [episode["goodput_mbps"] for episode in episodes if episode["goodput_mbps"] is not None]
         self._rewards.append(rewards)
@@ -541,14 +541,14 @@ class Stats:
         """The point's figures, and begins anew; none where nothing happened."""
         rewards = np.concatenate([np.zeros(0, np.float32), *self._rewards])
         losses = np.concatenate([np.zeros(0, np.float32), *map(np.asarray, self._losses)])
-        found = {
+        figures = {
             "return": average(self._returns),
             "goodput": average(self._goodputs),
             "reward": average(rewards),
             "loss": average(losses),
         }
         self._clear()
-        return found
+        return figures
 
 
 def save_checkpoint(
@@ -568,13 +568,13 @@ def save_checkpoint(
 def load_checkpoint(
     args: QLearningArgs, collector: Collector, state: TrainState, rng: np.random.Generator
 ) -> tuple[TrainState, Best[MLP], UpdateSchedule] | None:
-    """Where a checkpoint left off, if that is asked and there is one; the simulations go the same way again."""
+    """Resumes from the checkpoint, if that is asked and there is one; the simulations go the same way again."""
     file = args.file("checkpoint")
-    found = checkpoint.restore(file, (state, state.network), rng=rng) if args.resume and file else None
-    if found is None:
+    kept = checkpoint.restore(file, (state, state.network), rng=rng) if args.resume and file else None
+    if kept is None:
         return None
-    if found.notes["settings"] != args.settings():
+    if kept.notes["settings"] != args.settings():
         raise checkpoint.CheckpointError(f"{file} was written under other settings: remove it, or name another folder")
-    collector.replay(found.arrays["actions"])
-    state, network = found.tree
-    return state, Best(network, *found.notes["best"]), UpdateSchedule(args, found.notes["due"])
+    collector.replay(kept.arrays["actions"])
+    state, network = kept.tree
+    return state, Best(network, *kept.notes["best"]), UpdateSchedule(args, kept.notes["due"])

@@ -1,4 +1,4 @@
-"""One scheduler for every controller, evolved on what counts: the time that a transfer takes.
+"""Training of a scheduler for every controller, evolved on what counts: the time that a transfer takes.
 
 The MPQUIC comparison leaves open whether a learned scheduler can hold up under every congestion controller; its DQN
 is tied to the one that it was trained under. Two things differ here. What is seen has no units and shows how the
@@ -45,13 +45,13 @@ WORST = 0.7
 """A cell counts for no more than half or double the time, so that none outweighs the others."""
 
 FIRST_SPREAD = 0.3
-"""Of the first weights."""
+"""Standard deviation of the first weights."""
 
 BIAS = 0.2
-"""Of sending, at first: the search begins next to min-RTT, and near enough to waiting that candidates differ."""
+"""Bias of sending, at first: the search begins next to min-RTT, and near enough to waiting that candidates differ."""
 
 DECAY = 0.05
-"""By how much weights shrink in a generation: where all candidates do the same, they come to differ again."""
+"""Share by which weights shrink in a generation: where all candidates do the same, they come to differ again."""
 
 Weights = npt.NDArray[np.float64]
 
@@ -103,7 +103,7 @@ class Args(TrainingArgs):
 
 
 class Cell(NamedTuple):
-    """One transfer: a scenario, a controller, a seed."""
+    """A transfer: a scenario, a controller, a seed."""
 
     variant: Variant
     cc: str
@@ -113,12 +113,12 @@ class Cell(NamedTuple):
 def unpacked(weights: Weights, inputs: int, hidden: int) -> dict[str, npt.NDArray[np.float32]]:
     """The tensors of a candidate: inputs to hidden units (ReLU) to the values of waiting and sending."""
     sizes = {"w1": (inputs, hidden), "b1": (hidden,), "w2": (hidden, 2), "b2": (2,)}
-    found, at = {}, 0
+    tensors, at = {}, 0
     for name, shape in sizes.items():
         count = int(np.prod(shape))
-        found[name] = weights[at : at + count].reshape(shape).astype(np.float32)
+        tensors[name] = weights[at : at + count].reshape(shape).astype(np.float32)
         at += count
-    return found
+    return tensors
 
 
 def first(inputs: int, hidden: int, rng: np.random.Generator) -> Weights:
@@ -153,24 +153,24 @@ class Judge:
     def times(self, schedulers: Sequence[str], cells: Sequence[Cell]) -> npt.NDArray[np.float64]:
         """Seconds that every transfer takes: (schedulers, cells)."""
         jobs = [
-            Job(one.variant, SchedulerSpec(name, ""), (one.cc, ""), SIM.name, one.seed, "", SIM.code())
+            Job(cell.variant, SchedulerSpec(name, ""), (cell.cc, ""), SIM.name, cell.seed, "", SIM.code())
             for name in schedulers
-            for one in cells
+            for cell in cells
         ]
         batch = Batch(jobs, self._args.threads)
-        found: npt.NDArray[np.float64] = np.empty(len(jobs))
+        milliseconds: npt.NDArray[np.float64] = np.empty(len(jobs))
         while batch.remaining:
             for index, kind, text, _ in batch.wait(1.0):
                 if kind != "row":
                     batch.cancel()
                     raise SimulationError(text)
                 row = json.loads(text)
-                found[index] = row["fct_ms"] or row["elapsed_ms"]
-        times: npt.NDArray[np.float64] = found.reshape(len(schedulers), len(cells))
+                milliseconds[index] = row["fct_ms"] or row["elapsed_ms"]
+        times: npt.NDArray[np.float64] = milliseconds.reshape(len(schedulers), len(cells))
         return times
 
     def scores(self, candidates: Sequence[Weights], cells: Sequence[Cell]) -> npt.NDArray[np.float64]:
-        """What each candidate gains over min-RTT in each cell, `ln(t_min-RTT / t)`: (candidates, cells)."""
+        """Gain of each candidate over min-RTT in each cell, `ln(t_min-RTT / t)`: (candidates, cells)."""
         with tempfile.TemporaryDirectory(prefix="weftway-") as folder:
             files = [Path(folder) / f"{at}.safetensors" for at in range(len(candidates))]
             for file, weights in zip(files, candidates, strict=True):
@@ -183,7 +183,7 @@ class Judge:
 
 @dataclass
 class Search:
-    """Where the search is."""
+    """State of the search: its centre, Adam's moments, and the best candidate."""
 
     centre: Weights
     mean: Weights
@@ -199,26 +199,26 @@ class Search:
         self.centre = (1 - DECAY) * self.centre + rate * mean / (np.sqrt(square) + 1e-8)
 
     def arrays(self) -> dict[str, npt.NDArray[np.float64]]:
-        """What a checkpoint keeps."""
+        """Arrays that a checkpoint keeps."""
         kept = {name: getattr(self, name) for name in ("centre", "mean", "square", "best")}
         return {**kept, "best_score": np.array(self.best_score)}
 
 
 def cells(args: Args, variants: Sequence[Variant], seed: int) -> list[Cell]:
     """Each scenario under every controller."""
-    return [Cell(one, cc, seed + at) for at, one in enumerate(variants) for cc in args.controllers]
+    return [Cell(variant, cc, seed + at) for at, variant in enumerate(variants) for cc in args.controllers]
 
 
 def ranges(args: Args, variants: list[Variant]) -> tuple[Any, Any]:
     """The range of every input while waiting and sending are drawn like coins, which visits more than any policy."""
     vector = args.vector_env(TASK, variants)
     rng = np.random.default_rng(args.seed)
-    found, obs = InputRanges(vector.low, vector.high), vector.reset()
+    seen, obs = InputRanges(vector.low, vector.high), vector.reset()
     for _ in range(2000):
-        found.add(obs)
+        seen.add(obs)
         obs = vector.step(rng.random(vector.envs) < 0.7).obs
         vector.delayed_rewards()
-    return found.bounds()
+    return seen.bounds()
 
 
 def train(args: Args, progress: Progress = quiet) -> Trained:
@@ -234,12 +234,12 @@ def train(args: Args, progress: Progress = quiet) -> Trained:
     begin = resumed(args, search, rng)
     curve = Curve(args.file("jsonl"), upto=begin)
     for generation in range(begin + 1, args.steps + 1):
-        told = advance(args, judge, search, (generation, rng, variants))
+        figures = advance(args, judge, search, (generation, rng, variants))
         if generation % args.trial_every == 0 or generation == args.steps:
-            told["trial"] = score = float(judge.scores([search.centre], cells(args, trials, 1)).mean())
+            figures["trial"] = score = float(judge.scores([search.centre], cells(args, trials, 1)).mean())
             if score > search.best_score:
                 search.best, search.best_score = search.centre, score
-        curve.add(step=generation, **told)
+        curve.add(step=generation, **figures)
         progress(generation, args.steps)
         if (file := args.file("checkpoint")) and generation % args.checkpoint_every == 0:
             checkpoint.save(file, generation, (), rng=rng, arrays=search.arrays(), notes=args.settings())
@@ -247,11 +247,11 @@ def train(args: Args, progress: Progress = quiet) -> Trained:
 
 
 def advance(args: Args, judge: Judge, search: Search, where: tuple[int, Any, Sequence[Variant]]) -> dict[str, float]:
-    """One generation: what its candidates gained over min-RTT."""
+    """Makes a generation and returns the gains of its candidates over min-RTT."""
     generation, rng, variants = where
     picked = [variants[at] for at in rng.choice(len(variants), args.instances, replace=False)]
     noise = rng.standard_normal((args.pairs, len(search.centre)))
-    candidates = [search.centre + sign * args.sigma * one for one in noise for sign in (1, -1)]
+    candidates = [search.centre + sign * args.sigma * direction for direction in noise for sign in (1, -1)]
     gains = judge.scores(candidates, cells(args, picked, generation * 1000)).mean(1)
     ranks = ranked(gains).reshape(args.pairs, 2)
     gradient = (ranks[:, 0] - ranks[:, 1]) @ noise / (2 * args.pairs * args.sigma)
@@ -277,9 +277,9 @@ def finished(args: Args, judge: Judge, search: Search, about: tuple[dict[str, st
     card, curve = about
     held_out = distribution.load(args.distribution).pool(args.seed, args.held_out, "held-out")
     gains = judge.scores([search.best], cells(args, held_out, 1))[0].reshape(-1, len(args.controllers))
-    told = {cc: {"gain": float(column.mean())} for cc, column in zip(args.controllers, gains.T, strict=True)}
-    parts = [f"{cc} {np.exp(one['gain']):.3f}" for cc, one in told.items()]
+    figures = {cc: {"gain": float(column.mean())} for cc, column in zip(args.controllers, gains.T, strict=True)}
+    parts = [f"{cc} {np.exp(figure['gain']):.3f}" for cc, figure in figures.items()]
     card["evaluation"] = f"speed over min-RTT's on {args.held_out} held-out instances: {', '.join(parts)}"
     curve.add(step=args.steps, kind="held-out", **{"return": float(gains.mean())})
     tensors = {"low": judge._low, "high": judge._high, **unpacked(search.best, len(judge._low), args.hidden)}
-    return finish(args, card, tensors, (curve.points, told))
+    return finish(args, card, tensors, (curve.points, figures))

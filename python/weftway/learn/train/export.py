@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from weftway.runs.store import whole
 
 FORMAT = "weftway-policy-1"
-"""What the card of every policy says of its format."""
+"""Format that the card of every policy names."""
 
 CARD = (
     "algorithm",
@@ -37,10 +37,10 @@ CARD = (
     "command",
     "evaluation",
 )
-"""What every card says; `format` is added on writing."""
+"""Keys of every card; `format` is added on writing."""
 
 HEADS = ("greedy", "sample", "shares", "values")
-"""How outputs become an action: the largest, a draw from their softmax, or shares of the traffic; or what they are."""
+"""Uses of the outputs: the largest, a draw from their softmax, shares of the traffic, or the values themselves."""
 
 Array = NDArray[Any]
 Tensors = dict[str, Array]
@@ -66,7 +66,7 @@ class PolicyError(ValueError):
 
 
 class Policy(NamedTuple):
-    """What a policy file holds."""
+    """Contents of a policy file."""
 
     card: dict[str, str]
     tensors: Tensors
@@ -88,8 +88,8 @@ def write_policy(file: Path, card: Mapping[str, str], tensors: Mapping[str, Arra
 def read_policy(file: Path) -> Policy:
     """The card and the tensors of a policy file; a `PolicyError` where it is none."""
     card, tensors = read_tensors(file)
-    if (found := card.get("format")) != FORMAT:
-        raise PolicyError(f"{file}: format is {found!r}, and {FORMAT!r} is read here")
+    if (stored_format := card.get("format")) != FORMAT:
+        raise PolicyError(f"{file}: format is {stored_format!r}, and {FORMAT!r} is read here")
     _check_card(card)
     _check_tensors(card, tensors)
     return Policy(card, tensors)

@@ -110,7 +110,7 @@ def group(fast: tuple[float, float], slow: tuple[float, float], loss: float) -> 
 
 
 def label(number: int) -> str:
-    """What a group is, in words."""
+    """Name of a group in words: rate, loss and round-trip time."""
     return f"{RATES[number // 4]} {LOSSES[number // 2 % 2]} {TIMES[number % 2]}"
 
 
@@ -130,13 +130,13 @@ def group_of(drawn: Drawn) -> int:
 def grouped(args: Args, seed: int, most: int, split: str = "train") -> dict[int, list[Variant]]:
     """The scenarios of each group that the pool of this seed has, the first `most` of them."""
     there = distribution.load(args.distribution)
-    found: dict[int, list[Variant]] = {}
+    groups: dict[int, list[Variant]] = {}
     for index in range(args.pool):
         drawn = there.sample(seed, index, split)
-        members = found.setdefault(group_of(drawn), [])
+        members = groups.setdefault(group_of(drawn), [])
         if len(members) < most:
             members.append(there.variant(drawn))
-    return dict(sorted(found.items()))
+    return dict(sorted(groups.items()))
 
 
 class Meta(NamedTuple):
@@ -146,7 +146,7 @@ class Meta(NamedTuple):
     network: MLP
     collectors: list[Collector]
     best: Best[MLP]
-    """What is exported."""
+    """Best network so far, which is exported."""
 
 
 def train(args: Args, progress: Progress = quiet) -> Trained:
@@ -155,10 +155,10 @@ def train(args: Args, progress: Progress = quiet) -> Trained:
     members, held_out = (grouped(args, args.seed, args.kinds, split) for split in distribution.SPLITS)
     if not members.keys() & held_out.keys():
         raise SettingError(f"--pool {args.pool}: expected more, as no group has both training and held-out scenarios")
-    metas = [_begun(args, at, found) for at, found in members.items()]
+    metas = [_begun(args, at, variants) for at, variants in members.items()]
     turns, first = max(1, args.steps // (GROUPS * args.visit)), 0
-    if found := _resumed(args, metas, rng):
-        metas, first = found
+    if resumed := _resumed(args, metas, rng):
+        metas, first = resumed
     curve, stats = Curve(args.file("jsonl"), first * len(metas) * args.visit), Stats()
     between = max(1, turns // POINTS)
     tried_every, validation = max(1, POINTS // session.TRIALS) * between, GroupValidation(args)
@@ -185,21 +185,25 @@ class GroupValidation:
     def __init__(self, args: Args) -> None:
         self._seed = args.seed
         members = grouped(args, args.seed + 1, args.per_group)
-        self._validations = {at: ValidationSet(args, task(args), len(found), found) for at, found in members.items()}
+        self._validations = {
+            at: ValidationSet(args, task(args), len(variants), variants) for at, variants in members.items()
+        }
 
     def chance(self) -> float | None:
         """The geometric mean of the groups' speeds where chance decides."""
-        return _mean([one.speed(session.uniform_random(self._seed)) for one in self._validations.values()])
+        return _mean(
+            [validation.speed(session.uniform_random(self._seed)) for validation in self._validations.values()]
+        )
 
     def measure(self, metas: list[Meta], step: int) -> float | None:
-        """The same of the models, each of which may be the best of its group so far.
+        """Measures the models' speed, each of which may be the best of its group so far.
 
         A group without scenarios here has the last model.
         """
         speeds = []
         for meta in metas:
-            if found := self._validations.get(meta.number):
-                speeds.append(found.speed(greedy(meta.network)))
+            if validation := self._validations.get(meta.number):
+                speeds.append(validation.speed(greedy(meta.network)))
                 meta.best.offer(meta.network, (speeds[-1], step, "greedy"))
             else:
                 meta.best.network, meta.best.step = meta.network, step
@@ -207,12 +211,12 @@ class GroupValidation:
 
 
 def _mean(speeds: list[float]) -> float | None:
-    """None where a small pool has no group in common with the training's."""
+    """Geometric mean; none where a small pool has no group in common with the training's."""
     return round(float(np.exp(np.mean(np.log(speeds)))), 6) if speeds else None
 
 
 def _begun(args: Args, at: int, members: list[Variant]) -> Meta:
-    collectors = [Collector(args.vector_env(task(args), [one]), args.memory) for one in members]
+    collectors = [Collector(args.vector_env(task(args), [member]), args.memory) for member in members]
     sizes = [collectors[0].env.inputs, *args.widths, collectors[0].env.choices]
     network = MLP(sizes, jax.random.key(args.seed))
     return Meta(at, network, collectors, Best(network))
@@ -236,7 +240,7 @@ def visited(args: Args, meta: Meta, epsilon: float, rest: tuple[np.random.Genera
 
 
 def adapted(args: Args, network: MLP, collector: Collector, rng: np.random.Generator) -> tuple[MLP, jax.Array]:
-    """Where `inner` steps of Adam lead from a network, on what a scenario has shown."""
+    """Adapts a network by `inner` steps of Adam to what a scenario has shown."""
     # The target is copied every so many updates: never, within a visit.
     hyper = Hyperparameters.of(args)._replace(target_every=args.inner + 1)
     state = TrainState(network, network, hyper.optimiser().init(network), jax.numpy.zeros((), jax.numpy.int32))
@@ -246,7 +250,9 @@ def adapted(args: Args, network: MLP, collector: Collector, rng: np.random.Gener
 
 def _keep(args: Args, metas: list[Meta], rng: np.random.Generator, turn: int) -> None:
     if file := args.file("checkpoint"):
-        taken = {f"{meta.number}.{k}": one.actions for meta in metas for k, one in enumerate(meta.collectors)}
+        taken = {
+            f"{meta.number}.{k}": collector.actions for meta in metas for k, collector in enumerate(meta.collectors)
+        }
         networks = [(meta.network, meta.best.network) for meta in metas]
         notes = {"settings": args.settings(), "best": [meta.best.notes for meta in metas]}
         checkpoint.save(file, turn, networks, rng=rng, arrays=taken, notes=notes)
@@ -255,16 +261,16 @@ def _keep(args: Args, metas: list[Meta], rng: np.random.Generator, turn: int) ->
 def _resumed(args: Args, metas: list[Meta], rng: np.random.Generator) -> tuple[list[Meta], int] | None:
     file = args.file("checkpoint")
     like = [(meta.network, meta.network) for meta in metas]
-    found = checkpoint.restore(file, like, rng=rng) if args.resume and file else None
-    if found is None:
+    kept = checkpoint.restore(file, like, rng=rng) if args.resume and file else None
+    if kept is None:
         return None
-    if found.notes["settings"] != args.settings():
+    if kept.notes["settings"] != args.settings():
         raise checkpoint.CheckpointError(f"{file} was written under other settings: remove it, or name another folder")
     for meta in metas:
         for k, collector in enumerate(meta.collectors):
-            collector.replay(found.arrays[f"{meta.number}.{k}"])
-    rows = zip(metas, found.tree, found.notes["best"], strict=True)
-    return [meta._replace(network=now, best=Best(best, *notes)) for meta, (now, best), notes in rows], found.step
+            collector.replay(kept.arrays[f"{meta.number}.{k}"])
+    rows = zip(metas, kept.tree, kept.notes["best"], strict=True)
+    return [meta._replace(network=now, best=Best(best, *notes)) for meta, (now, best), notes in rows], kept.step
 
 
 def _concluded(args: Args, metas: list[Meta], held_out: Mapping[int, list[Variant]], curve: Curve) -> Trained:
@@ -278,12 +284,13 @@ def _concluded(args: Args, metas: list[Meta], held_out: Mapping[int, list[Varian
             for name, choose in zip(rows, choices, strict=True):
                 rows[name].append(session.evaluate(vector, choose))
     figures = {
-        name: {key: float(np.mean([row[key] for row in found])) for key in found[0]} for name, found in rows.items()
+        name: {key: float(np.mean([row[key] for row in measured])) for key in measured[0]}
+        for name, measured in rows.items()
     }
     curve.add(
         max(args.steps, *(point["step"] for point in curve.points)), kind="held-out", eps=0.0, **figures["falcon"]
     )
-    said = session.sentence(figures, args.held_out * len(rows["falcon"]), args.cc)
+    evaluation = session.sentence(figures, args.held_out * len(rows["falcon"]), args.cc)
     chosen = ", ".join(f"g{meta.number} after {meta.best.step}" for meta in metas)
     about = {
         "groups": ",".join(f"g{meta.number}={label(meta.number)}" for meta in metas),
@@ -291,20 +298,20 @@ def _concluded(args: Args, metas: list[Meta], held_out: Mapping[int, list[Varian
         "gamma": f"{args.gamma:g}",
         "chosen": f"of each group the fastest checkpoint on up to {args.per_group} validation scenarios: {chosen}",
     }
-    card = session.card(args, vector, network=f"falcon:groups={GROUPS}", evaluation=said, **about)
+    card = session.card(args, vector, network=f"falcon:groups={GROUPS}", evaluation=evaluation, **about)
     return finish(args, card, _tensors(metas, vector), (curve.points, figures))
 
 
 def fallback_groups(args: Args, metas: list[Meta]) -> list[int]:
     """The groups whose model takes longer than min-RTT over scenarios of the training: there the fallback decides."""
-    members, found = grouped(args, args.seed, args.kinds), []
+    members, slower = grouped(args, args.seed, args.kinds), []
     for meta in metas:
         vector = args.held_out_env(task(args), members[meta.number])
         ours, others = (session.evaluate(vector, choose) for choose in (greedy(meta.network), session.constant(1)))
         if ours["fct"] >= others["fct"]:
-            found.append(meta.number)
+            slower.append(meta.number)
     missing = set(range(GROUPS)) - {meta.number for meta in metas}
-    return sorted([*found, *missing])
+    return sorted([*slower, *missing])
 
 
 def _tensors(metas: list[Meta], vector: VectorEnv) -> dict[str, Any]:
@@ -312,6 +319,6 @@ def _tensors(metas: list[Meta], vector: VectorEnv) -> dict[str, Any]:
     for collector in (collector for meta in metas for collector in meta.collectors):
         ranges.merge(collector.ranges)
     nearest = {at: min(metas, key=lambda meta: abs(meta.number - at)) for at in range(GROUPS)}
-    named = {f"g{at}.{key}": one for at, meta in nearest.items() for key, one in meta.network.tensors().items()}
+    named = {f"g{at}.{key}": tensor for at, meta in nearest.items() for key, tensor in meta.network.tensors().items()}
     low, high = ranges.bounds()
     return {"low": low, "high": high, **named}

@@ -1,4 +1,4 @@
-"""How a training ends: the margin, if it is to be cautious, and the policy's file."""
+"""End of a training: the margin, if it is to be cautious, and the policy's file."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -16,13 +16,13 @@ def finish(
     args: TrainingArgs,
     card: Mapping[str, str],
     tensors: Mapping[str, ArrayLike],
-    told: tuple[list[Point], dict[str, Any]],
+    results: tuple[list[Point], dict[str, Any]],
 ) -> Trained:
-    """Writes the policy if a folder is named; `told` is the curve and the held-out figures."""
+    """Writes the policy if a folder is named; `results` are the curve and the held-out figures."""
     single = {name: np.asarray(value, np.float32) for name, value in tensors.items()}
     if args.cautious:
         card = {**card, **caution.margin(args, card, single)}
     file = args.file("safetensors")
     if file:
         write_policy(file, card, single)
-    return Trained(Policy(dict(card), single), *told, file)
+    return Trained(Policy(dict(card), single), *results, file)

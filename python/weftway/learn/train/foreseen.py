@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from weftway import _native
 from weftway.learn.train import command, limits
 from weftway.learn.train.export import Policy, write_policy
-from weftway.learn.train.limits import Count, Form, Rate, Seed, SettingError, Share
+from weftway.learn.train.limits import Count, Pattern, Rate, Seed, SettingError, Share
 from weftway.learn.train.session import UNRELATED, Progress, quiet
 from weftway.rank import cells
 from weftway.runs import plan, specs
@@ -37,17 +37,17 @@ from weftway.terminal.progress import Bar
 PROGRAM = "python -m weftway.learn.train.foreseen"
 RULE = "earliest-delivery"
 MOST_ROWS = 3000
-"""Of one run: long runs do not outweigh the others."""
+"""Rows of one run, at most: long runs do not outweigh the others."""
 LEAST_WEIGHT = 300
 """A run weighs as one, whatever its rows, but for runs with fewer than these."""
 FARTHEST = 4.0
 """No label is larger, as a binary logarithm."""
 MARGIN = 0.02
-"""By how much the ranges are wider than those of training, on either side."""
+"""Share by which the ranges are wider than those of training, on either side."""
 VALIDATED = 8
 """One run of so many is left out, and tells which epoch was the best."""
 AT_ONCE = 8
-"""So many runs for each thread between two reports of how far it is."""
+"""Runs for each thread between two reports of how far it is."""
 PART = r"[^:,]+:[1-9]\d*:[1-9]\d*"
 
 Floats = NDArray[np.float32]
@@ -59,10 +59,12 @@ class Args:
     """Settings and their defaults."""
 
     seed: Seed = 1
-    """Of the scenarios, the first weights and the order of the rows."""
+    """Seed of the scenarios, the first weights and the order of the rows."""
     on: Annotated[
         str,
-        Form(rf"{PART}(,{PART})*", "NAME:SCENARIOS:RUNS, several joined by commas, such as drives:250:2,world:200:1"),
+        Pattern(
+            rf"{PART}(,{PART})*", "NAME:SCENARIOS:RUNS, several joined by commas, such as drives:250:2,world:200:1"
+        ),
     ] = "drives:250:2,world:200:1"
     """Distributions, each with how many scenarios and runs of each; their training parts."""
     rounds: Count = 3
@@ -76,9 +78,9 @@ class Args:
     learning_rate: Rate = 0.003
     """Learning rate of AdamW at its start; it falls to 0 (cosine)."""
     quantile: Share = 0.7
-    """Of arrivals like this one, what share comes no later than is said."""
+    """Share of arrivals like this one that come no later than is said."""
     width: Count = 32
-    """Of both hidden layers."""
+    """Width of both hidden layers."""
     threads: Count = 1
     """Threads that run the simulations; the policy does not depend on it."""
     out: Path = Path("foreseen")
@@ -89,20 +91,20 @@ class Args:
         limits.check(self)
 
     def command(self) -> str:
-        """What trains the same policy."""
+        """The command that trains the same policy."""
         return shlex.join([*PROGRAM.split(), *limits.options(self, UNRELATED)])
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What was seen, what would have been right, and in which run."""
+    """Observations, the right answers to them, and their runs."""
 
     seen: Floats
     off: Floats
     run: NDArray[np.int64]
 
     def joined(self, more: "Rows") -> "Rows":
-        """Both, as different runs."""
+        """Joins both, as different runs."""
         runs = np.concatenate([self.run, more.run + self.run.max() + 1])
         return Rows(np.concatenate([self.seen, more.seen]), np.concatenate([self.off, more.off]), runs)
 
@@ -136,7 +138,7 @@ def collect(args: Args, number: int, policy: Path | None, progress: Progress = q
 
 
 def forward(weights: Weights, x: Any) -> Any:
-    """What the network says, one number a row."""
+    """The network's answers, one number a row."""
     hidden = jax.nn.relu(x @ weights["w1"] + weights["b1"])
     hidden = jax.nn.relu(hidden @ weights["w2"] + weights["b2"])
     return (hidden @ weights["w3"] + weights["b3"])[:, 0]
@@ -150,11 +152,11 @@ def loss(weights: Weights, x: Any, y: Any, weight: Any, quantile: float) -> Any:
 
 def first_weights(inputs: int, width: int, seed: int) -> Weights:
     """The last layer says nothing, so that training begins as the rule."""
-    one, two = jax.random.split(jax.random.PRNGKey(seed))
+    first, second = jax.random.split(jax.random.PRNGKey(seed))
     return {
-        "w1": jax.random.normal(one, (inputs, width)) * np.sqrt(2 / inputs),
+        "w1": jax.random.normal(first, (inputs, width)) * np.sqrt(2 / inputs),
         "b1": jnp.zeros(width),
-        "w2": jax.random.normal(two, (width, width)) * np.sqrt(2 / width),
+        "w2": jax.random.normal(second, (width, width)) * np.sqrt(2 / width),
         "b2": jnp.zeros(width),
         "w3": jnp.zeros((width, 1)),
         "b3": jnp.zeros(1),
@@ -209,20 +211,21 @@ def fit(args: Args, rows: Rows, progress: Progress = quiet) -> Fitted:
             progress(done, steps)
         if (now := float(measure(weights))) < best[0]:
             best = (now, weights)
-    found = {name: np.asarray(value, np.float64) for name, value in best[1].items()}
+    tensors = {name: np.asarray(value, np.float64) for name, value in best[1].items()}
     errors = [
-        np.average(np.abs(left[1] - said), weights=left[2]) for said in (0, np.asarray(forward(best[1], left[0])))
+        np.average(np.abs(left[1] - prediction), weights=left[2])
+        for prediction in (0, np.asarray(forward(best[1], left[0])))
     ]
     # The scales of the inputs go into the first layer: the scheduler gives what it sees as it is.
-    found["b1"] = found["b1"] - (mean / spread) @ found["w1"]
-    found["w1"] = found["w1"] / spread[:, None]
+    tensors["b1"] = tensors["b1"] - (mean / spread) @ tensors["w1"]
+    tensors["w1"] = tensors["w1"] / spread[:, None]
     low, high = rows.seen.min(0), rows.seen.max(0)
-    found |= {"low": low - MARGIN * (high - low) - 1e-6, "high": high + MARGIN * (high - low) + 1e-6}
-    return Fitted({name: value.astype(np.float32) for name, value in found.items()}, *map(float, errors))
+    tensors |= {"low": low - MARGIN * (high - low) - 1e-6, "high": high + MARGIN * (high - low) + 1e-6}
+    return Fitted({name: value.astype(np.float32) for name, value in tensors.items()}, *map(float, errors))
 
 
 def card(args: Args, fitted: Fitted, rows: int) -> dict[str, str]:
-    """What the policy's file says of itself."""
+    """Card of the policy's file."""
     return {
         "algorithm": "quantile regression",
         "task": "arrival",

@@ -62,7 +62,7 @@ def train(args: Args, progress: Progress = quiet) -> Trained:
 
 
 def baselines(args: Args) -> Baselines:
-    """Who is evaluated beside the policy."""
+    """Policies that are evaluated beside the learned one."""
     rng = np.random.default_rng(args.seed)
 
     def unchanged(obs: np.ndarray, mask: np.ndarray) -> np.ndarray:

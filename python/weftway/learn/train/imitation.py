@@ -27,16 +27,16 @@ Floats = NDArray[np.float32]
 Weights = dict[str, Any]
 
 MOST_ROWS = 3000
-"""Of one run: long runs do not outweigh the others."""
+"""Rows of one run, at most: long runs do not outweigh the others."""
 LEAST_WEIGHT = 100
 """A run weighs as one, whatever its decisions, but for runs with fewer than these."""
 STEPS, BATCH, RATE = 3000, 2048, 3e-3
-"""Of Adam; the rate falls to 0 (cosine)."""
+"""Settings of Adam; the rate falls to 0 (cosine)."""
 
 
 @dataclass(frozen=True)
 class Rows:
-    """What was seen, which share of the teacher's decisions was to wait, and what the row weighs."""
+    """Observations, the share of the teacher's decisions that was to wait, and the rows' weights."""
 
     seen: Floats
     waited: Floats
@@ -51,20 +51,20 @@ def together(shown: Sequence[Rows]) -> Rows:
 def rows(
     cells: Sequence[Cell], teacher: str, task: str, inputs: int, seed: int, threads: int, student: str | None = None
 ) -> Rows:
-    """What a teacher shows on these cells, or what it says of the decisions of a student. Questions after which it had
-    no such choice count for nothing."""
+    """Decisions of a teacher on these cells, or its answers to the questions that a student met. Questions after which
+    it had no such choice count for nothing."""
     [shown] = specs.parse(teacher)
     rng = np.random.default_rng([seed, 1])
     jobs = [plan.simulated(cell.variant, shown, cell.cc, at) for at, cell in enumerate(cells)]
-    found = []
+    parts = []
     for text in _native.demonstrations(jobs, task, threads, student):
         run = np.frombuffer(text, np.float32).reshape(-1, inputs + 2)
         if len(run) > MOST_ROWS:
             run = run[np.sort(rng.choice(len(run), MOST_ROWS, replace=False))]
         decisions = run[:, -2:].sum(1, keepdims=True)
         share = run[:, -2:-1] / np.maximum(decisions, 1)
-        found.append(np.hstack([run[:, :-2], share, decisions / max(decisions.sum(), LEAST_WEIGHT)]))
-    whole = np.concatenate(found).astype(np.float32)
+        parts.append(np.hstack([run[:, :-2], share, decisions / max(decisions.sum(), LEAST_WEIGHT)]))
+    whole = np.concatenate(parts).astype(np.float32)
     return Rows(whole[:, :-2], whole[:, -2], whole[:, -1] / whole[:, -1].mean())
 
 
@@ -74,7 +74,7 @@ def forward(weights: Weights, x: Any) -> Any:
 
 
 def hidden(weights: Weights, x: Any) -> Any:
-    """What the last layer is given."""
+    """Inputs of the last layer."""
     for layer in range(1, len(weights) // 2):
         x = jax.nn.relu(x @ weights[f"w{layer}"] + weights[f"b{layer}"])
     return x
@@ -116,7 +116,7 @@ def fit(shown: Rows, widths: Sequence[int], seed: int) -> Weights:
     for _ in range(STEPS):
         at = rng.integers(len(x), size=BATCH)
         weights, state = step(weights, state, x[at], shown.waited[at], shown.weight[at])
-    found: Weights = {name: np.asarray(value, np.float64) for name, value in weights.items()}
-    found["b1"] = found["b1"] - (mean / spread) @ found["w1"]
-    found["w1"] = found["w1"] / spread[:, None]
-    return found
+    tensors: Weights = {name: np.asarray(value, np.float64) for name, value in weights.items()}
+    tensors["b1"] = tensors["b1"] - (mean / spread) @ tensors["w1"]
+    tensors["w1"] = tensors["w1"] / spread[:, None]
+    return tensors

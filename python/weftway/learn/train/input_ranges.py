@@ -1,15 +1,15 @@
-"""Where the inputs of a policy lay in training: its file's `low` and `high`, beyond which it is not asked."""
+"""Ranges of a policy's inputs in training: its file's `low` and `high`, beyond which it is not asked."""
 
 import numpy as np
 
 from weftway.vector import Floats
 
 BINS = 2048
-"""Of the histogram that ranges are read from."""
+"""Bins of the histogram that ranges are read from."""
 
 
 class InputRanges:
-    """Where the inputs lay in training: a histogram of each between the bounds that its task states."""
+    """Histogram of each input in training, between the bounds that its task states."""
 
     def __init__(self, low: Floats, high: Floats) -> None:
         self._low, self._width = low, np.maximum(high - low, 1e-6)
@@ -26,7 +26,7 @@ class InputRanges:
         self._counts += other._counts
 
     def bounds(self) -> tuple[Floats, Floats]:
-        """From the 0.1 to the 99.9 percentile, wider by a tenth on either side and by 1 % of the stated range.
+        """Range from the 0.1 to the 99.9 percentile, wider by a tenth on either side and by 1 % of the stated range.
 
         The hundredth is what an input has that was the same throughout.
         """

@@ -71,7 +71,7 @@ class Labels:
         return type(self)(*(np.concatenate(pair) for pair in both))
 
     def entropy(self) -> float:
-        """Of the labels, in bits; log2 N where all are as frequent."""
+        """Entropy of the labels, in bits; log2 N where all are as frequent."""
         share = np.bincount(self.label) / max(len(self), 1)
         share = share[share > 0]
         return float(-(share * np.log2(share)).sum())
@@ -97,7 +97,7 @@ class Labels:
 
 
 def steps(task: str) -> int:
-    """How many intervals the task named `task` sees."""
+    """Number of intervals that the task named `task` sees."""
     given = dict(part.split("=", 1) for part in task.split(":")[1:] if "=" in part)
     return int(given.get("steps", STEPS))
 

@@ -1,4 +1,4 @@
-"""What the settings of a training may be: stated once, beside the type, for `--help`, the command and `Args` alike.
+"""Limits of a training's settings: stated once, beside the type, for `--help`, the command and `Args` alike.
 
     steps: Annotated[int, Whole(1)] = 100_000
 
@@ -19,7 +19,7 @@ class SettingError(ValueError):
 
 
 class Limit(Protocol):
-    """What a value may be; `str()` says it."""
+    """Limit of a value; `str()` says it."""
 
     def allows(self, value: Any) -> bool: ...
 
@@ -32,7 +32,7 @@ class Whole:
     most: int | None = None
 
     def allows(self, value: Any) -> bool:
-        """Whether it is one."""
+        """Returns whether it is a number within the limits."""
         if not isinstance(value, Integral) or isinstance(value, bool):
             return False
         return self.least <= int(value) and (self.most is None or int(value) <= self.most)
@@ -51,7 +51,7 @@ class Number:
     is_above: bool = False
 
     def allows(self, value: Any) -> bool:
-        """Whether it is one."""
+        """Returns whether it is a number within the limits."""
         if not isinstance(value, Real) or isinstance(value, bool) or not math.isfinite(number := float(value)):
             return False
         if self.is_above and number == self.least:
@@ -65,13 +65,13 @@ class Number:
 
 
 class OneOf:
-    """One of these names."""
+    """A name out of several."""
 
     def __init__(self, *names: str) -> None:
         self.names = names
 
     def allows(self, value: Any) -> bool:
-        """Whether it is one."""
+        """Returns whether it is one of the names."""
         return value in self.names
 
     def __str__(self) -> str:
@@ -79,14 +79,14 @@ class OneOf:
 
 
 @dataclass(frozen=True)
-class Form:
+class Pattern:
     """Text that a pattern describes; `words` say the same to a reader."""
 
     pattern: str
     words: str
 
     def allows(self, value: Any) -> bool:
-        """Whether it has the form."""
+        """Returns whether a value is text that matches the pattern."""
         return isinstance(value, str) and re.fullmatch(self.pattern, value) is not None
 
     def __str__(self) -> str:
@@ -99,27 +99,29 @@ Seed = Annotated[int, Whole(0, 2**32 - 1)]
 """JAX takes no more of a seed than 32 bits."""
 Share = Annotated[float, Number(0, 1)]
 Rate = Annotated[float, Number(0, 1, is_above=True)]
-"""Of learning, or of following."""
+"""Rate of learning, or of following."""
 Positive = Annotated[float, Number(0, is_above=True)]
 Weight = Annotated[float, Number(0)]
 Slots = Annotated[int, Whole(1, 64)]
-"""For so many paths, or intervals, a task can be made."""
+"""Number of paths, or intervals, that a task can be made for."""
 TaskWeight = Annotated[float, Number(0, 10)]
-"""Of a term in a task's reward."""
+"""Weight of a term in a task's reward."""
 Mode = Annotated[str, OneOf("preferred", "exclusive")]
 WIDTHS = r"[1-9]\d{0,4}(-[1-9]\d{0,4})*"
-Widths = Annotated[str, Form(WIDTHS, "widths from 1 to 99999 joined by hyphens, such as 64-64")]
-Names = Annotated[str, Form(r"[^,]*[^,\s][^,]*(,[^,]*[^,\s][^,]*)*", "names separated by commas, such as bbr1,cubic")]
+Widths = Annotated[str, Pattern(WIDTHS, "widths from 1 to 99999 joined by hyphens, such as 64-64")]
+Names = Annotated[
+    str, Pattern(r"[^,]*[^,\s][^,]*(,[^,]*[^,\s][^,]*)*", "names separated by commas, such as bbr1,cubic")
+]
 
 
 def limits(settings: type) -> dict[str, Limit]:
     """The limit of every setting that has one, by its name."""
-    found: dict[str, Limit] = {}
-    for one in reversed(settings.__mro__):
-        for name, hint in get_annotations(one).items():
+    by_name: dict[str, Limit] = {}
+    for class_ in reversed(settings.__mro__):
+        for name, hint in get_annotations(class_).items():
             if more := getattr(hint, "__metadata__", ()):
-                found[name] = more[0]
-    return found
+                by_name[name] = more[0]
+    return by_name
 
 
 def check(settings: Any) -> None:

@@ -45,7 +45,7 @@ PROGRAM = "python -m weftway.learn.train.lookahead"
 SEARCH = "lookahead"
 """The search's name among the schedulers."""
 NO_QUESTION = "nothing was to be decided"
-"""What an environment says of a scenario in which its task never has a choice."""
+"""Error text of an environment on a scenario in which its task never has a choice."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ class Args:
     instances: Count = 40
     """Number of scenarios."""
     seed: Seed = 1
-    """Of the scenarios and of the search."""
+    """Seed of the scenarios and of the search."""
     candidates: Count = 32
     """Sequences tried at a question."""
     horizon: Count = 8
@@ -75,7 +75,7 @@ class Args:
     hold: Count = 1
     """Questions that each action of a sequence answers: more than one where there is a question for each packet."""
     change: Share = 0.25
-    """Of a sequence near the best one, what share of the actions is drawn anew."""
+    """Share of the actions that is drawn anew in a sequence near the best one."""
     threads: Count = 1
     """Processes; what is found does not depend on it."""
 
@@ -84,7 +84,7 @@ class Args:
         limits.check(self)
 
     def command(self) -> str:
-        """What finds the same."""
+        """The command that finds the same."""
         return shlex.join([*PROGRAM.split(), *limits.options(self, UNRELATED)])
 
 
@@ -93,7 +93,7 @@ Actions = list[Floats]
 
 
 class Search:
-    """One run, in which each action is the first of the best sequence that was found."""
+    """Search in one run, in which each action is the first of the best sequence that was found."""
 
     def __init__(self, args: Args, variant: Variant, seed: int, by_delay: bool) -> None:
         self._args = args
@@ -118,16 +118,16 @@ class Search:
         first = [best + self._anyhow(horizon - len(best))]
         if self._env.kind == "discrete":
             masks = self._env.action_masks()[0]
-            first += [[np.full((1, 1), one, np.float32)] * horizon for one in np.flatnonzero(masks)]
+            first += [[np.full((1, 1), choice, np.float32)] * horizon for choice in np.flatnonzero(masks)]
         more = max(self._args.candidates - len(first), 0)
         return first + [self._near(first[0]) if at % 2 else self._anyhow(horizon) for at in range(more)]
 
     def _near(self, best: Actions) -> Actions:
         drawn = self._rng.random(len(best)) < self._args.change
-        return [self._anyhow(1)[0] if is_drawn else one for is_drawn, one in zip(drawn, best, strict=True)]
+        return [self._anyhow(1)[0] if is_drawn else action for is_drawn, action in zip(drawn, best, strict=True)]
 
     def _anyhow(self, count: int) -> Actions:
-        """So many actions, by chance: any open choice, or shares of which some are nearly none (Dirichlet, 1/2)."""
+        """Draws `count` actions: any open choice, or shares of which some are nearly none (Dirichlet, 1/2)."""
         env = self._env
         if env.kind == "shares":
             return list(self._rng.dirichlet(np.full(env.actions, 0.5), (count, 1)).astype(np.float32))
@@ -136,10 +136,10 @@ class Search:
         return list(self._rng.integers(0, env.choices, (count, 1, env.actions)).astype(np.float32))
 
     def _worth(self, actions: Actions) -> float:
-        """What has arrived in order after these actions, in bytes over milliseconds; or how soon it did."""
+        """Worth of a sequence: bytes in order after these actions, over milliseconds; or how soon they arrived."""
         begin, env = self._env.state(), copy.deepcopy(self._env)
         arrived, state = 0.0, begin
-        for action in (one for one in actions for _ in range(self._args.hold)):
+        for action in (each for each in actions for _ in range(self._args.hold)):
             is_over = _is_over(env, action)
             after = env.final_state() if is_over else env.state()
             arrived += float(after["now_ms"][0] - state["now_ms"][0]) * float(after["una"][0] - begin["una"][0])
@@ -168,13 +168,13 @@ def search(args: Args, index: int) -> dict[str, Any] | None:
     about = described(there, drawn, variant.scenario.sets)
     by_delay = about["measure"] not in ("goodput_mbps", "fct_ms")
     try:
-        found = Search(args, variant, drawn.seed, by_delay).run()
+        row = Search(args, variant, drawn.seed, by_delay).run()
     except ScenarioError as error:
         if NO_QUESTION in str(error):
             return None
         raise
     about |= {"on": there.name, "mode": args.task, "instance": drawn.id, "index": index}
-    return {**found, **about, "scheduler": SEARCH, "is_policy": True}
+    return {**row, **about, "scheduler": SEARCH, "is_policy": True}
 
 
 def compare(args: Args, progress: Progress = quiet) -> Any:
@@ -182,24 +182,24 @@ def compare(args: Args, progress: Progress = quiet) -> Any:
     there = distribution.load(args.on)
     named = specs.parse([REFERENCE, *([args.against] if args.against else [])])
     cc = controller(args.cc)
-    found: list[dict[str, Any]] = []
+    searched_rows: list[dict[str, Any]] = []
     searched = 0
     with LocalPool(args.threads) as pool:
         for _, row in pool.map_unordered(partial(search, args), range(args.instances)):
-            found += [row] if row else []
+            searched_rows += [row] if row else []
             searched += 1
             progress(searched, args.instances)
-    if not found:
+    if not searched_rows:
         raise ScenarioError(f"--task {args.task}: {NO_QUESTION} in any of {args.instances} scenarios")
     jobs, about = [], {}
-    for row in sorted(found, key=lambda row: row["index"]):
+    for row in sorted(searched_rows, key=lambda row: row["index"]):
         drawn = there.sample(args.seed, row["index"], args.split)
-        variant = there.variant(drawn, [one for one in args.set.split(",") if one])
+        variant = there.variant(drawn, [setting for setting in args.set.split(",") if setting])
         for spec in dict.fromkeys(named):
             jobs.append(plan.simulated(variant, spec, cc, row["seed"]))
             about[jobs[-1].key] = {name: row[name] for name in ("on", "mode", "measure", "instance")}
     others = comparison.execute(Plan(jobs[0].variant.scenario, jobs), args.threads).complete()
-    rows = [{**row, "cc": cc[0]} for row in found]
+    rows = [{**row, "cc": cc[0]} for row in searched_rows]
     rows += [{**row, **about[row["key"]], "is_policy": False} for row in others.rows]
     return paired.summary(table(rows))
 
@@ -213,8 +213,8 @@ def main(words: Sequence[str] | None = None) -> None:
             lines = compare(args, bar.tell)
     print(args.command())
     for line in lines.iter_rows(named=True):
-        said = f"{line['ratio']:.3f} ({line['ratio_low'] or 1:.3f}-{line['ratio_high'] or 1:.3f}) of {REFERENCE}"
-        print(f"{line['scheduler']}: {said}, loses in {100 * line['lost_share']:.1f} % of {line['cells']}")
+        ratio = f"{line['ratio']:.3f} ({line['ratio_low'] or 1:.3f}-{line['ratio_high'] or 1:.3f}) of {REFERENCE}"
+        print(f"{line['scheduler']}: {ratio}, loses in {100 * line['lost_share']:.1f} % of {line['cells']}")
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ class MLP(eqx.Module):
 
 
 class Cell(eqx.Module):
-    """One LSTM layer; the gates stand in the order input, forget, candidate, output (i, f, g, o)."""
+    """An LSTM layer; the gates stand in the order input, forget, candidate, output (i, f, g, o)."""
 
     wx: Array
     wh: Array
@@ -149,7 +149,7 @@ class LSTM(eqx.Module):
 
 def _numbered(tensors: Mapping[str, ArrayLike], name: str, first: int) -> list[Array]:
     """The tensors `name` with a number from `first` on, as far as there are any."""
-    found: list[Array] = []
-    while (key := name.format(first + len(found))) in tensors:
-        found.append(jnp.asarray(tensors[key]))
-    return found
+    arrays: list[Array] = []
+    while (key := name.format(first + len(arrays))) in tensors:
+        arrays.append(jnp.asarray(tensors[key]))
+    return arrays

@@ -44,7 +44,7 @@ class Args(ActorCriticArgs):
     action_mode: Annotated[str, OneOf("ternary", "direct")] = "ternary"
     """`ternary`: best, middle or worst path by quality; `direct`: a path, with the qualities observed."""
     mode: Mode = "preferred"
-    """When the chosen path is full, the others send (`preferred`), or none does (`exclusive`)."""
+    """Use of the other paths when the chosen one is full: they send (`preferred`), or none does (`exclusive`)."""
     reward: Annotated[str, OneOf("log", "rate")] = "log"
     """Reward of an interval: `log`, the sum of the paths' log throughputs as published; or `rate`, the throughput."""
     slots: Slots = 4
@@ -60,7 +60,7 @@ class Args(ActorCriticArgs):
         "pool": 64,
         "trials": 16,
         "held_out": 16,
-        # Where others stand in, a choice changes too little to be learned in so few steps.
+        # A choice changes too little to be learned in so few steps where other paths stand in.
         "mode": "exclusive",
         "action_mode": "direct",
     }
@@ -84,7 +84,7 @@ def train(args: Args, progress: Progress = quiet) -> Trained:
 
 
 def baselines(args: Args) -> Baselines:
-    """Who is evaluated beside the policy."""
+    """Policies that are evaluated beside the learned one."""
     slots, ranks = (
         f"path:action={action}:slots={args.slots}:mode={args.mode}:reward={args.reward}"
         for action in ("direct", "ternary")
@@ -105,8 +105,8 @@ def in_turn() -> ChooseActions:
         before = at.pop() if at else np.full(len(obs), -1)
         slots = mask.shape[1]
         order = (before[:, None] + 1 + np.arange(slots)) % slots
-        found: np.ndarray = order[np.arange(len(obs)), np.take_along_axis(mask, order, 1).argmax(1)]
-        at.append(found)
-        return found
+        slots_chosen: np.ndarray = order[np.arange(len(obs)), np.take_along_axis(mask, order, 1).argmax(1)]
+        at.append(slots_chosen)
+        return slots_chosen
 
     return choose

@@ -18,7 +18,7 @@ MEASURES = {
     "loss": "loss",
     "validation_accuracy": "validation accuracy",
 }
-"""What is drawn of a curve, where it has it."""
+"""Measures that are drawn of a curve, where it has them."""
 
 
 def draw(points: list[Point], title: str, file: Path) -> None:

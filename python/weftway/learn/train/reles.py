@@ -66,11 +66,11 @@ def train(args: Args, progress: Progress = quiet) -> Trained:
 
 
 def baselines(args: Args) -> Baselines:
-    """Who is evaluated beside the policy."""
+    """Policies that are evaluated beside the learned one."""
     equal, third = np.ones(args.slots), np.arange(args.slots) == min(WIDEST, args.slots - 1)
     return {"equal": (task(args), always(equal)), "third": (task(args), always(third))}
 
 
 def always(shares: np.ndarray) -> ChooseActions:
-    """The same shares throughout."""
+    """Chooses the same shares at every decision."""
     return lambda obs, mask: np.tile(shares / shares.sum(), (len(obs), 1))

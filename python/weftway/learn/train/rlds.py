@@ -34,7 +34,7 @@ class Args(QLearningArgs):
     slots: Slots = 4
     """Number of paths in the observation."""
     mode: Mode = "exclusive"
-    """Whether the chosen path carries new data alone (`exclusive`) or before the others (`preferred`)."""
+    """Use of the chosen path for new data: alone (`exclusive`) or before the others (`preferred`)."""
     reward: Annotated[str, OneOf("log", "rate")] = "log"
     """Reward of an interval: `log`, the sum of the paths' log throughputs as in PDAA3C; or `rate`, the throughput."""
 

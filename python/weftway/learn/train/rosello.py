@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 from weftway.learn.train.dqn import Boltzmann, QLearningArgs, learn
-from weftway.learn.train.limits import WIDTHS, Form, OneOf, Positive
+from weftway.learn.train.limits import WIDTHS, OneOf, Pattern, Positive
 from weftway.learn.train.session import Progress, Trained, quiet
 
 NETWORKS = {"6": "8-8", "12": "16-16"}
@@ -28,7 +28,7 @@ class Args(QLearningArgs):
     distribution: str = "five-g"
     cc: str = "cubic"
     gamma: float = 0.99
-    network: Annotated[str, Form(f"({WIDTHS})?", "widths from 1 to 99999 joined by hyphens, such as 8-8")] = ""
+    network: Annotated[str, Pattern(f"({WIDTHS})?", "widths from 1 to 99999 joined by hyphens, such as 8-8")] = ""
     """Widths of the hidden layers; if not given, 8-8 for six inputs and 16-16 for twelve."""
     target_every: int = 0
     state: Annotated[str, OneOf(*NETWORKS)] = "6"

@@ -1,4 +1,4 @@
-"""What every training has: its settings, what it leaves behind, and the card of its policy."""
+"""Parts that every training has: its settings, its results, and the card of its policy."""
 
 import math
 import shlex
@@ -20,7 +20,7 @@ Progress = Callable[[int, int], None]
 """Is told how many of how many are done: what is counted is the `UNIT` of the settings."""
 
 GIVEN = "_given"
-"""Where the names of what is given are kept until the settings are made."""
+"""Attribute that keeps the names of the given settings until they are made."""
 
 UNRELATED = ("out", "resume", "threads", "checkpoint_every")
 """Settings that change nothing about the policy."""
@@ -63,7 +63,7 @@ class TrainingArgs:
 
     ALGORITHM: ClassVar[str]
     UNIT: ClassVar[str] = "decisions"
-    """What a training tells its `Progress` that it has done."""
+    """Unit in which a training tells its `Progress` how far it is."""
     PRESETS: ClassVar[tuple[str, ...]] = ("quick",)
     """Settings that set others, to the values under their names in capitals; of two, the later one has its way."""
     QUICK: ClassVar[Mapping[str, Any]] = {}
@@ -102,7 +102,7 @@ class TrainingArgs:
         return shlex.join(["weft", "train", self.ALGORITHM, *limits.options(self, UNRELATED)])
 
     def settings(self) -> dict[str, Any]:
-        """What a checkpoint belongs to."""
+        """Settings that a checkpoint belongs to."""
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in UNRELATED}
 
     def file(self, ending: str) -> Path | None:
@@ -119,13 +119,13 @@ class TrainingArgs:
 
     def held_out_env(self, task: str, variants: list[Variant] | None = None) -> VectorEnv:
         """Simulations that no training sees, an environment for each episode."""
-        found = variants or distribution.load(self.distribution).pool(self.seed, self.held_out, "held-out")
-        return VectorEnv(task, found, self.controllers, self.held_out, self.seed, self.threads)
+        scenarios = variants or distribution.load(self.distribution).pool(self.seed, self.held_out, "held-out")
+        return VectorEnv(task, scenarios, self.controllers, self.held_out, self.seed, self.threads)
 
 
 @dataclass(frozen=True)
 class Trained:
-    """What a training leaves behind."""
+    """Results of a training."""
 
     policy: export.Policy
     """The card and the tensors."""
@@ -171,20 +171,20 @@ def uniform_random(seed: int) -> ChooseActions:
 
 
 LEAST_MBPS = 1e-3
-"""What has a logarithm where nothing was delivered."""
+"""Goodput that stands for none, which has no logarithm."""
 
 
 def evaluate(vector: VectorEnv, choose: ChooseActions) -> dict[str, float]:
     """Means over the first episode of every environment. Whoever acts, the environments have the same episodes."""
-    found: dict[int, dict[str, Any]] = {}
+    first_episodes: dict[int, dict[str, Any]] = {}
     obs = vector.reset()
     vector.episodes()
-    while len(found) < vector.envs:
+    while len(first_episodes) < vector.envs:
         obs = vector.step(choose(obs, vector.action_masks())).obs
         for episode in vector.episodes():
-            found.setdefault(episode["env"], episode)
+            first_episodes.setdefault(episode["env"], episode)
     vector.delayed_rewards()
-    rows = [found[env] for env in range(vector.envs)]
+    rows = [first_episodes[env] for env in range(vector.envs)]
     decisions = sum(row["steps"] for row in rows)
     return {
         "return": float(np.mean([row["return"] for row in rows])),
@@ -197,11 +197,11 @@ def evaluate(vector: VectorEnv, choose: ChooseActions) -> dict[str, float]:
 
 
 TRIALS = 6
-"""How often a training is measured for its curve, besides before its first step and after its last."""
+"""Measurements of a training for its curve, besides before its first step and after its last."""
 
 
 def validation_variants(args: TrainingArgs, scenarios: int) -> list[Variant]:
-    """Those of the next seed: a training has none of them."""
+    """Scenarios of the next seed: a training has none of them."""
     return distribution.load(args.distribution).pool(args.seed + 1, scenarios)
 
 
@@ -214,7 +214,7 @@ class ValidationSet:
     """
 
     def __init__(self, args: TrainingArgs, task: str, scenarios: int, variants: list[Variant] | None = None) -> None:
-        """Over so many, or over these."""
+        """Takes so many scenarios of the next seed, or `variants`."""
         variants = variants or validation_variants(args, scenarios)
         self._vector = VectorEnv(task, variants, args.controllers, len(variants), args.seed + 1, args.threads)
 
@@ -233,9 +233,9 @@ class Best(Generic[N]):
     network: N
     speed: float = -math.inf
     step: int = 0
-    """After so many decisions."""
+    """Decisions before the checkpoint."""
     head: str = "greedy"
-    """What it does with its outputs."""
+    """Use of its outputs."""
 
     def offer(self, network: N, measured: tuple[float, int, str]) -> None:
         """Another checkpoint: its speed, its step, its head."""
@@ -254,5 +254,8 @@ class Best(Generic[N]):
 
 def sentence(figures: Mapping[str, Mapping[str, float]], episodes: int, controllers: str) -> str:
     """The card's `evaluation`."""
-    parts = [f"{name} {one['goodput']:.2f} Mbit/s, {one['reward']:.3f} a decision" for name, one in figures.items()]
+    parts = [
+        f"{name} {measured['goodput']:.2f} Mbit/s, {measured['reward']:.3f} a decision"
+        for name, measured in figures.items()
+    ]
     return f"{episodes} held-out episodes under {controllers}: {'; '.join(parts)}"

@@ -35,7 +35,7 @@ from weftway.learn.train.graph import Shape
 from weftway.learn.train.graph.fit import Dataset, FitArgs, Split, evaluate, fit, split
 from weftway.learn.train.graph.stsgat import STSGAT
 from weftway.learn.train.labels import Labels
-from weftway.learn.train.limits import Count, CountOrNone, Form, Mode, OneOf, Rate, SettingError, Whole
+from weftway.learn.train.limits import Count, CountOrNone, Mode, OneOf, Pattern, Rate, SettingError, Whole
 from weftway.learn.train.pdaa3c import in_turn
 from weftway.learn.train.session import ChooseActions, Progress, Trained, TrainingArgs, quiet
 from weftway.sample import distribution
@@ -43,19 +43,19 @@ from weftway.sample.distribution import Drawn
 from weftway.vector import Floats
 
 MOST_PATHS = 8
-"""What a network is made for."""
+"""Number of paths that a network can be made for."""
 
 BASIS = {"preferred": "message", "exclusive": "interval"}
-"""What `--basis auto` is where a choice holds for the interval: it binds its class only where nobody stands in."""
+"""Meaning of `--basis auto` where a choice holds for the interval: it binds its class only where nobody stands in."""
 
 MARGIN = 0.1
-"""By how much the fallback's ranges are wider than those of training, on either side."""
+"""Share by which the fallback's ranges are wider than those of training, on either side."""
 
 PARTS = 0.15 / 0.7
 """Samples to choose and to report by, each, over those to learn from."""
 
 SHARE = 8
-"""Of so many scenarios, one is run again in a round with the learnt policy, whose every decision is a forward pass."""
+"""Scenarios of which one runs again in a round with the learnt policy, whose every decision is a forward pass."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,17 +79,17 @@ class Args(TrainingArgs):
     batch: Count = 64
     """Decisions in a batch."""
     mode: Mode = "preferred"
-    """When the chosen path is full, the others send (`preferred`), or none does (`exclusive`)."""
+    """Use of the other paths when the chosen one is full: they send (`preferred`), or none does (`exclusive`)."""
     hold: Annotated[str, OneOf("interval", "message")] = "interval"
-    """How long a choice lasts: for its size class until the `interval` ends, or for a `message`."""
+    """Duration of a choice: for its size class until the `interval` ends, or for a `message`."""
     basis: Annotated[str, OneOf("auto", "message", "interval")] = "auto"
-    """What the oracle judges: the current `message`, all of its class in the `interval`, or what fits (`auto`)."""
+    """Data that the oracle judges: the current `message`, all of its class in the `interval`, or what fits (`auto`)."""
     identity: bool = True
-    """Whether the network identifies paths by their number; without, it supports any number of them."""
+    """Identify paths by their number; without, the network supports any number of them."""
     slots: Annotated[int, Whole(1, MOST_PATHS)] = 4
     """Paths at most, 1 to 8; without identity, 8 are usual."""
     counts: Annotated[
-        str, Form(r"|[1-8](,[1-8])*", "numbers of paths from 1 to 8 separated by commas, such as 2,4")
+        str, Pattern(r"|[1-8](,[1-8])*", "numbers of paths from 1 to 8 separated by commas, such as 2,4")
     ] = ""
     """Numbers of paths to train on, separated by commas; other scenarios are for evaluation only."""
     held_out: int = 16
@@ -112,7 +112,7 @@ class Args(TrainingArgs):
 
     @property
     def fit(self) -> FitArgs:
-        """How the network is trained in a round."""
+        """Settings of the network's training in a round."""
         return FitArgs(epochs=self.epochs, batch=self.batch, rate=self.learning_rate, seed=self.seed)
 
     @property
@@ -123,25 +123,26 @@ class Args(TrainingArgs):
     def variants(self, part: str = "train") -> list[Variant]:
         """Scenarios with the numbers of paths to train on, or held-out ones with the others."""
         size = self.pool if part == "train" else self.held_out
-        there, wanted = distribution.load(self.distribution), {int(one) for one in self.counts.split(",") if one}
+        there = distribution.load(self.distribution)
+        wanted = {int(number) for number in self.counts.split(",") if number}
         if not wanted:
             return there.pool(self.seed, size, part)
-        found: list[Variant] = []
+        chosen: list[Variant] = []
         for index in count():
-            if len(found) == size:
-                return found
+            if len(chosen) == size:
+                return chosen
             if index > 100 * size:
                 raise ScenarioError(
                     f"hardly a scenario of `{self.distribution}` is for {part} with counts {self.counts}"
                 )
             drawn = there.sample(self.seed, index, part)
             if (paths(drawn) in wanted) == (part == "train"):
-                found.append(there.variant(drawn))
+                chosen.append(there.variant(drawn))
         raise AssertionError("count() has no end")
 
 
 def paths(drawn: Drawn) -> int:
-    """How many paths an instance has."""
+    """Number of an instance's paths."""
     return len({key.split(".")[1] for key in drawn.values if key.startswith("path.")})
 
 
@@ -161,10 +162,10 @@ def train(args: Args, progress: Progress = quiet) -> Trained:
     }
     last = args.epochs * (args.rounds + 1)
     curve.add(last, kind="held-out", test_loss=loss, test_accuracy=accuracy, **figures[args.ALGORITHM])
-    said = (
+    evaluation = (
         f"{session.sentence(figures, vector.envs, args.cc)}; as the oracle in {100 * accuracy:.1f} % of test decisions"
     )
-    about = {"network": model.spec(args.shape), "chosen": chosen, "evaluation": said}
+    about = {"network": model.spec(args.shape), "chosen": chosen, "evaluation": evaluation}
     card = session.card(args, vector, **about)
     tensors = {"low": ranges[0], "high": ranges[1], **model.tensors()}
     return finish(args, card, tensors, (curve.points, figures))
@@ -189,7 +190,7 @@ Ranges = tuple[Floats, Floats]
 
 
 def choose(models: list[STSGAT], data: Dataset) -> tuple[STSGAT, str]:
-    """Of the best network of each round the one of smallest loss on the last round's validation; the card's `chosen`.
+    """Chooses among the rounds' best networks by loss on the last round's validation; also the card's `chosen`.
 
     Rounds do not share their validation samples, so that the losses on the curve cannot be compared across them.
     """
@@ -216,10 +217,10 @@ def rounds(args: Args, curve: Curve, progress: Progress) -> tuple[list[STSGAT], 
             loss, accuracy = evaluate(model, data.batch(data.validation))
             curve.add(0, round=0, validation_loss=loss, validation_accuracy=accuracy)
 
-        def told(point: Point, number: int = number) -> None:
+        def tell(point: Point, number: int = number) -> None:
             progress(number * args.epochs + point["step"], total)
 
-        fitted = fit(model, data, args.fit, folder=place, progress=told)
+        fitted = fit(model, data, args.fit, folder=place, progress=tell)
         for point in fitted.curve:
             values = {key: value for key, value in point.items() if key not in ("step", "seconds")}
             curve.add(number * args.epochs + point["step"], round=number, **values)
@@ -240,7 +241,7 @@ def collected(args: Args, variants: list[Variant], model: STSGAT | None, number:
         if model is not None:
             behaviours = ["oracle", rollout(args, model, Path(folder) / "policy.safetensors")]
             chosen = chosen[number % SHARE :: SHARE]
-        found = labels.collect(
+        sampled = labels.collect(
             [variants[at] for at in chosen],
             args.controllers,
             len(chosen),
@@ -250,10 +251,10 @@ def collected(args: Args, variants: list[Variant], model: STSGAT | None, number:
             args.threads,
             args.judged,
         )
-    found = replace(found, instance=chosen.astype(np.int32)[found.instance])
+    sampled = replace(sampled, instance=chosen.astype(np.int32)[sampled.instance])
     rng = np.random.default_rng([args.seed, number])
     most = round(2 * args.steps * (1 + 2 * PARTS))
-    return found.where(np.sort(rng.permutation(len(found))[:most]))
+    return sampled.where(np.sort(rng.permutation(len(sampled))[:most]))
 
 
 def rollout(args: Args, model: STSGAT, file: Path) -> str:
@@ -272,22 +273,22 @@ def rollout(args: Args, model: STSGAT, file: Path) -> str:
     return f"stsgat:policy={file}:fallback=off"
 
 
-def dataset(found: Labels, args: Args) -> Dataset:
+def dataset(decisions: Labels, args: Args) -> Dataset:
     """`args.steps` decisions to learn from, drawn from all there are, and fewer to choose and to report by.
 
     Parts go by scenario, the same in every round. Equal sizes in every round are compiled once.
     """
     rng = np.random.default_rng(args.seed)
-    parts = split(found.instance.astype(np.int64), args.seed, args.pool)
+    parts = split(decisions.instance.astype(np.int64), args.seed, args.pool)
     if not len(parts.train):
         raise SettingError(f"--steps {args.steps}: expected more, as no scenario to learn from has a labelled decision")
     sizes = (args.steps, round(args.steps * PARTS), round(args.steps * PARTS))
     kept = Split(*(rng.permutation(part)[:size] for part, size in zip(parts, sizes, strict=True)))
-    return Dataset(found.X, found.c, found.alive, found.label, found.margin, *kept)
+    return Dataset(decisions.X, decisions.c, decisions.alive, decisions.label, decisions.margin, *kept)
 
 
-def ranges(found: Labels) -> Ranges:
-    """Between which values each input lay, a tenth wider: the same for all paths and steps of a feature.
+def ranges(decisions: Labels) -> Ranges:
+    """Ranges in which each input lay, a tenth wider: the same for all paths and steps of a feature.
 
     The highest thousandth is left out.
     """
@@ -297,8 +298,8 @@ def ranges(found: Labels) -> Ranges:
         low, high = features.min(1), np.quantile(features, 0.999, axis=1)
         return low - MARGIN * (high - low) - 0.01, high + MARGIN * (high - low) + 0.01
 
-    (x_low, x_high), (c_low, c_high) = of(found.X), of(found.c)
-    slots, steps = found.X.shape[1], found.X.shape[3]
+    (x_low, x_high), (c_low, c_high) = of(decisions.X), of(decisions.c)
+    slots, steps = decisions.X.shape[1], decisions.X.shape[3]
 
     def flat(x: NDArray[np.float32], c: NDArray[np.float32], alive: float) -> Floats:
         rows = [np.tile(np.repeat(x, steps), slots), np.repeat(c, steps), np.full(slots, alive)]
@@ -314,14 +315,14 @@ def greedy(model: STSGAT, shape: Shape) -> ChooseActions:
     def choose(obs: Floats, mask: np.ndarray) -> np.ndarray:
         x, c, alive = apart(obs, shape)
         z = np.asarray(run(jnp.asarray(x), jnp.asarray(c), jnp.asarray(alive)))
-        found: np.ndarray = np.where(mask, z, -np.inf).argmax(1)
-        return found
+        best: np.ndarray = np.where(mask, z, -np.inf).argmax(1)
+        return best
 
     return choose
 
 
 def apart(obs: Floats, shape: Shape) -> tuple[Floats, Floats, Floats]:
-    """What the task `graph` gives, (B, inputs), as x (B, N, C, T), c (B, Cp, T) and alive (B, N)."""
+    """Splits observations of the task `graph`, (B, inputs), into x (B, N, C, T), c (B, Cp, T) and alive (B, N)."""
     ends = np.cumsum([shape.paths * shape.features * shape.steps, shape.packet_features * shape.steps])
     x, c, alive = np.split(obs, ends, axis=1)
     each = (len(obs), -1, shape.steps)

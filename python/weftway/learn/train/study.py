@@ -33,19 +33,19 @@ from weftway.learn.train.graph.fit import Dataset, Run, against, compare, evalua
 from weftway.learn.train.graph.stsgat import STSGAT
 from weftway.learn.train.graph.stsgcn import STSGCN
 from weftway.learn.train.graph.wavenet import WaveNet
-from weftway.learn.train.limits import Count, Form, SettingError
+from weftway.learn.train.limits import Count, Pattern, SettingError
 from weftway.learn.train.session import Progress, quiet
 from weftway.report.palette import SCHEDULER_LIGHT
 from weftway.runs.store import whole
 
 NETWORKS: dict[str, Callable[[Shape, Array], Network]] = {"stsgat": STSGAT, "stsgcn": STSGCN, "graph-wavenet": WaveNet}
-"""Which networks there are; the order is the one that the paper claims, the best first."""
+"""Networks in the order that the paper claims, the best first."""
 
 MEASURES: dict[str, Callable[[Run], float | None]] = {
     "plateau": lambda run: run.plateau,
     "final loss": lambda run: run.final_loss,
 }
-"""What is claimed to be in the order of `NETWORKS`; smaller is better."""
+"""Measures that are claimed to be in the order of `NETWORKS`; smaller is better."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +55,7 @@ class Args(stsgat.Args):
     steps: int = 1_600
     epochs: int = 24
     """Epochs of each run. A quarter of an hour on one core with five seeds; 8 000 and 60 take about three hours."""
-    against: Annotated[str, Form(r"|[a-z][a-z-]*(, ?[a-z][a-z-]*)*", "networks separated by commas")] = (
+    against: Annotated[str, Pattern(r"|[a-z][a-z-]*(, ?[a-z][a-z-]*)*", "networks separated by commas")] = (
         "stsgcn,graph-wavenet"
     )
     """Networks to compare with STSGAT, separated by commas: `stsgcn`, `graph-wavenet`."""
@@ -68,7 +68,7 @@ class Args(stsgat.Args):
     @property
     def networks(self) -> list[str]:
         """The networks' names, in the order of the claim."""
-        named = {"stsgat", *(one.strip() for one in self.against.split(",") if one.strip())}
+        named = {"stsgat", *(name.strip() for name in self.against.split(",") if name.strip())}
         if unknown := named - NETWORKS.keys():
             raise SettingError(f"--against {self.against}: no network `{min(unknown)}`, there is {', '.join(NETWORKS)}")
         return [name for name in NETWORKS if name in named]
@@ -80,16 +80,16 @@ class Args(stsgat.Args):
 
 @dataclass(frozen=True)
 class Studied:
-    """What a study leaves behind."""
+    """Results of a study."""
 
     runs: list[Run]
     tests: list[dict[str, Any]]
-    """For each pair of neighbours in the claimed order and each measure, the sign test of "the first is smaller"."""
+    """Sign tests of "the first is smaller", for each pair of neighbours in the claimed order and each measure."""
     file: Path | None
     """The JSON file with all of it, if a folder was named."""
 
     def lines(self) -> list[str]:
-        """What is told of it."""
+        """Lines that report it."""
         return [
             *map(_of_run, self.runs),
             *map(_of_test, self.tests),
@@ -111,35 +111,37 @@ def train(args: Args, progress: Progress = quiet) -> Studied:
     stsgat.prepare(args)
     data = stsgat.dataset(stsgat.collected(args, args.variants(), None, 0), args)
     makers = {name: partial(NETWORKS[name], args.shape) for name in args.networks}
-    total, told = len(makers) * args.seeds * args.epochs, 0
+    total, done = len(makers) * args.seeds * args.epochs, 0
 
     def tell(model: str, seed: int, point: Point) -> None:
-        nonlocal told
-        told += 1
-        progress(told, total)
+        nonlocal done
+        done += 1
+        progress(done, total)
 
     runs: list[Run] = []
     for seed in range(args.seed, args.seed + args.seeds):
         folder = args.out / "runs" if args.out else None
         runs += compare(makers, data, [seed], args.fit, folder=folder, progress=tell)
-        found = Studied(runs, tests(args.networks, runs), args.file("json"))
-        written(args, data, found)
-    return found
+        studied = Studied(runs, tests(args.networks, runs), args.file("json"))
+        written(args, data, studied)
+    return studied
 
 
 def tests(networks: list[str], runs: list[Run]) -> list[dict[str, Any]]:
     """Each network against the next in the claimed order."""
     rows = []
-    for (first, second), (measure, of) in ((pair, one) for pair in pairwise(networks) for one in MEASURES.items()):
-        found = against(runs, first, second, of)
-        pairs = found.smaller + found.larger + found.equal
-        rows.append({"measure": measure, "first": first, "second": second, "pairs": pairs, **found._asdict()})
+    for (first, second), (measure, of) in (
+        (pair, measured) for pair in pairwise(networks) for measured in MEASURES.items()
+    ):
+        counts = against(runs, first, second, of)
+        pairs = counts.smaller + counts.larger + counts.equal
+        rows.append({"measure": measure, "first": first, "second": second, "pairs": pairs, **counts._asdict()})
     return rows
 
 
-def written(args: Args, data: Dataset, found: Studied) -> None:
+def written(args: Args, data: Dataset, studied: Studied) -> None:
     """Writes the JSON file, and the curves as a drawing."""
-    if found.file is None or args.out is None:
+    if studied.file is None or args.out is None:
         return
     zero = data.batch(data.test)
     first = {name: NETWORKS[name](args.shape, jax.random.key(args.seed)) for name in args.networks}
@@ -149,16 +151,16 @@ def written(args: Args, data: Dataset, found: Studied) -> None:
         "samples": {part: len(getattr(data, part)) for part in ("train", "validation", "test")},
         "weights": {name: weights(network) for name, network in first.items()},
         "untrained_accuracy": {name: evaluate(network, zero)[1] for name, network in first.items()},
-        "tests": found.tests,
-        "runs": [asdict(run) for run in found.runs],
+        "tests": studied.tests,
+        "runs": [asdict(run) for run in studied.runs],
     }
-    with whole(found.file) as half:
+    with whole(studied.file) as half:
         half.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
-    drawn(found.runs, args.networks, found.file.with_suffix(".svg"))
+    drawn(studied.runs, args.networks, studied.file.with_suffix(".svg"))
 
 
 def weights(network: Network) -> int:
-    """How many numbers are trained."""
+    """Number of trained weights."""
     return sum(int(np.size(leaf)) for leaf in jax.tree.leaves(eqx.filter(network, eqx.is_inexact_array)))
 
 

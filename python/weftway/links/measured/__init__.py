@@ -19,11 +19,11 @@ KINDS = (
 )
 
 COMPRESSED = {b"\x1f\x8b": "gzip", b"BZ": "bzip2", b"\xfd7": "xz", b"\x28\xb5": "zstd", b"PK": "zip"}
-"""How compressed files begin."""
+"""First bytes of compressed files."""
 
 
 def read(path: Path, local: Sequence[str] = ()) -> Reading:
-    """What the file tells of a link. Its kind is told by its content. `local` are addresses of the user's side."""
+    """Reads what a file tells of a link; its content tells its kind. `local` are addresses of the user's side."""
     if path.is_dir():
         raise ScenarioError(f"{path}: a folder; expected a file: {KINDS}")
     if path.is_char_device() or path.is_block_device():

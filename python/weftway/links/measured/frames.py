@@ -27,16 +27,16 @@ class Damaged(Exception):
 
 
 class Frame(NamedTuple):
-    """What was captured of a frame."""
+    """Captured part of a frame, with its time and its length."""
 
     at: float
-    """Seconds."""
+    """Time of capture in seconds."""
     interface: int
     link: int
     """Its link type."""
     bytes: bytes
     length: int
-    """Of the frame as it was on the line."""
+    """Length of the frame as it was on the line."""
 
 
 @dataclass
@@ -45,28 +45,28 @@ class Capture:
 
     frames: list[Frame] = field(default_factory=list)
     is_cut: bool = False
-    """Whether the file ends within a frame, as where the capture was killed."""
+    """The file ends within a frame, as where the capture was killed."""
 
 
 def is_capture(data: bytes) -> bool:
-    """Whether it begins like one."""
+    """Returns whether the data begin like a capture."""
     return data[:4] in PCAP or data[:4] == PCAPNG
 
 
 def read(data: bytes) -> Capture:
     """The frames of a capture, to where it was cut off."""
-    found = Capture()
+    capture = Capture()
     if not is_capture(data):
         raise Damaged("it does not begin as one")
     try:
         for frame in _pcapng(data) if data[:4] == PCAPNG else _pcap(data):
             if frame is None:
-                found.is_cut = True
+                capture.is_cut = True
             else:
-                found.frames.append(frame)
+                capture.frames.append(frame)
     except struct.error as error:
         raise Damaged("a block is too short") from error
-    return found
+    return capture
 
 
 def _pcap(data: bytes) -> Iterator[Frame | None]:
@@ -112,7 +112,7 @@ def _pcapng(data: bytes) -> Iterator[Frame | None]:
         body = data[at + 8 : at + length - 4]
         if kind == INTERFACE:
             link, (name, tick) = struct.unpack_from(order + "H", body)[0], _options(body, order)
-            # One that a later section describes again is the same one.
+            # An interface that a later section describes again is the same one.
             number = known.setdefault(name or len(interfaces), len(known))
             interfaces.append((link, tick, number))
         elif kind == SIMPLE:

@@ -20,7 +20,7 @@ from .sides import is_in
 Report = dict[str, Any]
 
 TCP_PAYLOAD, UDP_PAYLOAD = 1448, 1472
-"""What iperf3 counts of a full packet over IPv4: without the headers of IP and of TCP with timestamps, or of UDP."""
+"""Bytes that iperf3 counts of a full packet over IPv4: without the headers of IP and of TCP with timestamps, or UDP."""
 
 PACKET, TCP_HEADERS, UDP_HEADERS, MORE_IN_IPV6 = 1500, 52, 28, 20
 
@@ -34,10 +34,10 @@ BLOCK = 131072
 """TCP is counted in blocks of so many bytes, if the report says nothing else."""
 
 FINE = 10
-"""So many blocks in an interval tell its rate."""
+"""Blocks in an interval that tell its rate."""
 
 ALIKE = 0.1
-"""What was counted is taken for what arrived if it differs by less than this share."""
+"""Largest difference, as a share, between two figures that are taken to be alike."""
 
 SPACE = re.compile(r"\s*")
 
@@ -46,7 +46,7 @@ REVERSE = "_bidir_reverse"
 
 TEXT = re.compile(r"^\[ *ID\] Interval|^(?:Client|Server) (?:connecting|listening)|^Connecting to host ", re.MULTILINE)
 WARNING = re.compile(r"^(?:iperf3: )?warning: .*$", re.MULTILINE | re.IGNORECASE)
-"""What goes to the terminal, or with `&>` into the file."""
+"""Warnings, which go to the terminal, or with `&>` into the file."""
 
 FAILED = re.compile(r"^iperf3?: (?:error|interrupt) - (.*)$", re.MULTILINE)
 
@@ -57,27 +57,27 @@ NO_NUMBER = re.compile(r"(?<=[:\[,])(\s*)[-+]?(?:nan(?:\([^)]*\))?|inf(?:inity)?
 """Words that iperf3 writes for a number where it divided by zero (esnet/iperf#613). JSON has no such thing."""
 
 
-class Twice(list[Any]):
+class RepeatedValues(list[Any]):
     """The values of a key that stands twice in an object, as iperf3 before 3.11 writes `--bidir`."""
 
 
 @dataclass
-class Way:
-    """What a report tells of one direction."""
+class Direction:
+    """Part of a report that is about one direction."""
 
     name: str
     """`up` is from the client to the server."""
     is_sent: bool
-    """Whether the writer of the report sent this way, so that intervals count what left it, not what arrived."""
+    """The writer of the report sent this way, so that intervals count what left it, not what arrived."""
     intervals: list[Report] = field(default_factory=list)
     sent: Report = field(default_factory=dict)
     received: Report = field(default_factory=dict)
     whole: Report = field(default_factory=dict)
-    """Of UDP: what was lost."""
+    """Summary of the whole test; of UDP alone, with the losses."""
 
 
 def is_report(text: str) -> bool:
-    """Whether it is of iperf3, as JSON or as text."""
+    """Returns whether a text is a report of iperf3, as JSON or as text."""
     return (
         WARNING.sub("", text).lstrip().startswith("{")
         or '"test_start"' in text
@@ -93,11 +93,11 @@ def reads(file: Path, text: str, local: Sequence[str] = ()) -> Reading:
     if TEXT.search(text) and '"test_start"' not in text:
         raise ScenarioError(f"{file}: iperf as text; run `iperf3 --json`, and save its whole output")
     plain, without = NO_NUMBER.subn(r"\1null", FAILED.sub("", WARNING.sub("", text)))
-    told, ended = _report(file, list(_values(file, plain)))
+    report, ended = _report(file, list(_values(file, plain)))
     try:
-        found = _read(file, told, local)
+        reading = _read(file, report, local)
         ended = ended or (failed[1] if failed else "")
-        return _with_a_word(found, f"; iperf3 ended with an error after it: {ended}") if ended else found
+        return _with_a_word(reading, f"; iperf3 ended with an error after it: {ended}") if ended else reading
     except ScenarioError:  # is a ValueError
         raise
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
@@ -125,8 +125,8 @@ def _values(file: Path, text: str) -> Iterator[Any]:
 
 
 def _next(text: str, at: int) -> int:
-    found = SPACE.match(text, at)
-    return found.end() if found else at
+    space = SPACE.match(text, at)
+    return space.end() if space else at
 
 
 def _no_constant(name: str) -> None:
@@ -135,20 +135,20 @@ def _no_constant(name: str) -> None:
 
 def _object(pairs: list[tuple[str, Any]]) -> Report:
     """An object of which no value is dropped."""
-    found: Report = {}
+    members: Report = {}
     for name, value in pairs:
-        if name not in found:
-            found[name] = value
-        elif isinstance(found[name], Twice):
-            found[name].append(value)
+        if name not in members:
+            members[name] = value
+        elif isinstance(members[name], RepeatedValues):
+            members[name].append(value)
         else:
-            found[name] = Twice([found[name], value])
-    return found
+            members[name] = RepeatedValues([members[name], value])
+    return members
 
 
-def _with_a_word(found: Reading, word: str) -> Reading:
+def _with_a_word(reading: Reading, word: str) -> Reading:
     """Adds a word to how each rate was found."""
-    return replace(found, rates={way: replace(rate, why=rate.why + word) for way, rate in found.rates.items()})
+    return replace(reading, rates={way: replace(rate, why=rate.why + word) for way, rate in reading.rates.items()})
 
 
 def _is_whole(report: Report) -> bool:
@@ -161,13 +161,15 @@ def _report(file: Path, values: list[Any]) -> tuple[Report, str]:
     """The one report in the file, put together from the events of `--json-stream`, and the error that follows it."""
     if not all(isinstance(value, dict) for value in values):
         raise ScenarioError(f"{file}: a value is of another type; expected the output of `iperf3 --json`")
-    errors = [one.get("error") or (one.get("event") == "error" and one.get("data")) or "" for one in values]
+    errors = [value.get("error") or (value.get("event") == "error" and value.get("data")) or "" for value in values]
     failed = next((str(error) for error in errors if error), "")
     every = [value for value in values if "event" not in value]
     # iperf3 3.16 and 3.17 may write the same report twice (esnet/iperf#1688).
     whole = [value for at, value in enumerate(every) if value not in every[:at]]
     events = [value for value in values if "event" in value]
-    named = {kind: [one.get("data") for one in events if one["event"] == kind] for kind in ("start", "interval", "end")}
+    named = {
+        kind: [event.get("data") for event in events if event["event"] == kind] for kind in ("start", "interval", "end")
+    }
     if len(whole) > 1 or len(named["start"]) > 1:
         raise ScenarioError(f"{file}: several runs of iperf3 in one file; save each into a file of its own")
     last = whole[0] if whole else {"end": next(iter(named["end"]), None)}
@@ -183,16 +185,16 @@ def _report(file: Path, values: list[Any]) -> tuple[Report, str]:
     return {"start": named["start"][0], "intervals": named["interval"], "end": named["end"][0]}, failed
 
 
-def _read(file: Path, told: Report, local: Sequence[str]) -> Reading:
-    protocol = str(told["start"]["test_start"]["protocol"]).upper()
+def _read(file: Path, report: Report, local: Sequence[str]) -> Reading:
+    protocol = str(report["start"]["test_start"]["protocol"]).upper()
     if protocol not in ("TCP", "UDP"):
         raise ScenarioError(f"{file}: iperf3 over {protocol}; measure over TCP or UDP, which are understood")
-    is_client = "accepted_connection" not in told["start"]
-    is_user_client = _is_user_client(file, told, is_client, local)
-    ways = _ways(file, told, is_client)
-    factor, block = _factor(told, protocol) / 1e6, _block(told)
+    is_client = "accepted_connection" not in report["start"]
+    is_user_client = _is_user_client(file, report, is_client, local)
+    ways = _ways(file, report, is_client)
+    factor, block = _factor(report, protocol) / 1e6, _block(report)
     # With -b, the link may carry more.
-    option = _limit(told)
+    option = _limit(report)
     limit = f", at least: {option} limits it" if option else ""
     names = {"up": "up", "down": "down"} if is_user_client else {"up": "down", "down": "up"}
     rates = {
@@ -206,27 +208,27 @@ def _read(file: Path, told: Report, local: Sequence[str]) -> Reading:
     if protocol == "UDP":
         loss, why = _loss(file, ways)
         return Reading(file, "iperf3", loss=loss, loss_unknown=why, rates=rates)
-    least, most = _round_trips(told["end"])
+    least, most = _round_trips(report["end"])
     # It was the writer's sending that filled a queue.
-    loaded, unknown = (most, _unfilled(told["end"], option)) if is_client == is_user_client else (None, "")
+    loaded, unknown = (most, _unfilled(report["end"], option)) if is_client == is_user_client else (None, "")
     return Reading(
         file, "iperf3", rates=rates, rtt_at_most_ms=least, rtt_loaded_ms=loaded, queue_unknown=unknown if loaded else ""
     )
 
 
-def _limit(told: Report) -> str:
+def _limit(report: Report) -> str:
     """The option that has limited the rate, if one has."""
-    places = (told["start"]["test_start"], told["start"])
+    places = (report["start"]["test_start"], report["start"])
     for option, names in (("-b", ("target_bitrate",)), ("--fq-rate", ("fqrate", "fq_rate"))):
         if any(place.get(name) for place in places for name in names):
             return option
     return ""
 
 
-def _is_user_client(file: Path, told: Report, is_client: bool, local: Sequence[str]) -> bool:
-    """Whether the user is the client: so it is where the client wrote the report, if nothing else is said."""
-    here, there = _addresses(told, "local_host"), _addresses(told, "remote_host")
-    is_here, is_there = (any(is_in(one, local) for one in ends) for ends in (here, there))
+def _is_user_client(file: Path, report: Report, is_client: bool, local: Sequence[str]) -> bool:
+    """Returns whether the user is the client: so it is where the client wrote the report, if nothing else is said."""
+    here, there = _addresses(report, "local_host"), _addresses(report, "remote_host")
+    is_here, is_there = (any(is_in(address, local) for address in ends) for ends in (here, there))
     if is_here != is_there:
         return is_client == is_here
     if is_client:
@@ -238,82 +240,82 @@ def _is_user_client(file: Path, told: Report, is_client: bool, local: Sequence[s
     )
 
 
-def _addresses(told: Report, end: str) -> set[str]:
-    """Of one end of the connections."""
-    found = [one.get(end) for one in told["start"].get("connected") or []]
-    return {str(one).removeprefix("::ffff:") for one in found if one}
+def _addresses(report: Report, end: str) -> set[str]:
+    """Addresses of one end of the connections."""
+    addresses = [connection.get(end) for connection in report["start"].get("connected") or []]
+    return {str(address).removeprefix("::ffff:") for address in addresses if address}
 
 
-def _ways(file: Path, told: Report, is_client: bool) -> list[Way]:
+def _ways(file: Path, report: Report, is_client: bool) -> list[Direction]:
     """The directions of the test."""
-    test, end = told["start"]["test_start"], told["end"]
+    test, end = report["start"]["test_start"], report["end"]
     first = "down" if test.get("reverse") else "up"
-    ways: dict[str, Way] = {}
+    ways: dict[str, Direction] = {}
 
-    def parts(where: Report, name: str) -> Iterator[tuple[Way, Report]]:
+    def parts(where: Report, name: str) -> Iterator[tuple[Direction, Report]]:
         is_both = f"{name}{REVERSE}" in where
         for key, side in ((name, "up" if is_both else first), (f"{name}{REVERSE}", "down")):
-            found = where.get(key, [])
-            for one in found if isinstance(found, Twice) else [found] if found else []:
-                if isinstance(found, Twice):
-                    if "sender" not in one:
+            entries = where.get(key, [])
+            for entry in entries if isinstance(entries, RepeatedValues) else [entries] if entries else []:
+                if isinstance(entries, RepeatedValues):
+                    if "sender" not in entry:
                         raise ScenarioError(f"{file}: `{key}` stands there twice; use iperf3 3.11 or later for --bidir")
-                    side = "up" if one["sender"] == is_client else "down"
-                yield ways.setdefault(side, Way(side, is_sent=(side == "up") == is_client)), one
+                    side = "up" if entry["sender"] == is_client else "down"
+                yield ways.setdefault(side, Direction(side, is_sent=(side == "up") == is_client)), entry
 
-    for interval in told["intervals"]:
-        for way, one in parts(interval, "sum"):
-            way.intervals.append(one)
-    for way, one in parts(end, "sum_sent"):
-        way.sent = one
-    for way, one in parts(end, "sum_received"):
-        way.received = one
-    for way, one in parts(end, "sum"):
-        way.whole = one
+    for interval in report["intervals"]:
+        for way, entry in parts(interval, "sum"):
+            way.intervals.append(entry)
+    for way, entry in parts(end, "sum_sent"):
+        way.sent = entry
+    for way, entry in parts(end, "sum_received"):
+        way.received = entry
+    for way, entry in parts(end, "sum"):
+        way.whole = entry
     if len(ways) < (2 if test.get("bidir") else 1):
         raise ScenarioError(f"{file}: `sum` is missing; expected the output of `iperf3 --json`")
     return list(ways.values())
 
 
-def _factor(told: Report, protocol: str) -> float:
+def _factor(report: Report, protocol: str) -> float:
     """A full packet over the payload that iperf3 counts."""
-    more = MORE_IN_IPV6 if any(":" in one for one in _addresses(told, "remote_host")) else 0
+    more = MORE_IN_IPV6 if any(":" in address for address in _addresses(report, "remote_host")) else 0
     if protocol == "TCP":
-        payload = int(told["start"].get("tcp_mss") or told["start"].get("tcp_mss_default") or 0)
+        payload = int(report["start"].get("tcp_mss") or report["start"].get("tcp_mss_default") or 0)
         if payload > 0:
             return (payload + TCP_HEADERS + more) / payload
         return PACKET / (TCP_PAYLOAD - more)
-    size = _block(told)
+    size = _block(report)
     return (size + UDP_HEADERS + more) / size if size <= UDP_PAYLOAD else PACKET / (UDP_PAYLOAD - more)
 
 
-def _block(told: Report) -> int:
-    size = int(told["start"]["test_start"].get("blksize") or BLOCK)
+def _block(report: Report) -> int:
+    size = int(report["start"]["test_start"].get("blksize") or BLOCK)
     if size <= 0:
         raise ValueError("a block has no bytes")
     return size
 
 
-def _steady(way: Way) -> list[float]:
+def _steady(way: Direction) -> list[float]:
     """Bits per second of the intervals that count."""
-    sums = [one for one in way.intervals if not one.get("omitted")]
+    sums = [interval for interval in way.intervals if not interval.get("omitted")]
     longest = max(map(_length, sums), default=0.0)
-    whole = [one for one in sums if _length(one) >= longest / 2]
-    steady = [one for one in whole if float(one["start"]) >= WARM_UP_S] or whole
-    return [float(one["bits_per_second"]) for one in steady if one["bits_per_second"] is not None]
+    whole = [interval for interval in sums if _length(interval) >= longest / 2]
+    steady = [interval for interval in whole if float(interval["start"]) >= WARM_UP_S] or whole
+    return [float(interval["bits_per_second"]) for interval in steady if interval["bits_per_second"] is not None]
 
 
-def _length(one: Report) -> float:
-    return float(one["end"]) - float(one["start"])
+def _length(interval: Report) -> float:
+    return float(interval["end"]) - float(interval["start"])
 
 
-def _tcp_rate(file: Path, way: Way, factor: float, block: int, limit: str) -> Range:
+def _tcp_rate(file: Path, way: Direction, factor: float, block: int, limit: str) -> Range:
     """The rate on the wire: the median over the intervals, or the mean of what arrived where they do not tell it.
 
     A sender counts whole blocks when its socket takes them, long before they arrive over a slow link.
     """
     steady = _steady(way)
-    sent, arrived = (float(one.get("bits_per_second") or 0) for one in (way.sent, way.received))
+    sent, arrived = (float(total.get("bits_per_second") or 0) for total in (way.sent, way.received))
     middle = median(steady) if steady else 0.0
     is_fine = middle * max(map(_length, way.intervals), default=0.0) / 8 >= FINE * block
     if is_fine and (not way.is_sent or not arrived or sent <= (1 + ALIKE) * arrived):
@@ -329,36 +331,38 @@ def _tcp_rate(file: Path, way: Way, factor: float, block: int, limit: str) -> Ra
     return _median(steady, factor, f"TCP, with headers{limit}") if steady else Range(0, 0, 0, "")
 
 
-def _udp_rate(file: Path, way: Way, factor: float) -> Range:
-    """What arrived: where intervals count what was sent, without what was lost."""
+def _udp_rate(file: Path, way: Direction, factor: float) -> Range:
+    """Rate that arrived: where intervals count what was sent, without what was lost."""
     steady = _steady(way)
     if not steady:
         raise ScenarioError(f"{file}: no interval of iperf3 counts; measure with intervals of a second, -i 1")
     lost, packets = _lost(file, way)
-    # What a receiver counts, it counts beside what it misses.
-    if not any(one.get("sender") is False or "lost_packets" in one for one in way.intervals):
+    # A receiver that counts what arrived counts beside it what it misses.
+    if not any(interval.get("sender") is False or "lost_packets" in interval for interval in way.intervals):
         factor *= 1 - lost / packets
     return _median(steady, factor, "UDP, at least: what was sent and arrived")
 
 
 def _median(bits: list[float], factor: float, what: str) -> Range:
-    return spread([one * factor for one in bits], f"median of {len(bits)} intervals of iperf3 over {what}")
+    return spread([rate * factor for rate in bits], f"median of {len(bits)} intervals of iperf3 over {what}")
 
 
-def _lost(file: Path, way: Way) -> tuple[int, int]:
+def _lost(file: Path, way: Direction) -> tuple[int, int]:
     lost, packets = int(way.whole["lost_packets"]), int(way.whole["packets"])
-    told = way.whole.get("lost_percent")
-    share_told = 100 * lost / max(packets, 1) if told is None else float(told)
-    if packets <= 0 and any(float(one["bits_per_second"] or 0) > 0 for one in way.intervals):
+    percent = way.whole.get("lost_percent")
+    stated_share = 100 * lost / max(packets, 1) if percent is None else float(percent)
+    if packets <= 0 and any(float(interval["bits_per_second"] or 0) > 0 for interval in way.intervals):
         raise ScenarioError(f"{file}: it does not say how many packets arrived; save what the client of iperf3 writes")
     if packets <= 0:
         raise ScenarioError(f"{file}: nothing was transferred; measure again")
-    if not 0 <= lost <= packets or abs(share_told - 100 * lost / packets) > 1:
-        raise ScenarioError(f"{file}: {lost} of {packets} packets lost ({share_told:g} %) do not add up; measure again")
+    if not 0 <= lost <= packets or abs(stated_share - 100 * lost / packets) > 1:
+        raise ScenarioError(
+            f"{file}: {lost} of {packets} packets lost ({stated_share:g} %) do not add up; measure again"
+        )
     return lost, packets
 
 
-def _loss(file: Path, ways: list[Way]) -> tuple[Range | None, str]:
+def _loss(file: Path, ways: list[Direction]) -> tuple[Range | None, str]:
     """The share that was lost, over the directions that tell it; or why it is not known."""
     counts = [_lost(file, way) for way in ways]
     slow = [(lost, packets) for lost, packets in counts if lost / packets <= OVERLOAD]
@@ -372,8 +376,8 @@ def _loss(file: Path, ways: list[Way]) -> tuple[Range | None, str]:
 def _round_trips(end: dict[str, Any]) -> tuple[float | None, float | None]:
     """The least round trip in ms, and the longest while the writer sent; Linux tells them."""
     ends = [stream.get("sender", {}) for stream in end.get("streams", [])]
-    least = [float(one["min_rtt"]) / 1e3 for one in ends if one.get("min_rtt")]
-    most = [float(one["max_rtt"]) / 1e3 for one in ends if one.get("max_rtt") and one.get("sender", True)]
+    least = [float(sender["min_rtt"]) / 1e3 for sender in ends if sender.get("min_rtt")]
+    most = [float(sender["max_rtt"]) / 1e3 for sender in ends if sender.get("max_rtt") and sender.get("sender", True)]
     return min(least, default=None), max(most, default=None)
 
 
@@ -384,6 +388,6 @@ def _unfilled(end: dict[str, Any], option: str) -> str:
         return f"{option} limits the rate, so the queue may never have been full"
     if str(end.get("sender_tcp_congestion", "")).startswith("bbr"):
         return "bbr sent, which fills no queue; `iperf3 -C cubic` does"
-    if not any(int(one.get("retransmits") or 0) > 0 for one in senders if one.get("sender", True)):
+    if not any(int(sender.get("retransmits") or 0) > 0 for sender in senders if sender.get("sender", True)):
         return "nothing was sent again, so the queue may never have been full; `iperf3 -t 30` fills it"
     return ""

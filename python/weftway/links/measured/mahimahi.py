@@ -11,7 +11,7 @@ BITS = 1500 * 8
 
 
 LATEST_MS = 2**32 - 1
-"""What the simulator reads at most."""
+"""Latest time that the simulator reads."""
 
 IDLE_MS = 60_000
 """A trace that begins with a longer pause than this, and than all that follows, counts from something else than its
@@ -19,7 +19,7 @@ own beginning."""
 
 
 def is_trace(text: str) -> bool:
-    """Whether its first lines are whole numbers."""
+    """Returns whether a text's first lines are whole numbers."""
     lines = [line.strip() for line in text.split("\n", 3)[:2]]
     return any(lines) and all(line.isdigit() for line in lines if line)
 
@@ -47,7 +47,7 @@ def reads(file: Path, text: str) -> Reading:
 
 
 def _mistake(line: str, before: int) -> str:
-    """What is wrong with a line, if anything."""
+    """Mistake in a line, in words; empty if there is none."""
     if not line:
         return " is blank; delete it: a line is a time in milliseconds"
     if not line.isdigit():
@@ -82,7 +82,7 @@ def direction(file: Path) -> str | None:
     """
     name = file.name.lower()
     for parts in (name.split("."), re.split(r"[^a-z0-9]+", name)):
-        said = {DIRECTIONS[part] for part in parts if part in DIRECTIONS}
-        if len(said) == 1:
-            return said.pop()
+        named = {DIRECTIONS[part] for part in parts if part in DIRECTIONS}
+        if len(named) == 1:
+            return named.pop()
     return None

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from .frames import Capture, Frame
 
-# Where the network layer begins, by link type (tcpdump.org/linktypes.html): the offset of an EtherType, or none where
+# Offsets of the network layer by link type (tcpdump.org/linktypes.html): the offset of an EtherType, or none where
 # IP follows at once.
 LINKS: dict[int, tuple[int | None, int]] = {1: (12, 14), 113: (14, 16), 276: (0, 20), 101: (None, 0), 12: (None, 0)}
 LINKS |= {228: (None, 0), 229: (None, 0), 0: (None, 4), 108: (None, 4)}
 COOKED, COOKED_2 = 113, 276
-"""Of `tcpdump -i any`. The second says in each frame which interface it came from."""
+"""Link types of `tcpdump -i any`. The second says in each frame which interface it came from."""
 OUTGOING = 4
-"""What both say in a frame that this machine sent."""
+"""Packet type, in both, of a frame that this machine sent."""
 
 IPV4, IPV6, PPPOE = 0x0800, 0x86DD, 0x8864
 TAGS = (0x8100, 0x88A8, 0x9100, 0x9200)
@@ -34,11 +34,11 @@ EXTENSIONS = {0, 43, 60}
 FRAGMENT = 44
 
 MUCH = 0.05
-"""If more than this share of the bytes is not understood, the capture is not."""
+"""Largest share of bytes not understood with which a capture is."""
 
 
 class Flow(NamedTuple):
-    """One direction of a connection over TCP or UDP."""
+    """A direction of a connection over TCP or UDP."""
 
     source: str
     source_port: int
@@ -65,31 +65,31 @@ class Packet(NamedTuple):
     payload: int = 0
     """Bytes behind the headers, of ICMP none."""
     cooked: int | None = None
-    """In a capture on `any`: how the frame came to this machine, or left it."""
+    """Packet type in a capture on `any`: how the frame came to this machine, or left it."""
 
 
 def packets(capture: Capture) -> tuple[list[Packet], str]:
     """The IP packets that crossed a link, in the order of their times; and what hides too much of the capture."""
-    found: list[Packet] = []
+    ip_packets: list[Packet] = []
     hidden: Counter[str] = Counter()
     for frame in capture.frames:
         kind, start = _network(frame)
         packet = _packet(frame, start) if kind in (IPV4, IPV6) else None
         if packet is not None:
             if not _stays(packet):
-                found.append(packet)
+                ip_packets.append(packet)
         elif isinstance(kind, str):
             hidden[kind] += frame.length
         elif kind in (IPV4, IPV6):
             hidden["frames of which too little was kept"] += frame.length
         elif kind not in CONTROL and kind >= LENGTH:
             hidden[f"frames of type 0x{kind:04x}"] += frame.length
-    whole = sum(packet.bytes for packet in found) + hidden.total()
+    whole = sum(packet.bytes for packet in ip_packets) + hidden.total()
     why = ""
     if hidden.total() > MUCH * whole:
         what, count = hidden.most_common(1)[0]
         why = f"{count * 100 // whole} % of its bytes are in {what}"
-    return sorted(found, key=lambda one: one.at), why
+    return sorted(ip_packets, key=lambda packet: packet.at), why
 
 
 def _network(frame: Frame) -> tuple[int | str, int]:
@@ -145,7 +145,7 @@ def _packet(frame: Frame, start: int) -> Packet | None:
 
 
 def _behind_extensions(ip: bytes, protocol: int) -> tuple[int, int, bool]:
-    """Where the transport begins in a packet of IPv6, which it is, and whether it begins in this fragment."""
+    """Offset of the transport in a packet of IPv6, its protocol, and whether it begins in this fragment."""
     at, is_first = 40, True
     while (protocol in EXTENSIONS or protocol == FRAGMENT) and at + 8 <= len(ip):
         length = 8 if protocol == FRAGMENT else (ip[at + 1] + 1) * 8
@@ -156,7 +156,7 @@ def _behind_extensions(ip: bytes, protocol: int) -> tuple[int, int, bool]:
 
 
 def _stays(packet: Packet) -> bool:
-    """Whether it is for this machine or its network only: loopback, multicast, broadcast."""
+    """Returns whether a packet is for this machine or its network only: loopback, multicast, broadcast."""
     return _is_own(packet.source) or _is_own(packet.target)
 
 
@@ -167,5 +167,5 @@ def _text(address: bytes) -> str:
 
 @lru_cache(maxsize=4096)
 def _is_own(address: str) -> bool:
-    one = ipaddress.ip_address(address)
-    return one.is_loopback or one.is_multicast or one.is_unspecified or address == "255.255.255.255"
+    ip = ipaddress.ip_address(address)
+    return ip.is_loopback or ip.is_multicast or ip.is_unspecified or address == "255.255.255.255"

@@ -18,7 +18,7 @@ STRETCHES_S = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02)
 """Rates are counted in stretches of so long: in the longest of which enough are full."""
 
 ENOUGH = 3
-"""So many full stretches tell a rate, of so many packets each on the mean."""
+"""Full stretches that tell a rate, of `FEW_PACKETS` packets each on the mean."""
 FEW_PACKETS = 5
 
 BUSY = 0.5
@@ -33,10 +33,10 @@ BACK_S = 0.1
 """Frames are written that much out of order at most."""
 
 MUCH = 0.05
-"""If a second interface carried more than this share, the capture is of two links."""
+"""Largest share of bytes on a second interface with which the capture is of one link."""
 
 OFTEN = 0.2
-"""If more than this share of segments are there twice, one behind the other, it was the capture that saw them twice."""
+"""Share of segments that are there twice, one behind the other, above which it was the capture that saw them twice."""
 AT_ONCE_S = 0.0002
 """No sender repeats a segment so soon."""
 
@@ -52,31 +52,33 @@ def reads(file: Path, data: bytes, local: Sequence[str] = ()) -> Reading:
     except frames.Damaged as error:
         raise ScenarioError(f"{file}: the capture is damaged: {error}; capture again") from None
     _in_order(file, capture)
-    found, hidden = packets(capture)
+    ip_packets, hidden = packets(capture)
     if hidden:
         raise ScenarioError(
             f"{file}: {hidden}, which are not understood; capture on an interface that carries plain IP"
         )
-    if not found:
+    if not ip_packets:
         reason = "is cut off before its first packet" if capture.is_cut else "has no IP packet"
         raise ScenarioError(f"{file}: the capture {reason}; capture on the interface that carries the traffic")
-    _one_link(file, found)
-    _seen_once(file, found)
-    user = sides.users(file, found, local)
-    _one_address(file, found, user)
+    _one_link(file, ip_packets)
+    _seen_once(file, ip_packets)
+    user = sides.users(file, ip_packets, local)
+    _one_address(file, ip_packets, user)
     ways = {
-        "down": [one for one in found if one.target in user and one.source not in user],
-        "up": [one for one in found if one.source in user and one.target not in user],
+        "down": [packet for packet in ip_packets if packet.target in user and packet.source not in user],
+        "up": [packet for packet in ip_packets if packet.source in user and packet.target not in user],
     }
-    carried = {name: sum(one.bytes for one in some) for name, some in ways.items()}
-    # What comes back is acknowledgements: they do not tell how fast that way is, even where nothing else was captured.
+    carried = {name: sum(packet.bytes for packet in some) for name, some in ways.items()}
+    # Acknowledgements come back: they do not tell how fast that way is, even where nothing else was captured.
     busy = [name for name, total in carried.items() if total >= LOADED * max(carried.values())]
     end = CUT if capture.is_cut else ""
     seen = {name: rate for name in busy if (rate := _rate(ways[name], end)) is not None}
     rates = {
-        name: rate for name, rate in seen.items() if sum(one.payload for one in ways[name]) > CARRIED * carried[name]
+        name: rate
+        for name, rate in seen.items()
+        if sum(packet.payload for packet in ways[name]) > CARRIED * carried[name]
     }
-    crossed = [one for one in found if (one.source in user) != (one.target in user)]
+    crossed = [packet for packet in ip_packets if (packet.source in user) != (packet.target in user)]
     trips = _handshakes(crossed)
     if seen and not rates and not trips:
         raise ScenarioError(f"{file}: it has {ACKNOWLEDGED}; capture both directions of a download of 5 s or more")
@@ -102,22 +104,22 @@ def _in_order(file: Path, capture: frames.Capture) -> None:
         latest[frame.interface] = max(frame.at, latest.get(frame.interface, frame.at))
 
 
-def _one_link(file: Path, found: Sequence[Packet]) -> None:
+def _one_link(file: Path, packets: Sequence[Packet]) -> None:
     carried: Counter[int] = Counter()
-    for one in found:
-        carried[one.interface] += one.bytes
+    for packet in packets:
+        carried[packet.interface] += packet.bytes
     (_, most), *others = carried.most_common()
     if others and others[0][1] > MUCH * most:
         raise ScenarioError(f"{file}: captured on {len(carried)} interfaces; capture each by itself, as with -i wlan0")
 
 
-def _one_address(file: Path, found: Sequence[Packet], user: set[str]) -> None:
+def _one_address(file: Path, packets: Sequence[Packet], user: set[str]) -> None:
     """Refuses two links in a capture on `any` that does not say which interface a frame came from: each has its
     address."""
     carried: defaultdict[bool, Counter[str]] = defaultdict(Counter)
-    for one in found:
-        for address in {one.source, one.target} & user if one.cooked is not None else ():
-            carried[":" in address][address] += one.bytes
+    for packet in packets:
+        for address in {packet.source, packet.target} & user if packet.cooked is not None else ():
+            carried[":" in address][address] += packet.bytes
     for counts in carried.values():
         (_, most), *others = counts.most_common()
         if others and others[0][1] > MUCH * most:
@@ -128,22 +130,22 @@ def _one_address(file: Path, found: Sequence[Packet], user: set[str]) -> None:
             )
 
 
-def _seen_once(file: Path, found: Sequence[Packet]) -> None:
+def _seen_once(file: Path, packets: Sequence[Packet]) -> None:
     """Refuses a capture that has packets twice: rates would be double, and every segment sent again."""
     last: dict[Flow, tuple[int, int, float]] = {}
     segments = twice = 0
     ways: defaultdict[tuple[str, str], Counter[bool]] = defaultdict(Counter)
-    for one in found:
-        if one.cooked is not None:
-            ways[one.source, one.target][one.cooked == OUTGOING] += one.bytes
-        if one.flow is None or not one.is_tcp or one.payload <= 0:
+    for packet in packets:
+        if packet.cooked is not None:
+            ways[packet.source, packet.target][packet.cooked == OUTGOING] += packet.bytes
+        if packet.flow is None or not packet.is_tcp or packet.payload <= 0:
             continue
         segments += 1
-        sequence, payload, at = last.get(one.flow, (-1, 0, 0.0))
-        twice += (sequence, payload) == (one.sequence, one.payload) and one.at - at < AT_ONCE_S
-        last[one.flow] = one.sequence, one.payload, one.at
+        sequence, payload, at = last.get(packet.flow, (-1, 0, 0.0))
+        twice += (sequence, payload) == (packet.sequence, packet.payload) and packet.at - at < AT_ONCE_S
+        last[packet.flow] = packet.sequence, packet.payload, packet.at
     forwarded = sum(min(counts[True], counts[False]) for counts in ways.values())
-    if twice > OFTEN * segments or forwarded > MUCH * sum(one.bytes for one in found):
+    if twice > OFTEN * segments or forwarded > MUCH * sum(packet.bytes for packet in packets):
         raise ScenarioError(
             f"{file}: it has packets twice, as they came in and as they went out; capture on one interface, as with "
             "-i wlan0, or remove them with `editcap -d`"
@@ -151,13 +153,13 @@ def _seen_once(file: Path, found: Sequence[Packet]) -> None:
 
 
 def _rate(some: Sequence[Packet], end: str) -> Range | None:
-    """What one direction carried while it was busy, or nothing if that was too short."""
+    """Rate that one direction carried while it was busy; none if that was too short."""
     for length in STRETCHES_S:
         carried: Counter[int] = Counter()
         counts: Counter[int] = Counter()
-        for one in some:
-            number = int((one.at - some[0].at) / length)
-            carried[number] += one.bytes
+        for packet in some:
+            number = int((packet.at - some[0].at) / length)
+            carried[number] += packet.bytes
             counts[number] += 1
         least = BUSY * max(carried.values())
         # A stretch between two busy ones is full; an idle one tells nothing.
@@ -169,24 +171,24 @@ def _rate(some: Sequence[Packet], end: str) -> Range | None:
 
 
 def _handshakes(packets: list[Packet]) -> list[float]:
-    """From each SYN to the acknowledgement by the same side: a round trip, wherever the capture was made."""
+    """Times from each SYN to the acknowledgement by the same side: a round trip, wherever the capture was made."""
     opened: dict[Flow, float] = {}
     answered: set[Flow] = set()
     trips = []
-    for one in packets:
-        if one.flow is None or not one.is_tcp:
+    for packet in packets:
+        if packet.flow is None or not packet.is_tcp:
             continue
-        if one.flags & (SYN | ACK) == SYN:
-            if one.flow in opened:  # repeated: whose answer comes is not known
-                answered.discard(one.flow)
-                opened[one.flow] = float("nan")
+        if packet.flags & (SYN | ACK) == SYN:
+            if packet.flow in opened:  # repeated: whose answer comes is not known
+                answered.discard(packet.flow)
+                opened[packet.flow] = float("nan")
             else:
-                opened[one.flow] = one.at
-        elif one.flags & (SYN | ACK) == SYN | ACK and one.flow.reverse in opened:
-            answered.add(one.flow.reverse)
-        elif one.flow in answered:
-            answered.discard(one.flow)
-            trips.append((one.at - opened[one.flow]) * 1e3)
+                opened[packet.flow] = packet.at
+        elif packet.flags & (SYN | ACK) == SYN | ACK and packet.flow.reverse in opened:
+            answered.add(packet.flow.reverse)
+        elif packet.flow in answered:
+            answered.discard(packet.flow)
+            trips.append((packet.at - opened[packet.flow]) * 1e3)
     return [trip for trip in trips if trip == trip]
 
 
@@ -196,16 +198,16 @@ def _loss(packets: list[Packet]) -> Range | None:
     ends: dict[Flow, int] = {}
     segments: defaultdict[Flow, int] = defaultdict(int)
     again: defaultdict[Flow, int] = defaultdict(int)
-    for one in packets:
-        if one.flow is None or not one.is_tcp or one.payload <= 0:
+    for packet in packets:
+        if packet.flow is None or not packet.is_tcp or packet.payload <= 0:
             continue
-        segments[one.flow] += 1
+        segments[packet.flow] += 1
         # Sequence numbers wrap around at 2³².
-        ahead = (one.sequence - ends.get(one.flow, one.sequence)) & 0xFFFFFFFF
+        ahead = (packet.sequence - ends.get(packet.flow, packet.sequence)) & 0xFFFFFFFF
         if ahead >= 1 << 31:
-            again[one.flow] += 1
+            again[packet.flow] += 1
         else:
-            ends[one.flow] = (one.sequence + one.payload) & 0xFFFFFFFF
+            ends[packet.flow] = (packet.sequence + packet.payload) & 0xFFFFFFFF
     if not segments:
         return None
     busiest = max(segments, key=lambda flow: segments[flow])

@@ -33,26 +33,26 @@ WINDOWS_SUMMARY = re.compile(rf"=\s+(\d+)\s?(?:{UNITS})(?![A-Za-z])")
 """Least, mean and most round trip; Windows says them each by itself, the mean last."""
 
 FPING = re.compile(r"^\S+ +: (?:\[\d+\], |xmt/rcv/%loss = )", re.MULTILINE)
-"""How the lines of another program begin, whose counts stand otherwise."""
+"""Beginnings of the lines of another program, whose counts stand otherwise."""
 
 FROM = re.compile(r"^PING [^(]*\([^)]*\) (.*?) ?: \d+")
 """The interface that `ping -I` left from, or its address."""
 
 PROGRESS = re.compile(r"\d+/\d+\s[^\d]*\d+(?:[.,]\d+)?\s?%")
-"""What iputils prints on Ctrl-\\, in the midst of a run."""
+"""Line that iputils prints on Ctrl-\\, in the midst of a run."""
 
 TWICE_WITHIN = 1000
 """A sequence number that comes again within so many replies is a duplicate; later, the 16 bits of it began anew."""
 
 ENOUGH = 5
-"""So many replies show how much round trips differ."""
+"""Replies that show how much round trips differ."""
 
 WAY_OUT = "run `LC_ALL=C ping -c 100 HOST` (Windows: `ping -n 100 HOST`) again, and keep the whole output"
 
 
 @dataclass
 class Run:
-    """What one `ping` printed."""
+    """Figures that one `ping` printed."""
 
     replies: list[float] = field(default_factory=list)
     """Round trips in ms, duplicates left out."""
@@ -60,7 +60,7 @@ class Run:
     timeless: int = 0
     """Replies without a time that is understood."""
     sent: int = -1
-    """As its statistics say; less than 0 without any."""
+    """Pings sent, as the statistics say; less than 0 without any."""
     received: int = 0
     summary: tuple[float, float, float, float | None] | None = None
     """Least, mean and most round trip, and their deviation."""
@@ -69,11 +69,11 @@ class Run:
     source: str = ""
     """The interface that it left from, if that is told."""
     numbers: list[int] = field(default_factory=list)
-    """Of all pings that a line names, answered or not."""
+    """Numbers of all pings that a line names, answered or not."""
 
 
 def is_ping(text: str) -> bool:
-    """Whether it says what `ping` says."""
+    """Returns whether a text is the output of `ping`."""
     if FPING.search(text):
         return True
     is_one = any(REPLY.search(line) and (SEQUENCE.search(line) or ANSWERED.search(line)) for line in text.splitlines())
@@ -99,9 +99,9 @@ def reads(file: Path, text: str) -> Reading:
     if received == 0:
         raise ScenarioError(f"{file}: no ping was answered, so nothing is known of the link; ping a host that answers")
     rtt, jitter = _rtt(file, [run for run in runs if run.received])
-    told = share(sent - received, sent, "")
+    of_both_ways = share(sent - received, sent, "")
     of_runs = f" in {len(runs)} runs" if len(runs) > 1 else ""
-    loss = one_way(told, f"{sent - received} of {sent} pings lost{of_runs}, half of them in each direction")
+    loss = one_way(of_both_ways, f"{sent - received} of {sent} pings lost{of_runs}, half of them in each direction")
     return Reading(file, "ping", rtt_ms=rtt, jitter_ms=jitter, loss=loss)
 
 
@@ -125,10 +125,10 @@ def _runs(file: Path, text: str) -> list[Run]:
             now.title = above.strip(" -:\t")
             runs.append(now)
             now, recent = Run(), deque[int](maxlen=TWICE_WITHIN)
-        elif found := _summary(line):
+        elif summary := _summary(line):
             if not runs or now.replies or runs[-1].summary:
                 raise ScenarioError(f"{file}: line {number}: round trips without the counts of `ping`; {WAY_OUT}")
-            runs[-1].summary = found
+            runs[-1].summary = summary
         else:
             _add_reply(now, line, recent)
         above = line if line.strip() else above
@@ -164,13 +164,13 @@ def _by_sequence(file: Path, run: Run) -> tuple[int, int]:
 
 def _joined(text: str) -> str:
     """Statistics of Windows on one line, whatever the language."""
-    return WINDOWS.sub(lambda found: " ".join(found[0].split()), text)
+    return WINDOWS.sub(lambda match: " ".join(match[0].split()), text)
 
 
 def _windows(text: str) -> tuple[int, int] | None:
     """Sent and received, as Windows says them."""
-    for found in WINDOWS.finditer(text):
-        sent, received, lost, percent = (int(found[n]) for n in (1, 2, 3, 4))
+    for match in WINDOWS.finditer(text):
+        sent, received, lost, percent = (int(match[n]) for n in (1, 2, 3, 4))
         if sent > 0 and sent - received == lost and abs(percent - 100 * lost / sent) <= 1:
             return sent, received
     return None
@@ -184,15 +184,15 @@ def _counts(line: str) -> tuple[int, int] | None:
     whole = [int(number) for number in WHOLE.findall(line[: shares[0].start()])]
     if len(whole) < 2 or whole[0] <= 0 or whole[1] > whole[0]:
         return None
-    told, lost = _number(shares[0][1] or shares[0][2]), 100 * (whole[0] - whole[1]) / whole[0]
-    return (whole[0], whole[1]) if abs(told - lost) <= 1 else None
+    stated, lost = _number(shares[0][1] or shares[0][2]), 100 * (whole[0] - whole[1]) / whole[0]
+    return (whole[0], whole[1]) if abs(stated - lost) <= 1 else None
 
 
 def _summary(line: str) -> tuple[float, float, float, float | None] | None:
     """Least, mean and most round trip, and their deviation, where the line tells them."""
-    if found := SUMMARY.search(line):
-        least, mean, most = (_number(found[n]) for n in (1, 2, 3))
-        deviation = _number(found[4]) if found[4] else None
+    if match := SUMMARY.search(line):
+        least, mean, most = (_number(match[n]) for n in (1, 2, 3))
+        deviation = _number(match[4]) if match[4] else None
     elif len(each := WINDOWS_SUMMARY.findall(line)) == 3:
         least, most, mean = (_number(number) for number in each)
         deviation = None

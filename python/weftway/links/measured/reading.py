@@ -1,4 +1,4 @@
-"""What a measurement can tell of a link."""
+"""Quantities that a measurement can tell of a link."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Range:
     why: str
 
     def scaled(self, factor: float, why: str) -> Range:
-        """The same in another unit or of another quantity."""
+        """Converts to another unit or another quantity."""
         return Range(self.value * factor, self.low * factor, self.high * factor, why)
 
 
@@ -42,12 +42,12 @@ class Undecided(ScenarioError):
 
 @dataclass(frozen=True)
 class Reading:
-    """What one file tells. `rates` and `traces` have the keys `down` and `up`, seen from the user."""
+    """Quantities that one file tells. `rates` and `traces` have the keys `down` and `up`, seen from the user."""
 
     file: Path
     kind: str
     rtt_ms: Range | None = None
-    """Of a round trip without load."""
+    """Round-trip time without load."""
     jitter_ms: float | None = None
     """The standard deviation of a round trip without load."""
     loss: Range | None = None

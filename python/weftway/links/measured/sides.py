@@ -1,4 +1,4 @@
-"""Which addresses of a capture are on the user's side of the link: decided by what is certain, or asked."""
+"""Addresses of a capture on the user's side of the link: decided by what is certain, or asked."""
 
 import ipaddress
 from collections import Counter, defaultdict
@@ -22,7 +22,7 @@ PRIVATE = [
 """RFC 1918, 6598 and 4193."""
 
 MUCH = 0.05
-"""If more than this share of the bytes goes between addresses of unknown sides, or of the wrong one, it is asked."""
+"""Share of bytes between addresses of unknown sides, or of the wrong one, above which the user is asked."""
 
 SHOWN = 4
 
@@ -32,30 +32,30 @@ Pair = tuple[str, str]
 def users(file: Path, packets: Sequence[Packet], local: Sequence[str]) -> set[str]:
     """The addresses on the user's side."""
     carried: Counter[Pair] = Counter()
-    for one in packets:
-        carried[_pair(one)] += one.bytes
+    for packet in packets:
+        carried[_pair(packet)] += packet.bytes
     busiest: Counter[str] = Counter()
     for pair, count in carried.items():
         for address in pair:
             busiest[address] += count
     named = [address for address, _ in busiest.most_common(SHOWN)]
     if local:
-        found = {address for address in busiest if is_in(address, local)}
-        if not found:
+        addresses = {address for address in busiest if is_in(address, local)}
+        if not addresses:
             raise ScenarioError(f"{file}: no packet of {', '.join(local)}; it has {', '.join(named)}")
-        return found
+        return addresses
     sides = _sides(packets)
-    # What most of an address's bytes say of it counts: a stray connection the other way does not turn a link round.
+    # The side of an address is that of most of its bytes: a stray connection the other way does not turn a link round.
     votes: defaultdict[str, Counter[bool]] = defaultdict(Counter)
     for pair, user in sides.items():
         for address in pair if user else ():
             votes[address][address == user] += carried[pair]
-    found = {address for address, said in votes.items() if said[True] > said[False]}
-    unsure = sum(count for pair, count in carried.items() if len(found & {*pair}) != 1)
-    unsure += sum(min(said[True], said[False]) for said in votes.values())
+    addresses = {address for address, vote in votes.items() if vote[True] > vote[False]}
+    unsure = sum(count for pair, count in carried.items() if len(addresses & {*pair}) != 1)
+    unsure += sum(min(vote[True], vote[False]) for vote in votes.values())
     if unsure > MUCH * carried.total():
         raise Undecided(file, "it does not show which side is the user's", named)
-    return found
+    return addresses
 
 
 def _pair(packet: Packet) -> Pair:
@@ -63,28 +63,28 @@ def _pair(packet: Packet) -> Pair:
 
 
 def _sides(packets: Iterable[Packet]) -> dict[Pair, str]:
-    """For each pair of addresses that of the user, or nothing where its packets say nothing or both."""
+    """The user's address in each pair, or nothing where its packets say nothing or both."""
     signs: defaultdict[Pair, set[str]] = defaultdict(set)
     seen: set[tuple[Pair, Flow | None, int]] = set()
-    for one in packets:
-        opening = one.flags & (SYN | ACK) if one.flags & SYN else 0
-        key = (_pair(one), one.flow, opening)
+    for packet in packets:
+        opening = packet.flags & (SYN | ACK) if packet.flags & SYN else 0
+        key = (_pair(packet), packet.flow, opening)
         if key not in seen:
             seen.add(key)
-            signs[key[0]].update(_signs(one, opening))
-    return {pair: next(iter(found)) if len(found) == 1 else "" for pair, found in signs.items()}
+            signs[key[0]].update(_signs(packet, opening))
+    return {pair: next(iter(addresses)) if len(addresses) == 1 else "" for pair, addresses in signs.items()}
 
 
 def _signs(packet: Packet, opening: int) -> list[str]:
     """The user's address, as far as this packet says it: who opens, who talks to a server's port, who is private."""
-    found = []
+    addresses = []
     if opening:
-        found.append(packet.target if opening & ACK else packet.source)
+        addresses.append(packet.target if opening & ACK else packet.source)
     if packet.flow and _serves(packet.flow.source_port) != _serves(packet.flow.target_port):
-        found.append(packet.target if _serves(packet.flow.source_port) else packet.source)
+        addresses.append(packet.target if _serves(packet.flow.source_port) else packet.source)
     if _is_private(packet.source) != _is_private(packet.target):
-        found.append(packet.source if _is_private(packet.source) else packet.target)
-    return found
+        addresses.append(packet.source if _is_private(packet.source) else packet.target)
+    return addresses
 
 
 def _serves(port: int) -> bool:
@@ -96,6 +96,6 @@ def _is_private(address: str) -> bool:
 
 
 def is_in(address: str, networks: Sequence[str]) -> bool:
-    """Whether it is one of the addresses, or in one of the networks."""
+    """Returns whether it is one of the addresses, or in one of the networks."""
     own = ipaddress.ip_address(address.partition("%")[0])
-    return any(own in ipaddress.ip_network(one, strict=False) for one in networks)
+    return any(own in ipaddress.ip_network(network, strict=False) for network in networks)

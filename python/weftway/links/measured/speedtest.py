@@ -15,25 +15,25 @@ OTHERS = {"bytes_sent", "server"}
 
 def is_report(text: str) -> bool:
     """Tells if a text is JSON of a speed test, this one or another."""
-    return any(_is_result(one) or _is_of_another(one) for one in _objects(text))
+    return any(_is_result(entry) or _is_of_another(entry) for entry in _objects(text))
 
 
 def reads(file: Path, text: str) -> Reading:
     """Rates and round trip. `bandwidth` is in bytes a second (Ookla, Speedtest CLI: JSON output)."""
-    found = [one for one in _objects(text) if _is_result(one)]
-    if not found:
+    reports = [entry for entry in _objects(text) if _is_result(entry)]
+    if not reports:
         raise ScenarioError(
             f"{file}: JSON of `speedtest-cli` or `librespeed-cli`, whose units differ by version; "
             "run `speedtest --format=json` of Ookla, or `iperf3 --json`"
         )
-    if len(found) > 1:
+    if len(reports) > 1:
         raise ScenarioError(f"{file}: several speed tests in one file; save each into a file of its own")
-    told = found[0]
-    if error := told.get("error"):
+    report = reports[0]
+    if error := report.get("error"):
         raise ScenarioError(f"{file}: the speed test failed: {error}; measure again")
     try:
-        rates = {way: _rate(told[key]) for way, key in (("down", "download"), ("up", "upload"))}
-        ping = told["ping"]
+        rates = {way: _rate(report[key]) for way, key in (("down", "download"), ("up", "upload"))}
+        ping = report["ping"]
         middle = float(ping["latency"])
         low, high = float(ping.get("low", middle)), float(ping.get("high", middle))
     except (KeyError, TypeError, ValueError) as error:
@@ -46,18 +46,18 @@ def reads(file: Path, text: str) -> Reading:
     return Reading(file, "speedtest", rtt_ms=rtt, rates=rates, loss_unknown=unknown)
 
 
-def _rate(told: dict[str, Any]) -> Range:
-    value = float(told["bandwidth"]) * 8 / 1e6
+def _rate(direction: dict[str, Any]) -> Range:
+    value = float(direction["bandwidth"]) * 8 / 1e6
     return Range(value, value, value, "one speed test, as it counts, without headers")
 
 
-def _is_result(one: dict[str, Any]) -> bool:
-    ways = (one.get("download"), one.get("upload"))
-    return one.get("type") in ("result", None) and any(isinstance(way, dict) and "bandwidth" in way for way in ways)
+def _is_result(entry: dict[str, Any]) -> bool:
+    ways = (entry.get("download"), entry.get("upload"))
+    return entry.get("type") in ("result", None) and any(isinstance(way, dict) and "bandwidth" in way for way in ways)
 
 
-def _is_of_another(one: dict[str, Any]) -> bool:
-    return one.keys() >= OTHERS and all(isinstance(one.get(way), int | float) for way in ("download", "upload"))
+def _is_of_another(entry: dict[str, Any]) -> bool:
+    return entry.keys() >= OTHERS and all(isinstance(entry.get(way), int | float) for way in ("download", "upload"))
 
 
 def _objects(text: str) -> list[dict[str, Any]]:
@@ -69,5 +69,5 @@ def _objects(text: str) -> list[dict[str, Any]]:
             values = [json.loads(line) for line in text.splitlines() if line.strip()]
         except ValueError:
             return []
-    every = [one for value in values for one in (value if isinstance(value, list) else [value])]
-    return [one for one in every if isinstance(one, dict)]
+    every = [entry for value in values for entry in (value if isinstance(value, list) else [value])]
+    return [entry for entry in every if isinstance(entry, dict)]

@@ -9,7 +9,7 @@ PAGES = ("cp850", "cp866", "cp1251")
 """Code pages of one byte. All have digits and signs where ASCII has them; the last two also write Russian units."""
 
 MIXED = re.compile("[\u0a0d\u0a20-\u0a7e\u0d0a\u0d20-\u0d7e]")
-"""What the ends of lines in ASCII become where two bytes are read as one letter of UTF-16: the scripts of Punjabi and
+"""Letters that ends of lines in ASCII become where two bytes are read as one of UTF-16: the scripts of Punjabi and
 Malayalam."""
 
 UNPRINTABLE = re.compile(rb"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")

@@ -40,7 +40,7 @@ class Shape:
 
 
 class Network(eqx.Module):
-    """What the three networks have in common: how they are called."""
+    """Common interface of the three networks: how they are called."""
 
     @abstractmethod
     def __call__(self, x: Array, c: Array, alive: Array, *, key: Array | None = None) -> Array:

@@ -33,13 +33,13 @@ from weftway.learn.train.graph import Network
 N = TypeVar("N", bound=Network)
 
 LOSSES = ("bce", "ce")
-"""What may be minimised."""
+"""Losses that can be minimised."""
 
 WINDOW = 5
 """Epochs of the moving mean that `plateau` watches, and for how many it must hold still."""
 
 STILL = 0.01
-"""By how much the moving mean may change from one epoch to the next on a plateau, as a fraction of itself."""
+"""Largest change of the moving mean from one epoch to the next on a plateau, as a fraction of itself."""
 
 
 class Batch(NamedTuple):
@@ -103,7 +103,7 @@ def split(instance: NDArray[np.int64], seed: int, scenarios: int | None = None) 
 
 @dataclass(frozen=True)
 class FitArgs:
-    """How a network is trained."""
+    """Settings of a network's training."""
 
     epochs: int = 100
     """Passes over the training samples, at most."""
@@ -114,14 +114,14 @@ class FitArgs:
     loss: str = "bce"
     """`bce`, or `ce`."""
     seed: int = 0
-    """Of the order of samples and of dropout; the first weights are the caller's."""
+    """Seed of the order of samples and of dropout; the first weights are the caller's."""
     patience: int | None = None
     """Stops after so many epochs without a smaller validation loss."""
 
 
 @dataclass(frozen=True)
 class EpochSettings:
-    """What a compiled epoch depends on, and no more: neither another seed nor a longer training compiles again."""
+    """Settings that a compiled epoch depends on: neither another seed nor a longer training compiles it again."""
 
     batch: int
     rate: float
@@ -133,15 +133,15 @@ class Fitted(Generic[N]):
     """A trained network."""
 
     model: N
-    """After the last epoch."""
+    """Network after the last epoch."""
     best: N
-    """After the epoch with the smallest validation loss."""
+    """Network after the epoch with the smallest validation loss."""
     curve: list[Point]
     """Per epoch: `step`, `loss`, `validation_loss`, `validation_accuracy`, `seconds`."""
 
 
 class State(NamedTuple):
-    """What changes from epoch to epoch; `best` is as the weights are."""
+    """State that changes from epoch to epoch; `best` is as the weights are."""
 
     weights: Any
     moments: Any
@@ -169,10 +169,10 @@ def fit(
             break
         began = time.perf_counter()
         weights, moments, loss = _epoch(state.weights, state.moments, code, learn, _keys(args, epoch), settings)
-        found, accuracy = evaluate(eqx.combine(weights, code), judge, args.loss)
-        better = found < min(curve.column("validation_loss"), default=math.inf)
+        validation_loss, accuracy = evaluate(eqx.combine(weights, code), judge, args.loss)
+        better = validation_loss < min(curve.column("validation_loss"), default=math.inf)
         state = State(weights, moments, weights if better else state.best)
-        values = {"loss": float(loss), "validation_loss": found, "validation_accuracy": accuracy}
+        values = {"loss": float(loss), "validation_loss": validation_loss, "validation_accuracy": accuracy}
         point = curve.add(epoch + 1, **values, seconds=time.perf_counter() - began)
         if folder:
             save(folder / "checkpoint", epoch + 1, state, notes=_settings(args))
@@ -196,7 +196,7 @@ def _begin(first: State, args: FitArgs, folder: Path | None) -> tuple[State, Cur
 
 
 def _settings(args: FitArgs) -> dict[str, Any]:
-    """What two parts of one training agree on: the number of epochs may grow, patience change."""
+    """Settings that two parts of one training agree on: the number of epochs may grow, patience change."""
     return {name: value for name, value in asdict(args).items() if name not in ("epochs", "patience")}
 
 
@@ -213,7 +213,7 @@ def _is_stale(curve: Curve, args: FitArgs) -> bool:
 def _epoch(
     weights: Any, moments: Any, code: Any, data: Batch, key: Array, settings: EpochSettings
 ) -> tuple[Any, Any, Array]:
-    """One pass over `data`: weights, moments, and the mean loss of its batches before their steps."""
+    """Passes once over `data`: weights, moments, and the mean loss of its batches before their steps."""
     samples = data.label.shape[0]
     size = min(settings.batch, samples)
     shuffle, drop = jax.random.split(key)
@@ -226,7 +226,7 @@ def _epoch(
 def _step(
     state: tuple[Any, Any], turn: tuple[Array, Array], *, code: Any, data: Batch, settings: EpochSettings
 ) -> tuple[tuple[Any, Any], Array]:
-    """One step of Adam on the samples of `turn`, which also has the key for dropout."""
+    """Takes a step of Adam on the samples of `turn`, which also has the key for dropout."""
     weights, moments = state
     picked, key = turn
     batch = Batch(*(part[picked] for part in data))
@@ -258,8 +258,8 @@ def evaluate(model: Network, batch: Batch, loss: str = "bce") -> tuple[float, fl
     """Loss, and the share of decisions in which the largest logit is the label's; NaN of both for no samples."""
     if batch.label.shape[0] == 0:
         return math.nan, math.nan
-    found, accuracy = _evaluate(model, batch, loss)
-    return float(found), float(accuracy)
+    mean_loss, accuracy = _evaluate(model, batch, loss)
+    return float(mean_loss), float(accuracy)
 
 
 @eqx.filter_jit
@@ -284,7 +284,7 @@ def plateau(losses: Sequence[float]) -> int | None:
 
 @dataclass(frozen=True)
 class Run:
-    """One network trained with one seed."""
+    """A network trained with one seed."""
 
     model: str
     seed: int
@@ -294,7 +294,7 @@ class Run:
     final_loss: float
     """Training loss of the last epoch."""
     seconds: float
-    """Of all epochs together, the compiler's time in the first one included."""
+    """Seconds of all epochs together, the compiler's time in the first one included."""
     epoch_seconds: float
     """The median epoch, which the compiler does not touch."""
 
@@ -329,7 +329,7 @@ def _run(name: str, seed: int, curve: list[Point]) -> Run:
 
 
 class SignTest(NamedTuple):
-    """How often the first of a pair is smaller than the second."""
+    """Counts of pairs whose first is smaller, larger or equal, and the sign test's probability."""
 
     smaller: int
     larger: int
@@ -351,9 +351,9 @@ def against(runs: Sequence[Run], first: str, second: str, measure: Callable[[Run
     """The sign test of two networks over the seeds that both have; `None` (no plateau) is later than any epoch."""
 
     def by_seed(model: str) -> dict[int, float]:
-        found = {run.seed: measure(run) for run in runs if run.model == model}
-        return {seed: math.inf if value is None else value for seed, value in found.items()}
+        measured = {run.seed: measure(run) for run in runs if run.model == model}
+        return {seed: math.inf if value is None else value for seed, value in measured.items()}
 
-    one, other = by_seed(first), by_seed(second)
-    both = sorted(one.keys() & other.keys())
-    return sign_test([one[seed] for seed in both], [other[seed] for seed in both])
+    of_first, of_second = by_seed(first), by_seed(second)
+    both = sorted(of_first.keys() & of_second.keys())
+    return sign_test([of_first[seed] for seed in both], [of_second[seed] for seed in both])

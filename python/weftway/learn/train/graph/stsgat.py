@@ -27,21 +27,21 @@ from weftway.learn.train.graph import DEAD, Network, Shape, joined, prior, silen
 from weftway.learn.train.networks import glorot
 
 SLOPE = 0.2
-"""Of LeakyReLU below 0, as in GAT (Veličković et al. 2018)."""
+"""Slope of LeakyReLU below 0, as in GAT (Veličković et al. 2018)."""
 
 EMBEDDING = 0.1
 """Standard deviation of the embeddings at first: small beside inputs of order 1."""
 
 
 class Seen(NamedTuple):
-    """One step of the windows, as attention sees it: values (W, B, N, K, F'), and scores (W, B, N, K)."""
+    """A step of the windows, as attention sees it: values (W, B, N, K, F'), and scores (W, B, N, K)."""
 
     values: Array
     dst: Array
     src: Array
 
     def path(self, j: int) -> "Seen":
-        """What all nodes see of path j: the axis N has one entry."""
+        """View of path j that all nodes share: the axis N has one entry."""
         return Seen(*(part[:, :, j : j + 1] for part in self))
 
     def steps(self, first: int, count: int) -> "Seen":
@@ -50,7 +50,7 @@ class Seen(NamedTuple):
 
 
 class Attention(eqx.Module):
-    """One layer: K heads of size F' side by side."""
+    """A layer: K heads of size F' side by side."""
 
     w: Array
     src: Array
@@ -70,7 +70,7 @@ class Attention(eqx.Module):
 
 
 def attend(here: Seen, beside: list[Seen], alive: Array) -> Array:
-    """What the nodes of one step take from its paths, and from themselves in the steps `beside`: (W, B, N, F).
+    """Attention of one step's nodes to its paths, and to themselves in the steps `beside`: (W, B, N, F).
 
     It is softmax(E) U of the dense form, over the N + 2 nodes at most that are neighbours, in place of 3N. `alive`
     is (B, N).

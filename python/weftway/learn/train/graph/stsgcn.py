@@ -22,7 +22,7 @@ EMBEDDING = 0.1
 """Standard deviation of the embeddings at first."""
 
 CONVOLUTIONS = 3
-"""In each layer, as in the original."""
+"""Convolutions in each layer, as in the original."""
 
 
 class Layer(eqx.Module):

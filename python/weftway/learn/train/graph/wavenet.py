@@ -20,17 +20,17 @@ from weftway.learn.train.graph import DEAD, Network, Shape, joined, prior, silen
 from weftway.learn.train.networks import MLP, glorot
 
 DILATIONS = (1, 2) * 4
-"""Of the eight layers."""
+"""Dilations of the eight layers."""
 
 FIELD = 1 + sum(DILATIONS)
 """Steps that the last output sees: 13."""
 
 GRAPHS = 4
-"""What a graph convolution joins: h itself, h over the complete graph, over the learned one, and over it twice."""
+"""Inputs of a graph convolution: h itself, h over the complete graph, over the learned one, and over it twice."""
 
 
 class Layer(eqx.Module):
-    """One gated convolution of two taps, its skip connection, and its graph convolution."""
+    """A gated convolution of two taps, its skip connection, and its graph convolution."""
 
     old: Array
     new: Array
@@ -83,7 +83,7 @@ class WaveNet(Network):
         rank: int = 10,
         dropout: float = 0.3,
     ) -> None:
-        """At most 13 steps; `rank` is that of the learned graph."""
+        """Takes at most 13 steps; `rank` is that of the learned graph."""
         if shape.steps > FIELD:
             raise ValueError(f"the network sees {FIELD} steps, fewer than {shape.steps}")
         keys = jax.random.split(key, 4 + len(DILATIONS))
