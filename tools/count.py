@@ -1,6 +1,6 @@
-"""Counts lines of code, words of Markdown, decisions, and doc lines that begin without their noun.
+"""Counts of what a maintainer has to carry: lines of code, words of Markdown, decisions, doc lines without their noun.
 
-    python tools/count.py [--json] [--lines N]
+    python tools/count.py [--json] [--lines N] [--under PATH]
 
 Only files that git has are counted. Lines of tests are left out: folders and files named for tests, and modules under
 `#[cfg(test)]`. A doc line is the first line of a doc comment (Rust) or of a docstring (Python). It begins without its
@@ -13,8 +13,8 @@ import json
 import re
 import subprocess
 from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 NOUNLESS = re.compile(
@@ -22,6 +22,41 @@ NOUNLESS = re.compile(
 )
 # Code that is run only by tests and by those who maintain the project.
 TESTS = re.compile(r"(^|/)(tests?|testing|fuzz|benches|examples|tools|site)(/|\.rs$|$)|_tests?\.rs$|^crates/vectors/")
+COLUMNS = 120
+
+
+@dataclass
+class Figures:
+    """Counts of a checkout."""
+
+    lines: Counter[str] = field(default_factory=Counter)
+    """Lines of code by crate and by folder of the package."""
+    markdown_words: int = 0
+    decisions: int = 0
+    long_lines: int = 0
+    """Lines of Rust over 120 columns."""
+    doc_lines: Counter[str] = field(default_factory=Counter)
+    """Doc lines by language."""
+    nounless: Counter[str] = field(default_factory=Counter)
+    """Doc lines without their noun, by language."""
+    places: list[str] = field(default_factory=list)
+    """Places of these, with their text."""
+
+    def shares(self) -> dict[str, float]:
+        """Share of doc lines without their noun, by language."""
+        return {language: self.nounless[language] / total for language, total in self.doc_lines.items()}
+
+    def table(self) -> dict[str, object]:
+        """Figures by the names under which they are printed."""
+        return {
+            "lines": {folder: self.lines[folder] for folder in sorted(self.lines) if self.lines[folder]},
+            "code": self.lines.total(),
+            "markdown words": self.markdown_words,
+            "decisions": self.decisions,
+            "Rust lines over 120 columns": self.long_lines,
+            "doc lines": dict(self.doc_lines),
+            "without their noun": {language: round(share, 4) for language, share in self.shares().items()},
+        }
 
 
 def tracked() -> list[str]:
@@ -41,103 +76,85 @@ def without_tests(text: str) -> list[str]:
         # The item ends with the line that closes it at its own depth, or at once with a semicolon.
         margin = line[: len(line) - len(line.lstrip())]
         for inner in lines:
-            if inner.startswith(f"{margin}}}") or (
-                inner.startswith(margin) and inner.rstrip().endswith(";") and not inner[len(margin) :].startswith(" ")
-            ):
+            rest = inner.removeprefix(margin)
+            if rest.startswith("}") or (not rest.startswith(" ") and rest.rstrip().endswith(";")):
                 break
     return kept
 
 
 def rust_docs(lines: list[str]) -> list[tuple[int, str]]:
     """First lines of a Rust file's doc comments, with their numbers."""
-    found = []
+    docs = []
     before = ""
     for number, line in enumerate(lines, 1):
         mark = re.match(r"\s*(///|//!)(?!/)\s?(.*)", line)
         if mark and mark.group(1) != before:
-            found.append((number, mark.group(2)))
+            docs.append((number, mark.group(2)))
         before = mark.group(1) if mark else ""
-    return found
+    return docs
 
 
 def python_docs(text: str) -> list[tuple[int, str]]:
     """First lines of a Python file's docstrings, with their numbers."""
-    found = []
+    docs = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             doc = ast.get_docstring(node)
             if doc:
-                found.append((node.body[0].lineno, doc.splitlines()[0]))
-    return found
+                docs.append((node.body[0].lineno, doc.splitlines()[0]))
+    return docs
 
 
-def count() -> dict[str, Any]:
-    """All figures, and the places of doc lines without their noun."""
-    lines: Counter[str] = Counter()
-    docs: Counter[str] = Counter()
-    nounless: Counter[str] = Counter()
-    places: list[str] = []
-    words = long = decisions = 0
+def count() -> Figures:
+    """Counts what this checkout has."""
+    figures = Figures()
     for name in tracked():
         path = ROOT / name
         if name.endswith(".md"):
-            words += len(path.read_text().split())
-            decisions += bool(re.match(r"docs/decisions/\d", name))
-            continue
-        if name.endswith(".rs"):
-            text = path.read_text()
-            kept = [] if TESTS.search(name) else without_tests(text)
-            language, first = "Rust", rust_docs(text.splitlines())
-            folder = "/".join(name.split("/")[:2])
-            long += sum(len(line) > 120 for line in text.splitlines())
-        elif name.startswith("python/") and name.endswith((".py", ".pyi", ".js", ".css", ".html", ".jinja", ".j2")):
-            text = path.read_text()
-            kept = text.splitlines()
-            language, first = "Python", python_docs(text) if name.endswith(".py") else []
+            figures.markdown_words += len(path.read_text(encoding="utf-8").split())
+            figures.decisions += bool(re.match(r"docs/decisions/\d", name))
+        elif name.endswith(".rs"):
+            text = path.read_text(encoding="utf-8")
+            lines = text.splitlines()
+            figures.lines["/".join(name.split("/")[:2])] += 0 if TESTS.search(name) else len(without_tests(text))
+            figures.long_lines += sum(len(line) > COLUMNS for line in lines)
+            note(figures, "Rust", name, rust_docs(lines))
+        elif name.startswith("python/") and name.endswith((".py", ".pyi", ".js", ".css", ".html")):
+            text = path.read_text(encoding="utf-8")
             parts = name.split("/")
-            folder = "/".join(parts[:3]) if len(parts) > 3 else "python/weftway"
-        else:
-            continue
-        lines[folder] += len(kept)
-        docs[language] += len(first)
-        for number, doc in first:
-            if NOUNLESS.match(doc):
-                nounless[language] += 1
-                places.append(f"{name}:{number}: {doc}")
-    return {
-        "lines": {folder: lines[folder] for folder in sorted(lines) if lines[folder]},
-        "code": sum(lines.values()),
-        "markdown words": words,
-        "decisions": decisions,
-        "Rust lines over 120 columns": long,
-        "doc lines": dict(docs),
-        "without their noun": {language: round(nounless[language] / docs[language], 4) for language in docs},
-        "places": places,
-    }
+            figures.lines["/".join(parts[:3]) if len(parts) > 3 else "python/weftway"] += len(text.splitlines())
+            if name.endswith(".py"):
+                note(figures, "Python", name, python_docs(text))
+    return figures
+
+
+def note(figures: Figures, language: str, name: str, docs: list[tuple[int, str]]) -> None:
+    """Counts the doc lines of a file."""
+    figures.doc_lines[language] += len(docs)
+    for number, doc in docs:
+        if NOUNLESS.match(doc):
+            figures.nounless[language] += 1
+            figures.places.append(f"{name}:{number}: {doc}")
 
 
 def main() -> None:
     """Prints the figures."""
-    options = argparse.ArgumentParser(
-        description="Counts lines of code, words of Markdown and doc lines that begin without their noun."
-    )
+    options = argparse.ArgumentParser(description="Counts lines, words, decisions and doc lines without their noun.")
     options.add_argument("--json", action="store_true", help="print JSON")
-    options.add_argument(
-        "--lines", type=int, default=0, metavar="N", help="print the first N doc lines without their noun"
-    )
-    options.add_argument("--under", default="", metavar="PATH", help="only places whose path begins so")
+    options.add_argument("--lines", type=int, default=0, metavar="N", help="print N doc lines without their noun")
+    options.add_argument("--under", default="", metavar="PATH", help="of these, those whose path begins so")
     args = options.parse_args()
     figures = count()
-    places = [place for place in figures.pop("places") if place.startswith(args.under)]
+    table = figures.table()
     if args.json:
-        print(json.dumps(figures))
+        print(json.dumps(table))
         return
-    for folder, number in figures.pop("lines").items():
+    for folder, number in figures.lines.items():
         print(f"{number:>8}  {folder}")
-    for name, value in figures.items():
-        print(f"{name}: {value}")
-    print(f"doc lines without their noun{f' under {args.under}' if args.under else ''}: {len(places)}")
-    for place in places[: args.lines]:
+    for name, value in table.items():
+        if name != "lines":
+            print(f"{name}: {value}")
+    for place in [place for place in figures.places if place.startswith(args.under)][: args.lines]:
         print(place)
 
 

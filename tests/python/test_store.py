@@ -354,13 +354,6 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path, monkeypatch: pytest.
     assert [file.name for file in tmp_path.iterdir()] == ["rows.parquet"]
 
 
-def test_rows_kept_under_older_names_of_columns_are_recalled_under_the_present_ones(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    store.keep("a", {"key": "a", "guarded": 3, "utility_002": 1.5})
-    store.flush()
-    assert store.recall() == {"a": {"key": "a", "fallback_decided": 3, "utility_popov_2025": 1.5}}
-
-
 def test_an_interrupt_waits_until_a_part_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It comes while the folder is locked: the part is there, once, and the lock is given back."""
     kept = Store(tmp_path)

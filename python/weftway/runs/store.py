@@ -40,14 +40,6 @@ FLUSH_S = 2.0
 SELECTED = "selected"
 """A column of `rows.parquet`: whether the command that finished last in the folder asked for the row."""
 
-RENAMED = {"guarded": "fallback_decided", "utility_002": "utility_popov_2025"}
-"""Columns that had another name in rows that were kept or published before."""
-
-
-def current(row: Row) -> Row:
-    """The row with the present names of its columns."""
-    return {RENAMED.get(name, name): value for name, value in row.items()}
-
 
 @contextmanager
 def whole(file: Path) -> Iterator[Path]:
@@ -193,7 +185,7 @@ class Store:
             if self._waiting or self._files():
                 return None
             frame = read_rows(self._table, ["key"])
-        if SELECTED not in frame.columns or not RENAMED.keys().isdisjoint(frame.columns):
+        if SELECTED not in frame.columns:
             return None
         asked = frame.filter(frame[SELECTED])
         if asked["key"].to_list() != keys or frame["key"][: len(keys)].to_list() != keys:
@@ -291,15 +283,11 @@ class Store:
     def _rows(self, parts: list[Path]) -> KeyedRows:
         kept = KeyedRows()
         if self._table.exists():
-            frame = read_rows(self._table, ["key"]).drop(SELECTED, strict=False)
-            if RENAMED.keys().isdisjoint(frame.columns):
-                kept.adopt(frame)
-            else:
-                kept.update((row["key"], current(row)) for row in frame.iter_rows(named=True))
+            kept.adopt(read_rows(self._table, ["key"]).drop(SELECTED, strict=False))
         for file in parts:
             part = read_rows(file, ["key", "row"])
             for key, text in zip(part["key"], part["row"], strict=True):
-                kept[key] = _merged(kept.get(key, {}), current(_kept_row(text, file)))
+                kept[key] = _merged(kept.get(key, {}), _kept_row(text, file))
         return kept
 
     def _tidy(self) -> None:
