@@ -20,7 +20,7 @@ from weftway import evaluate, rank
 from weftway._native import ScenarioError
 from weftway.evaluate import Request, claims, summary
 from weftway.report.held_out import Held, ratios_lede
-from weftway.runs import comparison, specs
+from weftway.runs import runner, specs
 from weftway.runs.specs import policy_source
 from weftway.stats import pairs as paired
 from weftway.stats.pairs import Claim
@@ -306,11 +306,11 @@ def test_what_is_kept_is_not_run_again(tiny: Path, tmp_path: Path, monkeypatch: 
     assert rows.height == 3 * 2 * 3
     assert pl.read_parquet(out / "rows.parquet")["instance"].to_list() == rows["instance"].to_list()
 
-    def none(todo: list[Any], *more: Any) -> Iterator[Any]:
+    def none(todo: list[Any], **more: Any) -> Iterator[Any]:
         assert not todo
         return iter([])
 
-    monkeypatch.setattr(comparison, "results", none)
+    monkeypatch.setattr(runner, "results", none)
     assert again().equals(rows)
 
 
