@@ -42,7 +42,7 @@ class Candidate:
     sets: tuple[str, ...]
     """Keys of the scenario, with which it is simulated."""
     commands: tuple[str, ...] = ()
-    """What sets it; nothing where everything stays as it comes."""
+    """Commands that set it; nothing where everything stays as it comes."""
     backups: tuple[str, ...] = ()
     """Links that are used only while no other is."""
     alone: str = ""

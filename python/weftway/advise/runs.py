@@ -23,10 +23,10 @@ from .choice import CandidateRuns, Gain, choose, judged, judging, log_ratio, pic
 from .neighbours import Cell
 
 ROUNDS = 3
-"""So many of the first round go on to the second."""
+"""Candidates of the first round that go on to the second."""
 
 SCREENED = 8
-"""So many of the many schedulers for QUIC are tried in all cells."""
+"""Candidates for QUIC, of very many, that are tried in all cells."""
 
 LEAST_SEEDS = 2
 
@@ -49,10 +49,10 @@ class Advice:
     request: Request
     scenario: Scenario
     column: str
-    """What counts: a column of the rows, or nothing for the time that a megabyte takes."""
+    """Measure that counts: a column of the rows, or nothing for the time that a megabyte takes."""
     cells: list[Cell]
     is_measured: bool
-    """Whether the cells come from a [range]."""
+    """True if the cells come from a [range]."""
     seeds: list[int]
     baseline: CandidateRuns
     chosen: CandidateRuns

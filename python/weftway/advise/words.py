@@ -14,7 +14,7 @@ from .neighbours import Cell
 from .runs import Advice
 
 MUCH_COPIED = 0.02
-"""From this share on, duplicates are worth a word: they cost what others could send, and perhaps money."""
+"""Share from which on duplicates are worth a word: they cost what others could send, and perhaps money."""
 
 
 def lines(advice: Advice) -> list[str]:

@@ -12,12 +12,12 @@ from weftway.sample.quantities import rounded
 from weftway.sample.stream import Stream
 
 CONTROLLERS = ("newreno", "cubic", "bbr1")
-"""Those that the kernel has, too: reno, cubic, bbr."""
+"""Controllers that the kernel has, too: reno, cubic, bbr."""
 
 MOST_PATHS = 4
 RATE_MBPS = (1.0, 100.0)
 DELAY_MS = (1.0, 75.0)
-"""One way."""
+"""Delay of one way."""
 LOSS_PERCENT = (0.01, 5.0)
 LOSSLESS = 1 / 3
 """The share of paths without loss."""
@@ -36,13 +36,13 @@ AUTO_BUFFER = 0.5
 BUFFER_KIB = (64, 4096)
 """The payload that a fixed receive buffer is asked for (`SO_RCVBUF`)."""
 WRITE_KIB = (4, 4096)
-"""What the application writes at once; powers of two."""
+"""Sizes of what the application writes at once; powers of two."""
 
 HOST_JITTER = "50 us"
-"""How late the simulator's hosts are on average: hosts of the kernel are never on time to the microsecond."""
+"""Mean lateness of the simulator's hosts: hosts of the kernel are never on time to the microsecond."""
 
 SECONDS = 5.0
-"""What a transfer is sized for: long against slow start, short enough for hundreds of runs."""
+"""Time that a transfer is sized for: long against slow start, short enough for hundreds of runs."""
 LEAST_BYTES = 100_000
 TIME_LIMIT_S = 60
 PACKET = 1500
@@ -105,7 +105,7 @@ class Cell:
     buffer_kib: int | None = None
     """The receive buffer; none: it grows by itself."""
     write_kib: int = 256
-    """What the application writes at once."""
+    """Size of what the application writes at once."""
 
     @property
     def title(self) -> str:

@@ -13,9 +13,9 @@ from .runs import Runs, cut_off, goodputs
 MEDIAN_TARGET = 0.04
 BEYOND_TARGET = 0.15
 SIGNED_TARGET = 0.03
-"""Of each controller: no lean to one side."""
+"""Most signed error of each controller: no lean to one side."""
 FEWEST_PAIRS = 3
-"""So many seeds that both sides ran make a comparison seed by seed."""
+"""Seeds that both sides must have run to make a comparison seed by seed."""
 FEWEST_CELLS = 5
 """A verdict on fewer says nothing."""
 
@@ -263,7 +263,7 @@ class Target:
     limit: float
     value: float
     cells: int
-    """How many the value is of."""
+    """Number of cells that the value is of."""
 
     @property
     def verdict(self) -> str:

@@ -16,15 +16,15 @@ TRANSPORT = "mptcp"
 
 RATE_MBPS = (5.0, 30.0)
 DELAY_MS = (5.0, 50.0)
-"""One way."""
+"""Delay of one way."""
 QUEUE_BDP = (1.0, 3.0)
 LEAST_QUEUE = 20
 """Packets."""
 
 FAILS_S = (1.0, 3.0)
-"""When the path fails, after the start."""
+"""Time at which the path fails, after the start."""
 STAYS_AWAY_S = (4.0, 8.0)
-"""How long a transfer goes on, about, after a failure that it does not see the end of …"""
+"""Time that a transfer goes on, about, after a failure that it does not see the end of …"""
 SEES_RETURN_S = 3.0
 """… and after the return, where it sees that."""
 LAST_RETURN_S = 10.0
@@ -51,7 +51,7 @@ WAY = {
     (LOSS, DATA): 5,
     (LOSS, ACKS): 4,
 }
-"""How, and in which direction."""
+"""Kind and direction of the failures."""
 AWAY_S = {0.5: 6, 1.0: 6, 2.0: 6, 5.0: 6, 10.0: 5, 30.0: 5, NEVER: 6}
 
 

@@ -8,11 +8,11 @@ from weftway.terminal.table import NOTHING
 from .errors import verdict
 
 WITHIN = 0.10
-"""Of the kernel's median: so near, the simulator's holds. It also holds within the range of the kernel's runs."""
+"""Share of the kernel's median: so near, the simulator's holds. It also holds within the range of the kernel's runs."""
 HOLD_TARGET = 0.9
 """The share of the cells that is to hold."""
 FEWEST_RUNS = 3
-"""Of the kernel, in time; the range of fewer says nothing."""
+"""Runs of the kernel, in time; the range of fewer says nothing."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Held:
     low: float | None
     high: float | None
     slack: float = 0.0
-    """So far from the kernel's median is near, whatever share of it that is."""
+    """Distance from the kernel's median that is near, whatever share of it that is."""
 
     @property
     def error(self) -> float | None:

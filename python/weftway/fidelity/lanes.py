@@ -23,10 +23,10 @@ BINS = 160
 """Steps of a lane: half a page wide."""
 
 SHARED = {"srtt_ms": ("Smoothed RTT", "time"), "cwnd_kb": ("Window", "size")}
-"""What all paths show in one lane."""
+"""Series that all paths show in one lane."""
 
 KernelTimeline = Callable[[Job], dict[str, Any] | None]
-"""What a run of the kernel looked like, as `_native.timeline` says it of ours; none if it was not kept."""
+"""Timeline of a run of the kernel, as `_native.timeline` says it of ours; none if it was not kept."""
 
 SimTimeline = Callable[[Job], dict[str, Any]]
 

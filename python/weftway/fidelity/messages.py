@@ -17,7 +17,7 @@ LOAD = (0.05, 0.5)
 """The share of what the links are expected to carry: no message waits for long behind those before it."""
 PERIOD_MS = (5.0, 100.0)
 SECONDS = 10.0
-"""How long messages are sent."""
+"""Time for which messages are sent."""
 NAGLE = 0.5
 """The share of cells whose application does not set `TCP_NODELAY`."""
 TIME_LIMIT_S = 60
@@ -32,7 +32,7 @@ class MessageCell:
     cc: str
     links: tuple[Link, ...]
     bytes: int
-    """Of a message."""
+    """Bytes of a message."""
     period_ms: float
     count: int
     nodelay: bool

@@ -38,11 +38,11 @@ class Kind:
     """Kind of cells: where they are drawn, and how often the kernel runs them."""
 
     option: str
-    """Of the command."""
+    """Option of the command."""
     draw: Callable[[int, int], Sequence[SweepCell]]
     """The first cells of a seed."""
     most_runs: int
-    """Of the kernel. A range, unlike a median, grows with the number of runs: then it is the same for all cells."""
+    """Most runs of the kernel. A range, unlike a median, grows with their number: then it is the same for all cells."""
 
 
 GOODPUT = Kind("", cells, MOST_RUNS)
@@ -107,7 +107,7 @@ class Measured:
     runs: list[Runs]
     seconds: float
     others: str = ""
-    """What the folder holds besides, in a sentence."""
+    """Sentence about what the folder holds besides."""
 
 
 def measure(request: Request, workers: Workers[Job] | None = None, progress: Progress = quiet) -> Measured:

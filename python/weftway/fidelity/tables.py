@@ -18,7 +18,7 @@ MARKS = {"met": "best", "missed": "bad"}
 """Marks of verdicts."""
 PERCENT = Unit(100.0, "%", 1)
 SHARE = Unit(100.0, "", 1)
-"""The same under a heading that says percent."""
+"""Shares under a heading that says percent."""
 POINTS = Unit(1.0, "", 2)
 
 

@@ -33,7 +33,7 @@ class Cell:
     keys: dict[str, Any]
     """Dotted keys of the scenario and their values."""
     folder: str
-    """Where its traces are looked for, and above."""
+    """Folder in which its traces are looked for, and above."""
 
     @property
     def workload(self) -> str:

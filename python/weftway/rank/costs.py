@@ -15,8 +15,8 @@ COLUMN = {
     "call": "call_p99_ms",
     "flows": "message_p95_ms",
 }
-"""What counts of each workload: when all has arrived; the delay that 99 of 100 messages or frames keep, of a call in
-its worse direction; the time within which 95 of 100 requests are answered or flows complete."""
+"""Column that counts for a workload: when all has arrived; the delay that 99 of 100 messages or frames keep, of a call
+in its worse direction; the time within which 95 of 100 requests are answered or flows complete."""
 
 WORDS = {
     "fct_ms": "completion time",
@@ -32,13 +32,13 @@ BOUND = {
     "message_p95_ms": "bound_p95_ms",
     "call_p99_ms": "bound_p99_ms",
 }
-"""What bounds each of them: of a call, what bounds the direction of the scenario."""
+"""Bound of each of them: of a call, what bounds the direction of the scenario."""
 
 LEAST_MS = 1e-3
 """A cost is at least so much: ratios are taken of it."""
 
 LEAST_BYTES = 1000
-"""What counts as delivered at least by a workload that runs for a time."""
+"""Bytes that count as delivered at least by a workload that runs for a time."""
 
 USED = (
     "verdict",

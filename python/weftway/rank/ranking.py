@@ -37,7 +37,7 @@ BY = {
     "failure": "By failure",
     "paths": "By paths",
 }
-"""What groups are called."""
+"""Names of the groups."""
 
 OF_BEST = "of best per scenario"
 OTHER = "the best other scheduler per scenario"
@@ -65,20 +65,20 @@ class Ranked:
     title: str
     facts: str
     others: str
-    """What the folder holds besides, in a sentence; nothing if there is nothing else."""
+    """Sentence about what the folder holds besides; nothing if there is nothing else."""
     command: str
     standings: Sequence[Standing]
     single: SinglePath | None
     groups: Sequence[Group]
     worst: Sequence[Worst]
     labels: dict[str, str]
-    """What each cell is, by its name."""
+    """Label of each cell, by its name."""
     registry: Sequence[str]
     code: str
     own: Sequence[str] = ()
     """Classes of the user's own."""
     named: Sequence[str] = ()
-    """What somebody named."""
+    """Schedulers that somebody named."""
 
     def tag(self, scheduler: str) -> str:
         """The mark beside a name, as in a comparison: where all are named, only the user's own have one."""

@@ -53,7 +53,7 @@ class Request:
     on: Sequence[str]
     """A distribution, or scenario files and folders of them."""
     cells: int | None = None
-    """So many of a distribution (200 if not given); the first so many of each folder."""
+    """Number of cells of a distribution (200 if not given), or of the first of each folder."""
     seeds: str | int | Iterable[int] = "0..10"
     seed: int = 1
     """Which cells of a distribution: equal seeds draw equal ones."""
@@ -63,9 +63,9 @@ class Request:
     split: str = "held-out"
     set: Sequence[str] = ()
     clairvoyant: bool = False
-    """Whether a clairvoyant runs, too, that starts from the candidate."""
+    """True if a clairvoyant runs, too, that starts from the candidate."""
     oracle: bool = False
-    """Whether `earliest-delivery` runs, too, told by the links when packets arrive."""
+    """True if `earliest-delivery` runs, too, told by the links when packets arrive."""
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,12 @@ class Ranking:
     cells: list[Cell]
     judged: list[JudgedCell]
     rows: list[Row]
-    """One per run, with what decides its cost."""
+    """Rows, one per run, with what decides its cost."""
     skipped: list[str] = field(default_factory=list)
     failed: list[Failed[Job]] = field(default_factory=list)
     """Runs that failed. The seed of one is left out of its cell for every scheduler."""
     kept: Finished = field(default_factory=Finished)
-    """What the folder holds besides the rows."""
+    """Count of what the folder holds besides the rows."""
 
     @property
     def frame(self) -> "pl.DataFrame":
@@ -106,13 +106,13 @@ class Sighted:
 
     name: str
     base: SchedulerSpec
-    """From which scheduler it starts."""
+    """Scheduler from which it starts."""
     key: Callable[[Job], str]
     """The key of a run of it."""
     results: Callable[[Sequence[Job], int], list[Row]]
     """Its results, on so many threads."""
     keeps_better: bool
-    """Whether it takes the scheduler's own run where that costs no more."""
+    """True if it takes the scheduler's own run where that costs no more."""
 
 
 OnCost = Callable[[str, int, str, float], None]
@@ -212,7 +212,7 @@ class _Asker:
     cell: Cell
     scheduler: str
     path: str | None = None
-    """Of a run over one path: which."""
+    """Path of a run over one path."""
 
     def row(self, job: Job, result: Row) -> Row:
         """A row of the ranking."""

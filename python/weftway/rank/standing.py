@@ -24,7 +24,7 @@ from statistics import fmean, median
 from weftway.stats.pairs import estimate
 
 Costs = Mapping[str, Sequence[float]]
-"""What each run cost by scheduler, or by path: one number per seed, the seeds in the same order."""
+"""Costs of the runs by scheduler, or by path: one number per seed, the seeds in the same order."""
 
 CLOSE, NEAR = 1.05, 1.15
 """Within 5 % and within 15 % of the best other scheduler."""
@@ -45,7 +45,7 @@ class JudgedCell:
 
     cell: str
     kinds: Mapping[str, str]
-    """What kind of cell it is: its workload, its controller, …"""
+    """Kinds of the cell: its workload, its controller, …"""
     ratios: Mapping[str, float]
     singles: Mapping[str, float]
     """Empty where there is a single path."""
@@ -58,7 +58,7 @@ class JudgedCell:
     of_bound: Mapping[str, float] = field(default_factory=dict)
     """Every scheduler's cost over the capacity bound; empty where that is not known."""
     clairvoyant: float | None = None
-    """The same of the clairvoyant, if one ran."""
+    """Cost of the clairvoyant over the capacity bound, if one ran."""
     told: Mapping[str, float] = field(default_factory=dict)
     """The cost of `earliest-delivery` with an oracle's sight over its own, by what it is told."""
 
@@ -123,7 +123,7 @@ class Group:
     """The median of the best's cost over the capacity bound."""
     candidate_of_bound: float | None
     clairvoyant_of_bound: float | None
-    """The same of the clairvoyant that starts from the candidate."""
+    """Median of the cost over the capacity bound of the clairvoyant that starts from the candidate."""
     told: Mapping[str, tuple[float, float | None, float | None]] = field(default_factory=dict)
     """The cost of `earliest-delivery` with an oracle's sight over its own, and its interval, by what it is told."""
 

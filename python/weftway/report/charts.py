@@ -47,7 +47,7 @@ class Dot:
     hint: str = ""
     """Words for a pointer over the row."""
     keep: bool = False
-    """Whether the row stays in sight when others are folded."""
+    """True if the row stays in sight when others are folded."""
     tag: str = ""
     """A mark beside the name."""
 

@@ -61,7 +61,7 @@ NAMES = 72.0
 """About what the names of the schedulers take beside the plots."""
 
 ENTRY = 76.0
-"""What a name takes in a legend above a figure."""
+"""Width that a name takes in a legend above a figure."""
 
 Drawn = alt.FacetChart | alt.LayerChart | alt.Chart
 Draw = Callable[[Shape], Drawn]

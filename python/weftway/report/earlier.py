@@ -42,7 +42,7 @@ class Change:
     before: Estimate | None
     now: Estimate | None
     share: Estimate | None
-    """Nothing, if no seed has a result in both."""
+    """Change as a share; nothing, if no seed has a result in both."""
     lower_is_better: bool
     is_repeatable: bool = True
     lost: int = 0

@@ -48,7 +48,7 @@ def estimates(study: Study, measures: Iterable[Measure]) -> pl.DataFrame:
 
 
 MOST_LINES = 8
-"""Of a distribution: more are not told apart."""
+"""Lines of a distribution: more are not told apart."""
 
 
 def distribution(study: Study, m: Measure) -> pl.DataFrame:

@@ -40,7 +40,7 @@ class Held:
     claims: Sequence[Line]
     registry: Sequence[str]
     others: str = ""
-    """What the folder holds besides, in a sentence."""
+    """Sentence about what the folder holds besides."""
 
     @property
     def reference(self) -> str:

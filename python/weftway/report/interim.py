@@ -12,13 +12,13 @@ from weftway.terminal.listing import bars
 from weftway.terminal.table import Table, numbers, plain, texts
 
 MOST_LINES = 16
-"""So many schedulers are shown; more would not fit above the bar of a small terminal."""
+"""Most schedulers that are shown; more would not fit above the bar of a small terminal."""
 
 MOST_RUNS = 24
 """Runs of a scheduler that are drawn, the latest ones."""
 
 Line = tuple[str, str, str]
-"""What else was varied, the controller, the scheduler."""
+"""Setting of what else was varied, the controller, the scheduler."""
 
 
 class Interim:

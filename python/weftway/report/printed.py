@@ -16,7 +16,7 @@ TOP = 10
 """Schedulers of a controller that the terminal lists; the report folds the others likewise."""
 
 FEW_MORE = 2
-"""So many beyond these are listed too: a line that says so would be no shorter."""
+"""Further lines that are listed too: a line that says so would be no shorter."""
 
 PERCENT = unit_for("share", [0.1])
 

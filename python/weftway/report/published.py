@@ -25,7 +25,7 @@ class Claim:
 
 
 FACTORS = {"kB/s": 1.0, "Mbit/s": 1.0, "MiB": 1.0, "ms": 1.0, "s": 1000.0, "%": 0.01, "1": 1.0}
-"""From a printed unit to that of the column that measures the same."""
+"""Factors from a printed unit to that of the column that measures the same."""
 
 
 def claims(study: Study) -> list[Claim]:

@@ -34,7 +34,7 @@ class Timeline:
     events: list[dict[str, Any]] = field(default_factory=list)
     seed: Any = None
     decisions: dict[str, list[Values]] = field(default_factory=dict)
-    """How often it was decided to `send` and to `copy`, a series per path, and to `wait`, one series."""
+    """Number of decisions to `send` and to `copy`, a series per path, and to `wait`, one series."""
     reasons: list[Reason] = field(default_factory=list)
 
     @property

@@ -40,7 +40,7 @@ BENEFITS = ("aggregation_benefit", "benefit_fair")
 LITTLE = 0.1
 """The others add little where they carry less than this share of what all links do, each of them alone."""
 LEAST_BENEFIT = 1e-3
-"""From this benefit on, a run tells what the others could add."""
+"""Benefit from which on a run tells what the others could add."""
 YOURS, NAMED = "yours", "*"
 SUFFIXES = {YOURS: f" ({YOURS})", NAMED: f" {NAMED}", "": ""}
 """Marks behind a name, where there is no small print."""

@@ -21,7 +21,7 @@ MARKS = {"loss": ("loss", 82, HEIGHT), "rto": ("rto", 0, HEIGHT), "pto": ("rto",
 
 
 GAP = 5
-"""So many steps without a value break a line."""
+"""Steps without a value that break a line."""
 
 
 def small_multiples(timelines: Sequence[Timeline], look: Callable[[str], Look]) -> Markup:

@@ -22,7 +22,7 @@ BUDGET = 1_250_000
 """Characters of runs in one page, of the 3 MB that a page may have."""
 
 REASON_BUDGET = 800_000
-"""Of these, up to which runs come with the scheduler's reasons: these take most of the room."""
+"""Characters of these, up to which runs come with the scheduler's reasons: these take most of the room."""
 
 
 def viewer(study: Study, runs: Sequence[Watched]) -> Markup:

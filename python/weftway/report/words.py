@@ -25,9 +25,9 @@ PHRASES = {
 
 ORDER = (FIRST, LEADS, REMAINS, TIED, OPEN, ALONE, NOBODY, NOTHING)
 MOST_CASES = 4
-"""So many findings are told one by one."""
+"""Most findings that are told one by one."""
 MOST_PLACES = 3
-"""So many settings or controllers are named."""
+"""Most settings or controllers that are named."""
 MOST_UNTOLD = 3
 """Lines not told apart from the best that are named, each with the seeds in which it is worse."""
 ENOUGH = 30

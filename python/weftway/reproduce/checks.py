@@ -27,7 +27,7 @@ FACTORS = {
     ("_rate", "%"): 0.01,
     ("_share", "%"): 0.01,
 }
-"""From the unit of a published number to that of the column, by the end of the column's name."""
+"""Factors from the unit of a published number to that of the column, by the end of the column's name."""
 
 
 class Undecidable(Exception):
@@ -54,7 +54,7 @@ class Rows:
     ) -> None:
         self._runs: dict[tuple[str, str], dict[tuple[str, ...], dict[int, Row]]] = {}
         self.keys = list(keys)
-        """What is varied beside schedulers and controllers."""
+        """Keys that are varied beside schedulers and controllers."""
         self.elsewhere = elsewhere
         """The rows of another file of the same folder."""
         for row in rows:

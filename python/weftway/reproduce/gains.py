@@ -17,7 +17,7 @@ WORTH = 0.01
 """A gain below this is none: it may be sure and still mean nothing to anybody."""
 
 SPEED = {"goodput_mbps": 1, "goodput_kbytes": 1, "fct_ms": -1}
-"""What counts as fast, and which way is good."""
+"""Measures of speed, and which way is good."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Gain:
     scope: Scope
     scheduler: str
     sample: Sample
-    """Of the ratio of speeds: 1.1 is a tenth faster."""
+    """Ratio of speeds: 1.1 is a tenth faster."""
 
     @property
     def share(self) -> float:

@@ -25,7 +25,7 @@ KINDS = {
     "near": "size",
     "bound": "level",
 }
-"""What a claim of each kind is about; the rest is exact."""
+"""Subject of a claim of each kind; the rest is exact."""
 
 
 @dataclass(frozen=True)
@@ -269,7 +269,7 @@ def _exact(item: Item, run: Run | None, published: Mapping[str, Any]) -> Check:
 
 
 Differences = dict[tuple[str, ...], str | None]
-"""Where the decisions of two runs part, by the keys of the runs: several claims ask about the same two."""
+"""Sentences about where the decisions of two runs part, by the runs' keys: several claims ask about the same two."""
 
 COUNTS = ("waits", "duplicates", "reinjections", "retransmissions", "timeouts", "window_drops", "faults")
 

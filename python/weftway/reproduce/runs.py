@@ -24,11 +24,11 @@ class Effort:
     """Amount of runs."""
 
     seeds: str | None
-    """Of the setting that a file has; the file's own if not given."""
+    """Seeds of the setting that a file has; the file's own if not given."""
     settings: int
-    """How many are drawn of the values that a paper leaves open."""
+    """Number of draws of the values that a paper leaves open."""
     setting_seeds: str
-    """Of each drawn setting."""
+    """Seeds of each drawn setting."""
 
 
 QUICK = Effort("0..5", 4, "0..2")
@@ -41,12 +41,12 @@ class Run:
 
     experiment: Experiment
     choice: dict[str, Any] | None
-    """What was drawn; `None` for the setting that the file has."""
+    """Values that were drawn; `None` for the setting that the file has."""
     jobs: list[Job]
     rows: list[Row] = field(default_factory=list)
     skipped: list[str] = field(default_factory=list)
     beside: list[Job] = field(default_factory=list)
-    """Of schedulers that the paper does not have. No verdict looks at them."""
+    """Jobs of schedulers that the paper does not have. No verdict looks at them."""
     others: list[Row] = field(default_factory=list)
     """Their rows."""
     failed: list[Failed[Job]] = field(default_factory=list)

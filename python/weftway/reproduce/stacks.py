@@ -22,7 +22,7 @@ from .runs import Run
 
 SEEDS = "0..5"
 CONTROLLERS = ("newreno", "cubic", "bbr1")
-"""Those that Linux has of ours."""
+"""Controllers of ours that Linux has."""
 LONGEST = {"duration": ("workload.duration", "20 s"), "bulk": ("workload.bytes", "10 MB")}
 """A run in real time is no longer; both sides run the same."""
 AGREES = 0.1

@@ -107,7 +107,7 @@ class Check:
     obstacle: str | None = None
     """Why no rows can decide it."""
     exact: bool | None = None
-    """What was seen, where nothing is estimated."""
+    """Result of an exact check, where nothing is estimated."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ COMMAND = ("cargo", "run", "--release", "--quiet", "--package", "weftway-bench")
 
 
 NOTES = ".weft/bench.jsonl"
-"""Where measurements are noted, below the source tree; git ignores it."""
+"""File of the measurements, below the source tree; git ignores it."""
 
 PER_PACKET, PER_SECOND = "instructions_per_packet", "packets_per_cpu_second"
 """Two figures of the simulator by their names."""
@@ -44,7 +44,7 @@ STEPPING = {
 """Figures of an environment, and what each is."""
 
 PARTS = ("simulator", "decisions", "learned", "environments")
-"""What can be measured by itself."""
+"""Parts that can be measured by themselves."""
 
 
 def measure(only: Sequence[str] = PARTS) -> dict[str, Any]:

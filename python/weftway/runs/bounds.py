@@ -27,7 +27,7 @@ def clairvoyants(jobs: Sequence["Job"], threads: int, tries: int = TRIES) -> lis
 
 
 SIGHTS = ("present", "arrival")
-"""What an oracle tells: when a packet would arrive if the links stayed as they are, or when it will arrive."""
+"""Foresight of an oracle: when a packet would arrive if the links stayed as they are, or when it will arrive."""
 
 
 def oracles(jobs: Sequence["Job"], threads: int, sight: str) -> list[dict[str, Any]]:

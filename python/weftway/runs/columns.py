@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 PATH = "path."
 ANY_PATH = "path.*."
-"""How the name of a result begins that every path has."""
+"""Beginning of the name of a result that every path has."""
 
 OF_A_COMPARISON = "scenario_hash"
 """Rows of comparisons have this column, and all results. Rows that other commands keep have some of them."""

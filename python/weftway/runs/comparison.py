@@ -38,7 +38,7 @@ class Comparison:
     watched: dict[str, str] = field(default_factory=dict)
     """Timelines, by key, as JSON: of runs that cannot be had again, and of those that were wanted with their rows."""
     kept: Finished = field(default_factory=Finished)
-    """What the folder has that keeps the rows, and how many it holds besides."""
+    """Rows that the folder keeps of those asked for, and how many it holds besides."""
 
     @property
     def warnings(self) -> list[str]:

@@ -25,16 +25,16 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 POLL_S = 1.0
-"""How long results are waited for at a time: a cluster that has grown meanwhile is given more to do."""
+"""Time that results are waited for at once: a cluster that has grown meanwhile is given more to do."""
 
 AHEAD = 2
-"""So many calls are given out for each worker: one at work, one that waits beside it."""
+"""Calls that are given out for each worker: one at work, one that waits beside it."""
 
 RETRIES = 5
-"""How often Ray repeats a call whose node was lost. More is no bad luck: the call itself brings its workers down."""
+"""Times that Ray repeats a call whose node was lost. More is no bad luck: the call itself brings its workers down."""
 
 PATIENCE_S = 5.0
-"""How long the head of a cluster may take to answer at all."""
+"""Time that the head of a cluster may take to answer at all."""
 
 MISSING = "--ray needs the package `ray`: `uv sync --extra sweep`, or `pip install 'weftway[sweep]'`"
 

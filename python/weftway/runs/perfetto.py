@@ -23,7 +23,7 @@ PACKETS, HAPPENINGS = 1, 2
 """Threads of a path: what it sent, and its losses, timers and congestion episodes."""
 
 LEAST_US, MOST_US = 0.001, 50.0
-"""How long a packet is drawn: until the next one of its path, within these. Packets of one instant lie a nanosecond
+"""Length of a drawn packet: until the next one of its path, within these. Packets of one instant lie a nanosecond
 apart, so that each arrow has an end of its own."""
 
 Event = dict[str, Any]

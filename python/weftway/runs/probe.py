@@ -8,7 +8,7 @@ from typing import Any
 from weftway import _native
 
 LINKS = ("a network namespace", "a TUN device")
-"""What emulated links need, by the probe's names."""
+"""Needs of emulated links, by the probe's names."""
 
 
 def parts() -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from weftway import scenario
 from weftway._native import ScenarioError
 
 TREES = ".weft/at"
-"""Where earlier commits are checked out, below the source tree; git ignores it."""
+"""Folder of the earlier commits' working trees, below the source tree; git ignores it."""
 
 
 def tree(name: str) -> Path:

@@ -18,7 +18,7 @@ PACKED = 1024
 """Rows that are held as dictionaries; with one more they become columns."""
 
 READ = 64
-"""So many rows of a frame are read at a time, where they are asked for one after the other."""
+"""Rows of a frame that are read at a time, where they are asked for one after the other."""
 
 PLAIN = {str, int, float, bool, type(None)}
 """Types of values that a column gives back as they were."""

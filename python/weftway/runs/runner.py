@@ -26,7 +26,7 @@ from weftway.runs.watch import watched
 from weftway.terminal.interrupts import put_off
 
 POLL_S = 0.1
-"""How long the main thread waits for rows at a time: it answers an interrupt within this."""
+"""Time that the main thread waits for rows at once: it answers an interrupt within this."""
 
 J = TypeVar("J", bound=Ordered)
 A = TypeVar("A")
@@ -96,7 +96,7 @@ class RowHandling(Generic[J, A]):
     held: Callable[[J, Row], Row] = _as_it_is
     """The row of a new run as the command holds it."""
     kept: Callable[[Wanted[J, A], Row], Row] = _as_it_is
-    """What the folder keeps of a row that the command holds."""
+    """Row as the folder keeps it, made from the row that the command holds."""
     keeps_timelines: bool = False
 
 
@@ -139,7 +139,7 @@ class Runner:
         self.done = 0
         """Runs that are settled, skipped and failed ones included."""
         self.rows = 0
-        """Those of them that have a row."""
+        """Number of them that have a row."""
         self._tell = progress or quiet
         self.shelf = shelf or _folder(out)
         self.kept: Mapping[str, Row] = self.shelf.recall() if self.shelf else {}

@@ -43,9 +43,9 @@ class SchedulerSpec:
     with those that it falls back on. `unknown` for a class that its text does not decide: it is run again, whatever is
     kept."""
     rule: type | None = None
-    """That class."""
+    """The class in Python, if it is one."""
     is_named: bool = field(default=True, compare=False)
-    """Whether somebody named it, and did not say `all`."""
+    """True if somebody named it, and did not say `all`."""
 
 
 def parse(wanted: Any) -> list[SchedulerSpec]:

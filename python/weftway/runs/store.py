@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 __all__ = ["Finished", "Store", "read_rows", "table", "whole", "write_parquet"]
 
 FLUSH_S = 2.0
-"""How often finished rows are written: what a power cut can cost. Rows that cannot be had again are written at once."""
+"""Interval of writing finished rows: what a power cut can cost. Rows that cannot be had again are written at once."""
 
 SELECTED = "selected"
 """A column of `rows.parquet`: whether the command that finished last in the folder asked for the row."""
@@ -127,7 +127,7 @@ class Finished:
     others: int = 0
     """Rows that were not asked for."""
     older: int = 0
-    """Those of them that other code made, or another kernel."""
+    """Number of them that other code made, or another kernel."""
 
     @property
     def sentence(self) -> str:
@@ -144,7 +144,7 @@ class Whole:
     """A table that has all that was asked for, and first."""
 
     frame: "pl.DataFrame"
-    """What was asked for."""
+    """Rows that were asked for."""
     others: int
     older: int
 

@@ -12,10 +12,10 @@ PATIENCE_S = 5.0
 """A question that takes longer is told. A rule answers in microseconds."""
 
 LOOKS = 5
-"""How often within `PATIENCE_S` it is looked."""
+"""Number of looks within `PATIENCE_S`."""
 
 METHODS = ("__init__", "select", "observe", "wake", "explain")
-"""What the simulator calls."""
+"""Methods that the simulator calls."""
 
 
 @contextmanager

@@ -18,7 +18,7 @@ from typing import NamedTuple
 LEVEL = 0.95
 
 RESAMPLES = 2000
-"""Of a bootstrap: 50 of them lie beyond each end of the interval."""
+"""Resamples of a bootstrap: 50 of them lie beyond each end of the interval."""
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Estimate:
     half: float | None
     n: int
     ends: tuple[float, float] | None = field(default=None, compare=False)
-    """Those of an interval that reaches less far on one side than on the other."""
+    """Ends of an interval that reaches less far on one side than on the other."""
     coverage: float = field(default=LEVEL, compare=False)
-    """How surely the interval holds what is estimated."""
+    """Coverage: how surely the interval holds what is estimated."""
     is_median: bool = field(default=False, compare=False)
 
     @property
@@ -86,7 +86,7 @@ def estimate(values: Iterable[float]) -> Estimate | None:
 
 
 ENCLOSED = 0.93
-"""How surely the interval of a median holds it at least: with five runs, from the least to the largest
+"""Least coverage of the interval of a median: with five runs, from the least to the largest
 (1 − 2/2⁵ = 0.9375)."""
 FEWEST = 5
 """Of fewer values there is no interval worth the name: what is told is their range, which holds the median of what they

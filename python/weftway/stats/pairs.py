@@ -21,7 +21,7 @@ from weftway.stats.estimates import FEWEST, bootstrap
 from weftway.stats.units import MEASURES
 
 EVERY = "all"
-"""What stands for all controllers together."""
+"""Name for all controllers together."""
 
 LOST = 0.95
 """A cell is lost where a scheduler has less than this share of the reference: it is worse by more than 5 %."""
@@ -62,9 +62,9 @@ class Claim:
     verdict: str
     """`holds` or `fails`."""
     is_sure: bool
-    """Whether the whole interval lies on the verdict's side of the bar."""
+    """True if the whole interval lies on the verdict's side of the bar."""
     is_strict: bool
-    """Whether the interval was asked for, and not the number alone."""
+    """True if the interval was asked for, and not the number alone."""
 
 
 class Cells:
@@ -240,9 +240,9 @@ class Question:
     against: str
     cc: str = EVERY
     is_strict: bool = False
-    """Whether the interval must show it, and not the number alone."""
+    """True if the interval must show it, and not the number alone."""
     is_share: bool = False
-    """Whether it is about the share of cells that are lost, not about the ratio."""
+    """True if it is about the share of cells that are lost, not about the ratio."""
 
     def answer(self, cells: Cells) -> Claim | None:
         """Claim that the rows answer; nothing where the two never ran in the same cell."""

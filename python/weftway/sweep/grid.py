@@ -16,7 +16,7 @@ from weftway.runs import plan
 from weftway.runs.plan import Plan
 
 SHARED = ("scheduler", "cc", "backend", "seeds", "set", "vary")
-"""What holds for every run if the grid says it at its top. A run's own replaces it; `set` and `vary` add to it."""
+"""Keys that hold for every run if the grid says it at its top. A run's own replaces it; `set` and `vary` add to it."""
 
 TOP = ("title", "description", *SHARED, "run")
 OF_RUN = ("scenario", "name", *SHARED)
@@ -25,7 +25,7 @@ SCENARIOS_OWN = ("path", "workload", "transport")
 """A file with one of these at its top is a scenario, and no grid."""
 
 TAKEN = ("..", "parts", "timelines", "figures", "rows.parquet", "report.html")
-"""What no folder of a run can be called: the sweep's own folder has these."""
+"""Names that no folder of a run can have: the sweep's own folder has these."""
 
 IN_A_FILE = re.compile(r"(?P<file>.+\.py)(?P<rest>:\w+)")
 SECTION = re.compile(r"^\s*\[")
@@ -47,7 +47,7 @@ class Grid:
     title: str
     runs: list[Run]
     is_scenario: bool
-    """Whether the file was a scenario: its results then lie in the sweep's folder itself, as those of a comparison."""
+    """True if the file was a scenario: its results then lie in the sweep's folder itself, as those of a comparison."""
 
     def folder(self, run: Run, out: Path) -> Path:
         """Folder that keeps a run's rows and its report."""

@@ -26,7 +26,7 @@ from weftway.runs.specs import IN_A_FILE, SchedulerSpec
 from weftway.scenario import trace_file
 
 KEPT = 8
-"""So many scenarios, and so many rules, stay read in a worker for the next parcels."""
+"""Number of scenarios, and of rules, that stay read in a worker for the next parcels."""
 
 NAMES_A_FILE = re.compile(r"trace|\bdrive\.file\b|^file\b")
 """Keys of traces, and of `[drive]`: `file` in the table, `drive.file` where it is set or varied."""

@@ -25,7 +25,7 @@ from .grid import Grid, Run
 from .parcel import Answer, Parcel, Sender, carried_out
 
 PARCEL_S = 3.0
-"""How long a parcel should take: long against sending it and reading its scenario, short enough to lose."""
+"""Time that a parcel should take: long against sending it and reading its scenario, short enough to lose."""
 
 MOST_GROUPS = 200
 """In one parcel. With more, an interrupt would lose too much where the first jobs are quick and the next are not."""

@@ -35,7 +35,7 @@ class Case:
     scheduler: str
     drawn: bool
     measure: str
-    """What its time is: `message_p99_ms` where there are messages, `fct_ms` where a transfer ends, else `ms_per_mb`."""
+    """Column of its time: `message_p99_ms` with messages, `fct_ms` where a transfer ends, else `ms_per_mb`."""
     sim_ms: float
     quic_ms: float
     seeds: int
@@ -47,7 +47,7 @@ class Case:
     sim_retransmissions: float | None
     quic_retransmissions: float | None
     command: str
-    """What repeats a run on QUIC."""
+    """Command that repeats a run on QUIC."""
 
     @property
     def difference(self) -> float:

@@ -42,7 +42,7 @@ class Measured:
     """Reasons, by the name of the setting."""
     seconds: float
     others: str = ""
-    """What the folder holds besides, in a sentence."""
+    """Sentence about what the folder holds besides."""
 
 
 def measure(request: Request, progress: Progress = quiet) -> Measured:

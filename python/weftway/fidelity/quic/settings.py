@@ -22,15 +22,15 @@ BUFFER_KIB = (256, 4096)
 """The receive buffer. Buffers that grow by themselves are not run on QUIC."""
 WORKLOADS = ("bulk", "messages", "deadline")
 BULK_S = 5.0
-"""What a transfer is sized for."""
+"""Time that a transfer is sized for."""
 CUT_OFF_S = 15
 """After which our own scenarios cut off a transfer that has no end, and a stream over a measured drive: they have up to
 a minute, at up to 220 Mbit/s."""
 MESSAGES = 600
-"""Of a cell: six of them are slower than the 99th percentile."""
+"""Messages of a cell: six of them are slower than the 99th percentile."""
 MESSAGE_KB = (1.0, 60.0)
 LOAD = (0.2, 0.6)
-"""What the messages ask for, of what the paths carry."""
+"""Share of what the paths carry that the messages ask for."""
 LEAST_PERIOD_MS = 2.0
 DEADLINE_RTTS = 2.0
 """In round trips of the longest path."""

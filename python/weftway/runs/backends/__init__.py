@@ -44,7 +44,7 @@ BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (SIM, QUIC,
 """By name, in the order in which they run: a busy machine would make the kernel's links late, so it is after them."""
 
 ALL = ("sim", "quic", "kernel")
-"""What `all` means, here as in a scenario file: all that need no other machine."""
+"""Meaning of `all`, here as in a scenario file: all that need no other machine."""
 
 
 def code(name: str) -> str:

@@ -61,7 +61,7 @@ Result = Row | Skipped["Job"] | Failed["Job"]
 
 
 NativeResult = tuple[int, str, str, str | None]
-"""What came of a run: its index, `row` and the results as JSON, or `skipped` or `failed` and why; and what it looked
+"""Result of a run: its index, `row` and the results as JSON, or `skipped` or `failed` and why; and what it looked
 like over time, as JSON, where that cannot be had again or was wanted."""
 
 
@@ -89,7 +89,7 @@ class Backend(Protocol):
     summary: str
     """A line for `weft list`."""
     is_repeatable: bool
-    """Whether a job gives the same row every time. Its timeline is then made when it is wanted, and means are shown;
+    """True if a job gives the same row every time. Its timeline is then made when it is wanted, and means are shown;
     otherwise timelines are kept with the rows, and medians are shown."""
     remote_obstacle: str | None
     """Why its jobs cannot be sent to another machine, or `None`."""

@@ -18,7 +18,7 @@ OWN_SCHEDULER = "linux-v1"
 """The kernel has one scheduler, and this is our name for it."""
 
 NEEDS = (*probe.LINKS, "MPTCP", "MPTCP_FULL_INFO", "MPTCP path manager")
-"""What has to be there, by the probe's names. The rest makes a run more punctual or tidier."""
+"""Parts that have to be there, by the probe's names. The rest makes a run more punctual or tidier."""
 
 
 class Kernel:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from weftway.runs.job import Job
 
 ALONE = "min-rtt"
-"""What schedules where there is one path."""
+"""Scheduler where there is one path."""
 
 CHUNK = 1 << 20
 
