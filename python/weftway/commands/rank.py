@@ -42,6 +42,14 @@ def command(
         str | None,
         typer.Option(metavar="S", help="Held against the best of the others per scenario.", autocompletion=schedulers),
     ] = None,
+    not_among_others: Annotated[
+        str,
+        typer.Option(
+            metavar="S,…",
+            help="Ranked, but never the best other; a name without switches means all its variants.",
+            autocompletion=schedulers,
+        ),
+    ] = "",
     clairvoyant: Annotated[
         bool,
         typer.Option("--clairvoyant", help="Also runs the candidate with sight of the future: seconds for each run."),
@@ -67,7 +75,19 @@ def command(
     from weftway.runs.runner import quiet
     from weftway.terminal.progress import Bar
 
-    request = rank.Request(on, cells, seeds, seed, schedulers, candidate, split, sets or [], clairvoyant, oracle)
+    request = rank.Request(
+        on,
+        cells,
+        seeds,
+        seed,
+        schedulers,
+        candidate,
+        split,
+        sets or [],
+        clairvoyant,
+        oracle,
+        not_among_others,
+    )
     # What a scheduler in Python prints is no result.
     so_far = SoFar()
     with interruptible(), redirect_stdout(sys.stderr), Bar(err, above=so_far.table) as bar:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 from weftway import _native
 from weftway.report import page
 from weftway.report.numbers import counted
-from weftway.runs import plan
+from weftway.runs import plan, specs
 from weftway.runs.backends import SIM
 
 from . import ranking
 from .ranking import Ranked
-from .runs import Ranking, Request, groups, single_path, standings, worst
+from .runs import STEADY_SEEDS, Ranking, Request, groups, single_path, standings, worst
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,6 +22,8 @@ def ranked(found: Ranking) -> Ranked:
     counts = [
         counted(len(some), what) for some, what in ((found.judged, "cell"), (found.seeds, "seed"), (found.rows, "run"))
     ]
+    if found.left_out:
+        counts.append(f"not among the others: {', '.join(found.left_out)}")
     return Ranked(
         title=f"Schedulers ranked on {', '.join(found.request.on)}",
         facts=", ".join(counts),
@@ -36,6 +38,8 @@ def ranked(found: Ranking) -> Ranked:
         code=SIM.code(),
         own=[one.name for one in found.schedulers if one.rule is not None],
         named=[one.name for one in found.schedulers if one.is_named],
+        left_out=found.left_out,
+        few_seeds=len(found.seeds) if len(found.seeds) < STEADY_SEEDS else None,
     )
 
 
@@ -59,6 +63,8 @@ def replay(request: Request) -> str:
     words += [f"--seeds {request.seeds}", f"--seed {request.seed}"]
     words += [f"--schedulers {plan.quoted(str(request.schedulers))}"]
     words += [] if request.candidate is None else [f"--candidate {plan.quoted(str(request.candidate))}"]
+    left_out = [plan.quoted(one.name) for one in specs.parse(request.not_among_others)]
+    words += [f"--not-among-others {','.join(left_out)}"] if left_out else []
     words += ["--clairvoyant"] if request.clairvoyant else []
     words += ["--oracle"] if request.oracle else []
     words += [f"--split {request.split}", *(f"--set {plan.quoted(one)}" for one in request.set)]

@@ -79,6 +79,10 @@ class Ranked:
     """Classes of the user's own."""
     named: Sequence[str] = ()
     """What somebody named."""
+    left_out: Sequence[str] = ()
+    """Schedulers that are never the best other one."""
+    few_seeds: int | None = None
+    """Number of seeds, if they are too few for a steady pick."""
 
     def tag(self, scheduler: str) -> str:
         """The mark beside a name, as in a comparison: where all are named, only the user's own have one."""
@@ -105,7 +109,13 @@ class Ranked:
     @property
     def best(self) -> Standing | None:
         """The best of the others."""
-        return next((one for one in self.standings if not one.is_candidate), None)
+        others = (one for one in self.standings if not one.is_candidate and one.scheduler not in self.left_out)
+        return next(others, None)
+
+    @property
+    def has_load(self) -> bool:
+        """Says whether the load of a cell is known."""
+        return any(one.load is not None for one in [*self.groups, *self.worst])
 
     @property
     def has_clairvoyant(self) -> bool:
@@ -139,6 +149,11 @@ def findings(ranked: Ranked) -> list[str]:
     everywhere = next((one for one in ranked.groups if one.by == ALL), None)
     for name, (ratio, low, high) in everywhere.told.items() if everywhere else ():
         told.append(f"told when a packet {sight[name]}, {TOLD} costs {_interval(ratio, low, high)} of what it does")
+    if ranked.few_seeds:
+        told.append(
+            f"{counted(ranked.few_seeds, 'seed')}: a single run picks the best other scheduler, which is noisy; "
+            "four seeds or more are steadier"
+        )
     return told
 
 
@@ -258,6 +273,10 @@ def _value(unit: Unit, value: float | None) -> Value:
     return Value(NOTHING) if value is None else Value(unit.value(value), number=value)
 
 
+def _percent(value: float | None) -> str:
+    return NOTHING if value is None else PERCENT.value(value)
+
+
 def _multiple(value: float | None) -> str:
     return NOTHING if value is None else FACTOR.value(value)
 
@@ -271,7 +290,7 @@ def _interval(value: float | None, low: float | None, high: float | None) -> str
 
 
 def _group_heads(ranked: Ranked) -> list[str]:
-    heads = ["cells", "best fixed", OF_BEST, "of the bound"]
+    heads = ["cells", "best fixed", *(["load"] if ranked.has_load else []), OF_BEST, "of the bound"]
     if ranked.candidate:
         heads += [ranked.subject, "of the bound"]
         heads += ["clairvoyant, of the bound"] if ranked.has_clairvoyant else []
@@ -280,7 +299,8 @@ def _group_heads(ranked: Ranked) -> list[str]:
 
 
 def _group_figures(ranked: Ranked, group: Group) -> list[str]:
-    figures = [str(group.cells), group.best, RATIO.value(group.best_ratio), _multiple(group.best_of_bound)]
+    load = [_percent(group.load)] if ranked.has_load else []
+    figures = [str(group.cells), group.best, *load, RATIO.value(group.best_ratio), _multiple(group.best_of_bound)]
     if ranked.candidate:
         figures += [_interval(group.candidate_ratio, None, None), _multiple(group.candidate_of_bound)]
         figures += [_multiple(group.clairvoyant_of_bound)] if ranked.has_clairvoyant else []
@@ -299,18 +319,24 @@ def _groups(ranked: Ranked) -> Table:
 
 
 def _worst(ranked: Ranked) -> Table:
-    columns = [*numbers("of the best", "of one path"), Column("cell"), Column()]
-    rows = [
-        Row([FACTOR.value(worst.ratio), _multiple(worst.single_ratio), worst.cell, ranked.labels[worst.cell]])
-        for worst in ranked.worst
-    ]
+    columns = [*numbers(*_worst_heads(ranked)), Column("cell"), Column()]
+    rows = [Row([*_worst_figures(ranked, worst), worst.cell, ranked.labels[worst.cell]]) for worst in ranked.worst]
     return Table(f"where {ranked.subject} is farthest behind the best other scheduler", columns, rows)
+
+
+def _worst_heads(ranked: Ranked) -> list[str]:
+    return ["of the best", "of one path", *(["load"] if ranked.has_load else [])]
+
+
+def _worst_figures(ranked: Ranked, worst: Worst) -> list[str]:
+    load = [_percent(worst.load)] if ranked.has_load else []
+    return [FACTOR.value(worst.ratio), _multiple(worst.single_ratio), *load]
 
 
 def _worst_on_page(ranked: Ranked) -> Table:
     """The worst cells, each with its name first."""
     shown = _worst(ranked)
-    heads = [Column("Cell"), *numbers("of the best", "of one path"), Column("what it is")]
+    heads = [Column("Cell"), *numbers(*_worst_heads(ranked)), Column("what it is")]
     return Table(
         None, heads, [Row([cell, *ratios, label]) for *ratios, cell, label in (row.values for row in shown.rows)]
     )

@@ -19,7 +19,7 @@ from weftway.stats.baselines import REFERENCE
 
 from . import cells, standing
 from .cells import KINDS, Cell
-from .costs import Row, bound, copies_share, cost, needed
+from .costs import Row, bound, copies_share, cost, load, needed
 from .standing import TOLD, Group, JudgedCell, SinglePath, Standing, Worst
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ AT_ONCE = 10
 
 LEAST_SEEDS = 2
 """A pick on one half of the seeds is judged on the other."""
+
+STEADY_SEEDS = 4
+"""With fewer, one half of the seeds is a single run, whose luck picks."""
 
 WORST = 10
 """Cells of the candidate that are shown."""
@@ -66,6 +69,8 @@ class Request:
     """Whether a clairvoyant runs, too, that starts from the candidate."""
     oracle: bool = False
     """Whether `earliest-delivery` runs, too, told by the links when packets arrive."""
+    not_among_others: Any = ()
+    """Schedulers that are ranked, but never the best other one. A name without switches stands for all its variants."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +90,8 @@ class Ranking:
     """Runs that failed. The seed of one is left out of its cell for every scheduler."""
     kept: Finished = field(default_factory=Finished)
     """What the folder holds besides the rows."""
+    left_out: list[str] = field(default_factory=list)
+    """Schedulers that are ranked, but never the best other one."""
 
     @property
     def frame(self) -> "pl.DataFrame":
@@ -98,6 +105,14 @@ class Schedulers:
 
     every: list[SchedulerSpec]
     candidate: SchedulerSpec | None
+    left_out: list[str]
+    """Those that are never the best other one: variants of the candidate, and what the request leaves out."""
+
+    @property
+    def others(self) -> list[str]:
+        """Those that may be the best other one."""
+        names = [one.name for one in self.every if one is not self.candidate]
+        return [name for name in names if name not in self.left_out]
 
 
 @dataclass(frozen=True)
@@ -145,7 +160,19 @@ def run(
         if ranked.failed:
             raise ranked.failed[0].error
         raise SimulationError("; ".join(skipped) or f"no run of {', '.join(one.name for one in asked)}")
-    return Ranking(request, named.every, named.candidate, numbers, every, found, rows, skipped, ranked.failed, kept)
+    return Ranking(
+        request,
+        named.every,
+        named.candidate,
+        numbers,
+        every,
+        found,
+        rows,
+        skipped,
+        ranked.failed,
+        kept,
+        named.left_out,
+    )
 
 
 def standings(found: Ranking) -> list[Standing]:
@@ -160,7 +187,7 @@ def single_path(found: Ranking) -> SinglePath | None:
 
 def groups(found: Ranking) -> list[Group]:
     """The candidate against the best fixed scheduler of each kind of cell."""
-    return standing.groups(found.judged, found.candidate.name if found.candidate else None, KINDS)
+    return standing.groups(found.judged, found.candidate.name if found.candidate else None, KINDS, found.left_out)
 
 
 def worst(found: Ranking, count: int = WORST) -> list[Worst]:
@@ -174,15 +201,27 @@ def _field(request: Request) -> Schedulers:
     if request.candidate is None:
         if not every:
             raise ScenarioError("no scheduler is named: there is nothing to rank")
-        return Schedulers(every, None)
+        named = Schedulers(every, None, _left_out(request, every, None))
+        if not named.others:
+            raise ScenarioError(f"not among others `{request.not_among_others}`: no scheduler is left to compare with")
+        return named
     given = specs.parse(request.candidate)
     if len(given) != 1:
         raise ScenarioError(f"candidate `{request.candidate}`: name one scheduler to compare with the others")
-    others = [one for one in every if one.name != given[0].name]
-    if not others:
-        raise ScenarioError(f"candidate `{request.candidate}`: no other scheduler is named to compare it with")
+    rest = [one for one in every if one.name != given[0].name]
     specs.distinct([*every, *given])
-    return Schedulers([*others, given[0]], given[0])
+    named = Schedulers([*rest, given[0]], given[0], _left_out(request, rest, given[0]))
+    if not named.others:
+        besides = "; its variants and those not among others do not count" if rest else ""
+        raise ScenarioError(f"candidate `{request.candidate}`: no other scheduler is named to compare it with{besides}")
+    return named
+
+
+def _left_out(request: Request, some: Sequence[SchedulerSpec], candidate: SchedulerSpec | None) -> list[str]:
+    """Names of those that are never the best other scheduler."""
+    names = {one.name for one in specs.parse(request.not_among_others)}
+    variants = {candidate.scheduler} if candidate else set()
+    return [one.name for one in some if {one.name, one.name.partition(":")[0]} & names or one.scheduler in variants]
 
 
 def _seers(request: Request, named: Schedulers) -> list[Sighted]:
@@ -351,7 +390,9 @@ def _paired(ran: dict[str, list[Row]], numbers: Sequence[int]) -> dict[str, list
 def _judge(cell: Cell, named: Schedulers, ran: dict[str, list[Row]]) -> JudgedCell:
     costs = {name: [row["cost_ms"] for row in some] for name, some in ran.items()}
     everybody = {one.name: costs[one.name] for one in named.every if one.name in costs}
-    choice = {name: some for name, some in everybody.items() if not named.candidate or name != named.candidate.name}
+    choice = {name: everybody[name] for name in named.others if name in everybody}
+    loads = [[load(row, cell.workload) for row in ran[name]] for name in everybody]
+    known = [fmean(value for value in some if value is not None) for some in loads if None not in some]
     singles = {name: some for name, some in costs.items() if ran[name][0]["path"] is not None}
     clairvoyant = next((some for name, some in costs.items() if name.startswith(CLAIRVOYANT)), None)
     limit = [row["bound_ms"] for row in ran[next(iter(everybody))]] if everybody else []
@@ -370,6 +411,7 @@ def _judge(cell: Cell, named: Schedulers, ran: dict[str, list[Row]]) -> JudgedCe
             for name, some in costs.items()
             if name.startswith(ORACLE)
         },
+        load=max(known, default=None),
     )
 
 

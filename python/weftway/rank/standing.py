@@ -17,7 +17,7 @@ seeded draws).
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 
@@ -61,6 +61,9 @@ class JudgedCell:
     """The same of the clairvoyant, if one ran."""
     told: Mapping[str, float] = field(default_factory=dict)
     """The cost of `earliest-delivery` with an oracle's sight over its own, by what it is told."""
+    load: float | None = None
+    """Share of the links' capacity that the data took with the scheduler that delivered most, if the workload has a
+    rate."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +129,8 @@ class Group:
     """The same of the clairvoyant that starts from the candidate."""
     told: Mapping[str, tuple[float, float | None, float | None]] = field(default_factory=dict)
     """The cost of `earliest-delivery` with an oracle's sight over its own, and its interval, by what it is told."""
+    load: float | None = None
+    """Median load of those cells whose workload has a rate."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +140,7 @@ class Worst:
     cell: str
     ratio: float
     single_ratio: float | None
+    load: float | None = None
 
 
 def halves(seeds: int) -> tuple[list[int], list[int]]:
@@ -234,24 +240,29 @@ def single_path(cells: Sequence[JudgedCell]) -> SinglePath | None:
     return SinglePath(len(ratios), *_geometric(ratios), _share(ratios, lambda one: 1 / one > WORSE))
 
 
-def groups(cells: Sequence[JudgedCell], candidate: str | None, kinds: Sequence[str]) -> list[Group]:
+def groups(
+    cells: Sequence[JudgedCell], candidate: str | None, kinds: Sequence[str], left_out: Collection[str] = ()
+) -> list[Group]:
     """The candidate, and what an oracle brings, over all cells; then the cells of each kind, in the order of `kinds`
-    and then of their values. What all have in common is no kind."""
+    and then of their values. What all have in common is no kind. Schedulers that are left out are never the best."""
     is_wanted = candidate is not None or any(cell.told for cell in cells)
-    everywhere = _group(ALL, "all cells", cells, candidate) if is_wanted else None
+    others = {name for cell in cells for name in cell.ratios} - {candidate, *left_out}
+    everywhere = _group(ALL, "all cells", cells, candidate, others) if is_wanted else None
     found = [everywhere] if everywhere else []
     for kind in kinds:
         values = sorted({cell.kinds[kind] for cell in cells if kind in cell.kinds})
         for value in values if len(values) > 1 else []:
             some = [cell for cell in cells if cell.kinds.get(kind) == value]
-            if group := _group(kind, value, some, candidate):
+            if group := _group(kind, value, some, candidate, others):
                 found.append(group)
     return found
 
 
-def _group(kind: str, value: str, cells: Sequence[JudgedCell], candidate: str | None) -> Group | None:
+def _group(
+    kind: str, value: str, cells: Sequence[JudgedCell], candidate: str | None, others: Collection[str]
+) -> Group | None:
     # Only who ran in all of them can be the best of them.
-    names = [name for name in cells[0].ratios if name != candidate and all(name in cell.ratios for cell in cells)]
+    names = [name for name in cells[0].ratios if name in others and all(name in cell.ratios for cell in cells)]
     if not names:
         return None
     means = {name: fmean(math.log(cell.ratios[name]) for cell in cells) for name in names}
@@ -276,6 +287,7 @@ def _group(kind: str, value: str, cells: Sequence[JudgedCell], candidate: str | 
             sight: _geometric([cell.told[sight] for cell in cells if sight in cell.told])
             for sight in dict.fromkeys(sight for cell in cells for sight in cell.told)
         },
+        load=_median([cell.load for cell in cells]),
     )
 
 
@@ -283,7 +295,7 @@ def worst(cells: Sequence[JudgedCell], scheduler: str, count: int) -> list[Worst
     """The cells in which a scheduler is farthest behind the best other scheduler, the worst first."""
     ran = [cell for cell in cells if scheduler in cell.ratios]
     ran.sort(key=lambda cell: -cell.ratios[scheduler])
-    return [Worst(cell.cell, cell.ratios[scheduler], cell.singles.get(scheduler)) for cell in ran[:count]]
+    return [Worst(cell.cell, cell.ratios[scheduler], cell.singles.get(scheduler), cell.load) for cell in ran[:count]]
 
 
 def _geometric(ratios: Sequence[float]) -> tuple[float, float | None, float | None]:
