@@ -115,7 +115,8 @@ class Ranked:
     @property
     def has_load(self) -> bool:
         """Says whether the load of a cell is known."""
-        return any(one.load is not None for one in [*self.groups, *self.worst])
+        loads = [*(one.load for one in self.groups), *(one.load for one in self.worst)]
+        return any(load is not None for load in loads)
 
     @property
     def has_clairvoyant(self) -> bool:
