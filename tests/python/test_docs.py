@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from typer.main import get_command
-from weftway.link_program import VERBS
+from weftway.runs.link_program import VERBS
 
 import made
 import reference
