@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from weftway import rank
 from weftway._native import ScenarioError
 from weftway.rank import cells, costs, page, ranking, standing
 from weftway.rank.standing import JudgedCell, halves, judged, picked
-from weftway.runs import bounds, runner, store
+from weftway.runs import bounds, runner, specs, store
 from weftway.runs.runner import Interrupted
 
 WORLD = (
@@ -347,6 +348,48 @@ def test_rows_hold_what_each_run_cost(world: Path) -> None:
     assert {line.scheduler: line.ratio for line in lines} == pytest.approx(by_hand)
 
 
+def test_variants_of_the_candidate_and_who_is_left_out_are_never_the_best_other(world: Path) -> None:
+    """ECF with another β is ranked, and so is `redundant`; the only other scheduler is min-RTT, whose ratio is 1."""
+    asked = {"schedulers": "min-rtt,ecf:beta=0.5,redundant", "candidate": "ecf", "not_among_others": "redundant"}
+    found = rank.run(replace(small_request(world, **asked), seeds="0..3"), 2)
+    assert found.left_out == ["ecf:beta=0.5", "redundant"]
+    assert {one.scheduler for one in rank.standings(found)} == {"min-rtt", "ecf:beta=0.5", "redundant", "ecf"}
+    assert [one.ratio for one in rank.standings(found) if one.scheduler == "min-rtt"] == [1.0]
+    assert {one.best for one in rank.groups(found)} == {"min-rtt"}
+    shown = page.ranked(found)
+    assert shown.best is not None and shown.best.scheduler == "min-rtt"
+    assert shown.facts.endswith("not among the others: ecf:beta=0.5, redundant")
+    assert "--not-among-others redundant " in shown.command
+    assert ranking.findings(shown)[-1].startswith("3 seeds: a single run picks the best other scheduler")
+
+
+def test_a_policy_of_another_file_is_another_scheduler() -> None:
+    names = ["ecf:beta=0.5", "foreseen:policy=a.safetensors:fallback=ecf", "rules.py:Rule"]
+    rules = [None, None, int]
+    found = [specs.SchedulerSpec(name, "", rule=rule).scheduler for name, rule in zip(names, rules, strict=True)]
+    assert found == ["ecf", "foreseen:policy=a.safetensors", "rules.py:Rule"]
+
+
+def test_the_load_is_the_share_that_the_data_took(world: Path) -> None:
+    """It is known where the workload has a rate: of messages at a fifth of the capacity that the paths begin with."""
+    assert costs.load(row(capacity_use=0.25), "messages") == 0.25
+    assert costs.load(row(capacity_use=0.25), "bulk") is None
+    assert costs.load(row(), "messages") is None, "of an older folder"
+    found = rank.run(small_request(world), 2)
+    for one in found.judged:
+        runs = [line for line in found.rows if line["cell"] == one.cell and line["path"] is None]
+        used = {name: [line["capacity_use"] for line in runs if line["scheduler"] == name] for name in one.ratios}
+        most = max(sum(some) / len(some) for some in used.values())
+        assert one.load == (pytest.approx(most) if one.kinds["workload"] == "messages" else None)
+    loads = {one.value: one.load for one in rank.groups(found)}
+    messages = loads["messages"]
+    assert loads["short bulk"] is None and messages is not None and 0 < messages < 0.3
+    shown = page.ranked(found)
+    groups, worst = ranking.terminal(shown)[1:]
+    assert "load" in [column.header for column in groups.columns]
+    assert "load" in [column.header for column in worst.columns]
+
+
 def test_an_oracle_tells_earliest_delivery_and_is_not_ranked(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -526,6 +569,12 @@ def test_a_run_that_is_written_when_the_interrupt_comes_is_counted(
         (("--seeds", "0..1"), "seeds `0..1`: a ranking picks on one half of them and judges on the other"),
         (("--schedulers", "ecff"), "ecff"),
         (("--schedulers", "ecf", "--candidate", "ecf"), "candidate `ecf`: no other scheduler is named"),
+        (
+            ("--schedulers", "ecf:beta=0.5", "--candidate", "ecf"),
+            "its variants and those not among others do not count",
+        ),
+        (("--schedulers", "ecf", "--not-among-others", "ecf"), "no scheduler is left to compare with"),
+        (("--schedulers", "ecf", "--not-among-others", "ecff"), "ecff"),
         (("--candidate", "ecf,blest"), "candidate `ecf,blest`: name one scheduler to compare with the others"),
         (("--split", "test"), "no split `test`"),
         (("--set", "path.thick.rate=1Mbit/s"), "thick"),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cpu_time::ProcessTime;
 use serde_json::{Map, Value, json};
-use weftway_bench::scenarios::{self, RULES, Scenario};
+use weftway_bench::scenarios::{self, RULES, Rule, Scenario};
 use weftway_bench::{bare, decisions, environment, inference};
 
 /// The budget of calendar events a packet in the timed scenarios; that of instructions is the scenario's own
@@ -201,7 +201,7 @@ struct Case {
     aim: Option<f64>,
 }
 
-/// The scenarios under min-RTT, and scenario B under other rules.
+/// The scenarios under min-RTT, and some of them under other rules.
 fn cases() -> Vec<Case> {
     let scenarios = Scenario::ALL.into_iter().map(|it| Case {
         name: it.name().to_owned(),
@@ -210,12 +210,12 @@ fn cases() -> Vec<Case> {
         most: it.most_instructions(),
         aim: it.aim(),
     });
-    let rules = RULES.into_iter().map(|(rule, most)| Case {
-        name: format!("{}{UNDER}{rule}", Scenario::B.name()),
-        what: format!("B under {rule}"),
-        packets: Scenario::B.counted(),
+    let rules = RULES.into_iter().map(|Rule { scenario, scheduler, most, aim }| Case {
+        name: format!("{}{UNDER}{scheduler}", scenario.name()),
+        what: format!("{} under {scheduler}", scenario.name()),
+        packets: scenario.counted(),
         most,
-        aim: scenarios::aim_under(rule),
+        aim,
     });
     scenarios.chain(rules).collect()
 }

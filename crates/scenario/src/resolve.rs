@@ -114,10 +114,24 @@ fn paths(file: &File, connection: ConnectionName, traces: &mut Traces) -> Result
         let rates = later.filter_map(|set| if let Set::Rate(rate) = set { Some(rate) } else { None });
         rates.chain([&path.data.rate]).any(|rate| *rate != Rate::Constant(BitRate::ZERO))
     };
-    if file.drive.is_some() && !found.is_empty() && !found.iter().any(carries) {
-        return Err(Fault::value("in this run no link carries anything").key(&["drive", "run"]));
+    match &file.drive {
+        Some(drive) if !found.is_empty() && !found.iter().any(carries) => {
+            Err(dead(drive, file.direction == Direction::Download, traces)?)
+        }
+        _ => Ok(found),
     }
-    Ok(found)
+}
+
+/// The mistake that no link carries data in the run of a drive.
+fn dead(drive: &DriveTable, download: bool, traces: &mut Traces) -> Result<Fault, Fault> {
+    let mut place = "this run".to_owned();
+    if let Some(name) = drive.file.side(download) {
+        let drives = traces.drives(&name)?;
+        place = format!("run {} of `{name}`", run(&drives, drive, &name)?.0);
+    }
+    let fault = Fault::value(format!("in {place} no link of a path carries anything"));
+    let help = "a link may be dead throughout, but not all: take another run, or add a path with a rate of its own";
+    Ok(fault.help(help).key(&["drive", "run"]))
 }
 
 /// The links of each path, up and down, when ordinary programs use them: either way may carry data.
@@ -165,15 +179,17 @@ fn measured(
     let Some(file) = drive.file.side(side == "down") else { return Ok(None) };
     let drives = traces.drives(&file).map_err(|fault| fault.key(&["drive", "file", side]))?;
     let links: Vec<&str> = drives.links().iter().map(String::as_str).collect();
-    let here = |fault: Fault| fault.key(&["path", name, "drive"]);
-    let place = names::position("link of the drive", link, &links).map_err(here)?;
-    let run = run(&drives, drive, &file).map_err(|fault| fault.key(&["drive", "run"]))?;
+    let place = names::position("link of the drive", link, &links).map_err(|mut fault| {
+        fault.reason += &format!(" in `{file}`");
+        fault.key(&["path", name, "drive"])
+    })?;
+    let (number, run) = run(&drives, drive, &file).map_err(|fault| fault.key(&["drive", "run"]))?;
     if let Some(other) = drive.file.side(side != "down").filter(|other| *other != file) {
         let drives = traces.drives(&other).map_err(|fault| fault.key(&["drive", "file"]))?;
-        let other_run = self::run(&drives, drive, &other).map_err(|fault| fault.key(&["drive", "run"]))?;
+        let (_, other_run) = self::run(&drives, drive, &other).map_err(|fault| fault.key(&["drive", "run"]))?;
         if other_run.begins() != run.begins() {
             let (begins, other_begins) = (run.begins(), other_run.begins());
-            let reason = format!("the run begins at {begins} in `{file}`, at {other_begins} in `{other}`");
+            let reason = format!("run {number} begins at {begins} in `{file}`, at {other_begins} in `{other}`");
             let fault =
                 Fault::value(reason).help("both directions are on one clock: let both files begin at the same `at_s`");
             return Err(fault.key(&["drive", "file"]));
@@ -183,8 +199,8 @@ fn measured(
     Ok(Some(run.measured(place, start, end)))
 }
 
-/// The run that a scenario names, or the only one.
-fn run<'a>(drives: &'a Drives, drive: &DriveTable, file: &str) -> Result<&'a Drive, Fault> {
+/// The run that a scenario names, or the only one, and its number.
+fn run<'a>(drives: &'a Drives, drive: &DriveTable, file: &str) -> Result<(u64, &'a Drive), Fault> {
     let numbers: Vec<u64> = drives.runs().map(|(number, _)| number).collect();
     let (first, last) = (numbers.first().copied().unwrap_or_default(), numbers.last().copied().unwrap_or_default());
     let Some(number) = drive.run.map(|run| run.0).or((numbers.len() == 1).then_some(first)) else {
@@ -192,7 +208,10 @@ fn run<'a>(drives: &'a Drives, drive: &DriveTable, file: &str) -> Result<&'a Dri
         return Err(Fault::new(Mistake::Missing, reason).help("for example run = 12"));
     };
     let fault = || Fault::value(format!("`{file}` has no run {number}"));
-    drives.run(number).ok_or_else(|| fault().help(format!("its runs are numbered from {first} to {last}")))
+    drives
+        .run(number)
+        .map(|run| (number, run))
+        .ok_or_else(|| fault().help(format!("its runs are numbered from {first} to {last}")))
 }
 
 fn path(file: &File, (name, table): (&str, &PathTable), end: Span, traces: &mut Traces) -> Result<PathConfig, Fault> {

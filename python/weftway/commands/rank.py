@@ -42,6 +42,14 @@ def command(
         str | None,
         typer.Option(metavar="S", help="Held against the best of the others per scenario.", autocompletion=schedulers),
     ] = None,
+    not_among_others: Annotated[
+        str,
+        typer.Option(
+            metavar="S,…",
+            help="Ranked, but never the best other; a name without switches means all its variants.",
+            autocompletion=schedulers,
+        ),
+    ] = "",
     clairvoyant: Annotated[
         bool,
         typer.Option("--clairvoyant", help="Also runs the candidate with sight of the future: seconds for each run."),
@@ -67,14 +75,26 @@ def command(
     from weftway.runs.runner import quiet
     from weftway.terminal.progress import Bar
 
-    request = rank.Request(on, cells, seeds, seed, schedulers, candidate, split, sets or [], clairvoyant, oracle)
-    # Output that a scheduler in Python prints is no result.
+    request = rank.Request(
+        on,
+        cells,
+        seeds,
+        seed,
+        schedulers,
+        candidate,
+        split,
+        sets or [],
+        clairvoyant,
+        oracle,
+        not_among_others,
+    )
+    # What a scheduler in Python prints is no result.
     so_far = SoFar()
     with interruptible(), redirect_stdout(sys.stderr), Bar(err, above=so_far.table) as bar:
-        outcome = rank.run(request, jobs, folder, bar.tell, so_far.add if err.is_terminal else quiet)
-    shown = page.ranked(outcome)
-    written = page.write(outcome, shown, folder) if folder else None
-    print_notes(outcome.skipped, caveats.failures(outcome.failed))
+        found = rank.run(request, jobs, folder, bar.tell, so_far.add if err.is_terminal else quiet)
+    shown = page.ranked(found)
+    written = page.write(found, shown, folder) if folder else None
+    print_notes(found.skipped, caveats.failures(found.failed))
     if as_json:
         print_json(ranking.records(shown))
     else:
@@ -84,5 +104,5 @@ def command(
             out.print(shown.others)
     if folder:
         err.print(f"rows in {folder / 'rows.parquet'}, report in {written}")
-    if outcome.failed:
+    if found.failed:
         raise typer.Exit(RUN_FAILED)

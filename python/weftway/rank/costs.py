@@ -34,6 +34,9 @@ BOUND = {
 }
 """Bound of each of them: of a call, what bounds the direction of the scenario."""
 
+GREEDY = ("bulk", "web", "duration")
+"""Workloads that take what the links give: the share that they took says nothing about a load."""
+
 LEAST_MS = 1e-3
 """A cost is at least so much: ratios are taken of it."""
 
@@ -50,6 +53,7 @@ USED = (
     "call_p99_ms",
     "copies",
     "packets",
+    "capacity_use",
 )
 """Columns of a run's row that a ranking needs, `packets` being the sum over all paths."""
 
@@ -84,6 +88,12 @@ def bound(row: Row, bounds: Row, workload: str) -> float | None:
     if not bounds["bound_bytes"]:
         return None
     return max(float(row["elapsed_ms"]) / (max(int(bounds["bound_bytes"]), LEAST_BYTES) / 1e6), LEAST_MS)
+
+
+def load(row: Row, workload: str) -> float | None:
+    """Share of the capacity of the links that the data took; `None` for a workload without a rate of its own."""
+    value = row.get("capacity_use")
+    return None if value is None or workload in GREEDY else float(value)
 
 
 def copies_share(row: Row) -> float:

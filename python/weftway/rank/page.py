@@ -6,50 +6,54 @@ from typing import TYPE_CHECKING
 from weftway import _native
 from weftway.report import page
 from weftway.report.numbers import counted
-from weftway.runs import plan
+from weftway.runs import plan, specs
 from weftway.runs.backends import SIM
 
-from .ranking import Ranked, render
-from .runs import Ranking, Request, groups, single_path, standings, worst
+from . import ranking
+from .ranking import Ranked
+from .runs import STEADY_SEEDS, Ranking, Request, groups, single_path, standings, worst
 
 if TYPE_CHECKING:
     import polars as pl
 
 
-def ranked(ranking: Ranking) -> Ranked:
+def ranked(found: Ranking) -> Ranked:
     """The numbers, and the words around them."""
     counts = [
-        counted(len(some), what)
-        for some, what in ((ranking.judged, "cell"), (ranking.seeds, "seed"), (ranking.rows, "run"))
+        counted(len(some), what) for some, what in ((found.judged, "cell"), (found.seeds, "seed"), (found.rows, "run"))
     ]
+    if found.left_out:
+        counts.append(f"not among the others: {', '.join(found.left_out)}")
     return Ranked(
-        title=f"Schedulers ranked on {', '.join(ranking.request.on)}",
+        title=f"Schedulers ranked on {', '.join(found.request.on)}",
         facts=", ".join(counts),
-        others=ranking.kept.sentence,
-        command=replay(ranking.request),
-        standings=standings(ranking),
-        single=single_path(ranking),
-        groups=groups(ranking),
-        worst=worst(ranking),
-        labels={cell.name: cell.label for cell in ranking.cells},
-        registry=[entry["name"] for entry in _native.schedulers()],
+        others=found.kept.sentence,
+        command=replay(found.request),
+        standings=standings(found),
+        single=single_path(found),
+        groups=groups(found),
+        worst=worst(found),
+        labels={cell.name: cell.label for cell in found.cells},
+        registry=[one["name"] for one in _native.schedulers()],
         code=SIM.code(),
-        own=[scheduler.name for scheduler in ranking.schedulers if scheduler.rule is not None],
-        named=[scheduler.name for scheduler in ranking.schedulers if scheduler.is_named],
+        own=[one.name for one in found.schedulers if one.rule is not None],
+        named=[one.name for one in found.schedulers if one.is_named],
+        left_out=found.left_out,
+        few_seeds=len(found.seeds) if len(found.seeds) < STEADY_SEEDS else None,
     )
 
 
-def write(ranking: Ranking, shown: Ranked, out: Path) -> Path:
+def write(found: Ranking, shown: Ranked, out: Path) -> Path:
     """Writes `report.html` into the folder."""
-    return page.save(render(shown, costs(ranking)), out)
+    return page.save(ranking.render(shown, costs(found)), out)
 
 
-def costs(ranking: Ranking) -> "pl.DataFrame":
+def costs(found: Ranking) -> "pl.DataFrame":
     """The mean cost of each scheduler, and of each path, in each cell."""
     import polars as pl
 
     by = ["cell", "label", "scheduler"]
-    return ranking.frame.group_by(by, maintain_order=True).agg(pl.col("cost_ms").mean())
+    return found.frame.group_by(by, maintain_order=True).agg(pl.col("cost_ms").mean())
 
 
 def replay(request: Request) -> str:
@@ -59,7 +63,9 @@ def replay(request: Request) -> str:
     words += [f"--seeds {request.seeds}", f"--seed {request.seed}"]
     words += [f"--schedulers {plan.quoted(str(request.schedulers))}"]
     words += [] if request.candidate is None else [f"--candidate {plan.quoted(str(request.candidate))}"]
+    left_out = [plan.quoted(one.name) for one in specs.parse(request.not_among_others)]
+    words += [f"--not-among-others {','.join(left_out)}"] if left_out else []
     words += ["--clairvoyant"] if request.clairvoyant else []
     words += ["--oracle"] if request.oracle else []
-    words += [f"--split {request.split}", *(f"--set {plan.quoted(setting)}" for setting in request.set)]
+    words += [f"--split {request.split}", *(f"--set {plan.quoted(one)}" for one in request.set)]
     return " ".join(["weft rank", *words])

@@ -37,7 +37,7 @@ BY = {
     "failure": "By failure",
     "paths": "By paths",
 }
-"""Names of the groups."""
+"""What groups are called."""
 
 OF_BEST = "of best per scenario"
 OTHER = "the best other scheduler per scenario"
@@ -65,20 +65,24 @@ class Ranked:
     title: str
     facts: str
     others: str
-    """Sentence about what the folder holds besides; nothing if there is nothing else."""
+    """What the folder holds besides, in a sentence; nothing if there is nothing else."""
     command: str
     standings: Sequence[Standing]
     single: SinglePath | None
     groups: Sequence[Group]
     worst: Sequence[Worst]
     labels: dict[str, str]
-    """Label of each cell, by its name."""
+    """What each cell is, by its name."""
     registry: Sequence[str]
     code: str
     own: Sequence[str] = ()
     """Classes of the user's own."""
     named: Sequence[str] = ()
-    """Schedulers that somebody named."""
+    """What somebody named."""
+    left_out: Sequence[str] = ()
+    """Schedulers that are never the best other one."""
+    few_seeds: int | None = None
+    """Number of seeds, if they are too few for a steady pick."""
 
     def tag(self, scheduler: str) -> str:
         """The mark beside a name, as in a comparison: where all are named, only the user's own have one."""
@@ -90,32 +94,39 @@ class Ranked:
     def lines(self) -> list[Standing]:
         """The standings as they are listed: the user's own first, then what was named, then the others."""
         order = (YOURS, NAMED, "")
-        return sorted(self.standings, key=lambda standing: order.index(self.tag(standing.scheduler)))
+        return sorted(self.standings, key=lambda one: order.index(self.tag(one.scheduler)))
 
     @cached_property
     def looks(self) -> dict[str, Look]:
         """The colour and marker of each scheduler."""
-        return looks([line.scheduler for line in self.lines], list(self.registry))
+        return looks([one.scheduler for one in self.lines], list(self.registry))
 
     @property
     def candidate(self) -> Standing | None:
         """The scheduler that is held against the others."""
-        return next((standing for standing in self.standings if standing.is_candidate), None)
+        return next((one for one in self.standings if one.is_candidate), None)
 
     @property
     def best(self) -> Standing | None:
         """The best of the others."""
-        return next((standing for standing in self.standings if not standing.is_candidate), None)
+        others = (one for one in self.standings if not one.is_candidate and one.scheduler not in self.left_out)
+        return next(others, None)
+
+    @property
+    def has_load(self) -> bool:
+        """Says whether the load of a cell is known."""
+        loads = [*(one.load for one in self.groups), *(one.load for one in self.worst)]
+        return any(load is not None for load in loads)
 
     @property
     def has_clairvoyant(self) -> bool:
         """Says whether a clairvoyant scheduler ran."""
-        return any(group.clairvoyant_of_bound is not None for group in self.groups)
+        return any(one.clairvoyant_of_bound is not None for one in self.groups)
 
     @property
     def sights(self) -> list[str]:
         """Kinds of foresight that an oracle gave, if one ran."""
-        return list(dict.fromkeys(sight for group in self.groups for sight in group.told))
+        return list(dict.fromkeys(sight for one in self.groups for sight in one.told))
 
     @property
     def subject(self) -> str:
@@ -125,39 +136,38 @@ class Ranked:
 
 def findings(ranked: Ranked) -> list[str]:
     """Findings, a line each."""
-    lines = [(standing.scheduler, standing) for standing in [ranked.candidate] if standing]
-    own = [line for line in ranked.lines if ranked.tag(line.scheduler) == YOURS and not line.is_candidate]
-    lines += [(standing.scheduler, standing) for standing in own]
-    lines += [(f"the best fixed scheduler, {standing.scheduler},", standing) for standing in [ranked.best] if standing]
-    sentences = [f"{name} {against_best(standing)}" for name, standing in lines]
-    sentences += [f"one path, same handshake, {against_best(single)}" for single in [ranked.single] if single]
-    bounded = [
-        (standing.scheduler, standing.of_bound)
-        for standing in [ranked.candidate, ranked.best]
-        if standing and standing.of_bound
-    ]
+    lines = [(one.scheduler, one) for one in [ranked.candidate] if one]
+    own = [one for one in ranked.lines if ranked.tag(one.scheduler) == YOURS and not one.is_candidate]
+    lines += [(one.scheduler, one) for one in own]
+    lines += [(f"the best fixed scheduler, {one.scheduler},", one) for one in [ranked.best] if one]
+    told = [f"{name} {against_best(one)}" for name, one in lines]
+    told += [f"one path, same handshake, {against_best(one)}" for one in [ranked.single] if one]
+    bounded = [(one.scheduler, one.of_bound) for one in [ranked.candidate, ranked.best] if one and one.of_bound]
     if bounded:
         each = " and ".join(f"{name} costs {FACTOR.value(value)} times" for name, value in bounded)
-        sentences.append(f"{each} what the links allow at best, whatever the controller (medians)")
+        told.append(f"{each} what the links allow at best, whatever the controller (medians)")
     sight = {"present": "would arrive if the links stayed as they are", "arrival": "will arrive"}
-    everywhere = next((group for group in ranked.groups if group.by == ALL), None)
+    everywhere = next((one for one in ranked.groups if one.by == ALL), None)
     for name, (ratio, low, high) in everywhere.told.items() if everywhere else ():
-        sentences.append(
-            f"told when a packet {sight[name]}, {TOLD} costs {_interval(ratio, low, high)} of what it does"
+        told.append(f"told when a packet {sight[name]}, {TOLD} costs {_interval(ratio, low, high)} of what it does")
+    if ranked.few_seeds:
+        told.append(
+            f"{counted(ranked.few_seeds, 'seed')}: a single run picks the best other scheduler, which is noisy; "
+            "four seeds or more are steadier"
         )
-    return sentences
+    return told
 
 
-def against_best(standing: Standing | SinglePath) -> str:
+def against_best(one: Standing | SinglePath) -> str:
     """Sentence that compares with the best other scheduler per scenario, as far as the cells are sure of it."""
-    word = speed(standing.ratio)
+    word = speed(one.ratio)
     joined = f"{word} than" if word.endswith(("faster", "slower")) else f"{word} as"
-    low, high = standing.ratio_low, standing.ratio_high
+    low, high = one.ratio_low, one.ratio_high
     if low is None or high is None or low == high:
-        return f"is {joined} {OTHER} in {counted(standing.cells, 'cell')}"
+        return f"is {joined} {OTHER} in {counted(one.cells, 'cell')}"
     span = f"{speed(low)} to {speed(high)}"
-    if standing.cells < FEWEST:
-        return f"is {joined} {OTHER} on the mean of {standing.cells} cells (range: {span})"
+    if one.cells < FEWEST:
+        return f"is {joined} {OTHER} on the mean of {one.cells} cells (range: {span})"
     if low <= 1 <= high or word == "as fast":
         is_level = low >= 1 - LEVEL_WITHIN and high <= 1 + LEVEL_WITHIN
         place = f"{LEVEL} with" if is_level else f"{UNTOLD} from"
@@ -181,19 +191,19 @@ def speed(ratio: float) -> str:
 def records(ranked: Ranked) -> list[dict[str, Any]]:
     """Everything that is shown, for machines."""
     return [
-        *({"kind": "scheduler", **asdict(standing)} for standing in ranked.standings),
-        *({"kind": "single path", **asdict(single)} for single in [ranked.single] if single),
-        *({"kind": "group", **_flat(group)} for group in ranked.groups),
+        *({"kind": "scheduler", **asdict(one)} for one in ranked.standings),
+        *({"kind": "single path", **asdict(one)} for one in [ranked.single] if one),
+        *({"kind": "group", **_flat(one)} for one in ranked.groups),
         *(
-            {"kind": "worst", "scheduler": ranked.subject, **asdict(cell), "label": ranked.labels[cell.cell]}
-            for cell in ranked.worst
+            {"kind": "worst", "scheduler": ranked.subject, **asdict(one), "label": ranked.labels[one.cell]}
+            for one in ranked.worst
         ),
     ]
 
 
-def _flat(line: Standing | Group | Worst) -> dict[str, Any]:
+def _flat(one: Standing | Group | Worst) -> dict[str, Any]:
     """Its fields, in columns: those of an oracle have a name each."""
-    flat = asdict(line)
+    flat = asdict(one)
     for sight, values in flat.pop("told", {}).items():
         flat |= zip((f"oracle_{sight}", f"oracle_{sight}_low", f"oracle_{sight}_high"), values, strict=True)
     return flat
@@ -227,7 +237,7 @@ def _standings(ranked: Ranked) -> Table:
 
 def _within(ranked: Ranked) -> str:
     """Name of the intervals, of so many cells; a single cell has none."""
-    cells = max(standing.cells for standing in ranked.standings)
+    cells = max(one.cells for one in ranked.standings)
     return interval_of(cells, "cells") if cells > 1 else ""
 
 
@@ -238,7 +248,7 @@ def _bracketed(ranked: Ranked) -> str:
 
 def _of_groups(ranked: Ranked) -> str:
     """Says what is in brackets, where kinds have more cells and fewer."""
-    several = [group.cells for group in ranked.groups if group.cells > 1]
+    several = [one.cells for one in ranked.groups if one.cells > 1]
     if not several or not (ranked.candidate or ranked.sights):
         return ""
     called = interval_of(max(several), "cells") if max(several) >= FEWEST else "range"
@@ -264,6 +274,10 @@ def _value(unit: Unit, value: float | None) -> Value:
     return Value(NOTHING) if value is None else Value(unit.value(value), number=value)
 
 
+def _percent(value: float | None) -> str:
+    return NOTHING if value is None else PERCENT.value(value)
+
+
 def _multiple(value: float | None) -> str:
     return NOTHING if value is None else FACTOR.value(value)
 
@@ -277,7 +291,7 @@ def _interval(value: float | None, low: float | None, high: float | None) -> str
 
 
 def _group_heads(ranked: Ranked) -> list[str]:
-    heads = ["cells", "best fixed", OF_BEST, "of the bound"]
+    heads = ["cells", "best fixed", *(["load"] if ranked.has_load else []), OF_BEST, "of the bound"]
     if ranked.candidate:
         heads += [ranked.subject, "of the bound"]
         heads += ["clairvoyant, of the bound"] if ranked.has_clairvoyant else []
@@ -286,7 +300,8 @@ def _group_heads(ranked: Ranked) -> list[str]:
 
 
 def _group_figures(ranked: Ranked, group: Group) -> list[str]:
-    figures = [str(group.cells), group.best, RATIO.value(group.best_ratio), _multiple(group.best_of_bound)]
+    load = [_percent(group.load)] if ranked.has_load else []
+    figures = [str(group.cells), group.best, *load, RATIO.value(group.best_ratio), _multiple(group.best_of_bound)]
     if ranked.candidate:
         figures += [_interval(group.candidate_ratio, None, None), _multiple(group.candidate_of_bound)]
         figures += [_multiple(group.clairvoyant_of_bound)] if ranked.has_clairvoyant else []
@@ -305,18 +320,24 @@ def _groups(ranked: Ranked) -> Table:
 
 
 def _worst(ranked: Ranked) -> Table:
-    columns = [*numbers("of the best", "of one path"), Column("cell"), Column()]
-    rows = [
-        Row([FACTOR.value(worst.ratio), _multiple(worst.single_ratio), worst.cell, ranked.labels[worst.cell]])
-        for worst in ranked.worst
-    ]
+    columns = [*numbers(*_worst_heads(ranked)), Column("cell"), Column()]
+    rows = [Row([*_worst_figures(ranked, worst), worst.cell, ranked.labels[worst.cell]]) for worst in ranked.worst]
     return Table(f"where {ranked.subject} is farthest behind the best other scheduler", columns, rows)
+
+
+def _worst_heads(ranked: Ranked) -> list[str]:
+    return ["of the best", "of one path", *(["load"] if ranked.has_load else [])]
+
+
+def _worst_figures(ranked: Ranked, worst: Worst) -> list[str]:
+    load = [_percent(worst.load)] if ranked.has_load else []
+    return [FACTOR.value(worst.ratio), _multiple(worst.single_ratio), *load]
 
 
 def _worst_on_page(ranked: Ranked) -> Table:
     """The worst cells, each with its name first."""
     shown = _worst(ranked)
-    heads = [Column("Cell"), *numbers("of the best", "of one path"), Column("what it is")]
+    heads = [Column("Cell"), *numbers(*_worst_heads(ranked)), Column("what it is")]
     return Table(
         None, heads, [Row([cell, *ratios, label]) for *ratios, cell, label in (row.values for row in shown.rows)]
     )
@@ -376,7 +397,7 @@ def _groups_lede(ranked: Ranked) -> str:
 
 
 def _frame(lines: Sequence[Standing] | Sequence[Group] | Sequence[Worst]) -> pl.DataFrame:
-    return pl.DataFrame([_flat(line) for line in lines], infer_schema_length=None)
+    return pl.DataFrame([_flat(one) for one in lines], infer_schema_length=None)
 
 
 def _chart(ranked: Ranked) -> Markup:

@@ -19,7 +19,7 @@ from weftway.stats.baselines import REFERENCE
 
 from . import cells, standing
 from .cells import KINDS, Cell
-from .costs import Row, bound, copies_share, cost, needed
+from .costs import Row, bound, copies_share, cost, load, needed
 from .standing import TOLD, Group, JudgedCell, SinglePath, Standing, Worst
 
 if TYPE_CHECKING:
@@ -32,6 +32,9 @@ AT_ONCE = 10
 
 LEAST_SEEDS = 2
 """A pick on one half of the seeds is judged on the other."""
+
+STEADY_SEEDS = 4
+"""With fewer, one half of the seeds is a single run, whose luck picks."""
 
 WORST = 10
 """Cells of the candidate that are shown."""
@@ -53,7 +56,7 @@ class Request:
     on: Sequence[str]
     """A distribution, or scenario files and folders of them."""
     cells: int | None = None
-    """Number of cells of a distribution (200 if not given), or of the first of each folder."""
+    """So many of a distribution (200 if not given); the first so many of each folder."""
     seeds: str | int | Iterable[int] = "0..10"
     seed: int = 1
     """Which cells of a distribution: equal seeds draw equal ones."""
@@ -63,14 +66,16 @@ class Request:
     split: str = "held-out"
     set: Sequence[str] = ()
     clairvoyant: bool = False
-    """True if a clairvoyant runs, too, that starts from the candidate."""
+    """Whether a clairvoyant runs, too, that starts from the candidate."""
     oracle: bool = False
-    """True if `earliest-delivery` runs, too, told by the links when packets arrive."""
+    """Whether `earliest-delivery` runs, too, told by the links when packets arrive."""
+    not_among_others: Any = ()
+    """Schedulers that are ranked, but never the best other one. A name without switches stands for all its variants."""
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """Results of a request."""
+    """Outcome of a request."""
 
     request: Request
     schedulers: list[SchedulerSpec]
@@ -79,12 +84,14 @@ class Ranking:
     cells: list[Cell]
     judged: list[JudgedCell]
     rows: list[Row]
-    """Rows, one per run, with what decides its cost."""
+    """One per run, with what decides its cost."""
     skipped: list[str] = field(default_factory=list)
     failed: list[Failed[Job]] = field(default_factory=list)
     """Runs that failed. The seed of one is left out of its cell for every scheduler."""
     kept: Finished = field(default_factory=Finished)
-    """Count of what the folder holds besides the rows."""
+    """What the folder holds besides the rows."""
+    left_out: list[str] = field(default_factory=list)
+    """Schedulers that are ranked, but never the best other one."""
 
     @property
     def frame(self) -> "pl.DataFrame":
@@ -98,21 +105,29 @@ class Schedulers:
 
     every: list[SchedulerSpec]
     candidate: SchedulerSpec | None
+    left_out: list[str]
+    """Those that are never the best other one: variants of the candidate, and what the request leaves out."""
+
+    @property
+    def others(self) -> list[str]:
+        """Schedulers that may be the best other one."""
+        names = [one.name for one in self.every if one is not self.candidate]
+        return [name for name in names if name not in self.left_out]
 
 
 @dataclass(frozen=True)
 class Sighted:
-    """Runner beside the schedulers that sees what none of them can. It is never ranked."""
+    """Reference beside the schedulers that sees more than any of them can. It is never ranked."""
 
     name: str
     base: SchedulerSpec
-    """Scheduler from which it starts."""
+    """From which scheduler it starts."""
     key: Callable[[Job], str]
     """The key of a run of it."""
     results: Callable[[Sequence[Job], int], list[Row]]
     """Its results, on so many threads."""
     keeps_better: bool
-    """True if it takes the scheduler's own run where that costs no more."""
+    """Whether it takes the scheduler's own run where that costs no more."""
 
 
 OnCost = Callable[[str, int, str, float], None]
@@ -131,42 +146,54 @@ def run(
     if len(numbers) < LEAST_SEEDS:
         raise ScenarioError(f"seeds `{request.seeds}`: a ranking picks on one half of them and judges on the other")
     named = _field(request)
-    sighted = _sighted(request, named)
+    seers = _seers(request, named)
     every = cells.read(request.on, request.cells, request.seed, request.split, request.set, out)
-    runs = sum(len(named.every) + len(sighted) + _singles(cell) for cell in every) * len(numbers)
+    runs = sum(len(named.every) + len(seers) + _singles(cell) for cell in every) * len(numbers)
     with Runner(out, progress, runs) as runner:
-        ranked = _Ranked(runner, named, sighted, numbers, jobs or os.cpu_count() or 1, on_cost)
+        ranked = _Ranked(runner, named, seers, numbers, jobs or os.cpu_count() or 1, on_cost)
         rows = ranked.rows(every)
-    judged = _judged(every, named, rows, numbers)
+    found = _judged(every, named, rows, numbers)
     kept = Store(out).finish(rows) if out and rows else Finished(rows)
     skipped = list(dict.fromkeys(ranked.skipped))
     asked = [named.candidate] if named.candidate else named.every
-    if not any(scheduler.name in cell.ratios for cell in judged for scheduler in asked):
+    if not any(one.name in cell.ratios for cell in found for one in asked):
         if ranked.failed:
             raise ranked.failed[0].error
-        raise SimulationError("; ".join(skipped) or f"no run of {', '.join(scheduler.name for scheduler in asked)}")
-    return Ranking(request, named.every, named.candidate, numbers, every, judged, rows, skipped, ranked.failed, kept)
+        raise SimulationError("; ".join(skipped) or f"no run of {', '.join(one.name for one in asked)}")
+    return Ranking(
+        request,
+        named.every,
+        named.candidate,
+        numbers,
+        every,
+        found,
+        rows,
+        skipped,
+        ranked.failed,
+        kept,
+        named.left_out,
+    )
 
 
-def standings(ranking: Ranking) -> list[Standing]:
+def standings(found: Ranking) -> list[Standing]:
     """A line per scheduler, the best first."""
-    return standing.standings(ranking.judged, ranking.candidate.name if ranking.candidate else None)
+    return standing.standings(found.judged, found.candidate.name if found.candidate else None)
 
 
-def single_path(ranking: Ranking) -> SinglePath | None:
+def single_path(found: Ranking) -> SinglePath | None:
     """Cost of one path with the same handshake."""
-    return standing.single_path(ranking.judged)
+    return standing.single_path(found.judged)
 
 
-def groups(ranking: Ranking) -> list[Group]:
+def groups(found: Ranking) -> list[Group]:
     """The candidate against the best fixed scheduler of each kind of cell."""
-    return standing.groups(ranking.judged, ranking.candidate.name if ranking.candidate else None, KINDS)
+    return standing.groups(found.judged, found.candidate.name if found.candidate else None, KINDS, found.left_out)
 
 
-def worst(ranking: Ranking, count: int = WORST) -> list[Worst]:
+def worst(found: Ranking, count: int = WORST) -> list[Worst]:
     """The cells in which the candidate does worst; without one, the best scheduler."""
-    name = ranking.candidate.name if ranking.candidate else standings(ranking)[0].scheduler
-    return standing.worst(ranking.judged, name, count)
+    name = found.candidate.name if found.candidate else standings(found)[0].scheduler
+    return standing.worst(found.judged, name, count)
 
 
 def _field(request: Request) -> Schedulers:
@@ -174,19 +201,31 @@ def _field(request: Request) -> Schedulers:
     if request.candidate is None:
         if not every:
             raise ScenarioError("no scheduler is named: there is nothing to rank")
-        return Schedulers(every, None)
+        named = Schedulers(every, None, _left_out(request, every, None))
+        if not named.others:
+            raise ScenarioError(f"not among others `{request.not_among_others}`: no scheduler is left to compare with")
+        return named
     given = specs.parse(request.candidate)
     if len(given) != 1:
         raise ScenarioError(f"candidate `{request.candidate}`: name one scheduler to compare with the others")
-    others = [scheduler for scheduler in every if scheduler.name != given[0].name]
-    if not others:
-        raise ScenarioError(f"candidate `{request.candidate}`: no other scheduler is named to compare it with")
+    rest = [one for one in every if one.name != given[0].name]
     specs.distinct([*every, *given])
-    return Schedulers([*others, given[0]], given[0])
+    named = Schedulers([*rest, given[0]], given[0], _left_out(request, rest, given[0]))
+    if not named.others:
+        besides = "; its variants and those not among others do not count" if rest else ""
+        raise ScenarioError(f"candidate `{request.candidate}`: no other scheduler is named to compare it with{besides}")
+    return named
 
 
-def _sighted(request: Request, named: Schedulers) -> list[Sighted]:
-    sighted = []
+def _left_out(request: Request, some: Sequence[SchedulerSpec], candidate: SchedulerSpec | None) -> list[str]:
+    """Names of those that are never the best other scheduler."""
+    names = {one.name for one in specs.parse(request.not_among_others)}
+    variants = {candidate.scheduler} if candidate else set()
+    return [one.name for one in some if {one.name, one.name.partition(":")[0]} & names or one.scheduler in variants]
+
+
+def _seers(request: Request, named: Schedulers) -> list[Sighted]:
+    found = []
     if request.clairvoyant:
         base = named.candidate
         if base is None:
@@ -194,25 +233,25 @@ def _sighted(request: Request, named: Schedulers) -> list[Sighted]:
         if base.rule:
             raise ScenarioError(f"candidate `{base.name}`: a clairvoyant cannot start from a scheduler in Python")
         name, key = CLAIRVOYANT + base.name, bounds.clairvoyant_key
-        sighted.append(Sighted(name, base, key, bounds.clairvoyants, keeps_better=True))
+        found.append(Sighted(name, base, key, bounds.clairvoyants, keeps_better=True))
     if request.oracle:
-        base = next((scheduler for scheduler in named.every if scheduler.name == TOLD), None)
+        base = next((one for one in named.every if one.name == TOLD), None)
         if base is None:
             raise ScenarioError(f"an oracle tells `{TOLD}` when packets arrive: name it among the schedulers")
         for sight in bounds.SIGHTS:
             key, results = partial(bounds.oracle_key, sight=sight), partial(bounds.oracles, sight=sight)
-            sighted.append(Sighted(ORACLE + sight, base, key, results, keeps_better=False))
-    return sighted
+            found.append(Sighted(ORACLE + sight, base, key, results, keeps_better=False))
+    return found
 
 
 @dataclass(frozen=True)
 class _Asker:
-    """Cell of a run, and the name under which its row stands."""
+    """Whose run it is: a cell, and the name under which its row stands."""
 
     cell: Cell
     scheduler: str
     path: str | None = None
-    """Path of a run over one path."""
+    """Of a run over one path: which."""
 
     def row(self, job: Job, result: Row) -> Row:
         """A row of the ranking."""
@@ -247,12 +286,12 @@ class _Ranked:
         self,
         runner: Runner,
         named: Schedulers,
-        sighted: Sequence[Sighted],
+        seers: Sequence[Sighted],
         numbers: list[int],
         count: int,
         on_cost: OnCost,
     ) -> None:
-        self._runner, self._field, self._sighted, self._numbers = runner, named.every, sighted, numbers
+        self._runner, self._field, self._seers, self._numbers = runner, named.every, seers, numbers
         self._count, self._on_cost = count, on_cost
         (self._single,) = specs.parse(REFERENCE)
         self.skipped: list[str] = []
@@ -263,15 +302,15 @@ class _Ranked:
         return [row for some in _batched(cells, AT_ONCE) for row in self._some(some)]
 
     def _some(self, some: Sequence[Cell]) -> list[Row]:
-        wanted = [request for cell in some for request in self._wanted(cell)]
+        wanted = [one for cell in some for one in self._wanted(cell)]
         runs = self._runner.run(wanted, threads(self._count, singles=False), HANDLING, self._tell_cost)
-        self.skipped += [f"{run.job.scheduler.name}: {run.reason}" for run in runs.skipped]
+        self.skipped += [f"{one.job.scheduler.name}: {one.reason}" for one in runs.skipped]
         self.failed += runs.failed
-        rows = [request.asker.row(request.job, row) for request, row in runs]
-        rows += [row for reference in self._sighted for cell in some for row in self._seen(cell, reference, runs.rows)]
-        whole = [request for request in wanted if request.asker.path is None]
-        limits = bounds.of([request.job for request in whole], self._count)
-        bounded = {(request.asker.cell.name, request.job.seed): limits[request.job.key] for request in whole}
+        rows = [one.asker.row(one.job, row) for one, row in runs]
+        rows += [row for seer in self._seers for cell in some for row in self._seen(cell, seer, runs.rows)]
+        whole = [one for one in wanted if one.asker.path is None]
+        limits = bounds.of([one.job for one in whole], self._count)
+        bounded = {(one.asker.cell.name, one.job.seed): limits[one.job.key] for one in whole}
         workloads = {cell.name: cell.workload for cell in some}
 
         def least(row: Row) -> float | None:
@@ -282,35 +321,35 @@ class _Ranked:
 
         return [{**row, "bound_ms": least(row)} for row in rows]
 
-    def _seen(self, cell: Cell, reference: Sighted, ran: Mapping[str, Row]) -> list[Row]:
+    def _seen(self, cell: Cell, seer: Sighted, ran: Mapping[str, Row]) -> list[Row]:
         """The rows of one that sees, where the scheduler from which it starts ran.
 
         There is none of a call, in which two decide.
         """
-        asker = _Asker(cell, reference.name)
-        jobs = [plan.simulated(cell.variant, reference.base, cell.cc, seed) for seed in self._numbers]
+        asker = _Asker(cell, seer.name)
+        jobs = [plan.simulated(cell.variant, seer.base, cell.cc, seed) for seed in self._numbers]
         if cell.workload == "call" or not all(job.key in ran for job in jobs):
             self._runner.leave_out(len(jobs))
             return []
 
         def better(job: Job, row: Row) -> Row:
             result = needed(row)
-            if reference.keeps_better:
-                result = min(ran[job.key], result, key=lambda row: cost(row, cell.workload))
-            return {**asker.row(job, result), "key": reference.key(job)}
+            if seer.keeps_better:
+                result = min(ran[job.key], result, key=lambda one: cost(one, cell.workload))
+            return {**asker.row(job, result), "key": seer.key(job)}
 
         def carried_out(todo: Sequence[Job]) -> Iterator[Outcome[Job]]:
             for some in _batched(todo, self._count):
-                yield from map(Outcome, some, reference.results(some, self._count))
+                yield from map(Outcome, some, seer.results(some, self._count))
 
-        handling: RowHandling[Job, _Asker] = RowHandling(key=reference.key, recalled=better, held=better)
+        handling: RowHandling[Job, _Asker] = RowHandling(key=seer.key, recalled=better, held=better)
         return [row for _, row in self._runner.run((Wanted(job, asker) for job in jobs), carried_out, handling)]
 
-    def _tell_cost(self, wanted: Wanted[Job, _Asker], result: Row) -> None:
+    def _tell_cost(self, one: Wanted[Job, _Asker], result: Row) -> None:
         """Runs over one path are nobody's."""
-        if wanted.asker.path is None:
-            cell = wanted.asker.cell
-            self._on_cost(cell.name, wanted.job.seed, wanted.asker.scheduler, cost(result, cell.workload))
+        if one.asker.path is None:
+            cell = one.asker.cell
+            self._on_cost(cell.name, one.job.seed, one.asker.scheduler, cost(result, cell.workload))
 
     def _wanted(self, cell: Cell) -> Iterator[Wanted[Job, _Asker]]:
         for spec in self._field:
@@ -350,8 +389,10 @@ def _paired(ran: dict[str, list[Row]], numbers: Sequence[int]) -> dict[str, list
 
 def _judge(cell: Cell, named: Schedulers, ran: dict[str, list[Row]]) -> JudgedCell:
     costs = {name: [row["cost_ms"] for row in some] for name, some in ran.items()}
-    everybody = {scheduler.name: costs[scheduler.name] for scheduler in named.every if scheduler.name in costs}
-    choice = {name: some for name, some in everybody.items() if not named.candidate or name != named.candidate.name}
+    everybody = {one.name: costs[one.name] for one in named.every if one.name in costs}
+    choice = {name: everybody[name] for name in named.others if name in everybody}
+    loads = [[load(row, cell.workload) for row in ran[name]] for name in everybody]
+    known = [fmean(value for value in some if value is not None) for some in loads if None not in some]
     singles = {name: some for name, some in costs.items() if ran[name][0]["path"] is not None}
     clairvoyant = next((some for name, some in costs.items() if name.startswith(CLAIRVOYANT)), None)
     limit = [row["bound_ms"] for row in ran[next(iter(everybody))]] if everybody else []
@@ -370,6 +411,7 @@ def _judge(cell: Cell, named: Schedulers, ran: dict[str, list[Row]]) -> JudgedCe
             for name, some in costs.items()
             if name.startswith(ORACLE)
         },
+        load=max(known, default=None),
     )
 
 

@@ -1,4 +1,4 @@
-"""Standings of schedulers, from what the runs cost. Pure functions.
+"""Standings of schedulers, from the costs of runs. Pure functions.
 
 Seeds are split into two halves: those at even places of the list and those at odd ones. On one half, the *best other
 scheduler* of each cell is picked, the one with the least mean cost. The other half judges it, and everybody else; then
@@ -17,14 +17,14 @@ seeded draws).
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, median
 
 from weftway.stats.pairs import estimate
 
 Costs = Mapping[str, Sequence[float]]
-"""Costs of the runs by scheduler, or by path: one number per seed, the seeds in the same order."""
+"""What each run cost by scheduler, or by path: one number per seed, the seeds in the same order."""
 
 CLOSE, NEAR = 1.05, 1.15
 """Within 5 % and within 15 % of the best other scheduler."""
@@ -41,11 +41,11 @@ WORSE = 1.05
 
 @dataclass(frozen=True)
 class JudgedCell:
-    """Ratios in one cell: every scheduler's to the best other scheduler, and to one path with the same handshake."""
+    """Cell: every scheduler's ratio to the best other scheduler, and to one path with the same handshake."""
 
     cell: str
     kinds: Mapping[str, str]
-    """Kinds of the cell: its workload, its controller, …"""
+    """What kind of cell it is: its workload, its controller, …"""
     ratios: Mapping[str, float]
     singles: Mapping[str, float]
     """Empty where there is a single path."""
@@ -58,14 +58,17 @@ class JudgedCell:
     of_bound: Mapping[str, float] = field(default_factory=dict)
     """Every scheduler's cost over the capacity bound; empty where that is not known."""
     clairvoyant: float | None = None
-    """Cost of the clairvoyant over the capacity bound, if one ran."""
+    """The same of the clairvoyant, if one ran."""
     told: Mapping[str, float] = field(default_factory=dict)
     """The cost of `earliest-delivery` with an oracle's sight over its own, by what it is told."""
+    load: float | None = None
+    """Share of the links' capacity that the data took with the scheduler that delivered most, if the workload has a
+    rate."""
 
 
 @dataclass(frozen=True)
 class Standing:
-    """Results of one scheduler over all cells."""
+    """Scheduler over all cells."""
 
     scheduler: str
     is_candidate: bool
@@ -92,7 +95,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class SinglePath:
-    """Results of one path with the same handshake over all cells that have several."""
+    """Single path with the same handshake, over all cells that have several."""
 
     cells: int
     ratio: float
@@ -123,9 +126,11 @@ class Group:
     """The median of the best's cost over the capacity bound."""
     candidate_of_bound: float | None
     clairvoyant_of_bound: float | None
-    """Median of the cost over the capacity bound of the clairvoyant that starts from the candidate."""
+    """The same of the clairvoyant that starts from the candidate."""
     told: Mapping[str, tuple[float, float | None, float | None]] = field(default_factory=dict)
     """The cost of `earliest-delivery` with an oracle's sight over its own, and its interval, by what it is told."""
+    load: float | None = None
+    """Median load of those cells whose workload has a rate."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +140,7 @@ class Worst:
     cell: str
     ratio: float
     single_ratio: float | None
+    load: float | None = None
 
 
 def halves(seeds: int) -> tuple[list[int], list[int]]:
@@ -169,7 +175,7 @@ def judged_pick(costs: Costs, choice: Costs) -> float | None:
 
 def of_bound(costs: Costs, bounds: Sequence[float | None]) -> dict[str, float]:
     """Each one's mean cost over the mean bound; nothing, if a seed has none."""
-    known = [bound for bound in bounds if bound is not None]
+    known = [one for one in bounds if one is not None]
     if not known or len(known) < len(bounds):
         return {}
     return {name: fmean(some) / fmean(known) for name, some in costs.items()}
@@ -181,7 +187,7 @@ def _of_bound(cells: Sequence[JudgedCell], name: str) -> float | None:
 
 def _median(ratios: Sequence[float | None]) -> float | None:
     """The median of those that are known."""
-    known = [ratio for ratio in ratios if ratio is not None]
+    known = [one for one in ratios if one is not None]
     return median(known) if known else None
 
 
@@ -198,7 +204,7 @@ def _mean(costs: Sequence[float], on: Sequence[int]) -> float:
 def standings(cells: Sequence[JudgedCell], candidate: str | None = None) -> list[Standing]:
     """A line per scheduler, the best first."""
     names = list(dict.fromkeys(name for cell in cells for name in cell.ratios))
-    return sorted((_standing(name, cells, name == candidate) for name in names), key=lambda standing: standing.ratio)
+    return sorted((_standing(name, cells, name == candidate) for name in names), key=lambda one: one.ratio)
 
 
 def _standing(name: str, cells: Sequence[JudgedCell], is_candidate: bool) -> Standing:
@@ -216,42 +222,47 @@ def _standing(name: str, cells: Sequence[JudgedCell], is_candidate: bool) -> Sta
         ratio_high=overall[2],
         median=median(ratios),
         of_bound=_of_bound(ran, name),
-        close_share=_share(ratios, lambda ratio: ratio <= CLOSE),
-        near_share=_share(ratios, lambda ratio: ratio <= NEAR),
+        close_share=_share(ratios, lambda one: one <= CLOSE),
+        near_share=_share(ratios, lambda one: one <= NEAR),
         worst=farthest.ratios[name],
         worst_cell=farthest.cell,
-        worse_than_single_share=_share(singles, lambda ratio: ratio > WORSE) if singles else None,
+        worse_than_single_share=_share(singles, lambda one: one > WORSE) if singles else None,
         copies_share=fmean(cell.copies.get(name, 0.0) for cell in ran),
         unfinished=sum(cell.unfinished.get(name, 0) for cell in ran),
     )
 
 
 def single_path(cells: Sequence[JudgedCell]) -> SinglePath | None:
-    """Results that one path would have had, where there are several."""
+    """Results of one path alone, where there are several."""
     ratios = [cell.single for cell in cells if cell.single is not None]
     if not ratios:
         return None
-    return SinglePath(len(ratios), *_geometric(ratios), _share(ratios, lambda ratio: 1 / ratio > WORSE))
+    return SinglePath(len(ratios), *_geometric(ratios), _share(ratios, lambda one: 1 / one > WORSE))
 
 
-def groups(cells: Sequence[JudgedCell], candidate: str | None, kinds: Sequence[str]) -> list[Group]:
+def groups(
+    cells: Sequence[JudgedCell], candidate: str | None, kinds: Sequence[str], left_out: Collection[str] = ()
+) -> list[Group]:
     """The candidate, and what an oracle brings, over all cells; then the cells of each kind, in the order of `kinds`
-    and then of their values. What all have in common is no kind."""
+    and then of their values. What all have in common is no kind. Schedulers that are left out are never the best."""
     is_wanted = candidate is not None or any(cell.told for cell in cells)
-    everywhere = _group(ALL, "all cells", cells, candidate) if is_wanted else None
-    groups = [everywhere] if everywhere else []
+    others = {name for cell in cells for name in cell.ratios} - {candidate, *left_out}
+    everywhere = _group(ALL, "all cells", cells, candidate, others) if is_wanted else None
+    found = [everywhere] if everywhere else []
     for kind in kinds:
         values = sorted({cell.kinds[kind] for cell in cells if kind in cell.kinds})
         for value in values if len(values) > 1 else []:
             some = [cell for cell in cells if cell.kinds.get(kind) == value]
-            if group := _group(kind, value, some, candidate):
-                groups.append(group)
-    return groups
+            if group := _group(kind, value, some, candidate, others):
+                found.append(group)
+    return found
 
 
-def _group(kind: str, value: str, cells: Sequence[JudgedCell], candidate: str | None) -> Group | None:
+def _group(
+    kind: str, value: str, cells: Sequence[JudgedCell], candidate: str | None, others: Collection[str]
+) -> Group | None:
     # Only who ran in all of them can be the best of them.
-    names = [name for name in cells[0].ratios if name != candidate and all(name in cell.ratios for cell in cells)]
+    names = [name for name in cells[0].ratios if name in others and all(name in cell.ratios for cell in cells)]
     if not names:
         return None
     means = {name: fmean(math.log(cell.ratios[name]) for cell in cells) for name in names}
@@ -276,6 +287,7 @@ def _group(kind: str, value: str, cells: Sequence[JudgedCell], candidate: str | 
             sight: _geometric([cell.told[sight] for cell in cells if sight in cell.told])
             for sight in dict.fromkeys(sight for cell in cells for sight in cell.told)
         },
+        load=_median([cell.load for cell in cells]),
     )
 
 
@@ -283,15 +295,15 @@ def worst(cells: Sequence[JudgedCell], scheduler: str, count: int) -> list[Worst
     """The cells in which a scheduler is farthest behind the best other scheduler, the worst first."""
     ran = [cell for cell in cells if scheduler in cell.ratios]
     ran.sort(key=lambda cell: -cell.ratios[scheduler])
-    return [Worst(cell.cell, cell.ratios[scheduler], cell.singles.get(scheduler)) for cell in ran[:count]]
+    return [Worst(cell.cell, cell.ratios[scheduler], cell.singles.get(scheduler), cell.load) for cell in ran[:count]]
 
 
 def _geometric(ratios: Sequence[float]) -> tuple[float, float | None, float | None]:
     """The geometric mean and its interval, which a single cell does not have."""
-    mean = estimate([math.log(ratio) for ratio in ratios])
-    assert mean is not None, "there is a ratio at least"
-    low, high = (None if end is None else math.exp(end) for end in (mean.low, mean.high))
-    return math.exp(mean.value), low, high
+    found = estimate([math.log(one) for one in ratios])
+    assert found is not None, "there is a ratio at least"
+    low, high = (None if end is None else math.exp(end) for end in (found.low, found.high))
+    return math.exp(found.value), low, high
 
 
 def _share(ratios: Sequence[float], holds: Callable[[float], bool]) -> float:

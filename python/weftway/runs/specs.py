@@ -47,6 +47,14 @@ class SchedulerSpec:
     is_named: bool = field(default=True, compare=False)
     """True if somebody named it, and did not say `all`."""
 
+    @property
+    def scheduler(self) -> str:
+        """Name without switches, but for the file of a policy: another file is another scheduler."""
+        if self.rule is not None:
+            return self.name
+        name, *switches = self.name.split(":")
+        return ":".join([name, *(one for one in switches if one.startswith("policy="))])
+
 
 def parse(wanted: Any) -> list[SchedulerSpec]:
     """The specs that `wanted` names: a name, a list with commas, `all`, a class, a policy file, or several of these.

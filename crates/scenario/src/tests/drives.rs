@@ -109,7 +109,7 @@ fn the_hash_is_of_what_the_file_says() {
 #[test]
 fn mistakes_in_a_scenario() {
     let cases = [
-        ("drive = \"lte\"", "drive = \"ltr\"", Mistake::Name, "unknown link of the drive `ltr`"),
+        ("drive = \"lte\"", "drive = \"ltr\"", Mistake::Name, "unknown link of the drive `ltr` in `two.csv`"),
         ("run = 7", "run = 8", Mistake::Value, "`two.csv` has no run 8"),
         ("run = 7\n", "", Mistake::Missing, "`two.csv` holds 2 runs: which one?"),
         ("two.csv", "three.csv", Mistake::Trace, "drive `three.csv`: no such file"),
@@ -161,7 +161,7 @@ fn the_files_of_both_directions_begin_at_the_same_moment() {
     };
     read("begin", FILE).unwrap();
     let error = read("begin-later", &FILE.replace("7,10.0", "7,10.5")).expect_err("another clock");
-    assert_eq!(error.reason, "the run begins at 10000 ms in `two.csv`, at 10500 ms in `up.csv`");
+    assert_eq!(error.reason, "run 7 begins at 10000 ms in `two.csv`, at 10500 ms in `up.csv`");
 }
 
 #[test]
@@ -207,7 +207,11 @@ fn a_run_in_which_a_link_carries_nothing_is_one_and_a_lone_sample_lasts() {
     assert_eq!(paths[0].data.queue.limit, Limit::Bytes(Bytes::new(1500)), "1 BDP of nothing has room for a packet");
     let dead = silent.replace("0,40,5", "0,0,5").replace("0,30,9", "0,0,9");
     let error = read("dead", SCENARIO, &dead).expect_err("no link carries anything");
-    assert_eq!(error.reason, "in this run no link carries anything");
+    assert_eq!(error.reason, "in run 7 of `two.csv` no link of a path carries anything");
+    let text = SCENARIO.replace("run = 7\n", "");
+    let only = dead.replace("3,0,1,1,1,\n", "");
+    let error = read("only-dead", &text, &only).expect_err("nor in the only run");
+    assert!(error.reason.contains("run 7 of `two.csv`"), "{error}");
     let text = SCENARIO.replace("run = 7", "run = 3");
     assert_eq!(read("lone", &text, FILE).unwrap()[0].data.changes, []);
 }

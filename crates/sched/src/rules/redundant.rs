@@ -38,6 +38,11 @@ pub(crate) static ENTRY: Entry = Entry {
     needs: Needs { flow: true, copies: true, events: true, ..Needs::NONE },
     presets: &[
         Preset {
+            name: "atsss-redundant",
+            switches: "mode=remp",
+            doc: "3GPP's redundant mode without a primary access: all data on every path",
+        },
+        Preset {
             name: "redundant-v0.89",
             switches: "mode=pinedo",
             doc: "as in MPTCP v0.89: each new packet once on every active path that has room",

@@ -17,7 +17,7 @@ use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Context, Decision, Event, Path, SendKind};
 
 use crate::Scheduler;
-use crate::entry::{Entry, Input, Needs, Provenance};
+use crate::entry::{Entry, Input, Needs, Preset, Provenance};
 use crate::shared::choose;
 use crate::shared::per_path::PerPath;
 
@@ -31,6 +31,11 @@ pub(crate) static ENTRY: Entry = Entry {
     application: "bulk transfer",
     inputs: &[Input::Cwnd, Input::Mss, Input::Size],
     needs: Needs { events: true, ..Needs::NONE },
+    presets: &[Preset {
+        name: "atsss-load-balancing",
+        switches: "weights=fixed",
+        doc: "3GPP's load balancing: `ratio` percent of the data on the first path, the rest on the other",
+    }],
     params: &[
         Param {
             name: "weights",
