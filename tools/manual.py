@@ -60,7 +60,7 @@ CALLS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("weftway.env", "env.py", ("PacketEnv", "IntervalEnv", "WeftwayVectorEnv", "sb3_vec_env")),
     ("weftway.vector", "vector.py", ("VectorEnv",)),
     ("weftway.state", "state.py", ()),
-    ("weftway.learn.own_env", "own_env.py", ("Observe", "Reward")),
+    ("weftway.learn.own_env", "learn/own_env.py", ("Observe", "Reward")),
     ("weftway.agent", "agent.py", ("Agent", "state_of")),
     ("weftway.report", "report/__init__.py", ("figures",)),
 )
