@@ -125,19 +125,19 @@ pub trait Carrier {
     /// [`Dispatch::probe_at`]. Called at each question as long as it lasts.
     fn blocked(&mut self, why: Starved);
 
-    /// Arms the scheduler's timer ([`Transport::wake_at`]).
+    /// Arms the scheduler's timer ([`Transport::wake_at`](crate::Transport::wake_at)).
     #[inline]
     fn wake_at(&mut self, at: Instant) {
         let _ = at;
     }
 
-    /// Returns true if the log takes a reason ([`Transport::asks_why`]).
+    /// Returns true if the log takes a reason ([`Transport::asks_why`](crate::Transport::asks_why)).
     fn asks_why(&mut self, decision: Decision) -> bool {
         let _ = decision;
         true
     }
 
-    /// Writes a decision to the log ([`Transport::log`]).
+    /// Writes a decision to the log ([`Transport::log`](crate::Transport::log)).
     fn log(&mut self, decided: Decided) {
         let _ = decided;
     }
