@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
-use weftway_link::{Counts, Delivery, Link, LinkConfig, Reason, Verdict};
+use weftway_link::{Counts, Delivery, Link, LinkConfig, Reason, Seeds, Verdict};
 use weftway_path::{Bytes, Instant, Span};
 use weftway_tun::Tun;
 
@@ -49,8 +49,8 @@ pub type LinkId = usize;
 pub struct Wire {
     /// The link's rules.
     pub config: LinkConfig,
-    /// The seed of its draws.
-    pub seed: u64,
+    /// The seeds of its draws.
+    pub seeds: Seeds,
     /// Destination of packets that arrive.
     pub to: Next,
 }
@@ -212,7 +212,7 @@ struct Machine {
 impl Machine {
     fn new(wires: &[Wire], recorder: Option<Recorder>, watch: Arc<Watch>) -> Self {
         Self {
-            links: wires.iter().map(|wire| Link::new(&wire.config, wire.seed)).collect(),
+            links: wires.iter().map(|wire| Link::of_run(&wire.config, wire.seeds)).collect(),
             to: wires.iter().map(|wire| wire.to).collect(),
             pool: Pool::new(),
             clock: Clock::new(),

@@ -8,7 +8,7 @@ use std::io;
 use std::net::Ipv4Addr;
 use std::path::Path as FilePath;
 
-use weftway_link::{Change, LinkConfig, Set};
+use weftway_link::{Change, LinkConfig, Seeds, Set};
 use weftway_path::Instant;
 use weftway_tun::Tun;
 
@@ -50,7 +50,7 @@ pub struct LabPlan {
     /// The paths.
     pub paths: Vec<LabPath>,
     /// Links that several paths share, with their seeds.
-    pub shared: Vec<(LinkConfig, u64)>,
+    pub shared: Vec<(LinkConfig, Seeds)>,
 }
 
 /// A path.
@@ -71,8 +71,8 @@ pub struct LabPath {
 pub struct Way {
     /// The link.
     pub link: LinkConfig,
-    /// The seed of its draws.
-    pub seed: u64,
+    /// The seeds of its draws.
+    pub seeds: Seeds,
     /// The shared link that comes after it, by its place in [`LabPlan::shared`].
     pub via: Option<usize>,
 }
@@ -263,10 +263,14 @@ fn wiring(plan: &LabPlan) -> (Vec<Wire>, Vec<Subject>) {
             let to = way.via.map_or(Next::Device(device), |via| Next::Shared(first_shared + via, device));
             let side = if up { "up" } else { "down" };
             subjects.push(Subject { name: format!("{}.{side}", path.name), up });
-            wires.push(Wire { config: present(&way.link, &path.presence), seed: way.seed, to });
+            wires.push(Wire { config: present(&way.link, &path.presence), seeds: way.seeds, to });
         }
     }
-    wires.extend(plan.shared.iter().map(|(link, seed)| Wire { config: link.clone(), seed: *seed, to: Next::AsTold }));
+    wires.extend(plan.shared.iter().map(|(link, seeds)| Wire {
+        config: link.clone(),
+        seeds: *seeds,
+        to: Next::AsTold,
+    }));
     (wires, subjects)
 }
 

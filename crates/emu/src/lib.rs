@@ -36,7 +36,7 @@
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let rate = BitRate::from_mbps(10).into();
 //! let link = LinkConfig { rate, delay: Span::from_millis(10), ..LinkConfig::default() };
-//! let way = |seed| Way { link: link.clone(), seed, via: None };
+//! let way = |seed: u64| Way { link: link.clone(), seeds: seed.into(), via: None };
 //! let wifi = LabPath { name: "wifi".to_owned(), up: way(1), down: way(2), presence: Vec::new() };
 //! let lab = Lab::build(&LabPlan { paths: vec![wifi], shared: Vec::new() })?.start(None)?;
 //!

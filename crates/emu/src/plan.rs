@@ -1,7 +1,7 @@
 //! The way from a scenario to the lab in which it runs.
 
 use weftway_scenario::config::{Direction, PathConfig, SimConfig};
-use weftway_scenario::{Variant, path_seeds, shared_seed};
+use weftway_scenario::{Variant, path_seeds, shared_seeds};
 
 use crate::{LabPath, LabPlan, Way};
 
@@ -12,7 +12,7 @@ impl LabPlan {
         let shared = config.shared.iter().enumerate();
         Self {
             paths: config.paths.iter().map(|path| lab_path(path, config.transport.direction, seed)).collect(),
-            shared: shared.map(|(at, link)| (link.clone(), shared_seed(seed, at))).collect(),
+            shared: shared.map(|(at, link)| (link.clone(), shared_seeds(seed, at))).collect(),
         }
     }
 
@@ -27,9 +27,9 @@ impl LabPlan {
 }
 
 fn lab_path(path: &PathConfig, direction: Direction, seed: u64) -> LabPath {
-    let (data_seed, acks_seed) = path_seeds(seed, 0, &path.name);
-    let data = Way { link: path.data.clone(), seed: data_seed, via: path.via };
-    let acks = Way { link: path.acks.clone(), seed: acks_seed, via: None };
+    let (data_seeds, acks_seeds) = path_seeds(seed, 0, &path.name);
+    let data = Way { link: path.data.clone(), seeds: data_seeds, via: path.via };
+    let acks = Way { link: path.acks.clone(), seeds: acks_seeds, via: None };
     let (up, down) = match direction {
         Direction::Upload => (data, acks),
         Direction::Download => (acks, data),
@@ -50,7 +50,7 @@ mod tests {
             let (data, acks) = path_seeds(7, 0, "wifi");
             let wifi = &plan.paths[0];
             let (carries, returns) = if downloads { (&wifi.down, &wifi.up) } else { (&wifi.up, &wifi.down) };
-            assert_eq!((carries.seed, returns.seed), (data, acks), "{direction}");
+            assert_eq!((carries.seeds, returns.seeds), (data, acks), "{direction}");
             assert_eq!(carries.link, variant.config.paths[0].data, "{direction}");
         }
     }
@@ -60,7 +60,7 @@ mod tests {
         let variant = testing::with("[link.home]\nrate = \"20 Mbit/s\"\n", &["path.wifi.via=home"]);
         let plan = LabPlan::of(&variant.config, 7);
         assert_eq!((plan.paths[0].down.via, plan.paths[0].up.via, plan.paths[1].down.via), (Some(0), None, None));
-        assert_eq!(plan.shared[0].1, shared_seed(7, 0));
+        assert_eq!(plan.shared[0].1, shared_seeds(7, 0));
     }
 
     /// A single `loss` is meant for the data; a program may send data either way.

@@ -22,7 +22,7 @@ fn main() {
         every: ms(100),
         rate: Some((BitRate::from_mbps(80), BitRate::from_mbps(120))),
         delay: Some((ms(10), ms(30))),
-        loss: None,
+        ..Redraw::default()
     };
     let trace = Trace::new((1..=1000).flat_map(|ms| [ms; 8]).collect()).expect("a valid trace");
     let codel = Discipline::CoDel { target: ms(5), interval: ms(100) };

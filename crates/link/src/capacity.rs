@@ -1,10 +1,11 @@
 //! Largest amount that a link can carry: the bound against which a transfer is measured. Loss, delay and
 //! the queue do not enter. A redrawn rate counts with its mean, and then no other change of the rate
-//! does: the bound holds on average.
+//! does; a constant rate that fades counts with its mean, too: the bound holds on average. Fades of a trace
+//! do not enter.
 
 use weftway_path::{BitRate, Bytes, Instant, Span};
 
-use crate::{LinkConfig, OPPORTUNITY, Rate, Set};
+use crate::{Fade, LinkConfig, OPPORTUNITY, Rate, Set};
 
 /// Bits times 10⁹: what a rate in bits per second does in nanoseconds.
 pub(crate) type Work = u128;
@@ -54,7 +55,7 @@ fn segments(config: &LinkConfig, from: Instant) -> Vec<Segment> {
         // A trace that is replaced at the instant at which it came still has its opportunity of that instant.
         let is_instant = end == start && came == Some(start) && matches!(rate, Rate::Trace(_));
         if end > start || is_instant {
-            let rate = if up { rate.clone() } else { Rate::Constant(BitRate::ZERO) };
+            let rate = if up { faded(rate, config.fade) } else { Rate::Constant(BitRate::ZERO) };
             segments.push(Segment { start, end, rate });
         }
     };
@@ -79,6 +80,16 @@ fn first_rate(config: &LinkConfig) -> Rate {
         Some((low, high)) => Rate::Constant(BitRate::from_bps(low.as_bps().midpoint(high.as_bps()))),
         None => config.rate.clone(),
     }
+}
+
+/// The mean of a rate, fades included.
+fn faded(rate: &Rate, fade: Option<Fade>) -> Rate {
+    let (Rate::Constant(rate), Some(Fade { share, floor: (low, high), .. })) = (rate, fade) else {
+        return rate.clone();
+    };
+    let floor = low.as_bps().midpoint(high.as_bps());
+    let lost = rate.as_bps().saturating_sub(floor) as f64 * share.clamp(0.0, 1.0);
+    Rate::Constant(BitRate::from_bps(rate.as_bps() - (lost as u64).min(rate.as_bps())))
 }
 
 impl Segment {
@@ -176,10 +187,19 @@ mod tests {
     }
 
     /// Between 8 and 12 Mbit/s: 10 on average.
+    /// A fifth of the time 2 Mbit/s in the mean instead of 10: 8.4 Mbit/s; a rate below the floor is as it was.
+    #[test]
+    fn a_rate_that_fades_counts_with_its_mean() {
+        let floor = (BitRate::from_mbps(1), BitRate::from_mbps(3));
+        let fade = Some(Fade { share: 0.2, median: Span::from_secs(1), sigma: 1.0, floor, group: 0 });
+        let carried = |mbps| capacity(&LinkConfig { fade, ..link(mbps, vec![]) }, at(0), at(1000)).get();
+        assert_eq!((carried(10), carried(1)), (1_050_000, 125_000));
+    }
+
     #[test]
     fn redrawn() {
         let rate = Some((BitRate::from_mbps(8), BitRate::from_mbps(12)));
-        let redraw = Redraw { every: Span::from_millis(100), rate, delay: None, loss: None };
+        let redraw = Redraw { every: Span::from_millis(100), rate, ..Redraw::default() };
         both_ways(&LinkConfig { redraw: Some(redraw), ..link(1, vec![]) }, 1250, at(0), at(1));
     }
 

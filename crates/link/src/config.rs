@@ -32,6 +32,8 @@ pub struct LinkConfig {
     pub changes: Vec<Change>,
     /// Rate, delay and loss drawn anew every so often.
     pub redraw: Option<Redraw>,
+    /// Times in which the rate is at most a floor.
+    pub fade: Option<Fade>,
 }
 
 /// Rate at which packets leave the queue; bytes are IP bytes.
@@ -207,7 +209,7 @@ pub enum Set {
 /// Values drawn uniformly, ends included, at time zero and then every so often. What has no range
 /// stays as configured. At one instant, a redraw comes before scheduled changes. Each redraw takes three
 /// 64-bit draws, for rate, delay and loss, whether they have a range or not.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Default)]
 pub struct Redraw {
     /// Time between draws; zero draws once.
     pub every: Span,
@@ -217,4 +219,36 @@ pub struct Redraw {
     pub delay: Option<(Span, Span)>,
     /// Least and greatest probability of Bernoulli loss.
     pub loss: Option<(f64, f64)>,
+    /// Draws that it takes from what it has in common with other links.
+    pub common: Option<Common>,
+}
+
+/// Redraws that links have in common. With a probability of √`correlation` a redraw takes the three draws of the group
+/// in place of the link's own. Two links that do so, with the same `every`, then have the same place in their ranges
+/// with a probability of `correlation`, and independent ones otherwise: that is their correlation.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Common {
+    /// Number of the group: in one run, equal numbers draw equally.
+    pub group: u64,
+    /// Correlation with another link of the group that has the same.
+    pub correlation: f64,
+}
+
+/// Fades: times in which the rate is at most a floor. Between them lie exponential times, with such a mean that the link
+/// is in a fade for `share` of the time, at the start as later. Whatever else changes the rate shows when the fade is over, or
+/// where it is below the floor. At one instant, a fade comes last. A draw with probability `share` tells if the link begins in
+/// a fade. Then come 64-bit numbers: for each fade its floor, of the first how much of it is left, its length, as
+/// [`Distribution::Normal`] draws; and for each time between two of them one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Fade {
+    /// Share of the time.
+    pub share: f64,
+    /// Half of the fades are no longer. Their lengths are log-normal.
+    pub median: Span,
+    /// Standard deviation of the logarithm of their length.
+    pub sigma: f64,
+    /// Least and greatest floor; uniform, ends included.
+    pub floor: (BitRate, BitRate),
+    /// Number of the group: in one run, links with equal numbers and times fade together.
+    pub group: u64,
 }

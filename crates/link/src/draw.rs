@@ -12,6 +12,30 @@ pub(crate) enum Component {
     Redraw = 4,
     Trace = 5,
     HostJitter = 6,
+    Common = 7,
+    Fade = 8,
+}
+
+/// Seeds of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seeds {
+    /// For what it draws alone.
+    pub own: u64,
+    /// For what it has in common with other links: the seed of the run.
+    pub run: u64,
+}
+
+impl From<u64> for Seeds {
+    fn from(seed: u64) -> Self {
+        Self { own: seed, run: seed }
+    }
+}
+
+impl Seeds {
+    /// The generator of `component` for all links of a group.
+    pub(crate) fn of_group(self, group: u64, component: Component) -> Pcg32 {
+        generator(mix(self.run ^ group), component)
+    }
 }
 
 /// 2⁶⁴ / φ: the step of SplitMix64.

@@ -32,10 +32,11 @@
 //! # Draws
 //!
 //! Every random component has its own PCG32 generator (XSH-RR, 64-bit state), so that adding one
-//! moves no other's draws. For component number `c` (loss 1, jitter 2, retransmission 3, redraw 4, host jitter 6)
-//! of a link with seed `s` the initial state is `mix(s + c · 0x9E3779B97F4A7C15)`, where `mix` is the
-//! output function of SplitMix64, and the stream is `c`. Each component's page says what it draws
-//! and when; a draw with probability `p` succeeds when 32 fresh bits are below `p · 2³²`, rounded.
+//! moves no other's draws. For component number `c` (loss 1, jitter 2, retransmission 3, redraw 4, host jitter 6, common
+//! redraws 7, fades 8) of a link with seed `s` the initial state is `mix(s + c · 0x9E3779B97F4A7C15)`, where
+//! `mix` is the output function of SplitMix64, and the stream is `c`. For what links of a group draw in
+//! common, `s` is `mix(r ^ g)` with the run's seed `r` and the group's number `g`. Each component's page says
+//! what it draws and when; a draw with probability `p` succeeds when 32 fresh bits are below `p · 2³²`, rounded.
 //!
 //! # Not modelled
 //!
@@ -47,6 +48,7 @@ mod capacity;
 mod codel;
 mod config;
 mod draw;
+mod fade;
 mod generate;
 mod jitter;
 mod link;
@@ -59,8 +61,9 @@ mod wire;
 
 pub use capacity::{capacity, time_to_carry};
 pub use config::{
-    Arq, Change, Discipline, Distribution, Ecn, Jitter, Limit, LinkConfig, Loss, Queue, Rate, Redraw, Set,
+    Arq, Change, Common, Discipline, Distribution, Ecn, Fade, Jitter, Limit, LinkConfig, Loss, Queue, Rate, Redraw, Set,
 };
+pub use draw::Seeds;
 pub use generate::{LteModel, State, lte};
 pub use link::{Counts, Delivery, Link, Reason, Verdict};
 pub use outlook::Outlook;

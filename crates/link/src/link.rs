@@ -17,7 +17,7 @@ use crate::jitter::{HostJitter, Jitters};
 use crate::loss::Losses;
 use crate::timetable::Timetable;
 use crate::wire::Wire;
-use crate::{Discipline, Ecn, Limit, LinkConfig, Loss};
+use crate::{Discipline, Ecn, Limit, LinkConfig, Loss, Seeds};
 
 mod plain;
 mod replan;
@@ -216,13 +216,19 @@ impl<T: Copy> Items<T> {
 impl<T: Copy> Link<T> {
     /// An empty link at time zero; equal seeds behave equally.
     pub fn new(config: &LinkConfig, seed: u64) -> Self {
+        Self::of_run(config, seed.into())
+    }
+
+    /// An empty link at time zero, one of those of a run.
+    pub fn of_run(config: &LinkConfig, seeds: Seeds) -> Self {
+        let seed = seeds.own;
         let codel = match config.queue.discipline {
             Discipline::DropTail => None,
             Discipline::CoDel { target, interval } => {
                 Some(Codel::new(target, interval, config.ecn == Some(Ecn::CoDel)))
             }
         };
-        let timetable = Timetable::new(config, seed);
+        let timetable = Timetable::new(config, seeds);
         let mut link = Self {
             next: Instant::NEVER,
             internal: timetable.next(),

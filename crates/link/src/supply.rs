@@ -12,7 +12,7 @@ use weftway_path::{BitRate, Instant, Span};
 
 use crate::capacity::{Segment, WORK_PER_BYTE, Work};
 use crate::timetable::Timetable;
-use crate::{Distribution, Jitter, LinkConfig, Loss, OPPORTUNITY, Rate, Set};
+use crate::{Distribution, Jitter, LinkConfig, Loss, OPPORTUNITY, Rate, Seeds, Set};
 
 /// The odds of a draw that no run meets. A normal variable is six standard deviations below its mean with them.
 pub const SURE: f64 = 1e-9;
@@ -45,13 +45,13 @@ struct State {
 }
 
 impl Supply {
-    /// The link with this seed, until a time that is late enough. Jitter takes off no more than a draw does with these
+    /// The link with these seeds, until a time that is late enough. Jitter takes off no more than a draw does with these
     /// odds.
-    pub fn new(config: &LinkConfig, seed: u64, until: Instant, odds: f64) -> Self {
+    pub fn new(config: &LinkConfig, seeds: Seeds, until: Instant, odds: f64) -> Self {
         let mut supply = Self { pieces: Vec::new(), jitter: taken(config.jitter, odds) };
         let mut state = State { rate: config.rate.clone(), delay: config.delay, is_up: true };
         let mut start = Instant::ZERO;
-        let mut timetable = Timetable::new(config, seed);
+        let mut timetable = Timetable::new(config, seeds);
         while timetable.next() <= until {
             let at = timetable.next();
             if supply.pieces.len() >= MOST_PIECES {
@@ -90,7 +90,8 @@ impl Supply {
     /// Takes out the times at which everything that departs is lost. Losses are drawn when a packet is put in the
     /// queue, so that a link whose rate changes may lose a packet at another time than that at which it departs.
     fn lose(&mut self, config: &LinkConfig) {
-        let is_steady = config.changes.is_empty() && config.redraw.is_none() && config.arq.is_none();
+        let is_steady =
+            config.changes.is_empty() && config.redraw.is_none() && config.fade.is_none() && config.arq.is_none();
         let windows = match &config.loss {
             Loss::Windows(windows) if is_steady => windows.clone(),
             Loss::Bernoulli(p) if is_steady && *p >= 1.0 => vec![(Instant::ZERO, Instant::NEVER)],
@@ -224,7 +225,7 @@ mod tests {
     }
 
     fn of(config: &LinkConfig) -> Supply {
-        Supply::new(config, 7, at(10_000), SURE)
+        Supply::new(config, 7.into(), at(10_000), SURE)
     }
 
     /// Whole bytes.
@@ -261,7 +262,7 @@ mod tests {
         let ms = Span::from_millis;
         let least = |odds, distribution| {
             let jitter = Some(Jitter { distribution, reorder: false });
-            let supply = Supply::new(&LinkConfig { jitter, ..link(10) }, 7, at(10_000), odds);
+            let supply = Supply::new(&LinkConfig { jitter, ..link(10) }, 7.into(), at(10_000), odds);
             supply.least_delay().as_millis_f64().round()
         };
         let (uniform, normal) = (Distribution::Uniform { half_width: ms(8) }, Distribution::Normal { sd: ms(2) });
@@ -275,7 +276,7 @@ mod tests {
     #[test]
     fn a_redrawn_rate_is_the_drawn_one() {
         let rate = Some((BitRate::from_mbps(8), BitRate::from_mbps(80)));
-        let redraw = Some(Redraw { every: Span::from_millis(100), rate, delay: None, loss: Some((0.0, 0.1)) });
+        let redraw = Some(Redraw { every: Span::from_millis(100), rate, loss: Some((0.0, 0.1)), ..Redraw::default() });
         let config = LinkConfig { redraw, ..link(1) };
         let mut real = crate::Link::<u8>::new(&config, 7);
         for turn in 0..20 {
@@ -290,7 +291,7 @@ mod tests {
     #[test]
     fn what_changes_too_often_is_no_limit_any_more() {
         let rate = Some((BitRate::from_mbps(8), BitRate::from_mbps(80)));
-        let redraw = Some(Redraw { every: Span::from_micros(1), rate, delay: None, loss: None });
+        let redraw = Some(Redraw { every: Span::from_micros(1), rate, ..Redraw::default() });
         let supply = of(&LinkConfig { redraw, ..link(1) });
         assert!(bytes(supply.work(at(0), at(199))) < 2_000_000);
         assert!(bytes(supply.work(at(201), at(202))) > 1 << 40);

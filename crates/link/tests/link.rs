@@ -110,7 +110,7 @@ fn everything_is_counted() {
 fn ten_years_later() {
     let years = Instant::ZERO + Span::from_secs(10 * 365 * 86_400);
     let rate = Some((BitRate::from_mbps(10), BitRate::from_mbps(10)));
-    let redraw = Redraw { every: Span::from_millis(1), rate, delay: None, loss: None };
+    let redraw = Redraw { every: Span::from_millis(1), rate, ..Redraw::default() };
     let trace = Arc::new(Trace::new(vec![1]).expect("one line"));
     let configs = [
         ten_mbps(),

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use weftway_link::{
-    Arq, Change, Discipline, Distribution, Ecn, Jitter, Limit, Link, LinkConfig, Loss, Queue, Rate, Redraw, Set, Trace,
+    Arq, Change, Common, Discipline, Distribution, Ecn, Fade, Jitter, Limit, Link, LinkConfig, Loss, Queue, Rate,
+    Redraw, Set, Trace,
 };
 use weftway_path::{BitRate, Bytes, Instant, Span};
 
@@ -79,11 +80,23 @@ fn jitter() -> impl Strategy<Value = Jitter> {
 }
 
 fn redraw() -> impl Strategy<Value = Redraw> {
-    (0..50_u64, any::<bool>()).prop_map(|(every, loses)| Redraw {
+    let common = prop::option::of(Just(Common { group: 3, correlation: 0.4 }));
+    (0..50_u64, any::<bool>(), common).prop_map(|(every, loses, common)| Redraw {
         every: ms(every),
         rate: Some((BitRate::ZERO, BitRate::from_mbps(20))),
         delay: Some((ms(1), ms(40))),
         loss: loses.then_some((0.0, 0.5)),
+        common,
+    })
+}
+
+fn fade() -> impl Strategy<Value = Fade> {
+    (1..100_u64, 0..300_u64).prop_map(|(percent, most)| Fade {
+        share: percent as f64 / 100.0,
+        median: ms(10),
+        sigma: most as f64 / 100.0,
+        floor: (BitRate::ZERO, BitRate::from_mbps(most)),
+        group: 1,
     })
 }
 
@@ -96,9 +109,16 @@ fn config() -> impl Strategy<Value = LinkConfig> {
     let arq = Just(Arq { hides: 0.5, delay: ms(8), retry_loss: 0.3 });
     let ecn = prop_oneof![Just(Ecn::CoDel), Just(Ecn::Above(Limit::Packets(3)))];
     let host_jitter = prop_oneof![Just(Span::ZERO), Just(ms(3))];
-    let rare = (prop::option::of(arq), prop::option::of(ecn), changes(), prop::option::of(redraw()), host_jitter);
+    let rare = (
+        prop::option::of(arq),
+        prop::option::of(ecn),
+        changes(),
+        prop::option::of(redraw()),
+        prop::option::of(fade()),
+        host_jitter,
+    );
     (rate(), 0..100_u64, prop::option::of(jitter()), loss(), queue(), rare).prop_map(
-        |(rate, delay, jitter, loss, queue, (arq, ecn, changes, redraw, host_jitter))| LinkConfig {
+        |(rate, delay, jitter, loss, queue, (arq, ecn, changes, redraw, fade, host_jitter))| LinkConfig {
             rate,
             delay: ms(delay),
             jitter,
@@ -109,6 +129,7 @@ fn config() -> impl Strategy<Value = LinkConfig> {
             ecn,
             changes,
             redraw,
+            fade,
         },
     )
 }

@@ -9,11 +9,11 @@ mod flows;
 
 use weftway_cc::{Flavour, Setup};
 use weftway_host::sending::{Groups, Policy, Terms};
-use weftway_link::{Link, LinkConfig};
+use weftway_link::{Link, LinkConfig, Seeds};
 use weftway_path::{Bytes, Instant, PathId, Role, Span};
 use weftway_scenario::config::{Bottlenecks, PathConfig, PathManager, SimConfig, TransportConfig};
 use weftway_scenario::stack::LossRecovery;
-use weftway_scenario::{mix, path_seeds, shared_seed};
+use weftway_scenario::{mix, path_seeds, shared_seeds};
 
 pub use app_data::AppData;
 pub use flows::Flows;
@@ -46,20 +46,20 @@ impl<T: Copy> Links<T> {
     pub fn new(config: &SimConfig, seed: u64) -> Self {
         let host_jitter = config.transport.host_jitter;
         let links = config.shared.iter().enumerate();
-        let new = |(at, link)| new_link(link, config.transport.ecn, host_jitter, shared_seed(seed, at));
+        let new = |(at, link)| new_link(link, config.transport.ecn, host_jitter, shared_seeds(seed, at));
         let links: Vec<_> = links.map(new).collect();
         Self { seed, host_jitter, shared: links.len(), onward: vec![None; links.len()], links }
     }
 
     /// Adds the links of a path of connection `conn`, whose packets are ECN-capable or not.
     pub fn add(&mut self, conn: u8, path: &PathConfig, ecn: bool) -> Route {
-        let (data_seed, acks_seed) = path_seeds(self.seed, conn, &path.name);
+        let (data_seeds, acks_seeds) = path_seeds(self.seed, conn, &path.name);
         let data = self.links.len();
         let via = path.via.filter(|&via| via < self.shared);
         // Only the last link before an end leads to a host.
         let host_jitter = if via.is_some() { Span::ZERO } else { self.host_jitter };
-        self.links.push(new_link(&path.data, ecn, host_jitter, data_seed));
-        self.links.push(new_link(&path.acks, ecn, self.host_jitter, acks_seed));
+        self.links.push(new_link(&path.data, ecn, host_jitter, data_seeds));
+        self.links.push(new_link(&path.acks, ecn, self.host_jitter, acks_seeds));
         self.onward.extend([via, None]);
         Route { data, acks: data + 1, via }
     }
@@ -67,12 +67,12 @@ impl<T: Copy> Links<T> {
 
 /// A link whose packets a host takes up so late; one that marks drops instead where packets are not ECN-capable
 /// (RFC 3168 §5).
-fn new_link<T: Copy>(config: &LinkConfig, ecn: bool, host_jitter: Span, seed: u64) -> Link<T> {
+fn new_link<T: Copy>(config: &LinkConfig, ecn: bool, host_jitter: Span, seeds: Seeds) -> Link<T> {
     if host_jitter == config.host_jitter && (ecn || config.ecn.is_none()) {
-        return Link::new(config, seed);
+        return Link::of_run(config, seeds);
     }
     let marks = config.ecn.filter(|_| ecn);
-    Link::new(&LinkConfig { ecn: marks, host_jitter, ..config.clone() }, seed)
+    Link::of_run(&LinkConfig { ecn: marks, host_jitter, ..config.clone() }, seeds)
 }
 
 /// Bytes in a sender's device: what waits on the path's own link, in payload of packets with so many bytes of

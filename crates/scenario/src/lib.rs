@@ -68,7 +68,7 @@ pub use measurement::{ColumnType, Measurement, Row, Verdict};
 pub use options::option_rows;
 pub use resolve::Timing;
 pub use schema::{At, Claim, Figure, Identity, Printed, Published, Status, Unit, Way};
-pub use seeds::{mix, path_seeds, shared_seed};
+pub use seeds::{mix, path_seeds, shared_seeds};
 pub use source::Place;
 pub use units::units;
 pub use variant::Variant;

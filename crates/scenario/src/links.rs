@@ -1,15 +1,17 @@
 //! [`LinkConfig`] from the keys of a path or a link.
 
 use weftway_link::{
-    Arq, Change, Discipline, Distribution, Ecn, Jitter, Limit, LinkConfig, Loss, Queue, Rate, Redraw, Set,
+    Arq, Change, Common, Discipline, Distribution, Ecn, Fade, Jitter, Limit, LinkConfig, Loss, Queue, Rate, Redraw, Set,
 };
-use weftway_path::{Bytes, Instant, Span};
+use weftway_path::{BitRate, Bytes, Instant, Span};
 
 use super::drive::{self, Measured};
 use super::error::{Fault, Mistake};
 use super::schema::{self, Aqm, Directed, LinkTable, PathTable, StateName, Step};
+use super::seeds::group;
 use super::text::{self, Spread, Window};
 use super::traces::Traces;
+use super::traffic::sigma;
 use super::units::{Dimension, Quantity, Share, Time};
 
 /// Limit of a queue if the scenario does not say: some two round trips of a home link.
@@ -20,6 +22,8 @@ const LARGEST: Bytes = Bytes::new(1500);
 const CODEL_TARGET: Span = Span::from_millis(5);
 /// RFC 8289 §4.3.
 const CODEL_INTERVAL: Span = Span::from_millis(100);
+/// A link that changes more often has another rate, not fades.
+const LEAST_FADE: Span = Span::from_millis(1);
 
 impl<T: Clone> Directed<T> {
     pub fn side(&self, down: bool) -> Option<T> {
@@ -87,6 +91,7 @@ impl LinkTable {
             ecn: self.marks(around)?,
             changes: self.changes(around)?,
             redraw: self.redraw.as_ref().map(|redraw| redraws(redraw, around)).transpose()?,
+            fade: self.fade.map(|fade| fades(fade, around)).transpose()?,
         })
     }
 
@@ -263,6 +268,41 @@ fn redraws(redraw: &schema::Redraw, around: &Around<'_>) -> Result<Redraw, Fault
         rate: redraw.rate.map(bounds),
         delay: redraw.delay.map(bounds),
         loss: redraw.loss.map(bounds),
+        common: common(redraw, around)?,
+    })
+}
+
+fn common(redraw: &schema::Redraw, around: &Around<'_>) -> Result<Option<Common>, Fault> {
+    match (&redraw.common, redraw.correlation) {
+        (None, None) => Ok(None),
+        (Some(name), Some(share)) => Ok(Some(Common { group: group("common", name), correlation: share.get() })),
+        _ => {
+            let reason = "links with draws in common need both: a name in `common`, and their `correlation`";
+            let help = "for example common = \"operator\", correlation = \"40 %\"";
+            Err(around.fault("redraw", reason).help(help))
+        }
+    }
+}
+
+fn fades(fade: schema::Fade, around: &Around<'_>) -> Result<Fade, Fault> {
+    let fault = |reason: &str| Err(around.fault("fade", reason));
+    let (median, p95) = (fade.median, fade.p95.unwrap_or(fade.median));
+    if fade.share.is_zero() || fade.share.get() >= 1.0 {
+        return fault("`share` is the part of the time that the link is in a fade: more than 0 % and less than 100 %");
+    }
+    if median.get() < LEAST_FADE {
+        return fault("a fade has a `median` of 1 ms or more");
+    }
+    if p95 < median {
+        return fault("95 of 100 fades cannot be shorter than half of them; give a `p95` above `median`");
+    }
+    Ok(Fade {
+        share: fade.share.get(),
+        median: median.get(),
+        sigma: sigma(median.smallest(), p95.smallest()),
+        floor: fade.floor.map_or((BitRate::ZERO, BitRate::ZERO), bounds),
+        // Whatever blocks a radio link blocks it both ways.
+        group: group(around.at[0], around.at[1]),
     })
 }
 

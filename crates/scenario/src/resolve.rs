@@ -9,7 +9,7 @@ use super::error::{Fault, Mistake};
 use super::links::{Around, ends};
 use super::names;
 use super::policy;
-use super::schema::{ConnectionName, DecisionTable, DriveTable, File, ModeName, PathTable, TransportName};
+use super::schema::{ConnectionName, DecisionTable, DriveTable, File, LinkTable, ModeName, PathTable, TransportName};
 use super::text::Window;
 use super::traces::Traces;
 use super::traffic::least_time;
@@ -58,6 +58,7 @@ pub(super) fn config(file: &File, traces: &mut Traces) -> Result<SimConfig, Faul
                       kind of workload";
         return Err(Fault::value(reason).key(&["workload", "kind"]));
     }
+    check_common(file)?;
     let main: Vec<&str> = paths.iter().map(|path| path.name.as_str()).collect();
     let links = file.link.names();
     let cross = file.cross.0.iter().map(|(name, cross)| cross.source(name, &main, &links));
@@ -88,6 +89,34 @@ pub(super) fn timing(table: &DecisionTable) -> Result<Timing, Fault> {
         },
         delay: table.delay.map_or(Span::ZERO, Time::get),
     })
+}
+
+/// Checks that links with draws in common draw at the same times.
+fn check_common(file: &File) -> Result<(), Fault> {
+    let of_path = |(name, table): (&'_ String, &'_ PathTable)| {
+        ["down", "up"].map(|side| (["path", name, "redraw", side].map(str::to_owned), table.way(side == "down").redraw))
+    };
+    let of_link =
+        |(name, table): (&String, &LinkTable)| (["link", name, "redraw", ""].map(str::to_owned), table.redraw.clone());
+    let paths = file.path.0.iter().map(|(name, table)| (name, table)).flat_map(of_path);
+    let links = file.link.0.iter().map(|(name, table)| (name, table)).map(of_link);
+    let mut seen: Vec<(String, Time, String)> = Vec::new();
+    for (place, redraw) in paths.chain(links) {
+        let Some((every, name)) = redraw.and_then(|redraw| Some((redraw.every, redraw.common?))) else { continue };
+        match seen.iter().find(|(known, ..)| *known == name) {
+            Some((_, other, at)) if *other != every => {
+                let reason = format!(
+                    "draws in common come at the same times: `every` is {} here, and {} of `{at}`",
+                    every.get(),
+                    other.get()
+                );
+                return Err(Fault::value(reason).key(&place.each_ref().map(String::as_str)));
+            }
+            Some(_) => {}
+            None => seen.push((name, every, place[1].clone())),
+        }
+    }
+    Ok(())
 }
 
 /// Checks that a connection over `transport` can have these paths.

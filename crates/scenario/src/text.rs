@@ -203,7 +203,7 @@ impl FromText for Window {
     }
 }
 
-/// A range to draw from: "5 Mbit/s..20 Mbit/s", both ends included.
+/// A range to draw from: "5 Mbit/s..20 Mbit/s", both ends included, or a single value, "5 Mbit/s".
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spread<D> {
     pub least: Quantity<D>,
@@ -215,9 +215,7 @@ impl<D: Dimension> FromText for Spread<D> {
     const EXAMPLE: &'static str = D::RANGE;
 
     fn read(text: &str) -> Result<Self, String> {
-        let Some((least, most)) = text.split_once("..") else {
-            return Err(format!("expected a range such as \"{}\", found \"{text}\"", D::RANGE));
-        };
+        let (least, most) = text.split_once("..").unwrap_or((text, text));
         let (least, most) = (Quantity::<D>::read(least)?, Quantity::<D>::read(most)?);
         if most.smallest() < least.smallest() {
             return Err(format!("the range \"{text}\" is in reverse"));

@@ -160,6 +160,11 @@ fn mixture(size: Option<Size>, sizes: Option<&[SizeShare]>) -> Result<Vec<Messag
     }
 }
 
+/// Standard deviation of the logarithm of what is log-normal and has this median and this 95th percentile.
+pub(super) fn sigma(median: u64, p95: u64) -> f64 {
+    libm::log(p95 as f64 / median as f64) / NORMAL_95
+}
+
 fn flow_kinds(tables: [(FlowClass, Option<FlowTable>); 2]) -> Result<Vec<FlowKind>, Fault> {
     let kind = |(class, table): (FlowClass, Option<FlowTable>)| {
         table.map(|FlowTable { weight, median, p95 }| {
@@ -175,8 +180,7 @@ fn flow_kinds(tables: [(FlowClass, Option<FlowTable>); 2]) -> Result<Vec<FlowKin
                 ));
             }
             let weight = u32::try_from(weight.0).map_err(|_| fault("weight", "this number is too large"))?;
-            let sigma = libm::log(high as f64 / low as f64) / NORMAL_95;
-            Ok(FlowKind { class, weight, median: median.get(), sigma })
+            Ok(FlowKind { class, weight, median: median.get(), sigma: sigma(low, high) })
         })
     };
     let kinds: Vec<FlowKind> = tables.into_iter().filter_map(kind).collect::<Result<_, _>>()?;

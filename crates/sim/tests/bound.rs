@@ -93,7 +93,7 @@ fn drawn_link(draws: &mut Draws) -> LinkConfig {
         1 => {
             let rate = Some((kbps(800), kbps(draws.between(1_000, 30_000))));
             let delay = draws.one_in(2).then_some((ms(5), ms(60)));
-            link.redraw = Some(Redraw { every: ms(draws.between(30, 400)), rate, delay, loss: None });
+            link.redraw = Some(Redraw { every: ms(draws.between(30, 400)), rate, delay, ..Redraw::default() });
         }
         2 | 3 => link.changes = changes(draws),
         _ => {}

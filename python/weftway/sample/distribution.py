@@ -13,6 +13,8 @@ whole table. Those with the same `draw = "NAME"` share their draw. Besides the k
 - `load` in a workload is its rate as a share of what the instance's paths carry together, as they begin. The `rate`
   of a stream, or the `period` of messages, is then only a limit; and a `duration` of messages limits their `count`.
 - `measure` names the measure that counts.
+- `base` names files beside it, one or a list, whose keys hold where the file, or a later one of the list, does not have
+  them.
 
 >>> there = load("mpquic-pair")
 >>> one = there.sample(seed=1, index=0)
@@ -112,7 +114,7 @@ class Distribution:
     name: str
     file: str
     keys: dict[str, Any]
-    """The file as it stands."""
+    """The file as it stands, over its bases."""
     folder: Path = FOLDER
     """Folder in which it lies: its traces are looked for there and above."""
 
@@ -221,10 +223,38 @@ def load(name: str | os.PathLike[str]) -> Distribution:
 def parse(text: str, name: str, file: str = "", folder: Path = FOLDER) -> Distribution:
     """The distribution that `text` describes, checked."""
     try:
-        keys = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+        keys = _with_bases(tomllib.loads(text), folder)
+    except (tomllib.TOMLDecodeError, ScenarioError) as error:
         raise ScenarioError(f"{file or name}: {error}") from None
     return Distribution(name, file or name, keys, folder).checked()
+
+
+def _with_bases(keys: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The keys of a file over those of its bases, which have no bases of their own."""
+    given = keys.get("base", [])
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise ScenarioError('base: the name of a file beside this one is needed, or a list such as ["world.toml"]')
+    whole: dict[str, Any] = {}
+    for name in names:
+        try:
+            below = tomllib.loads(reading.text(folder / name))
+        except (OSError, ScenarioError) as error:
+            raise ScenarioError(f"base: `{name}` cannot be read: {error}") from None
+        except tomllib.TOMLDecodeError as error:
+            raise ScenarioError(f"base: `{name}`: {error}") from None
+        if "base" in below:
+            raise ScenarioError(f"base: `{name}` has a base of its own; name that before it")
+        whole = _over(below, whole)
+    return _over({key: value for key, value in keys.items() if key != "base"}, whole)
+
+
+def _over(top: Any, below: Any) -> Any:
+    """`top` over `below`: tables key by key, anything else, and what is drawn, as a whole."""
+    tables = [isinstance(one, dict) and not randomisation.SIGNS & one.keys() for one in (top, below)]
+    if not all(tables):
+        return top
+    return {**below, **{key: _over(value, below[key]) if key in below else value for key, value in top.items()}}
 
 
 def names() -> list[str]:

@@ -18,7 +18,7 @@ const PORT: u16 = 9000;
 
 fn way(mbps: u64, millis: u64, via: Option<usize>) -> Way {
     let (rate, delay) = (BitRate::from_mbps(mbps).into(), Span::from_millis(millis));
-    Way { link: LinkConfig { rate, delay, ..LinkConfig::default() }, seed: mbps, via }
+    Way { link: LinkConfig { rate, delay, ..LinkConfig::default() }, seeds: mbps.into(), via }
 }
 
 fn path(name: &str, millis: u64) -> LabPath {

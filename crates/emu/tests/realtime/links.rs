@@ -18,7 +18,7 @@ fn way(mbps: u64, millis: u64, loss: Loss, seed: u64) -> Way {
         loss,
         ..LinkConfig::default()
     };
-    Way { link, seed, via: None }
+    Way { link, seeds: seed.into(), via: None }
 }
 
 fn lab(up: Way, down: Way) -> Option<Lab> {
@@ -117,7 +117,7 @@ fn the_packets_lost_are_those_that_the_seed_says() {
 /// Sends 50 packets of 1472 + 28 B at once up a link: the numbers of those that arrived, as they came, and what the
 /// record says.
 fn burst(link: LinkConfig) -> Option<(Vec<u8>, Traffic)> {
-    let lab = lab(Way { link, seed: 5, via: None }, way(1000, 0, Loss::None, 2))?;
+    let lab = lab(Way { link, seeds: 5.into(), via: None }, way(1000, 0, Loss::None, 2))?;
     let subjects = lab.subjects().to_vec();
     let (recorder, recording) = record(Record { subjects, ..Record::default() }).unwrap();
     let lab = lab.start(Some(recorder)).unwrap();

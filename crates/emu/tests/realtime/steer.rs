@@ -28,9 +28,9 @@ const MESSAGE: Bytes = Bytes::new(1000);
 
 /// Two paths of 10 Mbit/s and 10 ms.
 fn plan() -> LabPlan {
-    let way = |seed| {
+    let way = |seed: u64| {
         let (rate, delay) = (BitRate::from_mbps(10).into(), Span::from_millis(10));
-        Way { link: LinkConfig { rate, delay, ..LinkConfig::default() }, seed, via: None }
+        Way { link: LinkConfig { rate, delay, ..LinkConfig::default() }, seeds: seed.into(), via: None }
     };
     let path =
         |name: &str, seed| LabPath { name: name.to_owned(), up: way(seed), down: way(seed + 1), presence: Vec::new() };

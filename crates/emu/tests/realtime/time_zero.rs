@@ -28,7 +28,7 @@ fn plan() -> LabPlan {
         changes: vec![Change { at: Instant::from_millis(300), set: Set::Down }],
         ..LinkConfig::default()
     };
-    let way = |seed| Way { link: link.clone(), seed, via: None };
+    let way = |seed: u64| Way { link: link.clone(), seeds: seed.into(), via: None };
     let path = LabPath { name: "wifi".to_owned(), up: way(1), down: way(2), presence: Vec::new() };
     LabPlan { paths: vec![path], shared: Vec::new() }
 }

@@ -257,9 +257,13 @@ fn no_way_to_the_receiver_is_an_error() {
 
 /// Two paths of 10 Mbit/s and 10 ms, the second of them with loss; `None` where there is no right to them.
 fn lab() -> Option<RunningLab> {
-    let way = |loss: &Loss, seed| {
+    let way = |loss: &Loss, seed: u64| {
         let (rate, delay) = (BitRate::from_mbps(10).into(), Span::from_millis(10));
-        Way { link: LinkConfig { rate, delay, loss: loss.clone(), ..LinkConfig::default() }, seed, via: None }
+        Way {
+            link: LinkConfig { rate, delay, loss: loss.clone(), ..LinkConfig::default() },
+            seeds: seed.into(),
+            via: None,
+        }
     };
     let path = |name: &str, loss, seed| LabPath {
         name: name.to_owned(),

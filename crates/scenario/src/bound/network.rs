@@ -4,7 +4,7 @@ use weftway_link::Supply;
 use weftway_path::{Bytes, Instant, Span};
 
 use crate::config::{Buffer, PathConfig, SimConfig, TransportConfig};
-use crate::seeds::{path_seeds, shared_seed};
+use crate::seeds::{path_seeds, shared_seeds};
 use crate::stack::ReceiveWindow;
 
 /// Bits times 10⁹ in a byte.
@@ -37,7 +37,7 @@ impl Network {
             (Supply::new(&path.data, data, end, odds), Supply::new(&path.acks, acks, end, odds).least_delay())
         };
         let (paths, back): (Vec<_>, Vec<_>) = config.paths.iter().map(of_path).unzip();
-        let link = |(at, link)| Supply::new(link, shared_seed(seed, at), end, odds);
+        let link = |(at, link)| Supply::new(link, shared_seeds(seed, at), end, odds);
         let shared: Vec<_> = config.shared.iter().enumerate().map(link).collect();
         let paths: Vec<_> = paths.into_iter().zip(config.paths.iter().map(|path| path.via)).collect();
         let there = paths

@@ -15,8 +15,8 @@ pub(super) fn path_rates(config: &SimConfig, elapsed: Span) -> Vec<f64> {
 /// Goodput over the most that the links can carry: what would arrive if every path sent full
 /// packets from the end of the handshake on. `None` where that says nothing.
 pub(super) fn efficiency(config: &SimConfig, delivered: Bytes, elapsed: Span) -> Option<f64> {
-    // What a link that is drawn anew could carry is not known beforehand.
-    if config.paths.iter().any(|path| path.data.redraw.is_some()) {
+    // What a link with random rates could carry is not known beforehand.
+    if config.paths.iter().any(|path| path.data.redraw.is_some() || path.data.fade.is_some()) {
         return None;
     }
     let start = Instant::ZERO + handshake(config);

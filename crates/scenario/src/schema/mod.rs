@@ -10,7 +10,7 @@ mod transport;
 
 pub(super) use file::{DecisionTable, DriveTable, File, ModeName};
 pub(super) use path::{
-    Aqm, Arq, ConnectionName, Directed, LinkTable, Loss, PathTable, Redraw, RoleName, StateName, Step,
+    Aqm, Arq, ConnectionName, Directed, Fade, LinkTable, Loss, PathTable, Redraw, RoleName, StateName, Step,
 };
 pub(super) use policy::{PolicyTable, TierName};
 pub(crate) use report::Uncertain;

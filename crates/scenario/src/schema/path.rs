@@ -97,6 +97,8 @@ link_keys! {
         schedule: Vec<Step>,
         /// Changes at random.
         redraw: Redraw,
+        /// Fades at random.
+        fade: Fade,
     }
     path {
         /// Active, or only for when no active path works: what the scheduler and the other end see. Active, if not given.
@@ -205,6 +207,24 @@ pub(crate) struct Redraw {
     pub delay: Option<Spread<InTime>>,
     /// Range of shares of losses.
     pub loss: Option<Spread<InShare>>,
+    /// Name of what it has in common with other links whose redraws name it, too.
+    pub common: Option<String>,
+    /// Correlation with another of these links.
+    pub correlation: Option<Share>,
+}
+
+/// Fades at random: times in which the rate is at most a floor, in both directions of a path at once.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fade {
+    /// Share of the time that the link is in a fade.
+    pub share: Share,
+    /// Half of the fades are no longer.
+    pub median: Time,
+    /// 95 of 100 are no longer. All last as long as `median` if not given.
+    pub p95: Option<Time>,
+    /// Range of floors; zero if not given.
+    pub floor: Option<Spread<InRate>>,
 }
 
 /// Losses: independent ones, or by another rule.

@@ -109,6 +109,7 @@ impl Spec {
             ecn: self.ecn.as_ref().map(EcnSpec::ecn),
             changes: self.changes.iter().map(ChangeSpec::change).collect::<Result<_, _>>()?,
             redraw: self.redraw.as_ref().map(RedrawSpec::redraw),
+            fade: None,
         })
     }
 
@@ -185,6 +186,7 @@ impl RedrawSpec {
             rate: self.rate.map(|(low, high)| (low.0, high.0)),
             delay: self.delay.map(|(low, high)| (low.0, high.0)),
             loss: self.loss,
+            common: None,
         }
     }
 }
