@@ -7,6 +7,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -402,6 +403,124 @@ def test_an_instance_is_kept_with_its_traces(tmp_path: Path) -> None:
     assert (tmp_path / "traces/lte.up").read_bytes() == (HOME / "traces/lte.up").read_bytes()
     (kept,) = Scenario.load(str(tmp_path / f"{drawn.id}.toml")).variants()
     assert kept.hash == there.variant(drawn).hash
+
+
+BASE = """\
+transport = "mpquic"
+[path.a]
+rate = { from = "1 Mbit/s", to = "9 Mbit/s" }
+delay = "10 ms"
+[path.b]
+rate = "7 Mbit/s"
+[workload]
+kind = "bulk"
+bytes = "1 MB"
+"""
+
+
+def with_base(folder: Path, own: str, **bases: str) -> Distribution:
+    for name, text in bases.items():
+        (folder / f"{name}.toml").write_text(text)
+    (folder / "mine.toml").write_text(own)
+    return distribution.load(folder / "mine.toml")
+
+
+def test_keys_of_a_base_hold_where_the_file_has_none(tmp_path: Path) -> None:
+    """Tables are merged key by key; what is drawn, and a list, is replaced as a whole. Later bases lie over earlier
+    ones."""
+    own = 'base = ["below.toml", "loads.toml"]\n[path.a]\nrate = { one_of = ["2 Mbit/s"] }\n'
+    loads = '[[workload]]\nkind = "bulk"\nbytes = "5 MB"\n[path.b]\ndelay = "4 ms"\n'
+    values = with_base(tmp_path, own, below=BASE, loads=loads).sample(1, 0).values
+    assert values["transport"] == "mpquic"
+    assert (values["path.a.rate"], values["path.a.delay"]) == ("2 Mbit/s", "10 ms")
+    assert (values["path.b.rate"], values["path.b.delay"]) == ("7 Mbit/s", "4 ms")
+    assert values["workload.bytes"] == "5 MB"
+    assert not any("base" in key for key in values)
+
+
+def test_a_base_draws_as_it_does_by_itself(tmp_path: Path) -> None:
+    other = with_base(tmp_path, 'base = ["below.toml"]\n', below=BASE)
+    for index in range(5):
+        assert other.sample(1, index).values == parse(BASE, "below").sample(1, index).values
+
+
+@pytest.mark.parametrize(
+    ("base", "message"),
+    [
+        ('"below.toml"', "base: a list of files is needed"),
+        ('["below.toml", 5]', "base: a list of files is needed"),
+        ('["belwo.toml"]', "base: `belwo.toml` cannot be read"),
+        ('["broken.toml"]', "base: `broken.toml`: "),
+        ('["next.toml"]', "base: `next.toml` has a base of its own; name that before it"),
+    ],
+)
+def test_a_mistake_about_a_base_is_told(tmp_path: Path, base: str, message: str) -> None:
+    with pytest.raises(ScenarioError) as error:
+        with_base(tmp_path, f"base = {base}\n", below=BASE, broken="[path", next='base = ["below.toml"]\n')
+    assert message in str(error.value)
+    assert "mine.toml" in str(error.value)
+
+
+def test_light_loads_are_light() -> None:
+    """At most 12 % of what the links carry, for messages at most 5 %; over the links of `world` and of `drives`."""
+    for name, links in (("light", "world"), ("light-drives", "drives")):
+        light, whole = distribution.load(name), distribution.load(links)
+        drawn = [light.sample(1, index, "held-out").values for index in range(100)]
+        assert {values["workload.kind"] for values in drawn} == {"messages", "voip", "stream", "request-response"}
+        for index, values in enumerate(drawn):
+            other = whole.sample(1, index, "held-out").values
+            paths = {key: value for key, value in values.items() if key.startswith("path.") and "schedule" not in key}
+            assert paths == {key: value for key, value in other.items() if key in paths}
+            if values["workload.kind"] == "stream":
+                assert number(values["workload.rate"]) <= 8
+
+
+def fades_of(name: str) -> list[tuple[dict[str, Any], set[str]]]:
+    """Of 100 instances the values, and the paths that fade."""
+    drawn = [distribution.load(name).sample(1, index, "held-out").values for index in range(100)]
+    return [(values, {key.split(".")[1] for key in values if ".fade.share" in key}) for values in drawn]
+
+
+def test_every_instance_of_fades_fades_to_a_floor_of_0_to_10_mbit() -> None:
+    floors = set()
+    for values, fading in fades_of("fades"):
+        assert fading == {path for path in paths_of(values) if path != "cable"} != set()
+        for path in fading:
+            median = number(values[f"path.{path}.fade.median"])
+            longest = number(values.get(f"path.{path}.fade.p95", "0 s"))
+            assert 0.2 <= median <= 4 and longest <= 20
+            floors.add(values[f"path.{path}.fade.floor"])
+    assert len(floors) == 6
+    assert all(float(number) <= 10 for floor in floors for number in re.findall(r"\d+(?:\.\d+)?", floor))
+
+
+def test_every_instance_of_satellites_has_one_with_the_measured_law() -> None:
+    for values, fading in fades_of("satellites"):
+        assert "leo" in fading == set(paths_of(values))
+        assert 16 <= number(values["path.leo.fade.share"]) <= 17
+        assert values["path.leo.fade.median"] == "2 s"
+        assert 36 <= number(values["path.leo.fade.p95"]) <= 51
+        assert values["path.leo.redraw.down.every"] == "15 s" and "path.leo.redraw.down.delay" in values
+        assert not any(key.endswith(".common") for key in values)
+
+
+def test_links_of_one_operator_share_their_draws() -> None:
+    for values, _ in fades_of("one-operator"):
+        groups = [
+            (values[f"path.{path}.redraw.{way}.{key}"])
+            for path in ("sa", "nsa")
+            for way in ("down", "up")
+            for key in ("common", "every", "correlation")
+        ]
+        assert len(set(groups)) == 3
+        assert 33 <= number(values["path.sa.redraw.down.correlation"]) <= 53
+
+
+def test_a_marginal_leg_is_in_every_instance_with_the_shortest_delay() -> None:
+    for values, _ in fades_of("marginal-legs"):
+        delays = {path: number(values[f"path.{path}.delay"]) for path in paths_of(values)}
+        assert min(delays, key=delays.__getitem__) == "marginal"
+        assert values["path.marginal.redraw.every"] == "15 s"
 
 
 def test_a_distribution_is_told_from_a_scenario() -> None:

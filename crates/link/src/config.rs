@@ -234,11 +234,13 @@ pub struct Common {
     pub correlation: f64,
 }
 
-/// Fades: times in which the rate is at most a floor. Between them lie exponential times, with such a mean that the link
-/// is in a fade for `share` of the time, at the start as later. Whatever else changes the rate shows when the fade is over, or
-/// where it is below the floor. At one instant, a fade comes last. A draw with probability `share` tells if the link begins in
-/// a fade. Then come 64-bit numbers: for each fade its floor, of the first how much of it is left, its length, as
-/// [`Distribution::Normal`] draws; and for each time between two of them one.
+/// Fades: times in which the rate is at most a floor. Between them lie exponential times, with such a mean that the
+/// link is in a fade for `share` of the time, at the start as later. Whatever else changes the rate shows when the fade
+/// is over, or where it is below the floor. At one instant, a fade comes last.
+///
+/// A draw with probability `share` tells if the link begins in a fade. Then come 64-bit numbers: for each fade its
+/// floor, of the first how much of it is left, and its length, as [`Distribution::Normal`] draws; and for each time
+/// between two of them one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fade {
     /// Share of the time.

@@ -106,9 +106,9 @@ fn check_common(file: &File) -> Result<(), Fault> {
         match seen.iter().find(|(known, ..)| *known == name) {
             Some((_, other, at)) if *other != every => {
                 let reason = format!(
-                    "draws in common come at the same times: `every` is {} here, and {} of `{at}`",
-                    every.get(),
-                    other.get()
+                    "draws in common come at the same times: `every` is {} s here, and {} s for `{at}`",
+                    every.get().as_secs_f64(),
+                    other.get().as_secs_f64()
                 );
                 return Err(Fault::value(reason).key(&place.each_ref().map(String::as_str)));
             }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::setup::{self, link, path, stacks};
-use weftway_link::{Arq, Change, Distribution, Jitter, Limit, LinkConfig, Loss, Rate, Redraw, Set, Trace};
+use weftway_link::{Arq, Change, Distribution, Fade, Jitter, Limit, LinkConfig, Loss, Rate, Redraw, Set, Trace};
 use weftway_path::{BitRate, Bytes, Instant, Span};
 use weftway_scenario::bound::Bound;
 use weftway_scenario::config::{
@@ -99,6 +99,11 @@ fn drawn_link(draws: &mut Draws) -> LinkConfig {
         _ => {}
     }
     noise(draws, &mut link);
+    if draws.one_in(4) {
+        let floor = (BitRate::ZERO, kbps(draws.between(100, 3_000)));
+        let median = ms(draws.between(10, 300));
+        link.fade = Some(Fade { share: 0.2, median, sigma: 0.5, floor, group: draws.below(2) });
+    }
     link
 }
 

@@ -13,7 +13,7 @@ whole table. Those with the same `draw = "NAME"` share their draw. Besides the k
 - `load` in a workload is its rate as a share of what the instance's paths carry together, as they begin. The `rate`
   of a stream, or the `period` of messages, is then only a limit; and a `duration` of messages limits their `count`.
 - `measure` names the measure that counts.
-- `base` names files beside it, one or a list, whose keys hold where the file, or a later one of the list, does not have
+- `base` lists files, named from its folder, whose keys hold where the file, or a later one of the list, does not have
   them.
 
 >>> there = load("mpquic-pair")
@@ -231,10 +231,9 @@ def parse(text: str, name: str, file: str = "", folder: Path = FOLDER) -> Distri
 
 def _with_bases(keys: dict[str, Any], folder: Path) -> dict[str, Any]:
     """The keys of a file over those of its bases, which have no bases of their own."""
-    given = keys.get("base", [])
-    names = [given] if isinstance(given, str) else given
+    names = keys.get("base", [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise ScenarioError('base: the name of a file beside this one is needed, or a list such as ["world.toml"]')
+        raise ScenarioError('base: a list of files is needed, such as ["world.toml"]')
     whole: dict[str, Any] = {}
     for name in names:
         try:
@@ -246,7 +245,8 @@ def _with_bases(keys: dict[str, Any], folder: Path) -> dict[str, Any]:
         if "base" in below:
             raise ScenarioError(f"base: `{name}` has a base of its own; name that before it")
         whole = _over(below, whole)
-    return _over({key: value for key, value in keys.items() if key != "base"}, whole)
+    merged: dict[str, Any] = _over({key: value for key, value in keys.items() if key != "base"}, whole)
+    return merged
 
 
 def _over(top: Any, below: Any) -> Any:
@@ -264,7 +264,8 @@ def names() -> list[str]:
 
 def is_one(keys: dict[str, Any]) -> bool:
     """Returns whether a file with these keys is a distribution, and no scenario: something in it is left to chance."""
-    return any(key in keys for key in DECIDING) or isinstance(keys.get("workload"), list) or _is_open(keys)
+    lists = any(isinstance(keys.get(key), list) for key in ("base", "workload"))
+    return lists or any(key in keys for key in DECIDING) or _is_open(keys)
 
 
 def _is_open(value: Any) -> bool:

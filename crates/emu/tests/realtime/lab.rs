@@ -121,7 +121,7 @@ fn paths_that_share_a_link_share_its_rate() {
     let shared =
         LinkConfig { rate: BitRate::from_mbps(8).into(), delay: Span::from_millis(10), ..LinkConfig::default() };
     let access = |name: &str| LabPath { up: way(100, 5, Some(0)), ..path(name, 0) };
-    let plan = LabPlan { paths: vec![access("left"), access("right")], shared: vec![(shared, 1)] };
+    let plan = LabPlan { paths: vec![access("left"), access("right")], shared: vec![(shared, 1.into())] };
     let Some(lab) = build(&plan) else { return };
     let (lab, recording) = recorded(lab);
     let ends = [0, 1].map(|number| (client(&lab, number), server(&lab, number)));

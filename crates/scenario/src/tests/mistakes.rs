@@ -248,6 +248,42 @@ fn a_silent_path_that_a_schedule_wakes_is_sound() {
 }
 
 #[test]
+fn a_fade_that_makes_no_sense() {
+    let told = |keys: &str| told(&error(&plain("loss = \"0.5 %\"", &format!("fade = {{ {keys} }}"))));
+    for (keys, reason) in [
+        ("share = \"0 %\", median = \"1 s\"", "more than 0 % and less than 100 %"),
+        ("share = \"100 %\", median = \"1 s\"", "more than 0 % and less than 100 %"),
+        ("share = \"5 %\", median = \"0 s\"", "a fade has a `median` of 1 ms or more"),
+        ("share = \"5 %\", median = \"2 s\", p95 = \"1 s\"", "give a `p95` above `median`"),
+        ("share = \"5 %\"", "`median`"),
+        ("share = \"5 %\", median = \"1 s\", floor = \"1 ms\"", "`ms` is no unit of a rate"),
+        ("share = \"5 %\", median = \"1 s\", flor = \"1 Mbit/s\"", "unknown key `flor` | did you mean `floor`?"),
+    ] {
+        let (_, line, _, said) = told(keys);
+        assert!(line == 6 && said.contains(reason), "{keys}: line {line}: {said}");
+    }
+}
+
+#[test]
+fn draws_in_common_need_a_name_a_correlation_and_one_time() {
+    let redraw =
+        |every: &str, rest: &str| format!("redraw = {{ every = \"{every}\", rate = \"5 Mbit/s..9 Mbit/s\"{rest} }}");
+    let told = |wifi: &str, lte: &str| {
+        let text = plain("loss = \"0.5 %\"", wifi);
+        told(&error(&text.replace("delay = \"35 ms\"", lte)))
+    };
+    let both = ", common = \"operator\", correlation = \"40 %\"";
+    let reason = "links with draws in common need both: a name in `common`, and their `correlation` | for example common = \
+                  \"operator\", correlation = \"40 %\"";
+    for half in [", common = \"operator\"", ", correlation = \"40 %\""] {
+        assert_eq!(told(&redraw("1 s", half), ""), (Mistake::Value, 6, 10, reason.to_owned()));
+    }
+    let reason = "draws in common come at the same times: `every` is 2 s here, and 1 s for `wifi`";
+    let (mistake, line, _, said) = told(&redraw("1 s", both), &redraw("2 s", both));
+    assert_eq!((mistake, line, said.as_str()), (Mistake::Value, 9, reason));
+}
+
+#[test]
 fn names() {
     let told = |text: &str| told(&error(text));
     let scheduler = told(&format!("scheduler = [\"min-rtt\", \"blst\"]\n{PLAIN}"));

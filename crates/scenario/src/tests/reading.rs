@@ -99,6 +99,42 @@ present = ["0 s..20 s", "30 s.."]
     assert_eq!(config.shared[0].queue.limit, Limit::Bytes(Bytes::new(30_000)));
 }
 
+/// Half of the fades last 2 s, 95 of 100 at most 43: a deviation of ln (43 / 2) / 1.645 of the logarithm.
+#[test]
+fn fades_are_those_of_both_ways() {
+    let fade = "fade = { share = \"16.5 %\", median = \"2 s\", p95 = \"43 s\", floor = \"0 Mbit/s..0.9 Mbit/s\" }";
+    let short = "fade = { share = \"5 %\", median = \"0.5 s\" }";
+    let text = plain("loss = \"0.5 %\"", fade).replace("delay = \"35 ms\"", &format!("delay = \"35 ms\"\n{short}"));
+    let config = config(&text);
+    let [wifi, lte] = [0, 1].map(|at| config.paths[at].data.fade.unwrap());
+    assert_eq!(
+        (wifi.share, wifi.median, wifi.floor),
+        (0.165, Span::from_secs(2), (BitRate::ZERO, BitRate::from_bps(900_000)))
+    );
+    assert!((wifi.sigma - 1.865_3).abs() < 1e-4, "{}", wifi.sigma);
+    assert_eq!((lte.sigma, lte.floor), (0.0, (BitRate::ZERO, BitRate::ZERO)));
+    assert_eq!(config.paths[0].acks.fade, Some(wifi));
+    assert_ne!(wifi.group, lte.group);
+    // What a link carries that fades at random is not known beforehand.
+    assert!(crate::path_seeds(3, 0, "wifi").0.run == crate::path_seeds(3, 0, "lte").1.run);
+}
+
+#[test]
+fn redraws_with_the_same_name_are_one_group() {
+    let redraw = |name: &str| {
+        format!("redraw = {{ every = \"1 s\", rate = \"5 Mbit/s\", common = \"{name}\", correlation = \"40 %\" }}")
+    };
+    let common = |names: [&str; 2]| {
+        let text = plain("loss = \"0.5 %\"", &redraw(names[0]));
+        let config = config(&text.replace("delay = \"35 ms\"", &redraw(names[1])));
+        [0, 1].map(|at| config.paths[at].data.redraw.clone().unwrap().common.unwrap())
+    };
+    let [one, other] = common(["operator", "operator"]);
+    assert_eq!((one, one.correlation), (other, 0.4));
+    let [one, other] = common(["operator", "other"]);
+    assert_ne!(one.group, other.group);
+}
+
 #[test]
 fn a_policy_has_tiers_caps_prices_and_thresholds() {
     let keys = "[path.lte]\ntier = \"secondary\"\ncap = \"2 GB\"\nprice = \"4 /GB\"\n";
