@@ -575,6 +575,14 @@ def test_a_run_that_is_written_when_the_interrupt_comes_is_counted(
         ),
         (("--schedulers", "ecf", "--not-among-others", "ecf"), "no scheduler is left to compare with"),
         (("--schedulers", "ecf", "--not-among-others", "ecff"), "ecff"),
+        (
+            ("--schedulers", "ecf,blest", "--candidate", "min-rtt", "--not-among-others", "ecf,redundant"),
+            "not among others `redundant`: not ranked; those that are: ecf, blest, min-rtt",
+        ),
+        (
+            ("--schedulers", "ecf:beta=0.5,blest", "--not-among-others", "ecf:beta=0.25"),
+            "not among others `ecf:beta=0.25`: not ranked; those that are: ecf:beta=0.5, blest",
+        ),
         (("--candidate", "ecf,blest"), "candidate `ecf,blest`: name one scheduler to compare with the others"),
         (("--split", "test"), "no split `test`"),
         (("--set", "path.thick.rate=1Mbit/s"), "thick"),

@@ -220,8 +220,17 @@ def _field(request: Request) -> Schedulers:
 def _left_out(request: Request, some: Sequence[SchedulerSpec], candidate: SchedulerSpec | None) -> list[str]:
     """Names of those that are never the best other scheduler."""
     names = {one.name for one in specs.parse(request.not_among_others)}
+    ranked = [*some, *([candidate] if candidate else [])]
+    if unknown := sorted(names - {name for one in ranked for name in _named(one)}):
+        there = ", ".join(one.name for one in ranked)
+        raise ScenarioError(f"not among others `{', '.join(unknown)}`: not ranked; those that are: {there}")
     variants = {candidate.scheduler} if candidate else set()
-    return [one.name for one in some if {one.name, one.name.partition(":")[0]} & names or one.scheduler in variants]
+    return [one.name for one in some if _named(one) & names or one.scheduler in variants]
+
+
+def _named(one: SchedulerSpec) -> set[str]:
+    """Names under which somebody may name it: its own, and that without switches."""
+    return {one.name, one.name.partition(":")[0]}
 
 
 def _seers(request: Request, named: Schedulers) -> list[Sighted]:
