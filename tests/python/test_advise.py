@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,8 +10,10 @@ import pytest
 
 import machine
 from conftest import Weft
-from weftway import ScenarioError, advise
-from weftway.advise import candidates, choice, neighbours
+from weftway import Interrupted, ScenarioError, advise
+from weftway.advise import candidates, choice, neighbours, runs
+from weftway.runs.job import Job
+from weftway.runs.runner import Outcome, Workers
 from weftway.scenario import load
 
 LOSSY = """\
@@ -203,6 +206,20 @@ def test_what_cannot_be_asked_is_refused(weft_here: Weft, lossy: Path, words: li
     done = weft_here("advise", "lossy.toml", *words)
     assert (done.returncode, done.stdout) == (2, "") or "--check" in words
     assert done.returncode == 2 and reason in done.stderr
+
+
+def test_an_interrupt_names_no_folder_since_there_is_no_option_for_one(
+    lossy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object, **__: object) -> Workers[Job]:
+        def carried_out(todo: Sequence[Job]) -> Iterator[Outcome[Job]]:
+            raise KeyboardInterrupt
+
+        return carried_out
+
+    monkeypatch.setattr(runs, "threads", interrupted)
+    with pytest.raises(Interrupted, match=r"0 of \d+ runs finished; none is kept$"):
+        advise.advise(advise.Request(str(lossy)))
 
 
 def test_one_path_needs_no_advice(lossy: Path) -> None:

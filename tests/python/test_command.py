@@ -248,8 +248,9 @@ print(*(name for name in {HEAVY!r} if name in sys.modules), file=sys.stderr)
     assert (done.returncode, done.stderr.strip()) == (0, "")
 
 
-def test_an_interrupted_run_is_not_told_of_an_option_it_lacks(tmp_path: Path) -> None:
+def test_an_interrupted_command_is_not_told_of_an_option_it_lacks(tmp_path: Path) -> None:
     assert str(Interrupted(0, 1, None)) == "interrupted: 0 of 1 runs finished"
+    assert str(Interrupted(3, 7, None, has_out=False)) == "interrupted: 3 of 7 runs finished; none is kept"
     assert "--out" in str(Interrupted(1, 2, None))
     assert "kept in" in str(Interrupted(1, 2, tmp_path))
 

@@ -97,7 +97,7 @@ def advise(request: Request, jobs: int | None = None, progress: Progress | None 
     numbers = seeds.parse(request.seeds)
     if len(numbers) < LEAST_SEEDS:
         raise ScenarioError(f"--seeds {request.seeds}: one half picks, the other judges; give two or more, as in 0..4")
-    runner = _Trials(request, numbers, Runner(None, progress), threads(jobs, singles=False))
+    runner = _Trials(request, numbers, Runner(None, progress, has_out=False), threads(jobs, singles=False))
     first = runner.screened(candidates.first(request.place, runner.keys))
     trials = runner.run(first)
     base = next((trial for trial in trials if trial.candidate == candidates.baseline(request.place, runner.keys)), None)
@@ -155,7 +155,7 @@ def check(advice: Advice, jobs: int | None = None, progress: Progress | None = N
         for trial in trials
         for job in _jobs(advice.request, trial.candidate, Cell(0), advice.seeds, KERNEL.name)
     ]
-    with Runner(None, progress) as runner:
+    with Runner(None, progress, has_out=False) as runner:
         runs = runner.run(wanted, _all_or_none(threads(jobs or 1)))
     rows: dict[str, list[Row]] = {}
     for asked, row in runs:

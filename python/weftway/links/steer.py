@@ -167,7 +167,7 @@ def run(
     wanted: list[Transfer], count: int = LABS, progress: Progress | None = None
 ) -> tuple[list[Row], list[Skipped[Transfer]]]:
     """The rows in the order of the transfers, and what could not be had. A failure stops the rest and is raised."""
-    with Runner(None, progress) as runner:
+    with Runner(None, progress, has_out=False) as runner:
         asked = (Wanted(transfer, None) for transfer in wanted)
         runs = runner.run(asked, labs(count), RowHandling(key=attrgetter("command")))
     return [row for _, row in runs], runs.skipped

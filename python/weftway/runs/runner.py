@@ -42,14 +42,16 @@ def quiet(*_: object) -> None:
 class Interrupted(KeyboardInterrupt):
     """Runs were stopped. What was finished is kept, if there is a folder to keep it in."""
 
-    def __init__(self, done: int, total: int, out: Path | None) -> None:
+    def __init__(self, done: int, total: int, out: Path | None, has_out: bool = True) -> None:
         self.done, self.total, self.out = done, total, out
-        super().__init__(f"interrupted: {done} of {total} runs finished{self._advice()}")
+        super().__init__(f"interrupted: {done} of {total} runs finished{self._advice(has_out)}")
 
-    def _advice(self) -> str:
-        if self.out is None:
-            return "" if self.total == 1 else "; with --out DIR they would be kept"
-        return f" and kept in {self.out}; the same command goes on from there"
+    def _advice(self, has_out: bool) -> str:
+        if self.out is not None:
+            return f" and kept in {self.out}; the same command goes on from there"
+        if self.total == 1:
+            return ""
+        return "; with --out DIR they would be kept" if has_out else "; none is kept"
 
 
 class Outcome(NamedTuple, Generic[J]):
@@ -65,8 +67,8 @@ Workers = Callable[[Sequence[J]], Iterator[Outcome[J]]]
 """Carries jobs out, and gives the outcome of each as it comes. A run that fails costs no other one."""
 
 
-class Shelf(Protocol):
-    """Keeper of rows by key: a folder, or several."""
+class RowStore(Protocol):
+    """Rows that last, by key: in a folder, or in several."""
 
     def recall(self) -> Mapping[str, Row]: ...
     def keep(self, key: str, row: Row, timeline: str | None = None) -> None: ...
@@ -129,29 +131,35 @@ class Runs(Generic[J, A]):
 class Runner:
     """Runs jobs, in one round or in several, and keeps what finishes. To be used in a `with`.
 
-    `total` is the number of runs of all rounds, where it is known; otherwise that of the rounds so far.
+    `total` is the number of runs of all rounds, where it is known; otherwise that of the rounds so far. `has_out` tells
+    if the command has an option for the folder: only then does it advise to name one.
     """
 
     def __init__(
-        self, out: Path | None, progress: Progress | None = None, total: int = 0, shelf: Shelf | None = None
+        self,
+        out: Path | None,
+        progress: Progress | None = None,
+        total: int = 0,
+        store: RowStore | None = None,
+        has_out: bool = True,
     ) -> None:
-        self.out, self.total = out, total
+        self.out, self.total, self._has_out = out, total, has_out
         self.done = 0
         """Runs that are settled, skipped and failed ones included."""
         self.rows = 0
         """Number of them that have a row."""
         self._tell = progress or quiet
-        self.shelf = shelf or _folder(out)
-        self.kept: Mapping[str, Row] = self.shelf.recall() if self.shelf else {}
+        self._store = store or _folder(out)
+        self.kept: Mapping[str, Row] = self._store.recall() if self._store else {}
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if self.shelf:
-            self.shelf.flush()
+        if self._store:
+            self._store.flush()
         if isinstance(error, KeyboardInterrupt):
-            raise Interrupted(self.rows, self.total, self.out) from None
+            raise Interrupted(self.rows, self.total, self.out, self._has_out) from None
 
     def run(
         self,
@@ -200,8 +208,8 @@ class Runner:
             runs.rows[key] = row = handling.held(outcome.job, outcome.result)
             for asker in askers:
                 on_row(asker, row)
-            if self.shelf:
-                self.shelf.keep(key, handling.kept(askers[0], row), timeline)
+            if self._store:
+                self._store.keep(key, handling.kept(askers[0], row), timeline)
         self._settle(1, int(key in runs.rows))
 
     def _settle(self, count: int, rows: int) -> None:
