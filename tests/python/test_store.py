@@ -104,6 +104,14 @@ def test_rows_of_older_code_stay_and_are_counted(tmp_path: Path) -> None:
     assert table.filter(~pl.col(SELECTED))["code"].unique().to_list() == ["older"]
 
 
+def test_a_row_that_is_asked_for_twice_is_counted_once(tmp_path: Path) -> None:
+    Store(tmp_path).finish(made([5]))
+    finished = Store(tmp_path).finish(made([2, 1, 2]))
+    assert finished.rows == made([2, 1])
+    assert finished.sentence == "2 rows are shown, as asked for; the folder holds 1 more."
+    assert seeds(tmp_path) == [2, 1, 5]
+
+
 def test_finished_parts_of_another_selection_are_in_the_table(tmp_path: Path) -> None:
     interrupted = Store(tmp_path)
     interrupted.keep("7-1", made([7])[0])

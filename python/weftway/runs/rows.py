@@ -5,7 +5,6 @@ A hundred thousand rows are 7 kB each as dictionaries, and some hundred bytes as
 
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from functools import cached_property
-from itertools import chain
 from typing import TYPE_CHECKING, Any, overload
 
 from weftway.runs import columns
@@ -196,26 +195,6 @@ class FrameRows(Framed):
 
     def row(self, at: int) -> Row:
         return self._finished(at, self.frame.row(at, named=True))
-
-
-class JoinedRows(Sequence[Row]):
-    """Rows of several parts, one after the other."""
-
-    def __init__(self, parts: Sequence[Sequence[Row]]) -> None:
-        self._parts = parts
-
-    def __len__(self) -> int:
-        return sum(map(len, self._parts))
-
-    def __iter__(self) -> Iterator[Row]:
-        return chain.from_iterable(self._parts)
-
-    @overload
-    def __getitem__(self, at: int) -> Row: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Row]: ...
-    def __getitem__(self, at: int | slice) -> Row | Sequence[Row]:
-        return list(self)[at]
 
 
 def in_order(rows: KeyedRows, keys: Sequence[str]) -> Sequence[Row]:

@@ -121,7 +121,7 @@ def _kept_row(text: str, file: Path) -> Row:
 
 @dataclass(frozen=True)
 class Finished:
-    """Rows that a command asked for, as its folder has them, and how many the folder holds besides."""
+    """Rows that a command asked for, each once, as its folder has them, and how many the folder holds besides."""
 
     rows: Sequence[Row] = field(default_factory=list)
     others: int = 0
@@ -253,6 +253,7 @@ class Store:
                 first[key] = {**merged, SELECTED: True}
                 if not backends.is_repeatable(row.get("backend")):
                     earlier[key] = {name: merged[name] for name in row}
+            is_repeated = len(first) < len(rows)
             others = sorted((_place(row), key) for key, row in kept.items() if key not in first)
             for _, key in others:
                 first[key] = {**kept[key], SELECTED: False}
@@ -262,8 +263,9 @@ class Store:
             for file in parts:
                 file.unlink(missing_ok=True)
             self._tidy()
-        whole = [earlier.get(row["key"], row) for row in rows] if earlier else rows
-        return Finished(whole, len(others), older)
+        if earlier or is_repeated:
+            rows = list({row["key"]: earlier.get(row["key"], row) for row in rows}.values())
+        return Finished(rows, len(others), older)
 
     def _of_all(self, rows: KeyedRows) -> "pl.DataFrame":
         import polars as pl

@@ -7,7 +7,7 @@ there. So rows, tables and reports do not depend on where the work was done.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
 
 from weftway import report
@@ -17,7 +17,7 @@ from weftway.runs.backends import BACKENDS, Failed, Row, Skipped, result
 from weftway.runs.comparison import Comparison, is_kept
 from weftway.runs.job import Job
 from weftway.runs.parallel import RayPool
-from weftway.runs.rows import Columns, FrameRows, JoinedRows
+from weftway.runs.rows import Columns, FrameRows, KeyedRows, in_order
 from weftway.runs.runner import Interrupted, Outcome, Progress, Runner, Wanted, Workers, quiet
 from weftway.runs.store import Store
 
@@ -54,7 +54,10 @@ def execute(grid: Grid, request: Request, progress: Progress | None = None) -> l
         and any(finished.rows for finished in comparisons)
         and not _stands(comparisons, Store(request.out))
     ):
-        Store(request.out).finish(JoinedRows([finished.rows for finished in comparisons]))
+        every = KeyedRows()
+        for row in chain.from_iterable(finished.rows for finished in comparisons):
+            every[row["key"]] = row
+        Store(request.out).finish(in_order(every, list(every)))
     return comparisons
 
 
