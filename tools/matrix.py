@@ -480,13 +480,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--scheduler", default="all")
     parser.add_argument("--cc", default="all")
     parser.add_argument("--jobs", type=int, default=None)
+    parser.add_argument("--data", type=Path, help="file for the figures, in place of the site's")
     given = parser.parse_args(arguments)
+    if given.data is None and (given.scheduler, given.cc) != ("all", "all"):
+        parser.error("the site shows all schedulers and controllers: name another file for a part with --data FILE")
     places, seeds = list(PLACES), range(given.seeds)
     every = [entry["name"] for entry in _native.controllers()] if given.cc == "all" else plan.names(given.cc)
     wanted = Plan(places[0].scenario(), jobs(places, given.scheduler, [_native.controller(cc) for cc in every], seeds))
     with Bar(PlainConsole(stderr=True)) as bar:
         result = comparison.execute(wanted, given.jobs, given.out, bar.tell).complete()
-    with whole(DATA) as half:
+    with whole(given.data or DATA) as half:
         half.write_bytes(kept(cells(places, result.rows), given.seeds))
 
 

@@ -98,6 +98,7 @@ def test_a_small_matrix_is_made_and_goes_on_from_its_rows(tmp_path: Path, monkey
     monkeypatch.setattr(matrix, "PLACES", (BULK, TIMELY))
     monkeypatch.setattr(matrix, "DATA", tmp_path / "matrix.json.gz")
     wanted = ["--out", str(tmp_path / "rows"), "--seeds", "1", "--scheduler", "min-rtt,ecf", "--cc", "cubic,lia"]
+    wanted += ["--data", str(matrix.DATA)]
     matrix.main(wanted)
     page, picture = matrix.pages()
     assert "2 schedulers × 2 controllers × 2 scenarios × 1 seeds" in page
@@ -107,6 +108,17 @@ def test_a_small_matrix_is_made_and_goes_on_from_its_rows(tmp_path: Path, monkey
     kept = matrix.DATA.read_bytes()
     matrix.main(wanted)
     assert matrix.DATA.read_bytes() == kept
+
+
+@pytest.mark.parametrize("part", [("--scheduler", "min-rtt"), ("--cc", "cubic")])
+def test_a_part_of_the_matrix_does_not_replace_the_whole(
+    tmp_path: Path, part: tuple[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = matrix.DATA.read_bytes()
+    with pytest.raises(SystemExit):
+        matrix.main(["--out", str(tmp_path / "rows"), "--seeds", "1", *part])
+    assert "name another file for a part with --data FILE" in capsys.readouterr().err
+    assert matrix.DATA.read_bytes() == before
 
 
 def test_the_cells_in_git_are_of_every_scenario_scheduler_and_controller() -> None:
