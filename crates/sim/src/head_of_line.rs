@@ -4,7 +4,8 @@
 //! Rule: where the window is shut, or the send buffer keeps the application waiting and all it holds is sent, the
 //! fastest path that is open sends the first unacknowledged packet once more, and the slower paths that hold it halve
 //! their windows, at most once a round trip. Of a send buffer only one that is full penalises
-//! (`sk_stream_memory_free`). State: [`crate::ends::HeadOfLine`].
+//! (`sk_stream_memory_free`).
+//! State: [`crate::ends::HeadOfLine`].
 
 use weftway_host::sending::assign;
 use weftway_path::{Instant, PathId, PathSet, Recovery, SendKind};

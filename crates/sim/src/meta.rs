@@ -7,8 +7,8 @@
 //! was looked at the last time counts up. With a count above [`STALE_LOSS_COUNT`], and while another subflow brings
 //! something, it is *stale*: everything that is not acknowledged is sent again through the scheduler, which passes over
 //! the subflow. The first acknowledgement on it ends that. Then a subflow with nothing outstanding repeats the oldest
-//! fragment; a backup does so only if every subflow with something outstanding has counted twice. State:
-//! [`crate::ends::MetaTimer`]; per subflow [`crate::sender::Silence`].
+//! fragment; a backup does so only if every subflow with something outstanding has counted twice.
+//! State: [`crate::ends::MetaTimer`]; per subflow [`crate::sender::Silence`].
 
 use weftway_host::sending::{Chunk, Dispatch, assign};
 use weftway_path::{Bytes, Health, Instant, Offset, Path, PathId, SendKind, Span};

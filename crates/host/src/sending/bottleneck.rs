@@ -16,9 +16,9 @@
 //!
 //! Reference: the aim and the means, round-trip times summed up over intervals, are those of RFC 8382 (shared
 //! bottleneck detection). It compares how the delays of flows are distributed; we compare when they change, since two
-//! paths with bottlenecks of their own, but alike, have delays that are distributed alike. State: two words and a mean
-//! for each path; the sums are those that every path keeps. `docs/explanation/shared-bottlenecks.md` says how often it
-//! is wrong.
+//! paths with bottlenecks of their own, but alike, have delays that are distributed alike.
+//! State: two words and a mean for each path; the sums are those that every path keeps.
+//! `docs/explanation/shared-bottlenecks.md` says how often it is wrong.
 
 use weftway_path::{Instant, Path, PathId, Span};
 
