@@ -1,5 +1,7 @@
 """Ranking: what runs cost, who is how good, worked by hand; and the command."""
 
+import base64
+import io
 import json
 import math
 import re
@@ -346,6 +348,52 @@ def test_rows_hold_what_each_run_cost(world: Path) -> None:
                 logs.append(math.log(sum(cost[name][n] for n in on) / sum(cost[pick][n] for n in on)))
         by_hand[name] = math.exp(sum(logs) / len(logs))
     assert {line.scheduler: line.ratio for line in lines} == pytest.approx(by_hand)
+
+
+def test_cells_in_which_a_scheduler_is_worse_than_one_path_are_counted_and_shown(world: Path, tmp_path: Path) -> None:
+    """By hand: of each cell the cheaper path is picked on one half of the seeds, and both are judged on the other. The
+    share is in the first lines, in the table, in its rows by kind, among the records, and among the report's data."""
+    found = rank.run(replace(small_request(world, candidate="round-robin"), cells=8), 2)
+    by_hand: dict[str, dict[str, bool]] = {"ecf": {}, "min-rtt": {}, "redundant": {}, "round-robin": {}}
+    for one in found.cells:
+        cost: dict[str, list[float]] = {}
+        for line in found.rows:
+            if line["cell"] == one.name:
+                cost.setdefault(line["scheduler"], []).append(line["cost_ms"])
+        for name, cells_of in by_hand.items():
+            logs = []
+            for by, on in (((0, 2), (1, 3)), ((1, 3), (0, 2))):
+                pick = min(("one path: a", "one path: b"), key=lambda path: sum(cost[path][at] for at in by))
+                logs.append(math.log(sum(cost[name][at] for at in on) / sum(cost[pick][at] for at in on)))
+            cells_of[one.kinds["workload"], one.name] = math.exp(sum(logs) / 2) > 1.05
+    shares = {name: sum(cells_of.values()) / 8 for name, cells_of in by_hand.items()}
+    assert len(set(shares.values())) > 1, "it tells schedulers apart"
+    assert {line.scheduler: line.worse_than_single_share for line in rank.standings(found)} == shares
+    shown = page.ranked(found)
+    records = ranking.records(shown)
+    schedulers = [record for record in records if record["kind"] == "scheduler"]
+    assert {record["scheduler"]: record["worse_than_single_share"] for record in schedulers} == shares
+    for group in rank.groups(found):
+        for name, share in (
+            (group.best, group.best_worse_than_single_share),
+            ("round-robin", group.candidate_worse_than_single_share),
+        ):
+            some = [worse for (kind, _), worse in by_hand[name].items() if group.by == "all" or group.value == kind]
+            assert group.by not in ("all", "workload") or share == sum(some) / len(some)
+    told = {name: ranking.PERCENT.value(share) for name, share in shares.items()}
+    best = rank.groups(found)[0].best
+    sentence = f"one path, same handshake, in {told['round-robin']} of the cells, {best} in {told[best]}"
+    assert f"round-robin is more than 5 % worse than {sentence}" in ranking.findings(shown)
+    standings, groups = ranking.terminal(shown)[:2]
+    heads = [column.header for column in standings.columns]
+    cells_shown = {str(line.values[0]): str(line.values[heads.index("< one path")]) for line in standings.rows}
+    assert cells_shown == told
+    assert [column.header for column in groups.columns].count("< one path") == 2
+    text = page.write(found, shown, tmp_path).read_text()
+    assert "< one path".replace("<", "&lt;") in text
+    links = dict(re.findall(r'download="([\w-]+)\.csv" href="data:text/csv;base64,([^"]+)"', text))
+    kept = pl.read_csv(io.BytesIO(base64.b64decode(links["standings"])))
+    assert dict(zip(kept["scheduler"], kept["worse_than_single_share"], strict=True)) == shares
 
 
 def test_variants_of_the_candidate_and_who_is_left_out_are_never_the_best_other(world: Path) -> None:

@@ -42,13 +42,15 @@ BY = {
 OF_BEST = "of best per scenario"
 OTHER = "the best other scheduler per scenario"
 
+BELOW_ONE_PATH = "< one path"
+
 HEADS = (
     OF_BEST,
     "median",
     "of the bound",
     "≤ 5 %",
     "≤ 15 %",
-    "< one path",
+    BELOW_ONE_PATH,
     "duplicates",
     "unfinished",
     "worst",
@@ -142,6 +144,11 @@ def findings(ranked: Ranked) -> list[str]:
     lines += [(f"the best fixed scheduler, {one.scheduler},", one) for one in [ranked.best] if one]
     told = [f"{name} {against_best(one)}" for name, one in lines]
     told += [f"one path, same handshake, {against_best(one)}" for one in [ranked.single] if one]
+    shares = [(one.scheduler, one.worse_than_single_share) for one in [ranked.candidate, ranked.best] if one]
+    behind = [(name, PERCENT.value(share)) for name, share in shares if share is not None]
+    for name, share in behind[:1]:
+        others = "".join(f", {other} in {its}" for other, its in behind[1:])
+        told.append(f"{name} is more than 5 % worse than one path, same handshake, in {share} of the cells{others}")
     bounded = [(one.scheduler, one.of_bound) for one in [ranked.candidate, ranked.best] if one and one.of_bound]
     if bounded:
         each = " and ".join(f"{name} costs {FACTOR.value(value)} times" for name, value in bounded)
@@ -291,9 +298,10 @@ def _interval(value: float | None, low: float | None, high: float | None) -> str
 
 
 def _group_heads(ranked: Ranked) -> list[str]:
-    heads = ["cells", "best fixed", *(["load"] if ranked.has_load else []), OF_BEST, "of the bound"]
+    below = [BELOW_ONE_PATH] if ranked.single else []
+    heads = ["cells", "best fixed", *(["load"] if ranked.has_load else []), OF_BEST, "of the bound", *below]
     if ranked.candidate:
-        heads += [ranked.subject, "of the bound"]
+        heads += [ranked.subject, "of the bound", *below]
         heads += ["clairvoyant, of the bound"] if ranked.has_clairvoyant else []
         heads += [f"{ranked.subject} / best fixed"]
     return [*heads, *(f"oracle: {sight} / {TOLD}" for sight in ranked.sights)]
@@ -302,8 +310,10 @@ def _group_heads(ranked: Ranked) -> list[str]:
 def _group_figures(ranked: Ranked, group: Group) -> list[str]:
     load = [_percent(group.load)] if ranked.has_load else []
     figures = [str(group.cells), group.best, *load, RATIO.value(group.best_ratio), _multiple(group.best_of_bound)]
+    figures += [_percent(group.best_worse_than_single_share)] if ranked.single else []
     if ranked.candidate:
         figures += [_interval(group.candidate_ratio, None, None), _multiple(group.candidate_of_bound)]
+        figures += [_percent(group.candidate_worse_than_single_share)] if ranked.single else []
         figures += [_multiple(group.clairvoyant_of_bound)] if ranked.has_clairvoyant else []
         figures += [_interval(group.against_best, group.against_best_low, group.against_best_high)]
     return [*figures, *(_interval(*group.told.get(sight, (None, None, None))) for sight in ranked.sights)]

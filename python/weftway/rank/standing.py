@@ -124,7 +124,10 @@ class Group:
     against_best_high: float | None
     best_of_bound: float | None
     """The median of the best's cost over the capacity bound."""
+    best_worse_than_single_share: float | None
+    """The share of cells in which the best is more than 5 % worse than one path with the same handshake."""
     candidate_of_bound: float | None
+    candidate_worse_than_single_share: float | None
     clairvoyant_of_bound: float | None
     """The same of the clairvoyant that starts from the candidate."""
     told: Mapping[str, tuple[float, float | None, float | None]] = field(default_factory=dict)
@@ -212,7 +215,6 @@ def _standing(name: str, cells: Sequence[JudgedCell], is_candidate: bool) -> Sta
     ratios = [cell.ratios[name] for cell in ran]
     overall = _geometric(ratios)
     farthest = max(ran, key=lambda cell: cell.ratios[name])
-    singles = [cell.singles[name] for cell in ran if name in cell.singles]
     return Standing(
         scheduler=name,
         is_candidate=is_candidate,
@@ -226,10 +228,16 @@ def _standing(name: str, cells: Sequence[JudgedCell], is_candidate: bool) -> Sta
         near_share=_share(ratios, lambda one: one <= NEAR),
         worst=farthest.ratios[name],
         worst_cell=farthest.cell,
-        worse_than_single_share=_share(singles, lambda one: one > WORSE) if singles else None,
+        worse_than_single_share=_worse_than_single(ran, name),
         copies_share=fmean(cell.copies.get(name, 0.0) for cell in ran),
         unfinished=sum(cell.unfinished.get(name, 0) for cell in ran),
     )
+
+
+def _worse_than_single(cells: Sequence[JudgedCell], name: str) -> float | None:
+    """Share of the cells with several paths in which a scheduler is worse than one path with the same handshake."""
+    singles = [cell.singles[name] for cell in cells if name in cell.singles]
+    return _share(singles, lambda one: one > WORSE) if singles else None
 
 
 def single_path(cells: Sequence[JudgedCell]) -> SinglePath | None:
@@ -281,7 +289,9 @@ def _group(
         against_best_low=against[1] if against else None,
         against_best_high=against[2] if against else None,
         best_of_bound=_of_bound(cells, best),
+        best_worse_than_single_share=_worse_than_single(cells, best),
         candidate_of_bound=_of_bound(both, candidate) if candidate else None,
+        candidate_worse_than_single_share=_worse_than_single(both, candidate) if candidate else None,
         clairvoyant_of_bound=_median([cell.clairvoyant for cell in both]) if candidate else None,
         told={
             sight: _geometric([cell.told[sight] for cell in cells if sight in cell.told])
