@@ -1,10 +1,14 @@
 """`weft steer`: what it refuses, and how it reads what is given; nothing here needs rights."""
 
+import json
+from dataclasses import dataclass
+
 import pytest
 
 from conftest import Weft
 from weftway._native import ScenarioError
 from weftway.links import steer
+from weftway.scenario import load
 
 
 @pytest.mark.parametrize(
@@ -69,3 +73,38 @@ def test_bad_input_is_one_message_and_status_2(weft_here: Weft, words: list[str]
 def test_the_help_says_what_a_scenario_may_be(weft: Weft) -> None:
     output = " ".join(weft("steer", "--help").stdout.split())
     assert "A scenario file, or the name of one of ours; none with --live." in output
+
+
+def test_each_transfer_has_a_lab_and_its_own_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Labs that answer at the second look, no more than three of them at a time, and none is left behind."""
+    running: list["Lab"] = []
+    most = 0
+
+    @dataclass(eq=False)
+    class Lab:
+        transfer: steer.Transfer
+        looks: int = 0
+
+        def told(self) -> tuple[str, str] | None:
+            self.looks += 1
+            if self.looks < 2:
+                return None
+            running.remove(self)
+            return "row", json.dumps({"seed": self.transfer.seed, "of": self.transfer.command})
+
+        def cancel(self) -> None:
+            raise AssertionError("all have answered")
+
+    def started(transfer: steer.Transfer) -> Lab:
+        nonlocal most
+        running.append(Lab(transfer))
+        most = max(most, len(running))
+        return running[-1]
+
+    monkeypatch.setattr(steer, "_started", started)
+    monkeypatch.setattr(steer, "POLL_S", 0)
+    options = steer.SteeringOptions()
+    wanted = steer.transfers(load("gaming"), steer.specs.parse("min-rtt"), options, "cubic", "0..4")
+    rows, skipped = steer.run(wanted)
+    assert [row["of"] for row in rows] == [transfer.command for transfer in wanted]
+    assert (len(rows), skipped, most) == (8, [], 3)

@@ -184,7 +184,8 @@ def _carried_out(todo: Sequence[Transfer], count: int) -> Iterator[Outcome[Trans
     try:
         while waiting or running:
             while waiting and len(running) < count:
-                running[_started(waiting[0])] = waiting.pop(0)
+                transfer = waiting.pop(0)
+                running[_started(transfer)] = transfer
             time.sleep(POLL_S)
             for run, answer in [(run, run.told()) for run in running]:
                 if answer is not None:
