@@ -45,7 +45,8 @@ connection's other paths publish; a *paced* one sets the rate at which packets l
 OPTIONS = """\
 # Options of the transport
 
-Made from the rows in `crates/scenario/src/options.rs`. A dash: the stack does not have the option.
+Made from the rows in `crates/scenario/src/options.rs`. A dash: the stack does not have the option, which
+then has no effect.
 """
 
 OVERVIEW = """\

@@ -25,8 +25,8 @@ const V09X: &[Stack] = &[Stack::MptcpV09x];
 const LINUX_V1: &[Stack] = &[Stack::MptcpLinuxV1];
 const QUIC: &[Stack] = &[Stack::Mpquic];
 
-// key: form in a scenario, type in the configuration if another, least value = values of MPTCP v0.9x, of MPTCP
-// linux-v1, of TCP and of MPQUIC, stacks that have the option; for any other it has no effect.
+// key: form in a scenario, type in the configuration if another, `> 0` if it must be more than zero = values of MPTCP
+// v0.9x, of MPTCP linux-v1, of TCP and of MPQUIC, stacks that have the option; for any other it has no effect.
 options! {
     /// Size of a full packet on the wire, IP header included.
     packet: Size as Bytes > 0 = ["1500 B", "1500 B", "1500 B", "1280 B"], EVERY;

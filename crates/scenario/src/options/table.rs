@@ -21,19 +21,52 @@ macro_rules! cell {
     };
 }
 
+/// Sentence for editors about the stacks that have an option.
+macro_rules! owners {
+    (EVERY) => {
+        ""
+    };
+    (MULTIPATH) => {
+        "\n\nMPTCP and MPQUIC only: TCP has one path, and there it has no effect."
+    };
+    (MPTCP_TCP) => {
+        "\n\nMPTCP and TCP only: with MPQUIC it has no effect."
+    };
+    (V09X) => {
+        "\n\nMPTCP v0.9x only: elsewhere it has no effect."
+    };
+    (LINUX_V1) => {
+        "\n\nMPTCP linux-v1 only: elsewhere it has no effect."
+    };
+    (QUIC) => {
+        "\n\nMPQUIC only: elsewhere it has no effect."
+    };
+}
+
+/// Sentence for editors about the bound of an option.
+macro_rules! bound {
+    (0) => {
+        " More than zero."
+    };
+}
+
 /// Makes `Options` (the keys of `[options]`, of which the JSON Schema is made, too), `TransportConfig`, its values for
 /// each stack, what is checked and applied, and the rows of the reference page.
 macro_rules! options {
     ($(
         $(#[doc = $doc:literal])+
-        $name:ident: $form:ty $(as $type:ty)? $(> $least:literal)?
+        $name:ident: $form:ty $(as $type:ty)? $(> $bound:tt)?
             = [$v09x:tt, $linux_v1:tt, $tcp:tt, $mpquic:tt], $owners:ident;
     )+) => {
         /// Settings of the transport; those that are not given are the transport's own.
         #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields, default)]
         pub(crate) struct Options {
-            $($(#[doc = $doc])+ pub $name: Option<$form>,)+
+            $(
+                $(#[doc = $doc])+
+                #[doc = concat!($(bound!($bound),)? owners!($owners))]
+                pub $name: Option<$form>,
+            )+
         }
 
         /// A stack that carries a connection, and its settings.
@@ -83,7 +116,7 @@ macro_rules! options {
 
             /// First key that must be more than zero and is not.
             fn zero(&self) -> Option<&'static str> {
-                $($(if self.$name.is_some_and(|given| given.smallest() == $least) {
+                $($(if self.$name.is_some_and(|given| given.smallest() == $bound) {
                     return Some(stringify!($name));
                 })?)+
                 None
@@ -95,7 +128,7 @@ macro_rules! options {
             stringify!($name),
             [stringify!($v09x), stringify!($linux_v1), stringify!($tcp), stringify!($mpquic)],
             $owners,
-            concat!($($doc),+),
+            concat!($($doc,)+ $(bound!($bound))?),
         ),)+];
     };
 }

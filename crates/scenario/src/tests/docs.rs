@@ -46,6 +46,19 @@ fn the_reference_page_names_every_key() {
     assert!(absent.is_empty(), "docs/reference/scenario.md does not name {absent:?}");
 }
 
+/// The page of options shows a dash where a stack does not have one.
+#[test]
+fn the_schema_says_which_stacks_have_an_option_and_that_it_is_above_zero() {
+    let schema = Scenario::json_schema();
+    let about = |key: &str| schema["$defs"]["Options"]["properties"][key]["description"].as_str().unwrap().to_owned();
+    for (key, values, _) in option_rows() {
+        assert_eq!(about(key).contains("has no effect"), values.iter().any(|value| value == "–"), "{key}");
+    }
+    assert!(about("packet_threshold").ends_with("More than zero.\n\nMPQUIC only: elsewhere it has no effect."));
+    assert!(about("initial_window").ends_with("More than zero."));
+    assert!(about("ecn").ends_with("in place of being dropped."));
+}
+
 #[test]
 fn the_examples_of_the_reference_page_are_read() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
