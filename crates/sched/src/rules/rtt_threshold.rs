@@ -4,13 +4,14 @@
 //! stands, full or not, slower ones rest; with `above=overflow` they take what the others have no room for, lowest srtt
 //! first. When no path is below the threshold, the lowest srtt of all goes. With `loss_percent` below 100, a path that
 //! lost that share or more counts as slow: `lost/(lost + acked)` in bytes, over one second after the other, 0 where
-//! nothing was lost or acknowledged.
+//! nothing was lost or acknowledged. A path that comes back is as a new one.
 //! Data sent before: off the paths to avoid first.
 //! Reference: Bonaventure, Piraux, De Coninck, et al.: draft-bonaventure-iccrg-schedulers-02, section 4.4.
 //! State: with `loss_percent`, per path the beginning of the second, what it had acknowledged and lost then, and
 //! whether the second before was too lossy.
 //! Departs from print: there nothing is sent while no path is below the threshold. That case, the default threshold of
-//! 100 ms, `above=overflow` and `loss_percent` are ours. Backups rest while an active path lives; the draft has active paths alone.
+//! 100 ms, `above=overflow` and `loss_percent` are ours. Backups rest while an active path lives; the draft has active
+//! paths alone.
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{Bytes, Context, Decision, Instant, Path, Span};
@@ -23,7 +24,7 @@ use crate::shared::per_path::PerPath;
 pub(crate) static ENTRY: Entry = Entry {
     name: "rtt-threshold",
     aliases: &["round-trip-time-threshold"],
-    version: 3,
+    version: 4,
     summary: "the first path whose round-trip time is below a threshold",
     reference: "Bonaventure, Piraux, De Coninck, et al.: draft-bonaventure-iccrg-schedulers",
     provenance: Provenance::Paper,
@@ -94,8 +95,11 @@ struct Second {
 }
 
 impl Second {
-    /// Begins anew once the second is over.
+    /// Begins anew once the second is over, or with a path that came back: its counters begin at zero.
     fn update(&mut self, now: Instant, path: &Path, most_lost: u64) {
+        if path.acked.bytes < self.acked || path.lost.bytes < self.lost {
+            *self = Self::default();
+        }
         if let Some(since) = self.since {
             if now.since(since) < WINDOW {
                 return;
