@@ -354,7 +354,7 @@ def test_cells_in_which_a_scheduler_is_worse_than_one_path_are_counted_and_shown
     """By hand: of each cell the cheaper path is picked on one half of the seeds, and both are judged on the other. The
     share is in the first lines, in the table, in its rows by kind, among the records, and among the report's data."""
     found = rank.run(replace(small_request(world, candidate="round-robin"), cells=8), 2)
-    by_hand: dict[str, dict[str, bool]] = {"ecf": {}, "min-rtt": {}, "redundant": {}, "round-robin": {}}
+    by_hand: dict[str, dict[tuple[str, str], bool]] = {"ecf": {}, "min-rtt": {}, "redundant": {}, "round-robin": {}}
     for one in found.cells:
         cost: dict[str, list[float]] = {}
         for line in found.rows:

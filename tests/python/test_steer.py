@@ -8,6 +8,7 @@ import pytest
 from conftest import Weft
 from weftway._native import ScenarioError
 from weftway.links import steer
+from weftway.runs import specs
 from weftway.scenario import load
 
 
@@ -77,8 +78,6 @@ def test_the_help_says_what_a_scenario_may_be(weft: Weft) -> None:
 
 def test_each_transfer_has_a_lab_and_its_own_row(monkeypatch: pytest.MonkeyPatch) -> None:
     """Labs that answer at the second look, no more than three of them at a time, and none is left behind."""
-    running: list["Lab"] = []
-    most = 0
 
     @dataclass(eq=False)
     class Lab:
@@ -95,6 +94,9 @@ def test_each_transfer_has_a_lab_and_its_own_row(monkeypatch: pytest.MonkeyPatch
         def cancel(self) -> None:
             raise AssertionError("all have answered")
 
+    running: list[Lab] = []
+    most = 0
+
     def started(transfer: steer.Transfer) -> Lab:
         nonlocal most
         running.append(Lab(transfer))
@@ -104,7 +106,7 @@ def test_each_transfer_has_a_lab_and_its_own_row(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(steer, "_started", started)
     monkeypatch.setattr(steer, "POLL_S", 0)
     options = steer.SteeringOptions()
-    wanted = steer.transfers(load("gaming"), steer.specs.parse("min-rtt"), options, "cubic", "0..4")
+    wanted = steer.transfers(load("gaming"), specs.parse("min-rtt"), options, "cubic", "0..4")
     rows, skipped = steer.run(wanted)
     assert [row["of"] for row in rows] == [transfer.command for transfer in wanted]
     assert (len(rows), skipped, most) == (8, [], 3)
