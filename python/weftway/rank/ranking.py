@@ -298,24 +298,25 @@ def _interval(value: float | None, low: float | None, high: float | None) -> str
 
 
 def _group_heads(ranked: Ranked) -> list[str]:
-    below = [BELOW_ONE_PATH] if ranked.single else []
-    heads = ["cells", "best fixed", *(["load"] if ranked.has_load else []), OF_BEST, "of the bound", *below]
+    heads = ["cells", "best fixed", *(["load"] if ranked.has_load else []), OF_BEST, "of the bound"]
     if ranked.candidate:
-        heads += [ranked.subject, "of the bound", *below]
+        heads += [ranked.subject, "of the bound"]
         heads += ["clairvoyant, of the bound"] if ranked.has_clairvoyant else []
         heads += [f"{ranked.subject} / best fixed"]
-    return [*heads, *(f"oracle: {sight} / {TOLD}" for sight in ranked.sights)]
+    below = [f"{ranked.subject} {BELOW_ONE_PATH}" if ranked.candidate else BELOW_ONE_PATH] if ranked.single else []
+    return [*heads, *below, *(f"oracle: {sight} / {TOLD}" for sight in ranked.sights)]
 
 
 def _group_figures(ranked: Ranked, group: Group) -> list[str]:
     load = [_percent(group.load)] if ranked.has_load else []
     figures = [str(group.cells), group.best, *load, RATIO.value(group.best_ratio), _multiple(group.best_of_bound)]
-    figures += [_percent(group.best_worse_than_single_share)] if ranked.single else []
+    share = group.best_worse_than_single_share
     if ranked.candidate:
         figures += [_interval(group.candidate_ratio, None, None), _multiple(group.candidate_of_bound)]
-        figures += [_percent(group.candidate_worse_than_single_share)] if ranked.single else []
         figures += [_multiple(group.clairvoyant_of_bound)] if ranked.has_clairvoyant else []
         figures += [_interval(group.against_best, group.against_best_low, group.against_best_high)]
+        share = group.candidate_worse_than_single_share
+    figures += [_percent(share)] if ranked.single else []
     return [*figures, *(_interval(*group.told.get(sight, (None, None, None))) for sight in ranked.sights)]
 
 
