@@ -106,8 +106,8 @@ fn first_of(reader: &mut Reader, with_hour: bool) -> io::Result<Option<Value>> {
 
 /// Waits for something to read, no longer than this; returns where there is some. A signal breaks the wait off.
 fn ready(waited: &mut [PollFd<'_>], longest: Duration) -> Vec<bool> {
-    let longest = Timespec { tv_sec: longest.as_secs() as i64, tv_nsec: longest.subsec_nanos().into() };
-    match poll(waited, Some(&longest)) {
+    let longest = Timespec::try_from(longest).ok();
+    match poll(waited, longest.as_ref()) {
         Ok(_) => waited.iter().map(|one| !one.revents().is_empty()).collect(),
         Err(_) => vec![false; waited.len()],
     }

@@ -342,10 +342,10 @@ impl Net {
         };
         let fds = self.sockets.iter().filter_map(|socket| Some(PollFd::from_borrowed_fd(socket.fd()?, flags(socket))));
         let mut fds: Vec<PollFd<'_>> = fds.chain(waker.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))).collect();
-        let timeout = Timespec { tv_sec: span.as_secs() as i64, tv_nsec: i64::from(span.subsec_nanos()) };
+        let timeout = Timespec::try_from(span).ok();
         self.readable.clear();
         // A signal ends the wait early, which does no harm: then all are asked.
-        if poll(&mut fds, Some(&timeout)).is_ok() {
+        if poll(&mut fds, timeout.as_ref()).is_ok() {
             let mut told = fds.iter().map(|fd| !fd.revents().is_empty());
             // One that is not there yet may be when it is asked.
             let readable = self.sockets.iter().map(|socket| socket.fd().is_none() || told.next().unwrap_or(true));

@@ -3,6 +3,7 @@
 use std::io::{self, IoSlice, IoSliceMut};
 use std::net::{IpAddr, SocketAddr, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::libc;
@@ -58,8 +59,8 @@ pub fn now_ns() -> Ns {
 }
 
 fn clock_ns(clock: ClockId) -> Ns {
-    let now = clock_gettime(clock);
-    now.tv_sec * SECOND_NS + now.tv_nsec
+    // Its nanoseconds are of 32 bits on some machines.
+    Duration::try_from(clock_gettime(clock)).map_or(0, |now| now.as_nanos() as Ns)
 }
 
 /// Asks for more of the processor, which root is given: who sends late leaves links idle.

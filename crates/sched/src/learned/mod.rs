@@ -36,6 +36,7 @@
 
 /// Reads `policies/SCHEDULER-NAME.safetensors` for each name. The folder stands at the root of the repository; a link
 /// in this crate makes it part of what `cargo package` packs.
+#[cfg(feature = "policies")]
 macro_rules! shipped {
     ($scheduler:literal: $($name:literal)*) => {
         &[$($crate::entry::ShippedPolicy {
@@ -44,6 +45,14 @@ macro_rules! shipped {
                 env!("CARGO_MANIFEST_DIR"), "/policies/", $scheduler, "-", $name, ".safetensors"
             )),
         }),*]
+    };
+}
+
+/// No policies: the feature `policies` is off.
+#[cfg(not(feature = "policies"))]
+macro_rules! shipped {
+    ($scheduler:literal: $($name:literal)*) => {
+        &[]
     };
 }
 

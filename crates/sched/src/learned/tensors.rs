@@ -11,11 +11,18 @@ use weftway_path::spec::SpecError;
 /// A network of this project is far smaller.
 pub(super) const LARGEST: u64 = 16 << 20;
 
+/// What a switch `policy` may name.
+const EXPECTED: &str = if cfg!(feature = "policies") {
+    "a shipped policy's name or a file is expected"
+} else {
+    "a file is expected, since this program comes without policies"
+};
+
 /// Why a policy file is refused.
 #[derive(Debug, Error)]
 pub enum PolicyError {
     /// The file cannot be read.
-    #[error("{0}; a shipped policy's name or a file is expected")]
+    #[error("{0}; {EXPECTED}")]
     File(#[from] std::io::Error),
     /// The file is too large to be a policy.
     #[error("{0} bytes are no policy: at most {LARGEST} are read")]
