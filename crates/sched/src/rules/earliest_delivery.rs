@@ -51,7 +51,7 @@ use sent_ahead::SentAhead;
 pub(crate) static ENTRY: Entry = Entry {
     name: "earliest-delivery",
     aliases: &["weft"],
-    version: 2,
+    version: 3,
     summary: "each packet where it should be delivered in order first; what comes too late is repeated",
     reference: "Weftway, docs/explanation/earliest-delivery.md",
     provenance: Provenance::Code,
@@ -104,8 +104,8 @@ pub(crate) struct EarliestDelivery {
     message_start: Offset,
     /// Path of the packet before, where there is no view of the data.
     last_path: Option<PathId>,
-    /// Packet of which the last answer asked a copy.
-    asked_copy: Option<u64>,
+    /// Packet of which the last answer asked a copy, and whether that is paid for.
+    asked_copy: Option<(u64, bool)>,
     /// Time of the last question or event.
     now: Instant,
 }
@@ -228,7 +228,7 @@ impl EarliestDelivery {
     }
 
     fn repeat(&mut self, copy: &Copy) -> Decision {
-        self.asked_copy = Some(copy.serial);
+        self.asked_copy = Some((copy.serial, copy.is_paid));
         Decision::Repeat(copy.path, copy.offset)
     }
 }
@@ -260,7 +260,8 @@ impl Scheduler for EarliestDelivery {
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {
         self.now = cx.now;
         let una = cx.flow.map(|flow| flow.una).unwrap_or_default();
-        if let Some(serial) = self.asked_copy.take().filter(|_| !matches!(event, Event::Sent(..))) {
+        let asked_copy = self.asked_copy.take();
+        if let Some((serial, _)) = asked_copy.filter(|_| !matches!(event, Event::Sent(..))) {
             self.flights.close(serial);
         }
         match *event {
@@ -268,7 +269,13 @@ impl Scheduler for EarliestDelivery {
                 if let (SendKind::Ahead | SendKind::Fresh, Some(flow)) = (kind, cx.flow) {
                     self.ahead.add(flow, sent.offset, sent.offset.plus(sent.bytes));
                 }
-                self.load.note(cx.now, sent.bytes, kind == SendKind::Duplicate);
+                match kind {
+                    SendKind::Duplicate if asked_copy.is_some_and(|(_, is_paid)| is_paid) => {
+                        self.load.copied(sent.bytes)
+                    }
+                    SendKind::Duplicate => {}
+                    _ => self.load.sent_once(cx.now, sent.bytes),
+                }
                 if let Some(corrections) = &mut self.corrections {
                     corrections.at(sent.path).sent(cx.now);
                 }

@@ -1,12 +1,11 @@
 //! Copies: of data that block the message at hand, are overdue or lost, come sooner by another path, or may be lost
 //! where nothing else is to be sent.
 
-use weftway_path::{Context, Flow, Offset, Path, PathId, Span};
+use weftway_path::{Context, Flow, Offset, Path, PathId, Recovery, Span};
 
 use super::estimate::loss_chance;
 use super::in_flight::InFlightPacket;
-use super::insurance::Insurance;
-use super::{EarliestDelivery, Forecast, Predicted};
+use super::{EarliestDelivery, Forecast, Predicted, sooner};
 
 /// A copy that should come sooner by an airtime and this part of a round trip is sure to: predictions are not better
 /// than that.
@@ -21,6 +20,8 @@ pub(super) struct Copy {
     pub serial: u64,
     pub offset: Offset,
     gain: Span,
+    /// It goes although it costs other data something, and may not be needed.
+    pub is_paid: bool,
 }
 
 impl EarliestDelivery {
@@ -36,7 +37,7 @@ impl EarliestDelivery {
                 // No packet gains more than this; mostly that is less than what is left of the message takes.
                 let Some((eta, front)) = self.flights.last_of_all(other.id) else { continue };
                 let most = q.left(cx.now, other, eta, front).saturating_sub(s.expected);
-                if most <= s.airtime().max(rest) {
+                if most <= s.copy_airtime().max(rest) {
                     continue;
                 }
             }
@@ -51,7 +52,7 @@ impl EarliestDelivery {
     #[inline(never)]
     fn urgent_of(&self, cx: &Context<'_>, flow: &Flow, pair: Pair<'_, '_>, rest: Span) -> Option<Copy> {
         let ((path, s), (other, q)) = pair;
-        let airtime = s.airtime();
+        let airtime = s.copy_airtime();
         let (oldest, gain, count) = if self.is_silent(q) {
             let oldest = self.flights.first_single(other.id, flow.una);
             (oldest, q.overdue_gain(s), self.flights.singles(other.id))
@@ -68,7 +69,7 @@ impl EarliestDelivery {
         let blocks = |packet: &InFlightPacket| !packet.carried.contains(path.id) && packet.offset <= flow.next;
         let (serial, packet) = oldest.filter(|(_, packet)| blocks(packet))?;
         let busy = (airtime * count).mul_div(1000, 1000 - self.load_permille(cx));
-        (gain > busy + rest).then_some(Copy { path: path.id, serial, offset: packet.offset, gain })
+        (gain > busy + rest).then_some(Copy { path: path.id, serial, offset: packet.offset, gain, is_paid: false })
     }
 
     /// Tells whether an acknowledgement from the path with this forecast has been overdue for more than a round trip.
@@ -89,17 +90,27 @@ impl EarliestDelivery {
     /// The copy that pays most where nothing fresh goes.
     #[inline(never)]
     pub(super) fn copy(&self, cx: &Context<'_>, flow: &Flow) -> Option<Copy> {
-        let load = if self.options.copies { self.load_permille(cx) } else { return None };
+        if !self.options.copies {
+            return None;
+        }
+        let carriers = self.carriers(cx)?;
+        let load = self.load_permille(cx);
         let mut best: Option<Copy> = None;
-        for (path, s) in self.serving_paths(cx).filter(|(path, _)| path.is_open()) {
-            for (other, q) in self.predictions(cx).filter(|(other, _)| other.id != path.id) {
-                let Some(copy) = self.copy_for_pair(cx, flow, ((path, s), (other, q)), load) else { continue };
-                if best.as_ref().is_none_or(|best| copy.gain > best.gain) {
-                    best = Some(copy);
-                }
+        for other in self.predictions(cx).filter(|(other, _)| self.flights.may_be_copied(other.id)) {
+            let mut pairs = carriers.iter().flatten().filter(|carrier| carrier.0.id != other.0.id);
+            let copy = pairs.find_map(|&carrier| self.copy_for_pair(cx, flow, (carrier, other), load));
+            if let Some(copy) = copy.filter(|copy| best.as_ref().is_none_or(|best| copy.gain > best.gain)) {
+                best = Some(copy);
             }
         }
         best.or_else(|| self.probe(cx, flow))
+    }
+
+    /// The open path that delivers first, and the next: one of them carries the copy, whichever path delays a packet.
+    fn carriers<'a>(&self, cx: &Context<'a>) -> Option<[Option<Predicted<'a, '_>>; 2]> {
+        let first = self.first_open(cx)?;
+        let others = self.serving_paths(cx).filter(|(path, _)| path.is_open() && path.id != first.0.id);
+        Some([Some(first), others.reduce(sooner)])
     }
 
     /// A copy of the newest packet of another path, to ask a path that is not used what a round trip takes now.
@@ -109,13 +120,13 @@ impl EarliestDelivery {
         let others = cx.paths.iter().filter(|other| other.id != path.id);
         let (serial, packet) = others.filter_map(|other| self.flights.last_single(other.id, flow.una)).next()?;
         let (path, offset) = (path.id, packet.offset);
-        (!packet.carried.contains(path)).then_some(Copy { path, serial, offset, gain: Span::ZERO })
+        (!packet.carried.contains(path)).then_some(Copy { path, serial, offset, gain: Span::ZERO, is_paid: false })
     }
 
     /// The copy for one pair of paths, if it pays.
     fn copy_for_pair(&self, cx: &Context<'_>, flow: &Flow, pair: Pair<'_, '_>, load: u64) -> Option<Copy> {
         let ((path, s), (other, q)) = pair;
-        let airtime = s.airtime();
+        let airtime = s.copy_airtime();
         let late = !q.overdue.is_zero();
         let first = self.flights.first_single(other.id, flow.una);
         // Nothing new can be sent though the peer has room: the send buffer is full of what is not acknowledged.
@@ -140,14 +151,17 @@ impl EarliestDelivery {
         let eta = if lost { q.arrival } else { self.left_of(cx, (other, q), packet) };
         let gain =
             if late { q.overdue_gain(s) } else { q.gain(s, eta, loss_chance(other, self.flights.late(other.id))) };
-        let pays = if late || eta.saturating_sub(s.expected) > airtime + s.rtt / SURE {
-            gain > airtime
-        } else {
-            let spare = path.unacked() < s.rate().bytes_in(path.min_rtt);
-            let may = |insurance: &Insurance| insurance.covers(self.load.copied, self.load.fresh);
-            let insurance = self.options.insurance.filter(may);
-            spare && insurance.is_some_and(|insurance| gain > insurance.price(airtime, load))
-        };
-        pays.then_some(Copy { path: path.id, serial, offset: packet.offset, gain })
+        let copy = Copy { path: path.id, serial, offset: packet.offset, gain, is_paid: false };
+        if late || eta.saturating_sub(s.expected) > airtime + s.rtt / SURE {
+            return (gain > airtime).then_some(copy);
+        }
+        let insurance = self.options.insurance?;
+        // A path that repairs losses of its own has no room.
+        if insurance.is_free(load) && path.recovery == Recovery::Open {
+            return (gain > Span::ZERO).then_some(copy);
+        }
+        let is_idle = path.unacked() < s.rate().bytes_in(path.min_rtt);
+        let pays = is_idle && self.load.has_credit() && gain > insurance.price(airtime, load);
+        pays.then_some(Copy { is_paid: true, ..copy })
     }
 }

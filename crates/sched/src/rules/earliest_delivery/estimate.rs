@@ -143,7 +143,8 @@ impl Estimate {
         *limits = Limits::of(path);
         let capacity = peak.capacity.known(now, path.srtt);
         let srtt = peak.smoothed(path);
-        let measured = Measured { peak: peak.rate(), capacity: capacity.map(|(rate, _)| rate), srtt };
+        let capacity_rate = capacity.map(|(rate, _)| rate);
+        let measured = Measured { peak: peak.rate(), most: peak.most(), capacity: capacity_rate, srtt };
         self.forecast.rates = limits.rates(&measured);
         (self.srtt, self.noisy) = (srtt, srtt + srtt.saturating_sub(path.min_rtt) / 2);
         self.rates_hold_until = capacity.map_or(Instant::NEVER, |(_, until)| until);
@@ -231,8 +232,9 @@ mod tests {
             let mut anew = estimate.clone();
             (anew.is_current, anew.rates_hold_until) = (false, Instant::ZERO);
             let of = |forecast: &Forecast| {
-                let Rates { brings, measured, drains, airtime } = forecast.rates;
-                (brings, measured, drains, airtime, forecast.rtt, forecast.arrival, forecast.expected, forecast.overdue)
+                let Rates { brings, measured, drains, carries, airtime, copy_airtime } = forecast.rates;
+                let rates = (brings, measured, drains, carries, airtime, copy_airtime);
+                (rates, forecast.rtt, forecast.arrival, forecast.expected, forecast.overdue)
             };
             let kept = of(estimate.forecast(now, path, oldest.as_ref()));
             assert_eq!(kept, of(anew.forecast(now, path, oldest.as_ref())), "{label}");

@@ -43,6 +43,11 @@ impl Forecast {
         self.rates.airtime
     }
 
+    /// Time for which a copy occupies the path.
+    pub(super) fn copy_airtime(&self) -> Span {
+        self.rates.copy_airtime
+    }
+
     /// Time after which an acknowledgement is overdue.
     pub(super) fn patience(&self) -> Span {
         self.rtt + self.rtt / 2 + GRACE

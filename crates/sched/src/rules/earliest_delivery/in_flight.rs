@@ -134,6 +134,12 @@ impl InFlight {
         (self.after(flight, at)..singles.end()).find_map(|number| self.single(singles[number].serial, una))
     }
 
+    /// Tells whether `path` holds a packet that may be worth a copy, or one that has arrived and is not acknowledged.
+    pub(crate) fn may_be_copied(&self, path: PathId) -> bool {
+        let holds = |flight: &PathFlight| !flight.single.packets().is_empty() || !flight.arrived.is_empty();
+        self.paths.get(path).is_some_and(holds)
+    }
+
     /// The newest packet on `path` that may be worth a copy.
     pub(crate) fn last_single(&self, path: PathId, una: Offset) -> Option<(u64, &InFlightPacket)> {
         self.paths.get(path)?.single.packets().iter().rev().find_map(|packet| self.single(packet.serial, una))

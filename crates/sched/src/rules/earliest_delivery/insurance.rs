@@ -1,10 +1,6 @@
 //! Limits within which idle paths copy packets that may be lost.
 
-use weftway_path::{Bytes, Span};
-
-/// Copies may exceed their share of what is sent once by so many bytes before insurance ends: twenty packets, a first
-/// window and the one after it.
-const FREE_COPIES: Bytes = Bytes::new(30_000);
+use weftway_path::Span;
 
 /// Values of the option `insure`.
 pub(super) const CHOICES: &[(&str, Option<Insurance>)] =
@@ -12,26 +8,26 @@ pub(super) const CHOICES: &[(&str, Option<Insurance>)] =
 
 #[derive(Clone, Copy)]
 pub(super) struct Insurance {
-    /// A multiple of the delay that a copy adds to other data.
+    /// Load, in thousandths, below which a copy costs nobody anything: then all that is in flight is copied.
+    free_below: u64,
+    /// A multiple of the delay that a copy adds to other data, at a larger load.
     price: u64,
-    /// Largest share of the copies in the bytes that are sent once, in thousandths.
-    share: u64,
 }
 
 impl Insurance {
-    pub(super) const USUAL: Self = Self { price: 4, share: 1000 };
+    pub(super) const USUAL: Self = Self { free_below: 250, price: 4 };
 
     /// Limits where data are paid for.
-    const THRIFTY: Self = Self { price: 16, share: 125 };
+    const THRIFTY: Self = Self { free_below: 0, price: 16 };
 
     /// Time that a copy must gain if it takes `airtime`, at a load in thousandths.
     pub(super) fn price(self, airtime: Span, load: u64) -> Span {
         (airtime * self.price).mul_div(load * 1000, (1000 - load) * (1000 - load))
     }
 
-    /// Tells whether another copy may go after so many bytes of copies and `once` others.
-    pub(super) fn covers(self, copies: Bytes, once: Bytes) -> bool {
-        copies < once.mul_div(self.share, 1000) + FREE_COPIES
+    /// Tells whether a copy costs nothing at a load in thousandths.
+    pub(super) fn is_free(self, load: u64) -> bool {
+        load < self.free_below
     }
 }
 
@@ -50,13 +46,10 @@ mod tests {
         }
     }
 
-    /// Beside 80 kB as much and 30 kB, or an eighth and 30 kB.
+    /// Copies cost nothing up to a quarter of what the paths carry; where data are paid for, they always do.
     #[test]
-    fn it_ends_with_its_share() {
-        let once = Bytes::new(80_000);
-        for (insurance, most) in [(Insurance::USUAL, 110_000), (Insurance::THRIFTY, 40_000)] {
-            assert!(insurance.covers(Bytes::new(most - 1), once));
-            assert!(!insurance.covers(Bytes::new(most), once));
-        }
+    fn it_is_free_at_a_light_load() {
+        assert_eq!([0, 249, 250].map(|load| Insurance::USUAL.is_free(load)), [true, true, false]);
+        assert_eq!([0, 249, 250].map(|load| Insurance::THRIFTY.is_free(load)), [false; 3]);
     }
 }

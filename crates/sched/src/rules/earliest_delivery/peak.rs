@@ -12,13 +12,39 @@ const MOST_SAMPLES: u64 = 64;
 /// Silence after which a path that holds nothing is asked by a copy.
 const PROBE_AFTER: Span = Span::from_millis(250);
 
-/// Delivery rates of a path in the last 2 smoothed round trips and in those before, and its last acknowledgement.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Peak {
+/// Time for which the most that a path has shown counts in full, and as long again.
+const MOST_SPAN: Span = Span::from_secs(60);
+
+/// Largest delivery rate of one to two spans of time.
+#[derive(Clone, Copy, PartialEq, Debug, Default)]
+struct Largest {
     began: Instant,
-    /// Largest delivery rate since `began`, and in the time before.
+    /// Largest rate since `began`, and in the span before.
     last: BitRate,
     before: BitRate,
+}
+
+impl Largest {
+    fn note(&mut self, now: Instant, rate: BitRate, span: Span) {
+        if now.since(self.began) >= span {
+            (self.began, self.before) = (now, self.last);
+            self.last = BitRate::ZERO;
+        }
+        self.last = self.last.max(rate);
+    }
+
+    fn rate(&self) -> BitRate {
+        self.last.max(self.before)
+    }
+}
+
+/// Delivery rates of a path in its last round trips and in the last minutes, and its last acknowledgement.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Peak {
+    /// Of the last 2 to 4 smoothed round trips.
+    recent: Largest,
+    /// Of the last minute or two.
+    most: Largest,
     /// Part of `srtt` that is due to a queue that was gone when the path was asked again.
     stale_queue: Span,
     /// Rate while a queue stood there.
@@ -41,7 +67,7 @@ impl Peak {
     pub(super) fn note(&mut self, now: Instant, sent: Option<Instant>, path: &Path) {
         // The packets that come with one acknowledgement tell the same, but for the first two where a new time begins.
         let ack = LastAck { at: now, unacked: path.unacked(), delivery_rate: path.delivery_rate };
-        if self.last_ack == ack && self.samples == path.rtt_samples && self.began < now {
+        if self.last_ack == ack && self.samples == path.rtt_samples && self.recent.began < now {
             return;
         }
         // Each sample takes an eighth of `srtt`.
@@ -56,11 +82,8 @@ impl Peak {
         (self.last_ack, self.samples) = (ack, path.rtt_samples);
         let is_empty = path.unacked() < path.mss.plus(path.mss);
         self.capacity.note(now, path, is_empty);
-        if now.since(self.began) >= path.srtt * PEAK_SPAN {
-            (self.began, self.before) = (now, self.last);
-            self.last = BitRate::ZERO;
-        }
-        self.last = self.last.max(path.delivery_rate);
+        self.recent.note(now, path.delivery_rate, path.srtt * PEAK_SPAN);
+        self.most.note(now, path.delivery_rate, MOST_SPAN);
     }
 
     /// Time of the last acknowledgement.
@@ -81,7 +104,12 @@ impl Peak {
 
     /// Largest delivery rate of the last 2 to 4 smoothed round trips.
     pub(super) fn rate(&self) -> BitRate {
-        self.last.max(self.before)
+        self.recent.rate()
+    }
+
+    /// Largest delivery rate of the last minute or two.
+    pub(super) fn most(&self) -> BitRate {
+        self.most.rate()
     }
 }
 
@@ -107,7 +135,7 @@ mod tests {
                 each.last_ack.at = Instant::NEVER;
                 each.note(at(7 * n), None, &path);
             }
-            let known = |peak: &Peak| (peak.began, peak.last, peak.before, peak.samples);
+            let known = |peak: &Peak| (peak.recent, peak.most, peak.samples);
             assert_eq!(known(&peak), known(&each), "{n}");
         }
     }

@@ -10,6 +10,9 @@ const OPTIMISM: u64 = 4;
 /// Packets a round trip that are believed whatever was measured: each path begins with them (RFC 6928, RFC 9002), and
 /// an application that sends a few bytes at a time shows nothing of what the path could bring.
 const INITIAL_PACKETS: u64 = 10;
+/// Packets a round trip that a path is taken to carry, where the load of the connection is asked for: one that was
+/// never filled has shown too little, and its controller, which follows that, allows no more.
+const UNSHOWN_PACKETS: u64 = 20;
 
 /// Limits of a path's window and pacer.
 #[derive(Clone, Copy, PartialEq, Default)]
@@ -26,6 +29,8 @@ pub(super) struct Limits {
 pub(super) struct Measured {
     /// Largest delivery rate of the last round trips.
     pub peak: BitRate,
+    /// Largest delivery rate of the last minutes.
+    pub most: BitRate,
     /// Rate while a queue stood there.
     pub capacity: Option<BitRate>,
     /// The smoothed round-trip time, less a queue that is gone.
@@ -41,8 +46,13 @@ pub(super) struct Rates {
     pub measured: BitRate,
     /// Rate at which it lets more go when it is full.
     pub drains: BitRate,
+    /// Rate that it carries, where the load is asked for.
+    pub carries: BitRate,
     /// Time for which a packet occupies it.
     pub airtime: Span,
+    /// Time for which a copy does: at the rate that its window allows, as far as it has shown so much in the last
+    /// minutes. What it brought in the last round trips may be all that was asked of it.
+    pub copy_airtime: Span,
 }
 
 impl Limits {
@@ -55,7 +65,7 @@ impl Limits {
     /// A standing queue limits both rates to the peak; what the path brought while it was busy limits only the first.
     /// The window limits the second: no more than it in each least round trip.
     pub fn rates(&self, known: &Measured) -> Rates {
-        let &Measured { peak, capacity, srtt } = known;
+        let &Measured { peak, most, capacity, srtt } = known;
         let (brings, drains) = if is_queueing(srtt, self.min_rtt, self.mss, peak) {
             (peak, peak)
         } else {
@@ -63,11 +73,14 @@ impl Limits {
             (capacity.map_or(believed, |capacity| believed.min(capacity.max(peak))), believed)
         };
         let window = BitRate::of(self.cwnd, self.min_rtt);
+        let shown = brings.max(most.min(BitRate::of(self.cwnd, srtt)));
         Rates {
             brings,
             measured: if peak > BitRate::ZERO { peak } else { brings },
             drains: if window > BitRate::ZERO { drains.min(window) } else { drains },
+            carries: shown.max(BitRate::of(self.mss.mul_div(UNSHOWN_PACKETS, 1), srtt)),
             airtime: brings.transmission_time(self.mss),
+            copy_airtime: shown.transmission_time(self.mss),
         }
     }
 
