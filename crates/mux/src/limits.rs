@@ -12,6 +12,8 @@ use crate::pages::PAGE;
 pub const CLASSES: usize = 4;
 /// The most bytes of a record.
 pub const LARGEST_RECORD: usize = 16 << 10;
+/// The bytes of a full record until the owner says otherwise: what is left of QUIC's least packet, which every path carries.
+pub const FIRST_RECORD: usize = 1154;
 /// The most bytes of a datagram: a record holds it, with its head.
 pub const LARGEST_DATAGRAM: usize = LARGEST_RECORD - 16;
 /// The most bytes that say where a stream leads: a name of 253 and a port, with room to spare.

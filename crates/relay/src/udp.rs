@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use mio::net::UdpSocket;
 use mio::{Interest, Registry, Token};
 use rustix::buffer::spare_capacity;
+use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::net::{RecvFlags, recvfrom};
 
 /// A UDP socket.
@@ -22,6 +23,12 @@ impl Udp {
         let mut socket = UdpSocket::bind(address)?;
         registry.register(&mut socket, token, Interest::READABLE)?;
         Ok(Self { socket, readable: true })
+    }
+
+    /// Has the kernel keep so many bytes that come until they are taken, or as many as it allows.
+    pub fn keep(&self, bytes: usize) {
+        // With fewer, more are dropped where the machine is busy.
+        let _ = set_socket_recv_buffer_size(&self.socket, bytes);
     }
 
     /// Socket for echo requests and their replies, which the kernel gives to those whom `net.ipv4.ping_group_range`
