@@ -9,7 +9,7 @@ import pytest
 from weftway.runs import link_program
 from weftway.scenario import HOME
 
-VERBS = ["pair", "send", "recv", "relay", "proxy", "tunnel", "top", "service", "record", "doctor"]
+VERBS = ["pair", "send", "recv", "relay", "proxy", "pipe", "tunnel", "top", "service", "record", "doctor"]
 
 
 def link(*words: str | Path, folder: Path | None = None) -> subprocess.CompletedProcess[str]:

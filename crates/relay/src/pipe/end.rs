@@ -1,5 +1,7 @@
 //! An end of a pipe, without sockets: what becomes of datagrams that come here, and of those of the other end.
 
+use std::collections::VecDeque;
+
 use bytes::Bytes;
 use weftway_mux::frame::datagram_head;
 use weftway_mux::{Mux, Read, StreamError, StreamId};
@@ -7,6 +9,8 @@ use weftway_path::{Instant, Span};
 
 use crate::classes::Class;
 use crate::datagram::Sent;
+use crate::dscp::Dscp;
+use crate::limits::MOST_SOURCES;
 use crate::pieces::Pieces;
 use crate::pipe::clock::Clock;
 use crate::pipe::head::{Head, clock_of, stamp};
@@ -74,6 +78,8 @@ pub struct End {
     ping_at: Instant,
     /// Datagrams of the other end that made no sense.
     malformed: u64,
+    /// Marks of the other end's sources that are new.
+    marks: VecDeque<(u16, Dscp)>,
 }
 
 impl End {
@@ -97,6 +103,7 @@ impl End {
             pings: 0,
             ping_at: now,
             malformed: 0,
+            marks: VecDeque::new(),
         }
     }
 
@@ -195,6 +202,16 @@ impl End {
         let _ = mux.send_datagram(now, self.id, CLASS.number(), Some(INTERVAL), head.written().into());
     }
 
+    /// Tells the other end that datagrams of a source are marked so.
+    pub fn mark(&mut self, source: u16, mark: Dscp) {
+        self.tell(&Word::Mark(source, mark.number()));
+    }
+
+    /// The next source of the other end whose datagrams are marked anew, and how.
+    pub fn next_mark(&mut self) -> Option<(u16, Dscp)> {
+        self.marks.pop_front()
+    }
+
     fn tell(&mut self, word: &Word) {
         if self.outgoing.len() < MOST_UNTOLD {
             word.put(&mut self.outgoing);
@@ -253,6 +270,11 @@ impl End {
                 self.arriving.asked(came.second);
             }
             Word::Became(became) => self.ledgers[0].became(&became),
+            Word::Mark(source, number) => {
+                if let Some(mark) = Dscp::of_number(number).filter(|_| self.marks.len() < MOST_SOURCES) {
+                    self.marks.push_back((source, mark));
+                }
+            }
         }
     }
 }

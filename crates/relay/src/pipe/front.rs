@@ -18,7 +18,7 @@ use crate::pipe::sources::Sources;
 use crate::refusal::{ABORTED, CONNECTED, Refusal};
 use crate::socket::Poller;
 use crate::target::{PipeTarget, Purpose};
-use crate::udp::Udp;
+use crate::udp::{MarkedRoom, Udp};
 use crate::view::{FlowView, PipeView};
 
 /// After the relay has ended a pipe it is opened again so much later.
@@ -89,7 +89,7 @@ pub struct Pipes {
     /// Why none of the pipes is carried.
     failure: Option<String>,
     look_at: Instant,
-    buffer: Vec<u8>,
+    room: MarkedRoom,
 }
 
 impl Pipes {
@@ -100,6 +100,7 @@ impl Pipes {
             let udp = Udp::bind(pipe.listen, poller.registry(), Token(number))
                 .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", pipe.listen)))?;
             udp.keep(KEPT);
+            udp.tell_marks();
             Ok(Local {
                 purpose: Purpose::Pipe(pipe.target.clone()),
                 listen: udp.address()?,
@@ -124,7 +125,7 @@ impl Pipes {
             notes: VecDeque::new(),
             failure: None,
             look_at: Instant::ZERO,
-            buffer: Vec::with_capacity(READ),
+            room: MarkedRoom::new(READ),
         })
     }
 
@@ -200,7 +201,7 @@ impl Pipes {
             Stage::Open(_) => Ok(()),
         };
         let is_opening = matches!(local.stage, Stage::Opening(..));
-        let ended = ended.and_then(|()| local.turn(now, mux, &mut self.buffer));
+        let ended = ended.and_then(|()| local.turn(now, mux, &mut self.room));
         self.has_more |= matches!(ended, Ok(true));
         self.notes.extend(local.take_warning());
         let Err(ended) = ended else { return };
@@ -243,34 +244,36 @@ fn answer(now: Instant, id: StreamId, by: Instant, mux: &mut Mux) -> Result<bool
 
 impl Local {
     /// Takes what has come at the socket, some of it, and gives what is due. Returns true if there is more.
-    fn turn(&mut self, now: Instant, mux: &mut Mux, buffer: &mut Vec<u8>) -> Result<bool, Ended> {
+    fn turn(&mut self, now: Instant, mux: &mut Mux, room: &mut MarkedRoom) -> Result<bool, Ended> {
         let Stage::Open(end) = &mut self.stage else {
-            self.discard(buffer);
+            self.discard(room);
             return Ok(false);
         };
         end.turn(now, mux)?;
         let mut more = true;
         for _ in 0..BURST {
-            match self.udp.receive(buffer) {
+            match self.udp.receive_marked(room) {
                 None => {
                     more = false;
                     break;
                 }
                 // It tells of an answer that did not arrive.
                 Some(Err(_)) => {}
-                Some(Ok(source)) => match self.sources.number(now, source) {
+                Some(Ok((source, mark, data))) => match self.sources.number(now, source) {
                     None => self.dropped.too_many_sources += 1,
                     Some(number) => {
-                        let sent = end.send(now, mux, number, buffer);
+                        if self.sources.is_new_mark(now, number, mark) {
+                            end.mark(number, mark);
+                        }
+                        let sent = end.send(now, mux, number, data);
                         self.dropped.counts.count(sent, |counts| &mut counts.up);
                         if sent == Sent::Yes {
-                            self.carried[0] += buffer.len() as u64;
+                            self.carried[0] += data.len() as u64;
                         }
                     }
                 },
             }
         }
-        buffer.clear();
         while let Stage::Open(end) = &mut self.stage
             && let Some(given) = end.held(now)
         {
@@ -280,11 +283,10 @@ impl Local {
     }
 
     /// Drops what comes while it leads nowhere: it would be late.
-    fn discard(&mut self, buffer: &mut Vec<u8>) {
-        while self.udp.receive(buffer).is_some() {
+    fn discard(&mut self, room: &mut MarkedRoom) {
+        while self.udp.receive_marked(room).is_some() {
             self.dropped.not_open += 1;
         }
-        buffer.clear();
     }
 
     /// Gives a datagram to its source.
@@ -370,7 +372,7 @@ impl Front for Pipes {
         self.has_more = false;
         let Some(mux) = mux else {
             self.lost(now);
-            self.locals.iter_mut().for_each(|local| local.discard(&mut self.buffer));
+            self.locals.iter_mut().for_each(|local| local.discard(&mut self.room));
             return;
         };
         while next_ready(mux, &mut self.may_open, &mut self.has_datagrams).is_some() {}

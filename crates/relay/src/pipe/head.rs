@@ -44,8 +44,8 @@ impl<'a> Head<'a> {
     /// Reads a datagram; none if it makes no sense.
     pub fn read(bytes: &'a [u8]) -> Option<Self> {
         let number = |bytes: &[u8]| bytes.first_chunk().map(|bytes| u64::from_be_bytes(*bytes));
-        match bytes {
-            &[first, a, b, c, source, ref rest @ ..] if first & 0xf == DATA => {
+        match *bytes {
+            [first, a, b, c, source, ref rest @ ..] if first & 0xf == DATA => {
                 let stamp = u32::from_be_bytes([first >> 4, a, b, c]);
                 let (source, data) = match (u16::from(source), rest) {
                     (source, rest) if source < LONG => (source, rest),
@@ -54,8 +54,8 @@ impl<'a> Head<'a> {
                 };
                 Some(Self::Data { stamp, source, data })
             }
-            &[PING, ref rest @ ..] if rest.len() == 8 => number(rest).map(Self::Ping),
-            &[PONG, ref rest @ ..] if rest.len() == 16 => Some(Self::Pong(number(rest)?, number(&rest[8..])?)),
+            [PING, ref rest @ ..] if rest.len() == 8 => number(rest).map(Self::Ping),
+            [PONG, ref rest @ ..] if rest.len() == 16 => Some(Self::Pong(number(rest)?, number(&rest[8..])?)),
             _ => None,
         }
     }

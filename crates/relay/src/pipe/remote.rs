@@ -13,6 +13,7 @@ use weftway_mux::{Mux, StreamId};
 use weftway_path::{Instant, Span};
 
 use crate::datagram::{DatagramCounts, Sent};
+use crate::dscp::Dscp;
 use crate::flow::Turn;
 use crate::limits::{BURST, MOST_SOURCES, SOURCE_IDLE};
 use crate::pace::{Pace, Way};
@@ -43,6 +44,8 @@ pub struct RemotePipe {
     poller: Poller,
     is_registered: bool,
     sockets: BTreeMap<u16, Socket>,
+    /// Marks of sources' datagrams.
+    marks: BTreeMap<u16, Dscp>,
     /// Sources whose sockets are to be read.
     run: VecDeque<u16>,
     look_at: Instant,
@@ -63,6 +66,7 @@ impl RemotePipe {
             poller: Poller::new()?,
             is_registered: false,
             sockets: BTreeMap::new(),
+            marks: BTreeMap::new(),
             run: VecDeque::new(),
             look_at: now + LOOK,
             counts: DatagramCounts::default(),
@@ -121,6 +125,9 @@ impl RemotePipe {
             let any: IpAddr =
                 if self.deliver.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
             let udp = Udp::bind((any, 0).into(), self.poller.registry(), Token(source.into())).ok()?;
+            if let Some(mark) = self.marks.get(&source) {
+                udp.mark(*mark);
+            }
             self.sockets.insert(source, Socket { udp, used: now, waits: false });
         }
         let socket = self.sockets.get_mut(&source)?;
@@ -146,6 +153,18 @@ impl RemotePipe {
             let _ = mux.reset(self.end.id(), ABORTED);
             return Turn::Over;
         }
+        while let Some((source, mark)) = self.end.next_mark() {
+            if let Some(socket) = self.sockets.get(&source) {
+                socket.udp.mark(mark);
+            }
+            // A source's first datagram may come after its mark.
+            if self.marks.len() >= MOST_SOURCES {
+                self.marks.retain(|source, _| self.sockets.contains_key(source));
+            }
+            if self.marks.len() < MOST_SOURCES {
+                self.marks.insert(source, mark);
+            }
+        }
         let Self { poller, sockets, run, .. } = self;
         poller.collect(|event| {
             let source = event.token().0 as u16;
@@ -170,6 +189,7 @@ impl RemotePipe {
         if now >= self.look_at {
             self.look_at = now + LOOK;
             self.sockets.retain(|_, socket| now.since(socket.used) < SOURCE_IDLE);
+            self.marks.retain(|source, _| self.sockets.contains_key(source));
         }
         if self.run.is_empty() { Turn::Idle } else { Turn::More }
     }

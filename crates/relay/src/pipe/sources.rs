@@ -3,10 +3,14 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
-use weftway_path::Instant;
+use weftway_path::{Instant, Span};
 
+use crate::dscp::Dscp;
 use crate::limits::{MOST_SOURCES, SOURCE_IDLE};
 use crate::pipe::head::SOURCES;
+
+/// Time after which another mark of a source is told.
+const TELL_EVERY: Span = Span::from_secs(1);
 
 /// A source.
 #[derive(Clone, Copy, Debug)]
@@ -14,6 +18,8 @@ struct Source {
     address: SocketAddr,
     /// When it sent or got something last.
     used: Instant,
+    /// Mark of its datagrams that the other end knows, and when it was told that.
+    mark: (Dscp, Instant),
 }
 
 /// Sources that have sent lately.
@@ -44,8 +50,19 @@ impl Sources {
         let number = self.next;
         self.next = (number + 1) % SOURCES;
         self.numbers.insert(address, number);
-        self.sources.insert(number, Source { address, used: now });
+        self.sources.insert(number, Source { address, used: now, mark: (Dscp::NONE, Instant::ZERO) });
         Some(number)
+    }
+
+    /// Returns true if the other end is to be told that a datagram of source `number` is marked so: once a second at most.
+    pub fn is_new_mark(&mut self, now: Instant, number: u16, mark: Dscp) -> bool {
+        let Some(source) = self.sources.get_mut(&number) else { return false };
+        let (known, told_at) = source.mark;
+        let is_new = known != mark && (told_at == Instant::ZERO || now.since(told_at) >= TELL_EVERY);
+        if is_new {
+            source.mark = (mark, now);
+        }
+        is_new
     }
 
     /// The address of source `number`, which gets something.
@@ -75,8 +92,6 @@ impl Sources {
 
 #[cfg(test)]
 mod tests {
-    use weftway_path::Span;
-
     use super::*;
 
     fn address(number: usize) -> SocketAddr {
@@ -91,6 +106,16 @@ mod tests {
         assert_eq!((sources.len(), sources.numbers.len()), (MOST_SOURCES, MOST_SOURCES));
         assert_eq!((numbers[3], sources.number(now, address(3))), (Some(3), Some(3)));
         assert_eq!((sources.address(now, 3), sources.address(now, 300)), (Some(address(3)), None));
+    }
+
+    #[test]
+    fn a_mark_is_told_when_it_changes_and_not_with_each_datagram() {
+        let (mut sources, at) = (Sources::default(), Instant::from_millis);
+        let number = sources.number(at(1), address(0)).unwrap();
+        let [none, voice, video] = ["CS0", "EF", "AF41"].map(|mark| mark.parse().unwrap());
+        let mut told = |ms, mark| sources.is_new_mark(at(ms), number, mark);
+        let all = [(1, none), (2, voice), (3, voice), (4, video), (1002, video), (1003, video), (2003, none)];
+        assert_eq!(all.map(|(ms, mark)| told(ms, mark)), [false, true, false, false, true, false, true]);
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub enum Word {
     Came(Came),
     /// This became of the receiver's.
     Became(Became),
+    /// Datagrams of a source are marked so from now on: its number, and that of the mark.
+    Mark(u16, u8),
 }
 
 impl Word {
@@ -70,6 +72,7 @@ mod tests {
         let all = [
             Word::Clock(7),
             Word::Came(Came { second: 1, datagrams: 2, bytes: 3 }),
+            Word::Mark(300, 46),
             Word::Became(Became { second: 1, delivered: 2, late: 0, delays: vec![(5, 2)] }),
         ];
         let mut bytes = Vec::new();

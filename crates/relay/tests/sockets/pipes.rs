@@ -184,6 +184,41 @@ fn each_source_has_a_socket_of_its_own_at_the_relay_and_no_stranger_gets_in() {
     assert_eq!(next(&one), None);
 }
 
+/// As `ping_group_range` is for pings, the kernel tells of marks on Linux alone.
+#[cfg(target_os = "linux")]
+#[test]
+fn datagrams_keep_their_mark() {
+    use rustix::net::sockopt::set_ip_tos;
+
+    use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt::IpRecvTos};
+    use std::os::fd::AsRawFd;
+
+    let (server, source) = (socket("127.0.0.1:0"), socket("127.0.0.1:0"));
+    setsockopt(&server, IpRecvTos, &true).unwrap();
+    let at = server.local_addr().unwrap();
+    let running = Running::plain(to(&at.to_string(), 5000, false), &at.to_string());
+    let pipe = running.open();
+    let mark = || {
+        let (mut bytes, mut control) = ([0; 100], nix::cmsg_space!(i32));
+        let parts = &mut [std::io::IoSliceMut::new(&mut bytes)];
+        let came = recvmsg::<()>(server.as_raw_fd(), parts, Some(&mut control), MsgFlags::empty()).ok()?;
+        came.cmsgs().unwrap().find_map(|one| match one {
+            ControlMessageOwned::Ipv4Tos(field) => Some(field),
+            _ => None,
+        })
+    };
+    // EF, and the bits of congestion notification, which are the path's.
+    set_ip_tos(&source, 46 << 2 | 1).unwrap();
+    let began = StdInstant::now();
+    let found = || {
+        source.send_to(b"voice", pipe).unwrap();
+        mark()
+    };
+    while found() != Some(46 << 2) {
+        assert!(began.elapsed() < PATIENCE, "no datagram has its mark");
+    }
+}
+
 /// Records come up to 30 ms late and overtake each other; each datagram is held for 300 ms.
 #[test]
 fn in_order_datagrams_come_as_they_were_sent_and_not_before_their_time() {
