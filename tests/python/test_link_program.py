@@ -57,8 +57,8 @@ COMPLETED = {
     ("recv", "in"): ["inbox/"],
     ("tunnel", "--dns", "o"): ["off"],
     ("completion", "z"): ["zsh"],
-    ("service", ""): ["proxy", "relay", "tunnel"],
-    ("service", "relay", "--al"): ["--allow"],
+    ("service", ""): ["proxy", "relay", "tunnel", "pipe"],
+    ("service", "relay", "--al"): ["--allow", "--allow-pipe"],
     ("service", "proxy", "--pair", "ru"): ["rules.toml"],
 }
 """Words, the last one in part, and what it may become."""

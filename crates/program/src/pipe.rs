@@ -78,6 +78,11 @@ pub fn run(args: Args) -> Done {
     connections::carry(carrying, || None, |watch| weftway_transfer::pipe(pipes, options, watch))
 }
 
+/// Refuses what makes no sense, and starts nothing.
+pub fn check(args: &Args) -> Done {
+    pipes(args).map(drop)
+}
+
 /// The pipes: each has its own place and target, and the latency of all or its own.
 fn pipes(args: &Args) -> Done<Vec<Pipe>> {
     let Args { listen, deliver, latency, order, pieces, .. } = args;

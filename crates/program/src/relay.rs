@@ -74,7 +74,7 @@ pub fn run(args: Args) -> Done {
     let names = args.dns.as_deref().map(address::name_server).transpose()?;
     let policy = Policy::parse(&args.allow, &args.deny).map_err(Failure::input)?;
     let rules = ClientRules::parse(&args.client).map_err(Failure::input)?;
-    let pipes = PipeLeave::parse(&args.allow_pipe).map_err(|error| Failure::input(format!("--allow-pipe: {error}")))?;
+    let pipes = read_pipes(&args.allow_pipe)?;
     let (scheduling, switches) = args.scheduling.switched();
     let (became, identities) = channel();
     let (paths, identities) = (args.paths.read()?, Some(identities));
@@ -83,6 +83,11 @@ pub fn run(args: Args) -> Done {
     let mut changes = Changes::new(file, text);
     let note = || take_over(&mut changes, &became);
     connections::carry(carrying, note, |watch| weftway_transfer::relay(policy, rules, names, options, watch))
+}
+
+/// Reads the targets that pipes may have.
+pub fn read_pipes(texts: &[String]) -> Done<PipeLeave> {
+    PipeLeave::parse(texts).map_err(|error| Failure::input(format!("--allow-pipe: {error}")))
 }
 
 /// Hands an identity on that has changed; returns what is wrong with the file, if something is.

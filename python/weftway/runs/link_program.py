@@ -27,7 +27,7 @@ VERBS = {
     "pipe": "Carries live video or any datagrams over several links, in a given time.",
     "tunnel": "Carries all traffic of this machine over several links. Linux, root.",
     "top": "Shows links and connections of what runs on this machine.",
-    "service": "Prints a systemd unit that runs a proxy, a relay or a tunnel.",
+    "service": "Prints a systemd unit that runs a proxy, a relay, a tunnel or a pipe.",
     "record": "Measures several links at once; writes a drive and a scenario.",
 }
 """Verbs of the program, and what `weft --help` says of each."""

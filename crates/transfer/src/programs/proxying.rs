@@ -56,7 +56,8 @@ pub(crate) fn carry<F: Front>(
     let (mut session, target) = Session::connecting(relay, links, times, (Role::Proxy, Path::new(".")), watch)?;
     session.progress.ports = front.addresses();
     session.progress.scheduler = Some(scheduling.scheduler.clone());
-    let (late, pipes) = Default::default();
+    let (late, mut pipes): (_, PipeSeconds) = Default::default();
+    session.progress.pipes = pipes.see(session.net.now(), &front, |_| Vec::new());
     Proxying { front, target, scheduling, was_connected: false, waiting: None, late, pipes }.run(&mut session)
 }
 
