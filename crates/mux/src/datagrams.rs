@@ -187,12 +187,12 @@ mod tests {
     fn the_latest_that_fit_are_kept() {
         let mut inbox = Inbox::default();
         assert!(inbox.push(flow(), &[0]));
-        for number in 0..2000u32 {
+        for number in 0..5000u32 {
             inbox.push(flow(), &[&number.to_be_bytes()[..], &[0; 1000]].concat());
             assert!(inbox.bytes <= MOST_DATAGRAMS_WAITING.get());
         }
-        // 1 MiB holds 981 of 1004 + 64 bytes.
-        assert_eq!(inbox.dropped(), 2001 - 981);
-        assert_eq!(inbox.pop().unwrap().1[..4], (2000u32 - 981).to_be_bytes());
+        // 4 MiB hold 3927 of 1004 + 64 bytes.
+        assert_eq!(inbox.dropped(), 5001 - 3927);
+        assert_eq!(inbox.pop().unwrap().1[..4], (5000u32 - 3927).to_be_bytes());
     }
 }

@@ -19,7 +19,7 @@ use crate::refusal::{ABORTED, CONNECTED, Refusal};
 use crate::socket::Poller;
 use crate::target::{PipeTarget, Purpose};
 use crate::udp::{MarkedRoom, Udp};
-use crate::view::{FlowView, PipeView};
+use crate::view::{FlowView, PipeView, WayCounts};
 
 /// After the relay has ended a pipe it is opened again so much later.
 const PAUSE: Span = Span::from_secs(1);
@@ -71,6 +71,8 @@ struct Local {
     stage: Stage,
     dropped: Dropped,
     carried: [u64; 2],
+    /// Datagrams of connections before, to the relay and from it.
+    before: [WayCounts; 2],
     /// The user knows that datagrams were too long, or came from too many sources.
     told: [bool; 2],
 }
@@ -111,6 +113,7 @@ impl Pipes {
                 stage: Stage::Closed(Instant::ZERO),
                 dropped: Dropped::default(),
                 carried: [0; 2],
+                before: Default::default(),
                 told: [false; 2],
             })
         };
@@ -305,6 +308,9 @@ impl Local {
         match std::mem::replace(&mut self.stage, Stage::Closed(until)) {
             Stage::Opening(end, _) | Stage::Open(end) => {
                 self.dropped.malformed += end.malformed();
+                for (before, way) in self.before.iter_mut().zip(end.ways(Instant::ZERO)) {
+                    *before += way.total;
+                }
                 Some(end.id())
             }
             Stage::Closed(_) | Stage::Refused => None,
@@ -417,7 +423,9 @@ impl Front for Pipes {
     fn pipes(&self, now: Instant) -> Vec<PipeView> {
         let view = |local: &Local| {
             let end = local.end();
-            let [up, down] = end.map_or_else(Default::default, |end| end.ways(now));
+            let [mut up, mut down] = end.map_or_else(Default::default, |end| end.ways(now));
+            up.total += local.before[0];
+            down.total += local.before[1];
             PipeView {
                 id: end.map(End::id),
                 listen: local.listen.to_string(),

@@ -317,10 +317,11 @@ fn a_name_is_found_by_the_relay_or_not() {
 #[test]
 fn a_pipe_is_opened_again_by_another_connection() {
     let server = udp_echo("127.0.0.1:0");
-    let running = Running::plain(to(&server.to_string(), 5000, false), &server.to_string());
+    let running = Running::plain(to(&server.to_string(), 1000, false), &server.to_string());
     let (at, source) = (running.open(), socket("127.0.0.1:0"));
     source.send_to(b"hello", at).unwrap();
     assert_eq!(await_next(&source).0, b"hello");
+    running.until("it is told of", |world| world.pipe().up.total.delivered == 1);
     running.with(|world| {
         let now = world.now();
         world.wire = None;
@@ -332,6 +333,7 @@ fn a_pipe_is_opened_again_by_another_connection() {
     running.until("it is dropped", |world| world.pipe().drops.get("not_open") == Some(&1));
     running.with(|world| world.wire = Some(Wire::new(Limits::default(), world.faults)));
     assert_eq!(running.open(), at);
+    assert_eq!(running.with(|world| world.pipe().up.total.delivered), 1, "what was told stays");
     source.send_to(b"again", at).unwrap();
     assert_eq!(await_next(&source).0, b"again");
 }
