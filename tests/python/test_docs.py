@@ -61,7 +61,7 @@ def test_the_readme_counts_what_the_registries_have() -> None:
 def test_a_command_has_the_options_that_a_page_gives_it(page: Path) -> None:
     sections = reference.pages()["command.md"].split("\n## `weft ")[1:]
     own = {section.split()[0].rstrip("`"): {*OPTION.findall(section), "--help"} for section in sections}
-    own["service"] |= own["proxy"] | own["relay"] | own["tunnel"]
+    own["service"] |= own["proxy"] | own["relay"] | own["tunnel"] | own["pipe"]
     del own["train"]  # Its options are those of the algorithm.
     for match in COMMAND.finditer(page.read_text().replace("\\\n", " ")):
         if match["verb"] in own:

@@ -9,7 +9,7 @@ import pytest
 from weftway.runs import link_program
 from weftway.scenario import HOME
 
-VERBS = ["pair", "send", "recv", "relay", "proxy", "tunnel", "top", "service", "record", "doctor"]
+VERBS = ["pair", "send", "recv", "relay", "proxy", "pipe", "tunnel", "top", "service", "record", "doctor"]
 
 
 def link(*words: str | Path, folder: Path | None = None) -> subprocess.CompletedProcess[str]:
@@ -57,8 +57,8 @@ COMPLETED = {
     ("recv", "in"): ["inbox/"],
     ("tunnel", "--dns", "o"): ["off"],
     ("completion", "z"): ["zsh"],
-    ("service", ""): ["proxy", "relay", "tunnel"],
-    ("service", "relay", "--al"): ["--allow"],
+    ("service", ""): ["proxy", "relay", "tunnel", "pipe"],
+    ("service", "relay", "--al"): ["--allow", "--allow-pipe"],
     ("service", "proxy", "--pair", "ru"): ["rules.toml"],
 }
 """Words, the last one in part, and what it may become."""

@@ -86,11 +86,11 @@ COMPLETED = {
     ("compare", "noth"): ["nothing\\", "here/"],
     ("compare", "--scheduler", "ru"): ["rules.py"],
     ("compare", "--scheduler", "ecf,rules.py:"): ["Mine", "Other"],
-    ("service", ""): ["proxy", "relay", "tunnel"],
+    ("service", ""): ["proxy", "relay", "tunnel", "pipe"],
     ("service", "re"): ["relay"],
     ("service", "proxy", "--sched"): ["--scheduler"],
     ("service", "proxy", "--scheduler", "earliest"): ["earliest-delivery"],
-    ("service", "relay", "--al"): ["--allow"],
+    ("service", "relay", "--al"): ["--allow", "--allow-pipe"],
     ("service", "--wr"): ["--write"],
 }
 """What is typed, the last word in part, and what bash offers for it."""

@@ -60,9 +60,11 @@ def test_a_unit_is_written_for_the_user(weft_here: Weft, tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["send"], "weft service runs proxy, relay, tunnel, not send"),
+        (["send"], "weft service runs proxy, relay, tunnel, pipe, not send"),
         (["tunnel", "--pair", "line"], "--to HOST:PORT"),
         (["tunnel", "--to", "192.0.2.1", "--pair", "line", "--write"], "a tunnel needs root"),
+        (["pipe", *PROXY[1:], "--listen", "9000"], "both for each pipe: 1 and 0 are given"),
+        (["relay", "--allow-pipe", "bogus"], "--allow-pipe: bogus is no target of pipes"),
         (["tunnel", "--restore"], "--restore starts nothing"),
         (["proxy", "--pair", "line"], "--to HOST:PORT"),
         (["proxy", "--to", "192.0.2.1"], "--pair FILE"),

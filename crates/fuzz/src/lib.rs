@@ -39,6 +39,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "link", run: link, accepted: links },
     Target { name: "handshake", run: weftway_relay::fuzzing::handshake, accepted: handshakes },
     Target { name: "datagrams", run: weftway_relay::fuzzing::datagrams, accepted: datagrams },
+    Target { name: "pipe", run: weftway_relay::fuzzing::pipe, accepted: pipes },
     Target { name: "names", run: weftway_relay::fuzzing::names, accepted: name_answers },
     Target { name: "name files", run: weftway_relay::fuzzing::name_files, accepted: name_files },
     #[cfg(target_os = "linux")]
@@ -171,6 +172,18 @@ fn datagrams() -> Vec<Vec<u8>> {
 }
 
 /// An alias and an address of `a.example` (RFC 1035, section 4), to the question that the parser has in mind.
+/// A ping, data and lines: the first byte of each says how long it is, and its highest bit that it is a datagram.
+fn pipes() -> Vec<Vec<u8>> {
+    let of = |kind: u8, bytes: &[u8]| [&[kind | bytes.len() as u8], bytes].concat();
+    let (datagram, line) = (|bytes: &[u8]| of(0x80, bytes), |text: &str| of(0, text.as_bytes()));
+    let clock = line("{\"clock\":5000000}\n");
+    let data = datagram(&[0, 0x4c, 0x4b, 0x40, 7, 1, 2, 3]);
+    let ping = datagram(&[1, 0, 0, 0, 0, 0, 1, 2, 3]);
+    let came = line("{\"came\":{\"second\":5,\"datagrams\":1,\"bytes\":3}}\n");
+    let became = line("{\"became\":{\"second\":0,\"delivered\":1,\"late\":0,\"delays\":[[40,1]]}}\n");
+    vec![[&clock[..], &data, &ping, &came, &became].concat(), b"media.example:9000-9010".to_vec()]
+}
+
 fn name_answers() -> Vec<Vec<u8>> {
     let header = [0, 0, 0x81, 0x80, 0, 1, 0, 2, 0, 0, 0, 0];
     let question = b"\x01a\x07example\0\0\x01\0\x01";

@@ -80,12 +80,20 @@ impl Outbox {
 
     /// Drops those whose deadline has passed: calls `emptied` with each class that has none left.
     pub fn expire(&mut self, now: Instant, mut emptied: impl FnMut(u8)) {
-        if now < self.earliest {
-            return;
+        if now >= self.earliest {
+            self.keep(|datagram| datagram.deadline > now, &mut emptied);
         }
+    }
+
+    /// Drops those that a record of `room` bytes does not hold: calls `emptied` with each class that has none left.
+    pub fn shorten(&mut self, room: usize, mut emptied: impl FnMut(u8)) {
+        self.keep(|datagram| datagram_head(datagram.flow) + datagram.bytes.len() <= room, &mut emptied);
+    }
+
+    fn keep(&mut self, stays: impl Fn(&Waiting) -> bool, emptied: &mut impl FnMut(u8)) {
         for (class, queue) in (0u8..).zip(&mut self.classes) {
             let before = queue.len();
-            queue.retain(|datagram| datagram.deadline > now);
+            queue.retain(&stays);
             self.expired += (before - queue.len()) as u64;
             if queue.is_empty() && before > 0 {
                 emptied(class);
@@ -166,6 +174,11 @@ mod tests {
         let mut emptied = Vec::new();
         outbox.expire(Instant::from_millis(1), |class| emptied.push(class));
         assert_eq!((fitting(&outbox, 99), outbox.expired(), outbox.memory()), ((2, 48), 1, 40 + 2 * COST));
+        // Of 14 and 34 bytes with their heads.
+        outbox.shorten(34, |class| emptied.push(class));
+        assert_eq!((fitting(&outbox, 99), outbox.expired()), ((2, 48), 1));
+        outbox.shorten(33, |class| emptied.push(class));
+        assert_eq!((fitting(&outbox, 99), outbox.expired(), outbox.memory()), ((1, 14), 2, 10 + COST));
         outbox.expire(Instant::from_millis(9), |class| emptied.push(class));
         assert_eq!((emptied, outbox.memory(), outbox.has_more(1)), (vec![1], 0, false));
     }
@@ -174,12 +187,12 @@ mod tests {
     fn the_latest_that_fit_are_kept() {
         let mut inbox = Inbox::default();
         assert!(inbox.push(flow(), &[0]));
-        for number in 0..2000u32 {
+        for number in 0..5000u32 {
             inbox.push(flow(), &[&number.to_be_bytes()[..], &[0; 1000]].concat());
             assert!(inbox.bytes <= MOST_DATAGRAMS_WAITING.get());
         }
-        // 1 MiB holds 981 of 1004 + 64 bytes.
-        assert_eq!(inbox.dropped(), 2001 - 981);
-        assert_eq!(inbox.pop().unwrap().1[..4], (2000u32 - 981).to_be_bytes());
+        // 4 MiB hold 3927 of 1004 + 64 bytes.
+        assert_eq!(inbox.dropped(), 5001 - 3927);
+        assert_eq!(inbox.pop().unwrap().1[..4], (5000u32 - 3927).to_be_bytes());
     }
 }

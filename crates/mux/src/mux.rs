@@ -12,7 +12,7 @@ use crate::cutter::{Cutter, Party};
 use crate::datagrams::{Inbox, Outbox};
 use crate::id::{Side, StreamId};
 use crate::incoming::Incoming;
-use crate::limits::{ARRIVED_EVERY, CLASSES, FIRST_RTT, LARGEST_RECORD, Limits, LimitsError, slot};
+use crate::limits::{ARRIVED_EVERY, CLASSES, FIRST_RECORD, FIRST_RTT, LARGEST_RECORD, Limits, LimitsError, slot};
 use crate::outgoing::Outgoing;
 use crate::records::Records;
 use crate::stream::{Opening, Stream, WriterWaits};
@@ -62,6 +62,8 @@ pub struct Mux {
     pub(crate) own: Limits,
     pub(crate) peer: Limits,
     pub(crate) rtt: Span,
+    /// Bytes of a full record.
+    record: usize,
     /// Number of connections that have carried it before this one.
     pub(crate) connection: u64,
     pub(crate) streams: BTreeMap<StreamId, Stream>,
@@ -106,6 +108,7 @@ impl Mux {
             own,
             peer,
             rtt: FIRST_RTT,
+            record: FIRST_RECORD,
             connection: 0,
             streams: BTreeMap::new(),
             opened: 0,
@@ -144,6 +147,24 @@ impl Mux {
     /// The round-trip time that credit is reckoned with: the longest smoothed one of the paths in use. 100 ms at first.
     pub fn set_rtt(&mut self, rtt: Span) {
         self.rtt = rtt;
+    }
+
+    /// Bytes of a full record, as the owner of the connection said last.
+    pub fn record(&self) -> usize {
+        self.record
+    }
+
+    /// Full records have so many bytes from now on. A datagram that waits and is longer is dropped, and counts as one
+    /// whose deadline has passed: those behind it would wait for it.
+    pub fn set_record(&mut self, bytes: usize) {
+        if bytes < self.record {
+            let (cutter, before) = (&mut self.cutter, self.outbox.expired());
+            self.outbox.shorten(bytes, |class| cutter.leave(class, Party::Datagrams));
+            if self.outbox.expired() > before {
+                self.wake_writers();
+            }
+        }
+        self.record = bytes;
     }
 
     pub(crate) fn new_stream(&self, now: Instant, opening: Opening) -> Stream {

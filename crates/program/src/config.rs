@@ -13,7 +13,7 @@ use crate::failure::{Done, Failure};
 use crate::{options, reading};
 
 /// The commands that take a file; each has its table.
-pub const TABLES: [&str; 4] = ["proxy", "relay", "tunnel", "recv"];
+pub const TABLES: [&str; 5] = ["proxy", "pipe", "relay", "tunnel", "recv"];
 
 /// The option that names the file.
 pub const OPTION: &str = "config";
@@ -163,7 +163,7 @@ mod tests {
             ("[proxy]\npaht = \"a\"", "weft.toml: [proxy] paht: weft proxy has no such option; did you mean path?"),
             ("[proxy]\nconfig = \"a\"", "[proxy] config: weft proxy has no such option"),
             ("[proxy]\nzzzzzzz = 1", ": its keys are kill-switch, listen, path, scheduler, sync, to"),
-            ("[prxy]", "weft.toml: [prxy]: the tables are [proxy], [relay], [tunnel], [recv]"),
+            ("[prxy]", "weft.toml: [prxy]: the tables are [proxy], [pipe], [relay], [tunnel], [recv]"),
             ("[relay]", "weft.toml has no table [proxy]"),
             ("proxy = 1", "as in [proxy]"),
             ("[proxy]\nkill-switch = 1", "[proxy] kill-switch: it is true or false"),

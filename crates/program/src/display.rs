@@ -73,7 +73,12 @@ impl Display {
         if !progress.ports.is_empty() && !self.told_ports {
             self.told_ports = true;
             let ports: Vec<String> = progress.ports.iter().map(|port| printable(port, "")).collect();
-            lines.push(format!("programs connect to {} (SOCKS5 or HTTP CONNECT)", ports.join(", ")));
+            let ports = ports.join(", ");
+            lines.push(if ports.starts_with("udp://") {
+                format!("datagrams are taken at {ports}")
+            } else {
+                format!("programs connect to {ports} (SOCKS5 or HTTP CONNECT)")
+            });
         }
         lines.extend(progress.note.as_ref().map(|note| printable(note, "")));
         lines
@@ -218,6 +223,8 @@ mod tests {
         assert_eq!(display.news(&first), told);
         assert_eq!(display.news(&Progress { note: None, ..first }), [""; 0]);
         assert_eq!(display.listening, at);
+        let pipe = Progress { ports: vec!["udp://127.0.0.1:9000".to_owned()], ..Progress::default() };
+        assert_eq!(Display::new("").news(&pipe), ["datagrams are taken at udp://127.0.0.1:9000"]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! | module | what it has |
 //! |---|---|
 //! | `verbs` | the command line: a verb each, its options in the verb's own module |
-//! | `pair`, `send`, `recv`, `relay`, `proxy`, `tunnel`, `top`, `service`, `record`, `doctor` | a verb each |
+//! | `pair`, `send`, `recv`, `relay`, `proxy`, `pipe`, `tunnel`, `top`, `service`, `record`, `doctor` | a verb each |
 //! | `options`, `config`, `completion` | options that several verbs have; those of a file; what a shell completes |
 //! | `transferring`, `outcome` | a transfer that runs until an interrupt comes, and what came of it |
 //! | `address`, `ends`, `identity`, `classes`, `reading` | addresses, the other end, who this machine is, rules, files of text |
@@ -28,6 +28,7 @@ mod options;
 mod outcome;
 mod output;
 mod pair;
+mod pipe;
 mod proxy;
 mod reading;
 mod record;

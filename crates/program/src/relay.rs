@@ -2,7 +2,7 @@
 
 use std::sync::mpsc::{Sender, channel};
 
-use weftway_relay::Policy;
+use weftway_relay::{PipeLeave, Policy};
 use weftway_transfer::{ClientRules, RelayOptions};
 use weftway_udp::tls::Identity;
 
@@ -39,6 +39,13 @@ pub struct Args {
     deny: Vec<String>,
     #[arg(
         long,
+        value_name = "HOST:PORT",
+        help = "Where the pipes of clients may lead (`weft pipe`), whatever --allow and --deny say: 192.168.1.5:9001, \
+                media.example:9000-9010, 10.0.0.0/8:*. Nowhere else. Repeatable."
+    )]
+    allow_pipe: Vec<String>,
+    #[arg(
+        long,
         value_name = "[NAME,]KEY=VALUE",
         help = "How much the clients of each pairing line may have together, or those of this name: rate=50Mbit/s (each way), \
                 connections=200, memory=64MB, places=4 (connections to this relay); as in \
@@ -67,14 +74,20 @@ pub fn run(args: Args) -> Done {
     let names = args.dns.as_deref().map(address::name_server).transpose()?;
     let policy = Policy::parse(&args.allow, &args.deny).map_err(Failure::input)?;
     let rules = ClientRules::parse(&args.client).map_err(Failure::input)?;
+    let pipes = read_pipes(&args.allow_pipe)?;
     let (scheduling, switches) = args.scheduling.switched();
     let (became, identities) = channel();
     let (paths, identities) = (args.paths.read()?, Some(identities));
-    let options = RelayOptions { paths, scheduling, identities, ..RelayOptions::new(listen) };
+    let options = RelayOptions { paths, scheduling, pipes, identities, ..RelayOptions::new(listen) };
     let carrying = Carrying { program: "relay", stopped: "stopped relaying", watching: args.watching, switches };
     let mut changes = Changes::new(file, text);
     let note = || take_over(&mut changes, &became);
     connections::carry(carrying, note, |watch| weftway_transfer::relay(policy, rules, names, options, watch))
+}
+
+/// Reads the targets that pipes may have.
+pub fn read_pipes(texts: &[String]) -> Done<PipeLeave> {
+    PipeLeave::parse(texts).map_err(|error| Failure::input(format!("--allow-pipe: {error}")))
 }
 
 /// Hands an identity on that has changed; returns what is wrong with the file, if something is.

@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 
 use crate::failure::{Done, Failure};
-use crate::{completion, config, doctor, options, output, pair, proxy, record, recv, relay, send, service, top};
+use crate::{completion, config, doctor, options, output, pair, pipe, proxy, record, recv, relay, send, service, top};
 
 /// The program's name, where it is not called `weft`.
 const NAME: &str = "weft-link";
@@ -36,6 +36,7 @@ enum Verb {
     Recv(recv::Args),
     Relay(relay::Args),
     Proxy(proxy::Args),
+    Pipe(pipe::Args),
     #[cfg(all(target_os = "linux", feature = "tunnel"))]
     Tunnel(crate::tunnel::Args),
     Top(top::Args),
@@ -66,6 +67,7 @@ pub fn run(words: Vec<OsString>) -> Done {
         Verb::Recv(args) => recv::run(args).map_err(Failure::of_what_lasts),
         Verb::Relay(args) => relay::run(args).map_err(Failure::of_what_lasts),
         Verb::Proxy(args) => proxy::run(args).map_err(Failure::of_what_lasts),
+        Verb::Pipe(args) => pipe::run(args).map_err(Failure::of_what_lasts),
         #[cfg(all(target_os = "linux", feature = "tunnel"))]
         Verb::Tunnel(args) => crate::tunnel::run(args).map_err(Failure::of_what_lasts),
         Verb::Top(args) => top::run(args),

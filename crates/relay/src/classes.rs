@@ -108,7 +108,8 @@ impl Hosts {
         Some(if text.starts_with("*.") { Self::Below(format!(".{name}")) } else { Self::Name(name) })
     }
 
-    fn have(&self, host: &Host) -> bool {
+    /// Returns true if `host` is one of them.
+    pub fn have(&self, host: &Host) -> bool {
         match (self, host) {
             (Self::Name(name), Host::Name(host)) => host.trim_end_matches('.').eq_ignore_ascii_case(name),
             (Self::Below(end), Host::Name(host)) => {
@@ -195,7 +196,7 @@ impl Classes {
     pub fn of(&self, purpose: &Purpose, mark: Dscp) -> Class {
         match purpose {
             Purpose::Connection(target) => self.decide(Transport::Tcp, target, mark).class,
-            Purpose::NamesByTcp => Class::Interactive,
+            Purpose::NamesByTcp | Purpose::Pipe(_) => Class::Interactive,
             Purpose::Datagrams | Purpose::Echo | Purpose::Names => Class::Realtime,
         }
     }

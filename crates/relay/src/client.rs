@@ -47,6 +47,8 @@ pub struct Client {
     pub run: RunQueue,
     /// Number of streams for datagrams.
     pub associations: usize,
+    /// Number of pipes.
+    pub pipes: usize,
     /// True if its mux may have datagrams.
     pub has_datagrams: bool,
     /// Streams whose names wait to be looked up, the longest first.

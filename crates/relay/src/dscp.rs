@@ -1,5 +1,5 @@
 //! Marks of a program's packets (DSCP, RFC 2474): a number of six bits in the IP header, with names of RFC 2474, 2597,
-//! 3246, 5865 and 8622. Only a tunnel sees it; what programs give a proxy has no header.
+//! 3246, 5865 and 8622. Only a tunnel and a pipe see it; what programs give a proxy has no header.
 
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -26,6 +26,27 @@ impl Dscp {
         Self(48)..=Self(48),
         Self(56)..=Self(56),
     ];
+
+    /// Mark in the field of IPv4 (type of service) or IPv6 (traffic class), whose last two bits are ECN's.
+    #[cfg(target_os = "linux")]
+    pub fn of_field(field: u8) -> Self {
+        Self(field >> 2)
+    }
+
+    /// The field with this mark.
+    pub fn field(self) -> u8 {
+        self.0 << 2
+    }
+
+    /// Mark of this number, if it is one.
+    pub fn of_number(number: u8) -> Option<Self> {
+        (number < 64).then_some(Self(number))
+    }
+
+    /// Its number.
+    pub fn number(self) -> u8 {
+        self.0
+    }
 
     /// Mark of an IP packet, whose first two bytes these are.
     pub fn of_packet([first, second]: [u8; 2]) -> Self {

@@ -8,7 +8,7 @@ use weftway_path::Instant;
 
 use crate::datagram::Drops;
 use crate::refusal::ABORTED;
-use crate::view::FlowView;
+use crate::view::{FlowView, PipeView};
 
 /// Returns the mux's next stream for the client's end: one that is to be read, or else to be written. It notes whether
 /// streams may be opened, and whether datagrams are there.
@@ -55,6 +55,16 @@ pub trait Front {
 
     /// Drops of what programs sent, or was for them.
     fn drops(&self) -> Drops;
+
+    /// Pipes, if this end has any.
+    fn pipes(&self, _now: Instant) -> Vec<PipeView> {
+        Vec::new()
+    }
+
+    /// The next note for the user.
+    fn take_note(&mut self) -> Option<String> {
+        None
+    }
 
     /// Why there will be no more programs, if that is so.
     fn failure(&self) -> Option<&str> {

@@ -30,6 +30,11 @@ pub fn datagrams(bytes: &[u8]) {
     }
 }
 
+/// What an end of a pipe gets.
+pub fn pipe(bytes: &[u8]) {
+    crate::pipe::fuzz(bytes);
+}
+
 /// The answer of a server of names.
 pub fn names(bytes: &[u8]) {
     fuzz(bytes);

@@ -48,6 +48,7 @@
 //! | datagrams that a socket brings before others have their turn | 64 |
 //! | destinations and names that the relay knows of a program's datagrams | 1024 and 64, those used last |
 //! | datagrams of a program that wait for a name | 32 |
+//! | pipes of a client; sources of a pipe, each with a socket; bytes of a pipe that wait for their time | 16; 256; 8 MiB |
 //! | datagrams that wait to be sent to the other end | 1 MiB of data |
 //! | streams, and what they hold in memory; datagrams that have arrived | [`weftway_mux::Limits`] |
 //!
@@ -67,6 +68,7 @@
 //! | `places` | who may dial when many do |
 //! | `datagram`, `pieces` | what a datagram says, and in how many records it travels |
 //! | `target` | what a target is |
+//! | `pipe` | what becomes of datagrams that all lead to one target, in time or not |
 //! | `classes`, `classes_file` | how urgent a flow is |
 //! | `refusal` | what the relay's word means, and what a program is told |
 //! | `socket`, `stream`, `udp`, `wakes` | nothing: which sockets are ready, and who is to have its turn |
@@ -95,6 +97,7 @@ mod local_udp;
 mod names;
 mod pace;
 mod pieces;
+mod pipe;
 mod places;
 mod policy;
 mod ports;
@@ -121,15 +124,16 @@ pub use client::ClientId;
 pub use datagram::{DEADLINE, DatagramCounts, Drops};
 pub use dscp::Dscp;
 pub use front::Front;
-pub use limits::{ClientLimits, ProxyLimits, RelayLimits};
+pub use limits::{ClientLimits, LEAST_LATENCY, MOST_LATENCY, MOST_PIPES, ProxyLimits, RelayLimits};
 pub use names::{NameConfig, NameSource};
+pub use pipe::{NoLeave, Pipe, PipeLeave, Pipes};
 pub use policy::{NoNetwork, Policy};
 pub use ports::{NoPortAddress, PortAddress};
 pub use proxy::Proxy;
 pub use refusal::{Failure, Refusal};
 pub use relay::Relay;
-pub use target::{Host, Purpose, Target, TargetError};
-pub use view::FlowView;
+pub use target::{Host, PipeTarget, Purpose, Target, TargetError};
+pub use view::{FlowView, PipeView, WayCounts, WaySecond, WayView};
 
 /// Parts of another front end than [`Proxy`]: `weft tunnel` has one.
 pub mod parts {

@@ -37,6 +37,16 @@ pub const NOT_FOUND: Span = Span::from_secs(5);
 /// The time after which it is judged again whether datagrams may lead to a destination: this machine may have its
 /// address by then. The judgement takes three system calls.
 pub const JUDGED: Span = Span::from_secs(1);
+/// Latency of a pipe, at least.
+pub const LEAST_LATENCY: Span = Span::from_millis(1);
+/// Latency of a pipe, at most.
+pub const MOST_LATENCY: Span = Span::from_secs(10);
+/// Number of pipes of a client.
+pub const MOST_PIPES: usize = 16;
+/// Number of sources of a pipe whose datagrams are carried at once.
+pub const MOST_SOURCES: usize = 256;
+/// The time after which a source of a pipe that neither sends nor gets anything is forgotten.
+pub const SOURCE_IDLE: Span = Span::from_secs(120);
 /// Bytes of a record, as `weft` sends them.
 const RECORD: usize = 1154;
 

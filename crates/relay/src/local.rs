@@ -271,8 +271,8 @@ impl Local {
                 words.extend(request.protocol.connected());
                 Stage::Joined(request.purpose, id, Flow::new(id, Bytes::copy_from_slice(&early), words.into()))
             }
-            // No program asks for pings, or for the relay's own server of names.
-            Purpose::Datagrams | Purpose::Echo | Purpose::Names => {
+            // No program asks for pings, for a pipe, or for the relay's own server of names.
+            Purpose::Datagrams | Purpose::Echo | Purpose::Names | Purpose::Pipe(_) => {
                 let udp = LocalUdp::new(&self.socket, id, (self.record, &self.classes), registry, key);
                 let Ok((udp, at)) = udp.and_then(|udp| udp.address().map(|at| (udp, at))) else {
                     // No descriptor is left, or the program is gone.

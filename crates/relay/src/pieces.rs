@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use weftway_mux::frame::datagram_head;
 use weftway_mux::{Mux, StreamId};
-use weftway_path::{Bytes as Count, Instant};
+use weftway_path::{Bytes as Count, Instant, Span};
 
 use crate::classes::Class;
 use crate::datagram::{DEADLINE, MOST_UNSENT, Sent};
@@ -48,6 +48,18 @@ impl Pieces {
         class: Class,
         bytes: Vec<u8>,
     ) -> Sent {
+        self.send_within(now, mux, (flow, record), (class, DEADLINE), bytes)
+    }
+
+    /// Sends a datagram that is of use until `deadline`.
+    pub fn send_within(
+        &mut self,
+        now: Instant,
+        mux: &mut Mux,
+        (flow, record): (StreamId, usize),
+        (class, deadline): (Class, Span),
+        bytes: Vec<u8>,
+    ) -> Sent {
         // One that no record holds would keep those behind it waiting.
         let room = record.saturating_sub(datagram_head(flow));
         let count = if bytes.len() <= room { 1 } else { bytes.len().div_ceil(room.saturating_sub(HEAD).max(1)) };
@@ -58,7 +70,7 @@ impl Pieces {
         if mux.unsent_datagrams() + Count::new(bytes.len() as u64) > MOST_UNSENT {
             return Sent::Full;
         }
-        let mut put = |bytes| mux.send_datagram(now, flow, class.number(), Some(DEADLINE), bytes).is_ok();
+        let mut put = |bytes| mux.send_datagram(now, flow, class.number(), Some(deadline), bytes).is_ok();
         let sent = if count == 1 {
             put(Bytes::from(bytes))
         } else {

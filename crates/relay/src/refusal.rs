@@ -86,6 +86,20 @@ impl Refusal {
     }
 }
 
+impl Refusal {
+    /// Why a pipe leads nowhere.
+    pub fn of_pipe(self) -> &'static str {
+        match self {
+            Self::NotAllowed => "it allows no pipe there; `weft relay --allow-pipe` with this target allows it",
+            Self::HostUnreachable => "it knows no such name",
+            Self::TimedOut => "the name was not found in time",
+            Self::TooMany => "it allows no more pipes or connections at once",
+            Self::Command => "it knows pipes of another version: both ends need the same version of weft",
+            _ => "it knows no pipes, or none of this kind: it is of another version than this end",
+        }
+    }
+}
+
 /// Why the proxy cannot do what a local program asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {

@@ -17,16 +17,17 @@ use crate::classes::Class;
 use crate::client::{Client, ClientId, Share};
 use crate::datagram::DatagramCounts;
 use crate::flow::{READ, Turn};
-use crate::limits::{ClientLimits, MOST_DATAGRAMS, RelayLimits};
+use crate::limits::{ClientLimits, MOST_DATAGRAMS, MOST_PIPES, RelayLimits};
 use crate::names::{Answer, NameSource, Resolver, server_of_system};
 use crate::pace::Way;
+use crate::pipe::PipeLeave;
 use crate::places::Places;
 use crate::policy::Policy;
 use crate::refusal::Refusal;
 use crate::remote::Remote;
 use crate::remote_udp::{Kind, Outside};
 use crate::socket::{Poller, parts};
-use crate::target::Purpose;
+use crate::target::{Purpose, TargetError};
 use crate::udp::Udp;
 use crate::view::FlowView;
 use crate::wakes::Timers;
@@ -60,6 +61,8 @@ pub struct Relay {
     buffer: Vec<u8>,
     /// Server of clients' questions for names: without it, where the system's go.
     name_server: Option<SocketAddr>,
+    /// Targets that pipes may have.
+    pipes: PipeLeave,
 }
 
 impl Relay {
@@ -88,6 +91,7 @@ impl Relay {
             timers: Timers::default(),
             buffer: Vec::with_capacity(READ),
             name_server: None,
+            pipes: PipeLeave::default(),
         })
     }
 
@@ -112,6 +116,11 @@ impl Relay {
     /// Clients that ask the relay's own server of names ask this one.
     pub fn set_name_server(&mut self, server: SocketAddr) {
         self.name_server = Some(server);
+    }
+
+    /// Pipes may lead to these targets.
+    pub fn allow_pipes(&mut self, pipes: PipeLeave) {
+        self.pipes = pipes;
     }
 
     /// Sets what a client, and those that share with it, may do from now on.
@@ -179,7 +188,7 @@ impl Relay {
     pub fn datagrams(&self, client: ClientId) -> DatagramCounts {
         let mut counts = self.clients.get(&client).map_or(DatagramCounts::default(), |client| client.datagrams);
         let keys = self.clients.get(&client).into_iter().flat_map(|client| client.by_stream.values());
-        keys.filter_map(|&key| self.remotes.get(key)?.1.counts()).for_each(|more| counts += more);
+        keys.filter_map(|&key| self.remotes.get(key)?.1.flow()).for_each(|flow| counts += flow.datagrams);
         counts
     }
 
@@ -351,7 +360,8 @@ impl Relay {
             client.paced.remove(key);
             client.names.retain(|&other| other != key);
             client.associations -= usize::from(remote.counts().is_some());
-            client.datagrams += remote.counts().unwrap_or_default();
+            client.datagrams += remote.flow().map(|flow| flow.datagrams).unwrap_or_default();
+            client.pipes -= usize::from(remote.is_pipe());
         }
         Some(remote)
     }
@@ -362,8 +372,12 @@ impl Relay {
             let class = Class::of_number(class);
             // It may be over already.
             let _ = class.begin(mux, id);
-            let purpose = str::from_utf8(&target).ok().and_then(|text| text.parse::<Purpose>().ok());
-            let remote = self.admit(now, client, (id, class), purpose);
+            let purpose = str::from_utf8(&target).map_err(|_| TargetError::Form).and_then(str::parse::<Purpose>);
+            let remote = match purpose {
+                Ok(purpose) => self.admit(now, client, (id, class), purpose),
+                Err(TargetError::PipeVersion) => Err(Refusal::Command),
+                Err(_) => Err(Refusal::General),
+            };
             let Some(current) = self.clients.get_mut(&client) else { return };
             let Some(share) = self.shares.get_mut(current.share) else { return };
             let remote = match remote {
@@ -375,6 +389,7 @@ impl Relay {
                 }
             };
             current.associations += usize::from(remote.counts().is_some());
+            current.pipes += usize::from(remote.is_pipe());
             let wants_name = remote.wants_name();
             let key = self.remotes.insert((self.next_number, remote));
             self.next_number += 1;
@@ -385,16 +400,14 @@ impl Relay {
         }
     }
 
-    /// Begins a stream of a client that was just accepted, or says why it is refused. A target that makes no sense has
-    /// no purpose.
+    /// Begins a stream of a client that was just accepted, or says why it is refused.
     fn admit(
         &self,
         now: Instant,
         client: ClientId,
         (id, class): (StreamId, Class),
-        purpose: Option<Purpose>,
+        purpose: Purpose,
     ) -> Result<Remote, Refusal> {
-        let purpose = purpose.ok_or(Refusal::General)?;
         let current = self.clients.get(&client).ok_or(Refusal::General)?;
         let share = self.shares.get(current.share).ok_or(Refusal::General)?;
         if share.streams >= share.limits.connections {
@@ -404,6 +417,9 @@ impl Relay {
         let kind = match purpose {
             Purpose::Connection(target) => return Ok(Remote::new(now, client, (id, class), target, &self.boundary)),
             Purpose::NamesByTcp => return Ok(Remote::to_name_server(now, client, (id, class), name_server()?)),
+            Purpose::Pipe(pipe) if !self.pipes.allows(&pipe.target) => return Err(Refusal::NotAllowed),
+            Purpose::Pipe(_) if current.pipes >= MOST_PIPES => return Err(Refusal::TooMany),
+            Purpose::Pipe(pipe) => return Ok(Remote::for_pipe(now, client, (id, class), pipe)),
             _ if current.associations >= self.limits.associations => return Err(Refusal::TooMany),
             Purpose::Datagrams => Kind::Plain,
             Purpose::Names => Kind::Names(name_server()?),
@@ -430,7 +446,17 @@ impl Relay {
             };
             let Some(&key) = client.by_stream.get(&id) else { continue };
             let outside = Outside { boundary: &self.boundary, registry: self.poller.registry(), key };
-            let Some(udp) = self.remotes.get_mut(key).and_then(|(_, remote)| remote.datagrams()) else { continue };
+            let Some((_, remote)) = self.remotes.get_mut(key) else { continue };
+            if let Some(pipe) = remote.pipe() {
+                if share.pace.may_send(Way::FromClient, bytes.len()) {
+                    pipe.up(now, mux, bytes);
+                } else {
+                    pipe.drop_one();
+                }
+                self.timers.set(key, remote.deadline());
+                continue;
+            }
+            let Some(udp) = remote.datagrams() else { continue };
             if !share.pace.may_send(Way::FromClient, bytes.len()) {
                 udp.drop_one();
             } else if udp.up(now, bytes, outside) {

@@ -17,11 +17,12 @@ use crate::flow::{Flow, Turn};
 use crate::limits::DIAL;
 use crate::names::Found;
 use crate::pace::Pace;
+use crate::pipe::RemotePipe;
 use crate::places::{Notice, Places};
 use crate::refusal::{CONNECTED, Refusal};
 use crate::remote_udp::{Kind, Outside, RemoteUdp};
 use crate::socket::Socket;
-use crate::target::{Host, Purpose, Target};
+use crate::target::{Host, PipeTarget, Purpose, Target};
 use crate::view::FlowView;
 
 /// Stage of a stream.
@@ -36,6 +37,8 @@ enum Stage {
     Joined(Socket, Flow),
     /// Its datagrams are carried.
     Associated(Box<RemoteUdp>),
+    /// It is a pipe.
+    Piped(Box<RemotePipe>),
 }
 
 /// A stream at the relay.
@@ -85,6 +88,16 @@ impl Remote {
         Self { client, id, purpose, class, port: 0, stage, by: Instant::NEVER }
     }
 
+    /// A pipe, which its client may have: its name is looked up first, if it has one.
+    pub fn for_pipe(now: Instant, client: ClientId, (id, class): (StreamId, Class), pipe: PipeTarget) -> Self {
+        let port = pipe.target.port;
+        let stage = match &pipe.target.host {
+            Host::Name(name) => Stage::Name(name.clone()),
+            Host::Address(address) => piped(now, id, &pipe, *address),
+        };
+        Self { client, id, purpose: Purpose::Pipe(pipe), class, port, stage, by: now + DIAL }
+    }
+
     /// View of it, if it is carried.
     pub fn flow(&self) -> Option<FlowView<'_>> {
         match &self.stage {
@@ -95,6 +108,10 @@ impl Remote {
             Stage::Associated(udp) => {
                 let view = FlowView::new(self.id, &self.purpose, udp.class(), udp.carried());
                 Some(FlowView { datagrams: udp.counts(), ..view })
+            }
+            Stage::Piped(pipe) => {
+                let view = FlowView::new(self.id, &self.purpose, self.class, pipe.carried());
+                Some(FlowView { datagrams: pipe.counts(), ..view })
             }
             _ => None,
         }
@@ -133,7 +150,20 @@ impl Remote {
 
     /// Returns true if its bytes are carried, or its datagrams.
     pub fn is_joined(&self) -> bool {
-        matches!(self.stage, Stage::Joined(..) | Stage::Associated(_))
+        matches!(self.stage, Stage::Joined(..) | Stage::Associated(_) | Stage::Piped(_))
+    }
+
+    /// Returns true if it is a pipe, or is to be one.
+    pub fn is_pipe(&self) -> bool {
+        matches!(self.purpose, Purpose::Pipe(_))
+    }
+
+    /// The pipe that it is.
+    pub fn pipe(&mut self) -> Option<&mut RemotePipe> {
+        match &mut self.stage {
+            Stage::Piped(pipe) => Some(pipe),
+            _ => None,
+        }
     }
 
     /// Its datagrams, if it is for these.
@@ -157,6 +187,7 @@ impl Remote {
         match &self.stage {
             Stage::Dial(dial) => self.by.min(dial.next_event()),
             Stage::Joined(..) | Stage::Associated(_) => Instant::NEVER,
+            Stage::Piped(pipe) => pipe.next_event(),
             Stage::Name(_) | Stage::Refused(_) => self.by,
         }
     }
@@ -166,6 +197,11 @@ impl Remote {
         let (port, boundary) = (self.port, outside.boundary);
         match (&mut self.stage, found) {
             (Stage::Associated(udp), found) => udp.found(now, name, found, outside),
+            (Stage::Name(_), Found::Addresses { addresses, more: _ }) if let Purpose::Pipe(pipe) = &self.purpose => {
+                let address = addresses.first();
+                self.stage =
+                    address.map_or(Stage::Refused(Refusal::HostUnreachable), |ip| piped(now, self.id, pipe, *ip));
+            }
             (Stage::Name(_), Found::Addresses { addresses, more }) => {
                 self.stage = to(self.client, (addresses, port), more, boundary);
             }
@@ -175,7 +211,8 @@ impl Remote {
                 dial.add(allowed(addresses, port, boundary))
             }
             (Stage::Dial(dial), Found::Nothing | Found::Silence) => dial.add([]),
-            (Stage::Dial(_), Found::Addresses { .. }) | (Stage::Refused(_) | Stage::Joined(..), _) => {}
+            (Stage::Dial(_), Found::Addresses { .. })
+            | (Stage::Refused(_) | Stage::Joined(..) | Stage::Piped(_), _) => {}
         }
     }
 
@@ -203,7 +240,8 @@ impl Remote {
             Stage::Dial(dial) => dial.note(number, event),
             Stage::Joined(socket, _) => socket.note(event),
             Stage::Associated(udp) => udp.note(number),
-            Stage::Name(_) | Stage::Refused(_) => {}
+            // A turn looks which of its sockets it was.
+            Stage::Name(_) | Stage::Refused(_) | Stage::Piped(_) => {}
         }
     }
 
@@ -243,6 +281,9 @@ impl Remote {
         if let Stage::Associated(udp) = &mut self.stage {
             return udp.turn(now, mux, buffer, pace);
         }
+        if let Stage::Piped(pipe) = &mut self.stage {
+            return pipe.turn(now, (key, registry), mux, buffer, pace);
+        }
         // Whoever has looked at a stream is told when the client resets it.
         if mux.read(self.id).is_err() {
             return Turn::Over;
@@ -250,7 +291,7 @@ impl Remote {
         let refusal = match &mut self.stage {
             Stage::Refused(refusal) => *refusal,
             Stage::Name(_) | Stage::Dial(_) if now >= self.by => Refusal::TimedOut,
-            Stage::Name(_) | Stage::Joined(..) | Stage::Associated(_) => return Turn::Idle,
+            Stage::Name(_) | Stage::Joined(..) | Stage::Associated(_) | Stage::Piped(_) => return Turn::Idle,
             Stage::Dial(dial) => match dial.turn(now, registry, key, places) {
                 Dialled::Pending => return Turn::Idle,
                 Dialled::Failed(refusal) => refusal,
@@ -266,6 +307,13 @@ impl Remote {
         self.stage = Stage::Refused(refusal);
         Turn::Over
     }
+}
+
+/// The stage of a pipe whose target has this address.
+fn piped(now: Instant, id: StreamId, pipe: &PipeTarget, address: IpAddr) -> Stage {
+    // Without a descriptor there is none.
+    RemotePipe::new(now, id, pipe, address)
+        .map_or(Stage::Refused(Refusal::TooMany), |pipe| Stage::Piped(Box::new(pipe)))
 }
 
 /// The stage in which those of `addresses` are dialled that may be. There may be `more`.

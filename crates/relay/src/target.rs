@@ -1,17 +1,26 @@
 //! Target of a stream: a host and a port, as `example.org:443`, `192.0.2.1:443` or `[2001:db8::1]:443`; or `udp:`, for
-//! datagrams that lead where each says; `echo:`, for pings; `dns:`, for questions to the relay's own server of names.
+//! datagrams that lead where each says; `echo:`, for pings; `dns:`, for questions to the relay's own server of names;
+//! `pipe:1/200000/order/192.0.2.1:9001`, for datagrams that all lead there: version, latency in microseconds, `order` or
+//! nothing, target.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
 use thiserror::Error;
+use weftway_path::Span;
+
+use crate::limits::{LEAST_LATENCY, MOST_LATENCY};
 
 /// Words of streams for datagrams, for pings, for questions to a server of names. None is a target: they have no port.
 const DATAGRAMS: &str = "udp:";
 const ECHO: &str = "echo:";
 const NAMES: &str = "dns:";
 const NAMES_BY_TCP: &str = "dns:tcp";
+/// Beginning of the target of a pipe, and its version.
+const PIPE: &str = "pipe:";
+const PIPE_VERSION: &str = "1";
+const ORDER: &str = "order";
 /// The longest name of the DNS (RFC 1035), and the longest of its labels.
 const LONGEST_NAME: usize = 253;
 const LONGEST_LABEL: usize = 63;
@@ -49,6 +58,51 @@ pub enum TargetError {
          number, as half an address or a range would"
     )]
     Host,
+    /// A pipe of another version.
+    #[error("a pipe of another version than {PIPE_VERSION}")]
+    PipeVersion,
+    /// No pipe.
+    #[error("a pipe has a latency from {LEAST_LATENCY} to {MOST_LATENCY}, an order and a target")]
+    Pipe,
+}
+
+/// A pipe: datagrams that all lead to one target.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PipeTarget {
+    /// Time after its arrival at one end within which a datagram is of use at the other.
+    pub latency: Span,
+    /// The far end holds each datagram until its latency is over, and gives them in order.
+    pub in_order: bool,
+    /// Target of the datagrams.
+    pub target: Target,
+}
+
+impl PipeTarget {
+    /// Reads what follows `pipe:`.
+    fn parse(text: &str) -> Result<Self, TargetError> {
+        let mut parts = text.splitn(4, '/');
+        if parts.next() != Some(PIPE_VERSION) {
+            return Err(TargetError::PipeVersion);
+        }
+        let mut next = || parts.next().ok_or(TargetError::Pipe);
+        let latency = next()?.parse().map(Span::from_micros).map_err(|_| TargetError::Pipe)?;
+        let in_order = match next()? {
+            "" => false,
+            ORDER => true,
+            _ => return Err(TargetError::Pipe),
+        };
+        if !(LEAST_LATENCY..=MOST_LATENCY).contains(&latency) {
+            return Err(TargetError::Pipe);
+        }
+        Ok(Self { latency, in_order, target: next()?.parse()? })
+    }
+}
+
+impl fmt::Display for PipeTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let order = if self.in_order { ORDER } else { "" };
+        write!(f, "{PIPE}{PIPE_VERSION}/{}/{order}/{}", self.latency.as_micros(), self.target)
+    }
 }
 
 impl Target {
@@ -123,6 +177,9 @@ pub enum Purpose {
     Names,
     /// A connection to that server.
     NamesByTcp,
+    /// Datagrams that all lead to one target, and are of use for a while. The stream itself carries what both ends tell
+    /// each other about them.
+    Pipe(PipeTarget),
 }
 
 impl FromStr for Purpose {
@@ -134,7 +191,10 @@ impl FromStr for Purpose {
             ECHO => Ok(Self::Echo),
             NAMES => Ok(Self::Names),
             NAMES_BY_TCP => Ok(Self::NamesByTcp),
-            _ => text.parse().map(Self::Connection),
+            _ => match text.strip_prefix(PIPE) {
+                Some(pipe) => PipeTarget::parse(pipe).map(Self::Pipe),
+                None => text.parse().map(Self::Connection),
+            },
         }
     }
 }
@@ -147,6 +207,7 @@ impl fmt::Display for Purpose {
             Self::Echo => f.write_str(ECHO),
             Self::Names => f.write_str(NAMES),
             Self::NamesByTcp => f.write_str(NAMES_BY_TCP),
+            Self::Pipe(pipe) => pipe.fmt(f),
         }
     }
 }
@@ -218,5 +279,30 @@ mod tests {
             assert_eq!(purpose.to_string().parse(), Ok(purpose));
         }
         assert_eq!(DATAGRAMS.parse::<Target>(), Err(TargetError::Port));
+    }
+
+    #[test]
+    fn a_pipe_comes_back_as_it_was_written_and_is_no_target() {
+        for text in
+            ["pipe:1/200000//192.0.2.1:9001", "pipe:1/1000/order/[2001:db8::1]:9", "pipe:1/10000000//a.example:1"]
+        {
+            let purpose: Purpose = text.parse().unwrap();
+            assert!(matches!(purpose, Purpose::Pipe(_)) && purpose.to_string() == text);
+            // So a relay that knows no pipes refuses it.
+            assert!(text.parse::<Target>().is_err(), "{text}");
+        }
+        for (text, error) in [
+            ("pipe:", TargetError::PipeVersion),
+            ("pipe:2/200000//192.0.2.1:9001", TargetError::PipeVersion),
+            ("pipe:1", TargetError::Pipe),
+            ("pipe:1/0//192.0.2.1:9001", TargetError::Pipe),
+            ("pipe:1/10000001//192.0.2.1:9001", TargetError::Pipe),
+            ("pipe:1/200000/x/192.0.2.1:9001", TargetError::Pipe),
+            ("pipe:1/200000/order", TargetError::Pipe),
+            ("pipe:1/200000//192.0.2.1", TargetError::Form),
+            ("pipe:1/200000//192.0.2.1:0", TargetError::Port),
+        ] {
+            assert_eq!(text.parse::<Purpose>(), Err(error), "{text}");
+        }
     }
 }

@@ -7,7 +7,12 @@ use std::net::SocketAddr;
 use mio::net::UdpSocket;
 use mio::{Interest, Registry, Token};
 use rustix::buffer::spare_capacity;
+use rustix::net::sockopt::set_socket_recv_buffer_size;
+#[cfg(target_os = "linux")]
+use rustix::net::sockopt::{set_ip_recvtos, set_ip_tos, set_ipv6_recvtclass, set_ipv6_tclass};
 use rustix::net::{RecvFlags, recvfrom};
+
+use crate::dscp::Dscp;
 
 /// A UDP socket.
 #[derive(Debug)]
@@ -22,6 +27,52 @@ impl Udp {
         let mut socket = UdpSocket::bind(address)?;
         registry.register(&mut socket, token, Interest::READABLE)?;
         Ok(Self { socket, readable: true })
+    }
+
+    /// Has the kernel tell how datagrams that come are marked, where it can.
+    pub fn tell_marks(&self) {
+        #[cfg(target_os = "linux")]
+        let _ = match self.socket.local_addr() {
+            Ok(SocketAddr::V4(_)) => set_ip_recvtos(&self.socket, true),
+            // Those of IPv4 may come there, too.
+            _ => set_ip_recvtos(&self.socket, true).and(set_ipv6_recvtclass(&self.socket, true)),
+        };
+    }
+
+    /// Marks what is sent from now on, where the system can.
+    pub fn mark(&self, mark: Dscp) {
+        #[cfg(target_os = "linux")]
+        let _ = match self.socket.local_addr() {
+            Ok(SocketAddr::V4(_)) => set_ip_tos(&self.socket, mark.field()),
+            _ => set_ipv6_tclass(&self.socket, mark.field().into()),
+        };
+        #[cfg(not(target_os = "linux"))]
+        let _ = mark;
+    }
+
+    /// The next datagram, as [`Udp::receive`] has it: where it came from, its mark, if the kernel tells it, and its
+    /// bytes, which are in `room`.
+    pub fn receive_marked<'a>(&mut self, room: &'a mut MarkedRoom) -> Option<io::Result<(SocketAddr, Dscp, &'a [u8])>> {
+        if !self.readable {
+            return None;
+        }
+        match room.receive(&self.socket) {
+            Ok((source, mark, count)) => {
+                let source = source.ok_or_else(|| io::ErrorKind::InvalidData.into());
+                Some(source.map(|source| (source, mark, &room.bytes[..count])))
+            }
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                self.readable = false;
+                None
+            }
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// Has the kernel keep so many bytes that come until they are taken, or as many as it allows.
+    pub fn keep(&self, bytes: usize) {
+        // With fewer, more are dropped where the machine is busy.
+        let _ = set_socket_recv_buffer_size(&self.socket, bytes);
     }
 
     /// Socket for echo requests and their replies, which the kernel gives to those whom `net.ipv4.ping_group_range`
@@ -66,6 +117,56 @@ impl Udp {
     /// Sends a datagram, or drops it: whether the kernel took it.
     pub fn send(&self, bytes: &[u8], to: SocketAddr) -> bool {
         self.socket.send_to(bytes, to).is_ok()
+    }
+}
+
+/// Room for a datagram and its mark.
+pub struct MarkedRoom {
+    bytes: Vec<u8>,
+    #[cfg(target_os = "linux")]
+    control: Vec<u8>,
+}
+
+/// A datagram: where it came from, its mark, and the number of its bytes.
+type Marked = (Option<SocketAddr>, Dscp, usize);
+
+impl MarkedRoom {
+    /// Room for datagrams of so many bytes.
+    pub fn new(bytes: usize) -> Self {
+        Self {
+            bytes: vec![0; bytes],
+            #[cfg(target_os = "linux")]
+            control: nix::cmsg_space!(u8, i32),
+        }
+    }
+
+    #[cfg(target_os = "linux")]
+    fn receive(&mut self, socket: &UdpSocket) -> io::Result<Marked> {
+        use std::os::fd::AsRawFd;
+
+        use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
+
+        let parts = &mut [io::IoSliceMut::new(&mut self.bytes)];
+        let fd = socket.as_raw_fd();
+        let message = recvmsg::<SockaddrStorage>(fd, parts, Some(&mut self.control), MsgFlags::empty())?;
+        let source = message.address.and_then(|address| {
+            let v4 = address.as_sockaddr_in().map(|address| SocketAddr::from(std::net::SocketAddrV4::from(*address)));
+            v4.or_else(|| Some(std::net::SocketAddrV6::from(*address.as_sockaddr_in6()?).into()))
+        });
+        let mark = message.cmsgs().ok().and_then(|mut all| {
+            all.find_map(|one| match one {
+                ControlMessageOwned::Ipv4Tos(field) => Some(Dscp::of_field(field)),
+                ControlMessageOwned::Ipv6TClass(field) => u8::try_from(field).ok().map(Dscp::of_field),
+                _ => None,
+            })
+        });
+        Ok((source, mark.unwrap_or(Dscp::NONE), message.bytes))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn receive(&mut self, socket: &UdpSocket) -> io::Result<Marked> {
+        let (count, _, source) = recvfrom(socket, &mut self.bytes[..], RecvFlags::empty())?;
+        Ok((source.and_then(|source| SocketAddr::try_from(source).ok()), Dscp::NONE, count))
     }
 }
 

@@ -1,5 +1,5 @@
 //! Files and directories over several links: [`send`] and [`receive`], which are `weft send` and `weft recv`; and both
-//! ends of `weft proxy`, `weft tunnel` and `weft relay`.
+//! ends of `weft proxy`, `weft tunnel`, `weft pipe` and `weft relay`.
 //!
 //! # What travels
 //!
@@ -27,7 +27,7 @@
 //! |---|---|
 //! | `options` | options of each program |
 //! | `files` | `weft send` and `weft recv` |
-//! | `programs` | `weft proxy`, `weft tunnel` and `weft relay` |
+//! | `programs` | `weft proxy`, `weft tunnel`, `weft pipe` and `weft relay` |
 //! | `connection` | sockets, the other end and the user, for all of them |
 //! | `links` | links that are open to data, and how much each may still carry |
 //! | `tree` | files and folders on a machine's disk |
@@ -61,13 +61,15 @@ pub use options::{
     Connect, Links, Listen, Lookup, OtherEnd, ProxyOptions, ReceiveOptions, RelayOptions, SendOptions, Times,
 };
 pub use programs::client_rules::ClientRules;
+pub use programs::piping::pipe;
 pub use programs::proxying::proxy;
 pub use programs::relaying::relay;
 #[cfg(all(target_os = "linux", feature = "tunnel"))]
 pub use programs::tunnelling::tunnel;
 pub use progress::{Progress, State, Watch};
 pub use seen::{
-    ByClass, ClientProgress, Connections, FlowPath, FlowProgress, LastPacket, PathProgress, Unread, UnreadFlow,
+    ByClass, ClientProgress, Connections, FlowPath, FlowProgress, LastPacket, PathProgress, PipeLink, PipeProgress,
+    Unread, UnreadFlow,
 };
 pub use setting::Scheduling;
 pub use tree::found::{FailedFile, Skipped};

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use weftway_path::Span;
+use weftway_relay::PipeLeave;
 use weftway_udp::Local;
 use weftway_udp::settings::IDLE;
 use weftway_udp::tls::{Identity, Pairing};
@@ -157,7 +158,7 @@ impl ReceiveOptions {
     }
 }
 
-/// Options of [`proxy`](crate::proxy) and of a tunnel.
+/// Options of [`proxy`](crate::proxy), of [`pipe`](crate::pipe) and of a tunnel.
 pub struct ProxyOptions {
     /// Relay.
     pub relay: Connect,
@@ -185,6 +186,8 @@ pub struct RelayOptions {
     pub paths: Vec<Local>,
     /// Scheduler and congestion controller of what this end sends.
     pub scheduling: Scheduling,
+    /// Targets that pipes may have.
+    pub pipes: PipeLeave,
     /// Later states of the identity. The relay takes each over, and leaves clients whose tokens are gone.
     pub identities: Option<Receiver<Identity>>,
     /// Intervals and timeouts.
@@ -194,7 +197,7 @@ pub struct RelayOptions {
 impl RelayOptions {
     /// Defaults for this place.
     pub fn new(listen: Listen) -> Self {
-        let (paths, scheduling, identities, times) = Default::default();
-        Self { listen, paths, scheduling, identities, times }
+        let (paths, scheduling, pipes, identities, times) = Default::default();
+        Self { listen, paths, scheduling, pipes, identities, times }
     }
 }

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use serde::Serialize;
 
-use crate::seen::{Connections, LastPacket, PathProgress};
+use crate::seen::{Connections, LastPacket, PathProgress, PipeProgress};
 
 /// State of a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -52,6 +52,9 @@ pub struct Progress {
     pub last_packet: Option<LastPacket>,
     /// Places where a proxy listens for local programs.
     pub ports: Vec<String>,
+    /// Pipes of `weft pipe`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub pipes: Vec<PipeProgress>,
     /// Clients of a relay.
     pub clients: u64,
     /// Connections of programs that a proxy or a relay carries.

@@ -1,11 +1,11 @@
-//! Progress of paths, of the connections of programs, and of a relay's clients.
+//! Progress of paths, of the connections of programs, of pipes, and of a relay's clients.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use weftway_mux::StreamId;
-use weftway_relay::{Class, Drops, FlowView};
+use weftway_relay::{Class, Drops, FlowView, PipeView, WayView};
 
 use crate::links::terms::LinkProgress;
 
@@ -82,6 +82,51 @@ pub struct FlowPath {
     pub sent: u64,
     /// Bytes that came there.
     pub received: u64,
+}
+
+/// A pipe of `weft pipe`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct PipeProgress {
+    /// Its stream, while the relay carries it.
+    #[serde(skip)]
+    pub id: Option<StreamId>,
+    /// Where it takes datagrams.
+    pub listen: String,
+    /// Where they lead.
+    pub deliver: String,
+    /// True if the relay carries them.
+    pub open: bool,
+    /// Number of sources.
+    pub sources: usize,
+    /// Datagrams to the relay.
+    pub up: WayView,
+    /// Datagrams from the relay.
+    pub down: WayView,
+    /// Bytes that this end sent over all links in the last second for each byte that came here; with what was sent again
+    /// or twice, without headers of packets.
+    pub overhead: Option<f64>,
+    /// What each link carried of it in the last second.
+    pub links: Vec<PipeLink>,
+    /// Datagrams that were dropped at this end, by reason.
+    pub drops: Drops,
+}
+
+/// A link's part of a pipe in the last second.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct PipeLink {
+    /// The path.
+    pub path: String,
+    /// Bytes that this end sent there.
+    pub sent: u64,
+    /// Its part of what this end sent.
+    pub share: f64,
+}
+
+impl PipeProgress {
+    pub(crate) fn of(view: PipeView) -> Self {
+        let PipeView { id, listen, deliver, open, sources, up, down, drops } = view;
+        Self { id, listen, deliver, open, sources, up, down, overhead: None, links: Vec::new(), drops }
+    }
 }
 
 /// A packet with data that left a moment ago.

@@ -7,6 +7,7 @@ mod ends;
 mod failures;
 mod meeting;
 mod packets;
+mod pipe;
 mod policy;
 mod proxy;
 mod resume;

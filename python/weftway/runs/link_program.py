@@ -22,11 +22,12 @@ VERBS = {
     "pair": "Prints the line with which another machine connects to this one.",
     "send": "Sends a file or a directory over several links.",
     "recv": "Receives what `weft send` sends.",
-    "relay": "Connects the programs of `weft proxy` and `weft tunnel` on other machines.",
+    "relay": "Connects the programs of `weft proxy`, `tunnel` and `pipe` on other machines.",
     "proxy": "Carries the connections of programs over several links.",
+    "pipe": "Carries live video or any datagrams over several links, in a given time.",
     "tunnel": "Carries all traffic of this machine over several links. Linux, root.",
     "top": "Shows links and connections of what runs on this machine.",
-    "service": "Prints a systemd unit that runs a proxy, a relay or a tunnel.",
+    "service": "Prints a systemd unit that runs a proxy, a relay, a tunnel or a pipe.",
     "record": "Measures several links at once; writes a drive and a scenario.",
 }
 """Verbs of the program, and what `weft --help` says of each."""

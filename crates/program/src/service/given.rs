@@ -10,7 +10,7 @@ use weftway_transfer::ClientRules;
 
 use super::FILES;
 use crate::failure::{Done, Failure};
-use crate::{address, classes, identity, options, proxy, watched};
+use crate::{address, classes, identity, options, pipe, proxy, relay, watched};
 
 /// The options that were given, by their long names.
 pub struct GivenOptions<'a> {
@@ -89,6 +89,7 @@ impl GivenOptions<'_> {
         options::read_links(&self.several("path"))?;
         match program {
             "relay" => self.check_relay(),
+            "pipe" => self.check_pipe(),
             "tunnel" => self.check_near().and_then(|()| self.check_tunnel()),
             _ => self.check_near(),
         }?;
@@ -104,7 +105,14 @@ impl GivenOptions<'_> {
         }
         Policy::parse(&self.several("allow"), &self.several("deny")).map_err(Failure::input)?;
         ClientRules::parse(&self.several("client")).map_err(Failure::input)?;
+        relay::read_pipes(&self.several("allow-pipe"))?;
         Ok(())
+    }
+
+    fn check_pipe(&self) -> Done {
+        address::split(&self.one("to").unwrap_or_default(), address::PORT)?;
+        let read = <pipe::Args as clap::FromArgMatches>::from_arg_matches(self.matches);
+        pipe::check(&read.map_err(Failure::input)?)
     }
 
     /// Checks the end that is near: a proxy or a tunnel.

@@ -1,4 +1,4 @@
-//! `weft service`: the unit with which systemd runs a proxy, a relay or a tunnel.
+//! `weft service`: the unit with which systemd runs a proxy, a relay, a tunnel or a pipe.
 
 mod given;
 mod unit;
@@ -16,18 +16,18 @@ use given::GivenOptions;
 use unit::{Manager, Run};
 
 /// Verbs that a service runs.
-const PROGRAMS: [&str; 3] = ["proxy", "relay", "tunnel"];
+const PROGRAMS: [&str; 4] = ["proxy", "relay", "tunnel", "pipe"];
 
 /// Options that name a file which the program reads when it starts.
 const FILES: [&str; 5] = ["identity", "pair", "passwords", "classes", "config"];
 
-/// Prints a systemd unit that runs `weft proxy`, `relay` or `tunnel` with the given options, hardened and watched.
+/// Prints a systemd unit that runs `weft proxy`, `relay`, `tunnel` or `pipe` with the given options, hardened and watched.
 ///
 /// For example: weft service relay --listen 4433 | sudo tee /etc/systemd/system/weft-relay.service
 #[derive(clap::Args)]
 #[command(verbatim_doc_comment)]
 pub struct Args {
-    #[arg(value_name = "proxy|relay|tunnel", help = "Its options follow, as without `service`.")]
+    #[arg(value_name = "proxy|relay|tunnel|pipe", help = "Its options follow, as without `service`.")]
     program: String,
     #[arg(long, help = "Writes the unit for this user's service manager, and starts nothing.")]
     write: bool,

@@ -203,6 +203,7 @@ fn description(verb: &str) -> &'static str {
     match verb {
         "proxy" => "Connections of programs over several links (weft proxy)",
         "relay" => "The end of weft proxy that has one good link (weft relay)",
+        "pipe" => "Datagrams over several links in a given time (weft pipe)",
         _ => "All traffic over several links (weft tunnel)",
     }
 }

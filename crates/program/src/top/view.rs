@@ -57,6 +57,10 @@ pub fn view(snapshot: &Value, flows: usize, columns: usize) -> Vec<Line> {
     if !busiest.is_empty() && flows > 0 {
         lines.extend(table(flows_table(&busiest[..flows.min(busiest.len())])));
     }
+    let pipes = list(snapshot, "pipes");
+    if !pipes.is_empty() {
+        lines.extend(table(pipes_table(pipes)));
+    }
     if count(&snapshot["unread"], "connections") > 0 {
         lines.extend(plain(unread(&snapshot["unread"])));
     }
@@ -189,6 +193,25 @@ fn flows_table(flows: &[Value]) -> Table {
         let [up, down] = ["up", "down"].map(|way| amount(count(flow, way)));
         let flow = told(flow);
         table.add([target(&flow), printable(&flow.class, ""), up, down, printable(&flow.shares(), "")]);
+    }
+    table
+}
+
+/// Pipes, each way in a line of its own: what came in the last second, and what became of it.
+fn pipes_table(pipes: &[Value]) -> Table {
+    let names = ["pipe", "", "datagrams/s", "late", "lost", "50 %", "95 %", "99 %", "overhead"];
+    let mut table = Table::new(names);
+    for pipe in pipes {
+        let name = format!("{} to {}", text(pipe, "listen"), text(pipe, "deliver"));
+        for (way, name) in [("up", name), ("down", String::new())] {
+            let second = &pipe[way]["second"];
+            let ms = |key| number(second, key).map_or_else(|| NOTHING.to_owned(), |ms| format!("{ms:.1} ms"));
+            let [datagrams, late, lost] = ["datagrams", "late", "lost"].map(|key| count(second, key).to_string());
+            let overhead = number(pipe, "overhead").filter(|_| way == "up");
+            let overhead = overhead.map_or_else(String::new, |overhead| format!("{overhead:.2}"));
+            let [p50, p95, p99] = ["p50_ms", "p95_ms", "p99_ms"].map(ms);
+            table.add([name, way.to_owned(), datagrams, late, lost, p50, p95, p99, overhead]);
+        }
     }
     table
 }

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use weftway_transfer::{ClientProgress, PathProgress, Unread};
+use weftway_relay::WayView;
+use weftway_transfer::{ClientProgress, PathProgress, PipeProgress, Unread};
 
 use super::snapshot::{PathNow, Snapshot};
 
@@ -63,6 +64,9 @@ pub fn text(snapshot: &Snapshot) -> String {
     let drops = seen.drops.iter().map(|(reason, &count)| (vec![("reason", *reason)], count as f64));
     told.add(("weft_dropped", Kind::Counter, "Packets and datagrams that were dropped"), drops);
     unread(&mut told, &seen.unread);
+    if !progress.pipes.is_empty() {
+        pipes(&mut told, &progress.pipes);
+    }
     if progress.listening.is_some() {
         told.gauge("weft_clients", "Clients that are here", progress.clients as f64);
         clients(&mut told, &seen.by_client);
@@ -131,6 +135,42 @@ fn unread(told: &mut Families, unread: &Unread) {
     }
 }
 
+/// A metric of a direction of a pipe: its name, kind and text, and its value, if there is one.
+type OfWay = ((&'static str, Kind, &'static str), fn(&WayView) -> Option<f64>);
+
+const WAYS: [OfWay; 8] = [
+    (("weft_pipe_datagrams", Kind::Counter, "Datagrams that came"), |way| Some(way.total.datagrams as f64)),
+    (("weft_pipe_bytes", Kind::Counter, "Bytes of their data"), |way| Some(way.total.bytes as f64)),
+    (("weft_pipe_delivered", Kind::Counter, "Datagrams that arrived in time"), |way| Some(way.total.delivered as f64)),
+    (("weft_pipe_late", Kind::Counter, "Datagrams that arrived late"), |way| Some(way.total.late as f64)),
+    (("weft_pipe_lost", Kind::Counter, "Datagrams that did not arrive"), |way| Some(way.total.lost as f64)),
+    (
+        ("weft_pipe_delay_p50_seconds", Kind::Gauge, "One-way delay that half did not exceed in the last second"),
+        |way| Some(way.second.p50_ms? * 1e-3),
+    ),
+    (("weft_pipe_delay_p95_seconds", Kind::Gauge, "One-way delay that 95 % did not exceed"), |way| {
+        Some(way.second.p95_ms? * 1e-3)
+    }),
+    (("weft_pipe_delay_p99_seconds", Kind::Gauge, "One-way delay that 99 % did not exceed"), |way| {
+        Some(way.second.p99_ms? * 1e-3)
+    }),
+];
+
+/// Metrics of pipes, by the place where each takes datagrams. The way up is to the relay.
+fn pipes<'a>(told: &mut Families, pipes: &'a [PipeProgress]) {
+    let named = |pipe: &'a PipeProgress| ("pipe", &pipe.listen[..]);
+    for (family, value) in WAYS {
+        let ways = pipes.iter().flat_map(|pipe| [(pipe, "up", &pipe.up), (pipe, "down", &pipe.down)]);
+        let samples = ways.filter_map(|(pipe, way, view)| Some((vec![named(pipe), ("way", way)], value(view)?)));
+        told.add(family, samples);
+    }
+    let overhead = pipes.iter().filter_map(|pipe| Some((vec![named(pipe)], pipe.overhead?)));
+    told.add(("weft_pipe_overhead", Kind::Gauge, "Bytes sent over all links for each byte that came"), overhead);
+    let shares = pipes.iter().flat_map(|pipe| pipe.links.iter().map(move |link| (pipe, link)));
+    let shares = shares.map(|(pipe, link)| (vec![named(pipe), ("link", &link.path[..])], link.share));
+    told.add(("weft_pipe_link_share", Kind::Gauge, "Part of what was sent that a link carried"), shares);
+}
+
 /// A metric of a client: its name, kind and text, and its value.
 type OfClient = ((&'static str, Kind, &'static str), fn(&ClientProgress) -> u64);
 
@@ -150,7 +190,8 @@ fn clients(told: &mut Families, clients: &[ClientProgress]) {
 
 #[cfg(test)]
 mod tests {
-    use weftway_transfer::UnreadFlow;
+    use weftway_relay::{WayCounts, WaySecond};
+    use weftway_transfer::{PipeLink, Progress, UnreadFlow};
 
     use super::super::snapshot::tests::{progress, snapshot};
     use super::*;
@@ -187,6 +228,35 @@ mod tests {
         assert!(told.contains("\nweft_receive_memory_bytes 536870912.0\n"));
         assert!(told.contains("\nweft_receive_memory_promised_bytes 90000000.0\n"));
         assert!(!told.contains("example"));
+    }
+
+    #[test]
+    fn pipes_are_told_by_their_places() {
+        let counts = WayCounts { datagrams: 10, bytes: 5000, delivered: 7, late: 2, lost: 1 };
+        let second = WaySecond { counts, p50_ms: Some(20.0), p95_ms: None, p99_ms: Some(250.0) };
+        let up = WayView { total: counts, second };
+        let links = vec![PipeLink { path: "wlan0".into(), sent: 6000, share: 0.75 }];
+        let pipe = PipeProgress {
+            listen: "127.0.0.1:9000".into(),
+            deliver: "secret.example:9001".into(),
+            up,
+            overhead: Some(1.25),
+            links,
+            ..PipeProgress::default()
+        };
+        assert!(!text(&snapshot(&progress())).contains("weft_pipe"), "it has none");
+        let told = text(&snapshot(&Progress { pipes: vec![pipe], ..progress() }));
+        for line in [
+            "weft_pipe_datagrams_total{pipe=\"127.0.0.1:9000\",way=\"up\"} 10.0",
+            "weft_pipe_late_total{pipe=\"127.0.0.1:9000\",way=\"up\"} 2.0",
+            "weft_pipe_lost_total{pipe=\"127.0.0.1:9000\",way=\"down\"} 0.0",
+            "weft_pipe_delay_p99_seconds{pipe=\"127.0.0.1:9000\",way=\"up\"} 0.25",
+            "weft_pipe_overhead{pipe=\"127.0.0.1:9000\"} 1.25",
+            "weft_pipe_link_share{pipe=\"127.0.0.1:9000\",link=\"wlan0\"} 0.75",
+        ] {
+            assert!(told.lines().any(|one| one == line), "{line} is not in\n{told}");
+        }
+        assert!(!told.contains("secret") && !told.contains("delay_p95_seconds{"));
     }
 
     #[test]

@@ -85,7 +85,11 @@ pub struct ShownHour {
 impl ToldFlow {
     /// Target of the connection, for people.
     pub fn name(&self) -> &str {
-        if self.target == "udp:" { "datagrams (UDP)" } else { &self.target }
+        match self.target.strip_prefix("pipe:") {
+            Some(pipe) => pipe.rsplit('/').next().unwrap_or(pipe),
+            None if self.target == "udp:" => "datagrams (UDP)",
+            None => &self.target,
+        }
     }
 
     /// Which part of its bytes, of both directions, went over each link.

@@ -21,7 +21,8 @@ pub struct Streams {
 
 impl Streams {
     /// Streams of `mux`, cut into records of `most` bytes.
-    pub fn new(mux: Mux, most: u64) -> Self {
+    pub fn new(mut mux: Mux, most: u64) -> Self {
+        mux.set_record(most as usize);
         Self { mux, now: Instant::ZERO, error: None, next: None, most: most as usize }
     }
 
@@ -114,6 +115,7 @@ impl Source for Streams {
 
     fn set_record(&mut self, most: Bytes) {
         (self.most, self.next) = (most.get() as usize, None);
+        self.mux.set_record(self.most);
     }
 
     fn next_urgent(&mut self) -> u64 {

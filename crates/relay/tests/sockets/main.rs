@@ -11,6 +11,7 @@ mod doors;
 mod ended;
 mod limited;
 mod name_server;
+mod pipes;
 #[path = "../../../transfer/tests/ends/ports.rs"]
 mod ports;
 mod programs;

@@ -1,13 +1,14 @@
-//! `weft proxy`, `weft tunnel` and `weft relay`: connections of programs over several links.
+//! `weft proxy`, `weft tunnel`, `weft pipe` and `weft relay`: connections of programs over several links.
 //!
 //! | module | contents |
 //! |---|---|
-//! | `proxying`, `tunnelling` | the end with several links |
+//! | `proxying`, `tunnelling`, `piping` | the end with several links |
 //! | `relaying` | the end that dials for programs |
 //! | `carried` | connection between them, and the streams on it |
 //! | `mux_control`, `policy_exchange` | messages of both ends beside the streams: policies of links |
 //! | `client_rules` | rate, connections and places of each client of a relay |
 //! | `memory` | memory for bytes that wait for programs |
+//! | `pipe_seconds` | which link carried how much of a pipe |
 //! | `explaining` | reason for the path of a packet |
 
 mod carried;
@@ -15,6 +16,8 @@ pub(crate) mod client_rules;
 mod explaining;
 mod memory;
 mod mux_control;
+mod pipe_seconds;
+pub(crate) mod piping;
 mod policy_exchange;
 pub(crate) mod proxying;
 pub(crate) mod relaying;

@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::options::ProxyOptions;
 use crate::programs::carried::{Carried, SavedStreams};
 use crate::programs::memory::limits;
+use crate::programs::pipe_seconds::PipeSeconds;
 use crate::progress::{State, Watch};
 use crate::seen::Connections;
 use crate::setting::{RECORD, Scheduling, build};
@@ -55,8 +56,9 @@ pub(crate) fn carry<F: Front>(
     let (mut session, target) = Session::connecting(relay, links, times, (Role::Proxy, Path::new(".")), watch)?;
     session.progress.ports = front.addresses();
     session.progress.scheduler = Some(scheduling.scheduler.clone());
-    let late = Late::default();
-    Proxying { front, target, scheduling, was_connected: false, waiting: None, late }.run(&mut session)
+    let (late, mut pipes): (_, PipeSeconds) = Default::default();
+    session.progress.pipes = pipes.see(session.net.now(), &front, |_| Vec::new());
+    Proxying { front, target, scheduling, was_connected: false, waiting: None, late, pipes }.run(&mut session)
 }
 
 /// The streams of a connection that was lost.
@@ -121,6 +123,7 @@ struct Proxying<F> {
     /// Streams that wait for another connection.
     waiting: Option<WaitingStreams>,
     late: Late,
+    pipes: PipeSeconds,
 }
 
 impl<F: Front> Proxying<F> {
@@ -204,6 +207,9 @@ impl<F: Front> Proxying<F> {
             carried.on_timer(now, &mut session.net);
             carried.keep_policy(now, session)?;
             self.front.turn(now, Some(carried.mux()));
+            while let Some(note) = self.front.take_note() {
+                session.say(note);
+            }
             carried.turn(now, &mut session.net)?;
             check(&self.front)?;
             if session.is_tick(now) {
@@ -230,7 +236,7 @@ impl<F: Front> Proxying<F> {
     }
 
     /// Shows the connections of programs to the user.
-    fn see(&self, session: &mut Session<'_>, carried: Option<&Carried>) {
+    fn see(&mut self, session: &mut Session<'_>, carried: Option<&Carried>) {
         let mut drops = self.front.drops();
         if self.late.total() > 0 {
             *drops.entry("late").or_default() += self.late.total();
@@ -243,7 +249,9 @@ impl<F: Front> Proxying<F> {
         if let Some(carried) = carried {
             carried.add_memory(&mut seen.unread);
         }
+        let pipes = self.pipes.see(now, &self.front, |id| paths(&(), id));
         session.progress.connections = Connections { refusals, drops, ..seen };
+        session.progress.pipes = pipes;
     }
 
     /// Waits a little before the next connection. Local programs are served all the same: their streams take what they

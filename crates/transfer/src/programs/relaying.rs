@@ -37,10 +37,11 @@ pub fn relay(
     options: RelayOptions,
     watch: Watch<'_>,
 ) -> Result<(), Failure> {
-    let RelayOptions { listen, paths, scheduling, identities, times } = options;
+    let RelayOptions { listen, paths, scheduling, pipes, identities, times } = options;
     scheduling.check()?;
     let limits = RelayLimits { record: RECORD as usize, ..RelayLimits::default() };
     let mut relay = Relay::new(policy, limits).map_err(Failure::Socket)?;
+    relay.allow_pipes(pipes);
     if let Some(server) = names {
         relay.set_name_server(server);
     }

@@ -48,9 +48,24 @@ fn start_relay_at(
     identities: Option<Receiver<Identity>>,
     rules: ClientRules,
 ) -> (Running, SocketAddr) {
+    start_relay_of(port, identity, rules, |options| options.identities = identities)
+}
+
+/// One with other options.
+pub fn start_relay_that(identity: Identity, change: impl FnOnce(&mut RelayOptions)) -> (Running, SocketAddr) {
+    start_relay_of(ports::free(), identity, ClientRules::default(), change)
+}
+
+fn start_relay_of(
+    port: u16,
+    identity: Identity,
+    rules: ClientRules,
+    change: impl FnOnce(&mut RelayOptions),
+) -> (Running, SocketAddr) {
     let policy = Policy::parse(&["127.0.0.0/8"], &[""; 0]).unwrap();
     let listen = Listen { address: SocketAddr::new(local(1), port), identity };
-    let mut options = RelayOptions { identities, ..RelayOptions::new(listen) };
+    let mut options = RelayOptions::new(listen);
+    change(&mut options);
     options.times.tell_every = Span::from_millis(20);
     let running = Running::start(move |watch| relay(policy, rules, None, options, watch));
     let address = running.until("the relay to listen", |progress| progress.listening.is_some()).listening.unwrap();

@@ -46,6 +46,25 @@ fn the_view_has_links_and_connections() {
 }
 
 #[test]
+fn a_pipe_has_a_line_for_each_way() {
+    let way = |datagrams: u64, p50: Option<f64>| {
+        let second = json!({"datagrams": datagrams, "late": 2, "lost": 1, "p50_ms": p50, "p95_ms": p50, "p99_ms": p50});
+        json!({"total": {}, "second": second})
+    };
+    let pipe = json!({
+        "listen": "127.0.0.1:9000", "deliver": "media.example:9001", "overhead": 1.25,
+        "up": way(4321, Some(20.04)), "down": way(0, None),
+    });
+    let shown = with("pipes", json!([pipe]));
+    let lines = [
+        "pipe                                        datagrams/s  late  lost     50 %     95 %     99 %  overhead",
+        "127.0.0.1:9000 to media.example:9001    up         4321     2     1  20.0 ms  20.0 ms  20.0 ms      1.25",
+        "                                      down            0     2     1        –        –        –",
+    ];
+    assert!(shown.windows(3).any(|found| found == lines), "{shown:#?}");
+}
+
+#[test]
 fn a_tunnel_to_which_packets_do_not_come_is_seen_with_its_connections() {
     for state in ["bypassed", "blocked"] {
         let mut snapshot = snapshot();

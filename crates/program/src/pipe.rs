@@ -1,0 +1,211 @@
+//! `weft pipe`.
+
+use std::net::SocketAddr;
+
+use weftway_path::Span;
+use weftway_relay::{LEAST_LATENCY, MOST_LATENCY, MOST_PIPES, Pipe, PipeTarget, Target};
+use weftway_scenario::policy::read_time;
+use weftway_transfer::ProxyOptions;
+
+use crate::address;
+use crate::connections::Carrying;
+use crate::failure::{Done, Failure};
+use crate::options::{Config, Links, Pair, Scheduling, To, Watching};
+use crate::{connections, ends};
+
+/// Time in which a datagram is to be there, if none is named.
+const LATENCY: &str = "200ms";
+
+/// Carries datagrams of UDP to one place over several links at once, in a given time: live video, voice, a VPN.
+///
+/// They go to a machine with `weft relay --allow-pipe HOST:PORT`, and from there to HOST:PORT; answers come back. For
+/// several pipes, --listen and --deliver are given for each, in the same order.
+#[derive(clap::Args)]
+#[command(verbatim_doc_comment)]
+pub struct Args {
+    #[command(flatten)]
+    to: To,
+    #[command(flatten)]
+    pair: Pair,
+    #[command(flatten)]
+    links: Links,
+    #[arg(
+        long,
+        value_name = "[udp://][ADDR:]PORT",
+        help = "Takes datagrams here, for example at 9000; ADDR is 127.0.0.1 unless it is named. Repeatable."
+    )]
+    listen: Vec<String>,
+    #[arg(
+        long,
+        value_name = "[udp://]HOST:PORT",
+        help = "Where the relay sends them. It finds the address of a name. Repeatable."
+    )]
+    deliver: Vec<String>,
+    #[arg(
+        long,
+        value_name = "TIME",
+        help = "A datagram that is not there in this time is dropped: 1ms to 10s; one for all pipes, or one for each. \
+                Default: 200ms. Repeatable."
+    )]
+    latency: Vec<String>,
+    #[arg(
+        long,
+        help = "Holds each datagram at the other end until its time is over, and gives them in order: what links differ in \
+                is not seen."
+    )]
+    order: bool,
+    #[arg(
+        long,
+        help = "Sends datagrams that no packet of the links holds in up to four pieces, and drops none of them."
+    )]
+    pieces: bool,
+    #[command(flatten)]
+    scheduling: Scheduling,
+    #[command(flatten)]
+    watching: Watching,
+    #[command(flatten)]
+    config: Config,
+}
+
+/// Runs the verb.
+pub fn run(args: Args) -> Done {
+    let relay = ends::relay(&args.to, &args.pair, "weft pipe")?;
+    let pipes = pipes(&args)?;
+    let (scheduling, switches) = args.scheduling.switched();
+    let options = ProxyOptions { links: args.links.read()?, scheduling, ..ProxyOptions::new(relay) };
+    let carrying =
+        Carrying { program: "pipe", stopped: "stopped carrying datagrams", watching: args.watching, switches };
+    connections::carry(carrying, || None, |watch| weftway_transfer::pipe(pipes, options, watch))
+}
+
+/// Refuses what makes no sense, and starts nothing.
+pub fn check(args: &Args) -> Done {
+    pipes(args).map(drop)
+}
+
+/// The pipes: each has its own place and target, and the latency of all or its own.
+fn pipes(args: &Args) -> Done<Vec<Pipe>> {
+    let Args { listen, deliver, latency, order, pieces, .. } = args;
+    if listen.is_empty() || listen.len() != deliver.len() {
+        let told = "weft pipe needs --listen [ADDR:]PORT and --deliver HOST:PORT, both for each pipe";
+        return Err(Failure::input(format!("{told}: {} and {} are given", listen.len(), deliver.len())));
+    }
+    if listen.len() > MOST_PIPES {
+        return Err(Failure::input(format!("--listen: {MOST_PIPES} pipes at most")));
+    }
+    let latencies = match &latency[..] {
+        [] => vec![LATENCY; listen.len()],
+        [one] => vec![one.as_str(); listen.len()],
+        several if several.len() == listen.len() => several.iter().map(String::as_str).collect(),
+        several => {
+            let told = format!(
+                "--latency: one for all pipes, or one for each of {}: {} are given",
+                listen.len(),
+                several.len()
+            );
+            return Err(Failure::input(told));
+        }
+    };
+    let ends = listen.iter().zip(deliver).zip(latencies);
+    ends.map(|((listen, deliver), latency)| {
+        let target = PipeTarget { latency: read_latency(latency)?, in_order: *order, target: target(deliver)? };
+        Ok(Pipe { listen: place(listen)?, target, pieces: *pieces })
+    })
+    .collect()
+}
+
+fn read_latency(text: &str) -> Done<Span> {
+    let latency = read_time(text).map_err(|why| Failure::input(format!("--latency {text}: {why}")))?;
+    if !(LEAST_LATENCY..=MOST_LATENCY).contains(&latency) {
+        return Err(Failure::input(format!("--latency {text}: it is from 1ms to 10s")));
+    }
+    Ok(latency)
+}
+
+/// `[udp://][ADDR:]PORT`.
+fn place(text: &str) -> Done<SocketAddr> {
+    let (host, port) = address::split_listening(without_scheme("--listen", text)?, 0)?;
+    if port == 0 && !text.ends_with(":0") {
+        return Err(Failure::input(format!("--listen {text}: name the port, as in udp://127.0.0.1:9000")));
+    }
+    address::resolve_first(host.as_deref().unwrap_or("127.0.0.1"), port)
+}
+
+/// `[udp://]HOST:PORT`.
+fn target(text: &str) -> Done<Target> {
+    let whole = without_scheme("--deliver", text)?;
+    whole.parse().map_err(|error| Failure::input(format!("--deliver {text}: {error}")))
+}
+
+/// The text without `udp://`; no other scheme is carried.
+fn without_scheme<'a>(option: &str, text: &'a str) -> Done<&'a str> {
+    match text.split_once("://") {
+        None => Ok(text),
+        Some(("udp", rest)) => Ok(rest.trim_end_matches('/')),
+        Some((scheme, _)) => {
+            let told = "datagrams of UDP are carried, as in udp://127.0.0.1:9000; SRT, RTP and QUIC are such";
+            Err(Failure::input(format!("{option} {text}: {scheme}: {told}")))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn read(words: &[&str]) -> Done<Vec<Pipe>> {
+        let words = ["pipe"].iter().chain(words);
+        pipes(&Line::try_parse_from(words).unwrap().args)
+    }
+
+    #[test]
+    fn a_pipe_has_its_place_its_target_and_its_latency() {
+        let of = |words: &[&str]| {
+            let pipes = read(words).unwrap().into_iter();
+            pipes.map(|pipe| (pipe.listen.to_string(), pipe.target.to_string())).collect::<Vec<_>>()
+        };
+        let one = of(&["--listen", "udp://127.0.0.1:9000", "--deliver", "udp://a.example:9001", "--order"]);
+        assert_eq!(one, [("127.0.0.1:9000".to_owned(), "pipe:1/200000/order/a.example:9001".to_owned())]);
+        let ends =
+            ["--listen", "9000", "--deliver", "192.0.2.1:1", "--listen", "0.0.0.0:7", "--deliver", "[2001:db8::1]:2"];
+        let (all, each) = ([&ends[..], &["--latency", "50ms"]], [&ends[..], &["--latency", "50ms", "--latency", "1s"]]);
+        let [first, second] = ["pipe:1/50000//192.0.2.1:1", "pipe:1/50000//[2001:db8::1]:2"].map(str::to_owned);
+        let [here, there] = ["127.0.0.1:9000", "0.0.0.0:7"].map(str::to_owned);
+        assert_eq!(of(&all.concat()), [(here.clone(), first.clone()), (there.clone(), second)]);
+        assert_eq!(of(&each.concat()), [(here, first), (there, "pipe:1/1000000//[2001:db8::1]:2".to_owned())]);
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_told() {
+        let ends = ["--listen", "9000", "--deliver", "192.0.2.1:9001"];
+        for (words, told) in [
+            (
+                &[][..],
+                "weft pipe needs --listen [ADDR:]PORT and --deliver HOST:PORT, both for each pipe: 0 and 0 are given",
+            ),
+            (&["--listen", "9000"], "both for each pipe: 1 and 0 are given"),
+            (
+                &["--listen", "srt://127.0.0.1:9000", "--deliver", "a.example:1"],
+                "--listen srt://127.0.0.1:9000: srt: datagrams",
+            ),
+            (&["--listen", "127.0.0.1", "--deliver", "a.example:1"], "--listen 127.0.0.1: name the port"),
+            (&["--listen", "9000", "--deliver", "a.example"], "--deliver a.example: a target is a host and a port"),
+            (&[&ends[..], &["--latency", "0ms"]].concat(), "--latency 0ms: it is from 1ms to 10s"),
+            (&[&ends[..], &["--latency", "11s"]].concat(), "--latency 11s: it is from 1ms to 10s"),
+            (&[&ends[..], &["--latency", "200"]].concat(), "--latency 200: "),
+            (&[&ends[..], &["--latency", "1s", "--latency", "2s"]].concat(), "one for each of 1: 2 are given"),
+            (&ends.repeat(MOST_PIPES + 1), "--listen: 16 pipes at most"),
+        ] {
+            let Err(Failure::Input(why)) = read(words) else { panic!("{words:?} is refused") };
+            assert!(why.contains(told), "{why}");
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! An end of a pipe, without sockets: what becomes of datagrams that come here, and of those of the other end.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use weftway_mux::frame::datagram_head;
+use weftway_mux::{Mux, Read, StreamError, StreamId};
+use weftway_path::{Instant, Span};
+
+use crate::classes::Class;
+use crate::datagram::Sent;
+use crate::dscp::Dscp;
+use crate::limits::MOST_SOURCES;
+use crate::pieces::Pieces;
+use crate::pipe::clock::Clock;
+use crate::pipe::head::{Head, clock_of, stamp};
+use crate::pipe::hold::Hold;
+use crate::pipe::tally::{Arriving, Coming, Ledger};
+use crate::pipe::words::{BadWord, Word, Words};
+use crate::view::WayView;
+
+/// The scheduler decides on which link a datagram goes; those of [`Class::Realtime`] take the fastest one, whatever it
+/// says.
+pub const CLASS: Class = Class::Interactive;
+/// For so long after packets were found to hold more or less, they may hold more still: noq asks each length up to three
+/// times, a few round trips each. Datagrams that no packet holds meanwhile travel in pieces.
+const SEARCH: Span = Span::from_secs(10);
+/// The first questions for the other end's clock come sooner one after the other.
+const FIRST_PINGS: u32 = 10;
+const FIRST_INTERVAL: Span = Span::from_millis(100);
+const INTERVAL: Span = Span::from_secs(1);
+/// The other end does not read what it is told when so much waits: further lines are left out.
+const MOST_UNTOLD: usize = 64 << 10;
+
+/// Why a pipe's stream has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The other end has reset it, with this code.
+    Reset(u32),
+    /// The other end has ended it, or says what makes no sense.
+    Broken,
+}
+
+/// Settings of an end.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// Time after its arrival at one end within which a datagram is of use at the other.
+    pub latency: Span,
+    /// Datagrams of the other end are held until that time, and given in order.
+    pub in_order: bool,
+    /// Datagrams that no packet holds travel in pieces.
+    pub may_cut: bool,
+}
+
+/// A datagram for this end's sockets: its source and its data.
+pub type Given = (u16, Bytes);
+
+/// An end of a pipe.
+#[derive(Debug)]
+pub struct End {
+    id: StreamId,
+    setting: Setting,
+    pieces: Pieces,
+    /// Bytes of a full record, and when that was another number last.
+    record: (usize, Instant),
+    clock: Clock,
+    hold: Hold,
+    coming: Coming,
+    /// No datagram has the stamp of the one before, so that the other end knows their order.
+    next_stamp: u64,
+    arriving: Arriving,
+    /// Datagrams that come here, and those that come at the other end.
+    ledgers: [Ledger; 2],
+    words: Words,
+    /// Bytes that the stream has not taken yet.
+    outgoing: Vec<u8>,
+    pings: u32,
+    ping_at: Instant,
+    /// Datagrams of the other end that made no sense.
+    malformed: u64,
+    /// Marks of the other end's sources that are new.
+    marks: VecDeque<(u16, Dscp)>,
+}
+
+impl End {
+    /// An end on stream `id`, which says `first` and then what its clock shows.
+    pub fn new(now: Instant, id: StreamId, setting: Setting, first: &[u8]) -> Self {
+        let mut outgoing = first.to_vec();
+        Word::Clock(now.as_micros()).put(&mut outgoing);
+        Self {
+            id,
+            setting,
+            pieces: Pieces::default(),
+            record: (0, now),
+            clock: Clock::default(),
+            hold: Hold::default(),
+            coming: Coming::default(),
+            next_stamp: 0,
+            arriving: Arriving::new(setting.latency.as_micros()),
+            ledgers: Default::default(),
+            words: Words::default(),
+            outgoing,
+            pings: 0,
+            ping_at: now,
+            malformed: 0,
+            marks: VecDeque::new(),
+        }
+    }
+
+    /// The stream.
+    pub fn id(&self) -> StreamId {
+        self.id
+    }
+
+    /// Number of datagrams of the other end that made no sense.
+    pub fn malformed(&self) -> u64 {
+        self.malformed
+    }
+
+    /// Datagrams that come here, and those that come at the other end, for the user.
+    pub fn ways(&self, now: Instant) -> [WayView; 2] {
+        let (latency, theirs) = (self.setting.latency.as_micros(), self.clock.theirs(now).unwrap_or(0));
+        [self.ledgers[0].view(now.as_micros(), latency), self.ledgers[1].view(theirs, latency)]
+    }
+
+    /// Instant of the next turn, whatever comes before.
+    pub fn next_event(&self) -> Instant {
+        let own = |theirs: Option<u64>| theirs.and_then(|theirs| self.clock.own(theirs)).unwrap_or(Instant::NEVER);
+        let latency = self.setting.latency.as_micros();
+        let held = own(self.hold.first().map(|came| came.saturating_add(latency)));
+        let over = self.coming.next().map_or(Instant::NEVER, |us| Instant::from_nanos(us.saturating_mul(1000)));
+        self.ping_at.min(held).min(over).min(own(self.arriving.next()))
+    }
+
+    /// Sends a datagram of `source` that came now.
+    pub fn send(&mut self, now: Instant, mux: &mut Mux, source: u16, data: &[u8]) -> Sent {
+        let came = now.as_micros().max(self.next_stamp);
+        self.next_stamp = came + 1;
+        if let Some(over) = self.coming.count(came, data.len()) {
+            self.ledgers[0].came(over);
+            self.tell(&Word::Came(over));
+        }
+        let bytes = Head::Data { stamp: stamp(came), source, data }.written();
+        let record = mux.record();
+        if record != self.record.0 {
+            self.record = (record, now);
+        }
+        let may_cut = self.setting.may_cut || now.since(self.record.1) < SEARCH;
+        if bytes.len() + datagram_head(self.id) > record && !may_cut {
+            return Sent::TooLong;
+        }
+        // One that leaves later than this arrives late.
+        let under_way = self.clock.round_trip().map_or(Span::ZERO, |trip| trip / 2);
+        let deadline = self.setting.latency.saturating_sub(under_way);
+        self.pieces.send_within(now, mux, (self.id, record), (CLASS, deadline), bytes)
+    }
+
+    /// Takes a datagram of the other end: returns it if it is to be given now.
+    pub fn take(&mut self, now: Instant, mux: &mut Mux, bytes: Bytes) -> Option<Given> {
+        let bytes = self.pieces.take(bytes)?;
+        match Head::read(&bytes) {
+            Some(Head::Data { stamp, source, data }) => {
+                let data = bytes.slice_ref(data);
+                // Without a clock nothing is late.
+                let Some(theirs) = self.clock.theirs(now) else { return Some((source, data)) };
+                let came = clock_of(stamp, theirs);
+                let delay = theirs.saturating_sub(came);
+                self.arriving.count(came, delay);
+                if delay > self.setting.latency.as_micros() {
+                    return None;
+                }
+                if self.setting.in_order {
+                    self.hold.push(came, source, data);
+                    return None;
+                }
+                Some((source, data))
+            }
+            Some(Head::Ping(clock)) => {
+                self.put(now, mux, Head::Pong(clock, now.as_micros()));
+                None
+            }
+            Some(Head::Pong(asked, clock)) => {
+                self.clock.answered(now, asked, clock);
+                None
+            }
+            None => {
+                self.malformed += 1;
+                None
+            }
+        }
+    }
+
+    /// The next datagram that was held until now.
+    pub fn held(&mut self, now: Instant) -> Option<Given> {
+        let theirs = self.clock.theirs(now)?;
+        self.hold.pop(theirs.checked_sub(self.setting.latency.as_micros())?)
+    }
+
+    /// Sends a question or an answer, if there is room.
+    fn put(&self, now: Instant, mux: &mut Mux, head: Head<'_>) {
+        // Another one follows.
+        let _ = mux.send_datagram(now, self.id, CLASS.number(), Some(INTERVAL), head.written().into());
+    }
+
+    /// Tells the other end that datagrams of a source are marked so.
+    pub fn mark(&mut self, source: u16, mark: Dscp) {
+        self.tell(&Word::Mark(source, mark.number()));
+    }
+
+    /// The next source of the other end whose datagrams are marked anew, and how.
+    pub fn next_mark(&mut self) -> Option<(u16, Dscp)> {
+        self.marks.pop_front()
+    }
+
+    fn tell(&mut self, word: &Word) {
+        if self.outgoing.len() < MOST_UNTOLD {
+            word.put(&mut self.outgoing);
+        }
+    }
+
+    /// Tells the other end what there is to tell, and hears what it tells.
+    pub fn turn(&mut self, now: Instant, mux: &mut Mux) -> Result<(), Ended> {
+        loop {
+            let count = match mux.read(self.id) {
+                Ok(Read::Wait) => break,
+                Ok(Read::Bytes(bytes)) => {
+                    self.words.push(bytes);
+                    bytes.len()
+                }
+                Ok(Read::End) => return Err(Ended::Broken),
+                Err(StreamError::Reset(code)) => return Err(Ended::Reset(code)),
+                Err(StreamError::NotOpen | StreamError::Finished) => return Err(Ended::Broken),
+            };
+            mux.took(now, self.id, count).map_err(|_| Ended::Broken)?;
+            while let Some(word) = self.words.next().map_err(|BadWord| Ended::Broken)? {
+                self.hear(now, word);
+            }
+        }
+        if let Some(over) = self.coming.over(now.as_micros()) {
+            self.ledgers[0].came(over);
+            self.tell(&Word::Came(over));
+        }
+        while let Some(became) = self.clock.theirs(now).and_then(|theirs| self.arriving.over(theirs)) {
+            self.ledgers[1].became(&became);
+            self.tell(&Word::Became(became));
+        }
+        if now >= self.ping_at {
+            self.put(now, mux, Head::Ping(now.as_micros()));
+            self.pings = self.pings.saturating_add(1);
+            self.ping_at = now + if self.pings < FIRST_PINGS { FIRST_INTERVAL } else { INTERVAL };
+        }
+        self.flush(now, mux)
+    }
+
+    /// Gives the stream what this end tells.
+    pub fn flush(&mut self, now: Instant, mux: &mut Mux) -> Result<(), Ended> {
+        if !self.outgoing.is_empty() {
+            let waiting = Bytes::copy_from_slice(&self.outgoing);
+            let taken = mux.write(now, self.id, waiting).map_err(|_| Ended::Broken)?;
+            self.outgoing.drain(..taken);
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, now: Instant, word: Word) {
+        match word {
+            Word::Clock(theirs) => self.clock.hello(now, theirs),
+            Word::Came(came) => {
+                self.ledgers[1].came(came);
+                self.arriving.asked(came.second);
+            }
+            Word::Became(became) => self.ledgers[0].became(&became),
+            Word::Mark(source, number) => {
+                if let Some(mark) = Dscp::of_number(number).filter(|_| self.marks.len() < MOST_SOURCES) {
+                    self.marks.push_back((source, mark));
+                }
+            }
+        }
+    }
+}
+
+/// Datagrams and lines of the other end, for the fuzzer: the first byte of each says how long it is, its highest bit that
+/// it is a datagram.
+pub fn fuzz(bytes: &[u8]) {
+    use weftway_mux::{Limits, Side};
+
+    let Ok(mut mux) = Mux::new(Side::Connecting, Limits::default(), Limits::default()) else { return };
+    let Ok(id) = mux.open(Instant::ZERO, CLASS.number(), b"", None) else { return };
+    let setting = Setting { latency: Span::from_millis(200), in_order: true, may_cut: true };
+    let (mut end, mut rest, mut now) = (End::new(Instant::ZERO, id, setting, b""), bytes, Instant::ZERO);
+    while let Some((first, behind)) = rest.split_first() {
+        let (one, behind) = behind.split_at(usize::from(first & 0x7f).min(behind.len()));
+        now += Span::from_millis(one.len() as u64 * 7);
+        if first & 0x80 > 0 {
+            end.take(now, &mut mux, Bytes::copy_from_slice(one));
+        } else {
+            end.words.push(one);
+            while let Ok(Some(word)) = end.words.next() {
+                end.hear(now, word);
+            }
+        }
+        if end.turn(now, &mut mux).is_err() {
+            return;
+        }
+        while end.held(now).is_some() {}
+        let _ = (end.next_event(), end.ways(now));
+        rest = behind;
+    }
+}
