@@ -98,3 +98,31 @@ impl Limits {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A window of 100 packets in 20 ms is 56 Mbit/s. Lately the path brought 1 Mbit/s of an application that had no more,
+    /// a minute ago 40: a copy takes 1400 bytes / 40 Mbit/s = 0.28 ms.
+    #[test]
+    fn a_copy_is_priced_by_what_a_path_has_shown_in_minutes() {
+        let ms = Span::from_millis;
+        let limits = Limits {
+            cwnd: Bytes::new(140_000),
+            pacing_rate: BitRate::ZERO,
+            mss: Bytes::new(1400),
+            min_rtt: ms(20),
+            srtt: ms(20),
+        };
+        let known = Measured { peak: BitRate::from_mbps(1), most: BitRate::from_mbps(40), capacity: None, srtt: ms(20) };
+        let rates = limits.rates(&known);
+        assert_eq!(rates.brings, BitRate::from_bps(5_600_000), "ten packets a round trip are believed");
+        assert_eq!((rates.airtime, rates.copy_airtime), (ms(2), Span::from_micros(280)));
+        assert_eq!(rates.carries, BitRate::from_mbps(40));
+        // What it has shown counts as far as its window allows it now: 5 packets in 20 ms.
+        let narrow = Limits { cwnd: Bytes::new(7_000), ..limits }.rates(&known);
+        assert_eq!(narrow.copy_airtime, ms(4));
+        assert_eq!(narrow.carries, BitRate::from_bps(11_200_000), "twenty packets a round trip");
+    }
+}
