@@ -1,7 +1,7 @@
 //! Copies: of data that block the message at hand, are overdue or lost, come sooner by another path, or may be lost
 //! where nothing else is to be sent.
 
-use weftway_path::{Context, Flow, Offset, Path, PathId, Recovery, Span};
+use weftway_path::{Context, Flow, Offset, Path, PathId, Span};
 
 use super::estimate::loss_chance;
 use super::in_flight::InFlightPacket;
@@ -156,8 +156,8 @@ impl EarliestDelivery {
             return (gain > airtime).then_some(copy);
         }
         let insurance = self.options.insurance?;
-        // A path that repairs losses of its own has no room.
-        if insurance.is_free(load) && path.recovery == Recovery::Open {
+        // Where data wait for each other, as after slow start, nothing may have been sent lately.
+        if insurance.is_free(load) && s.rtt < path.min_rtt * 2 {
             return (gain > Span::ZERO).then_some(copy);
         }
         let is_idle = path.unacked() < s.rate().bytes_in(path.min_rtt);
