@@ -291,6 +291,9 @@ def bounds(jobs: Sequence[Job], threads: int) -> list[str]:
     `bound_fct_ms`, `bound_p50_ms`, `bound_p95_ms`, `bound_p99_ms` and `bound_bytes`, null where they are not known."""
 
 def oracles(jobs: Sequence[Job], threads: int, sight: str) -> list[str]: ...
+def controlled(jobs: Sequence[Job], threads: int) -> list[str]:
+    """The results of each job's run by its scheduler, where an oracle is the controller: as JSON."""
+
 def clairvoyants(jobs: Sequence[Job], threads: int, tries: int) -> list[str]:
     """The results of each job's run by a clairvoyant that starts from the job's scheduler, and tries answers out at so
     many questions: as JSON."""

@@ -1,6 +1,7 @@
 """Backend `quic`: the rows of a scenario on real Multipath QUIC packets in virtual time."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import polars as pl
@@ -63,3 +64,42 @@ def test_a_path_that_had_a_queue_once_is_used_again() -> None:
     for backend in ("sim", "quic"):
         mean = dict(times.filter(pl.col("backend") == backend).select("scheduler", "fct_ms").iter_rows())
         assert mean["earliest-delivery"] < mean["min-rtt"]
+
+
+WINDOWS = """\
+title = "A start"
+transport = "tcp"
+scheduler = "min-rtt"
+seeds = "0..1"
+[path.a]
+rate = "100 Mbit/s"
+delay = "50 ms"
+[workload]
+kind = "bulk"
+bytes = "32 kB"
+[options]
+mss = "800 B"
+[vary]
+"options.initial_window" = ["10 packets", "16 packets", "40 packets"]
+"""
+
+
+@pytest.mark.parametrize(
+    ("transport", "stack", "backend"),
+    [
+        ("tcp", "", "sim"),
+        ("mptcp", 'stack = "v0.9x"', "sim"),
+        ("mptcp", 'stack = "linux-v1"', "sim"),
+        ("mpquic", "", "sim"),
+        ("mpquic", "", "quic"),
+    ],
+)
+def test_the_initial_window_counts_on_every_transport(transport: str, stack: str, backend: str, tmp_path: Path) -> None:
+    """40 packets leave in flights of 10, 20 and 10, of 16 and 24, or at once: a round trip of 100 ms less each."""
+    file = tmp_path / "start.toml"
+    file.write_text(WINDOWS.replace('transport = "tcp"', f'transport = "{transport}"\n{stack}'))
+    rows = weftway.compare(file, cc="cubic,newreno,bbr1,bbr3", backend=backend)
+    assert len(rows) == 3 * 4
+    for cc in ("cubic", "newreno", "bbr1", "bbr3"):
+        times = rows.filter(pl.col("cc") == cc).sort("options.initial_window")["fct_ms"].to_list()
+        assert all(60 < long - short < 150 for long, short in pairwise(times)), (cc, times)

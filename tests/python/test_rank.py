@@ -478,6 +478,48 @@ def test_an_oracle_tells_earliest_delivery_and_is_not_ranked(
         rank.run(small_request(world, schedulers="min-rtt,ecf", oracle=True), 2)
 
 
+def test_an_oracle_as_controller_is_held_against_the_rule_and_is_not_ranked(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Windows that follow the links do not depend on the cell's own controller. What is kept is not run again."""
+    out = tmp_path / "out"
+    world.write_text(WORLD.replace("100 kB", "800 kB"))
+    asked = small_request(world, schedulers="min-rtt,earliest-delivery", oracle_cc=True)
+    ranked = rank.run(asked, 2, out)
+    assert {line.scheduler for line in rank.standings(ranked)} == {"min-rtt", "earliest-delivery"}
+    costs: dict[str, dict[str, list[float]]] = {}
+    for row in ranked.rows:
+        costs.setdefault(row["scheduler"], {}).setdefault(row["cell"], []).append(row["cost_ms"])
+    logs = [
+        math.log(sum(some) / sum(costs["earliest-delivery"][cell]))
+        for cell, some in costs["oracle: controller"].items()
+    ]
+    by_hand = math.exp(sum(logs) / len(logs))
+    assert by_hand < 0.98 and rank.groups(ranked)[0].told["controller"][0] == pytest.approx(by_hand)
+    shown = page.ranked(ranked)
+    (sentence,) = [line for line in ranking.findings(shown) if line.startswith("with an oracle as controller")]
+    assert f"{by_hand:.3f}" in sentence and "--oracle-cc" in page.write(ranked, shown, out).read_text()
+    assert [column.header for column in ranking.terminal(shown)[1].columns][
+        -1
+    ] == "oracle: controller / earliest-delivery"
+    other = rank.run(
+        small_request(world, schedulers="min-rtt,earliest-delivery", oracle_cc=True, set=["cc=newreno"]), 2
+    )
+    windows = [
+        [row["cost_ms"] for row in found.rows if row["scheduler"] == "oracle: controller"] for found in (ranked, other)
+    ]
+    assert windows[0] == windows[1]
+
+    def none(todo: list[Any], *more: Any) -> list[Any]:
+        assert not todo
+        return []
+
+    monkeypatch.setattr(bounds, "controlled", none)
+    assert rank.run(asked, 2, out).rows == ranked.rows
+    with pytest.raises(ScenarioError, match="an oracle sets the windows of `earliest-delivery`: name it among the"):
+        rank.run(small_request(world, schedulers="min-rtt,ecf", oracle_cc=True), 2)
+
+
 def test_a_clairvoyant_starts_from_the_candidate(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It stands beside the candidate in the groups, and is neither chosen nor ranked. What is kept is not run again."""
     out = tmp_path / "out"

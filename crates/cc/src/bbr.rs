@@ -4,10 +4,14 @@
 
 mod aggregation;
 pub(crate) mod bounded;
+mod bursts;
 #[cfg(test)]
 pub(crate) mod pipe;
 
 use aggregation::Aggregation;
+pub(crate) use bursts::BURSTS;
+use bursts::Bursts;
+use weftway_path::spec::{Params, SpecError};
 use weftway_path::{BitRate, Bytes, Instant, PathId, Recovery, Span};
 
 use crate::window::LARGEST;
@@ -169,6 +173,8 @@ pub(crate) struct Core {
     pub(crate) idle_restart: bool,
     pub(crate) recovery: Recovery,
     pub(crate) aggregation: Aggregation,
+    /// Of a controller that does not pace the bursts of an application.
+    bursts: Option<Bursts>,
 }
 
 impl Core {
@@ -193,10 +199,23 @@ impl Core {
             idle_restart: false,
             recovery: Recovery::Open,
             aggregation: Aggregation::new(setup.now),
+            bursts: None,
         };
         core.cwnd = core.in_limits(core.packets(setup.initial_window));
         core.pace_by_rtt(setup.rtt.unwrap_or(Span::ZERO));
         core
+    }
+
+    /// Lets bursts of an application leave unpaced.
+    pub(crate) fn free_bursts(&mut self, setup: &Setup) {
+        self.bursts = Some(Bursts::new(setup.rtt, self.cwnd, self.mss));
+    }
+
+    /// Pacing of the next packet.
+    #[inline]
+    fn next_pacing(&self) -> &Pacing {
+        let burst = self.bursts.as_ref().and_then(Bursts::pacing);
+        burst.filter(|burst| burst.rate > self.pacing.rate).unwrap_or(&self.pacing)
     }
 
     /// `bytes` in packets, rounded up.
@@ -284,13 +303,33 @@ pub(crate) trait Version: Clone + Send {
     fn snapshot(&self) -> String;
 }
 
+/// A controller that does with bursts of the application what the switch [`BURSTS`] says.
+pub(crate) fn pacing_bursts<V: Version + 'static>(
+    params: &Params,
+    mut version: V,
+    setup: &Setup,
+) -> Result<Box<dyn Controller>, SpecError> {
+    if params.choice("bursts", &[("no", false), ("yes", true)])? {
+        version.core_mut().free_bursts(setup);
+    }
+    Ok(Box::new(version))
+}
+
 impl<V: Version> Controller for V {
     fn on_sent(&mut self, sent: &Sent) {
         self.sent(sent);
+        let core = self.core_mut();
+        if let Some(bursts) = &mut core.bursts {
+            bursts.on_sent(sent, core.cwnd, core.mss);
+        }
     }
 
     fn on_acked(&mut self, acked: &Acked, siblings: Siblings<'_>) {
         self.acked(acked, siblings);
+        let core = self.core_mut();
+        if let Some(bursts) = &mut core.bursts {
+            bursts.on_acked(acked, core.cwnd, core.mss);
+        }
     }
 
     fn on_congestion(&mut self, congestion: &Congestion, _: Siblings<'_>) {
@@ -320,11 +359,11 @@ impl<V: Version> Controller for V {
     }
 
     fn pacing_rate(&self) -> Option<BitRate> {
-        Some(self.core().pacing.rate)
+        Some(self.core().next_pacing().rate)
     }
 
     fn send_quantum(&self) -> Bytes {
-        self.core().pacing.burst
+        self.core().next_pacing().burst
     }
 
     /// `bbr_sndbuf_expand`: slow start may double the window while it is being recovered.

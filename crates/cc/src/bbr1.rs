@@ -20,7 +20,7 @@
 //! Reference: Cardwell et al., "BBR: Congestion-Based Congestion Control", ACM Queue 14(5), 2016;
 //! Linux 5.x `net/ipv4/tcp_bbr.c`.
 //! State: the two filters, the mode and its timers, the policer's and the aggregation's estimate.
-//! Switch `form`: `xquic` takes the constants of XQUIC.
+//! Switches: `form`: `xquic` takes the constants of XQUIC. `bursts`: see `bbr/bursts.rs`.
 //! Departures: bandwidth in bits/s, not packets/µs, so that short packets count by their bytes.
 //! Every RTT sample may refresh an expired minimum, delayed ACK or not. Packets in flight have
 //! left the pacer, so none is taken back for it (`bbr_packets_in_net_at_edt`).
@@ -33,7 +33,7 @@ use rand_pcg::Pcg32;
 use weftway_path::spec::Param;
 use weftway_path::{BitRate, Bytes, Instant, Recovery, Span};
 
-use crate::bbr::{Core, HIGH_GAIN, INITIAL, LEAST, UNIT, Version, bdp};
+use crate::bbr::{BURSTS, Core, HIGH_GAIN, INITIAL, LEAST, UNIT, Version, bdp, pacing_bursts};
 use crate::max_filter::MaxFilter;
 use crate::registry::Entry;
 use crate::window::is_timeout;
@@ -48,15 +48,18 @@ pub(crate) const ENTRY: Entry = Entry {
     reference: "Cardwell et al., ACM Queue 14(5), 2016; Linux net/ipv4/tcp_bbr.c",
     coupled: false,
     paced: true,
-    params: &[Param {
-        name: "form",
-        default: "linux",
-        values: "linux | xquic",
-        doc: "xquic: window gain 2.5, pipe full below 10 % growth, PROBE_RTT for 100 ms at 3/4 of the product",
-    }],
+    params: &[
+        Param {
+            name: "form",
+            default: "linux",
+            values: "linux | xquic",
+            doc: "xquic: window gain 2.5, pipe full below 10 % growth, PROBE_RTT for 100 ms at 3/4 of the product",
+        },
+        BURSTS,
+    ],
     build: |params, setup| {
         let form = params.choice("form", &[("linux", LINUX), ("xquic", XQUIC)])?;
-        Ok(Box::new(Bbr1::new(form, Cycles::Alike, Alone, setup)))
+        pacing_bursts(params, Bbr1::new(form, Cycles::Alike, Alone, setup), setup)
     },
 };
 

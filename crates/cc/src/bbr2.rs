@@ -28,7 +28,8 @@
 //! Switches: `form`: `xquic` takes the constants of XQUIC. `lossy`: descriptions say that 2 % of loss
 //! is tolerated, but the code lowers `bw_lo` after a round with any (`any`); the 1 % of the pacing
 //! margin comes on top, round by round. `many` waits for 2 % here too. `ecn`: a mark counts as a
-//! loss of its round, and as too many while probing (`loss`), or not at all (`ignore`).
+//! loss of its round, and as too many while probing (`loss`), or not at all (`ignore`). `bursts`: see
+//! `bbr/bursts.rs`.
 //! Departures: those of `bbr/bounded.rs`. XQUIC's window of 32 packets, and its gain of 1.5 in a
 //! recovery of STARTUP, are left out.
 
@@ -36,7 +37,7 @@ use weftway_path::Span;
 use weftway_path::spec::Param;
 
 use crate::bbr::bounded::{Bounded, CWND_GAIN, ECN, Form, LOSSY};
-use crate::bbr::{DRAIN_GAIN, HIGH_GAIN, UNIT};
+use crate::bbr::{BURSTS, DRAIN_GAIN, HIGH_GAIN, UNIT, pacing_bursts};
 use crate::registry::Entry;
 
 pub(crate) const ENTRY: Entry = Entry {
@@ -56,10 +57,11 @@ pub(crate) const ENTRY: Entry = Entry {
         },
         LOSSY,
         ECN,
+        BURSTS,
     ],
     build: |params, setup| {
         let form = params.choice("form", &[("linux", LINUX), ("xquic", XQUIC)])?;
-        Ok(Box::new(Bounded::new(form.heeding(params)?, setup)))
+        pacing_bursts(params, Bounded::new(form.heeding(params)?, setup), setup)
     },
 };
 

@@ -21,14 +21,14 @@
 //! State: that of `bbr/bounded.rs`, the engine of versions 2 and 3.
 //! Switches: `drain`: an older text drains at 0.35. `headroom`: 15 % of `inflight_hi` are left to
 //! others (`intended`); TQUIC subtracts the remaining 85 % from `inflight_hi` once more, as the
-//! draft's wording invites, and keeps only 15 % (`literal`). `lossy` and `ecn` as in version 2.
+//! draft's wording invites, and keeps only 15 % (`literal`). `lossy`, `ecn` and `bursts` as in version 2.
 //! Departures: those of `bbr/bounded.rs`. UP ends as in version 2, not when max_bw stops growing.
 
 use weftway_path::Span;
 use weftway_path::spec::Param;
 
-use crate::bbr::UNIT;
 use crate::bbr::bounded::{Bounded, ECN, Form, LOSSY};
+use crate::bbr::{BURSTS, UNIT, pacing_bursts};
 use crate::registry::Entry;
 
 pub(crate) const ENTRY: Entry = Entry {
@@ -54,13 +54,14 @@ pub(crate) const ENTRY: Entry = Entry {
         },
         LOSSY,
         ECN,
+        BURSTS,
     ],
     build: |params, setup| {
         let drain_gain = params.choice("drain", &[("0.5", UNIT / 2), ("0.35", UNIT * 35 / 100)])?;
         let headroom =
             params.choice("headroom", &[("intended", UNIT * 15 / 100), ("literal", UNIT - UNIT * 15 / 100)])?;
         let form = Form { drain_gain, headroom, ..DRAFT };
-        Ok(Box::new(Bounded::new(form.heeding(params)?, setup)))
+        pacing_bursts(params, Bounded::new(form.heeding(params)?, setup), setup)
     },
 };
 

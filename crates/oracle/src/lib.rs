@@ -18,6 +18,7 @@ mod lab;
 mod shares;
 mod sight;
 mod truth;
+mod windows;
 
 pub use arrivals::arrivals;
 pub use audit::{Audit, Future, audit};
@@ -27,3 +28,4 @@ pub use judge::{D0, Judgement, LAMBDA, jain, judge};
 pub use lab::{Lab, Stop};
 pub use sight::{Sight, sighted};
 pub use truth::{FAR, Truth};
+pub use windows::controlled;

@@ -5,3 +5,4 @@ mod oracle;
 #[path = "../../sim/tests/setup/mod.rs"]
 mod setup;
 mod sight;
+mod windows;

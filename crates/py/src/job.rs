@@ -228,6 +228,12 @@ impl Job {
         Ok(serde_json::Value::Object(self.inner().row(&finished, &Singles::default())).to_string())
     }
 
+    /// The row of a run by the scheduler under windows that an oracle sets, as JSON.
+    pub fn controlled(&self) -> Result<String, SpecError> {
+        let finished = weftway_oracle::controlled(&self.inner(), &self.scheduler)?;
+        Ok(serde_json::Value::Object(self.inner().row(&finished, &Singles::default())).to_string())
+    }
+
     /// Why the scheduler cannot be run here, if it cannot.
     pub fn obstacle(&self) -> Option<String> {
         if self.engine == Engine::Quic {
@@ -292,6 +298,13 @@ pub fn oracles(py: Python<'_>, jobs: Vec<Job>, threads: usize, sight: &str) -> P
         other => return Err(ScenarioError::new_err(format!("sight `{other}`: expected present or arrival"))),
     };
     let found = each(py, &jobs, threads, |job| job.sighted(sight))?;
+    found.into_iter().map(|row| row.map_err(|error| Error::from(error).into())).collect()
+}
+
+/// The row of each job's run by its scheduler, where an oracle is the controller: windows follow the links.
+#[pyfunction]
+pub fn controlled(py: Python<'_>, jobs: Vec<Job>, threads: usize) -> PyResult<Vec<String>> {
+    let found = each(py, &jobs, threads, Job::controlled)?;
     found.into_iter().map(|row| row.map_err(|error| Error::from(error).into())).collect()
 }
 

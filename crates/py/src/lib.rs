@@ -37,7 +37,7 @@ mod _native {
     #[pymodule_export]
     use super::errors::{EmulationError, ScenarioError, SimulationError, TraceError};
     #[pymodule_export]
-    use super::job::{arrival_inputs, arrivals, bounds, clairvoyants, demonstrations, oracles};
+    use super::job::{arrival_inputs, arrivals, bounds, clairvoyants, controlled, demonstrations, oracles};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::kernel::KernelBatch;

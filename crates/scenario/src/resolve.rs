@@ -312,7 +312,7 @@ fn rival(file: &File, traces: &mut Traces) -> Result<Option<Rival>, Fault> {
     names::registered(&scheduler).map_err(|fault| fault.key(&["rival", "scheduler"]))?;
     names::controller(&cc).map_err(|fault| fault.key(&["rival", "cc"]))?;
     let start = table.start.map_or(Instant::ZERO, super::links::instant);
-    Ok(Some(Rival { transport: transport::rival(file, table.transport)?, paths, cc, scheduler, start }))
+    Ok(Some(Rival { transport: transport::rival(file, table)?, paths, cc, scheduler, start }))
 }
 
 fn time_limit(given: Option<Time>, workload: &Workload) -> Result<Span, Fault> {

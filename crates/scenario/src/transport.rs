@@ -3,7 +3,7 @@
 use crate::config::TransportConfig;
 use crate::error::Fault;
 use crate::options::Options;
-use crate::schema::{File, StackName, TransportName};
+use crate::schema::{File, RivalTable, StackName, TransportName};
 use crate::stack::Stack;
 
 /// Returns the transport of the measured connection.
@@ -15,14 +15,21 @@ pub(super) fn main(file: &File) -> Result<TransportConfig, Fault> {
 }
 
 /// Returns the transport of the second connection: the first one's, unless it names its own.
-pub(super) fn rival(file: &File, name: Option<TransportName>) -> Result<TransportConfig, Fault> {
-    match name {
+pub(super) fn rival(file: &File, table: &RivalTable) -> Result<TransportConfig, Fault> {
+    let mut config = match table.transport {
         Some(name) if name != file.transport => {
             let plain = Options { ecn: file.options.ecn, ..Options::default() };
-            plain.apply(stack(name, None), file.direction)
+            plain.apply(stack(name, None), file.direction)?
         }
-        _ => main(file),
+        _ => main(file)?,
+    };
+    if let Some(window) = table.initial_window.map(u64::from) {
+        if window == 0 {
+            return Err(Fault::value("`initial_window` must be more than zero").key(&["rival", "initial_window"]));
+        }
+        config.initial_window = window;
     }
+    Ok(config)
 }
 
 fn stack(name: TransportName, stack: Option<StackName>) -> Stack {

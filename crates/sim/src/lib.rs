@@ -18,6 +18,7 @@
 //! | `receiver` | what is acknowledged when, and the receive window |
 //! | `writer` | how far the application's data have come to the sender |
 //! | `meta`, `head_of_line` | what MPTCP repeats as a connection: stale subflows, opportunistic retransmission, penalties |
+//! | `held` | what a window is that an oracle sets, for reports |
 //! | `clairvoyant` | what a run would be with sight of its future, for reports |
 //! | `ticks` | on which tick of the host's clock a timer fires |
 //! | `net`, `calendar` | what happens next |
@@ -34,6 +35,7 @@ mod cross;
 mod ends;
 mod episode;
 mod head_of_line;
+mod held;
 mod lifecycle;
 mod listeners;
 pub mod log;

@@ -217,6 +217,12 @@ impl PathSender {
         }
     }
 
+    /// Puts another controller, which does not pace, in place of its own.
+    pub fn hold(&mut self, cc: Box<dyn Controller>, transport: &TransportConfig) {
+        self.paced_by = PacedBy::new(false, transport.pace_window);
+        self.cc = cc;
+    }
+
     /// An acknowledgement came on the path with this `view`; its `clock` is echoed from now on.
     #[inline]
     pub fn heard(&mut self, now: Instant, view: &mut Path, clock: u32) {

@@ -198,6 +198,11 @@ impl Sim {
         self.conns[conn].dispatch.context(self.now)
     }
 
+    /// The links, the connection under test, and whose turn it is.
+    pub(crate) fn parts(&mut self) -> (&mut Net, &mut Connection, &mut Option<usize>) {
+        (&mut self.net, &mut self.conns[0], &mut self.turn)
+    }
+
     /// Connection `conn`, as a host sees it.
     #[inline]
     fn port(&mut self, conn: usize) -> Port<'_> {

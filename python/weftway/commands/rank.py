@@ -58,6 +58,10 @@ def command(
         bool,
         typer.Option("--oracle", help="Also runs earliest-delivery with perfect estimates of when packets arrive."),
     ] = False,
+    oracle_cc: Annotated[
+        bool,
+        typer.Option("--oracle-cc", help="Also runs earliest-delivery under windows that follow the links."),
+    ] = False,
     split: Annotated[str, typer.Option(metavar="SPLIT", help="held-out, or train: the cells for tuning.")] = "held-out",
     sets: SETS = None,
     jobs: JOBS = None,
@@ -87,6 +91,7 @@ def command(
         clairvoyant,
         oracle,
         not_among_others,
+        oracle_cc,
     )
     # What a scheduler in Python prints is no result.
     so_far = SoFar()

@@ -67,5 +67,6 @@ def replay(request: Request) -> str:
     words += [f"--not-among-others {','.join(left_out)}"] if left_out else []
     words += ["--clairvoyant"] if request.clairvoyant else []
     words += ["--oracle"] if request.oracle else []
+    words += ["--oracle-cc"] if request.oracle_cc else []
     words += [f"--split {request.split}", *(f"--set {plan.quoted(one)}" for one in request.set)]
     return " ".join(["weft rank", *words])

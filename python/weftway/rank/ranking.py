@@ -127,7 +127,7 @@ class Ranked:
 
     @property
     def sights(self) -> list[str]:
-        """Kinds of foresight that an oracle gave, if one ran."""
+        """Kinds of foresight that an oracle gave, if one ran; `controller`: it set windows."""
         return list(dict.fromkeys(sight for one in self.groups for sight in one.told))
 
     @property
@@ -153,10 +153,14 @@ def findings(ranked: Ranked) -> list[str]:
     if bounded:
         each = " and ".join(f"{name} costs {FACTOR.value(value)} times" for name, value in bounded)
         told.append(f"{each} what the links allow at best, whatever the controller (medians)")
-    sight = {"present": "would arrive if the links stayed as they are", "arrival": "will arrive"}
+    given = {
+        "present": "told when a packet would arrive if the links stayed as they are",
+        "arrival": "told when a packet will arrive",
+        "controller": "with an oracle as controller, windows that follow the links",
+    }
     everywhere = next((one for one in ranked.groups if one.by == ALL), None)
     for name, (ratio, low, high) in everywhere.told.items() if everywhere else ():
-        told.append(f"told when a packet {sight[name]}, {TOLD} costs {_interval(ratio, low, high)} of what it does")
+        told.append(f"{given[name]}, {TOLD} costs {_interval(ratio, low, high)} of what it does")
     if ranked.few_seeds:
         told.append(
             f"{counted(ranked.few_seeds, 'seed')}: a single run picks the best other scheduler, which is noisy; "

@@ -71,6 +71,8 @@ class Request:
     """Whether `earliest-delivery` runs, too, told by the links when packets arrive."""
     not_among_others: Any = ()
     """Schedulers that are ranked, but never the best other one. A name without switches stands for all its variants."""
+    oracle_cc: bool = False
+    """Whether `earliest-delivery` runs, too, under windows that an oracle sets."""
 
 
 @dataclass(frozen=True)
@@ -243,13 +245,20 @@ def _seers(request: Request, named: Schedulers) -> list[Sighted]:
             raise ScenarioError(f"candidate `{base.name}`: a clairvoyant cannot start from a scheduler in Python")
         name, key = CLAIRVOYANT + base.name, bounds.clairvoyant_key
         found.append(Sighted(name, base, key, bounds.clairvoyants, keeps_better=True))
-    if request.oracle:
-        base = next((one for one in named.every if one.name == TOLD), None)
-        if base is None:
-            raise ScenarioError(f"an oracle tells `{TOLD}` when packets arrive: name it among the schedulers")
-        for sight in bounds.SIGHTS:
-            key, results = partial(bounds.oracle_key, sight=sight), partial(bounds.oracles, sight=sight)
-            found.append(Sighted(ORACLE + sight, base, key, results, keeps_better=False))
+    if not (request.oracle or request.oracle_cc):
+        return found
+    base = next((one for one in named.every if one.name == TOLD), None)
+    if base is None:
+        does = f"tells `{TOLD}` when packets arrive" if request.oracle else f"sets the windows of `{TOLD}`"
+        raise ScenarioError(f"an oracle {does}: name it among the schedulers")
+    for sight in bounds.SIGHTS if request.oracle else ():
+        results = partial(bounds.oracles, sight=sight)
+        found.append(
+            Sighted(ORACLE + sight, base, partial(bounds.oracle_key, sight=sight), results, keeps_better=False)
+        )
+    if request.oracle_cc:
+        key = partial(bounds.oracle_key, sight=bounds.CONTROLLER)
+        found.append(Sighted(ORACLE + bounds.CONTROLLER, base, key, bounds.controlled, keeps_better=False))
     return found
 
 

@@ -33,7 +33,7 @@ ALL = "all"
 """The group of all cells."""
 
 TOLD = "earliest-delivery"
-"""The scheduler that an oracle tells when packets arrive."""
+"""The scheduler that an oracle tells when packets arrive, or whose windows it sets."""
 
 WORSE = 1.05
 """Above this ratio to one path with the same handshake, several paths were worse than one."""
@@ -60,7 +60,7 @@ class JudgedCell:
     clairvoyant: float | None = None
     """The same of the clairvoyant, if one ran."""
     told: Mapping[str, float] = field(default_factory=dict)
-    """The cost of `earliest-delivery` with an oracle's sight over its own, by what it is told."""
+    """The cost of `earliest-delivery` with an oracle over its own, by what the oracle gives: a sight, or windows."""
     load: float | None = None
     """Share of the links' capacity that the data took with the scheduler that delivered most, if the workload has a
     rate."""
@@ -131,7 +131,7 @@ class Group:
     clairvoyant_of_bound: float | None
     """The same of the clairvoyant that starts from the candidate."""
     told: Mapping[str, tuple[float, float | None, float | None]] = field(default_factory=dict)
-    """The cost of `earliest-delivery` with an oracle's sight over its own, and its interval, by what it is told."""
+    """The cost of `earliest-delivery` with an oracle over its own, and its interval, by what the oracle gives."""
     load: float | None = None
     """Median load of those cells whose workload has a rate."""
 

@@ -1,5 +1,6 @@
 """Bounds of a simulated run: the capacity bound, which is what its links allow at best, whatever the
-scheduler and the controller; and what a clairvoyant, or an oracle, does under the run's own controller."""
+scheduler and the controller; what a clairvoyant, or an oracle, does under the run's own controller; and what the
+scheduler does where an oracle is the controller."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -38,6 +39,15 @@ def oracles(jobs: Sequence["Job"], threads: int, sight: str) -> list[dict[str, A
 def oracle_key(job: "Job", sight: str) -> str:
     """The key of that run."""
     return f"{job.key}-oracle-{sight}"
+
+
+CONTROLLER = "controller"
+"""An oracle that is the controller: each path's window is what its link holds at its present rate, whatever is lost."""
+
+
+def controlled(jobs: Sequence["Job"], threads: int) -> list[dict[str, Any]]:
+    """The results of each job's run by its scheduler where an oracle is the controller."""
+    return [json.loads(text) for text in _native.controlled(jobs, threads)]
 
 
 def clairvoyant_key(job: "Job") -> str:

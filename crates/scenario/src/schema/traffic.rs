@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::transport::TransportName;
 use crate::text::Count;
-use crate::units::{Rate, Size, Time};
+use crate::units::{Packets, Rate, Size, Time};
 
 /// Workload of the application.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
@@ -170,6 +170,8 @@ pub(crate) struct RivalTable {
     pub scheduler: Option<String>,
     /// Its congestion controller; CUBIC if not given.
     pub cc: Option<String>,
+    /// Its window at the start; its transport's, if not given.
+    pub initial_window: Option<Packets>,
     /// Start of the connection; with the first, if not given.
     pub start: Option<Time>,
 }

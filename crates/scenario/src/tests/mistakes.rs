@@ -211,6 +211,13 @@ fn a_page_that_cannot_be() {
 }
 
 #[test]
+fn a_rival_sends_something() {
+    let rival = "[path.x]\nrate = \"1 Mbit/s\"\nconnection = \"rival\"\n[rival]\ninitial_window = \"0 packets\"\n";
+    let (mistake, line, _, reason) = told(&error(&format!("{PLAIN}{rival}")));
+    assert_eq!((mistake, line, reason.as_str()), (Mistake::Value, 17, "`initial_window` must be more than zero"));
+}
+
+#[test]
 fn a_call_has_no_rival() {
     let call = "kind = \"call\"\nrate = \"1 Mbit/s\"\nperiod = \"40 ms\"\ndeadline = \"200 ms\"\nduration = \"1 s\"";
     let text = plain("kind = \"bulk\"\nbytes = \"20 MB\"", call);

@@ -298,14 +298,15 @@ fn a_long_workload_has_its_time() {
 #[test]
 fn a_rival_and_cross_traffic() {
     let text = format!(
-        "{PLAIN}[link.shared]\nrate = \"50 Mbit/s\"\n[path.other]\nrate = \"50 Mbit/s\"\nvia = \"shared\"\nconnection = \"rival\"\n\
-         [rival]\ntransport = \"tcp\"\nstart = \"2 s\"\n[cross.noise]\non = \"shared\"\nrate = \"5 Mbit/s\"\npoisson = true\n"
+        "{PLAIN}[options]\ninitial_window = \"16 packets\"\n[link.shared]\nrate = \"50 Mbit/s\"\n[path.other]\nrate = \"50 Mbit/s\"\nvia = \"shared\"\nconnection = \"rival\"\n\
+         [rival]\ntransport = \"tcp\"\ninitial_window = \"32 packets\"\nstart = \"2 s\"\n[cross.noise]\non = \"shared\"\nrate = \"5 Mbit/s\"\npoisson = true\n"
     );
     let config = config(&text);
     assert_eq!(config.paths.len(), 2);
     let rival = config.rival.unwrap();
     assert_eq!((rival.paths.len(), rival.paths[0].via, rival.start), (1, Some(0), Instant::from_millis(2000)));
     assert_eq!((rival.cc.as_str(), rival.scheduler.as_str()), ("cubic", "min-rtt"));
+    assert_eq!((rival.transport.initial_window, config.transport.initial_window), (32, 16));
     assert_eq!(config.cross[0].on, CrossLink::Shared(0));
     assert!(config.cross[0].poisson);
 }
