@@ -5,6 +5,7 @@
 //! the oracle or others decide, and keeps what was seen and what would have been best. [`audit`]
 //! asks copies of the simulation, one for each path, what really comes of it (O2). An answer that
 //! holds for an interval binds more than the message that asked: [`Basis`] says what is judged.
+//! [`sighted`] gives `earliest-delivery` perfect estimates, [`controlled`] gives a scheduler perfect windows.
 //!
 //! Reference: STSGAT says that the network learns "the optimal sub-flow", and not how that is found;
 //! both oracles are ours.
