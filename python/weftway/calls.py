@@ -51,7 +51,7 @@ def compare(
     ran = comparison.execute(wanted, jobs, None if out is None else Path(out), progress)
     if not ran.rows:
         ran.complete()
-    for reason in dict.fromkeys(f"skipped {skip.job.scheduler.name}: {skip.reason}" for skip in ran.skipped):
+    for reason in dict.fromkeys(f"skipped {skip.job.scheduler.title}: {skip.reason}" for skip in ran.skipped):
         warnings.warn(reason, stacklevel=2)
     for line in ran.warnings:
         warnings.warn(line, stacklevel=2)

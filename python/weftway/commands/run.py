@@ -16,11 +16,12 @@ from .output import out, print_json
 def command(
     scenario: SCENARIO,
     scheduler: Annotated[
-        str | None, typer.Option(help="A name, or my_rules.py:MyRule.", autocompletion=schedulers)
+        str | None,
+        typer.Option("--scheduler", "--schedulers", help="A name, or my_rules.py:MyRule.", autocompletion=schedulers),
     ] = None,
     cc: Annotated[str | None, typer.Option(help="A congestion controller.", autocompletion=controllers)] = None,
     backend: Annotated[str | None, typer.Option(help=f"Where to run it: {BACKENDS}.")] = None,
-    seed: Annotated[int | None, typer.Option(help="The seed.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", "--seeds", help="The seed.")] = None,
     sets: SETS = None,
     events: Annotated[Path | None, typer.Option(metavar="FILE", help="Writes every event, one a line.")] = None,
     qlog: Annotated[Path | None, typer.Option(metavar="DIR", help="Writes a qlog file (JSON-SEQ).")] = None,

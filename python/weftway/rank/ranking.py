@@ -78,7 +78,7 @@ class Ranked:
     registry: Sequence[str]
     code: str
     own: Sequence[str] = ()
-    """Classes of the user's own."""
+    """Classes and policies of the user's own."""
     named: Sequence[str] = ()
     """What somebody named."""
     left_out: Sequence[str] = ()

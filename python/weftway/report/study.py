@@ -101,7 +101,7 @@ class Study:
         names = distinct(cell.scheduler for cell in self._runs)
         self.registry = list(scenario.get("registry") or sorted(name.split("@")[0] for name in names))
         self.reference = self._reference(names)
-        self.own = own_classes(self._table)
+        self.own = own_schedulers(self._table)
         self.kept = self.own | set(scenario.get("named") or ())
         self.schedulers = self._ranked(names)
         self._looks = looks(self.schedulers, self.registry)
@@ -253,7 +253,7 @@ class Study:
         return any(name in self.kept or name == self.reference for name in (cell.scheduler, *self.alike(cell)))
 
     def tag(self, scheduler: str) -> str:
-        """The mark beside a name: `yours` for a class of the user's own, a star for what was named beside `all`."""
+        """The mark beside a name: `yours` for the user's own, a star for what was named beside `all`."""
         return YOURS if scheduler in self.own else NAMED if scheduler in self.kept else ""
 
     def alike(self, cell: Cell) -> list[str]:
@@ -397,10 +397,10 @@ def _others_of(ours: Any, alone: Any, benefit: Any) -> float | None:
     return others / (1 + others)
 
 
-def own_classes(table: Columns) -> set[str]:
-    """The schedulers that are classes of the user's: they have a source, and that is no policy file."""
+def own_schedulers(table: Columns) -> set[str]:
+    """Schedulers of the user's own, classes and policy files: they have a source."""
     sources = set(zip(table["scheduler"], table["scheduler_source"], strict=True))
-    return {str(name) for name, source in sources if source and "policy=" not in str(name)}
+    return {str(name) for name, source in sources if source}
 
 
 def distinct(values: Iterable[Any]) -> list[Any]:
