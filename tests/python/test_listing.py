@@ -169,3 +169,9 @@ def test_the_papers_of_an_entry_are_told_as_bibtex(weft_here: Weft) -> None:
 def test_what_a_paper_describes_is_in_the_registries() -> None:
     names = {entry["name"] for entry in [*_native.schedulers(), *_native.controllers()]}
     assert papers.described() <= names
+
+
+def test_a_policy_file_is_listed_with_its_card(weft: Weft) -> None:
+    shipped = HOME / "crates/sched/policies/dqn-all.safetensors"
+    done = weft("list", str(shipped))
+    assert done.returncode == 0 and "run by dqn" in done.stdout and "task" in done.stdout

@@ -37,6 +37,8 @@ def command(
     from weftway import scenario as scenarios
     from weftway._native import SimulationError
     from weftway.report import one_run
+    from weftway.report.study import study_of
+    from weftway.report.words import verdict
     from weftway.runs import comparison
 
     live.meet(peer, pair, paths)
@@ -54,5 +56,6 @@ def command(
     if as_json:
         print_json(ran.rows)
     else:
+        out.print(f"{verdict(study_of(ran))}\n")
         for part in one_run.tables(ran.rows[0]):
             out.print(part, "")

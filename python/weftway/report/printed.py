@@ -48,10 +48,12 @@ def _group(study: Study, setting: str, cc: str, top: int, has_marks: bool) -> Ta
     several = len(cells) > 1
     at_front = front(study, setting, cc)
     columns = [Column("scheduler"), *(_number_column(measure, unit) for measure, unit in units.items())]
+    columns[2:2] = [Column("of the", "bound", right=True)] if study.has_bound else []
     columns[2:2] = [Column("against", study.reference, right=True), Column()] if several else []
     rows: list[Cells] = []
     for cell in listed:
         values = [_value(study, cell, measure, unit, cell in best[measure]) for measure, unit in units.items()]
+        values[1:1] = [Value(_of_bound(study, cell))] if study.has_bound else []
         values[1:1] = [_against(study, cell), _place(at_front, cell)] if several else []
         rows.append([_name(study, cell, has_marks), *values])
     below = _below(study, at_front, len(cells) - len(listed), has_marks)
@@ -89,6 +91,11 @@ def _name(study: Study, cell: Cell, has_marks: bool) -> str:
         + (f" (= {same} more)" if same else "")
         + _unfinished(study, cell)
     )
+
+
+def _of_bound(study: Study, cell: Cell) -> str:
+    times = study.of_bound(cell)
+    return Unit(1.0, "", 2).estimate(times) if times else NOTHING
 
 
 def _number_column(measure: Measure, unit: Unit) -> Column:

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 PER_PATH = re.compile(r"path\.(.+)\.(bytes|share|mean_rate_mbps|retransmissions|srtt_ms)")
 TOP = 10
 """Lines of a controller that are shown at first."""
+BOUNDS = {"fct_ms": "bound_fct_ms", "message_p95_ms": "bound_p95_ms"}
+"""Bounds of primary measures, which rows have with `--bound`."""
 INTERNAL = {"waits", "fallback_decided", "fallback_differs", "chosen_rate_mbps"}
 """Measures of how a scheduler decided; two may differ in them and send every packet alike."""
 BENEFITS = ("aggregation_benefit", "benefit_fair")
@@ -308,6 +310,17 @@ class Study:
         pairs = zip(*self._gain(cell), strict=True)
         shares = [ours / alone - 1 for ours, alone in pairs if is_number(ours) and is_number(alone) and alone > 0]
         return (estimate if self.is_repeatable(cell) else middle)(shares)
+
+    @property
+    def has_bound(self) -> bool:
+        """Says whether rows have the bound of the primary measure."""
+        return self.primary.column in BOUNDS and self.has(BOUNDS[self.primary.column])
+
+    def of_bound(self, cell: Cell) -> Estimate | None:
+        """Primary measure over the least that the links allow, run by run."""
+        bounds = self.values(cell, BOUNDS[self.primary.column])
+        values = self.values(cell, self.primary.column)
+        return estimate(value / bounds[seed] for seed, value in values.items() if bounds.get(seed, 0) > 0)
 
     def estimate(self, cell: Cell, column: str) -> Estimate | None:
         """The mean of runs that can be repeated, the median of the others, which have modes and strays."""
