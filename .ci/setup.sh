@@ -33,6 +33,27 @@ find_uv() {
         "$root/.weft/uv/bin/pip" install --quiet --disable-pip-version-check 'uv>=0.8'
 }
 
+# say_later TEXT: says it once work has taken two seconds, and then how long it takes every minute: a build is not silent,
+# and a quick one is. `said` ends it.
+say_later() {
+    # A sleep outlives its shell: it keeps nothing open that somebody reads.
+    (
+        minutes=0
+        sleep 2 2>/dev/null
+        while kill -0 $$ 2>/dev/null; do
+            if [ $minutes = 0 ]; then say "$1"; else say "still building, after $minutes min"; fi
+            minutes=$((minutes + 1))
+            sleep 60 2>/dev/null
+        done
+    ) >/dev/null </dev/null &
+    talker=$!
+}
+
+said() {
+    kill "$talker" 2>/dev/null || true
+    wait "$talker" 2>/dev/null || true
+}
+
 # Whether nothing changed since the environment named by stamp file $1 was made. Folders count:
 # their time changes when a file in them goes away.
 is_current() {
@@ -84,9 +105,15 @@ setup() {
     if [ -t 2 ]; then
         say "bringing the build up to date (the first time takes some minutes)"
         (sync "$@") >&2 || die "the set-up failed"
-    elif ! (sync "$@") >"$root/.weft/log" 2>&1; then
-        cat "$root/.weft/log" >&2
-        die "the set-up failed"
+    else
+        say_later "bringing the build up to date (the first time takes some minutes; log in .weft/log)"
+        ready=yes
+        (sync "$@") >"$root/.weft/log" 2>&1 || ready=
+        said
+        [ -n "$ready" ] || {
+            cat "$root/.weft/log" >&2
+            die "the set-up failed"
+        }
     fi
     mv "$stamp.$$" "$stamp"
 }
@@ -114,12 +141,15 @@ build_link() {
     mkdir -p "$root/.weft/$folder"
     # Stamped with the time before the build: an edit during it is not missed.
     echo "$root" >"$stamp.$$"
-    [ ! -t 2 ] || say "building weft-link, the program that carries traffic (the first time takes three minutes)"
-    if ! cargo build --quiet --locked --profile "$link_profile" --package weftway-program \
-        --manifest-path "$root/Cargo.toml" --target-dir "$root/target" >"$root/.weft/$folder/log" 2>&1; then
+    say_later "building weft-link, the program that carries traffic (the first time takes three minutes)"
+    ready=yes
+    cargo build --quiet --locked --profile "$link_profile" --package weftway-program \
+        --manifest-path "$root/Cargo.toml" --target-dir "$root/target" >"$root/.weft/$folder/log" 2>&1 || ready=
+    said
+    [ -n "$ready" ] || {
         cat "$root/.weft/$folder/log" >&2
         die "weft-link could not be built"
-    fi
+    }
     ln -sf "$root/target/$folder/weft-link" "$link"
     mv "$stamp.$$" "$stamp"
 }

@@ -23,6 +23,8 @@ NOUNLESS = re.compile(
 # Code that is run only by tests and by those who maintain the project.
 TESTS = re.compile(r"(^|/)(tests?|testing|fuzz|benches|examples|tools|site)(/|\.rs$|$)|_tests?\.rs$|^crates/vectors/")
 COLUMNS = 120
+LONG = 30
+"""Words of a sentence that a reader still takes in at once."""
 
 
 @dataclass
@@ -48,12 +50,14 @@ class Figures:
 
     def table(self) -> dict[str, object]:
         """Figures by the names under which they are printed."""
+        long, total = long_sentences(newcomers())
         return {
             "lines": {folder: self.lines[folder] for folder in sorted(self.lines) if self.lines[folder]},
             "code": self.lines.total(),
             "markdown words": self.markdown_words,
             "decisions": self.decisions,
             "Rust lines over 120 columns": self.long_lines,
+            "sentences over 30 words, of a newcomer's pages": round(len(long) / total, 4),
             "doc lines": dict(self.doc_lines),
             "without their noun": {language: round(share, 4) for language, share in self.shares().items()},
         }
@@ -103,6 +107,29 @@ def python_docs(text: str) -> list[tuple[int, str]]:
             if doc:
                 docs.append((node.body[0].lineno, doc.splitlines()[0]))
     return docs
+
+
+def sentences(markdown: str) -> list[str]:
+    """Sentences of a page: of its paragraphs, items and cells of tables, without blocks of code and the targets of
+    links."""
+    text = re.sub(r"^(```|~~~).*?^\1", "", markdown, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"<[^>]*>", " ", re.sub(r"\]\([^)]*\)", "]", text))
+    text = re.sub(r"^\|[-| :]+\|$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^\s*(?:#+ .*|[-*] |\d+\. |> )", "\n\n", text, flags=re.MULTILINE)
+    parts = re.split(r"\n\s*\n|\|", text)
+    found = (one.split() for part in parts for one in re.split(r"(?<=[.?!])[*_)\"]*\s+(?=[^a-z\s])", part))
+    return [" ".join(words) for words in found if words]
+
+
+def long_sentences(pages: list[Path]) -> tuple[list[str], int]:
+    """Sentences of these pages over `LONG` words, each with its page, and the number of all."""
+    told = [(page, one) for page in pages for one in sentences(page.read_text(encoding="utf-8"))]
+    return [f"{page.name}: {one}" for page, one in told if len(one.split()) > LONG], len(told)
+
+
+def newcomers() -> list[Path]:
+    """Pages that a newcomer reads: the readme, and those to start with and to do something by."""
+    return [ROOT / "README.md", *sorted(ROOT.glob("docs/start/*.md")), *sorted(ROOT.glob("docs/how-to/*.md"))]
 
 
 def count() -> Figures:

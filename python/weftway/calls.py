@@ -51,7 +51,7 @@ def compare(
     ran = comparison.execute(wanted, jobs, None if out is None else Path(out), progress)
     if not ran.rows:
         ran.complete()
-    for reason in dict.fromkeys(f"skipped {skip.job.scheduler.name}: {skip.reason}" for skip in ran.skipped):
+    for reason in dict.fromkeys(f"skipped {skip.job.scheduler.title}: {skip.reason}" for skip in ran.skipped):
         warnings.warn(reason, stacklevel=2)
     for line in ran.warnings:
         warnings.warn(line, stacklevel=2)
@@ -89,8 +89,8 @@ def export(
 
     `model` is a torch module of `Linear` layers with `ReLU` or `Tanh` between them, after `LSTM` layers if it has some;
     or a list of pairs of arrays (W of shape (in, out), b). It takes observations of `task` as the environment gives
-    them, (n, inputs), and returns a number per choice, (n, choices). The file is kept only if the policy answers as the
-    model does.
+    them, (n, inputs), and returns a number per choice, (n, choices). The export is verified: the file has to give the
+    model's answers.
 
     `activation` says what follows each layer but the last where no layer of the model does (`torch.relu` in `forward`).
     `head` is `greedy` (the largest output decides) or `sample` (drawn by their softmax). Outside `ranges`, the smallest

@@ -111,7 +111,7 @@ def run(request: Request, jobs: int | None, out: Path | None, progress: Progress
     """Carries out a request."""
     wanted, about = planned(request, out)
     ran = comparison.execute(wanted, jobs, out, progress)
-    skipped = list(dict.fromkeys(f"{skip.job.scheduler.name}: {skip.reason}" for skip in ran.skipped))
+    skipped = list(dict.fromkeys(f"{skip.job.scheduler.title}: {skip.reason}" for skip in ran.skipped))
     if not any(row["scheduler"] == REFERENCE for row in ran.rows):
         ran.complete()
         raise SimulationError("; ".join(skipped) or f"{REFERENCE} did not run")
@@ -162,7 +162,7 @@ def planned(request: Request, out: Path | None = None) -> tuple[Plan, dict[str, 
         plan.check_whole(what, number, least)
     there = distribution.load(request.on)
     policies = specs.parse(request.policy)
-    names = {scheduler.name for scheduler in policies}
+    names = {scheduler.title for scheduler in policies}
     field = specs.distinct([*policies, *specs.parse([REFERENCE, request.against])])
     controllers = _controllers(there, request.cc)
     jobs: list[Job] = []
@@ -175,7 +175,7 @@ def planned(request: Request, out: Path | None = None) -> tuple[Plan, dict[str, 
             for scheduler, further in product(field, range(request.seeds)):
                 # Seeds of held-out runs are odd, those of training runs even.
                 jobs.append(plan.simulated(variant, scheduler, cc, drawn.seed + 2 * further))
-                about[jobs[-1].key] = {**shared, "is_policy": scheduler.name in names}
+                about[jobs[-1].key] = {**shared, "is_policy": scheduler.title in names}
     return Plan(jobs[0].variant.scenario, jobs), about
 
 

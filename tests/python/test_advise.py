@@ -11,7 +11,7 @@ import pytest
 import machine
 from conftest import Weft
 from weftway import Interrupted, ScenarioError, advise
-from weftway.advise import candidates, choice, neighbours, runs
+from weftway.advise import added, candidates, carry, choice, neighbours, runs
 from weftway.runs.job import Job
 from weftway.runs.runner import Outcome, Workers
 from weftway.scenario import load
@@ -112,7 +112,7 @@ def test_six_lines_for_people_and_records_for_programs(weft_here: Weft, lossy: P
     done = weft_here("advise", "lossy.toml", "--cells", "1", "--seeds", "0..2")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert [line.split()[0] for line in lines] == ["set", "gain", "alone", "risk", "basis", "evidence"]
+    assert [line.split()[0] for line in lines] == ["set", "gain", "alone", "risk", "basis", "evidence", "next"]
     assert lines[0].startswith("set       on the server: sysctl -w net.ipv4.tcp_congestion_control=")
     records = json.loads(weft_here("advise", "lossy.toml", "--cells", "1", "--seeds", "0..2", "--json").stdout)
     assert {record["kind"] for record in records} == {"advice", "candidate", "cell"}
@@ -241,3 +241,85 @@ def test_the_kernel_is_asked_as_well(weft_here: Weft, lossy: Path) -> None:
     assert {record["candidate"] for record in ran} == tried
     assert (ran[0]["over_best"], sum(record["is_advised"] for record in ran)) == (1.0, 1)
     assert all(record["runs"] == 2 for record in ran)
+
+
+@pytest.mark.parametrize(
+    ("carrier", "there", "here"),
+    [
+        ("proxy", "weft relay --listen 4433 --scheduler ecf --cc bbr1", "weft proxy --to HOST:4433 --pair LINE"),
+        ("tunnel", "weft relay --listen 4433 --scheduler ecf --cc bbr1", "weft tunnel --to HOST:4433 --pair LINE"),
+        ("pipe", "--allow-pipe SERVER:PORT --scheduler ecf --cc bbr1", "--deliver SERVER:PORT --latency 200ms"),
+        ("send", "weft recv inbox --listen 4433", "weft send FOLDER --to HOST:4433 --pair LINE"),
+    ],
+)
+def test_the_commands_for_both_ends_have_scheduler_and_controller(
+    lossy: Path, monkeypatch: pytest.MonkeyPatch, carrier: str, there: str, here: str
+) -> None:
+    def first(place: str, keys: object, name: str) -> list[candidates.Candidate]:
+        base = candidates.baseline(place, {}, name)
+        return [base, replace(base, scheduler="ecf", cc="bbr1", backups=("lte",), commands=("--scheduler ecf",))]
+
+    monkeypatch.setattr(candidates, "first", first)
+    request = advise.Request(str(lossy), "quic", cells=1, seeds="0..2", carrier=carrier)
+    advice = advise.advise(request)
+    chosen = next(trial for trial in advice.trials if trial.candidate.cc == "bbr1")
+    at_server, at_home, _ = carry.lines(replace(advice, chosen=chosen))
+    assert at_server.startswith("there ") and at_server.endswith(there)
+    assert here in at_home
+    assert at_home.endswith("--path wifi --path lte,tier=secondary --scheduler ecf --cc bbr1")
+    sends = carrier == "send"
+    assert ("direction=upload" in advice.baseline.candidate.sets) == sends
+    assert (advice.baseline.candidate.scheduler == "earliest-delivery") == sends
+
+
+def test_what_links_for_a_program_are_tried(lossy: Path) -> None:
+    keys = {"path.wifi.rate": "1 Mbit/s", "path.lte.rate": "1 Mbit/s", "workload.kind": "voip"}
+    first = candidates.first("quic", keys, "proxy")
+    assert first[0] == candidates.baseline("quic", keys, "proxy") and first[0].commands == ()
+    assert len({candidate.words for candidate in first}) == len(first)
+    assert {one.alone for one in first} == {"", "wifi", "lte"}
+    alone = next(one for one in first if one.words == "min-rtt, bbr1, lte in reserve")
+    assert alone.commands == ("--cc bbr1", "--path lte,tier=secondary")
+    assert "path.lte.role=backup" in alone.sets
+
+
+def test_the_kernels_commands_are_for_the_end_that_sends(weft_here: Weft, lossy: Path) -> None:
+    done = weft_here("advise", "lossy.toml", "--for", "kernel", "--cells", "1", "--seeds", "0..2")
+    lines = dict(line.split(maxsplit=1) for line in done.stdout.splitlines() if not line.startswith("fill in"))
+    assert lines["there"].startswith("sysctl -w net.ipv4.tcp_congestion_control=bbr; ")
+    assert lines["there"].endswith("; mptcpize run SERVER")
+    assert lines["here"] == "mptcpize run COMMAND"
+
+
+def test_a_further_link_is_like_the_one_whose_name_is_like_its_own(weft_here: Weft, lossy: Path) -> None:
+    made = added.base(str(lossy), ["lte2.rate.down=15Mbit/s", "dsl.rate=50 Mbit/s", "dsl.delay=5 ms"])
+    keys = runs.keys_of(load(made))
+    assert keys["path.lte2.rate.down"] == "15Mbit/s" and keys["path.lte2.rate.up"] == "2 Mbit/s"
+    assert keys["path.lte2.delay"] == "30 ms" and "path.lte2.loss" not in keys
+    assert (keys["path.dsl.rate"], keys["path.dsl.delay"]) == ("50 Mbit/s", "5 ms")
+    words = ["--cells", "1", "--seeds", "0..2", "--add", "lte2.rate=15Mbit/s"]
+    done = weft_here("advise", "lossy.toml", *words)
+    first, *_ = done.stdout.splitlines()
+    assert first.startswith("added     with lte2 (rate 15Mbit/s; else as lte): completion time ")
+    assert "less" in first.split("over all cells")[1] and "evidence" not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (["--for", "pigeon"], "--for pigeon: there is proxy, tunnel, send, pipe, kernel"),
+        (["--for", "proxy", "--deployable", "quic"], "leave out --deployable"),
+        (["--add", "lte.rate=1Mbit/s"], "the scenario has a link `lte`: --set path.lte.rate changes it"),
+        (["--add", "lte2.price=3"], "the keys of a link are rate, delay, jitter, loss, queue"),
+        (["--add", "lte2"], "as in lte2.rate=15Mbit/s"),
+        (["--write", "x", "--cells", "4"], "files that last need 12 cells and 6 seeds at least"),
+        (["--write", "x", "--seeds", "0..4"], "files that last need 12 cells and 6 seeds at least"),
+        (["--write", "x", "--for", "proxy"], "--write DIR writes what Linux needs"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_any_run(
+    weft_here: Weft, lossy: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], reason: str
+) -> None:
+    monkeypatch.setattr(runs._Trials, "run", None)
+    done = weft_here("advise", "lossy.toml", *words)
+    assert (done.returncode, done.stdout) == (2, "") and reason in done.stderr

@@ -255,13 +255,13 @@ def test_settings_go_to_the_end_that_they_are_for(poor: advise.Advice, tmp_path:
 def test_nothing_is_overwritten(poor: advise.Advice, tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     with pytest.raises(ScenarioError, match="it is there already"):
-        setup.write(poor, tmp_path / "files")
+        setup.check(advise.Request("home.toml"), tmp_path / "files")
     assert paths({"path.a.rate": 1, "path.b.rate": 1}) == ["a", "b"]
 
 
 def test_the_command_writes_them(weft_here: Weft, tmp_path: Path) -> None:
     (tmp_path / "links.toml").write_text(LINKS.format(rate=10, delay=30))
-    done = weft_here("advise", "links.toml", "--cells", "1", "--seeds", "0..2", "--write", "files")
+    done = weft_here("advise", "links.toml", "--write", "files")
     assert "begin with files/README" in done.stderr
     assert "alone     " in done.stdout
     assert "mptcpize enable" in (tmp_path / "files/README").read_text()

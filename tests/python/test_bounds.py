@@ -6,6 +6,8 @@ from pathlib import Path
 import polars as pl
 
 from conftest import SMALL, Weft
+from weftway.report import printed
+from weftway.report.study import Study
 
 
 def test_rows_have_their_bound_when_asked_for(weft: Weft, tmp_path: Path) -> None:
@@ -15,6 +17,10 @@ def test_rows_have_their_bound_when_asked_for(weft: Weft, tmp_path: Path) -> Non
     done = weft(*asked, "--bound", "--out", "out", "--json")
     assert done.returncode == 0, done.stderr
     rows = json.loads(done.stdout)
+    (table, *_) = printed.of(Study(rows, {}))
+    heads = [column.head for column in table.columns]
+    cells = [str(cell) for cell in table.column(heads.index("of the"))]
+    assert cells and all(float(cell.split("\u00a0")[0]) >= 1 for cell in cells)
     assert len(rows) == 8 and all(0 < row["bound_fct_ms"] <= row["fct_ms"] for row in rows)
     assert len({(row["seed"], row["bound_fct_ms"]) for row in rows}) == 2
     assert all(row["bound_p99_ms"] is None and row["bound_bytes"] is None for row in rows), (

@@ -21,6 +21,23 @@ def test_markdown_and_decisions_are_within_their_limits(figures: count.Figures) 
     assert figures.decisions <= 20
 
 
+def test_sentences_of_pages_for_newcomers_are_short() -> None:
+    long, total = count.long_sentences(count.newcomers())
+    assert len(long) <= 0.05 * total, long
+
+
+@pytest.mark.parametrize("folder", ["start", "how-to", "explanation", "decisions"])
+def test_a_page_takes_no_more_than_ten_minutes_to_read(folder: str) -> None:
+    words = {page.name: len(page.read_text().split()) for page in (count.ROOT / "docs" / folder).glob("*.md")}
+    assert words and {name: many for name, many in words.items() if many > 1500} == {}
+
+
+def test_sentences_are_those_of_prose() -> None:
+    prose = "# A title\n\nOne here. Two, as `a.b` says:\n\n```sh\nno sentence. None.\n```\n"
+    page = f"{prose}- three [of](x.md#a.b)\n\n| a | b |\n|---|---|\n| c. D | e |\n"
+    assert count.sentences(page) == ["One here.", "Two, as `a.b` says:", "three [of]", "a", "b", "c.", "D", "e"]
+
+
 def test_modules_of_tests_are_not_counted() -> None:
     text = "fn one() {}\n#[cfg(test)]\nmod tests {\n    fn two() {}\n}\n#[cfg(test)]\nmod more;\nfn three() {}\n"
     assert count.without_tests(text) == ["fn one() {}", "fn three() {}"]

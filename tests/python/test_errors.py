@@ -52,6 +52,8 @@ WRONG_FILES = {
     "a file for --out": (["compare", "small.toml", "--out", "r.py"], "r.py is a file"),
     "a class in no file": (["compare", "small.toml", "--scheduler", "none.py:X"], "there is no such file in /"),
     "a folder that cannot be made": (["compare", "small.toml", "--out", "/proc/x"], "/proc/x: "),
+    "a folder that takes no file": (["compare", "small.toml", "--out", "/proc"], "/proc: "),
+    "a book's folder that cannot be made": (["reproduce", "lubna-2022/table1", "--book", "/proc/x"], "/proc/x: "),
     "a ranking's folder that cannot be made": (["rank", "--on", "small.toml", "--out", "/proc/x"], "/proc/x: "),
     "two scenarios": (["compare", "small.toml", "other.toml"], "takes one scenario, and `other.toml` is one more"),
     "a seed below zero": (["run", "small.toml", "--seed", "-1"], "seed -1: a seed is a number from 0 to 2^64 - 1"),
@@ -146,6 +148,8 @@ def test_a_full_disk_ends_every_try_alike(
     def full(file: Path, data: bytes) -> int:
         with file.open("wb") as half:
             half.write(bytes(data)[:100])
+        if len(data) < 100:
+            return len(data)  # the trial before the first run
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     with monkeypatch.context() as patched:

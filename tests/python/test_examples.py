@@ -81,7 +81,7 @@ def test_ppo_in_one_file_ends_with_a_scheduler_and_a_curve(tmp_path: Path) -> No
     done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
     assert {file.name for file in tmp_path.iterdir()} == {f"mine.{end}" for end in ("safetensors", "jsonl", "svg")}
-    assert "dqn:policy=mine.safetensors" in done.stdout
+    assert "mine.safetensors" in done.stdout and "dqn:policy" not in done.stdout
     card = weftway._native.Policy(tmp_path / "mine.safetensors").card
     assert (card["seed"], card["task"]) == ("1", "wait-or-send:state=controller")
     points = [json.loads(line) for line in (tmp_path / "mine.jsonl").read_text().splitlines()]

@@ -17,7 +17,7 @@ from weftway import report
 from weftway.report import printed as tables
 from weftway.report.numbers import unbroken
 from weftway.report.study import Study
-from weftway.report.words import verdict
+from weftway.report.words import findings, verdict
 from weftway.stats.estimates import t_quantile
 
 Rows = list[dict[str, Any]]
@@ -399,4 +399,7 @@ def test_the_page_has_the_sentence_of_the_screen() -> None:
     import polars as pl
 
     page = report.render(pl.DataFrame(rows), {}, SCENARIO)
-    assert unbroken(tables.told(Study(rows, SCENARIO))[0]) in page
+    told = findings(Study(rows, SCENARIO))
+    assert all(unbroken(one) in page for one in told)
+    assert " ".join(told).casefold().replace(". ", "; ") == tables.told(Study(rows, SCENARIO))[0].casefold()
+    assert len(told[0].split()) <= 25

@@ -19,7 +19,9 @@ def test_the_list_is_one_screen_and_has_every_name(weft_here: Weft) -> None:
     output = weft_here("list").stdout
     assert len(output.splitlines()) <= SCREEN
     words = output.replace(",", " ").split()
-    for entry in catalogue.entries():
+    # Of experiments, their papers are named.
+    assert "lubna-2022 (8)" in output
+    for entry in (entry for entry in catalogue.entries() if entry["kind"] != "experiment"):
         assert {entry["name"], Path(entry["name"]).stem} & {word.rstrip(":") for word in words}, entry["name"]
 
 
@@ -125,12 +127,12 @@ def test_one_run_is_in_the_groups_of_the_glossary(weft_here: Weft, small: Path) 
     shown = weft_here("run", small).stdout
     titles = [line for line in shown.splitlines() if line.strip() in one_run.GROUPS.values()]
     assert [title.strip() for title in titles] == [
-        "Which run it was",
         "How it ended",
         "Against the limits",
         "Order, memory, retransmissions",
         "Decisions",
         "Sharing",
+        "Which run it was",
     ]
     for name, value in row.items():
         if value is not None and not name.startswith("path."):
@@ -169,3 +171,9 @@ def test_the_papers_of_an_entry_are_told_as_bibtex(weft_here: Weft) -> None:
 def test_what_a_paper_describes_is_in_the_registries() -> None:
     names = {entry["name"] for entry in [*_native.schedulers(), *_native.controllers()]}
     assert papers.described() <= names
+
+
+def test_a_policy_file_is_listed_with_its_card(weft: Weft) -> None:
+    shipped = HOME / "crates/sched/policies/dqn-all.safetensors"
+    done = weft("list", str(shipped))
+    assert done.returncode == 0 and "run by dqn" in done.stdout and "task" in done.stdout

@@ -10,7 +10,7 @@ import pytest
 
 from weftway import _native, rank, report
 from weftway.rank import page, ranking
-from weftway.report import printed
+from weftway.report import latex, printed
 from weftway.report.study import Study
 from weftway.runs import comparison, plan, specs
 from weftway.scenario import HOME, load, locate
@@ -136,3 +136,49 @@ def test_a_report_tells_nobody_where_its_author_keeps_his_files(
     assert str(HOME) not in text and str(tmp_path) not in text
     assert "weft run scenarios/wifi-lte.toml --scheduler" in text
     assert Path(locate("scenarios/wifi-lte.toml")).is_file(), "and the command works from here"
+
+
+def test_a_scheduler_has_the_name_that_it_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "rules.py").write_text(RULE)
+    scenario = load(locate("wifi-lte"), ["workload.bytes=100 kB"])
+    wanted = plan.plan(scenario, "Mine=rules.py:Mine,Slow=ecf:beta=0.5,ecf:beta=0.5", "cubic", [3])
+    assert [job.scheduler.title for job in wanted.jobs] == ["Mine", "Slow", "ecf:beta=0.5"]
+    assert "--scheduler Mine=rules.py:Mine " in wanted.jobs[0].command
+    rows = comparison.execute(wanted, 1, None).rows
+    assert [row["scheduler"] for row in rows] == ["Mine", "Slow", "ecf:beta=0.5"]
+    assert len({row["fct_ms"] for row in rows[1:]}) == 1
+    assert specs.parse({"Mine": "rules.py:Mine"})[0].title == "Mine"
+
+
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ("ecf=min-rtt", "a scheduler of the registry has this name"),
+        ("All=ecf", "a name has letters"),
+        ("a$b=ecf", "a name has letters"),
+        ("A=all", "one scheduler has a name"),
+        ("A=ecf,A=min-rtt", "two have this name"),
+    ],
+)
+def test_a_name_that_would_mislead_is_refused(given: str, why: str) -> None:
+    with pytest.raises(_native.ScenarioError, match=why):
+        specs.parse(given)
+
+
+def test_policy_files_are_called_by_their_stems_and_are_ones_own(tmp_path: Path) -> None:
+    shipped = Path(__file__).parents[2] / "crates/sched/policies/dqn-all.safetensors"
+    mine, same = tmp_path / "mine.safetensors", tmp_path / "dqn.safetensors"
+    for file in (mine, same):
+        file.write_bytes(shipped.read_bytes())
+    one, other = specs.parse(f"{mine}:fallback=off,{same}")
+    assert (one.title, one.text, one.is_own) == ("mine:fallback=off", f"{mine}:fallback=off", True)
+    assert other.title == str(same)  # `dqn` is one of ours
+    (table,) = printed.of(Study([{**row, "scheduler_source": "8"} for row in runs(["mine"])], {}))
+    assert str(table.column(0)[0]) == "mine (yours)"
+
+
+def test_papers_have_names_without_marks() -> None:
+    study = Study(runs(["min-rtt", MINE]), {})
+    assert "yours" not in latex.tables(study) and MINE.replace("_", r"\_") in latex.tables(study)
+    assert "yours" in str(printed.of(study)[0].column(0)[0])

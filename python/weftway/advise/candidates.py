@@ -11,6 +11,17 @@ from weftway.runs.backends.kernel import OWN_SCHEDULER
 LINUX, QUIC = "linux", "quic"
 PLACES = (LINUX, QUIC)
 
+KERNEL = "kernel"
+CARRIERS = ("proxy", "tunnel", "send", "pipe", KERNEL)
+"""Programs that carry traffic, and the kernel."""
+
+PROGRAM_CC = "cubic:random_loss=2"
+PROGRAM_CONTROLLERS = (PROGRAM_CC, "bbr1", "bbr3")
+"""Controllers for the programs, their default first."""
+
+PROGRAM_SCHEDULER = {"send": "earliest-delivery"}
+"""Default scheduler of a program, where that is not min-rtt."""
+
 CONTROLLERS = {"cubic": "cubic", "newreno": "reno", "bbr1": "bbr"}
 """Ours that Linux has, and what it calls them; the first is what it has if nobody changed it."""
 
@@ -64,8 +75,22 @@ class Candidate:
         )
 
 
-def baseline(place: str, keys: Mapping[str, Any]) -> Candidate:
+def place(deployable: str | None, carrier: str) -> str:
+    """Place where a carrier's settings are made."""
+    if carrier and carrier not in CARRIERS:
+        raise ScenarioError(f"--for {carrier}: there is {', '.join(CARRIERS)}")
+    if carrier and deployable is not None:
+        raise ScenarioError("--for says what can be set: leave out --deployable")
+    return deployable or (QUIC if carrier and carrier != KERNEL else LINUX)
+
+
+def baseline(place: str, keys: Mapping[str, Any], carrier: str = "") -> Candidate:
     """Candidate of a user who sets nothing."""
+    if carrier and carrier != KERNEL:
+        scheduler, direction = PROGRAM_SCHEDULER.get(carrier, "min-rtt"), ["direction=upload"] * (carrier == "send")
+        as_it_comes = baseline(QUIC, keys)
+        sets = (*as_it_comes.sets, *(one for one in direction if keys.get("direction") != "upload"))
+        return replace(as_it_comes, words=f"{scheduler}, cubic", scheduler=scheduler, cc=PROGRAM_CC, sets=sets)
     wanted = {"transport": "mpquic"} if place == QUIC else {"transport": "mptcp", "stack": "linux-v1"}
     wanted |= {f"path.{name}.role": "active" for name in paths(keys) if f"path.{name}.role" in keys}
     sets = tuple(f"{key}={value}" for key, value in wanted.items() if keys.get(key) != value)
@@ -74,8 +99,10 @@ def baseline(place: str, keys: Mapping[str, Any]) -> Candidate:
     return Candidate("cubic, all paths active", OWN_SCHEDULER, "cubic", sets)
 
 
-def first(place: str, keys: Mapping[str, Any]) -> list[Candidate]:
+def first(place: str, keys: Mapping[str, Any], carrier: str = "") -> list[Candidate]:
     """The baseline, and what is tried in the first round."""
+    if carrier and carrier != KERNEL:
+        return _program(keys, carrier)
     return _linux(keys) if place == LINUX else _quic(keys)
 
 
@@ -130,6 +157,38 @@ def _steered(candidate: Candidate, name: str) -> Candidate:
 
 def _can_steer(name: str) -> bool:
     return hasattr(_native, "steering_obstacle") and _native.steering_obstacle(name) is None
+
+
+def _program(keys: Mapping[str, Any], carrier: str) -> list[Candidate]:
+    """Options of the programs: each scheduler and controller, and each link alone with the others in reserve."""
+    names = paths(keys)
+    if len(names) < 2:
+        raise ScenarioError(f"the scenario has the path `{names[0]}` alone; advice needs two or more")
+    as_it_comes = baseline(QUIC, keys, carrier)
+
+    def candidate(scheduler: str, cc: str) -> Candidate:
+        options = [f"--scheduler {scheduler}"] if scheduler != as_it_comes.scheduler else []
+        options += [f"--cc {cc}"] if cc != as_it_comes.cc else []
+        words = f"{scheduler}, {cc.partition(':')[0]}"
+        return replace(as_it_comes, words=words, scheduler=scheduler, cc=cc, commands=tuple(options))
+
+    schedulers = [entry["name"] for entry in _native.schedulers() if entry["name"] != OWN_SCHEDULER]
+    every = [candidate(name, cc) for name in schedulers for cc in PROGRAM_CONTROLLERS]
+    alone = [
+        replace(
+            candidate(as_it_comes.scheduler, cc).with_change(
+                f"{' and '.join(backups)} in reserve",
+                [f"path.{other}.role=backup" for other in backups],
+                [f"--path {other},tier=secondary" for other in backups],
+            ),
+            backups=tuple(backups),
+            alone=name,
+        )
+        for name in names
+        for backups in [[other for other in names if other != name]]
+        for cc in PROGRAM_CONTROLLERS
+    ]
+    return [as_it_comes, *(one for one in every if one != as_it_comes), *alone]
 
 
 def _quic(keys: Mapping[str, Any]) -> list[Candidate]:

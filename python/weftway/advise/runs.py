@@ -14,10 +14,11 @@ from weftway.runs.backends import KERNEL, SIM, Failed, Row, Skipped
 from weftway.runs.job import Job
 from weftway.runs.runner import Outcome, Progress, Runner, Wanted, Workers, threads
 from weftway.sample import distribution
-from weftway.scenario import load, locate
+from weftway.scenario import load
 from weftway.stats.estimates import Interval, median
 
 from . import candidates, neighbours
+from .added import base
 from .candidates import Candidate
 from .choice import CandidateRuns, Gain, choose, judged, judging, log_ratio, picking
 from .neighbours import Cell
@@ -40,6 +41,10 @@ class Request:
     cells: int = 12
     seeds: str = "0..6"
     set: Sequence[str] = ()
+    carrier: str = ""
+    """Program that carries the traffic, or the kernel; nothing if it was not named."""
+    added: Sequence[str] = ()
+    """Links to add, as `lte2.rate=15Mbit/s`."""
 
 
 @dataclass(frozen=True)
@@ -98,20 +103,20 @@ def advise(request: Request, jobs: int | None = None, progress: Progress | None 
     if len(numbers) < LEAST_SEEDS:
         raise ScenarioError(f"--seeds {request.seeds}: one half picks, the other judges; give two or more, as in 0..4")
     runner = _Trials(request, numbers, Runner(None, progress, has_out=False), threads(jobs, singles=False))
-    first = runner.screened(candidates.first(request.place, runner.keys))
-    trials = runner.run(first)
-    base = next((trial for trial in trials if trial.candidate == candidates.baseline(request.place, runner.keys)), None)
-    if base is None and runner.failed:
+    as_it_comes = candidates.baseline(request.place, runner.keys, request.carrier)
+    trials = runner.run(runner.screened(candidates.first(request.place, runner.keys, request.carrier)))
+    unchanged = next((trial for trial in trials if trial.candidate == as_it_comes), None)
+    if unchanged is None and runner.failed:
         raise runner.failed[0].error
-    if base is None:
+    if unchanged is None:
         raise SimulationError("; ".join(runner.skipped) or "Linux without changes cannot be simulated here")
-    best = sorted(trials, key=lambda trial: runner.picked(trial, base))[:ROUNDS]
+    best = sorted(trials, key=lambda trial: runner.picked(trial, unchanged))[:ROUNDS]
     trials += runner.run(candidates.second(request.place, runner.keys, [trial.candidate for trial in best]))
     if all(trial.unfinished == len(trial.costs) for trial in trials):
         raise SimulationError(_nothing_finished(request, sum(len(trial.costs) for trial in trials), len(trials)))
-    trials.sort(key=lambda trial: runner.picked(trial, base))
-    choice = choose(trials, base, runner.cells, numbers, candidates.paths(runner.keys))
-    gains = judged(choice.chosen, base, runner.cells, numbers)
+    trials.sort(key=lambda trial: runner.picked(trial, unchanged))
+    choice = choose(trials, unchanged, runner.cells, numbers, candidates.paths(runner.keys))
+    gains = judged(choice.chosen, unchanged, runner.cells, numbers)
     return Advice(
         request=request,
         scenario=runner.scenario,
@@ -119,7 +124,7 @@ def advise(request: Request, jobs: int | None = None, progress: Progress | None 
         cells=runner.cells,
         is_measured=bool(runner.ranges),
         seeds=numbers,
-        baseline=base,
+        baseline=unchanged,
         chosen=choice.chosen,
         trials=trials,
         gain=gains.gain,
@@ -210,7 +215,7 @@ def keys_of(scenario: Scenario) -> dict[str, Any]:
 
 def _jobs(request: Request, candidate: Candidate, cell: Cell, numbers: Sequence[int], place: str) -> list[Job]:
     sets = [*request.set, *candidate.sets, *cell.sets]
-    scenario = load(locate(request.scenario), sets)
+    scenario = load(base(request.scenario, request.added), sets)
     variant = scenario.variants()[0]
     wanted = plan.plan(scenario, candidate.scheduler, candidate.cc, numbers, place).jobs
     return [job for job in wanted if job.variant.hash == variant.hash]
@@ -221,7 +226,7 @@ class _Trials:
 
     def __init__(self, request: Request, numbers: list[int], runner: Runner, workers: Workers[Job]) -> None:
         self._request, self._numbers, self._runner, self._workers = request, numbers, runner, workers
-        self.scenario = load(locate(request.scenario), request.set)
+        self.scenario = load(base(request.scenario, request.added), request.set)
         self.keys = keys_of(self.scenario)
         self.kind = str(self.keys.get("workload.kind"))
         self.ranges: dict[str, str] = tomllib.loads(self.scenario.text).get("range", {})
@@ -234,12 +239,14 @@ class _Trials:
         return log_ratio(trial, base, (cell.number for cell in self.cells), picking(self._numbers))
 
     def screened(self, wanted: list[Candidate]) -> list[Candidate]:
-        """Candidates of very many that are best in the scenario as it is; the baseline, which is the first, stays."""
+        """Candidates of very many that are best in the scenario as it is. The baseline, which is the first, stays, and
+        so does each link alone."""
         if len(wanted) <= 4 * SCREENED:
             return wanted
-        tried = self.run(wanted, self.cells[:1], picking(self._numbers))
+        kept = [wanted[0], *(one for one in wanted if one.alone)]
+        tried = self.run([one for one in wanted if one not in kept], self.cells[:1], picking(self._numbers))
         best = sorted(tried, key=lambda trial: fmean([math.log(value) for value in trial.costs.values()]))
-        return [wanted[0], *[trial.candidate for trial in best if trial.candidate != wanted[0]][:SCREENED]]
+        return [*kept, *[trial.candidate for trial in best][:SCREENED]]
 
     def run(
         self, wanted: Sequence[Candidate], cells: Sequence[Cell] | None = None, numbers: Sequence[int] | None = None

@@ -10,10 +10,11 @@ from pathlib import Path
 from textwrap import dedent
 
 from weftway._native import ScenarioError
-from weftway.runs.store import whole
+from weftway.runs import seeds
+from weftway.runs.store import try_writing, whole
 
 from .candidates import LINUX, paths
-from .runs import Advice, keys_of
+from .runs import Advice, Request, keys_of
 from .words import end_of
 
 HERE, SERVER = "here", "server"
@@ -28,12 +29,26 @@ MOST_LINKS = 8
 """Endpoints for which Linux has room, and subflows that a connection may have (`MPTCP_PM_ADDR_MAX`)."""
 
 
-def write(advice: Advice, folder: Path) -> list[Path]:
-    """Writes the files into a folder that is not there yet; returns them."""
-    if advice.request.place != LINUX:
-        raise ScenarioError("--write DIR writes what Linux needs; leave out --deployable")
+def check(request: Request, folder: Path) -> None:
+    """Refuses a folder that cannot be written, and advice too uncertain for files that last, before any run."""
+    if request.place != LINUX:
+        raise ScenarioError("--write DIR writes what Linux needs; leave out --deployable and --for")
     if folder.exists():
         raise ScenarioError(f"--write {folder}: it is there already; name a folder that is not")
+    if request.added:
+        raise ScenarioError("--write DIR sets up the links that there are; leave out --add")
+    least, count = Request(""), len(seeds.parse(request.seeds))
+    enough = len(seeds.parse(least.seeds))
+    if request.cells < least.cells or count < enough:
+        raise ScenarioError(
+            f"--write {folder}: files that last need {least.cells} cells and {enough} seeds at least, as without "
+            f"--cells and --seeds; fewer may advise another link ({request.cells} cells, {count} seeds)"
+        )
+    try_writing(folder.parent)
+
+
+def write(advice: Advice, folder: Path) -> list[Path]:
+    """Writes the files into a folder that is not there yet; returns them."""
     names = _set_up(advice)
     texts = {
         f"{HERE}/{SCRIPT}": _here(advice, names),

@@ -8,8 +8,9 @@ from weftway.rank.costs import WORDS
 from weftway.runs import plan
 from weftway.stats.estimates import interval_of
 
+from .added import words as described
 from .candidates import LINUX, Candidate
-from .choice import WORTH, CandidateRuns, Gain, judging, log_ratio
+from .choice import WORTH, CandidateRuns, Gain, judged, judging, log_ratio
 from .neighbours import Cell
 from .runs import Advice
 
@@ -25,7 +26,8 @@ def lines(advice: Advice) -> list[str]:
         "alone": alone(advice),
         "risk": _risk(advice),
         "basis": _basis(advice),
-        "evidence": evidence(advice),
+        # A command cannot name a scenario with links that no file has.
+        "evidence": "" if advice.request.added else evidence(advice),
     }
     return [f"{name:<9} {text}" for name, text in parts.items() if text]
 
@@ -36,6 +38,7 @@ def records(advice: Advice) -> list[dict[str, Any]]:
     first = {
         "kind": "advice",
         "deployable": advice.request.place,
+        "for": advice.request.carrier or None,
         "set": list(chosen.commands),
         "candidate": chosen.words,
         "baseline": base.words,
@@ -92,6 +95,17 @@ def checked(checks: list[dict[str, Any]]) -> list[str]:
     return lines
 
 
+def with_added(advice: Advice, without: Advice) -> str:
+    """Line that says what further links bring: each advice at its best, with them and without."""
+    gain = judged(advice.chosen, without.chosen, advice.cells, advice.seeds)
+    measure = WORDS[advice.column]
+    links = described(advice.request.scenario, advice.request.added)
+    return (
+        f"added     with {links}: {measure} {_told(advice, advice.chosen)} instead of "
+        f"{_told(without, without.chosen)}; over all cells it {_takes(advice, gain)}, each as advised"
+    )
+
+
 def evidence(advice: Advice) -> str:
     """The commands that compare what is advised with what there is."""
     base, chosen = advice.baseline.candidate, advice.chosen.candidate
@@ -116,6 +130,12 @@ def _set(advice: Advice) -> str:
     chosen = advice.chosen.candidate
     if not chosen.commands:
         return f"nothing: the most promising change is not sure to gain {WORTH * 100:.0f} % over {_as_it_comes(advice)}"
+    if advice.request.carrier and advice.request.place != LINUX:
+        links = [command for command in chosen.commands if command.startswith("--path")]
+        both = [command for command in chosen.commands if command not in links]
+        where = "here" if advice.request.carrier == "send" else "at both ends"
+        parts = [("here", links), (where, both)]
+        return "; ".join(f"{end}: {' '.join(options)}" for end, options in parts if options)
     if advice.request.place != LINUX:
         return "; ".join(chosen.commands)
     is_upload = advice.is_upload
@@ -135,6 +155,8 @@ def end_of(command: str, is_upload: bool) -> str:
 
 def _as_it_comes(advice: Advice) -> str:
     words = advice.baseline.candidate.words
+    if advice.request.carrier and advice.request.place != LINUX:
+        return f"`weft {advice.request.carrier}` without options ({words})"
     return f"default Linux ({words})" if advice.request.place == LINUX else words
 
 

@@ -1,5 +1,6 @@
 """`weft advise`."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -13,9 +14,24 @@ from .output import err, interruptible, out, print_json, print_notes
 
 def command(
     scenario: SCENARIO,
+    carrier: Annotated[
+        str,
+        typer.Option(
+            "--for",
+            metavar="proxy|tunnel|send|pipe|kernel",
+            help="What carries the traffic: prints its commands for both ends.",
+        ),
+    ] = "",
+    added: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--add", metavar="LINK.KEY=VALUE", help="What a further link would bring: lte2.rate=15Mbit/s. Repeatable."
+        ),
+    ] = None,
     deployable: Annotated[
-        str, typer.Option(metavar="linux|quic", help="What you can change: Linux, or a QUIC stack of your own.")
-    ] = "linux",
+        str | None,
+        typer.Option(metavar="linux|quic", help="What you can change: Linux (default), or a QUIC stack of your own."),
+    ] = None,
     cells: Annotated[
         int,
         typer.Option(
@@ -37,17 +53,22 @@ def command(
 ) -> None:
     """Advises settings for your links. Simulates what you can deploy, in this scenario and similar ones."""
     from weftway import advise
-    from weftway.advise import setup
+    from weftway.advise import carry, setup
     from weftway.runs import caveats
     from weftway.terminal.progress import Bar
 
-    request = advise.Request(scenario, deployable, cells, seeds, sets or [])
+    place = advise.place(deployable, carrier)
+    request = advise.Request(scenario, place, cells, seeds, sets or [], carrier, added or [])
+    if folder:
+        setup.check(request, folder)
     with interruptible(), Bar(err) as bar:
         advice = advise.advise(request, jobs, bar.tell)
+        without = advise.advise(replace(request, added=[]), jobs, bar.tell) if added else None
     records = advise.records(advice)
     written = setup.write(advice, folder) if folder else []
     if not as_json:
-        for line in advise.lines(advice):
+        told = [*([advise.with_added(advice, without)] if without else []), *advise.lines(advice), *carry.lines(advice)]
+        for line in told:
             out.print(line, soft_wrap=True)
     if check:
         with interruptible(), Bar(err) as bar:

@@ -40,12 +40,20 @@ def matching(what: str) -> list[dict[str, Any]]:
     every = entries()
     if wanted := kind(what):
         return [entry for entry in every if entry["kind"] == wanted]
+    if what.endswith(".safetensors") and Path(what).is_file():
+        return [_policy(what)]
     if named := [entry for entry in every if what.lower() in names(entry)]:
         return [_described(entry) if entry["kind"] in ("scenario", "experiment") else entry for entry in named]
     known = [name for entry in every for name in names(entry)]
     near = difflib.get_close_matches(what.lower(), [*known, *(f"{word}s" for word in KINDS)], n=1)
     hint = f"did you mean `{near[0]}`?" if near else f"the kinds are {', '.join(f'{word}s' for word in KINDS)}"
     raise ScenarioError(f"nothing is called `{what}`; {hint}")
+
+
+def _policy(file: str) -> dict[str, Any]:
+    """A policy file: the scheduler that runs it, and its card."""
+    card = dict(_native.Policy(file).card)
+    return {"kind": "policy", "name": file, "summary": f"run by {card['algorithm']}", "card": card}
 
 
 def _described(entry: dict[str, Any]) -> dict[str, Any]:

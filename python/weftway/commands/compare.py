@@ -28,7 +28,7 @@ def command(
             "--scheduler",
             "--schedulers",
             metavar="S,…|all",
-            help="Names, or my_rules.py:MyRule.",
+            help="Names, my_rules.py:MyRule, or Mine=my_rules.py:MyRule.",
             autocompletion=schedulers,
         ),
     ] = None,
@@ -36,7 +36,7 @@ def command(
         str | None, typer.Option(metavar="C,…|all", help="Congestion controllers.", autocompletion=controllers)
     ] = None,
     backend: Annotated[str | None, typer.Option(metavar="B,…|all", help=f"Where to run them: {BACKENDS}.")] = None,
-    seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Seeds, without B.")] = None,
+    seeds: Annotated[str | None, typer.Option("--seeds", "--seed", metavar="A..B", help="Seeds, without B.")] = None,
     sets: SETS = None,
     jobs: JOBS = None,
     folder: Annotated[
@@ -169,7 +169,7 @@ def executed(
 
 def skipped(comparison: "Comparison") -> list[str]:
     """Lines that say what could not be run and why, each once: the reason is seldom a matter of the controller."""
-    return list(dict.fromkeys(f"{skip.job.scheduler.name}: {skip.reason}" for skip in comparison.skipped))
+    return list(dict.fromkeys(f"{skip.job.scheduler.title}: {skip.reason}" for skip in comparison.skipped))
 
 
 def warn(comparison: "Comparison") -> None:

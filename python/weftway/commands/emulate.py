@@ -24,7 +24,9 @@ def command(
     server: Annotated[
         str | None, typer.Option(metavar="CMD", help="Command at the other end, as 'iperf3 -s -1'; starts first.")
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, max=2**64 - 1, metavar="N", help="Seed of losses and jitter.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", "--seeds", min=0, max=2**64 - 1, metavar="N", help="Seed of losses and jitter.")
+    ] = 0,
     sets: SETS = None,
     log: Annotated[Path, typer.Option(metavar="FILE", help="The packet log: a line per packet.")] = Path("packets.csv"),
     no_log: Annotated[bool, typer.Option("--no-log", help="Writes no packet log.")] = False,

@@ -33,7 +33,14 @@ def command(
     ],
     against: Annotated[
         str,
-        typer.Option(metavar="S,…|all", help="Schedulers to compare with, besides min-rtt.", autocompletion=schedulers),
+        typer.Option(
+            "--against",
+            "--scheduler",
+            "--schedulers",
+            metavar="S,…|all",
+            help="Schedulers to compare with, besides min-rtt.",
+            autocompletion=schedulers,
+        ),
     ] = AGAINST,
     cc: Annotated[
         str | None,

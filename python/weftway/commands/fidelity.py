@@ -41,7 +41,10 @@ def command(
         int | None,
         typer.Option(min=1, max=MOST, metavar="N", help="Number of cells. [20; 40 with --failures, the most there]"),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, metavar="S", help="Seed of the cells: equal seeds draw equal ones.")] = 0,
+    seed: Annotated[
+        int,
+        typer.Option("--seed", "--seeds", min=0, metavar="S", help="Seed of the cells: equal seeds draw equal ones."),
+    ] = 0,
     jobs: JOBS = None,
     folder: Annotated[
         Path | None,

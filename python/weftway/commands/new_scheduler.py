@@ -94,7 +94,8 @@ def scheduler(name: str, home: Path) -> list[str]:
         f"wrote   {rule.relative_to(home)}",
         f"wrote   {vectors.relative_to(home)}",
         f"listed  {module} in {REGISTRY}",
-        f"left    your rule and its vectors, then `./weft compare wifi-lte --scheduler {name},min-rtt`",
+        f"left    your rule and its vectors, then `./weft dev compare wifi-lte --scheduler {name},min-rtt`, "
+        "which builds in minutes once, and then in seconds",
     ]
 
 

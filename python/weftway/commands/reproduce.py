@@ -35,7 +35,9 @@ def command(
         typer.Option(min=0, max=MOST, metavar="N", help="Number of settings for values that the papers do not give."),
     ] = None,
     backend: Annotated[str, typer.Option(metavar="B", help=f"Where to run them: {BACKENDS}.")] = "sim",
-    seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Seeds of the stated setting, without B.")] = None,
+    seeds: Annotated[
+        str | None, typer.Option("--seeds", "--seed", metavar="A..B", help="Seeds of the stated setting, without B.")
+    ] = None,
     jobs: JOBS = None,
     folder: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Folder for rows.parquet; resumes.")
@@ -63,6 +65,7 @@ def command(
     from weftway.reproduce import page, stacks
     from weftway.reproduce import web as sites
     from weftway.runs import caveats
+    from weftway.runs.store import try_writing
     from weftway.terminal.progress import Bar
 
     effort = reproduce.FULL if full else reproduce.QUICK
@@ -71,6 +74,8 @@ def command(
     if seeds is not None:
         effort = replace(effort, seeds=seeds)
     chosen = reproduce.find(experiments or [])
+    for tried in filter(None, (book, web)):
+        try_writing(tried)
     with interruptible(), redirect_stdout(sys.stderr), Bar(err) as bar:
         beside = [books.BESIDE] if book or web else []
         runs = reproduce.planned(chosen, effort, backend, beside)

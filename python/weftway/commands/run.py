@@ -16,11 +16,12 @@ from .output import out, print_json
 def command(
     scenario: SCENARIO,
     scheduler: Annotated[
-        str | None, typer.Option(help="A name, or my_rules.py:MyRule.", autocompletion=schedulers)
+        str | None,
+        typer.Option("--scheduler", "--schedulers", help="A name, or my_rules.py:MyRule.", autocompletion=schedulers),
     ] = None,
     cc: Annotated[str | None, typer.Option(help="A congestion controller.", autocompletion=controllers)] = None,
     backend: Annotated[str | None, typer.Option(help=f"Where to run it: {BACKENDS}.")] = None,
-    seed: Annotated[int | None, typer.Option(help="The seed.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", "--seeds", help="The seed.")] = None,
     sets: SETS = None,
     events: Annotated[Path | None, typer.Option(metavar="FILE", help="Writes every event, one a line.")] = None,
     qlog: Annotated[Path | None, typer.Option(metavar="DIR", help="Writes a qlog file (JSON-SEQ).")] = None,
@@ -36,6 +37,8 @@ def command(
     from weftway import scenario as scenarios
     from weftway._native import SimulationError
     from weftway.report import one_run
+    from weftway.report.study import study_of
+    from weftway.report.words import verdict
     from weftway.runs import comparison
 
     live.meet(peer, pair, paths)
@@ -53,5 +56,6 @@ def command(
     if as_json:
         print_json(ran.rows)
     else:
+        out.print(f"{verdict(study_of(ran))}\n")
         for part in one_run.tables(ran.rows[0]):
             out.print(part, "")

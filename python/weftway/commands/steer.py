@@ -23,14 +23,17 @@ def command(
         ),
     ] = None,
     scheduler: Annotated[
-        str, typer.Option(metavar="S,…", help="Schedulers that steer.", autocompletion=schedulers)
+        str,
+        typer.Option(
+            "--scheduler", "--schedulers", metavar="S,…", help="Schedulers that steer.", autocompletion=schedulers
+        ),
     ] = "min-rtt",
     cc: Annotated[
         str | None, typer.Option(metavar="C,…", help="Congestion controllers.", autocompletion=controllers)
     ] = None,
     interval: Annotated[str, typer.Option(metavar="TIME", help="Time between two choices.")] = "100ms",
     mode: Annotated[str, typer.Option(metavar="exclusive|preferred", help="What the other subflows do.")] = "exclusive",
-    seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Seeds, without B.")] = None,
+    seeds: Annotated[str | None, typer.Option("--seeds", "--seed", metavar="A..B", help="Seeds, without B.")] = None,
     sets: SETS = None,
     jobs: Annotated[int | None, typer.Option(min=1, max=MOST_JOBS, metavar="N", help="Transfers at a time.")] = None,
     is_live: Annotated[bool, typer.Option("--live", help="Steers this namespace's connections until Ctrl-C.")] = False,

@@ -27,7 +27,9 @@ def command(
     ray: Annotated[
         str | None, typer.Option(metavar="ADDRESS", help="On a Ray cluster: auto, local, HOST:PORT, ray://HOST:PORT.")
     ] = None,
-    seeds: Annotated[str | None, typer.Option(metavar="A..B", help="Seeds of every run, without B.")] = None,
+    seeds: Annotated[
+        str | None, typer.Option("--seeds", "--seed", metavar="A..B", help="Seeds of every run, without B.")
+    ] = None,
     jobs: Annotated[
         int | None, typer.Option(min=1, max=MOST_JOBS, metavar="N", help="Jobs at a time. Default: all cores.")
     ] = None,

@@ -57,7 +57,7 @@ def render(measured: Measured, differences: Sequence[Difference], watched: Watch
         raise ValueError("a page needs at least one cell that both sides ran")
     return report.assembled(
         f"Simulator and kernel: {counted(len(differences), 'cell')} of seed {measured.request.seed}",
-        sentence(targets(groups(differences))),
+        [sentence(targets(groups(differences)))],
         " · ".join(facts(measured, differences)[1:]),
         all_sections(measured, differences, watched),
         table(rows_of(measured.runs)),

@@ -36,8 +36,8 @@ def ranked(found: Ranking) -> Ranked:
         labels={cell.name: cell.label for cell in found.cells},
         registry=[one["name"] for one in _native.schedulers()],
         code=SIM.code(),
-        own=[one.name for one in found.schedulers if one.rule is not None],
-        named=[one.name for one in found.schedulers if one.is_named],
+        own=[one.title for one in found.schedulers if one.is_own],
+        named=[one.title for one in found.schedulers if one.is_named],
         left_out=found.left_out,
         few_seeds=len(found.seeds) if len(found.seeds) < STEADY_SEEDS else None,
     )
@@ -63,7 +63,7 @@ def replay(request: Request) -> str:
     words += [f"--seeds {request.seeds}", f"--seed {request.seed}"]
     words += [f"--schedulers {plan.quoted(str(request.schedulers))}"]
     words += [] if request.candidate is None else [f"--candidate {plan.quoted(str(request.candidate))}"]
-    left_out = [plan.quoted(one.name) for one in specs.parse(request.not_among_others)]
+    left_out = [plan.quoted(one.text) for one in specs.parse(request.not_among_others)]
     words += [f"--not-among-others {','.join(left_out)}"] if left_out else []
     words += ["--clairvoyant"] if request.clairvoyant else []
     words += ["--oracle"] if request.oracle else []

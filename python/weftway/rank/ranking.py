@@ -78,7 +78,7 @@ class Ranked:
     registry: Sequence[str]
     code: str
     own: Sequence[str] = ()
-    """Classes of the user's own."""
+    """Classes and policies of the user's own."""
     named: Sequence[str] = ()
     """What somebody named."""
     left_out: Sequence[str] = ()
@@ -150,9 +150,9 @@ def findings(ranked: Ranked) -> list[str]:
         others = "".join(f", {other} in {its}" for other, its in behind[1:])
         told.append(f"{name} is more than 5 % worse than one path, same handshake, in {share} of the cells{others}")
     bounded = [(one.scheduler, one.of_bound) for one in [ranked.candidate, ranked.best] if one and one.of_bound]
-    if bounded:
-        each = " and ".join(f"{name} costs {FACTOR.value(value)} times" for name, value in bounded)
-        told.append(f"{each} what the links allow at best, whatever the controller (medians)")
+    for name, value in bounded[:1]:
+        others = "".join(f", {other} {FACTOR.value(its)} times" for other, its in bounded[1:])
+        told.append(f"{name} takes {FACTOR.value(value)} times the capacity bound{others} (medians)")
     given = {
         "present": "told when a packet would arrive if the links stayed as they are",
         "arrival": "told when a packet will arrive",
@@ -234,13 +234,13 @@ def _standings(ranked: Ranked) -> Table:
         name = Value(
             standing.scheduler + SUFFIXES[tag],
             standing.scheduler,
-            "strong" if standing.is_candidate else "",
             look=ranked.looks[standing.scheduler],
             tag=tag,
+            note="candidate" if standing.is_candidate else "",
         )
         where = Value(standing.worst_cell, title=ranked.labels[standing.worst_cell])
         known = html.known(standing.scheduler, (), bool(tag))
-        rows.append(Row([name, *_figures(standing), where], is_best=standing.is_candidate, attributes=known))
+        rows.append(Row([name, *_figures(standing), where], attributes=known))
     is_marked = any(ranked.tag(standing.scheduler) == NAMED for standing in ranked.lines)
     title = f"{ranked.title}: {ranked.facts}; {better}{_bracketed(ranked)}"
     return Table(title, columns, rows, LEGEND if is_marked else "")
@@ -371,9 +371,9 @@ def render(ranked: Ranked, costs: pl.DataFrame) -> str:
         Section("worst", f"Worst cells of {ranked.subject}", WORST_LEDE, worst, _frame(ranked.worst)),
         Section("provenance", "Provenance", "", made_by),
     ]
-    verdict = unbroken("; ".join(findings(ranked)) + ".")
+    told = [unbroken(f"{one[0].upper() if at else one[0]}{one[1:]}.") for at, one in enumerate(findings(ranked))]
     facts = " · ".join(filter(None, [ranked.facts, ranked.others]))
-    return page.assembled(ranked.title, verdict, facts, sections, costs)
+    return page.assembled(ranked.title, told, facts, sections, costs)
 
 
 def standings_lede(ranked: Ranked) -> str:

@@ -113,7 +113,7 @@ class Schedulers:
     @property
     def others(self) -> list[str]:
         """Schedulers that may be the best other one."""
-        names = [one.name for one in self.every if one is not self.candidate]
+        names = [one.title for one in self.every if one is not self.candidate]
         return [name for name in names if name not in self.left_out]
 
 
@@ -158,10 +158,10 @@ def run(
     kept = Store(out).finish(rows) if out and rows else Finished(rows)
     skipped = list(dict.fromkeys(ranked.skipped))
     asked = [named.candidate] if named.candidate else named.every
-    if not any(one.name in cell.ratios for cell in found for one in asked):
+    if not any(one.title in cell.ratios for cell in found for one in asked):
         if ranked.failed:
             raise ranked.failed[0].error
-        raise SimulationError("; ".join(skipped) or f"no run of {', '.join(one.name for one in asked)}")
+        raise SimulationError("; ".join(skipped) or f"no run of {', '.join(one.title for one in asked)}")
     return Ranking(
         request,
         named.every,
@@ -179,7 +179,7 @@ def run(
 
 def standings(found: Ranking) -> list[Standing]:
     """A line per scheduler, the best first."""
-    return standing.standings(found.judged, found.candidate.name if found.candidate else None)
+    return standing.standings(found.judged, found.candidate.title if found.candidate else None)
 
 
 def single_path(found: Ranking) -> SinglePath | None:
@@ -189,12 +189,12 @@ def single_path(found: Ranking) -> SinglePath | None:
 
 def groups(found: Ranking) -> list[Group]:
     """The candidate against the best fixed scheduler of each kind of cell."""
-    return standing.groups(found.judged, found.candidate.name if found.candidate else None, KINDS, found.left_out)
+    return standing.groups(found.judged, found.candidate.title if found.candidate else None, KINDS, found.left_out)
 
 
 def worst(found: Ranking, count: int = WORST) -> list[Worst]:
     """The cells in which the candidate does worst; without one, the best scheduler."""
-    name = found.candidate.name if found.candidate else standings(found)[0].scheduler
+    name = found.candidate.title if found.candidate else standings(found)[0].scheduler
     return standing.worst(found.judged, name, count)
 
 
@@ -210,7 +210,7 @@ def _field(request: Request) -> Schedulers:
     given = specs.parse(request.candidate)
     if len(given) != 1:
         raise ScenarioError(f"candidate `{request.candidate}`: name one scheduler to compare with the others")
-    rest = [one for one in every if one.name != given[0].name]
+    rest = [one for one in every if one.title != given[0].title]
     specs.distinct([*every, *given])
     named = Schedulers([*rest, given[0]], given[0], _left_out(request, rest, given[0]))
     if not named.others:
@@ -221,18 +221,18 @@ def _field(request: Request) -> Schedulers:
 
 def _left_out(request: Request, some: Sequence[SchedulerSpec], candidate: SchedulerSpec | None) -> list[str]:
     """Names of those that are never the best other scheduler."""
-    names = {one.name for one in specs.parse(request.not_among_others)}
+    names = {one.title for one in specs.parse(request.not_among_others)}
     ranked = [*some, *([candidate] if candidate else [])]
     if unknown := sorted(names - {name for one in ranked for name in _named(one)}):
-        there = ", ".join(one.name for one in ranked)
+        there = ", ".join(one.title for one in ranked)
         raise ScenarioError(f"not among others `{', '.join(unknown)}`: not ranked; those that are: {there}")
     variants = {candidate.scheduler} if candidate else set()
-    return [one.name for one in some if _named(one) & names or one.scheduler in variants]
+    return [one.title for one in some if _named(one) & names or one.scheduler in variants]
 
 
 def _named(one: SchedulerSpec) -> set[str]:
     """Names under which somebody may name it: its own, and that without switches."""
-    return {one.name, one.name.partition(":")[0]}
+    return {one.title, one.name, one.name.partition(":")[0]}
 
 
 def _seers(request: Request, named: Schedulers) -> list[Sighted]:
@@ -322,7 +322,7 @@ class _Ranked:
     def _some(self, some: Sequence[Cell]) -> list[Row]:
         wanted = [one for cell in some for one in self._wanted(cell)]
         runs = self._runner.run(wanted, threads(self._count, singles=False), HANDLING, self._tell_cost)
-        self.skipped += [f"{one.job.scheduler.name}: {one.reason}" for one in runs.skipped]
+        self.skipped += [f"{one.job.scheduler.title}: {one.reason}" for one in runs.skipped]
         self.failed += runs.failed
         rows = [one.asker.row(one.job, row) for one, row in runs]
         rows += [row for seer in self._seers for cell in some for row in self._seen(cell, seer, runs.rows)]
@@ -372,7 +372,7 @@ class _Ranked:
     def _wanted(self, cell: Cell) -> Iterator[Wanted[Job, _Asker]]:
         for spec in self._field:
             for seed in self._numbers:
-                yield Wanted(plan.simulated(cell.variant, spec, cell.cc, seed), _Asker(cell, spec.name))
+                yield Wanted(plan.simulated(cell.variant, spec, cell.cc, seed), _Asker(cell, spec.title))
         for path, variant in cell.singles().items():
             for seed in self._numbers:
                 job = plan.simulated(variant, self._single, cell.cc, seed)
@@ -407,7 +407,7 @@ def _paired(ran: dict[str, list[Row]], numbers: Sequence[int]) -> dict[str, list
 
 def _judge(cell: Cell, named: Schedulers, ran: dict[str, list[Row]]) -> JudgedCell:
     costs = {name: [row["cost_ms"] for row in some] for name, some in ran.items()}
-    everybody = {one.name: costs[one.name] for one in named.every if one.name in costs}
+    everybody = {one.title: costs[one.title] for one in named.every if one.title in costs}
     choice = {name: everybody[name] for name in named.others if name in everybody}
     loads = [[load(row, cell.workload) for row in ran[name]] for name in everybody]
     known = [fmean(value for value in some if value is not None) for some in loads if None not in some]

@@ -22,7 +22,7 @@ from . import frames, latex, lettering
 from .methods import methods
 from .palette import PATH_LIGHT, SCHEDULER_LIGHT, SHAPES
 from .series import Timeline, read_timelines
-from .study import SUFFIXES, Study
+from .study import Study
 
 FIGURE_BINS = 240
 NARROW_BINS = 80
@@ -147,12 +147,12 @@ def drawings(study: Study, timelines: list[Timeline]) -> dict[str, Drawing]:
 
 def intervals(study: Study, m: Measure, table: pl.DataFrame, lines: Iterable[float], of: str, shape: Shape) -> Drawn:
     """Mean or median and its interval per scheduler, a plot per controller and setting."""
-    marked_table = marked(study, table.with_columns(value=pl.coalesce("mean", "median")))
-    unit = unit_for(m.kind, marked_table["value"])
-    scaled = marked_table.with_columns(pl.col("value", "low", "high") * unit.factor)
+    valued = table.with_columns(value=pl.coalesce("mean", "median"))
+    unit = unit_for(m.kind, valued["value"])
+    scaled = valued.with_columns(pl.col("value", "low", "high") * unit.factor)
     title = f"{m.title}{of} ({unit.symbol})" if unit.symbol else f"{m.title}{of}"
     base = alt.Chart().encode(
-        y=alt.Y("scheduler:N", sort=names(study), title=None),
+        y=alt.Y("scheduler:N", sort=study.schedulers, title=None),
         color=alt.Color("scheduler:N", scale=scheduler_scale(study, hues(study)), legend=None),
     )
     axis = alt.X("value:Q", title=None, scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5))
@@ -170,10 +170,11 @@ def intervals(study: Study, m: Measure, table: pl.DataFrame, lines: Iterable[flo
 def distributions(study: Study, m: Measure, table: pl.DataFrame, shape: Shape) -> Drawn:
     """The part of the runs that came to a value or less, a line per scheduler."""
     unit = unit_for(m.kind, table["value"])
-    scaled = from_none(marked(study, table)).with_columns(pl.col("value") * unit.factor)
-    present = [at for at, name in enumerate(names(study)) if name in set(scaled["scheduler"])]
+    scaled = from_none(table).with_columns(pl.col("value") * unit.factor)
+    present = [at for at, name in enumerate(study.schedulers) if name in set(scaled["scheduler"])]
     hue, dash = (
-        alt.Scale(domain=pick(names(study), present), range=pick(of, present)) for of in (hues(study), dashes(study))
+        alt.Scale(domain=pick(study.schedulers, present), range=pick(of, present))
+        for of in (hues(study), dashes(study))
     )
     lines = (
         alt.Chart(scaled)
@@ -198,15 +199,13 @@ def from_none(table: pl.DataFrame) -> pl.DataFrame:
 
 def stacked_shares(study: Study, table: pl.DataFrame, shape: Shape) -> Drawn:
     """The paths' parts of all bytes, a bar per scheduler."""
-    ranked = marked(
-        study, table.with_columns(order=pl.col("path").replace_strict(study.paths, range(len(study.paths))))
-    )
+    ranked = table.with_columns(order=pl.col("path").replace_strict(study.paths, range(len(study.paths))))
     bars = (
         alt.Chart(ranked)
         .mark_bar()
         .encode(
             x=alt.X("share:Q", title=None, axis=alt.Axis(format="%", tickCount=5)),
-            y=alt.Y("scheduler:N", sort=names(study), title=None),
+            y=alt.Y("scheduler:N", sort=study.schedulers, title=None),
             color=alt.Color("path:N", scale=path_scale(study), title=None),
             order="order:Q",
         )
@@ -217,10 +216,10 @@ def stacked_shares(study: Study, table: pl.DataFrame, shape: Shape) -> Drawn:
 
 def stacked_rates(study: Study, timelines: Sequence[Timeline], shape: Shape) -> Drawn:
     """Rate of each path over time, a row per scheduler and a column per controller."""
-    marked_table = marked(study, frames.rates_long(timelines, FIGURE_BINS if shape.columns is None else NARROW_BINS))
+    rates = frames.rates_long(timelines, FIGURE_BINS if shape.columns is None else NARROW_BINS)
     time = "Time (s)"
     areas = (
-        alt.Chart(marked_table)
+        alt.Chart(rates)
         .mark_area()
         .encode(
             x=alt.X("t_s:Q", title=time if shape.columns == 1 else None, axis=alt.Axis(tickCount=5)),
@@ -232,13 +231,13 @@ def stacked_rates(study: Study, timelines: Sequence[Timeline], shape: Shape) -> 
     sized = areas.properties(width=shape.cell, height=7 * shape.text)
     if shape.columns is not None:
         under = [pl.lit(" under "), pl.col("cc")] if len(study.controllers) > 1 else []
-        each = marked_table.with_columns(plot=pl.concat_str("scheduler", *under))
+        each = rates.with_columns(plot=pl.concat_str("scheduler", *under))
         order = each["plot"].unique(maintain_order=True).to_list()
         sized.data = each
         facet = alt.Facet("plot:N", sort=order, title=None)
         return finished(sized.facet(facet=facet, columns=shape.columns), time if shape.columns > 1 else "", shape)
     column = alt.Column("cc:N", sort=study.controllers, title=None)
-    row = alt.Row("scheduler:N", sort=names(study), title=None, header=LEVEL)
+    row = alt.Row("scheduler:N", sort=study.schedulers, title=None, header=LEVEL)
     return finished(sized.facet(column=column, row=row), time, shape)
 
 
@@ -293,23 +292,8 @@ def finished(chart: Drawn, title: str, shape: Shape) -> Drawn:
     return chart
 
 
-def name(study: Study, scheduler: str) -> str:
-    """A scheduler as figures call it: with the mark of what is yours, or what you named."""
-    return scheduler + SUFFIXES[study.tag(scheduler)]
-
-
-def names(study: Study) -> list[str]:
-    """All of them, in the order of the figures."""
-    return [name(study, scheduler) for scheduler in study.schedulers]
-
-
-def marked(study: Study, table: pl.DataFrame) -> pl.DataFrame:
-    """A table with these names."""
-    return table.with_columns(pl.col("scheduler").replace_strict(study.schedulers, names(study)))
-
-
 def scheduler_scale(study: Study, range_: list[str]) -> alt.Scale:
-    return alt.Scale(domain=names(study), range=range_)
+    return alt.Scale(domain=study.schedulers, range=range_)
 
 
 def hues(study: Study) -> list[str]:

@@ -183,7 +183,7 @@ def render(held: Held, rows: pl.DataFrame) -> str:
         held.others,
     ]
     return page.assembled(
-        held.title, sentence(held), " · ".join(filter(None, facts)), sections, rows, {"cc": held.controllers}
+        held.title, sentences(held), " · ".join(filter(None, facts)), sections, rows, {"cc": held.controllers}
     )
 
 
@@ -211,10 +211,10 @@ def ratios_lede(held: Held) -> str:
     )
 
 
-def sentence(held: Held) -> str:
-    """Result in a line: each policy against the reference, over all controllers."""
+def sentences(held: Held) -> list[str]:
+    """Results: each policy against the reference, over all controllers."""
     shown = [line for line in held.under(held.controllers[0]) if line["is_policy"]]
-    return "; ".join(f"{line['scheduler']}: {interval(line, 'ratio')} of {held.reference}" for line in shown) + "."
+    return [f"{line['scheduler']}: {interval(line, 'ratio')} of {held.reference}." for line in shown]
 
 
 def charts(held: Held) -> Markup:

@@ -33,7 +33,7 @@ class Interim:
         setting = ", ".join(map(str, [*job.variant.values.values(), *([job.backend] if job.backend != "sim" else [])]))
         for name in self._wanted:
             if isinstance(value := row.get(name), int | float):
-                self._values[name][setting, job.cc[0], job.scheduler.name].append(value)
+                self._values[name][setting, job.cc[0], job.scheduler.title].append(value)
 
     def table(self) -> Table:
         """The mean of what the workload is about, best first, and the runs themselves as bars of one scale."""

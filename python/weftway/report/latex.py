@@ -50,7 +50,7 @@ def escaped(text: str) -> str:
 def tables(study: Study, width: float | None = None) -> str:
     """All tables of a comparison, each a `tabular` by itself. They need the package booktabs. With a `width` in points,
     they have as many columns as fit into it."""
-    printed_tables = printed.of(study, 0)
+    printed_tables = printed.of(study, 0, has_marks=False)
     parts = [
         tabular(printed_table) if width is None else narrow(printed_table, width) for printed_table in printed_tables
     ]

@@ -22,7 +22,7 @@ PATH = "path."
 
 
 def tables(row: Row) -> list[Table]:
-    """A table per group; groups without a value are left out."""
+    """A table per group, results before the keys of the run; groups without a value are left out."""
     groups: dict[str, Row] = {}
     title = ""
     for name, value in row.items():
@@ -34,7 +34,10 @@ def tables(row: Row) -> list[Table]:
         title: [(name, plain(value)) for name, value in values.items() if value is not None]
         for title, values in groups.items()
     }
-    return [*(pairs(title, lines, WIDTH) for title, lines in shown.items() if lines), *_paths(row)]
+    which = GROUPS["key"]
+    shown |= {which: shown.pop(which, [])}
+    *results, keys = (pairs(title, lines, WIDTH) for title, lines in shown.items() if lines)
+    return [*results, *_paths(row), keys]
 
 
 WIDTH = 22

@@ -22,7 +22,7 @@ from .provenance import seeds
 from .sections import Section, all_sections
 from .series import read_timelines
 from .study import Study
-from .words import verdict
+from .words import findings
 
 CSV_LIMIT = 250_000
 """Characters of CSV in the page; a larger data set stays with the rows on disk."""
@@ -41,7 +41,7 @@ def page(study: Study, rows: pl.DataFrame, timelines: dict[Any, Any], earlier: E
         raise ValueError("a report needs at least one row")
     return assembled(
         str(study.scenario.get("title") or study.scenario.get("name") or "Comparison"),
-        unbroken(verdict(study)),
+        list(map(unbroken, findings(study))),
         facts(study),
         all_sections(study, read_timelines(timelines), earlier),
         rows,
@@ -56,7 +56,7 @@ FILTERS = {"cc": "Controller", "setting": "Setting"}
 
 def assembled(
     title: str,
-    verdict: str,
+    findings: Sequence[str],
     facts: str,
     sections: Sequence[Section],
     rows: pl.DataFrame,
@@ -64,13 +64,14 @@ def assembled(
     style: str = "",
     script: str = "",
 ) -> str:
-    """A page of the sections that have content. `filters` show one controller or setting where there are several;
-    `style` and `script` come after those that every page has."""
+    """A page of the sections that have content. The first finding is its headline. `filters` show one controller or
+    setting where there are several; `style` and `script` come after those that every page has."""
     kept = [section for section in sections if section.body]
     return rendered(
         "page.html",
         title=title,
-        verdict=verdict,
+        verdict=findings[0],
+        findings=findings[1:],
         facts=facts,
         sections=kept,
         filters=[(key, FILTERS[key], values) for key, values in (filters or {}).items() if len(values) > 1],

@@ -21,14 +21,15 @@ FEW_MORE = 2
 PERCENT = unit_for("share", [0.1])
 
 
-def of(study: Study, top: int = TOP) -> list[Table]:
-    """Tables, each of a setting and controller: a line per scheduler, best first, the best in green.
+def of(study: Study, top: int = TOP, has_marks: bool = True) -> list[Table]:
+    """Tables, each of a setting and controller: a line per scheduler, best first, the best in green. `has_marks` marks
+    what is the user's own and what was named.
 
     Where the scenario has published numbers, they follow beside ours. Of more than `top` schedulers the rest is
     left to the report; 0 shows all.
     """
     shown = [claim for claim in claims(study) if claim.measure]
-    drawn = [_group(study, setting, cc, top) for setting, cc in study.groups]
+    drawn = [_group(study, setting, cc, top, has_marks) for setting, cc in study.groups]
     return [*drawn, *([table(study, shown)] if shown else [])]
 
 
@@ -37,7 +38,7 @@ def told(study: Study, before: Earlier | None = None) -> list[str]:
     return [verdict(study), *([summary(study, before)] if before else [])]
 
 
-def _group(study: Study, setting: str, cc: str, top: int) -> Table:
+def _group(study: Study, setting: str, cc: str, top: int, has_marks: bool) -> Table:
     """The schedulers under one controller, ranked and written by themselves."""
     first, *others = _columns(study)
     cells = study.shown(setting, cc)
@@ -47,13 +48,15 @@ def _group(study: Study, setting: str, cc: str, top: int) -> Table:
     several = len(cells) > 1
     at_front = front(study, setting, cc)
     columns = [Column("scheduler"), *(_number_column(measure, unit) for measure, unit in units.items())]
+    columns[2:2] = [Column("of the", "bound", right=True)] if study.has_bound else []
     columns[2:2] = [Column("against", study.reference, right=True), Column()] if several else []
     rows: list[Cells] = []
     for cell in listed:
         values = [_value(study, cell, measure, unit, cell in best[measure]) for measure, unit in units.items()]
+        values[1:1] = [Value(_of_bound(study, cell))] if study.has_bound else []
         values[1:1] = [_against(study, cell), _place(at_front, cell)] if several else []
-        rows.append([_name(study, cell), *values])
-    below = _below(study, at_front, len(cells) - len(listed))
+        rows.append([_name(study, cell, has_marks), *values])
+    below = _below(study, at_front, len(cells) - len(listed), has_marks)
     return plain(_title(study, setting, cc), columns, rows, "\n".join(below))
 
 
@@ -66,7 +69,7 @@ def _listed(study: Study, cells: list[Cell], top: int) -> list[Cell]:
     return [cell for cell in cells if cell not in folded]
 
 
-def _below(study: Study, at_front: Front, hidden: int) -> list[str]:
+def _below(study: Study, at_front: Front, hidden: int, has_marks: bool) -> list[str]:
     """Notes on what the table leaves out: schedulers that equal one of its lines, and those behind the first ones."""
     setting, cc = at_front.setting, at_front.cc
     equal = study.equals(setting, cc)
@@ -75,19 +78,24 @@ def _below(study: Study, at_front: Front, hidden: int) -> list[str]:
         lines.append("no benefit is told: all links but the best carry less than a tenth of the whole")
     if at_front.kind == OPEN:
         lines.append(f"{UNTOLD}, k/n: worse than the best in k of n seeds")
-    if any(study.tag(cell.scheduler) == NAMED for cell in study.shown(setting, cc)):
+    if has_marks and any(study.tag(cell.scheduler) == NAMED for cell in study.shown(setting, cc)):
         lines.append(LEGEND)
     return [*lines, *([f"{hidden} more schedulers: --top 0 shows all"] if hidden else [])]
 
 
-def _name(study: Study, cell: Cell) -> str:
+def _name(study: Study, cell: Cell, has_marks: bool) -> str:
     same = len(study.equals(cell.setting, cell.cc).get(cell, []))
     return (
         cell.scheduler
-        + SUFFIXES[study.tag(cell.scheduler)]
+        + (SUFFIXES[study.tag(cell.scheduler)] if has_marks else "")
         + (f" (= {same} more)" if same else "")
         + _unfinished(study, cell)
     )
+
+
+def _of_bound(study: Study, cell: Cell) -> str:
+    times = study.of_bound(cell)
+    return Unit(1.0, "", 2).estimate(times) if times else NOTHING
 
 
 def _number_column(measure: Measure, unit: Unit) -> Column:

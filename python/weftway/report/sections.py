@@ -46,7 +46,7 @@ LIMITS_LEDE = (
     "Aggregation benefit: 0 is the best single link under the same controller and seed, 1 the sum of all links. "
     "Same handshake: the same against links in a connection that opens as this one does, and then has its data on one "
     "of them. "
-    "Neither is told where all links but the best carry less than a tenth of the whole. "
+    "Both are left out if the other links add less than a tenth. "
     "Efficiency: goodput as part of what the links could carry."
 )
 

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 PER_PATH = re.compile(r"path\.(.+)\.(bytes|share|mean_rate_mbps|retransmissions|srtt_ms)")
 TOP = 10
 """Lines of a controller that are shown at first."""
+BOUNDS = {"fct_ms": "bound_fct_ms", "message_p95_ms": "bound_p95_ms"}
+"""Bounds of primary measures, which rows have with `--bound`."""
 INTERNAL = {"waits", "fallback_decided", "fallback_differs", "chosen_rate_mbps"}
 """Measures of how a scheduler decided; two may differ in them and send every packet alike."""
 BENEFITS = ("aggregation_benefit", "benefit_fair")
@@ -101,7 +103,7 @@ class Study:
         names = distinct(cell.scheduler for cell in self._runs)
         self.registry = list(scenario.get("registry") or sorted(name.split("@")[0] for name in names))
         self.reference = self._reference(names)
-        self.own = own_classes(self._table)
+        self.own = own_schedulers(self._table)
         self.kept = self.own | set(scenario.get("named") or ())
         self.schedulers = self._ranked(names)
         self._looks = looks(self.schedulers, self.registry)
@@ -253,7 +255,7 @@ class Study:
         return any(name in self.kept or name == self.reference for name in (cell.scheduler, *self.alike(cell)))
 
     def tag(self, scheduler: str) -> str:
-        """The mark beside a name: `yours` for a class of the user's own, a star for what was named beside `all`."""
+        """The mark beside a name: `yours` for the user's own, a star for what was named beside `all`."""
         return YOURS if scheduler in self.own else NAMED if scheduler in self.kept else ""
 
     def alike(self, cell: Cell) -> list[str]:
@@ -308,6 +310,17 @@ class Study:
         pairs = zip(*self._gain(cell), strict=True)
         shares = [ours / alone - 1 for ours, alone in pairs if is_number(ours) and is_number(alone) and alone > 0]
         return (estimate if self.is_repeatable(cell) else middle)(shares)
+
+    @property
+    def has_bound(self) -> bool:
+        """Says whether rows have the bound of the primary measure."""
+        return self.primary.column in BOUNDS and self.has(BOUNDS[self.primary.column])
+
+    def of_bound(self, cell: Cell) -> Estimate | None:
+        """Primary measure over the least that the links allow, run by run."""
+        bounds = self.values(cell, BOUNDS[self.primary.column])
+        values = self.values(cell, self.primary.column)
+        return estimate(value / bounds[seed] for seed, value in values.items() if bounds.get(seed, 0) > 0)
 
     def estimate(self, cell: Cell, column: str) -> Estimate | None:
         """The mean of runs that can be repeated, the median of the others, which have modes and strays."""
@@ -397,10 +410,10 @@ def _others_of(ours: Any, alone: Any, benefit: Any) -> float | None:
     return others / (1 + others)
 
 
-def own_classes(table: Columns) -> set[str]:
-    """The schedulers that are classes of the user's: they have a source, and that is no policy file."""
+def own_schedulers(table: Columns) -> set[str]:
+    """Schedulers of the user's own, classes and policy files: they have a source."""
     sources = set(zip(table["scheduler"], table["scheduler_source"], strict=True))
-    return {str(name) for name, source in sources if source and "policy=" not in str(name)}
+    return {str(name) for name, source in sources if source}
 
 
 def distinct(values: Iterable[Any]) -> list[Any]:

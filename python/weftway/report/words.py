@@ -33,18 +33,36 @@ MOST_UNTOLD = 3
 ENOUGH = 30
 """Seeds that are proposed to a comparison with fewer; one with more needs four times as many to halve an interval."""
 
-NO_RESULT = "No run came to a result: see the remarks in the table."
+NO_RESULT = "No run came to a result: see the remarks in the table"
+
+
+HEADLINE = 25
+"""Words of a page's headline, and its figures: one to a part."""
+HEADLINE_PARTS = 3
 
 
 def verdict(study: Study) -> str:
     """Sentence that says who came first, where, and by how much; with a single table also what bonding gained."""
+    return f"{'; '.join(parts(study))}."
+
+
+def findings(study: Study) -> list[str]:
+    """The sentence as a page has it: a headline that is read at a glance, then the rest."""
+    first, *rest = parts(study)
+    taken = 1
+    while rest and taken < HEADLINE_PARTS and len(f"{first} {rest[0]}".split()) <= HEADLINE:
+        first, taken = f"{first}; {rest.pop(0)}", taken + 1
+    return [f"{part[0].upper() if at else part[0]}{part[1:]}." for at, part in enumerate([first, *rest])]
+
+
+def parts(study: Study) -> list[str]:
+    """Parts of the sentence: the findings, and how far the seeds go."""
     fronts = [front(study, setting, cc) for setting, cc in study.groups]
     if all(at_front.kind == NOTHING for at_front in fronts):
-        return NO_RESULT
-    parts = _single(study, fronts[0]) if len(fronts) == 1 else _several(study, fronts)
+        return [NO_RESULT]
+    found = _single(study, fronts[0]) if len(fronts) == 1 else _several(study, fronts)
     more = more_seeds(study) if any(at_front.kind == OPEN for at_front in fronts) else ""
-    sentence = "; ".join(part for part in [*parts, more, caution(study)] if part)
-    return f"{sentence}."
+    return [part for part in [*found, more, caution(study)] if part]
 
 
 def caution(study: Study) -> str:

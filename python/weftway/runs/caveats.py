@@ -25,7 +25,7 @@ def failures(failed: "Sequence[Failed[Job]]") -> list[str]:
         job = failure.job
         values = (f"{name}={value}" for name, value in job.variant.values.items())
         settings.setdefault(
-            (job.scheduler.name, job.variant.scenario.name, *values, job.cc[0], job.backend), []
+            (job.scheduler.title, job.variant.scenario.name, *values, job.cc[0], job.backend), []
         ).append(failure)
     lines = []
     for (name, *where), some in list(settings.items())[:MOST_FAILURES]:

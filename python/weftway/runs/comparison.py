@@ -72,7 +72,7 @@ def single(scenario: Scenario, scheduler: Any, cc: str | None, seed: int | None,
     """The plan of one run. Several schedulers, controllers or backends are refused: all but the first would be lost."""
     chosen = plan.plan(scenario, scheduler, cc, None if seed is None else [seed], backend)
     named = {
-        "scheduler": [] if scheduler is None else [job.scheduler.name for job in chosen.jobs],
+        "scheduler": [] if scheduler is None else [job.scheduler.title for job in chosen.jobs],
         "cc": [] if cc is None else [job.cc[0] for job in chosen.jobs],
         "backend": [] if backend is None else [job.backend for job in chosen.jobs],
     }

@@ -56,7 +56,7 @@ def _line(
         **variant.values,
         "backend": backend,
         "transport": variant.transport,
-        "scheduler": scheduler.name,
+        "scheduler": scheduler.title,
         "scheduler_version": scheduler.version,
         "scheduler_source": scheduler.source,
         "cc": named,

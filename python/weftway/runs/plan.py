@@ -57,7 +57,7 @@ def plan(
         for before, after in [_around_seed(scenario, variant, scheduler, controller[0], place)]
         for number in numbers
     ]
-    named = [scheduler.name for scheduler in schedulers if scheduler.is_named]
+    named = [scheduler.title for scheduler in schedulers if scheduler.is_named]
     return Plan(scenario, jobs, named if len(named) < len(schedulers) else [])
 
 
@@ -72,7 +72,7 @@ def _around_seed(
 ) -> tuple[str, str]:
     """Command that repeats a run, before and after the number of the seed."""
     sets = [f" --set {quoted(setting)}" for setting in [*scenario.sets, *variant.sets]]
-    parts = ["weft run", quoted(shown_path(scenario.path)), f"--scheduler {quoted(scheduler.name)}", f"--cc {cc}"]
+    parts = ["weft run", quoted(shown_path(scenario.path)), f"--scheduler {quoted(scheduler.text)}", f"--cc {cc}"]
     return " ".join([*parts, *backends.options(backend), "--seed "]), "".join(sets)
 
 

@@ -1,6 +1,7 @@
 """Scheduler specs: what a name on the command line or in a call stands for.
 
-A spec is an entry of the registry with its switches, or a class written in Python.
+A spec is an entry of the registry with its switches, or a class written in Python, or a policy file. `NAME=` before
+it gives it a name of your choice for tables and figures.
 """
 
 import hashlib
@@ -9,7 +10,7 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -28,6 +29,8 @@ EVERY = "all"
 FILE_ALONE = re.compile(r".+\.py:?")
 POLICY = re.compile(r"(?P<file>[^:]+\.safetensors)(?P<switches>(:.*)?)")
 IN_A_FILE = re.compile(r"(?P<file>.+\.py):(?P<name>\w+)")
+TITLED = re.compile(r"(?P<title>[^:=/]+)=(?P<rest>.+)")
+PLAIN_TITLE = re.compile(r"\w([\w .+-]*\w)?")
 
 
 @dataclass(frozen=True)
@@ -35,7 +38,7 @@ class SchedulerSpec:
     """A scheduler to run."""
 
     name: str
-    """As the table shows it and the command line takes it: `ecf:beta=0.5`, `my_rules.py:MyRule`."""
+    """As backends take it: `ecf:beta=0.5`, `my_rules.py:MyRule`, `dqn:policy=p.safetensors`."""
     version: str
     """`ecf@1`; for a class in Python, its name and the beginning of its source's hash."""
     source: str | None = None
@@ -46,6 +49,25 @@ class SchedulerSpec:
     """The class in Python, if it is one."""
     is_named: bool = field(default=True, compare=False)
     """True if somebody named it, and did not say `all`."""
+    given_title: str = ""
+    """Name in tables and figures, where that is another: the user's own, or the stem of a policy file."""
+    given_text: str = field(default="", compare=False)
+    """Text that the command line takes for it, where that is another: `Mine=my_rules.py:MyRule`, `p.safetensors`."""
+
+    @property
+    def title(self) -> str:
+        """Name in tables, figures and rows."""
+        return self.given_title or self.name
+
+    @property
+    def text(self) -> str:
+        """Text that the command line takes for it."""
+        return self.given_text or self.name
+
+    @property
+    def is_own(self) -> bool:
+        """Tells a class or a policy of the user's own."""
+        return self.source is not None
 
     @property
     def scheduler(self) -> str:
@@ -57,7 +79,8 @@ class SchedulerSpec:
 
 
 def parse(wanted: Any) -> list[SchedulerSpec]:
-    """The specs that `wanted` names: a name, a list with commas, `all`, a class, a policy file, or several of these.
+    """The specs that `wanted` names: a name, a list with commas, `all`, a class, a policy file, or several of these. A
+    mapping also says what each is called in tables.
 
     Each is there once; it counts as named if it is named at all.
     """
@@ -68,6 +91,8 @@ def parse(wanted: Any) -> list[SchedulerSpec]:
         schedulers = [scheduler for name in names for scheduler in _named(name)]
     elif isinstance(wanted, type):
         schedulers = [_of_class(wanted)]
+    elif isinstance(wanted, Mapping):
+        schedulers = [_titled(str(title), parse(item)) for title, item in wanted.items()]
     elif isinstance(wanted, Iterable):
         schedulers = [scheduler for item in wanted for scheduler in parse(item)]
     else:
@@ -82,30 +107,53 @@ def parse(wanted: Any) -> list[SchedulerSpec]:
 
 def distinct(schedulers: Sequence[SchedulerSpec]) -> list[SchedulerSpec]:
     """Each once; refused if two have one name."""
-    named = {scheduler.name for scheduler in schedulers if scheduler.is_named}
+    named = {scheduler.title for scheduler in schedulers if scheduler.is_named}
     once: dict[str, SchedulerSpec] = {}
     for scheduler in schedulers:
-        before = once.setdefault(scheduler.name, scheduler)
-        if before.rule is not scheduler.rule and not IN_A_FILE.fullmatch(scheduler.name):
+        before = once.setdefault(scheduler.title, scheduler)
+        is_same = before.rule is scheduler.rule or IN_A_FILE.fullmatch(scheduler.name)
+        if before.name != scheduler.name or not is_same:
             raise ScenarioError(
-                f"scheduler `{scheduler.name}`: two have this name, so that a table would mix their rows; give a class "
-                "another name"
+                f"scheduler `{scheduler.title}`: two have this name, so that a table would mix their rows; "
+                "give one another name: `Name=…`"
             )
-    return [replace(scheduler, is_named=scheduler.name in named) for scheduler in once.values()]
+    return [replace(scheduler, is_named=scheduler.title in named) for scheduler in once.values()]
 
 
 def _named(name: str) -> list[SchedulerSpec]:
     if name.lower() == EVERY:
         every = (scheduler for entry in _native.schedulers() for scheduler in _named(entry["name"]))
         return [replace(scheduler, is_named=False) for scheduler in every]
+    if match := TITLED.fullmatch(name):
+        return [_titled(match["title"].strip(), _named(match["rest"].strip()))]
     if match := IN_A_FILE.fullmatch(name):
         return [_from_file(Path(match["file"]), match["name"])]
     if FILE_ALONE.fullmatch(name):
         raise ScenarioError(_without_class(Path(name.removesuffix(":"))))
     if ".py:" in name:
         raise ScenarioError(f"scheduler `{name}`: the name of a class follows `.py:`, and nothing after it")
-    name = runner(name)
+    if match := POLICY.fullmatch(name):
+        file, switches = Path(match["file"]), match["switches"]
+        run_as, version = _native.scheduler(runner(name))
+        own = SchedulerSpec(run_as, version, policy_source(run_as), given_title=file.stem + switches, given_text=name)
+        return [own if file.stem not in _registry() else replace(own, given_title=name)]
     return [SchedulerSpec(*_native.scheduler(name), policy_source(name))]
+
+
+def _titled(title: str, schedulers: Sequence[SchedulerSpec]) -> SchedulerSpec:
+    """A scheduler under a name of the user's own."""
+    if len(schedulers) != 1:
+        raise ScenarioError(f"scheduler `{title}=…`: one scheduler has a name, and these are {len(schedulers)}")
+    if not PLAIN_TITLE.fullmatch(title) or title.lower() == EVERY:
+        raise ScenarioError(f"scheduler `{title}=…`: a name has letters, digits, spaces and any of `_.+-`, as `Mine=…`")
+    (scheduler,) = schedulers
+    if title in _registry() and title != scheduler.name:
+        raise ScenarioError(f"scheduler `{title}=…`: a scheduler of the registry has this name; choose another")
+    return replace(scheduler, given_title=title, given_text=f"{title}={scheduler.text}")
+
+
+def _registry() -> set[str]:
+    return {entry["name"] for entry in _native.schedulers()}
 
 
 def runner(name: str) -> str:

@@ -32,7 +32,7 @@ from weftway.terminal.interrupts import put_off
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["Finished", "Store", "read_rows", "table", "whole", "write_parquet"]
+__all__ = ["Finished", "Store", "read_rows", "table", "try_writing", "whole", "write_parquet"]
 
 FLUSH_S = 2.0
 """Interval of writing finished rows: what a power cut can cost. Rows that cannot be had again are written at once."""
@@ -65,6 +65,23 @@ def whole(file: Path) -> Iterator[Path]:
         if not is_device:
             with suppress(OSError):
                 half.unlink(missing_ok=True)
+
+
+def try_writing(folder: Path) -> None:
+    """Makes a folder, if it is not there, and refuses one that takes no file: what would be written there later would
+    be lost. Rights alone do not tell: a file system may be read-only, full, or none, as `/proc`."""
+    tried = folder / f".rows.parquet.{os.getpid()}-{secrets.token_hex(4)}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        tried.write_bytes(b"x")
+    except OSError as error:
+        number, why = reason(error)
+        raise OSError(number, why, str(folder)) from error
+    finally:
+        with suppress(OSError):
+            tried.unlink(missing_ok=True)
 
 
 def _sync(place: Path) -> None:
@@ -165,10 +182,9 @@ class Store:
         self._flushed = time.monotonic()
 
     def make(self) -> None:
-        """Makes the folder, if it is not there, and refuses one that cannot be written: its runs would be lost."""
+        """Makes the folder, if it is not there, and tries to write into it, before any run."""
         with self._alone():
-            if not os.access(self._folder, os.W_OK | os.X_OK):
-                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(self._folder))
+            try_writing(self._folder)
 
     def recall(self) -> KeyedRows:
         """Every row that was kept, by key. A row of the table has all of the table's columns."""

@@ -14,6 +14,7 @@ from weftway._native import Scenario, ScenarioError
 from weftway.files import reading, toml
 from weftway.runs import plan
 from weftway.runs.plan import Plan
+from weftway.runs.specs import TITLED
 
 SHARED = ("scheduler", "cc", "backend", "seeds", "set", "vary")
 """Keys that hold for every run if the grid says it at its top. A run's own replaces it; `set` and `vary` add to it."""
@@ -136,8 +137,9 @@ def _beside(file: Path, name: str) -> str:
 
 
 def _beside_scheduler(file: Path, name: str) -> str:
-    if (match := IN_A_FILE.fullmatch(name)) and Path(beside := _beside(file, match["file"])).exists():
-        return beside + match["rest"]
+    title, equals, rest = name.partition("=") if TITLED.fullmatch(name) else ("", "", name)
+    if (match := IN_A_FILE.fullmatch(rest)) and Path(beside := _beside(file, match["file"])).exists():
+        return title + equals + beside + match["rest"]
     return name
 
 

@@ -1,5 +1,6 @@
 """The tables of `weft list`; and how every table of the command looks."""
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -55,18 +56,15 @@ def _named(kind: str, some: list[dict[str, Any]]) -> list[str]:
     if kind == "backend":
         return [f"{record['name']}: {record['summary']}" for record in some]
     if kind == "experiment":
-        return _by_folder(some)
+        return [_by_folder(some)]
     short = kind in ("scenario", "distribution", "sweep")
     return [", ".join(Path(record["name"]).stem if short else record["name"] for record in some)]
 
 
-def _by_folder(some: list[dict[str, Any]]) -> list[str]:
-    """The files of each folder, which is a paper, in a line."""
-    folders: dict[str, list[str]] = {}
-    for record in some:
-        file = Path(record["name"])
-        folders.setdefault(file.parent.name, []).append(file.stem)
-    return [f"{folder}: {', '.join(files)}" for folder, files in folders.items()]
+def _by_folder(some: list[dict[str, Any]]) -> str:
+    """Folders, each of which is a paper, with the number of their files."""
+    folders = Counter(Path(record["name"]).parent.name for record in some)
+    return ", ".join(f"{folder} ({count})" for folder, count in folders.items())
 
 
 def lines(title: str, records: list[dict[str, Any]]) -> Table:
@@ -82,6 +80,7 @@ def entry(record: dict[str, Any]) -> Table:
     """All about one entry: its switches, each with its default and what it does."""
     rows = [("", record["summary"]), *([("", record["description"])] if record.get("description") else [])]
     rows += [(fact, ", ".join(v) if isinstance(v, list) else str(v)) for fact in FACTS if (v := record.get(fact))]
+    rows += list(record.get("card", {}).items())
     rows += [("drive", record["drive"])] if record.get("drive") else []
     rows += [(f"path.{name}", value) for name, value in record.get("paths", {}).items()]
     rows += [(fact, record[fact]) for fact in ("workload", "next") if record.get(fact)]

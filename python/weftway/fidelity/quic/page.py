@@ -46,7 +46,7 @@ def render(measured: Measured, agreement: Agreement) -> str:
     """The page as text."""
     return report.assembled(
         f"Simulator and Multipath QUIC: {len(agreement.cases)} cases",
-        "; ".join(f"{goal.name} {goal.found} ({verdict(goal.met)})" for goal in agreement.goals),
+        [f"{goal.name} {goal.found} ({verdict(goal.met)})" for goal in agreement.goals],
         " · ".join(facts(measured, agreement)[:1]),
         all_sections(measured, agreement),
         table(measured.rows),

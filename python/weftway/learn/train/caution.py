@@ -93,12 +93,18 @@ def margin(args: TrainingArgs, card: Mapping[str, str], tensors: Mapping[str, np
         for tried_margin, place in zip(tried, files, strict=True):
             export.write_policy(place, {**card, "margin": f"{tried_margin:.6g}"}, tensors)
         request = Request(
-            ",".join(map(str, files)), args.distribution, "min-rtt", args.cc, INSTANCES, args.seed, split="train"
+            ",".join(f"at-{place}={file}" for place, file in enumerate(files)),
+            args.distribution,
+            "min-rtt",
+            args.cc,
+            INSTANCES,
+            args.seed,
+            split="train",
         )
         frame = run(request, args.threads, None).frame
         lines = summary(frame).unique("scheduler", keep="first", maintain_order=True).to_dicts()
-        shares = {line["scheduler"].split("policy=")[-1]: line["lost_share"] for line in lines}
-    lost = [shares[str(place)] for place in files]
+        shares = {line["scheduler"]: line["lost_share"] for line in lines}
+    lost = [shares[f"at-{place}"] for place in range(len(tried))]
     best = next((at for at, share in enumerate(lost) if share <= LOSES), len(tried) - 1)
     without, with_it = 100 * lost[0], 100 * lost[best]
     sentence = (
