@@ -115,7 +115,8 @@ mod tests {
             min_rtt: ms(20),
             srtt: ms(20),
         };
-        let known = Measured { peak: BitRate::from_mbps(1), most: BitRate::from_mbps(40), capacity: None, srtt: ms(20) };
+        let known =
+            Measured { peak: BitRate::from_mbps(1), most: BitRate::from_mbps(40), capacity: None, srtt: ms(20) };
         let rates = limits.rates(&known);
         assert_eq!(rates.brings, BitRate::from_bps(5_600_000), "ten packets a round trip are believed");
         assert_eq!((rates.airtime, rates.copy_airtime), (ms(2), Span::from_micros(280)));
