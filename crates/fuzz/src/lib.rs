@@ -171,7 +171,6 @@ fn datagrams() -> Vec<Vec<u8>> {
     vec![whole, pieces]
 }
 
-/// An alias and an address of `a.example` (RFC 1035, section 4), to the question that the parser has in mind.
 /// A ping, data and lines: the first byte of each says how long it is, and its highest bit that it is a datagram.
 fn pipes() -> Vec<Vec<u8>> {
     let of = |kind: u8, bytes: &[u8]| [&[kind | bytes.len() as u8], bytes].concat();
@@ -184,6 +183,7 @@ fn pipes() -> Vec<Vec<u8>> {
     vec![[&clock[..], &data, &ping, &came, &became].concat(), b"media.example:9000-9010".to_vec()]
 }
 
+/// An alias and an address of `a.example` (RFC 1035, section 4), to the question that the parser has in mind.
 fn name_answers() -> Vec<Vec<u8>> {
     let header = [0, 0, 0x81, 0x80, 0, 1, 0, 2, 0, 0, 0, 0];
     let question = b"\x01a\x07example\0\0\x01\0\x01";

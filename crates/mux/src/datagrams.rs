@@ -1,5 +1,9 @@
 //! Datagrams: those that wait to be cut, by class, until their deadline; and those that have arrived, the latest of
 //! them.
+//!
+//! Flows share what there is for their class (self-clocked fair queueing, Golestani 1994): each datagram has a tag,
+//! which is that of its flow's last one, or of the one that was cut last, and its length. The least tag is cut first.
+//! So a flow that floods waits for itself.
 
 use std::collections::VecDeque;
 
@@ -26,10 +30,81 @@ pub struct Waiting {
     pub deadline: Instant,
 }
 
+/// Datagrams of a class that wait to be cut, by their tags.
+#[derive(Clone, Debug, Default)]
+struct Queue {
+    waiting: VecDeque<(u64, Waiting)>,
+    /// The tag of the last datagram of each flow that has any.
+    last: Vec<(StreamId, u64)>,
+    /// The tag of the one that was cut last.
+    cut: u64,
+    /// Flows some of whose datagrams are dropped: room for them.
+    dropped: Vec<StreamId>,
+}
+
+impl Queue {
+    fn push(&mut self, datagram: Waiting) {
+        let length = datagram.bytes.len() as u64 + COST;
+        let flow = datagram.flow;
+        let tag = match self.last.iter_mut().find(|(other, _)| *other == flow) {
+            Some((_, last)) => {
+                *last += length;
+                *last
+            }
+            None => {
+                self.last.push((flow, self.cut + length));
+                self.cut + length
+            }
+        };
+        let at = if self.waiting.back().is_none_or(|(last, _)| *last <= tag) {
+            self.waiting.len()
+        } else {
+            self.waiting.partition_point(|(other, _)| *other <= tag)
+        };
+        self.waiting.insert(at, (tag, datagram));
+    }
+
+    fn pop(&mut self) -> Option<Waiting> {
+        let (tag, datagram) = self.waiting.pop_front()?;
+        self.cut = tag;
+        // Of its flow it is the last.
+        if let Some(at) = self.last.iter().position(|last| *last == (datagram.flow, tag)) {
+            self.last.swap_remove(at);
+        }
+        Some(datagram)
+    }
+
+    /// Drops others: returns how many. Their flows have not used what they were given.
+    fn keep(&mut self, stays: impl Fn(&Waiting) -> bool) -> usize {
+        let Self { waiting, last, dropped, .. } = self;
+        let before = waiting.len();
+        waiting.retain(|(_, datagram)| {
+            let stays = stays(datagram);
+            if !stays && !dropped.contains(&datagram.flow) {
+                dropped.push(datagram.flow);
+            }
+            stays
+        });
+        for flow in dropped.drain(..) {
+            let Some(at) = last.iter().position(|(other, _)| *other == flow) else { continue };
+            match waiting.iter().rev().find(|(_, datagram)| datagram.flow == flow) {
+                Some((tag, _)) => last[at].1 = *tag,
+                None => drop(last.swap_remove(at)),
+            }
+        }
+        before - waiting.len()
+    }
+
+    /// Bytes of a flow that wait, with what each takes beside them, or a datagram more.
+    fn of(&self, flow: StreamId) -> u64 {
+        self.last.iter().find(|(other, _)| *other == flow).map_or(0, |(_, tag)| tag - self.cut)
+    }
+}
+
 /// Datagrams that wait to be cut.
 #[derive(Clone, Debug)]
 pub struct Outbox {
-    classes: [VecDeque<Waiting>; CLASSES],
+    classes: [Queue; CLASSES],
     bytes: u64,
     /// No deadline is earlier.
     earliest: Instant,
@@ -51,7 +126,7 @@ impl Outbox {
 
     /// The memory of all.
     pub fn memory(&self) -> u64 {
-        self.bytes + COST * self.classes.iter().map(VecDeque::len).sum::<usize>() as u64
+        self.bytes + COST * self.classes.iter().map(|queue| queue.waiting.len()).sum::<usize>() as u64
     }
 
     /// Number of datagrams that had passed their deadline before they were cut.
@@ -59,21 +134,26 @@ impl Outbox {
         self.expired
     }
 
+    /// The bytes of a flow in a class, with what each datagram takes beside them, or a datagram more.
+    pub fn of(&self, class: u8, flow: StreamId) -> u64 {
+        self.classes[usize::from(class)].of(flow)
+    }
+
     /// Tells whether a datagram of `class` waits.
     pub fn has_more(&self, class: u8) -> bool {
-        !self.classes[usize::from(class)].is_empty()
+        !self.classes[usize::from(class)].waiting.is_empty()
     }
 
     /// Adds one.
     pub fn push(&mut self, class: u8, datagram: Waiting) {
         self.bytes += datagram.bytes.len() as u64;
         self.earliest = self.earliest.min(datagram.deadline);
-        self.classes[usize::from(class)].push_back(datagram);
+        self.classes[usize::from(class)].push(datagram);
     }
 
     /// Takes the next of `class` out.
     pub fn pop(&mut self, class: u8) -> Option<Waiting> {
-        let datagram = self.classes[usize::from(class)].pop_front()?;
+        let datagram = self.classes[usize::from(class)].pop()?;
         self.bytes -= datagram.bytes.len() as u64;
         Some(datagram)
     }
@@ -92,14 +172,13 @@ impl Outbox {
 
     fn keep(&mut self, stays: impl Fn(&Waiting) -> bool, emptied: &mut impl FnMut(u8)) {
         for (class, queue) in (0u8..).zip(&mut self.classes) {
-            let before = queue.len();
-            queue.retain(&stays);
-            self.expired += (before - queue.len()) as u64;
-            if queue.is_empty() && before > 0 {
+            let dropped = queue.keep(&stays);
+            self.expired += dropped as u64;
+            if queue.waiting.is_empty() && dropped > 0 {
                 emptied(class);
             }
         }
-        let left = || self.classes.iter().flatten();
+        let left = || self.classes.iter().flat_map(|queue| &queue.waiting).map(|(_, datagram)| datagram);
         self.bytes = left().map(|datagram| datagram.bytes.len() as u64).sum();
         self.earliest = left().map(|datagram| datagram.deadline).min().unwrap_or(Instant::NEVER);
     }
@@ -107,16 +186,16 @@ impl Outbox {
     /// Number and bytes of the datagrams of `class` that fit into `room`, whole and with their heads; and the first of
     /// them.
     pub fn fitting(&self, class: u8, room: usize) -> (usize, usize, Option<&Waiting>) {
-        let queue = &self.classes[usize::from(class)];
+        let queue = &self.classes[usize::from(class)].waiting;
         let (mut count, mut bytes) = (0, 0);
-        for datagram in queue {
+        for (_, datagram) in queue {
             let length = datagram_head(datagram.flow) + datagram.bytes.len();
             if bytes + length > room {
                 break;
             }
             (count, bytes) = (count + 1, bytes + length);
         }
-        (count, bytes, queue.front().filter(|_| count > 0))
+        (count, bytes, queue.front().filter(|_| count > 0).map(|(_, datagram)| datagram))
     }
 }
 
@@ -181,6 +260,36 @@ mod tests {
         assert_eq!((fitting(&outbox, 99), outbox.expired(), outbox.memory()), ((1, 14), 2, 10 + COST));
         outbox.expire(Instant::from_millis(9), |class| emptied.push(class));
         assert_eq!((emptied, outbox.memory(), outbox.has_more(1)), (vec![1], 0, false));
+    }
+
+    #[test]
+    fn a_flow_that_floods_waits_for_itself() {
+        let mut outbox = Outbox::default();
+        let [flood, voice, other] = [0, 4, 8].map(StreamId::from_wire);
+        let push = |outbox: &mut Outbox, flow, length: usize, ms| {
+            let (bytes, deadline) = (Bytes::from(vec![0; length]), Instant::from_millis(ms));
+            outbox.push(1, Waiting { flow, bytes, written: Instant::ZERO, deadline });
+        };
+        let next = |outbox: &mut Outbox, count: usize| -> Vec<u64> {
+            (0..count).filter_map(|_| outbox.pop(1)).map(|datagram| datagram.flow.wire()).collect()
+        };
+        (0..1000).for_each(|_| push(&mut outbox, flood, 1136, 50));
+        assert_eq!((outbox.of(1, flood), outbox.of(1, voice)), (1_200_000, 0));
+        assert_eq!(next(&mut outbox, 10), [0; 10]);
+        // A short one goes next. Of others as long as those of the flood each second one does.
+        push(&mut outbox, voice, 136, 99);
+        assert_eq!(next(&mut outbox, 2), [4, 0]);
+        (0..3).for_each(|_| push(&mut outbox, other, 1136, 99));
+        assert_eq!(next(&mut outbox, 7), [0, 8, 0, 8, 0, 8, 0]);
+        assert_eq!((outbox.of(1, flood), outbox.of(1, voice), outbox.of(1, other)), (985 * 1200, 0, 0));
+        // What has expired was not cut: its flow has its share at once again.
+        push(&mut outbox, other, 1136, 99);
+        outbox.expire(Instant::from_millis(50), |_| panic!("one is left"));
+        assert_eq!((outbox.of(1, flood), outbox.of(1, other), outbox.expired()), (0, 1200, 985));
+        (0..2).for_each(|_| push(&mut outbox, flood, 1136, 99));
+        (0..2).for_each(|_| push(&mut outbox, other, 1136, 99));
+        assert_eq!(next(&mut outbox, 9), [8, 0, 0, 8, 8]);
+        assert_eq!((outbox.memory(), outbox.classes[1].last.len()), (0, 0));
     }
 
     #[test]

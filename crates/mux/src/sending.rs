@@ -282,6 +282,11 @@ impl Mux {
         Count::new(self.outbox.bytes())
     }
 
+    /// The bytes of a flow's datagrams of a class that wait to be cut, with some for each, and perhaps a datagram more.
+    pub fn unsent_datagrams_of(&self, class: u8, flow: StreamId) -> Count {
+        Count::new(self.outbox.of(class, flow))
+    }
+
     /// The bytes that wait to be cut, of streams and of datagrams, without heads.
     pub fn unsent(&self) -> Count {
         Count::new(self.waiting + self.outbox.bytes())

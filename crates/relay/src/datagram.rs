@@ -18,6 +18,8 @@ pub const DEADLINE: Span = Span::from_millis(500);
 
 /// The most bytes of datagrams that wait to be sent to the other end.
 pub const MOST_UNSENT: Count = Count::new(1 << 20);
+/// The bytes that those of a flow have room for whatever others have there, as far as the mux has memory.
+pub const LEAST_UNSENT: Count = Count::new(32 << 10);
 
 /// Counters of datagrams.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -49,7 +49,7 @@
 //! | destinations and names that the relay knows of a program's datagrams | 1024 and 64, those used last |
 //! | datagrams of a program that wait for a name | 32 |
 //! | pipes of a client; sources of a pipe, each with a socket; bytes of a pipe that wait for their time | 16; 256; 8 MiB |
-//! | datagrams that wait to be sent to the other end | 1 MiB of data |
+//! | datagrams that wait to be sent to the other end | 1 MiB of data, and 32 KiB of each flow |
 //! | streams, and what they hold in memory; datagrams that have arrived | [`weftway_mux::Limits`] |
 //!
 //! # Where to begin

@@ -10,7 +10,7 @@ use weftway_mux::{Mux, StreamId};
 use weftway_path::{Bytes as Count, Instant, Span};
 
 use crate::classes::Class;
-use crate::datagram::{DEADLINE, MOST_UNSENT, Sent};
+use crate::datagram::{DEADLINE, LEAST_UNSENT, MOST_UNSENT, Sent};
 
 /// The most pieces of a datagram: those of `weft` hold 4.5 kB, three times what most networks carry in one packet.
 pub const MOST_PIECES: usize = 4;
@@ -66,8 +66,11 @@ impl Pieces {
         if count > MOST_PIECES {
             return Sent::TooLong;
         }
-        // So that they leave room for what streams have to send.
-        if mux.unsent_datagrams() + Count::new(bytes.len() as u64) > MOST_UNSENT {
+        // So that they leave room for what streams have to send; and a flow that floods, for the others.
+        let length = Count::new(bytes.len() as u64);
+        if mux.unsent_datagrams() + length > MOST_UNSENT
+            && mux.unsent_datagrams_of(class.number(), flow) + length > LEAST_UNSENT
+        {
             return Sent::Full;
         }
         let mut put = |bytes| mux.send_datagram(now, flow, class.number(), Some(deadline), bytes).is_ok();

@@ -87,6 +87,12 @@ impl Refusal {
 }
 
 impl Refusal {
+    /// Returns true if a pipe that was refused so may be open later: a server of names is silent for a while, or does
+    /// not know a name any more that it knew; another client has all places.
+    pub fn may_pass(self, was_open: bool) -> bool {
+        matches!(self, Self::TimedOut | Self::TooMany) || was_open && self == Self::HostUnreachable
+    }
+
     /// Why a pipe leads nowhere.
     pub fn of_pipe(self) -> &'static str {
         match self {

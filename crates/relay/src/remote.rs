@@ -1,6 +1,6 @@
 //! A stream of a client at the relay: its host is looked up and dialled, and then its bytes are carried.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use bytes::Bytes;
 use mio::Registry;
@@ -197,10 +197,14 @@ impl Remote {
         let (port, boundary) = (self.port, outside.boundary);
         match (&mut self.stage, found) {
             (Stage::Associated(udp), found) => udp.found(now, name, found, outside),
-            (Stage::Name(_), Found::Addresses { addresses, more: _ }) if let Purpose::Pipe(pipe) = &self.purpose => {
-                let address = addresses.first();
-                self.stage =
-                    address.map_or(Stage::Refused(Refusal::HostUnreachable), |ip| piped(now, self.id, pipe, *ip));
+            (Stage::Name(_), Found::Addresses { addresses, more }) if let Purpose::Pipe(pipe) = &self.purpose => {
+                let reachable = addresses.iter().copied().find(|ip| has_route((*ip, port).into()));
+                match reachable.or(addresses.first().copied()) {
+                    // Those of the other family follow.
+                    _ if more && reachable.is_none() => {}
+                    Some(ip) => self.stage = piped(now, self.id, pipe, ip),
+                    None => self.stage = Stage::Refused(Refusal::HostUnreachable),
+                }
             }
             (Stage::Name(_), Found::Addresses { addresses, more }) => {
                 self.stage = to(self.client, (addresses, port), more, boundary);
@@ -307,6 +311,12 @@ impl Remote {
         self.stage = Stage::Refused(refusal);
         Turn::Over
     }
+}
+
+/// Returns true if this machine can send datagrams there, as far as it knows.
+fn has_route(target: SocketAddr) -> bool {
+    let any: IpAddr = if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
+    std::net::UdpSocket::bind((any, 0)).and_then(|socket| socket.connect(target)).is_ok()
 }
 
 /// The stage of a pipe whose target has this address.

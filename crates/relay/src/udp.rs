@@ -12,6 +12,8 @@ use rustix::net::sockopt::set_socket_recv_buffer_size;
 use rustix::net::sockopt::{set_ip_recvtos, set_ip_tos, set_ipv6_recvtclass, set_ipv6_tclass};
 use rustix::net::{RecvFlags, recvfrom};
 
+use weftway_path::Span;
+
 use crate::dscp::Dscp;
 
 /// A UDP socket.
@@ -29,8 +31,10 @@ impl Udp {
         Ok(Self { socket, readable: true })
     }
 
-    /// Has the kernel tell how datagrams that come are marked, where it can.
+    /// Has the kernel tell how datagrams that come are marked, and when they came, where it can.
     pub fn tell_marks(&self) {
+        #[cfg(target_os = "linux")]
+        let _ = nix::sys::socket::setsockopt(&self.socket, nix::sys::socket::sockopt::ReceiveTimestampns, &true);
         #[cfg(target_os = "linux")]
         let _ = match self.socket.local_addr() {
             Ok(SocketAddr::V4(_)) => set_ip_recvtos(&self.socket, true),
@@ -50,16 +54,15 @@ impl Udp {
         let _ = mark;
     }
 
-    /// The next datagram, as [`Udp::receive`] has it: where it came from, its mark, if the kernel tells it, and its
-    /// bytes, which are in `room`.
-    pub fn receive_marked<'a>(&mut self, room: &'a mut MarkedRoom) -> Option<io::Result<(SocketAddr, Dscp, &'a [u8])>> {
+    /// The next datagram, as [`Udp::receive`] has it. Its bytes are in `room`.
+    pub fn receive_marked<'a>(&mut self, room: &'a mut MarkedRoom) -> Option<io::Result<Marked<'a>>> {
         if !self.readable {
             return None;
         }
         match room.receive(&self.socket) {
-            Ok((source, mark, count)) => {
+            Ok(Told { source, mark, waited, count }) => {
                 let source = source.ok_or_else(|| io::ErrorKind::InvalidData.into());
-                Some(source.map(|source| (source, mark, &room.bytes[..count])))
+                Some(source.map(|source| Marked { source, mark, waited, data: &room.bytes[..count] }))
             }
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 self.readable = false;
@@ -120,6 +123,10 @@ impl Udp {
     }
 }
 
+/// No datagram waits longer in the kernel, as far as is believed.
+#[cfg(target_os = "linux")]
+const MOST_WAITED: Span = Span::from_secs(2);
+
 /// Room for a datagram and its mark.
 pub struct MarkedRoom {
     bytes: Vec<u8>,
@@ -127,8 +134,25 @@ pub struct MarkedRoom {
     control: Vec<u8>,
 }
 
-/// A datagram: where it came from, its mark, and the number of its bytes.
-type Marked = (Option<SocketAddr>, Dscp, usize);
+/// A datagram.
+pub struct Marked<'a> {
+    /// Where it came from.
+    pub source: SocketAddr,
+    /// Its mark, if the kernel tells it.
+    pub mark: Dscp,
+    /// How long it has waited in the kernel, if that tells it: this program may have had no turn for a while.
+    pub waited: Span,
+    /// Its data.
+    pub data: &'a [u8],
+}
+
+/// What a call tells of a datagram; the number of its bytes.
+struct Told {
+    source: Option<SocketAddr>,
+    mark: Dscp,
+    waited: Span,
+    count: usize,
+}
 
 impl MarkedRoom {
     /// Room for datagrams of so many bytes.
@@ -136,12 +160,12 @@ impl MarkedRoom {
         Self {
             bytes: vec![0; bytes],
             #[cfg(target_os = "linux")]
-            control: nix::cmsg_space!(u8, i32),
+            control: nix::cmsg_space!(u8, i32, nix::sys::time::TimeSpec),
         }
     }
 
     #[cfg(target_os = "linux")]
-    fn receive(&mut self, socket: &UdpSocket) -> io::Result<Marked> {
+    fn receive(&mut self, socket: &UdpSocket) -> io::Result<Told> {
         use std::os::fd::AsRawFd;
 
         use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
@@ -153,21 +177,31 @@ impl MarkedRoom {
             let v4 = address.as_sockaddr_in().map(|address| SocketAddr::from(std::net::SocketAddrV4::from(*address)));
             v4.or_else(|| Some(std::net::SocketAddrV6::from(*address.as_sockaddr_in6()?).into()))
         });
-        let mark = message.cmsgs().ok().and_then(|mut all| {
-            all.find_map(|one| match one {
-                ControlMessageOwned::Ipv4Tos(field) => Some(Dscp::of_field(field)),
-                ControlMessageOwned::Ipv6TClass(field) => u8::try_from(field).ok().map(Dscp::of_field),
-                _ => None,
-            })
-        });
-        Ok((source, mark.unwrap_or(Dscp::NONE), message.bytes))
+        let mut told = Told { source, mark: Dscp::NONE, waited: Span::ZERO, count: message.bytes };
+        for one in message.cmsgs().into_iter().flatten() {
+            match one {
+                ControlMessageOwned::Ipv4Tos(field) => told.mark = Dscp::of_field(field),
+                ControlMessageOwned::Ipv6TClass(field) => told.mark = Dscp::of_field(field as u8),
+                ControlMessageOwned::ScmTimestampns(came) => told.waited = since(came.into()),
+                _ => {}
+            }
+        }
+        Ok(told)
     }
 
     #[cfg(not(target_os = "linux"))]
-    fn receive(&mut self, socket: &UdpSocket) -> io::Result<Marked> {
+    fn receive(&mut self, socket: &UdpSocket) -> io::Result<Told> {
         let (count, _, source) = recvfrom(socket, &mut self.bytes[..], RecvFlags::empty())?;
-        Ok((source.and_then(|source| SocketAddr::try_from(source).ok()), Dscp::NONE, count))
+        let source = source.and_then(|source| SocketAddr::try_from(source).ok());
+        Ok(Told { source, mark: Dscp::NONE, waited: Span::ZERO, count })
     }
+}
+
+/// Time since the system's clock showed this. Whoever sets that clock meanwhile makes it wrong, but for one turn only.
+#[cfg(target_os = "linux")]
+fn since(clock: std::time::Duration) -> Span {
+    let now = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    Span::from_nanos(now.saturating_sub(clock).as_nanos().min(MOST_WAITED.as_nanos().into()) as u64)
 }
 
 #[cfg(target_os = "linux")]

@@ -50,7 +50,8 @@ pub struct PipeView {
     pub up: WayView,
     /// Datagrams from the relay.
     pub down: WayView,
-    /// Datagrams that were dropped at this end, by reason; those are among the lost or the late ones.
+    /// Datagrams that were dropped at this end, by reason. Those that came while it was not open, or from too many
+    /// sources, are counted nowhere else; the others are among the lost ones.
     pub drops: Drops,
 }
 

@@ -17,7 +17,7 @@ use crate::pipe::head::{Head, clock_of, stamp};
 use crate::pipe::hold::Hold;
 use crate::pipe::tally::{Arriving, Coming, Ledger};
 use crate::pipe::words::{BadWord, Word, Words};
-use crate::view::WayView;
+use crate::view::{WayCounts, WayView};
 
 /// The scheduler decides on which link a datagram goes; those of [`Class::Realtime`] take the fastest one, whatever it
 /// says.
@@ -29,6 +29,8 @@ const SEARCH: Span = Span::from_secs(10);
 const FIRST_PINGS: u32 = 10;
 const FIRST_INTERVAL: Span = Span::from_millis(100);
 const INTERVAL: Span = Span::from_secs(1);
+/// Questions of the other end are answered so often at most. Those that come together were held up, and tell little.
+const ANSWER_EVERY: Span = Span::from_millis(10);
 /// The other end does not read what it is told when so much waits: further lines are left out.
 const MOST_UNTOLD: usize = 64 << 10;
 
@@ -76,6 +78,7 @@ pub struct End {
     outgoing: Vec<u8>,
     pings: u32,
     ping_at: Instant,
+    answer_at: Instant,
     /// Datagrams of the other end that made no sense.
     malformed: u64,
     /// Marks of the other end's sources that are new.
@@ -102,6 +105,7 @@ impl End {
             outgoing,
             pings: 0,
             ping_at: now,
+            answer_at: now,
             malformed: 0,
             marks: VecDeque::new(),
         }
@@ -123,6 +127,15 @@ impl End {
         [self.ledgers[0].view(now.as_micros(), latency), self.ledgers[1].view(theirs, latency)]
     }
 
+    /// The pipe is over. Returns how many datagrams there were of each way. Those of which the other end has not told
+    /// yet count as lost.
+    pub fn over(mut self) -> [WayCounts; 2] {
+        if let Some(rest) = self.coming.rest() {
+            self.ledgers[0].came(rest);
+        }
+        self.ledgers.map(Ledger::over)
+    }
+
     /// Instant of the next turn, whatever comes before.
     pub fn next_event(&self) -> Instant {
         let own = |theirs: Option<u64>| theirs.and_then(|theirs| self.clock.own(theirs)).unwrap_or(Instant::NEVER);
@@ -132,9 +145,10 @@ impl End {
         self.ping_at.min(held).min(over).min(own(self.arriving.next()))
     }
 
-    /// Sends a datagram of `source` that came now.
-    pub fn send(&mut self, now: Instant, mux: &mut Mux, source: u16, data: &[u8]) -> Sent {
-        let came = now.as_micros().max(self.next_stamp);
+    /// Sends a datagram of `source` that came so long ago.
+    pub fn send(&mut self, now: Instant, waited: Span, mux: &mut Mux, source: u16, data: &[u8]) -> Sent {
+        let came = now.as_micros().saturating_sub(waited.as_micros());
+        let came = came.max(self.next_stamp).max(self.coming.begins());
         self.next_stamp = came + 1;
         if let Some(over) = self.coming.count(came, data.len()) {
             self.ledgers[0].came(over);
@@ -149,9 +163,11 @@ impl End {
         if bytes.len() + datagram_head(self.id) > record && !may_cut {
             return Sent::TooLong;
         }
-        // One that leaves later than this arrives late.
-        let under_way = self.clock.round_trip().map_or(Span::ZERO, |trip| trip / 2);
-        let deadline = self.setting.latency.saturating_sub(under_way);
+        // One that leaves later than this arrives late. What is usual may be much more than what is possible, where
+        // delays vary: half of the latency is left for waiting, unless no datagram can arrive so.
+        let latency = self.setting.latency;
+        let [least, usual] = self.clock.round_trips().map_or([Span::ZERO; 2], |trips| trips.map(|trip| trip / 2));
+        let deadline = latency.saturating_sub(usual.min(least.max(latency / 2)) + waited);
         self.pieces.send_within(now, mux, (self.id, record), (CLASS, deadline), bytes)
     }
 
@@ -163,7 +179,9 @@ impl End {
                 let data = bytes.slice_ref(data);
                 // Without a clock nothing is late.
                 let Some(theirs) = self.clock.theirs(now) else { return Some((source, data)) };
-                let came = clock_of(stamp, theirs);
+                // What comes from later than now, by more than clocks are wrong, would be held for longer than it may.
+                let latest = theirs.saturating_add(self.setting.latency.as_micros());
+                let came = clock_of(stamp, theirs).min(latest);
                 let delay = theirs.saturating_sub(came);
                 self.arriving.count(came, delay);
                 if delay > self.setting.latency.as_micros() {
@@ -176,7 +194,10 @@ impl End {
                 Some((source, data))
             }
             Some(Head::Ping(clock)) => {
-                self.put(now, mux, Head::Pong(clock, now.as_micros()));
+                if now >= self.answer_at {
+                    self.answer_at = now + ANSWER_EVERY;
+                    self.put(now, mux, Head::Pong(clock, now.as_micros()));
+                }
                 None
             }
             Some(Head::Pong(asked, clock)) => {
@@ -305,5 +326,91 @@ pub fn fuzz(bytes: &[u8]) {
         while end.held(now).is_some() {}
         let _ = (end.next_event(), end.ways(now));
         rest = behind;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weftway_mux::{Limits, Side};
+
+    use super::*;
+
+    fn end(in_order: bool) -> (Mux, End) {
+        let mut mux = Mux::new(Side::Connecting, Limits::default(), Limits::default()).unwrap();
+        let id = mux.open(Instant::ZERO, CLASS.number(), b"", None).unwrap();
+        let setting = Setting { latency: Span::from_millis(200), in_order, may_cut: false };
+        (mux, End::new(Instant::ZERO, id, setting, b""))
+    }
+
+    #[test]
+    fn a_flood_of_questions_gets_few_answers() {
+        let (mut mux, mut end) = end(false);
+        for _ in 0..10_000 {
+            end.take(Instant::from_millis(5), &mut mux, Head::Ping(7).written().into());
+        }
+        assert_eq!(mux.unsent_datagrams().get(), 17);
+        end.take(Instant::from_millis(15), &mut mux, Head::Ping(7).written().into());
+        assert_eq!(mux.unsent_datagrams().get(), 34);
+    }
+
+    /// The other end says of one that it came a minute from now.
+    #[test]
+    fn none_is_held_for_much_longer_than_its_latency() {
+        let (mut mux, mut end) = end(true);
+        let at = Instant::from_millis;
+        end.hear(at(1000), Word::Clock(5_000_000));
+        let ahead = Head::Data { stamp: stamp(65_000_000), source: 3, data: b"ahead" };
+        assert_eq!(end.take(at(1000), &mut mux, ahead.written().into()), None);
+        assert_eq!((end.held(at(1399)), end.next_event()), (None, Instant::ZERO));
+        assert_eq!(end.held(at(1400)), Some((3, Bytes::from_static(b"ahead"))));
+    }
+
+    /// One pipe has ten times as much as its connection carries, the other a datagram now and then.
+    #[test]
+    fn a_pipe_that_floods_takes_nothing_from_another() {
+        let (mut mux, mut flood) = end(false);
+        let id = mux.open(Instant::ZERO, CLASS.number(), b"", None).unwrap();
+        let mut voice = End::new(Instant::ZERO, id, flood.setting, b"");
+        let (mut cut, mut lost) = (Vec::new(), 0);
+        for ms in 0..1000 {
+            let now = Instant::from_millis(ms);
+            (0..20).for_each(|_| lost += u64::from(flood.send(now, Span::ZERO, &mut mux, 0, &[0; 1000]) != Sent::Yes));
+            if ms % 20 == 0 {
+                assert_eq!(voice.send(now, Span::ZERO, &mut mux, 0, b"voice"), Sent::Yes, "at {ms} ms");
+            }
+            for _ in 0..2 {
+                cut.push((ms, mux.cut(now, 1100).unwrap()));
+            }
+        }
+        assert!(lost > 10_000, "{lost}");
+        let voices = cut.iter().filter(|(_, record)| record.payload.windows(5).any(|part| part == b"voice"));
+        assert_eq!(voices.clone().count(), 50);
+        assert!(voices.map(|(ms, _)| ms % 20).max() <= Some(1), "each waits for one of the other pipe");
+    }
+
+    /// A question and its answer take 60 ms, one way 30: what leaves 170 ms after it came arrives in time.
+    #[test]
+    fn what_cannot_arrive_in_time_is_not_sent() {
+        let (mut mux, mut end) = end(false);
+        let at = Instant::from_millis;
+        end.take(at(1060), &mut mux, Head::Pong(1_000_000, 7_000_000).written().into());
+        for number in 0..2 {
+            assert_eq!(end.send(at(1060 + number), Span::ZERO, &mut mux, 0, b"data"), Sent::Yes);
+        }
+        assert!(mux.cut(at(1230), 1000).is_some_and(|record| !record.payload.is_empty()));
+        assert_eq!(mux.counts().datagrams_expired, 1);
+        assert_eq!(mux.unsent_datagrams().get(), 0);
+        // One that waited 160 ms before has 10 left.
+        assert_eq!(end.send(at(2000), Span::from_millis(160), &mut mux, 0, b"data"), Sent::Yes);
+        assert_eq!((mux.peek_urgent(at(2009), 1000), mux.unsent_datagrams().get()), (0, 9));
+        assert_eq!((mux.peek_urgent(at(2010), 1000), mux.unsent_datagrams().get()), (0, 0));
+        // A queue under way has made it 300 ms: what has waited for half of the latency is left out.
+        for second in 2..7 {
+            let answer = Head::Pong(second * 1_000_000, second * 1_000_000 + 6_150_000);
+            end.take(at(second * 1000 + 300), &mut mux, answer.written().into());
+        }
+        assert_eq!(end.send(at(6300), Span::ZERO, &mut mux, 0, b"data"), Sent::Yes);
+        assert_eq!((mux.peek_urgent(at(6399), 1000), mux.unsent_datagrams().get()), (0, 9));
+        assert_eq!((mux.peek_urgent(at(6400), 1000), mux.unsent_datagrams().get()), (0, 0));
     }
 }

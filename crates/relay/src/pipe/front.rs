@@ -18,11 +18,13 @@ use crate::pipe::sources::Sources;
 use crate::refusal::{ABORTED, CONNECTED, Refusal};
 use crate::socket::Poller;
 use crate::target::{PipeTarget, Purpose};
-use crate::udp::{MarkedRoom, Udp};
+use crate::udp::{Marked, MarkedRoom, Udp};
 use crate::view::{FlowView, PipeView, WayCounts};
 
 /// After the relay has ended a pipe it is opened again so much later.
 const PAUSE: Span = Span::from_secs(1);
+/// After the relay could not open it, though it may: so much later.
+const LONG_PAUSE: Span = Span::from_secs(5);
 /// Bytes that the kernel keeps until they are taken: 300 Mbit/s for 50 ms.
 const KEPT: usize = 2 << 20;
 /// Time between two looks for sources that are idle.
@@ -75,6 +77,8 @@ struct Local {
     before: [WayCounts; 2],
     /// The user knows that datagrams were too long, or came from too many sources.
     told: [bool; 2],
+    /// The relay has carried it before: what it refuses for a while it is asked for again.
+    was_open: bool,
 }
 
 /// Local sockets, each of which is the end of a pipe.
@@ -115,6 +119,7 @@ impl Pipes {
                 carried: [0; 2],
                 before: Default::default(),
                 told: [false; 2],
+                was_open: false,
             })
         };
         Ok(Self {
@@ -175,6 +180,7 @@ impl Pipes {
                     // It is open.
                     let _ = end.flush(now, mux);
                     local.stage = Stage::Opening(end, now + WAIT_FOR_ANSWER);
+                    local.sources.forget_marks();
                     self.by_stream.insert(id, at);
                 }
                 Err(OpenError::TooMany) => self.may_open = false,
@@ -196,6 +202,7 @@ impl Pipes {
                     let stage = std::mem::replace(&mut local.stage, Stage::Closed(now));
                     if let Stage::Opening(end, _) = stage {
                         local.stage = Stage::Open(end);
+                        local.was_open = true;
                     }
                     Ok(())
                 }
@@ -219,6 +226,11 @@ impl Pipes {
         if is_opening {
             *self.refusals.entry(refusal.name()).or_default() += 1;
             let why = format!("the relay refuses a pipe to {}: {}", local.target.target, refusal.of_pipe());
+            if refusal.may_pass(local.was_open) {
+                local.stage = Stage::Closed(now + LONG_PAUSE);
+                self.notes.push_back(format!("{why}; it is asked again in {} s", LONG_PAUSE.as_millis() / 1000));
+                return;
+            }
             local.stage = Stage::Refused;
             if self.locals.iter().all(|local| matches!(local.stage, Stage::Refused)) {
                 self.failure = Some(why);
@@ -248,10 +260,7 @@ fn answer(now: Instant, id: StreamId, by: Instant, mux: &mut Mux) -> Result<bool
 impl Local {
     /// Takes what has come at the socket, some of it, and gives what is due. Returns true if there is more.
     fn turn(&mut self, now: Instant, mux: &mut Mux, room: &mut MarkedRoom) -> Result<bool, Ended> {
-        let Stage::Open(end) = &mut self.stage else {
-            self.discard(room);
-            return Ok(false);
-        };
+        let Stage::Open(end) = &mut self.stage else { return Ok(self.discard(room)) };
         end.turn(now, mux)?;
         let mut more = true;
         for _ in 0..BURST {
@@ -262,13 +271,13 @@ impl Local {
                 }
                 // It tells of an answer that did not arrive.
                 Some(Err(_)) => {}
-                Some(Ok((source, mark, data))) => match self.sources.number(now, source) {
+                Some(Ok(Marked { source, mark, waited, data })) => match self.sources.number(now, source) {
                     None => self.dropped.too_many_sources += 1,
                     Some(number) => {
                         if self.sources.is_new_mark(now, number, mark) {
                             end.mark(number, mark);
                         }
-                        let sent = end.send(now, mux, number, data);
+                        let sent = end.send(now, waited, mux, number, data);
                         self.dropped.counts.count(sent, |counts| &mut counts.up);
                         if sent == Sent::Yes {
                             self.carried[0] += data.len() as u64;
@@ -285,11 +294,15 @@ impl Local {
         Ok(more)
     }
 
-    /// Drops what comes while it leads nowhere: it would be late.
-    fn discard(&mut self, room: &mut MarkedRoom) {
-        while self.udp.receive_marked(room).is_some() {
-            self.dropped.not_open += 1;
+    /// Drops what comes while it leads nowhere, some of it: it would be late. Returns true if there is more.
+    fn discard(&mut self, room: &mut MarkedRoom) -> bool {
+        for _ in 0..BURST {
+            match self.udp.receive_marked(room) {
+                None => return false,
+                Some(received) => self.dropped.not_open += u64::from(received.is_ok()),
+            }
         }
+        true
     }
 
     /// Gives a datagram to its source.
@@ -308,10 +321,9 @@ impl Local {
         match std::mem::replace(&mut self.stage, Stage::Closed(until)) {
             Stage::Opening(end, _) | Stage::Open(end) => {
                 self.dropped.malformed += end.malformed();
-                for (before, way) in self.before.iter_mut().zip(end.ways(Instant::ZERO)) {
-                    *before += way.total;
-                }
-                Some(end.id())
+                let id = end.id();
+                self.before.iter_mut().zip(end.over()).for_each(|(before, way)| *before += way);
+                Some(id)
             }
             Stage::Closed(_) | Stage::Refused => None,
         }
@@ -378,7 +390,9 @@ impl Front for Pipes {
         self.has_more = false;
         let Some(mux) = mux else {
             self.lost(now);
-            self.locals.iter_mut().for_each(|local| local.discard(&mut self.room));
+            for local in &mut self.locals {
+                self.has_more |= local.discard(&mut self.room);
+            }
             return;
         };
         while next_ready(mux, &mut self.may_open, &mut self.has_datagrams).is_some() {}

@@ -26,6 +26,11 @@ use crate::udp::Udp;
 /// Time between two looks for sources that are idle.
 const LOOK: Span = Span::from_secs(10);
 
+/// Number of datagrams of a source that are passed on before the next source has its turn.
+const SHARE: usize = 8;
+/// Bytes that the kernel keeps for a source until they are taken: 300 Mbit/s for 25 ms.
+const KEPT: usize = 1 << 20;
+
 /// The socket of a source.
 #[derive(Debug)]
 struct Socket {
@@ -125,6 +130,7 @@ impl RemotePipe {
             let any: IpAddr =
                 if self.deliver.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
             let udp = Udp::bind((any, 0).into(), self.poller.registry(), Token(source.into())).ok()?;
+            udp.keep(KEPT);
             if let Some(mark) = self.marks.get(&source) {
                 udp.mark(*mark);
             }
@@ -175,10 +181,12 @@ impl RemotePipe {
                 }
             }
         });
-        for _ in 0..self.run.len() {
-            if let Some(source) = self.run.pop_front()
-                && self.down(now, source, mux, buffer, pace)
-            {
+        // Others have their turn as soon as after one socket, however many sources there are.
+        let mut left = BURST;
+        while left > 0
+            && let Some(source) = self.run.pop_front()
+        {
+            if self.down(now, source, &mut left, mux, buffer, pace) {
                 self.run.push_back(source);
             }
         }
@@ -194,10 +202,19 @@ impl RemotePipe {
         if self.run.is_empty() { Turn::Idle } else { Turn::More }
     }
 
-    /// Passes on what has come for a source, some of it. Returns true if there is more.
-    fn down(&mut self, now: Instant, source: u16, mux: &mut Mux, buffer: &mut Vec<u8>, pace: &mut Pace) -> bool {
+    /// Passes on what has come for a source, some of it, and `left` datagrams at most. Returns true if there is more.
+    fn down(
+        &mut self,
+        now: Instant,
+        source: u16,
+        left: &mut usize,
+        mux: &mut Mux,
+        buffer: &mut Vec<u8>,
+        pace: &mut Pace,
+    ) -> bool {
         let Some(socket) = self.sockets.get_mut(&source) else { return false };
-        for _ in 0..BURST {
+        for _ in 0..SHARE.min(*left) {
+            *left -= 1;
             let Some(received) = socket.udp.receive(buffer) else {
                 socket.waits = false;
                 return false;
@@ -210,7 +227,7 @@ impl RemotePipe {
                 }
                 Ok(_) => {
                     socket.used = now;
-                    let sent = self.end.send(now, mux, source, buffer);
+                    let sent = self.end.send(now, Span::ZERO, mux, source, buffer);
                     self.counts.count(sent, |counts| &mut counts.down);
                     if sent == Sent::Yes {
                         self.carried[1] += buffer.len() as u64;

@@ -11,6 +11,8 @@ use crate::pipe::head::SOURCES;
 
 /// Time after which another mark of a source is told.
 const TELL_EVERY: Span = Span::from_secs(1);
+/// Time after which a mark is told again: the other end forgets those of sources whose datagrams it has not seen.
+const TELL_AGAIN: Span = Span::from_secs(30);
 
 /// A source.
 #[derive(Clone, Copy, Debug)]
@@ -54,15 +56,23 @@ impl Sources {
         Some(number)
     }
 
-    /// Returns true if the other end is to be told that a datagram of source `number` is marked so: once a second at most.
+    /// Returns true if the other end is to be told that a datagram of source `number` is marked so: once a second at
+    /// most, and again now and then.
     pub fn is_new_mark(&mut self, now: Instant, number: u16, mark: Dscp) -> bool {
         let Some(source) = self.sources.get_mut(&number) else { return false };
         let (known, told_at) = source.mark;
-        let is_new = known != mark && (told_at == Instant::ZERO || now.since(told_at) >= TELL_EVERY);
+        let again = if known == mark { TELL_AGAIN } else { TELL_EVERY };
+        let is_known = known == mark && mark == Dscp::NONE;
+        let is_new = !is_known && (told_at == Instant::ZERO || now.since(told_at) >= again);
         if is_new {
             source.mark = (mark, now);
         }
         is_new
+    }
+
+    /// There is another other end, which knows no marks.
+    pub fn forget_marks(&mut self) {
+        self.sources.values_mut().for_each(|source| source.mark = (Dscp::NONE, Instant::ZERO));
     }
 
     /// The address of source `number`, which gets something.
@@ -116,6 +126,10 @@ mod tests {
         let mut told = |ms, mark| sources.is_new_mark(at(ms), number, mark);
         let all = [(1, none), (2, voice), (3, voice), (4, video), (1002, video), (1003, video), (2003, none)];
         assert_eq!(all.map(|(ms, mark)| told(ms, mark)), [false, true, false, false, true, false, true]);
+        let later = [(50_000, none), (50_000, voice), (79_999, voice), (80_000, voice), (80_001, voice)];
+        assert_eq!(later.map(|(ms, mark)| told(ms, mark)), [false, true, false, true, false]);
+        sources.forget_marks();
+        assert!(sources.is_new_mark(at(80_002), number, voice) && !sources.is_new_mark(at(80_002), number, voice));
     }
 
     #[test]

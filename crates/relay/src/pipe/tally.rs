@@ -108,18 +108,26 @@ pub struct Coming {
 }
 
 impl Coming {
-    /// One came. Returns the second before, if that is over.
+    /// One came at `clock`, no earlier than [`Coming::begins`]. Returns the second before, if that is over.
     pub fn count(&mut self, clock: u64, bytes: usize) -> Option<Came> {
-        let over = self.over(clock);
+        let over = self.close(clock / SECOND);
         self.now.datagrams += 1;
         self.now.bytes += bytes as u64;
         over
     }
 
-    /// Returns the last second in which something came, if that is over.
+    /// Returns what came in this second, if anything did.
+    pub fn rest(&self) -> Option<Came> {
+        Some(self.now).filter(|now| now.datagrams > 0)
+    }
+
+    /// Returns the last second in which something came, if that is over: what came in it may wait in the kernel still.
     pub fn over(&mut self, clock: u64) -> Option<Came> {
-        let second = clock / SECOND;
-        if second == self.now.second {
+        self.close(clock.saturating_sub(GRACE) / SECOND)
+    }
+
+    fn close(&mut self, second: u64) -> Option<Came> {
+        if second <= self.now.second {
             return None;
         }
         let over = std::mem::replace(&mut self.now, Came { second, ..Came::default() });
@@ -128,7 +136,12 @@ impl Coming {
 
     /// The clock at which the second is over, if something came in it.
     pub fn next(&self) -> Option<u64> {
-        (self.now.datagrams > 0).then(|| (self.now.second + 1).saturating_mul(SECOND))
+        (self.now.datagrams > 0).then(|| (self.now.second + 1).saturating_mul(SECOND).saturating_add(GRACE))
+    }
+
+    /// The clock at which the second begins: those before are told.
+    pub fn begins(&self) -> u64 {
+        self.now.second.saturating_mul(SECOND)
     }
 }
 
@@ -230,9 +243,22 @@ impl Ledger {
     /// So many came in a second.
     pub fn came(&mut self, came: Came) {
         if self.came.len() >= MOST_SECONDS {
-            self.came.pop_first();
+            self.give_up();
         }
         self.came.insert(came.second, came);
+    }
+
+    /// The first second of which nothing was told counts as lost. Returns false if there is none.
+    fn give_up(&mut self) -> bool {
+        let Some((_, Came { datagrams, bytes, .. })) = self.came.pop_first() else { return false };
+        self.view.total += WayCounts { datagrams, bytes, lost: datagrams, ..WayCounts::default() };
+        true
+    }
+
+    /// Nothing more will be told. Returns how many there were in all.
+    pub fn over(mut self) -> WayCounts {
+        while self.give_up() {}
+        self.view.total
     }
 
     /// This became of those of a second. Of one in which none came nothing is known.
@@ -302,8 +328,9 @@ mod tests {
                 _ => {}
             }
         }
-        assert_eq!(coming.next(), Some(6 * SECOND));
-        let came = coming.over(6 * SECOND).unwrap();
+        assert_eq!((coming.next(), coming.over(6 * SECOND)), (Some(6 * SECOND + GRACE), None));
+        let came = coming.over(6 * SECOND + GRACE).unwrap();
+        assert_eq!(coming.begins(), 6 * SECOND);
         assert_eq!(came, Came { second: 5, datagrams: 10, bytes: 1000 });
         assert_eq!((coming.over(7 * SECOND), arriving.next()), (None, None));
         ledger.came(came);
@@ -319,6 +346,13 @@ mod tests {
         ledger.became(&became);
         assert_eq!(ledger.view(10 * SECOND, 200_000).second.counts, WayCounts::default());
         assert_eq!(ledger.view(10 * SECOND, 200_000).total, counts);
+        // Of more seconds than are kept, and of those that are left at the end, nothing is told: they are lost.
+        let seconds = MOST_SECONDS as u64 + 5;
+        (0..seconds).for_each(|number| ledger.came(Came { second: 20 + number, datagrams: 2, bytes: 50 }));
+        let lost =
+            |more: u64| WayCounts { datagrams: 10 + 2 * more, bytes: 1000 + 50 * more, lost: 1 + 2 * more, ..counts };
+        assert_eq!(ledger.view(0, 0).total, lost(5));
+        assert_eq!(ledger.over(), lost(seconds));
     }
 
     #[test]

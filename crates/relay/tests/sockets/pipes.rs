@@ -101,6 +101,18 @@ impl Running {
         Self { world, stop, thread: Some(thread) }
     }
 
+    /// Another connection to the relay, or to another one.
+    fn connect_again(&self, change: impl FnOnce(&mut Relay)) {
+        self.with(|world| {
+            let now = world.now();
+            world.wire = None;
+            world.pipes.lost(now);
+            world.relay.gone(CLIENT);
+            change(&mut world.relay);
+            world.wire = Some(Wire::new(Limits::default(), world.faults));
+        });
+    }
+
     fn plain(pipe: Pipe, allowed: &str) -> Self {
         Self::new(vec![pipe], &[allowed], Faults::NONE, NameSource::system())
     }
@@ -214,8 +226,14 @@ fn datagrams_keep_their_mark() {
         source.send_to(b"voice", pipe).unwrap();
         mark()
     };
-    while found() != Some(46 << 2) {
-        assert!(began.elapsed() < PATIENCE, "no datagram has its mark");
+    // Another connection to the relay, which knows of no mark.
+    for _ in 0..2 {
+        while found() != Some(46 << 2) {
+            assert!(began.elapsed() < PATIENCE, "no datagram has its mark");
+        }
+        running.connect_again(|_| ());
+        running.open();
+        while mark().is_some() {}
     }
 }
 
@@ -322,6 +340,8 @@ fn a_pipe_is_opened_again_by_another_connection() {
     source.send_to(b"hello", at).unwrap();
     assert_eq!(await_next(&source).0, b"hello");
     running.until("it is told of", |world| world.pipe().up.total.delivered == 1);
+    source.send_to(b"and then", at).unwrap();
+    assert_eq!(await_next(&source).0, b"and then");
     running.with(|world| {
         let now = world.now();
         world.wire = None;
@@ -333,9 +353,118 @@ fn a_pipe_is_opened_again_by_another_connection() {
     running.until("it is dropped", |world| world.pipe().drops.get("not_open") == Some(&1));
     running.with(|world| world.wire = Some(Wire::new(Limits::default(), world.faults)));
     assert_eq!(running.open(), at);
-    assert_eq!(running.with(|world| world.pipe().up.total.delivered), 1, "what was told stays");
+    let told = running.with(|world| world.pipe().up.total);
+    assert_eq!((told.datagrams, told.delivered, told.lost), (2, 1, 1), "what was told stays, and the rest is lost");
     source.send_to(b"again", at).unwrap();
     assert_eq!(await_next(&source).0, b"again");
+}
+
+/// A server of names that does not know a name any more, or not yet again, ends no pipe that was carried.
+#[test]
+fn a_name_that_was_found_is_asked_for_again() {
+    let server = udp_echo("127.0.0.1:0");
+    let known = NameServer::new(|_, _| Say::Addresses(&["127.0.0.1"]));
+    let unknown = NameServer::new(|_, _| Say::NoName);
+    let names = |of: &NameServer| NameSource::Fixed(NameConfig::of_servers([of.address]));
+    let pipe = to(&format!("media.example:{}", server.port()), 5000, false);
+    let running = Running::new(vec![pipe], &["media.example:*"], Faults::NONE, names(&known));
+    running.open();
+    running.connect_again(|relay| {
+        let policy = Policy::parse(&[""; 0], &[""; 0]).unwrap();
+        *relay = Relay::with_names(policy, RelayLimits::default(), names(&unknown)).unwrap();
+        relay.allow_pipes(PipeLeave::parse(&["media.example:*"]).unwrap());
+    });
+    running
+        .until("it is refused", |world| world.notes.iter().any(|note| note.contains("it knows no such name; it is")));
+    assert_eq!(running.with(|world| world.pipes.failure().map(str::to_owned)), None);
+}
+
+/// Datagrams to everybody need leave that this machine's sockets have not: that address is as one without a route.
+#[test]
+fn of_several_addresses_one_that_has_a_route_is_taken() {
+    let server = udp_echo("127.0.0.1:0");
+    let known = NameServer::new(|_, is_v4| match is_v4 {
+        true => Say::Addresses(&["255.255.255.255", "127.0.0.1"]),
+        false => Say::Addresses(&[]),
+    });
+    let names = NameSource::Fixed(NameConfig::of_servers([known.address]));
+    let pipe = to(&format!("media.example:{}", server.port()), 5000, false);
+    let running = Running::new(vec![pipe], &["media.example:*"], Faults::NONE, names);
+    let (at, source) = (running.open(), socket("127.0.0.1:0"));
+    source.send_to(b"hello", at).unwrap();
+    assert_eq!(await_next(&source).0, b"hello");
+}
+
+/// This end has no turn for 300 ms, as on a busy machine: what came meanwhile is of use for 200 ms. On other systems
+/// than Linux the kernel does not tell when it came.
+#[cfg(target_os = "linux")]
+#[test]
+fn the_time_in_the_kernel_counts() {
+    let server = socket("127.0.0.1:0");
+    let at = server.local_addr().unwrap();
+    let running = Running::plain(to(&at.to_string(), 200, false), &at.to_string());
+    let (pipe, source) = (running.open(), socket("127.0.0.1:0"));
+    let sent = |word: &[u8]| {
+        source.send_to(word, pipe).unwrap();
+        await_next(&server).0
+    };
+    assert_eq!(sent(b"first"), b"first");
+    running.with(|_| {
+        source.send_to(b"late", pipe).unwrap();
+        std::thread::sleep(Duration::from_millis(300));
+    });
+    assert_eq!(sent(b"next"), b"next");
+    running.until("all are told of", |world| world.pipe().up.total.datagrams == 3);
+    let told = running.with(|world| world.pipe().up.total);
+    assert_eq!((told.delivered, told.late + told.lost), (2, 1));
+}
+
+/// A source that floods a pipe which leads nowhere takes no turn from the others.
+#[test]
+fn a_flood_at_a_pipe_that_is_not_open_takes_its_share_of_turns() {
+    let mut pipes = Pipes::listen(vec![to("127.0.0.1:9", 200, false)]).unwrap();
+    let at = pipes.addresses()[0].trim_start_matches("udp://").to_owned();
+    let source = socket("127.0.0.1:0");
+    (0..100).for_each(|_| assert_eq!(source.send_to(b"flood", &at).unwrap(), 5));
+    pipes.turn(Instant::ZERO, None);
+    assert_eq!((pipes.drops()["not_open"], pipes.next_event()), (64, Instant::ZERO));
+    pipes.turn(Instant::ZERO, None);
+    assert_eq!(pipes.drops()["not_open"], 100);
+}
+
+/// A target that floods: all sources together bring in a turn as much as one socket may, and each some of it.
+#[test]
+fn answers_to_many_sources_take_the_turns_of_one_flow() {
+    let server = socket("127.0.0.1:0");
+    let at = server.local_addr().unwrap();
+    let mut relay = Relay::new(Policy::default(), RelayLimits::default()).unwrap();
+    relay.allow_pipes(PipeLeave::parse(&[at.to_string()]).unwrap());
+    let mut wire = Wire::new(Limits::default(), Faults::NONE);
+    let now = Instant::from_millis(5);
+    let pipe = wire.muxes[0].open(now, 1, format!("pipe:1/200000//{at}").as_bytes(), None).unwrap();
+    for source in 0..20 {
+        wire.muxes[0].send_datagram(now, pipe, 1, None, vec![0, 0, 0, 0, source, b'x'].into()).unwrap();
+    }
+    let turn = |wire: &mut Wire, relay: &mut Relay| {
+        wire.turn(now);
+        relay.collect(now);
+        relay.turn(now, CLIENT, &mut wire.muxes[1]);
+        wire.turn(now);
+        std::iter::from_fn(|| wire.muxes[0].next_datagram())
+            .filter(|(_, bytes)| bytes[0] & 0xf == 0)
+            .collect::<Vec<_>>()
+    };
+    assert!(turn(&mut wire, &mut relay).is_empty());
+    let mut buffer = [0; 100];
+    for _ in 0..20 {
+        let (_, source) = server.recv_from(&mut buffer).unwrap();
+        (0..50).for_each(|_| assert_eq!(server.send_to(b"answer", source).unwrap(), 6));
+    }
+    let came = turn(&mut wire, &mut relay);
+    let sources: std::collections::BTreeSet<u8> = came.iter().map(|(_, bytes)| bytes[4]).collect();
+    assert_eq!((came.len(), sources.len()), (64, 8));
+    let more: usize = (0..20).map(|_| turn(&mut wire, &mut relay).len()).sum();
+    assert_eq!(came.len() + more, 1000);
 }
 
 /// More sources than may be: those that are there go on, and so does the relay.
