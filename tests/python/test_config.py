@@ -24,7 +24,7 @@ TABLES = ("proxy", "relay", "tunnel", "recv")
             "[proxy]\nzzz = 1",
             "its keys are cc, check, classes, json, listen, metrics, pair, passwords, path, scheduler, to",
         ),
-        ("[prxy]", "weft.toml: [prxy]: the tables are [proxy], [relay], [tunnel], [recv]"),
+        ("[prxy]", "weft.toml: [prxy]: the tables are [proxy], [pipe], [relay], [tunnel], [recv]"),
         ("[relay]", "weft.toml has no table [proxy]"),
         ("proxy = 1", "as in [proxy]"),
         ("[proxy]\njson = 1", "[proxy] json: it is true or false"),
