@@ -80,7 +80,7 @@ impl Scenario {
             Self::A => 1_622.0,         // aim: 1 200
             Self::B => 1_520.0,         // aim: 1 200
             Self::QuicCubic => 1_833.0, // 1 705 until its window paced
-            Self::QuicBbr => 2_340.0, // 2 305 until bursts of the application had a switch
+            Self::QuicBbr => 2_340.0,   // 2 305 until bursts of the application had a switch
             // Some 100 more since each push looks at the timers of the subflows before it sends.
             Self::LinuxBbr => 2_464.0, // 2 245 until bursts followed the round trip
             Self::LinuxLia => 2_216.0, // aim: 1 800
