@@ -256,6 +256,8 @@ def test_nothing_is_overwritten(poor: advise.Advice, tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     with pytest.raises(ScenarioError, match="it is there already"):
         setup.check(advise.Request("home.toml"), tmp_path / "files")
+    with pytest.raises(ScenarioError, match="it is there already"):
+        setup.write(poor, tmp_path / "files")
     assert paths({"path.a.rate": 1, "path.b.rate": 1}) == ["a", "b"]
 
 

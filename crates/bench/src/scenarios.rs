@@ -211,7 +211,7 @@ pub const RULES: [Rule; 6] = [
     Rule { scenario: Scenario::B, scheduler: "blest", most: 2_078.0, aim: None },
     // 9 063 until forecasts were kept.
     Rule { scenario: Scenario::B, scheduler: "earliest-delivery", most: 4_600.0, aim: Some(3_000.0) },
-    // It looks at every pair of paths for a copy.
+    // It looks at every path at each question.
     Rule { scenario: Scenario::SixteenPaths, scheduler: "earliest-delivery", most: 9_500.0, aim: Some(5_500.0) },
     Rule { scenario: Scenario::ManyPaths, scheduler: "earliest-delivery", most: 33_500.0, aim: Some(12_000.0) },
 ];

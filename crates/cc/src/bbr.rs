@@ -173,7 +173,7 @@ pub(crate) struct Core {
     pub(crate) idle_restart: bool,
     pub(crate) recovery: Recovery,
     pub(crate) aggregation: Aggregation,
-    /// Of a controller that does not pace the bursts of an application.
+    /// Bursts of the application, where the controller does not pace them.
     bursts: Option<Bursts>,
 }
 
@@ -303,7 +303,7 @@ pub(crate) trait Version: Clone + Send {
     fn snapshot(&self) -> String;
 }
 
-/// A controller that does with bursts of the application what the switch [`BURSTS`] says.
+/// Boxes the controller `version`, which paces bursts of the application unless the switch [`BURSTS`] is `yes`.
 pub(crate) fn pacing_bursts<V: Version + 'static>(
     params: &Params,
     mut version: V,

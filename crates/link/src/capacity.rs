@@ -186,7 +186,6 @@ mod tests {
         assert_eq!(capacity(&config, at(0), at(1018)), Bytes::new(3000));
     }
 
-    /// Between 8 and 12 Mbit/s: 10 on average.
     /// A fifth of the time 2 Mbit/s in the mean instead of 10: 8.4 Mbit/s; a rate below the floor is as it was.
     #[test]
     fn a_rate_that_fades_counts_with_its_mean() {
@@ -196,6 +195,7 @@ mod tests {
         assert_eq!((carried(10), carried(1)), (1_050_000, 125_000));
     }
 
+    /// Between 8 and 12 Mbit/s: 10 on average.
     #[test]
     fn redrawn() {
         let rate = Some((BitRate::from_mbps(8), BitRate::from_mbps(12)));

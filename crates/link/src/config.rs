@@ -245,7 +245,7 @@ pub struct Common {
 pub struct Fade {
     /// Share of the time.
     pub share: f64,
-    /// Half of the fades are no longer. Their lengths are log-normal.
+    /// Median of their lengths, which are log-normal.
     pub median: Span,
     /// Standard deviation of the logarithm of their length.
     pub sigma: f64,

@@ -50,7 +50,7 @@ impl Fades {
         self.set()
     }
 
-    /// What becomes of a setting: a rate shows as far as the fade lets it.
+    /// Returns what a setting comes to: a rate shows as far as the fade lets it.
     pub(crate) fn cover(&mut self, set: Set) -> Set {
         let Set::Rate(rate) = set else { return set };
         self.rate = rate;
@@ -73,7 +73,7 @@ impl Fades {
         Span::from_nanos((length as u64).max(1))
     }
 
-    /// What is left of the fade in which the link begins. It is one of those that there are at a moment: long ones are
+    /// Remainder of the fade in which the link begins. It is one of those that there are at a moment: long ones are
     /// more often met, in proportion to their length, which makes the logarithm larger by its variance; and any part of
     /// it may be over.
     fn rest(&mut self) -> Span {
@@ -141,7 +141,7 @@ mod tests {
         (lengths, faded / fades.next().since(Instant::ZERO).as_secs_f64())
     }
 
-    /// Over 50 seeds of 2000 fades. The logarithm of the median has a deviation of 1.25·σ/√10⁵ = 0.0074, that of the
+    /// Lengths of 2000 fades of each of 50 seeds. The logarithm of the median has a deviation of 1.25·σ/√10⁵ = 0.0074, that of the
     /// 95th percentile σ·√(0.0475/10⁵)/0.103 = 0.0125. A length has a deviation of √(e^σ² − 1) = 5.6 times its mean,
     /// so that the share has 0.165·0.835·5.6/√10⁵ = 0.0024. Four deviations each.
     #[test]
@@ -167,7 +167,7 @@ mod tests {
         set != Set::Rate(mbps(100))
     }
 
-    /// Of 10⁴ links: deviation √(0.165·0.835/10⁴) = 0.0037. Four of them. If each began without a fade, or with a whole
+    /// Deviation of 10⁴ links: √(0.165·0.835/10⁴) = 0.0037. Four of them. If each began without a fade, or with a whole
     /// one, the share would first have to settle.
     #[test]
     fn the_share_holds_from_the_start() {

@@ -68,7 +68,7 @@ impl Timetable {
         if is_fade { vec![fades.take()] } else { sets.into_iter().map(|set| fades.cover(set)).collect() }
     }
 
-    /// The next that a redraw or a change sets.
+    /// Settings of the next redraw or change.
     fn take_set(&mut self) -> Vec<Set> {
         if self.next_redraw() <= self.next_change()
             && let Some(redraws) = &mut self.redraws

@@ -11,7 +11,7 @@ const QUEUE: Span = Span::from_millis(25);
 const MORE: u64 = 4;
 /// Time after which windows are set again, if nothing is asked before.
 const PACE: Span = Span::from_millis(1);
-/// No window is larger, 2^40 bytes.
+/// Largest window.
 const LARGEST: Bytes = Bytes::new(1 << 40);
 
 /// A run of `job` by the scheduler that `spec` names, in which an oracle is the controller: each path's window is its

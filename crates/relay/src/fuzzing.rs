@@ -30,7 +30,7 @@ pub fn datagrams(bytes: &[u8]) {
     }
 }
 
-/// What an end of a pipe gets.
+/// Reads what an end of a pipe gets.
 pub fn pipe(bytes: &[u8]) {
     crate::pipe::fuzz(bytes);
 }

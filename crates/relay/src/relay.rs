@@ -118,7 +118,7 @@ impl Relay {
         self.name_server = Some(server);
     }
 
-    /// Pipes may lead to these targets.
+    /// Allows pipes to these targets.
     pub fn allow_pipes(&mut self, pipes: PipeLeave) {
         self.pipes = pipes;
     }

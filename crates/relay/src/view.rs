@@ -51,7 +51,8 @@ pub struct PipeView {
     /// Datagrams from the relay.
     pub down: WayView,
     /// Datagrams that were dropped at this end, by reason. Those that came while it was not open, or from too many
-    /// sources, are counted nowhere else; the others are among the lost ones.
+    /// sources, are counted nowhere else; those for which nobody is here are among the delivered ones; those that were
+    /// too long, or had no room, among the lost ones.
     pub drops: Drops,
 }
 

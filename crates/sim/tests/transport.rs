@@ -197,7 +197,7 @@ fn limited_by_the_window(scheduler: &str, subflow_windows: bool) -> (f64, u64) {
     limited_with(weftway_sched::build(scheduler).unwrap().as_mut(), scheduler, subflow_windows)
 }
 
-/// The same with `scheduler`, with which the transport rules of the one of this `name` go.
+/// The same with `scheduler`, under the transport rules of the scheduler `name`.
 fn limited_with(scheduler: &mut dyn Scheduler, name: &str, subflow_windows: bool) -> (f64, u64) {
     let transport = TransportConfig {
         receive_buffer: Buffer::Fixed(Bytes::new(610 << 10)),

@@ -179,7 +179,7 @@ def _program(keys: Mapping[str, Any], carrier: str) -> list[Candidate]:
             candidate(as_it_comes.scheduler, cc).with_change(
                 f"{' and '.join(backups)} in reserve",
                 [f"path.{other}.role=backup" for other in backups],
-                [f"--path {other},tier=secondary" for other in backups],
+                [f"--path {other},tier=backup" for other in backups],
             ),
             backups=tuple(backups),
             alone=name,

@@ -24,8 +24,10 @@ def lines(advice: Advice) -> list[str]:
     """The commands for both ends, and what has to be filled in; without `--for`, the option that prints them."""
     carrier = advice.request.carrier
     if not carrier:
-        scenario = plan.quoted(advice.request.scenario)
-        return [f"next      weft advise {scenario} --for proxy prints the commands for both ends; or {_others()}"]
+        asked = advice.request
+        options = [("--set", one) for one in asked.set] + [("--add", one) for one in asked.added]
+        words = [plan.quoted(asked.scenario), *(f"{name} {plan.quoted(one)}" for name, one in options), "--for proxy"]
+        return [f"next      weft advise {' '.join(words)} prints the commands for both ends; or {_others()}"]
     here, there = _kernel(advice) if carrier == KERNEL else _program(advice)
     blanks = {
         KERNEL: "COMMAND and SERVER: your programs; both need MPTCP, as in `weft advise --write`",
@@ -52,7 +54,7 @@ def _program(advice: Advice) -> tuple[str, str]:
     chosen = advice.chosen.candidate
     options = f"--scheduler {plan.quoted(chosen.scheduler)} --cc {plan.quoted(chosen.cc)}"
     here, there = PROGRAMS[advice.request.carrier]
-    links = [f"--path {name}{',tier=secondary' * (name in chosen.backups)}" for name in _links(advice)]
+    links = [f"--path {name}{',tier=backup' * (name in chosen.backups)}" for name in _links(advice)]
     own = " ".join([here, "--to HOST:4433", "--pair LINE", *links, options])
     return own, there if there == RECV else f"{there} {options}"
 

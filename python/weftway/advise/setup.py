@@ -33,8 +33,7 @@ def check(request: Request, folder: Path) -> None:
     """Refuses a folder that cannot be written, and advice too uncertain for files that last, before any run."""
     if request.place != LINUX:
         raise ScenarioError("--write DIR writes what Linux needs; leave out --deployable and --for")
-    if folder.exists():
-        raise ScenarioError(f"--write {folder}: it is there already; name a folder that is not")
+    _refuse_existing(folder)
     if request.added:
         raise ScenarioError("--write DIR sets up the links that there are; leave out --add")
     least, count = Request(""), len(seeds.parse(request.seeds))
@@ -47,8 +46,14 @@ def check(request: Request, folder: Path) -> None:
     try_writing(folder.parent)
 
 
+def _refuse_existing(folder: Path) -> None:
+    if folder.exists():
+        raise ScenarioError(f"--write {folder}: it is there already; name a folder that is not")
+
+
 def write(advice: Advice, folder: Path) -> list[Path]:
     """Writes the files into a folder that is not there yet; returns them."""
+    _refuse_existing(folder)
     names = _set_up(advice)
     texts = {
         f"{HERE}/{SCRIPT}": _here(advice, names),

@@ -40,7 +40,9 @@ def over(gain: Estimate) -> str:
     if not _is_sure(gain) or abs(gain.mean) < LEAST:
         return f"{where}about as fast as the best link alone"
     if gain.mean < 0:
-        slower = 1 / (1 + gain.mean) - 1 if gain.mean > -1 else 0.0
+        if gain.mean <= -1:
+            return f"{where}yet nothing arrived, unlike over the best link alone"
+        slower = 1 / (1 + gain.mean) - 1
         much = f"{slower + 1:.1f} times as slow as" if slower >= MUCH else f"{percent(slower)} slower than"
         return f"{where}yet {much} the best link alone"
     much = f"{gain.mean + 1:.1f} times as fast as" if gain.mean >= MUCH else f"{percent(gain.mean)} faster than"

@@ -124,7 +124,8 @@ def _named(name: str) -> list[SchedulerSpec]:
     if name.lower() == EVERY:
         every = (scheduler for entry in _native.schedulers() for scheduler in _named(entry["name"]))
         return [replace(scheduler, is_named=False) for scheduler in every]
-    if match := TITLED.fullmatch(name):
+    # The name of a file may have the sign, too.
+    if (match := TITLED.fullmatch(name)) and not Path(name.partition(":")[0]).is_file():
         return [_titled(match["title"].strip(), _named(match["rest"].strip()))]
     if match := IN_A_FILE.fullmatch(name):
         return [_from_file(Path(match["file"]), match["name"])]

@@ -1,4 +1,4 @@
-//! Bursts of an application, which leave unpaced where the switch `bursts` says so.
+//! Bursts of an application, which leave at ten windows a round trip where the switch `bursts` says so.
 //!
 //! ```text
 //! limited     from when nothing is in flight, or the host marks a packet as limited by the application,

@@ -9,7 +9,7 @@ use weftway_path::{Instant, Span};
 const KEPT: usize = 32;
 /// Number of answers that say how long a round trip usually is now.
 const LATELY: usize = 5;
-/// By so much two answers may contradict each other: what clocks drift apart while the older one is kept, and some.
+/// Microseconds by which two answers may differ beyond their round trips: what clocks drift apart while the older one is kept, and some.
 const DRIFT: u64 = 10_000;
 /// No clock shows more microseconds: 285 years.
 const MOST: u64 = 1 << 53;
@@ -40,14 +40,14 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// The other end has said what its clock showed, a while ago.
+    /// Takes what the other end's clock showed a while ago.
     pub fn hello(&mut self, now: Instant, theirs: u64) {
         if self.best.is_none() && theirs <= MOST {
             self.best = Some(Answer { trip: u64::MAX, ahead: ahead(theirs, now.as_micros()) });
         }
     }
 
-    /// The other end has answered, when its clock showed `theirs`, what was asked at `asked`.
+    /// Takes the answer to what was asked at `asked`: the other clock showed `theirs`.
     pub fn answered(&mut self, now: Instant, asked: u64, theirs: u64) {
         let now = now.as_micros();
         let Some(trip) = now.checked_sub(asked).filter(|_| theirs <= MOST) else { return };
@@ -66,7 +66,7 @@ impl Clock {
         self.usual = lately.get(lately.len() / 2).copied();
     }
 
-    /// What the other end's clock shows, if that is known.
+    /// Time that the other end's clock shows, if that is known.
     pub fn theirs(&self, now: Instant) -> Option<u64> {
         Some(now.as_micros().saturating_add_signed(self.best?.ahead))
     }

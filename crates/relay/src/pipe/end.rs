@@ -22,16 +22,16 @@ use crate::view::{WayCounts, WayView};
 /// The scheduler decides on which link a datagram goes; those of [`Class::Realtime`] take the fastest one, whatever it
 /// says.
 pub const CLASS: Class = Class::Interactive;
-/// For so long after packets were found to hold more or less, they may hold more still: noq asks each length up to three
+/// Time in which, after packets were found to hold more or less, they may hold more still: noq asks each length up to three
 /// times, a few round trips each. Datagrams that no packet holds meanwhile travel in pieces.
 const SEARCH: Span = Span::from_secs(10);
 /// The first questions for the other end's clock come sooner one after the other.
 const FIRST_PINGS: u32 = 10;
 const FIRST_INTERVAL: Span = Span::from_millis(100);
 const INTERVAL: Span = Span::from_secs(1);
-/// Questions of the other end are answered so often at most. Those that come together were held up, and tell little.
+/// Time between two answers to the other end's questions, at least. Those that come together were held up, and tell little.
 const ANSWER_EVERY: Span = Span::from_millis(10);
-/// The other end does not read what it is told when so much waits: further lines are left out.
+/// Bytes that wait for an end that does not read: further lines are left out.
 const MOST_UNTOLD: usize = 64 << 10;
 
 /// Why a pipe's stream has ended.
@@ -127,7 +127,7 @@ impl End {
         [self.ledgers[0].view(now.as_micros(), latency), self.ledgers[1].view(theirs, latency)]
     }
 
-    /// The pipe is over. Returns how many datagrams there were of each way. Those of which the other end has not told
+    /// Ends the pipe. Returns how many datagrams there were of each way. Those of which the other end has not told
     /// yet count as lost.
     pub fn over(mut self) -> [WayCounts; 2] {
         if let Some(rest) = self.coming.rest() {
@@ -138,6 +138,9 @@ impl End {
 
     /// Instant of the next turn, whatever comes before.
     pub fn next_event(&self) -> Instant {
+        if self.hold.is_full() {
+            return Instant::ZERO;
+        }
         let own = |theirs: Option<u64>| theirs.and_then(|theirs| self.clock.own(theirs)).unwrap_or(Instant::NEVER);
         let latency = self.setting.latency.as_micros();
         let held = own(self.hold.first().map(|came| came.saturating_add(latency)));
@@ -177,7 +180,7 @@ impl End {
         match Head::read(&bytes) {
             Some(Head::Data { stamp, source, data }) => {
                 let data = bytes.slice_ref(data);
-                // Without a clock nothing is late.
+                // Without a clock nothing is late; it counts as lost, for nobody knows its second.
                 let Some(theirs) = self.clock.theirs(now) else { return Some((source, data)) };
                 // What comes from later than now, by more than clocks are wrong, would be held for longer than it may.
                 let latest = theirs.saturating_add(self.setting.latency.as_micros());

@@ -21,9 +21,9 @@ use crate::target::{PipeTarget, Purpose};
 use crate::udp::{Marked, MarkedRoom, Udp};
 use crate::view::{FlowView, PipeView, WayCounts};
 
-/// After the relay has ended a pipe it is opened again so much later.
+/// Time after which a pipe is opened again that the relay has ended.
 const PAUSE: Span = Span::from_secs(1);
-/// After the relay could not open it, though it may: so much later.
+/// Time after which it is asked for again that the relay could not open, though it may.
 const LONG_PAUSE: Span = Span::from_secs(5);
 /// Bytes that the kernel keeps until they are taken: 300 Mbit/s for 50 ms.
 const KEPT: usize = 2 << 20;
@@ -226,7 +226,7 @@ impl Pipes {
         if is_opening {
             *self.refusals.entry(refusal.name()).or_default() += 1;
             let why = format!("the relay refuses a pipe to {}: {}", local.target.target, refusal.of_pipe());
-            if refusal.may_pass(local.was_open) {
+            if ended == Ended::Reset(ABORTED) || refusal.may_pass(local.was_open) {
                 local.stage = Stage::Closed(now + LONG_PAUSE);
                 self.notes.push_back(format!("{why}; it is asked again in {} s", LONG_PAUSE.as_millis() / 1000));
                 return;
@@ -316,7 +316,7 @@ impl Local {
         }
     }
 
-    /// It is opened again at this time: returns the stream that it had.
+    /// Closes it until this time: returns the stream that it had.
     fn close(&mut self, until: Instant) -> Option<StreamId> {
         match std::mem::replace(&mut self.stage, Stage::Closed(until)) {
             Stage::Opening(end, _) | Stage::Open(end) => {

@@ -19,7 +19,7 @@ pub struct Hold {
 }
 
 impl Hold {
-    /// A datagram of `source`, which came at the other end when its clock showed `came`.
+    /// Adds a datagram of `source`, which came at the other end when its clock showed `came`.
     pub fn push(&mut self, came: u64, source: u16, data: Bytes) {
         self.memory += data.len() + COST;
         self.waiting.insert((came, self.next), (source, data));
@@ -34,7 +34,12 @@ impl Hold {
         Some((source, data))
     }
 
-    /// When the first of them came, by the other end's clock.
+    /// Tells whether more wait than may.
+    pub fn is_full(&self) -> bool {
+        self.memory > MOST
+    }
+
+    /// Time at which the first of them came, by the other end's clock.
     pub fn first(&self) -> Option<u64> {
         self.waiting.first_key_value().map(|(&(came, _), _)| came)
     }
@@ -53,8 +58,9 @@ mod tests {
         for number in 0..count {
             hold.push(number as u64, 0, vec![0; 1000].into());
         }
+        assert!(hold.is_full());
         let given: Vec<_> = std::iter::from_fn(|| hold.pop(0)).collect();
-        assert!(hold.memory <= MOST && (10..12).contains(&given.len()), "{}", given.len());
+        assert!(!hold.is_full() && (10..12).contains(&given.len()), "{}", given.len());
         assert_eq!(hold.first(), Some(given.len() as u64));
     }
 

@@ -100,7 +100,7 @@ impl RemotePipe {
         self.counts.dropped += 1;
     }
 
-    /// The client has sent a datagram.
+    /// Takes a datagram of the client.
     pub fn up(&mut self, now: Instant, mux: &mut Mux, bytes: Bytes) {
         if let Some(given) = self.end.take(now, mux, bytes) {
             self.give(now, given);
@@ -167,7 +167,7 @@ impl RemotePipe {
             if self.marks.len() >= MOST_SOURCES {
                 self.marks.retain(|source, _| self.sockets.contains_key(source));
             }
-            if self.marks.len() < MOST_SOURCES {
+            if self.marks.len() < MOST_SOURCES || self.marks.contains_key(&source) {
                 self.marks.insert(source, mark);
             }
         }

@@ -70,7 +70,7 @@ impl Sources {
         is_new
     }
 
-    /// There is another other end, which knows no marks.
+    /// Forgets which marks are told: another relay knows none.
     pub fn forget_marks(&mut self) {
         self.sources.values_mut().for_each(|source| source.mark = (Dscp::NONE, Instant::ZERO));
     }

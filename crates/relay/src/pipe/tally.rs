@@ -108,7 +108,7 @@ pub struct Coming {
 }
 
 impl Coming {
-    /// One came at `clock`, no earlier than [`Coming::begins`]. Returns the second before, if that is over.
+    /// Counts one that came at `clock`, no earlier than [`Coming::begins`]. Returns the second before, if that is over.
     pub fn count(&mut self, clock: u64, bytes: usize) -> Option<Came> {
         let over = self.close(clock / SECOND);
         self.now.datagrams += 1;
@@ -182,7 +182,7 @@ impl Arriving {
         Self { latency, seconds: BTreeMap::new(), told: 0 }
     }
 
-    /// One arrived that came at `came` by the other end's clock, and was under way for so many microseconds.
+    /// Counts one that arrived and came at `came` by the other end's clock, and was under way for so many microseconds.
     pub fn count(&mut self, came: u64, delay: u64) {
         let is_late = delay > self.latency;
         if let Some(second) = self.second(came / SECOND) {
@@ -240,7 +240,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// So many came in a second.
+    /// Adds those that came in a second.
     pub fn came(&mut self, came: Came) {
         if self.came.len() >= MOST_SECONDS {
             self.give_up();
@@ -248,20 +248,20 @@ impl Ledger {
         self.came.insert(came.second, came);
     }
 
-    /// The first second of which nothing was told counts as lost. Returns false if there is none.
+    /// Counts the first second of which nothing was told as lost. Returns false if there is none.
     fn give_up(&mut self) -> bool {
         let Some((_, Came { datagrams, bytes, .. })) = self.came.pop_first() else { return false };
         self.view.total += WayCounts { datagrams, bytes, lost: datagrams, ..WayCounts::default() };
         true
     }
 
-    /// Nothing more will be told. Returns how many there were in all.
+    /// Ends it: nothing more will be told. Returns how many there were in all.
     pub fn over(mut self) -> WayCounts {
         while self.give_up() {}
         self.view.total
     }
 
-    /// This became of those of a second. Of one in which none came nothing is known.
+    /// Takes what became of those of a second. Of one in which none came nothing is known.
     pub fn became(&mut self, became: &Became) {
         let Some(came) = self.came.remove(&became.second) else { return };
         let arrived = became.delivered.saturating_add(became.late);
@@ -278,7 +278,7 @@ impl Ledger {
         (self.second, self.view.second) = (became.second, WaySecond { counts, p50_ms, p95_ms, p99_ms });
     }
 
-    /// For the user, when the clock of the end where they came shows `clock`. The last second is empty if it was so long
+    /// View for the user, when the clock of the end where they came shows `clock`. The last second is empty if it was so long
     /// ago that another one should have been told, had anything come.
     pub fn view(&self, clock: u64, latency: u64) -> WayView {
         let is_old = clock / SECOND > self.second.saturating_add(4 + latency / SECOND);

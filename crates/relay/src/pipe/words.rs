@@ -44,7 +44,7 @@ pub struct Words {
 }
 
 impl Words {
-    /// These bytes have arrived, no more than can be of one line beyond what is there.
+    /// Adds bytes that have arrived.
     pub fn push(&mut self, bytes: &[u8]) {
         self.bytes.extend_from_slice(bytes);
     }

@@ -16,7 +16,8 @@ pub(super) fn path_rates(config: &SimConfig, elapsed: Span) -> Vec<f64> {
 /// packets from the end of the handshake on. `None` where that says nothing.
 pub(super) fn efficiency(config: &SimConfig, delivered: Bytes, elapsed: Span) -> Option<f64> {
     // What a link with random rates could carry is not known beforehand.
-    if config.paths.iter().any(|path| path.data.redraw.is_some() || path.data.fade.is_some()) {
+    let mut links = config.paths.iter().map(|path| &path.data).chain(&config.shared);
+    if links.any(|link| link.redraw.is_some() || link.fade.is_some()) {
         return None;
     }
     let start = Instant::ZERO + handshake(config);

@@ -219,9 +219,9 @@ pub(crate) struct Redraw {
 pub(crate) struct Fade {
     /// Share of the time that the link is in a fade.
     pub share: Share,
-    /// Half of the fades are no longer.
+    /// Median of their lengths.
     pub median: Time,
-    /// 95 of 100 are no longer. All last as long as `median` if not given.
+    /// 95th percentile of their lengths; if not given, all last as long as `median`.
     pub p95: Option<Time>,
     /// Range of floors; zero if not given.
     pub floor: Option<Spread<InRate>>,

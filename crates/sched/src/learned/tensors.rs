@@ -11,7 +11,7 @@ use weftway_path::spec::SpecError;
 /// A network of this project is far smaller.
 pub(super) const LARGEST: u64 = 16 << 20;
 
-/// What a switch `policy` may name.
+/// Names that a switch `policy` may take, for messages.
 const EXPECTED: &str = if cfg!(feature = "policies") {
     "a shipped policy's name or a file is expected"
 } else {

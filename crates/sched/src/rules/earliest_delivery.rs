@@ -3,13 +3,14 @@
 //! Rule: for each path, `expected` is when a packet given to it now should arrive, by its round trip, its rate, what it
 //! holds, its losses and its silence. Fresh data go to the open path s with the least `expected`, ahead of what the
 //! faster full paths let go until then; if that is all there is, s waits. Lost data go where they arrive first. Data
-//! that block the message at hand are copied before fresh ones, others when nothing fresh goes, where the expected gain
-//! exceeds the airtime of the copy. And a copy asks a path that is not used whether its queue is gone. Reference:
-//! Weftway, docs/explanation/earliest-delivery.md: the formulas, the results, and where it loses. Ancestors: EDPF
-//! (`edpf`), which sends where a packet arrives first; S-EDPF (`s-edpf`), where it is delivered in order first. State:
-//! per path what it showed in the last round trips and in its last busy time; the packets in flight with what was
-//! predicted for them; what was sent ahead; the load. Departs from its ancestors: estimates follow acknowledgements and
-//! silence, a path may wait, and data are copied.
+//! that block the message at hand are copied before fresh ones, others when nothing fresh goes: where the expected gain
+//! exceeds the airtime of the copy, and at a light load wherever there is a gain. And a copy asks a path that is not
+//! used whether its queue is gone.
+//! Reference: Weftway, docs/explanation/earliest-delivery.md: the formulas, the results, and where it loses. Ancestors:
+//! EDPF (`edpf`), which sends where a packet arrives first; S-EDPF (`s-edpf`), where it is delivered in order first.
+//! State: per path what it showed in the last round trips, in its last busy time and in the last minutes; the packets
+//! in flight with what was predicted for them; what was sent ahead; the load, and what copies may add to it.
+//! Departs from its ancestors: estimates follow acknowledgements and silence, a path may wait, and data are copied.
 
 use weftway_path::spec::{Params, SpecError};
 use weftway_path::{
