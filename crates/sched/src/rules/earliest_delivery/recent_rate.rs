@@ -3,7 +3,8 @@
 //! A packet that left well before the one in front of it had passed the bottleneck waited there, so that the time
 //! between the two acknowledgements is what the bottleneck took for it. The bytes and times of such packets over the
 //! last 100 ms make the rate. An acknowledgement that should have come by now tells that the rate has fallen: the time
-//! without it counts.
+//! without it counts. A rate that nothing has confirmed for a second is forgotten: where acknowledgements queue on their
+//! way back, packets seem to have waited that did not, and a path that is left alone for its rate must be tried again.
 //!
 //! Ancestor: the censored observations of Sprout (Winstein et al., NSDI 2013), which infers a link's rate from what
 //! arrives in ticks of 20 ms; here at the sender, without a model of how rates change.
@@ -18,6 +19,9 @@ const GRACE: Span = Span::from_millis(4);
 /// A receiver keeps the acknowledgement of a lone packet for 25 ms (RFC 9000 §18.2) or 40 (Linux), so that one that
 /// comes alone after so long may have been kept.
 const DELAY: Span = Span::from_millis(20);
+
+/// Time without an acknowledgement after which the rate is forgotten.
+const HOLDS: Span = Span::from_secs(1);
 
 /// Bytes, and the time that the bottleneck took for them.
 #[derive(Clone, Copy, Default)]
@@ -80,6 +84,9 @@ impl<const MS: u64> RecentRate<MS> {
 
     /// A packet that left at `sent` was acknowledged. `more`: others are under way behind it.
     pub(crate) fn acked(&mut self, now: Instant, sent: Instant, bytes: Bytes, more: bool, path: &Path) {
+        if self.is_forgotten(sent) {
+            *self = Self::default();
+        }
         // As the packet in front left the bottleneck: its acknowledgement took the rest of the round trip.
         let waited = |before: Option<Instant>| before.is_some_and(|before| sent + path.min_rtt + path.rttvar <= before);
         if let Some(train) = self.train.as_mut().filter(|train| train.at == now) {
@@ -95,6 +102,11 @@ impl<const MS: u64> RecentRate<MS> {
         let prompt = more || before.is_some_and(|before| now.since(before) < DELAY);
         self.train = Some(Train { at: now, bytes, before, waited: waited(before), prompt });
         self.add_up();
+    }
+
+    /// Tells whether the rate counts no more for a packet that left at `sent`.
+    fn is_forgotten(&self, sent: Instant) -> bool {
+        self.train.is_some_and(|train| sent.since(train.at) > HOLDS)
     }
 
     /// Adds up the parts and the last train, which change nowhere but where an acknowledgement comes.
@@ -122,6 +134,9 @@ impl<const MS: u64> RecentRate<MS> {
     pub(crate) fn rate(&self, now: Instant, queue: &Queue<'_>) -> Option<(BitRate, Span)> {
         let (Some(train), Some((total, rate))) = (&self.train, &self.total) else { return None };
         let rate = *rate;
+        if self.is_forgotten(queue.oldest.map_or(now, |oldest| oldest.sent)) {
+            return None;
+        }
         let Some(oldest) = queue.oldest else { return Some((rate, Span::ZERO)) };
         let waiting = now.since(train.at.max(oldest.sent + queue.min_rtt));
         let share = rate.transmission_time(oldest.bytes);
@@ -246,6 +261,30 @@ mod tests {
         assert_eq!(rate(&present, 220, &path), Some(4_000_000));
         (1..=10).for_each(|n| pair(&mut present, 220 + 16 * n, 0, &path));
         assert_eq!(rate(&present, 380, &path), Some(1_000_000));
+    }
+
+    /// Requests of an application that uploads beside them: their acknowledgements queue on the way back, and look as if
+    /// the requests had waited on the way there. A second later nothing of that counts, nor once the path is used again.
+    #[test]
+    fn a_rate_that_nothing_confirms_is_forgotten() {
+        let (mut present, path) = (RecentRate::<100>::default(), steady());
+        let request = |present: &mut RecentRate<100>, ms: u64| {
+            present.acked(at(ms), at(ms - 150), Bytes::new(100), true, &path);
+        };
+        (3..13).for_each(|n| request(&mut present, 50 * n));
+        assert_eq!(rate(&present, 600, &path), Some(16_000), "100 bytes in 50 ms");
+        assert_eq!(rate(&present, 1600, &path), Some(16_000), "a second later");
+        assert_eq!(rate(&present, 1601, &path), None);
+        let oldest = |sent| Oldest { sent: at(sent), bytes: path.mss, alone: false, due: Instant::NEVER, number: 1 };
+        let rate = |present: &RecentRate<100>, sent, ms| {
+            present.rate(at(ms), &queue(&path, Some(&oldest(sent)))).map(|(rate, _)| rate.as_bps())
+        };
+        assert_eq!(rate(&present, 1601, 1602), None, "what is sent now changes nothing");
+        assert!(rate(&present, 599, 1602).is_some(), "the silence of what was sent before counts");
+        pair(&mut present, 1621, 1601, &path);
+        assert_eq!(rate(&present, 1605, 1622), None, "an acknowledgement confirms no old rate");
+        pair(&mut present, 1625, 1601, &path);
+        assert_eq!(rate(&present, 1605, 1626), Some(4_000_000));
     }
 
     #[test]
