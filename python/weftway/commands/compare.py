@@ -65,6 +65,7 @@ def command(
     from weftway import report
     from weftway import scenario as scenarios
     from weftway.runs import plan
+    from weftway.terminal.progress import Bar
 
     formats = figure_formats(figures, folder, width)
     if at is not None and (against or peer):
@@ -84,7 +85,9 @@ def command(
         # Files first: whoever reads what is printed may stop at any line.
         page = None
         if folder and comparison.rows:
-            page = report.write(comparison, folder, formats, shlex.join(["weft", *sys.argv[1:]]), before, width)
+            command = shlex.join(["weft", *sys.argv[1:]])
+            with Bar(err, "figures", "drawn") as bar:
+                page = report.write(comparison, folder, formats, command, before, width, bar.tell)
     warn(comparison)
     if as_json:
         print_json(comparison.rows)

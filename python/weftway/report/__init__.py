@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,14 +34,16 @@ def write(
     command: str = "",
     earlier: Earlier | None = None,
     width: str | None = None,
+    tell: Callable[[int, int], None] | None = None,
 ) -> Path:
     """Writes `report.html`, and every figure into `figures/` in each of `formats`, in this `width`; returns the page.
 
-    `command` is what made the comparison; `earlier` is what the report compares the rows with.
+    `command` is what made the comparison; `earlier` is what the report compares the rows with. `tell` hears how many of
+    how many figures are drawn.
     """
     from .compared import write as written
 
-    return written(comparison, folder, formats, command, earlier, width)
+    return written(comparison, folder, formats, command, earlier, width, tell)
 
 
 def render(
@@ -61,10 +63,12 @@ def figures(
     out_dir: str | Path,
     formats: Sequence[str] = FORMATS,
     width: str | None = None,
+    tell: Callable[[int, int], None] | None = None,
 ) -> list[Path]:
     """Writes every figure that has data to `out_dir`, in each of `formats`; returns the files.
 
-    With a `width`, such as `"3.3in"`, figures are so wide, with letters of 7 points. `tex` has the tables for LaTeX."""
+    With a `width`, such as `"3.3in"`, figures are so wide, with letters of 7 points. `tex` has the tables for LaTeX.
+    `tell` hears how many of how many figures are drawn."""
     formats = [formats] if isinstance(formats, str) else formats
     unknown = set(formats) - set(FORMATS)
     if unknown:
@@ -73,4 +77,5 @@ def figures(
     from .drawings import write_all
     from .lettering import points
 
-    return write_all(rows, timelines, scenario, Path(out_dir), formats, None if width is None else points(width))
+    wide = None if width is None else points(width)
+    return write_all(rows, timelines, scenario, Path(out_dir), formats, wide, tell)

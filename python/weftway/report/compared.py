@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
@@ -34,6 +34,7 @@ def write(
     command: str,
     earlier: Earlier | None,
     width: str | None,
+    tell: Callable[[int, int], None] | None,
 ) -> Path:
     """See `report.write`."""
     place = folder / "report.html"
@@ -45,7 +46,7 @@ def write(
     with whole(place) as half:
         half.write_text(page(study, comparison.frame, runs, earlier) + _mark(origin), encoding="utf-8")
     if formats:
-        figures(comparison.frame, runs, study.scenario, folder / "figures", formats, width)
+        figures(comparison.frame, runs, study.scenario, folder / "figures", formats, width, tell)
     return place
 
 

@@ -75,8 +75,10 @@ def write_all(
     folder: Path,
     formats: Sequence[str],
     width: float | None = None,
+    tell: Callable[[int, int], None] | None = None,
 ) -> list[Path]:
-    """Writes every figure that has data to `folder`, in each of `formats`; returns the files. `width` is in points."""
+    """Writes every figure that has data to `folder`, in each of `formats`; returns the files. `width` is in points,
+    and `tell` hears how many of how many figures are drawn."""
     folder.mkdir(parents=True, exist_ok=True)
     study = Study(rows, scenario)
     files = [written(folder / "methods.txt", methods(study))]
@@ -87,13 +89,16 @@ def write_all(
             files.append(written(folder / "tables-column.tex", latex.tables(study, width)))
     plots = len(study.controllers) * len(study.settings)
     svgs: dict[str, str] = {}
-    for name, (frame, draw) in drawings(study, [run.timeline for run in read_timelines(timelines)]).items():
+    figures = drawings(study, [run.timeline for run in read_timelines(timelines)])
+    for number, (name, (frame, draw)) in enumerate(figures.items(), 1):
         if frame.height and "csv" in formats:
             files.append(written(folder / f"{name}.csv", frame.write_csv()))
         if frame.height and {"svg", "pdf"} & set(formats):
             svgs[name] = drawn(draw, width, plots)
-    if "pdf" in formats:
-        files += [written(folder / f"{name}.pdf", lettering.pdf(svg)) for name, svg in svgs.items()]
+            if "pdf" in formats:
+                files.append(written(folder / f"{name}.pdf", lettering.pdf(svgs[name])))
+        if tell:
+            tell(number, len(figures))
     if "svg" in formats:
         texts = lettering.lettered(list(svgs.values()))
         files += [written(folder / f"{name}.svg", text) for name, text in zip(svgs, texts, strict=True)]
@@ -181,7 +186,7 @@ def distributions(study: Study, m: Measure, table: pl.DataFrame, shape: Shape) -
         .mark_line(interpolate="step-after", strokeWidth=shape.text / 7)
         .encode(
             x=alt.X("value:Q", title=None, scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=5)),
-            y=alt.Y("share:Q", title="Part of the runs", axis=alt.Axis(format="%", tickCount=4)),
+            y=alt.Y("share:Q", title="Fraction of runs", axis=alt.Axis(format="%", tickCount=4)),
             color=alt.Color("scheduler:N", scale=hue, title=None),
             strokeDash=alt.StrokeDash("scheduler:N", scale=dash, title=None),
         )
