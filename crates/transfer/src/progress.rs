@@ -48,6 +48,8 @@ pub struct Progress {
     pub files: u64,
     /// Scheduler of an end that sends.
     pub scheduler: Option<String>,
+    /// Congestion controller of what this end sends.
+    pub cc: Option<String>,
     /// Path of one of the last packets, and the reason: of a proxy or a tunnel.
     pub last_packet: Option<LastPacket>,
     /// Places where a proxy listens for local programs.

@@ -18,7 +18,7 @@ const LINK_LANES: [Lane; 4] = [
     ("mbps", "Rate", Kind::Rate, "area"),
     ("srtt_ms", "Round trip", Kind::Time, "trace"),
     ("queue_ms", "Queue", Kind::Time, "trace"),
-    ("loss", "Lost", Kind::Share, "trace"),
+    ("loss", "Lost of what this end sent", Kind::Share, "trace"),
 ];
 const CLIENT_LANES: [Lane; 2] =
     [("down_mbps", "To its programs", Kind::Rate, "area"), ("up_mbps", "From its programs", Kind::Rate, "area")];

@@ -48,6 +48,7 @@ pub fn send(root: &Path, options: SendOptions, watch: Watch<'_>) -> Result<Repor
     session.progress.bytes = manifest.bytes();
     session.progress.files = manifest.files();
     session.progress.scheduler = Some(scheduling.scheduler.clone());
+    session.progress.cc = Some(scheduling.cc.clone());
     let job = Job { manifest: Arc::new(manifest), files, skipped, unreadable, scheduling, log };
     session.transfer(target, Role::Send, |session, accepted| job.serve(session, accepted))
 }

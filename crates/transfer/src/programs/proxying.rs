@@ -56,6 +56,7 @@ pub(crate) fn carry<F: Front>(
     let (mut session, target) = Session::connecting(relay, links, times, (Role::Proxy, Path::new(".")), watch)?;
     session.progress.ports = front.addresses();
     session.progress.scheduler = Some(scheduling.scheduler.clone());
+    session.progress.cc = Some(scheduling.cc.clone());
     let (late, mut pipes): (_, PipeSeconds) = Default::default();
     session.progress.pipes = pipes.see(session.net.now(), &front, |_| Vec::new());
     Proxying { front, target, scheduling, was_connected: false, waiting: None, late, pipes }.run(&mut session)

@@ -47,6 +47,7 @@ pub fn relay(
     }
     let mut session = Session::listening(listen, &paths, times, (Role::Relay, Path::new(".")), watch)?;
     session.progress.scheduler = Some(scheduling.scheduler.clone());
+    session.progress.cc = Some(scheduling.cc.clone());
     let mut relaying = Relaying::new(relay, rules, scheduling, identities);
     let outcome = relaying.run(&mut session);
     relaying.close(&mut session);
