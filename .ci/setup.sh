@@ -33,8 +33,7 @@ find_uv() {
         "$root/.weft/uv/bin/pip" install --quiet --disable-pip-version-check 'uv>=0.8'
 }
 
-# say_later TEXT: says it once work has taken two seconds, and then how long it takes every minute: a build is not silent,
-# and a quick one is. `said` ends it.
+# say_later TEXT: says it once work has taken two seconds, and each minute after that how long it has taken; `said` ends it.
 say_later() {
     # A sleep outlives its shell: it keeps nothing open that somebody reads.
     (

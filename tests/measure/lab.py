@@ -38,10 +38,10 @@ def links(best: tuple[float, float], other: tuple[float, float], cut: str = "") 
     return head + "".join(_PATH.format(name=name, mbps=link[0], ms=link[1], cuts=cuts) for name, link, cuts in named)
 
 
-def emulate(scenario: str, far: Sequence[str], near: Sequence[str], before: Sequence[str] = ()) -> str:
+def emulate(scenario: str, far: Sequence[str], near: Sequence[str], before: Sequence[str] = (), seed: int = 0) -> str:
     """What `near` prints, with `far` at the other end of the links, both as arguments to Python.
 
-    `before` are words before the near one, as `mptcpize run`.
+    `before` are words before the near one, as `mptcpize run`; `seed` is that of what the links draw.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "links.toml"
@@ -49,7 +49,20 @@ def emulate(scenario: str, far: Sequence[str], near: Sequence[str], before: Sequ
         with (Path(folder) / "line").open("w") as line:
             subprocess.run([*WEFT, "pair", "--identity", "me"], cwd=folder, check=True, stdout=line)
         server = " ".join([sys.executable, *far])
-        command = [*WEFT, "emulate", str(file), "--no-log", "--server", server, "--", *before, sys.executable, *near]
+        command = [
+            *WEFT,
+            "emulate",
+            str(file),
+            "--no-log",
+            "--seed",
+            str(seed),
+            "--server",
+            server,
+            "--",
+            *before,
+            sys.executable,
+            *near,
+        ]
         # What links with a cap have carried begins anew, and stays apart from what the user's own have.
         own = {**os.environ, "XDG_STATE_HOME": f"{folder}/state"}
         done = subprocess.run(command, cwd=folder, env=own, stdout=subprocess.PIPE, text=True, check=False)

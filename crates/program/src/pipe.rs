@@ -124,8 +124,9 @@ fn read_latency(text: &str) -> Done<Span> {
 
 /// `[udp://][ADDR:]PORT`.
 fn place(text: &str) -> Done<SocketAddr> {
-    let (host, port) = address::split_listening(without_scheme("--listen", text)?, 0)?;
-    if port == 0 && !text.ends_with(":0") {
+    let given = without_scheme("--listen", text)?;
+    let (host, port) = address::split_listening(given, 0)?;
+    if port == 0 && !given.ends_with(":0") {
         return Err(Failure::input(format!("--listen {text}: name the port, as in udp://127.0.0.1:9000")));
     }
     address::resolve_first(host.as_deref().unwrap_or("127.0.0.1"), port)

@@ -14,7 +14,7 @@ use crate::identity::Changes;
 use crate::options::{Config, IdentityFile, Listen, Paths, Scheduling, Watching};
 use crate::{connections, ends};
 
-/// Is the server side of `weft proxy` and `weft tunnel` on other machines. Run it where the good link is.
+/// Is the server side of `weft proxy`, `weft tunnel` and `weft pipe` on other machines. Run it where the good link is.
 ///
 /// It needs no root. Whoever has this machine's pairing line may use it; by default it reaches public addresses only.
 #[derive(clap::Args)]

@@ -22,6 +22,9 @@ const SPARE_PATHS: u32 = 8;
 pub const IDLE: Span = Span::from_secs(30);
 /// An idle path says that it is alive, which also keeps bindings of NATs: the shortest known are of some 20 s.
 pub const KEEP_ALIVE: Span = Span::from_secs(2);
+/// A link that has lost some full packets in a row is given short ones for so long, and then asked again how long they may
+/// be: mostly it had faded.
+const SUSPICION: Span = Span::from_secs(5);
 /// Bytes by which the control stream may be ahead of what the other end has read.
 const CONTROL_WINDOW: u32 = 256 << 10;
 /// Room for the records of what arrives in one call.
@@ -33,6 +36,7 @@ pub(super) fn transport(observers: Arc<ObserverState>, largest_payload: u16, idl
     let mut config = TransportConfig::default();
     let mut mtu = MtuDiscoveryConfig::default();
     mtu.upper_bound(largest_payload.min(LARGEST_PAYLOAD));
+    mtu.black_hole_cooldown(Duration::from_nanos(SUSPICION.as_nanos()));
     let idle = u32::try_from(idle.as_millis()).unwrap_or(u32::MAX);
     let idle = IdleTimeout::from(VarInt::from_u32(idle));
     config

@@ -23,7 +23,8 @@ use crate::view::{WayCounts, WayView};
 /// says.
 pub const CLASS: Class = Class::Interactive;
 /// Time in which, after packets were found to hold more or less, they may hold more still: noq asks each length up to three
-/// times, a few round trips each. Datagrams that no packet holds meanwhile travel in pieces.
+/// times, a few round trips each. Datagrams that no packet holds meanwhile travel in pieces. So do, at any time, those that a
+/// packet has held: a link that loses much for a moment is taken for one that holds less, and asked again later.
 const SEARCH: Span = Span::from_secs(10);
 /// The first questions for the other end's clock come sooner one after the other.
 const FIRST_PINGS: u32 = 10;
@@ -65,6 +66,8 @@ pub struct End {
     pieces: Pieces,
     /// Bytes of a full record, and when that was another number last.
     record: (usize, Instant),
+    /// Bytes of the longest full record that there was.
+    longest_record: usize,
     clock: Clock,
     hold: Hold,
     coming: Coming,
@@ -95,6 +98,7 @@ impl End {
             setting,
             pieces: Pieces::default(),
             record: (0, now),
+            longest_record: 0,
             clock: Clock::default(),
             hold: Hold::default(),
             coming: Coming::default(),
@@ -161,9 +165,12 @@ impl End {
         let record = mux.record();
         if record != self.record.0 {
             self.record = (record, now);
+            self.longest_record = self.longest_record.max(record);
         }
-        let may_cut = self.setting.may_cut || now.since(self.record.1) < SEARCH;
-        if bytes.len() + datagram_head(self.id) > record && !may_cut {
+        let needed = bytes.len() + datagram_head(self.id);
+        let is_searching = now.since(self.record.1) < SEARCH;
+        let may_cut = self.setting.may_cut || is_searching || needed <= self.longest_record;
+        if needed > record && !may_cut {
             return Sent::TooLong;
         }
         // One that leaves later than this arrives late. What is usual may be much more than what is possible, where
@@ -366,6 +373,20 @@ mod tests {
         assert_eq!(end.take(at(1000), &mut mux, ahead.written().into()), None);
         assert_eq!((end.held(at(1399)), end.next_event()), (None, Instant::ZERO));
         assert_eq!(end.held(at(1400)), Some((3, Bytes::from_static(b"ahead"))));
+    }
+
+    /// A link that loses half of its packets for a while is taken for one whose packets hold less, for longer than one
+    /// searches: what has gone in one packet goes in pieces meanwhile. What never fitted is dropped.
+    #[test]
+    fn what_has_fitted_once_is_not_dropped() {
+        let (mut mux, mut end) = end(false);
+        let at = Instant::from_millis;
+        let mut send = |mux: &mut Mux, ms, bytes: usize| end.send(at(ms), Span::ZERO, mux, 0, &vec![0; bytes]);
+        mux.set_record(1400);
+        assert_eq!(send(&mut mux, 0, 1316), Sent::Yes);
+        mux.set_record(1150);
+        assert_eq!(send(&mut mux, 1000, 1316), Sent::Yes);
+        assert_eq!([1316, 1500].map(|bytes| send(&mut mux, 60_000, bytes)), [Sent::Yes, Sent::TooLong]);
     }
 
     /// One pipe has ten times as much as its connection carries, the other a datagram now and then.
