@@ -3,9 +3,9 @@
 python tests/measure/video.py                       # table of the page "Pipe"; root; some fifteen minutes
 python tests/measure/video.py --only rist --on fading-link --seconds 60
 
-ffmpeg sends a test picture as MPEG-TS; what comes is decoded again. 200 ms is the time of the pipe, the latency of SRT and
-the buffer of RIST. `missing` are bytes of video that did not come in time, `overhead` what left over all links by what was
-sent, less one, with all headers and repetitions.
+ffmpeg sends a test picture as MPEG-TS; what comes is decoded again. 200 ms is the time of the pipe, the latency of SRT
+and the buffer of RIST. `missing` are bytes of video that did not come in time, `overhead` what left over all links by
+what was sent, less one, with all headers and repetitions.
 """
 
 import argparse
@@ -90,10 +90,10 @@ def near(way: Way, folder: Path, seconds: float) -> None:
         ends.append(subprocess.Popen(words, stdout=quiet, stderr=quiet, text=True))
     time.sleep(2)
     before = _left()
-    to = f"udp://127.0.0.1:{INTO}?pkt_size=1316"
+    into = f"udp://127.0.0.1:{INTO}?pkt_size=1316"
     if way.srt:
-        to = f"srt://127.0.0.1:{INTO}?mode=caller&latency={LATENCY_MS * 1000}&pkt_size=1316"
-    copies = f"[f=mpegts:onfail=ignore]{to}|[f=mpegts]{folder / 'sent.ts'}"
+        into = f"srt://127.0.0.1:{INTO}?mode=caller&latency={LATENCY_MS * 1000}&pkt_size=1316"
+    copies = f"[f=mpegts:onfail=ignore]{into}|[f=mpegts]{folder / 'sent.ts'}"
     words = [
         "ffmpeg",
         "-v",
