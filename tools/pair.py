@@ -34,7 +34,7 @@ from weftway.terminal.progress import Bar
 DATA = HOME / "site/data/pair.json"
 """Tables of the runs that were made last."""
 
-SCHEDULERS = ("min-rtt", "ecf", "blest", "earliest-delivery")
+SCHEDULERS = ("min-rtt", "ecf", "blest", "lin-ucb", "q-learning", "dqn", "earliest-delivery")
 CONTROLLERS = ("cubic", "bbr1", "bbr2", "bbr3", "bbr3:bursts=yes", "lia")
 ORACLE = "oracle"
 """The controller whose windows follow the links (`bounds.controlled`)."""
@@ -42,8 +42,8 @@ ORACLE = "oracle"
 USUAL = ("earliest-delivery", "cubic")
 """The pair that others are held against."""
 
-FOUNDING = {(scheduler, cc) for scheduler in SCHEDULERS[:3] for cc in CONTROLLERS[:3]}
-"""Cells of Popov, Stepanov and Getman 2025, whose question this is; its learned schedulers are left out."""
+FOUNDING = {(scheduler, cc) for scheduler in SCHEDULERS[:-1] for cc in CONTROLLERS[:3]}
+"""Cells of Popov, Stepanov and Getman 2025, whose question this is."""
 
 WINDOWS = (10, 16, 32)
 """Initial windows whose cost to short flows is told."""

@@ -75,7 +75,7 @@ class Advice:
     rival: CandidateRuns | None = None
     """The best that bonds."""
     shares: Sequence[Share] = ()
-    """What the controller of the chosen one takes beside a CUBIC flow, unless it is CUBIC itself."""
+    """Shares of the chosen one's controller beside a CUBIC flow, unless it is CUBIC itself."""
     skipped: list[str] = field(default_factory=list)
     failed: list[Failed[Job]] = field(default_factory=list)
     """Runs that failed. A candidate is judged only with all of its simulated runs."""

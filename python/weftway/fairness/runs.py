@@ -40,7 +40,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Fairness:
-    """What controllers leave to others."""
+    """Outcome of a request."""
 
     request: Request
     controllers: list[str]

@@ -108,7 +108,7 @@ class ShortFlow:
     beside: str | None
     queue: int
     number: int
-    """Which of the short flows it is."""
+    """Its place among the short flows, from 0."""
 
     def opens_ms(self, at: int) -> int:
         """Time at which it opens: between 5 and 15 s, when the other one has left slow start."""
@@ -159,7 +159,7 @@ class Starting:
     """In packets."""
     link: Link
     number: int
-    """Which of the short flows it is."""
+    """Its place among the short flows, from 0."""
 
     def opens_ms(self, at: int) -> int:
         """Time at which it opens."""

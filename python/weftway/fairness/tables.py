@@ -29,7 +29,7 @@ def findings(found: Fairness) -> list[str]:
 
 
 def _sharing(found: Fairness, rival: str) -> list[str]:
-    """Who takes a fair share beside a controller at every queue, who more and who less."""
+    """Lines that name who takes a fair share beside a controller at every queue, who more and who less."""
     low, high = FAIR[rival]
     fair, more, less = [], [], []
     for cc in found.controllers:

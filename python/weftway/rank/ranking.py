@@ -88,7 +88,7 @@ class Ranked:
     few_seeds: int | None = None
     """Number of seeds, if they are too few for a steady pick."""
     shares: Mapping[str, Sequence[Share]] = field(default_factory=dict)
-    """What the controllers that were named take beside a CUBIC flow."""
+    """Shares beside a CUBIC flow of the controllers that were named."""
 
     def tag(self, scheduler: str) -> str:
         """The mark beside a name, as in a comparison: where all are named, only the user's own have one."""
@@ -180,7 +180,7 @@ def findings(ranked: Ranked) -> list[str]:
 
 
 def _changed(name: str) -> str:
-    """What was changed, in words.
+    """Words for what was changed.
 
     >>> _changed("cc=bbr3"), _changed("initial_window=32")
     ('under bbr3', 'with an initial window of 32 packets')

@@ -105,7 +105,7 @@ class Ranking:
     left_out: list[str] = field(default_factory=list)
     """Schedulers that are ranked, but never the best other one."""
     shares: Mapping[str, Sequence[Share]] = field(default_factory=dict)
-    """What the controllers that the request names take beside a CUBIC flow."""
+    """Shares beside a CUBIC flow of the controllers that the request names."""
 
     @property
     def frame(self) -> "pl.DataFrame":
