@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "tools"))
 import made  # noqa: E402
 import matrix  # noqa: E402
+import pair  # noqa: E402
 
 DOCS = ROOT / "docs"
 REPOSITORY = "https://github.com/weftway/weftway"
@@ -41,8 +42,8 @@ BAR_IN_CODE = re.compile(r"`(?P<code>[^`\n]*\\\|[^`\n]*)`")
 HEADING = re.compile(r"^## (\w+)$", re.MULTILINE)
 """A made page in the index of made pages."""
 
-MATRIX = "explanation/matrix.md"
-"""A page in git, below which the tables of the matrix are made."""
+BELOW = {"explanation/matrix.md": lambda: matrix.pages()[0], "explanation/pair.md": pair.page}
+"""Pages in git, and what is made below each."""
 
 WORKER = ROOT / "site/worker.js"
 WORKER_ELSEWHERE = "https://unpkg.com/iframe-worker/shim"
@@ -106,8 +107,9 @@ def prepare(folder: Path, rustdoc: Path | str) -> Path:
     for name, text in others.items():
         (pages / name).parent.mkdir(parents=True, exist_ok=True)
         (pages / name).write_text(text, encoding="utf-8")
-    with (pages / MATRIX).open("a", encoding="utf-8") as page:
-        page.write("\n" + matrix.pages()[0])
+    for name, below in BELOW.items():
+        with (pages / name).open("a", encoding="utf-8") as page:
+            page.write("\n" + below())
     targets = made.targets(list(others))
     index = pages / made.INDEX
     index.write_text(

@@ -21,6 +21,7 @@ from weftway.commands import (
     doctor,
     emulate,
     evaluate,
+    fairness,
     fidelity,
     handed_over,
     new,
@@ -67,6 +68,7 @@ verb("sweep")(sweep.command)
 verb("train", context_settings=OPTIONS_OF_ITS_OWN, add_help_option=False)(train.command)
 verb("evaluate")(evaluate.command)
 verb("rank")(rank.command)
+verb("fairness")(fairness.command)
 verb("advise")(advise.command)
 verb("reproduce")(reproduce.command)
 verb("emulate")(emulate.command)

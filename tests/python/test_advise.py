@@ -112,11 +112,12 @@ def test_six_lines_for_people_and_records_for_programs(weft_here: Weft, lossy: P
     done = weft_here("advise", "lossy.toml", "--cells", "1", "--seeds", "0..2")
     assert (done.returncode, done.stderr) == (0, "")
     lines = done.stdout.splitlines()
-    assert [line.split()[0] for line in lines] == ["set", "gain", "alone", "risk", "basis", "evidence", "next"]
+    assert [line.split()[0] for line in lines] == ["set", "gain", "alone", "risk", "share", "basis", "evidence", "next"]
     assert lines[0].startswith("set       on the server: sysctl -w net.ipv4.tcp_congestion_control=")
     records = json.loads(weft_here("advise", "lossy.toml", "--cells", "1", "--seeds", "0..2", "--json").stdout)
     assert {record["kind"] for record in records} == {"advice", "candidate", "cell"}
-    assert records[0]["evidence"] in lines[5]
+    assert records[0]["evidence"] in lines[6]
+    assert len(records[0]["share_of_cubic"]) == 3 and "times what a CUBIC flow beside it takes" in lines[4]
 
 
 def test_who_uploads_sets_the_controller_here(weft_here: Weft, lossy: Path) -> None:

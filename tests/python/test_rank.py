@@ -20,7 +20,7 @@ import pytest
 from conftest import RANDOM_PATHS, SMALL, Weft
 from ends import PATIENCE_S, wait_until
 from test_report import check
-from weftway import rank
+from weftway import fairness, rank
 from weftway._native import ScenarioError
 from weftway.rank import cells, costs, page, ranking, standing
 from weftway.rank.standing import JudgedCell, halves, judged, picked
@@ -476,6 +476,41 @@ def test_an_oracle_tells_earliest_delivery_and_is_not_ranked(
     assert rank.run(asked, 2, out).rows == ranked.rows
     with pytest.raises(ScenarioError, match="name it among the schedulers"):
         rank.run(small_request(world, schedulers="min-rtt,ecf", oracle=True), 2)
+
+
+def test_other_controllers_and_initial_windows_are_held_against_the_rule_and_are_not_ranked(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cell that has the controller already costs the same. A controller that is named comes with its share."""
+    out = tmp_path / "out"
+    shares = [fairness.Share("bbr1", "cubic", 1, queue, "0 %", 2.0, 1.0, 3.0, 0.9, 18.0) for queue in (25, 100, 400)]
+    monkeypatch.setattr(fairness, "beside_cubic", lambda cc, jobs: shares)
+    asked = small_request(world, schedulers="min-rtt,earliest-delivery", cc="bbr1", windows=[32])
+    ranked = rank.run(asked, 2, out)
+    assert {line.scheduler for line in rank.standings(ranked)} == {"min-rtt", "earliest-delivery"}
+    costs: dict[tuple[str, str], dict[str, float]] = {}
+    for row in ranked.rows:
+        costs.setdefault((row["cell"], row["cc"]), {}).setdefault(row["scheduler"], 0.0)
+        costs[row["cell"], row["cc"]][row["scheduler"]] += row["cost_ms"]
+    under_bbr1 = [some for (_, cc), some in costs.items() if cc == "bbr1"]
+    assert under_bbr1 and all(some["changed: cc=bbr1"] == some["earliest-delivery"] for some in under_bbr1)
+    logs = [math.log(some["changed: initial_window=32"] / some["earliest-delivery"]) for some in costs.values()]
+    by_hand = math.exp(sum(logs) / len(logs))
+    told = rank.groups(ranked)[0].told
+    assert set(told) == {"cc=bbr1", "initial_window=32"} and by_hand != 1
+    assert told["initial_window=32"][0] == pytest.approx(by_hand)
+    shown = page.ranked(ranked)
+    (window, share, where) = ranking.findings(shown)[-3:]
+    assert window.startswith(f"with an initial window of 32 packets, earliest-delivery costs {by_hand:.3f}")
+    assert share.startswith("bbr1 takes 2.00, 2.00 and 2.00 times what a CUBIC flow beside it takes")
+    assert "weft fairness" in where
+    (everywhere,) = [record for record in ranking.records(shown) if record.get("by") == standing.ALL]
+    assert everywhere["initial_window=32"] == pytest.approx(by_hand)
+    heads = [column.header for column in ranking.terminal(shown)[1].columns]
+    assert heads[-1] == "with an initial window of 32 packets / earliest-delivery"
+    assert shown.command.endswith("--cc bbr1 --initial-window 32 --split held-out")
+    with pytest.raises(ScenarioError, match="name it among the schedulers"):
+        rank.run(small_request(world, schedulers="min-rtt,ecf", windows=[32]), 2)
 
 
 def test_an_oracle_as_controller_is_held_against_the_rule_and_is_not_ranked(

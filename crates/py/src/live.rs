@@ -114,6 +114,7 @@ fn row(config: &SimConfig, links: &[String], report: &Report, alone: &[f64]) -> 
         paths: links.iter().map(figures).collect(),
         real_time: None,
         became_tcp: None,
+        rival_delivered: None,
     };
     measured.row(config)
 }

@@ -42,6 +42,8 @@ pub struct Measurement {
     pub elapsed: Span,
     /// Bytes that the receiving application had by then.
     pub delivered: Bytes,
+    /// Bytes that the rival's receiving application had by then; `None` without a rival.
+    pub rival_delivered: Option<Bytes>,
     /// Goodput of each path alone.
     pub singles: Singles,
     /// Counters of the connection.
@@ -203,7 +205,12 @@ pub fn schema() -> Vec<(String, ColumnType)> {
     let config = SimConfig::new(TransportConfig::mptcp_linux_v1(), vec![path], bytes);
     let config = SimConfig { workload, policy: Some(policy), ..config };
     let punctual = RealTime { late: false, mean: Span::ZERO, over_1ms: 0 };
-    let everything = Measurement { back: Some(Messages::default()), real_time: Some(punctual), ..nothing(&config) };
+    let everything = Measurement {
+        rival_delivered: Some(Bytes::ZERO),
+        back: Some(Messages::default()),
+        real_time: Some(punctual),
+        ..nothing(&config)
+    };
     let mut row = everything.columns(&config);
     everything.messages.flows(&mut row);
     row.types()
@@ -215,6 +222,7 @@ fn nothing(config: &SimConfig) -> Measurement {
         verdict: Verdict::TimeLimit,
         elapsed: Span::ZERO,
         delivered: Bytes::ZERO,
+        rival_delivered: config.rival.as_ref().map(|_| Bytes::ZERO),
         singles: Singles::default(),
         counts: Counts::default(),
         reordering: None,
@@ -247,6 +255,9 @@ impl Measurement {
         }
         if let Some(back) = &self.back {
             back.backwards(&mut row, &self.messages, &config.workload);
+        }
+        if let Some(rival) = self.rival_delivered {
+            row.put("rival_delivered_bytes", rival.get());
         }
         self.balance(&mut row, config);
         self.paths(&mut row, config);

@@ -33,6 +33,7 @@ impl Finished {
             verdict: *verdict,
             elapsed,
             delivered: conn.delivered(),
+            rival_delivered: config.rival.is_some().then(|| sim.connection(1).delivered()),
             singles: singles.clone(),
             counts: counts(config, conn),
             reordering: Some(Reordering {

@@ -9,6 +9,8 @@ use weftway_link::{Limit, LinkConfig};
 use weftway_path::{BitRate, Bytes, Instant, Role, Span};
 use weftway_scenario::config::{Bottlenecks, Buffer, PathConfig, Rival, SimConfig, TransportConfig, Workload};
 use weftway_scenario::mix;
+use weftway_sim::measure::Singles;
+use weftway_sim::run::Job;
 use weftway_sim::{Host, Pause, Sim};
 
 const SEEDS: u64 = 20;
@@ -125,6 +127,23 @@ fn ratio_at(world: World<'_>, cc: &str, subflows: usize, rival: &str, known: Bot
 
 fn within(value: f64, least: f64, most: f64) {
     assert!((least..=most).contains(&value), "{value:.3} is not within {least} and {most}");
+}
+
+/// A row has what the rival brought in the same time: both together fill the link, less headers and a start of some
+/// seconds. Without a rival there is no such column.
+#[test]
+fn a_row_has_the_bytes_of_the_rival() {
+    let user = User { cc: "newreno", links: &[0] };
+    let row = |rival: Option<User<'_>>| {
+        let config = config(ONE, user, rival, Bottlenecks::None, 1);
+        let finished = Job { config: &config, cc: user.cc, seed: 1, timing: None }.run_named("min-rtt").unwrap();
+        finished.measurement(&config, &Singles::default()).row(&config)
+    };
+    let beside = row(Some(user));
+    let [own, other] = ["delivered_bytes", "rival_delivered_bytes"].map(|name| beside[name].as_f64().unwrap());
+    within((own + other) * 8.0 / 1e6 / SECONDS as f64, 18.0, 20.0);
+    within(own / other, 0.5, 2.0);
+    assert!(!row(None).contains_key("rival_delivered_bytes"));
 }
 
 /// The yardstick: flows that do not know of one another share by their number.

@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Any
 
+from weftway import fairness
 from weftway._native import Scenario, ScenarioError, SimulationError
+from weftway.fairness import CUBIC, Share
 from weftway.rank.costs import COLUMN, copies_share, cost
 from weftway.runs import plan, seeds
 from weftway.runs.backends import KERNEL, SIM, Failed, Row, Skipped
@@ -72,6 +74,8 @@ class Advice:
     """The best link alone."""
     rival: CandidateRuns | None = None
     """The best that bonds."""
+    shares: Sequence[Share] = ()
+    """Shares of the chosen one's controller beside a CUBIC flow, unless it is CUBIC itself."""
     skipped: list[str] = field(default_factory=list)
     failed: list[Failed[Job]] = field(default_factory=list)
     """Runs that failed. A candidate is judged only with all of its simulated runs."""
@@ -117,6 +121,7 @@ def advise(request: Request, jobs: int | None = None, progress: Progress | None 
     trials.sort(key=lambda trial: runner.picked(trial, unchanged))
     choice = choose(trials, unchanged, runner.cells, numbers, candidates.paths(runner.keys))
     gains = judged(choice.chosen, unchanged, runner.cells, numbers)
+    cc = choice.chosen.candidate.cc
     return Advice(
         request=request,
         scenario=runner.scenario,
@@ -132,6 +137,7 @@ def advise(request: Request, jobs: int | None = None, progress: Progress | None 
         other=choice.other,
         single=choice.single,
         rival=choice.rival,
+        shares=fairness.beside_cubic(cc, jobs) if cc != CUBIC else (),
         skipped=list(dict.fromkeys(runner.skipped)),
         failed=runner.failed,
     )

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from weftway.fairness import share_words
 from weftway.rank.costs import WORDS
 from weftway.runs import plan
 from weftway.stats.estimates import interval_of
@@ -19,12 +20,14 @@ MUCH_COPIED = 0.02
 
 
 def lines(advice: Advice) -> list[str]:
-    """Lines that say what to set, what it gains, what may be lost, what it rests on, and the command that shows it."""
+    """Lines that say what to set, what it gains, what may be lost, what it takes from others, what it rests on, and the
+    command that shows it."""
     parts = {
         "set": _set(advice),
         "gain": _gain(advice),
         "alone": alone(advice),
         "risk": _risk(advice),
+        "share": share_words(advice.chosen.candidate.cc, advice.shares) if advice.shares else "",
         "basis": _basis(advice),
         # A command cannot name a scenario with links that no file has.
         "evidence": "" if advice.request.added else evidence(advice),
@@ -49,6 +52,7 @@ def records(advice: Advice) -> list[dict[str, Any]]:
         "gain_low": advice.within.low,
         "gain_high": advice.within.high,
         "runs": len(advice.chosen.costs),
+        "share_of_cubic": [one.share for one in advice.shares] or None,
         "unfinished": advice.chosen.unfinished,
         "baseline_unfinished": advice.baseline.unfinished,
         "evidence": evidence(advice),

@@ -146,5 +146,20 @@ JOBS = Annotated[
 ]
 JSON = Annotated[bool, typer.Option("--json", help="Prints one JSON array on standard output.")]
 
+MOST_PACKETS = 1000
+"""A larger initial window is a slip of the finger."""
+
+WINDOWS = Annotated[
+    str, typer.Option("--initial-window", metavar="N,…", help="Also runs with such initial windows, in packets: 16,32.")
+]
+
 BACKENDS = ", ".join(backends.BACKENDS)
 """Names of the backends, as the help of an option lists them."""
+
+
+def packets(text: str) -> list[int]:
+    """Initial windows in packets, each once."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if wrong := next((one for one in parts if not one.isdecimal() or not 0 < int(one) <= MOST_PACKETS), None):
+        raise ScenarioError(f"initial window `{wrong}`: expected numbers of packets from 1 to {MOST_PACKETS}: 10,16,32")
+    return list(dict.fromkeys(map(int, parts)))

@@ -9,7 +9,7 @@ import typer
 
 from weftway.terminal.exit_status import RUN_FAILED
 
-from .options import JOBS, JSON, MOST, SETS, schedulers, worlds
+from .options import JOBS, JSON, MOST, SETS, WINDOWS, controllers, packets, schedulers, worlds
 from .output import err, interruptible, out, print_json, print_notes, print_tables
 
 
@@ -62,6 +62,11 @@ def command(
         bool,
         typer.Option("--oracle-cc", help="Also runs earliest-delivery under windows that follow the links."),
     ] = False,
+    cc: Annotated[
+        str,
+        typer.Option(metavar="CC,…", help="Also runs earliest-delivery under these.", autocompletion=controllers),
+    ] = "",
+    windows: WINDOWS = "",
     split: Annotated[str, typer.Option(metavar="SPLIT", help="held-out, or train: the cells for tuning.")] = "held-out",
     sets: SETS = None,
     jobs: JOBS = None,
@@ -92,6 +97,8 @@ def command(
         oracle,
         not_among_others,
         oracle_cc,
+        cc,
+        packets(windows),
     )
     # What a scheduler in Python prints is no result.
     so_far = SoFar()

@@ -88,14 +88,17 @@ class Cell:
             return {}
         return {name: self._with_data_on(name) for name in self.paths}
 
+    def with_set(self, *sets: str) -> Variant:
+        """The same with more keys set."""
+        own = self.variant.scenario
+        (variant,) = Scenario.parse(own.text, own.path, self.folder, [*own.sets, *self.variant.sets, *sets]).variants()
+        return variant
+
     def _with_data_on(self, path: str) -> Variant:
         roles = [f"path.{name}.role={'active' if name == path else 'backup'}" for name in self.paths]
         # It opens all paths as well, but would choose the backups itself.
         manager = self.keys.get("options.path_manager") == "backup"
-        own = self.variant.scenario
-        sets = [*own.sets, *self.variant.sets, *roles, *(["options.path_manager=full-mesh"] if manager else [])]
-        (variant,) = Scenario.parse(own.text, own.path, self.folder, sets).variants()
-        return variant
+        return self.with_set(*roles, *(["options.path_manager=full-mesh"] if manager else []))
 
 
 def _fails(keys: dict[str, Any], path: str) -> bool:

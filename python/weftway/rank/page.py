@@ -40,6 +40,7 @@ def ranked(found: Ranking) -> Ranked:
         named=[one.title for one in found.schedulers if one.is_named],
         left_out=found.left_out,
         few_seeds=len(found.seeds) if len(found.seeds) < STEADY_SEEDS else None,
+        shares=found.shares,
     )
 
 
@@ -68,5 +69,8 @@ def replay(request: Request) -> str:
     words += ["--clairvoyant"] if request.clairvoyant else []
     words += ["--oracle"] if request.oracle else []
     words += ["--oracle-cc"] if request.oracle_cc else []
+    under = [name for name, _ in plan.controllers(request.cc)]
+    words += [f"--cc {plan.quoted(','.join(under))}"] if under else []
+    words += [f"--initial-window {','.join(map(str, request.windows))}"] if request.windows else []
     words += [f"--split {request.split}", *(f"--set {plan.quoted(one)}" for one in request.set)]
     return " ".join(["weft rank", *words])

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import polars as pl
 from markupsafe import Markup
 
+from weftway.fairness import Share, share_words
 from weftway.report import html, page
 from weftway.report.axis import axis, most
 from weftway.report.charts import Dot, dots, panel, panels
@@ -43,6 +44,7 @@ OF_BEST = "of best per scenario"
 OTHER = "the best other scheduler per scenario"
 
 BELOW_ONE_PATH = "< one path"
+WINDOW = "initial_window="
 
 HEADS = (
     OF_BEST,
@@ -85,6 +87,8 @@ class Ranked:
     """Schedulers that are never the best other one."""
     few_seeds: int | None = None
     """Number of seeds, if they are too few for a steady pick."""
+    shares: Mapping[str, Sequence[Share]] = field(default_factory=dict)
+    """Shares beside a CUBIC flow of the controllers that were named."""
 
     def tag(self, scheduler: str) -> str:
         """The mark beside a name, as in a comparison: where all are named, only the user's own have one."""
@@ -127,7 +131,7 @@ class Ranked:
 
     @property
     def sights(self) -> list[str]:
-        """Kinds of foresight that an oracle gave, if one ran; `controller`: it set windows."""
+        """Kinds of foresight that an oracle gave, if one ran; `controller`: it set windows; and what was changed."""
         return list(dict.fromkeys(sight for one in self.groups for sight in one.told))
 
     @property
@@ -160,13 +164,29 @@ def findings(ranked: Ranked) -> list[str]:
     }
     everywhere = next((one for one in ranked.groups if one.by == ALL), None)
     for name, (ratio, low, high) in everywhere.told.items() if everywhere else ():
-        told.append(f"{given[name]}, {TOLD} costs {_interval(ratio, low, high)} of what it does")
+        words = given.get(name) or _changed(name)
+        told.append(f"{words}, {TOLD} costs {_interval(ratio, low, high)} of what it does")
+    told += [share_words(cc, some) for cc, some in ranked.shares.items() if some]
+    if any(name.startswith(WINDOW) for name in ranked.sights):
+        told.append(
+            "what a larger initial window costs short flows of others: weft fairness cubic --initial-window 10,32"
+        )
     if ranked.few_seeds:
         told.append(
             f"{counted(ranked.few_seeds, 'seed')}: a single run picks the best other scheduler, which is noisy; "
             "four seeds or more are steadier"
         )
     return told
+
+
+def _changed(name: str) -> str:
+    """Words for what was changed.
+
+    >>> _changed("cc=bbr3"), _changed("initial_window=32")
+    ('under bbr3', 'with an initial window of 32 packets')
+    """
+    what, _, value = name.partition("=")
+    return f"under {value}" if what == "cc" else f"with an initial window of {value} packets"
 
 
 def against_best(one: Standing | SinglePath) -> str:
@@ -216,7 +236,8 @@ def _flat(one: Standing | Group | Worst) -> dict[str, Any]:
     """Its fields, in columns: those of an oracle have a name each."""
     flat = asdict(one)
     for sight, values in flat.pop("told", {}).items():
-        flat |= zip((f"oracle_{sight}", f"oracle_{sight}_low", f"oracle_{sight}_high"), values, strict=True)
+        name = sight if "=" in sight else f"oracle_{sight}"
+        flat |= zip((name, f"{name}_low", f"{name}_high"), values, strict=True)
     return flat
 
 
@@ -308,7 +329,12 @@ def _group_heads(ranked: Ranked) -> list[str]:
         heads += ["clairvoyant, of the bound"] if ranked.has_clairvoyant else []
         heads += [f"{ranked.subject} / best fixed"]
     below = [f"{ranked.subject} {BELOW_ONE_PATH}" if ranked.candidate else BELOW_ONE_PATH] if ranked.single else []
-    return [*heads, *below, *(f"oracle: {sight} / {TOLD}" for sight in ranked.sights)]
+    return [*heads, *below, *(_over_told(sight) for sight in ranked.sights)]
+
+
+def _over_told(sight: str) -> str:
+    """Head of the column of what an oracle or a change is worth."""
+    return f"{_changed(sight)} / {TOLD}" if "=" in sight else f"oracle: {sight} / {TOLD}"
 
 
 def _group_figures(ranked: Ranked, group: Group) -> list[str]:

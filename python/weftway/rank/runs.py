@@ -8,7 +8,9 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from weftway import fairness
 from weftway._native import ScenarioError, SimulationError
+from weftway.fairness import Share
 from weftway.runs import bounds, plan, seeds, specs
 from weftway.runs.backends import SIM, Failed
 from weftway.runs.job import Job
@@ -48,6 +50,10 @@ CLAIRVOYANT = "clairvoyant: "
 ORACLE = "oracle: "
 """Before what it tells, how the runs of an oracle are called."""
 
+CHANGED = "changed: "
+"""Before what is changed, how the runs of `earliest-delivery` are called that have another controller or another
+initial window than the cell."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -73,6 +79,10 @@ class Request:
     """Schedulers that are ranked, but never the best other one. A name without switches stands for all its variants."""
     oracle_cc: bool = False
     """Whether `earliest-delivery` runs, too, under windows that an oracle sets."""
+    cc: str | Iterable[str] = ()
+    """Controllers under which `earliest-delivery` runs, too."""
+    windows: Sequence[int] = ()
+    """Initial windows, in packets, with which it runs, too."""
 
 
 @dataclass(frozen=True)
@@ -94,6 +104,8 @@ class Ranking:
     """What the folder holds besides the rows."""
     left_out: list[str] = field(default_factory=list)
     """Schedulers that are ranked, but never the best other one."""
+    shares: Mapping[str, Sequence[Share]] = field(default_factory=dict)
+    """Shares beside a CUBIC flow of the controllers that the request names."""
 
     @property
     def frame(self) -> "pl.DataFrame":
@@ -115,6 +127,22 @@ class Schedulers:
         """Schedulers that may be the best other one."""
         names = [one.title for one in self.every if one is not self.candidate]
         return [name for name in names if name not in self.left_out]
+
+
+@dataclass(frozen=True)
+class Change:
+    """Another controller, or another initial window, than a cell has."""
+
+    name: str
+    base: SchedulerSpec
+    cc: tuple[str, str] | None = None
+    window: int | None = None
+
+    def job(self, cell: Cell, seed: int) -> Job:
+        """Run of a cell with the change."""
+        sets = [f"options.initial_window={self.window} packets"] if self.window else []
+        variant = cell.with_set(*sets) if sets else cell.variant
+        return plan.simulated(variant, self.base, self.cc or cell.cc, seed)
 
 
 @dataclass(frozen=True)
@@ -148,11 +176,11 @@ def run(
     if len(numbers) < LEAST_SEEDS:
         raise ScenarioError(f"seeds `{request.seeds}`: a ranking picks on one half of them and judges on the other")
     named = _field(request)
-    seers = _seers(request, named)
+    seers, changes = _seers(request, named), _changes(request, named)
     every = cells.read(request.on, request.cells, request.seed, request.split, request.set, out)
-    runs = sum(len(named.every) + len(seers) + _singles(cell) for cell in every) * len(numbers)
+    runs = sum(len(named.every) + len(seers) + len(changes) + _singles(cell) for cell in every) * len(numbers)
     with Runner(out, progress, runs) as runner:
-        ranked = _Ranked(runner, named, seers, numbers, jobs or os.cpu_count() or 1, on_cost)
+        ranked = _Ranked(runner, named, seers, changes, numbers, jobs or os.cpu_count() or 1, on_cost)
         rows = ranked.rows(every)
     found = _judged(every, named, rows, numbers)
     kept = Store(out).finish(rows) if out and rows else Finished(rows)
@@ -174,6 +202,7 @@ def run(
         ranked.failed,
         kept,
         named.left_out,
+        {change.cc[0]: fairness.beside_cubic(change.cc[0], jobs) for change in changes if change.cc},
     )
 
 
@@ -247,10 +276,8 @@ def _seers(request: Request, named: Schedulers) -> list[Sighted]:
         found.append(Sighted(name, base, key, bounds.clairvoyants, keeps_better=True))
     if not (request.oracle or request.oracle_cc):
         return found
-    base = next((one for one in named.every if one.name == TOLD), None)
-    if base is None:
-        does = f"tells `{TOLD}` when packets arrive" if request.oracle else f"sets the windows of `{TOLD}`"
-        raise ScenarioError(f"an oracle {does}: name it among the schedulers")
+    does = f"tells `{TOLD}` when packets arrive" if request.oracle else f"sets the windows of `{TOLD}`"
+    base = _told(named, f"an oracle {does}")
     for sight in bounds.SIGHTS if request.oracle else ():
         results = partial(bounds.oracles, sight=sight)
         found.append(
@@ -262,6 +289,23 @@ def _seers(request: Request, named: Schedulers) -> list[Sighted]:
     return found
 
 
+def _told(named: Schedulers, reason: str) -> SchedulerSpec:
+    """The scheduler that an oracle tells; refused where it is not ranked."""
+    base = next((one for one in named.every if one.name == TOLD), None)
+    if base is None:
+        raise ScenarioError(f"{reason}: name it among the schedulers")
+    return base
+
+
+def _changes(request: Request, named: Schedulers) -> list[Change]:
+    controllers = plan.controllers(request.cc)
+    if not controllers and not request.windows:
+        return []
+    base = _told(named, f"`{TOLD}` is what runs with other controllers and initial windows")
+    under = [Change(f"{CHANGED}cc={cc[0]}", base, cc=cc) for cc in controllers]
+    return [*under, *(Change(f"{CHANGED}initial_window={one}", base, window=one) for one in request.windows)]
+
+
 @dataclass(frozen=True)
 class _Asker:
     """Whose run it is: a cell, and the name under which its row stands."""
@@ -270,6 +314,8 @@ class _Asker:
     scheduler: str
     path: str | None = None
     """Of a run over one path: which."""
+    is_changed: bool = False
+    """True if the run is of a changed cell."""
 
     def row(self, job: Job, result: Row) -> Row:
         """A row of the ranking."""
@@ -305,11 +351,13 @@ class _Ranked:
         runner: Runner,
         named: Schedulers,
         seers: Sequence[Sighted],
+        changes: Sequence[Change],
         numbers: list[int],
         count: int,
         on_cost: OnCost,
     ) -> None:
         self._runner, self._field, self._seers, self._numbers = runner, named.every, seers, numbers
+        self._changes = changes
         self._count, self._on_cost = count, on_cost
         (self._single,) = specs.parse(REFERENCE)
         self.skipped: list[str] = []
@@ -326,7 +374,7 @@ class _Ranked:
         self.failed += runs.failed
         rows = [one.asker.row(one.job, row) for one, row in runs]
         rows += [row for seer in self._seers for cell in some for row in self._seen(cell, seer, runs.rows)]
-        whole = [one for one in wanted if one.asker.path is None]
+        whole = [one for one in wanted if one.asker.path is None and not one.asker.is_changed]
         limits = bounds.of([one.job for one in whole], self._count)
         bounded = {(one.asker.cell.name, one.job.seed): limits[one.job.key] for one in whole}
         workloads = {cell.name: cell.workload for cell in some}
@@ -364,8 +412,8 @@ class _Ranked:
         return [row for _, row in self._runner.run((Wanted(job, asker) for job in jobs), carried_out, handling)]
 
     def _tell_cost(self, one: Wanted[Job, _Asker], result: Row) -> None:
-        """Runs over one path are nobody's."""
-        if one.asker.path is None:
+        """Runs over one path are nobody's, and those of changed cells are not compared."""
+        if one.asker.path is None and not one.asker.is_changed:
             cell = one.asker.cell
             self._on_cost(cell.name, one.job.seed, one.asker.scheduler, cost(result, cell.workload))
 
@@ -373,6 +421,9 @@ class _Ranked:
         for spec in self._field:
             for seed in self._numbers:
                 yield Wanted(plan.simulated(cell.variant, spec, cell.cc, seed), _Asker(cell, spec.title))
+        for change in self._changes:
+            for seed in self._numbers:
+                yield Wanted(change.job(cell, seed), _Asker(cell, change.name, is_changed=True))
         for path, variant in cell.singles().items():
             for seed in self._numbers:
                 job = plan.simulated(variant, self._single, cell.cc, seed)
@@ -425,9 +476,9 @@ def _judge(cell: Cell, named: Schedulers, ran: dict[str, list[Row]]) -> JudgedCe
         of_bound=standing.of_bound(everybody, limit),
         clairvoyant=standing.of_bound({CLAIRVOYANT: clairvoyant}, limit).get(CLAIRVOYANT) if clairvoyant else None,
         told={
-            name.removeprefix(ORACLE): fmean(some) / fmean(costs[TOLD])
+            name.removeprefix(ORACLE).removeprefix(CHANGED): fmean(some) / fmean(costs[TOLD])
             for name, some in costs.items()
-            if name.startswith(ORACLE)
+            if name.startswith((ORACLE, CHANGED)) and TOLD in costs
         },
         load=max(known, default=None),
     )

@@ -33,7 +33,8 @@ ALL = "all"
 """The group of all cells."""
 
 TOLD = "earliest-delivery"
-"""The scheduler that an oracle tells when packets arrive, or whose windows it sets."""
+"""The scheduler that an oracle tells when packets arrive, or whose windows it sets; which also runs with other
+controllers and other initial windows."""
 
 WORSE = 1.05
 """Above this ratio to one path with the same handshake, several paths were worse than one."""
@@ -60,7 +61,8 @@ class JudgedCell:
     clairvoyant: float | None = None
     """The same of the clairvoyant, if one ran."""
     told: Mapping[str, float] = field(default_factory=dict)
-    """The cost of `earliest-delivery` with an oracle over its own, by what the oracle gives: a sight, or windows."""
+    """The cost of `earliest-delivery` with an oracle, or with a change, over its own: by what the oracle gives, a sight
+    or windows, or by what is changed, `cc=bbr3` or `initial_window=32`."""
     load: float | None = None
     """Share of the links' capacity that the data took with the scheduler that delivered most, if the workload has a
     rate."""

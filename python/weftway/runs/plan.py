@@ -41,9 +41,9 @@ def plan(
     A backend may have schedulers of its own: the kernel has one, which runs once per controller and seed.
     """
     schedulers = specs.parse(scenario.schedulers if scheduler is None else scheduler)
-    controllers = _controllers(scenario.controllers if cc is None else cc)
+    chosen_controllers = controllers(scenario.controllers if cc is None else cc)
     where = backends.parse(names(scenario.backends if backend is None else backend))
-    for kind, chosen in (("scheduler", schedulers), ("controller", controllers), ("backend", where)):
+    for kind, chosen in (("scheduler", schedulers), ("controller", chosen_controllers), ("backend", where)):
         if not chosen:
             raise ScenarioError(f"no {kind} is named: there is nothing to run")
     codes = {place: backends.code(place) for place in where}
@@ -52,7 +52,7 @@ def plan(
         Job(variant, scheduler, controller, place, number, f"{before}{number}{after}", code)
         for variant in variants(scenario)
         for place, code in codes.items()
-        for controller in controllers
+        for controller in chosen_controllers
         for scheduler in backends.schedulers(place, schedulers)
         for before, after in [_around_seed(scenario, variant, scheduler, controller[0], place)]
         for number in numbers
@@ -103,7 +103,8 @@ def names(wanted: str | Iterable[str]) -> list[str]:
     return [name.strip() for part in lists for name in part.split(",") if name.strip()]
 
 
-def _controllers(wanted: str | Iterable[str]) -> list[tuple[str, str]]:
+def controllers(wanted: str | Iterable[str]) -> list[tuple[str, str]]:
+    """Names of controllers with their switches, and their versions; `all` stands for the registry."""
     chosen: list[tuple[str, str]] = []
     for name in names(wanted):
         entries = [entry["name"] for entry in _native.controllers()] if name.lower() == "all" else [name]

@@ -39,6 +39,7 @@ impl Measured {
                 over_1ms: report.lateness.late(),
             }),
             became_tcp: Some(outcome.fallback),
+            rival_delivered: None,
         }
     }
 }

@@ -88,6 +88,7 @@ fn measurement(config: &SimConfig, world: &World, finished: &Finished, singles: 
         paths: paths().map(|id| figures(world, id)).collect(),
         real_time: None,
         became_tcp: None,
+        rival_delivered: None,
     }
 }
 

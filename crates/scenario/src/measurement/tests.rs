@@ -50,6 +50,7 @@ fn measurement() -> Measurement {
         paths: vec![path(700_000, 800, 6, 30), path(200_000, 200, 4, 50)],
         real_time: None,
         became_tcp: None,
+        rival_delivered: None,
     }
 }
 
@@ -288,7 +289,7 @@ fn the_schema_has_every_column_of_every_run_and_the_type_of_its_values() {
     let delayed = || Messages { delays: vec![span; 2], outstanding: 1, classes: vec![1, 2] };
     let real_time = RealTime { late: false, mean: span, over_1ms: 6 };
     let whole = Measurement { messages: delayed(), back: Some(delayed()), real_time: Some(real_time), ..simulated() };
-    let whole = Measurement { became_tcp: Some(false), ..whole };
+    let whole = Measurement { became_tcp: Some(false), rival_delivered: Some(Bytes::new(7)), ..whole };
     let speech = Workload::Voip { bytes: Bytes::new(160), period: span, deadline: span, span };
     let both = BitRate::from_mbps(1);
     let call = Workload::Call { rate: both, back: both, period: span, deadline: span, span };
