@@ -1,4 +1,4 @@
-"""The board: editions that do not drift, results of three kinds of entry, verification, judgement, sealed sets, the page."""
+"""The board: editions that do not drift, three kinds of entry, verification, judgement, sealed sets, the page."""
 
 import json
 import re
@@ -72,7 +72,7 @@ def make(folder: Path, more: str = "") -> Path:
     file.parent.mkdir(parents=True)
     (file.parent / "small-world.toml").write_text(DISTRIBUTION)
     file.write_text(EDITION.format(digest=ZEROS) + more)
-    with pytest.raises(ScenarioError, match="a distribution has changed since") as refused:
+    with pytest.raises(ScenarioError, match="a distribution, or the seeds, changed since") as refused:
         edition.load(str(file)).drawn()
     (digest,) = re.findall(r"have the digest ([0-9a-f]{64})", str(refused.value))
     file.write_text(EDITION.format(digest=digest) + more)
@@ -195,7 +195,7 @@ def test_a_class_that_was_edited_is_another_entry(tiny: Path, tmp_path: Path) ->
     with pytest.raises(ScenarioError, match=r"there is no such file.*--entry names the class that the file is of"):
         verification.verify(file, None, there)
     mine.write_text(MINE.replace("max", "min"))
-    with pytest.raises(ScenarioError, match="its digest is [0-9a-f]{64}, and the file is of [0-9a-f]{64}"):
+    with pytest.raises(ScenarioError, match=r"its digest is [0-9a-f]{64}, and the file is of [0-9a-f]{64}"):
         verification.verify(file, f"{mine}:Mine", there)
 
 
@@ -297,11 +297,11 @@ def _by_hand(name: str, rows: list[Any], kind: str = "registry") -> result.Resul
 
 
 def test_entries_are_judged_by_halves() -> None:
-    """One cell; a costs 10 and 40 on the halves, b 20 and 20. The first half picks a, which the second judges at 40; the
-    second picks b, which the first judges at 20. a: 10/20 and 40/40, b: 20/20 and 20/40: both 0.707. One path: p is
-    picked at 16, q at 32 (p 30, q 40 on the first half, 32 and 16 on the second): p is picked by the first half and
-    judged at 32, q by the second and judged at 40; against a, picked by the first, at 40, and b at 20: (32/40 · 40/20)^½
-    = 1.265. a against one path: (40/32 · 10/40)^½ = 0.559. The bound is 10: a takes 2.5 of it, b 2."""
+    """One cell; a costs 10 and 40 on the halves, b 20 and 20. The first half picks a, which the second judges at 40;
+    the second picks b, which the first judges at 20. a: 10/20 and 40/40, b: 20/20 and 20/40: both 0.707. One path: p
+    costs 30 and 32, q 40 and 16. The first half picks p, judged at 32, the second q, judged at 40; against a, picked
+    by the first, at 40, and b at 20: (32/40 · 40/20)^½. a against one path: (40/32 · 10/40)^½. The bound is 10: a takes
+    2.5 of it, b 2."""
     there = edition.Edition("tiny", "", Path("x/tiny/edition.toml"), ZEROS, [0, 1, 2, 3], 0, "held-out", [], {}, [], [])
     floor = _by_hand("one-path", [[10, {"p": [30, 32], "q": [40, 16]}]], "one path")
     both = [_by_hand("a", [[10, 40]]), _by_hand("b", [[20, 20, 0.5, 2]])]
@@ -388,11 +388,13 @@ def test_the_page_sorts_entries_and_marks_none_as_best(tiny: Path) -> None:
     shown = judgement.judged(there, drawn, [*results, twin], ran(tiny, "one-path"))
     table = page.standings(there, shown, [*results, twin])
     ratios = [row.values[1].number for row in table.rows if not isinstance(row.values[1], str)]
-    assert len(ratios) == 5 and ratios == sorted(ratios), "single paths have their place among the entries"
+    known = [ratio for ratio in ratios if ratio is not None]
+    assert len(known) == 5 and known == sorted(known), "single paths have their place among the entries"
     assert not any(value.mark for row in table.rows for value in row.values if not isinstance(value, str))
-    assert sum("= min-rtt" in row.values[0].note for row in table.rows) == 1
+    notes = [row.values[0].note for row in table.rows if not isinstance(row.values[0], str)]
+    assert sum("= min-rtt" in note for note in notes) == 1
     text = page.render(there, drawn, shown, [*results, twin])
-    for words in ("one path, same handshake", "By set", "By controller", "By load", "CPU time of a decision", there.digest):
+    for words in ("one path, same handshake", "By set", "By controller", "CPU time of a decision", there.digest):
         assert words in text, words
 
 

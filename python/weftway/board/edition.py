@@ -100,8 +100,8 @@ class Edition:
         if (drawn := digest_of(found, self.seeds)) != self.digest:
             raise ScenarioError(
                 f"{self.file}: the cells that are drawn here have the digest {drawn}, and those of edition {self.name} "
-                f"{self.digest}: a distribution has changed since. An edition stays as it is; other cells are another "
-                "edition"
+                f"{self.digest}: a distribution, or the seeds, changed since. An edition stays as it is; other "
+                "cells are another edition"
             )
         self._check({cell.cc[0] for some in found.values() for cell in some}, "controllers", self.controllers)
         self._check({cell.workload for some in found.values() for cell in some}, "measures", self.measures)
@@ -190,7 +190,7 @@ class _Reader:
         if split not in SPLITS:
             raise self._wrong("split", f"`{split}`: there is {' and '.join(SPLITS)}")
         sets, sealed = self._sets(), self._sealed()
-        every = [one.name for one in (*sets, *sealed)]
+        every = [*(one.name for one in sets), *(one.name for one in sealed)]
         if twice := next((name for name in every if every.count(name) > 1), None):
             raise self._wrong("set", f"two are called `{twice}`")
         return Edition(

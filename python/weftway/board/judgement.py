@@ -1,7 +1,7 @@
 """Judgement of entries by their files: against the best entry of each cell, one path, and the capacity bound.
 
-The rule is that of `weftway.rank.standing`. A line of a file has the mean cost on each half of the seeds; who is best of
-a cell is picked by one half and judged on the other, both ways round. All entries may be picked, so that an entry's
+The rule is that of `weftway.rank.standing`. A line of a file has the mean cost on each half of the seeds; who is best
+of a cell is picked by one half and judged on the other, both ways round. All entries may be picked, so that an entry's
 ratios change when another enters; what its file says of it does not.
 """
 
@@ -22,6 +22,9 @@ BY_SET, BY_CONTROLLER, BY_LOAD = "set", "cc", "workload"
 
 DIGITS = 4
 """Significant digits of a figure."""
+
+OF_A_SET = ("of_bound", "of_one_path", "unfinished")
+"""Figures that each set has."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ def _cell(name: str, kinds: Mapping[str, str], ran: Mapping[str, Line], least: L
 
 
 def figures(result: Result, some: Cells, floor: Result | None) -> dict[str, Any]:
-    """Figures of an entry that no other entry changes: a line of all its drawn cells, and one of each set.
+    """Figures of an entry that no other entry changes: those of all its drawn cells, and some of each set.
 
     `of_bound` is the median of its cost over the capacity bound. `of_one_path` is its cost over that of one path with
     the same handshake, the geometric mean over cells that have several, with its interval; `worse_than_one_path`, the
@@ -107,7 +110,9 @@ def figures(result: Result, some: Cells, floor: Result | None) -> dict[str, Any]
     """
     by_set = {name: _judged(name, [result], floor, some.get(name, ())) for name in result.rows}
     drawn = [cell for name, cells in by_set.items() if name in some for cell in cells]
-    return {"all": _figures(result.entry, drawn), **{name: _figures(result.entry, own) for name, own in by_set.items()}}
+    sets = {name: _figures(result.entry, own) for name, own in by_set.items()}
+    few = {name: {key: own[key] for key in OF_A_SET if key in own} for name, own in sets.items()}
+    return {"all": _figures(result.entry, drawn), **few}
 
 
 def _figures(entry: str, cells: Sequence[JudgedCell]) -> dict[str, Any]:

@@ -31,17 +31,17 @@ SHORT = 12
 MEAN = Unit(1.0, "", 2)
 
 JUDGED = (
-    "A scheduler's cost in a cell, as the geometric mean over all cells of its ratio to the best entry of the cell; in "
-    "brackets the 95 % interval (bootstrap over cells). 1 is the best entry of each cell, less is better. The best of a "
-    "cell is picked on one half of the seeds and judged, like everybody, on the other, and then the other way round. Of the "
-    "bound: the cost over the least that the links allow, on the median. < one path: the share of cells in which it is more "
-    f"than 5 % worse than the best single path with the same handshake, which has a line of its own, “{ONE_PATH}”. Two "
-    "intervals that overlap do not tell who is better."
+    "A scheduler's cost over that of the best entry of each cell, on the geometric mean; in brackets the 95 % interval. "
+    "1 is the best entry of each cell, less is better. The best of a cell is picked on one half of the seeds and "
+    "judged, like everybody, on the other, and then the other way round. Of the bound: the cost over the least that the "
+    "links allow, on the median. < one path: the share of cells in which it is more than 5 % worse than the best single "
+    f"path with the same handshake, which has a line of its own, “{ONE_PATH}”. Duplicates: the share of packets that "
+    "repeat data in flight. Intervals that overlap do not tell who is better."
 )
-BY_KIND = "The same geometric mean over the cells of each kind, without intervals; under each kind, its number of cells."
+BY_KIND = "The same geometric mean over the cells of each kind, whose number is in brackets; without intervals."
 WHO = (
-    "Each entry's file says by which code it was made; `weft board verify` repeats a part of it. CPU time of a decision is "
-    "not judged: it is not the same on two machines. No earlier edition is there to compare with."
+    "Each entry's file says by which code it was made; `weft board verify` repeats a part of it. CPU time of a "
+    "decision is not judged: it is not the same on two machines. No earlier edition is there to compare with."
 )
 
 
@@ -57,7 +57,8 @@ def findings(there: Edition, shown: Judged, result: Result) -> list[str]:
     if "of_one_path" in figures:
         ratio, low, high = figures["of_one_path"]
         share = PERCENT.value(figures["worse_than_one_path"])
-        told.append(f"it is {_against(ratio)} one path with the same handshake ({RATIO.interval(ratio, low, high)} of its cost)")
+        cost = RATIO.interval(ratio, low, high)
+        told.append(f"it is {_against(ratio)} one path with the same handshake, and costs {cost} of it")
         told.append(f"it is more than 5 % worse than that in {share} of the cells, worst in {figures['worst'][0]}")
     if "of_bound" in figures:
         told.append(f"it takes {FACTOR.value(figures['of_bound'])} times the capacity bound (median)")
@@ -102,7 +103,7 @@ def _in_order(shown: Judged, own: Sequence[str]) -> list[float | None]:
 
 
 def _single(single: SinglePath) -> Row:
-    values = [
+    values: list[Value | str] = [
         Value(ONE_PATH),
         Value(_interval(single), number=single.ratio),
         *[NOTHING] * (len(HEADS) - 1),

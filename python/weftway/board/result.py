@@ -184,18 +184,20 @@ def _line(row: Any) -> Line | None:
     """The line that a row of a file is, if it is one."""
     if not isinstance(row, list) or not 2 <= len(row) <= 4 or not all(map(_is_number, row)):
         return None
-    copies, unfinished = [*row[2:], *[0] * (4 - len(row))]
+    copies = row[2] if len(row) > 2 else 0
+    unfinished = row[3] if len(row) > 3 else 0
     is_one = min(row[:2]) > 0 and 0 <= copies <= 1 and unfinished >= 0 and int(unfinished) == unfinished
     return Line((row[0], row[1]), copies, int(unfinished)) if is_one else None
 
 
 def _limits(row: Any) -> Limits | None:
-    match row:
-        case [bound, dict() as paths] if bound is None or _is_number(bound):
-            pairs = {name: _line(costs) for name, costs in paths.items()}
-            if all(pairs.values()):
-                return Limits(bound, {name: pair.costs for name, pair in pairs.items() if pair})
-    return None
+    if not isinstance(row, list) or len(row) != 2 or not isinstance(row[1], dict):
+        return None
+    bound, paths = row
+    pairs = {name: _line(costs) for name, costs in paths.items()}
+    if not all(pairs.values()) or not (bound is None or _is_number(bound)):
+        return None
+    return Limits(bound, {name: pair.costs for name, pair in pairs.items() if pair})
 
 
 def _is_number(value: Any) -> bool:

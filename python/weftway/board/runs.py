@@ -112,7 +112,8 @@ def run(
     begun = entry(name)
     every = {**some, **sealed}
     if begun.kind == ONE_PATH:
-        rows, skipped = _limits(every, there.seeds, jobs, folder, progress), []
+        rows = _limits(every, there.seeds, jobs, folder, progress)
+        skipped: list[str] = []
     else:
         rows, skipped = _lines(every, _spec(name), there.seeds, jobs, folder, progress)
     digests = {one.name: one.digest for one in there.sealed if one.name in sealed}

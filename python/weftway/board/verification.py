@@ -103,9 +103,8 @@ def _named(result: Result, name: str | None) -> str:
             raise
         raise ScenarioError(f"{error}: --entry names the {result.kind} that the file is of") from None
     if (own.kind, own.source) != (result.kind, result.source):
-        raise ScenarioError(
-            f"--entry {wanted}: its digest is {own.source or own.kind}, and the file is of {result.source or result.kind}"
-        )
+        here, there = own.source or own.kind, result.source or result.kind
+        raise ScenarioError(f"--entry {wanted}: its digest is {here}, and the file is of {there}")
     return wanted
 
 

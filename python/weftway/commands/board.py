@@ -27,9 +27,7 @@ ENTRY_HELP = "A scheduler's name, my_rules.py:MyRule, a .safetensors file, or on
 
 @app.command("run", cls=Verb)
 def run(
-    edition: Annotated[
-        str, typer.Option(metavar="EDITION", help="An edition that comes with Weftway, or its file.")
-    ],
+    edition: Annotated[str, typer.Option(metavar="EDITION", help="An edition that comes with Weftway, or its file.")],
     entry: Annotated[str, typer.Option(metavar="S", help=ENTRY_HELP, autocompletion=schedulers)],
     file: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Result file. Default: NAME.json here.")
@@ -41,6 +39,7 @@ def run(
     """Runs one entry in all cells of an edition, and writes its result file; resumes."""
     from weftway.board import edition as editions
     from weftway.board import entries, judgement, page, runs
+    from weftway.board.result import ONE_PATH
     from weftway.terminal.progress import Bar
 
     there = editions.load(edition)
@@ -54,14 +53,14 @@ def run(
     with interruptible(), redirect_stdout(sys.stderr), Bar(err) as bar:
         drawn = there.drawn(rows)
         ran = runs.run(there, entry, drawn, closed, jobs, rows, bar.tell)
-    floor = None if ran.kind == runs.ONE_PATH else entries.floor(there)
+    floor = None if ran.kind == ONE_PATH else entries.floor(there)
     ran = judgement.finished(ran, drawn, floor)
     ran.write(place)
     # The file says all that the folder was kept for.
     shutil.rmtree(rows, ignore_errors=True)
     if as_json:
         print_json([dict(ran.figures)])
-    elif ran.kind == runs.ONE_PATH:
+    elif ran.kind == ONE_PATH:
         out.print(f"one path, same handshake: {there.cells} cells")
     else:
         others = [one for one in entries.of(there) if one.entry != ran.entry]
