@@ -30,15 +30,19 @@ SHORT = 12
 
 MEAN = Unit(1.0, "", 2)
 
+MANY = 0.05
+"""Share of duplicates from which the first sentences tell it."""
+
 JUDGED = (
-    "A scheduler's cost over that of the best entry of each cell, on the geometric mean; in brackets the 95 % interval. "
-    "1 is the best entry of each cell, less is better. The best of a cell is picked on one half of the seeds and "
-    "judged, like everybody, on the other, and then the other way round. Of the bound: the cost over the least that the "
-    "links allow, on the median. < one path: the share of cells in which it is more than 5 % worse than the best single "
-    f"path with the same handshake, which has a line of its own, “{ONE_PATH}”. Duplicates: the share of packets that "
-    "repeat data in flight. Intervals that overlap do not tell who is better."
+    "A scheduler's cost over that of the best entry of each cell, on the geometric mean; in brackets the 95 % "
+    "interval. 1 is the best entry of each cell, less is better. The best of a cell is picked on one half of the "
+    "seeds and judged, like everybody, on the other, and then the other way round. Of the bound: the cost over "
+    "the least that the links allow, on the median. < one path: the share of cells in which it is more than 5 % "
+    "worse than the best single path with the same handshake, which has a line of its own. Duplicates: the share "
+    "of packets that repeat data in flight. Intervals that overlap do not tell who is better."
 )
 BY_KIND = "The same geometric mean over the cells of each kind, whose number is in brackets; without intervals."
+RATIOS = "1 is the best entry per cell; left is better. ▸ marks what lies beyond the axis. A bar is the 95 % interval."
 WHO = (
     "Each entry's file says by which code it was made; `weft board verify` repeats a part of it. CPU time of a "
     "decision is not judged: it is not the same on two machines. No earlier edition is there to compare with."
@@ -92,7 +96,9 @@ def standings(there: Edition, shown: Judged, results: Sequence[Result], own: Seq
         rows.insert(behind[0] if behind else len(rows), _single(shown.single))
     title = f"Board {there.name}: {counted(there.cells, 'cell')}, {counted(len(there.seeds), 'seed')}, "
     title += f"{_entries(len(shown.standings))}; 1 is the best entry per cell, less is better"
-    return Table(title, [*table.columns, Column("cells", right=True), Column("kind")], rows, "")
+    name, ratio, *others = table.columns
+    columns = [name, replace(ratio, head="of best per cell"), *others, Column("cells", right=True), Column("kind")]
+    return Table(title, columns, rows)
 
 
 def _in_order(shown: Judged, own: Sequence[str]) -> list[float | None]:
@@ -201,7 +207,7 @@ def render(there: Edition, drawn: Cells, shown: Judged, results: Sequence[Result
     lines = [one.__dict__ for one in shown.standings]
     sections = [
         Section("standings", "Standings", JUDGED, html.table(table, "results cards"), pl.DataFrame(lines)),
-        Section("ratios", "Against the best entry per cell", ranking.ratios_lede(ranked), ranking.chart(ranked)),
+        Section("ratios", "Against the best entry per cell", RATIOS, ranking.chart(ranked, "best entry")),
         *(
             Section(kind, title, BY_KIND, html.table(by_kind(shown, kind), "cards"))
             for kind, title in ((BY_SET, "By set"), (BY_CONTROLLER, "By controller"), (BY_LOAD, "By load"))
@@ -224,6 +230,8 @@ def _headline(shown: Judged) -> list[str]:
         if one.cells == best.cells and one.ratio_low is not None and one.ratio_low <= (best.ratio_high or best.ratio)
     ]
     told = [f"{best.scheduler} is first: its cost is {_interval(best)} of that of the best entry per cell."]
+    if best.copies_share >= MANY:
+        told.append(f"{PERCENT.value(best.copies_share)} of its packets are duplicates.")
     if level:
         told.append(f"Its interval overlaps with those of {', '.join(level)}.")
     if shown.single:

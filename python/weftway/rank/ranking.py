@@ -417,14 +417,14 @@ def _frame(lines: Sequence[Standing] | Sequence[Group] | Sequence[Worst]) -> pl.
     return pl.DataFrame([_flat(one) for one in lines], infer_schema_length=None)
 
 
-def chart(ranked: Ranked) -> Markup:
-    """The ratios with their intervals; of many schedulers the first."""
+def chart(ranked: Ranked, one: str = "best other") -> Markup:
+    """The ratios with their intervals; of many schedulers the first. `one` is what 1 is called."""
     others = [line for line in ranked.lines if not ranked.tag(line.scheduler)]
     hidden = [line for line in others[SHOWN:] if line is not ranked.candidate]
     shown = [line for line in ranked.lines if line not in hidden]
     ends = [end for line in shown for end in (line.ratio, line.ratio_low, line.ratio_high) if end is not None]
     rows = [_dot(line, ranked) for line in shown]
-    drawn = dots(rows, axis(most(ends), include=(1.0,)), RATIO, [(1.0, "best other")])
+    drawn = dots(rows, axis(most(ends), include=(1.0,)), RATIO, [(1.0, one)])
     return panels([panel("", drawn)])
 
 
