@@ -79,7 +79,7 @@ def commands() -> str:
     group: Any = get_command(app)
     # What completes the shell's words is not there on every machine.
     parts = [COMMAND, _table([one for one in group.params if "completion" not in one.name])]
-    for name, command in _verbs(group):
+    for name, command in verbs(group):
         if name in link_program.VERBS:
             continue
         arguments = " ".join(
@@ -96,11 +96,11 @@ def commands() -> str:
     return "\n".join([*parts, CARRYING, program.stdout])
 
 
-def _verbs(group: Any) -> Iterator[tuple[str, Any]]:
+def verbs(group: Any) -> Iterator[tuple[str, Any]]:
     """All commands below a group, those of its groups with two words each."""
     for name, command in group.commands.items():
         if hasattr(command, "commands"):
-            yield from ((f"{name} {verb}", one) for verb, one in _verbs(command))
+            yield from ((f"{name} {verb}", one) for verb, one in verbs(command))
         else:
             yield name, command
 
