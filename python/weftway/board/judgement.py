@@ -23,6 +23,9 @@ BY_SET, BY_CONTROLLER, BY_LOAD = "set", "cc", "workload"
 DIGITS = 4
 """Significant digits of a figure."""
 
+AGAINST = "one_path"
+"""Among the figures, the digest of the file of single paths with which they compare."""
+
 OF_A_SET = ("of_bound", "of_one_path", "unfinished")
 """Figures that each set has."""
 
@@ -112,7 +115,7 @@ def figures(result: Result, some: Cells, floor: Result | None) -> dict[str, Any]
     drawn = [cell for name, cells in by_set.items() if name in some for cell in cells]
     sets = {name: _figures(result.entry, own) for name, own in by_set.items()}
     few = {name: {key: own[key] for key in OF_A_SET if key in own} for name, own in sets.items()}
-    return {"all": _figures(result.entry, drawn), **few}
+    return {AGAINST: floor.digest if floor else None, "all": _figures(result.entry, drawn), **few}
 
 
 def _figures(entry: str, cells: Sequence[JudgedCell]) -> dict[str, Any]:

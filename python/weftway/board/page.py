@@ -96,8 +96,8 @@ def standings(there: Edition, shown: Judged, results: Sequence[Result], own: Seq
         rows.insert(behind[0] if behind else len(rows), _single(shown.single))
     title = f"Board {there.name}: {counted(there.cells, 'cell')}, {counted(len(there.seeds), 'seed')}, "
     title += f"{_entries(len(shown.standings))}; 1 is the best entry per cell, less is better"
-    name, ratio, *others = table.columns
-    columns = [name, replace(ratio, head="of best per cell"), *others, Column("cells", right=True), Column("kind")]
+    first, ratio, *others = table.columns
+    columns = [first, replace(ratio, head="of best per cell"), *others, Column("cells", right=True), Column("kind")]
     return Table(title, columns, rows)
 
 
@@ -213,7 +213,7 @@ def render(there: Edition, drawn: Cells, shown: Judged, results: Sequence[Result
             for kind, title in ((BY_SET, "By set"), (BY_CONTROLLER, "By controller"), (BY_LOAD, "By load"))
         ),
         Section("cells", "Cells", there.title, html.table(_cells(drawn), "cards")),
-        Section("entries", "Entries", WHO, html.table(_who(results), "cards")),
+        Section("entries", "Entries", _by_which_code(results), html.table(_who(results), "cards")),
         Section("provenance", "Provenance", "", _provenance(there)),
     ]
     facts = f"{counted(there.cells, 'cell')} · {counted(len(there.seeds), 'seed')} · {_entries(len(results))}"
@@ -241,6 +241,15 @@ def _headline(shown: Judged) -> list[str]:
             f"{_entries(len(shown.standings))} cost more on the mean."
         )
     return told
+
+
+def _by_which_code(results: Sequence[Result]) -> str:
+    """Says by which code the entries were made."""
+    others = sum(one.code != SIM.code() for one in results)
+    made = (
+        f"{others} of {_entries(len(results))} were made by other code than this page, {SIM.code()}. " if others else ""
+    )
+    return made + WHO
 
 
 def _entries(count: int) -> str:
