@@ -43,9 +43,9 @@ JUDGED = (
 )
 BY_KIND = "The same geometric mean over the cells of each kind, whose number is in brackets; without intervals."
 RATIOS = "1 is the best entry per cell; left is better. ▸ marks what lies beyond the axis. A bar is the 95 % interval."
-WHO = (
-    "Each entry's file says by which code it was made; `weft board verify` repeats a part of it. CPU time of a "
-    "decision is not judged: it is not the same on two machines. No earlier edition is there to compare with."
+WHO = Markup(
+    "Each entry's file says by which code it was made; <code>weft board verify</code> repeats a part of it. CPU time "
+    "of a decision is not judged: it is not the same on two machines. No earlier edition is there to compare with."
 )
 
 
@@ -233,7 +233,7 @@ def _headline(shown: Judged) -> list[str]:
     if best.copies_share >= MANY:
         told.append(f"{PERCENT.value(best.copies_share)} of its packets are duplicates.")
     if level:
-        told.append(f"Its interval overlaps with those of {', '.join(level)}.")
+        told.append(f"Intervals that overlap with its own: {', '.join(level)}.")
     if shown.single:
         behind = sum(one.ratio > shown.single.ratio for one in shown.standings)
         told.append(
@@ -243,13 +243,13 @@ def _headline(shown: Judged) -> list[str]:
     return told
 
 
-def _by_which_code(results: Sequence[Result]) -> str:
+def _by_which_code(results: Sequence[Result]) -> Markup:
     """Says by which code the entries were made."""
     others = sum(one.code != SIM.code() for one in results)
     made = (
         f"{others} of {_entries(len(results))} were made by other code than this page, {SIM.code()}. " if others else ""
     )
-    return made + WHO
+    return Markup("{}{}").format(made, WHO)
 
 
 def _entries(count: int) -> str:

@@ -36,7 +36,7 @@ def run(
     jobs: JOBS = None,
     as_json: JSON = False,
 ) -> None:
-    """Runs one entry in all cells of an edition, and writes its result file; resumes."""
+    """Runs an entry in an edition, and writes its file; resumes."""
     from weftway.board import edition as editions
     from weftway.board import entries, judgement, page, runs
     from weftway.board.result import ONE_PATH
@@ -87,7 +87,7 @@ def verify(
     sealed: SEALED = None,
     jobs: JOBS = None,
 ) -> None:
-    """Repeats a sample of a result file's lines, and checks its digest and figures. Status 1: something differs."""
+    """Repeats a sample of a file's lines; checks the rest. Status 1: something differs."""
     from weftway.board import edition as editions
     from weftway.board import verification
 
@@ -110,7 +110,7 @@ def seal(
         str, typer.Option(metavar="EDITION", help="The edition that will name it: its seeds count too.")
     ],
 ) -> None:
-    """Prints what an edition says of a sealed set: its name and the digest of its cells."""
+    """Prints how an edition names a sealed set."""
     from weftway.board import edition as editions
 
     if not folder.is_dir():
