@@ -1,5 +1,6 @@
-"""Pages of the site that are not in git: the reference, the matrix and the results book."""
+"""Pages of the site that are not in git: the reference, the matrix, the board and the results book."""
 
+import board
 import matrix
 import reference
 import results
@@ -14,10 +15,11 @@ def made() -> dict[str, str]:
         **{f"reference/{name}": text for name, text in reference.pages().items()},
         **{f"results/{name}": text for name, text in results.pages().items()},
         "matrix.html": matrix.pages()[1],
+        "board.html": board.text(),
     }
 
 
 def targets(names: list[str]) -> dict[str, str]:
     """Made page under each heading of the index."""
     own = {name.removeprefix("reference/").removesuffix(".md"): name for name in names if name.startswith("reference/")}
-    return {**own, "results": "results/README.md", "cells": "matrix.html"}
+    return {**own, "results": "results/README.md", "cells": "matrix.html", "board": "board.html"}

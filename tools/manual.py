@@ -79,7 +79,7 @@ def commands() -> str:
     group: Any = get_command(app)
     # What completes the shell's words is not there on every machine.
     parts = [COMMAND, _table([one for one in group.params if "completion" not in one.name])]
-    for name, command in group.commands.items():
+    for name, command in verbs(group):
         if name in link_program.VERBS:
             continue
         arguments = " ".join(
@@ -94,6 +94,15 @@ def commands() -> str:
         parts.append(_table(command.params))
     program = link_program.answer(["reference"])
     return "\n".join([*parts, CARRYING, program.stdout])
+
+
+def verbs(group: Any) -> Iterator[tuple[str, Any]]:
+    """All commands below a group, those of its groups with two words each."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from ((f"{name} {verb}", one) for verb, one in verbs(command))
+        else:
+            yield name, command
 
 
 def _table(params: list[Any]) -> str:

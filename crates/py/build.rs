@@ -32,7 +32,7 @@ const KERNEL_SOURCES: [&str; 11] = [
 const POLICIES: &str = "../sched/policies";
 
 /// The folders at the root of the repository that an installed package has too.
-const DATA: [&str; 4] = ["experiments", "scenarios", "sweeps", "traces"];
+const DATA: [&str; 5] = ["board", "experiments", "scenarios", "sweeps", "traces"];
 
 fn main() -> io::Result<()> {
     let version = env::var("CARGO_PKG_VERSION").unwrap_or_default();

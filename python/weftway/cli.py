@@ -16,6 +16,7 @@ from weftway._native import EmulationError, ScenarioError, SimulationError, __ve
 from weftway.commands import (
     advise,
     bench,
+    board,
     compare,
     completion,
     doctor,
@@ -69,6 +70,7 @@ verb("train", context_settings=OPTIONS_OF_ITS_OWN, add_help_option=False)(train.
 verb("evaluate")(evaluate.command)
 verb("rank")(rank.command)
 verb("fairness")(fairness.command)
+app.add_typer(board.app, name="board")
 verb("advise")(advise.command)
 verb("reproduce")(reproduce.command)
 verb("emulate")(emulate.command)

@@ -16,8 +16,8 @@ _CHECKOUT = _PACKAGE.parents[1]
 _INSTALLED = _PACKAGE / "data"
 
 HOME = _CHECKOUT if (_CHECKOUT / "crates/py/Cargo.toml").is_file() else _INSTALLED
-"""The folder with `scenarios`, `sweeps`, `traces` and `experiments`: the root of a checkout, or a folder of the
-installed package, which has the same ones."""
+"""The folder with `scenarios`, `sweeps`, `traces`, `experiments` and `board`: the root of a checkout, or a folder of
+the installed package, which has the same ones."""
 
 
 def source_tree(what: str) -> Path:

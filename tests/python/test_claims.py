@@ -31,7 +31,7 @@ def plain(text: str) -> str:
 def test_rank_calls_nothing_faster_or_slower_that_the_cells_do_not(ratios: list[float]) -> None:
     logs = [math.log(ratio) for ratio in ratios]
     low, high = (math.exp(end) for end in bootstrap(logs, "bootstrap", lambda some: fmean(some), interpolate=False))
-    sentence = plain(ranking.against_best(standing.SinglePath(len(ratios), *standing._geometric(ratios), 0.0)))
+    sentence = plain(ranking.against_best(standing.SinglePath(len(ratios), *standing.geometric(ratios), 0.0)))
     head = sentence.split(" (")[0]
     if len(ratios) < 5:
         assert f"on the mean of {len(ratios)} cells (range: " in sentence or low == high

@@ -34,7 +34,7 @@ def script(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copy(crate / "Cargo.toml", folder / "crates" / crate.name)
     shutil.copytree(HOME / "policies", folder / "policies")
     shutil.copytree(HOME / "crates/sched/policies", folder / "crates/sched/policies", symlinks=False)
-    for data in ("experiments", "scenarios", "sweeps", "traces"):
+    for data in ("board", "experiments", "scenarios", "sweeps", "traces"):
         (folder / data).mkdir()
     program = folder / "build-script"
     command: list[str | Path] = ["rustc", "--edition", "2024", "-o", program, HOME / "crates/py/build.rs"]

@@ -8,6 +8,7 @@ import pytest
 from typer.main import get_command
 
 import made
+import manual
 import reference
 import weftway
 from pages import pages, played, runnable
@@ -60,7 +61,9 @@ def test_the_readme_counts_what_the_registries_have() -> None:
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(HOME)))
 def test_a_command_has_the_options_that_a_page_gives_it(page: Path) -> None:
     sections = reference.pages()["command.md"].split("\n## `weft ")[1:]
-    own = {section.split()[0].rstrip("`"): {*OPTION.findall(section), "--help"} for section in sections}
+    own: dict[str, set[str]] = {}
+    for section in sections:  # A verb may have several, as `weft board run` and `weft board verify`.
+        own.setdefault(section.split()[0].rstrip("`"), {"--help"}).update(OPTION.findall(section))
     own["service"] |= own["proxy"] | own["relay"] | own["tunnel"] | own["pipe"]
     del own["train"]  # Its options are those of the algorithm.
     for match in COMMAND.finditer(page.read_text().replace("\\\n", " ")):
@@ -86,9 +89,14 @@ def test_the_reference_names_every_entry_switch_and_preset() -> None:
 
 def test_the_reference_names_every_option_of_the_command() -> None:
     page = reference.pages()["command.md"]
-    sections = {part.split("`")[0].split()[0]: part for part in page.split("\n## `weft ")[1:]}
+    parts = {part.split("`")[0]: part for part in page.split("\n## `weft ")[1:]}
     group: Any = get_command(app)
-    for name, command in group.commands.items():
+    verbs = dict(manual.verbs(group))
+    sections = {
+        name: part for name in (*verbs, *VERBS) for head, part in parts.items() if f"{head} ".startswith(f"{name} ")
+    }
+    assert verbs.keys() >= {"rank", "board run", "board verify"}
+    for name, command in verbs.items():
         options = [word for param in command.params if not param.hidden for word in param.opts if word.startswith("--")]
         missing = (
             [] if name in VERBS else [word for word in options if f"`{word}" not in sections[name].replace(", ", "`")]

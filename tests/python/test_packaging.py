@@ -35,7 +35,7 @@ def test_every_data_folder_is_packed() -> None:
     packed = (HOME / "crates/py/build.rs").read_text()
     project = tomllib.loads((HOME / "pyproject.toml").read_text())
     in_source = {entry["path"] for entry in project["tool"]["maturin"]["include"] if entry.get("format") == "sdist"}
-    folders = ("experiments", "scenarios", "sweeps", "traces")
+    folders = ("board", "experiments", "scenarios", "sweeps", "traces")
     assert all(f'"{folder}"' in packed for folder in folders)
     assert in_source == {f"{folder}/**/*" for folder in folders}
 

@@ -243,10 +243,11 @@ def _flat(one: Standing | Group | Worst) -> dict[str, Any]:
 
 def terminal(ranked: Ranked) -> list[Table]:
     """The standings, the groups, and the worst cells."""
-    return [_standings(ranked), *([_groups(ranked)] if ranked.groups else []), _worst(ranked)]
+    return [standings_table(ranked), *([_groups(ranked)] if ranked.groups else []), _worst(ranked)]
 
 
-def _standings(ranked: Ranked) -> Table:
+def standings_table(ranked: Ranked) -> Table:
+    """A line per scheduler, in the order in which they are listed."""
     better = "1 is the best other scheduler per scenario, less is better"
     columns = [Column("scheduler", title="Scheduler"), *numbers(*HEADS), Column("in cell", css="num")]
     rows = []
@@ -261,7 +262,7 @@ def _standings(ranked: Ranked) -> Table:
         )
         where = Value(standing.worst_cell, title=ranked.labels[standing.worst_cell])
         known = html.known(standing.scheduler, (), bool(tag))
-        rows.append(Row([name, *_figures(standing), where], attributes=known))
+        rows.append(Row([name, *figures(standing), where], attributes=known))
     is_marked = any(ranked.tag(standing.scheduler) == NAMED for standing in ranked.lines)
     title = f"{ranked.title}: {ranked.facts}; {better}{_bracketed(ranked)}"
     return Table(title, columns, rows, LEGEND if is_marked else "")
@@ -288,7 +289,8 @@ def _of_groups(ranked: Ranked) -> str:
     return f"; in brackets the {called}{few}"
 
 
-def _figures(standing: Standing) -> list[Value]:
+def figures(standing: Standing) -> list[Value]:
+    """What the columns `HEADS` have of a scheduler."""
     return [
         Value(_ratio(standing), number=standing.ratio),
         _value(RATIO, standing.median),
@@ -386,13 +388,13 @@ def _worst_on_page(ranked: Ranked) -> Table:
 
 def render(ranked: Ranked, costs: pl.DataFrame) -> str:
     """The page as text; `costs` are the mean costs by cell and scheduler."""
-    standings = html.table(_standings(ranked), "results cards")
+    standings = html.table(standings_table(ranked), "results cards")
     kinds = html.table(_groups(ranked), "results cards")
     worst = html.table(_worst_on_page(ranked))
     made_by = html.part("made_by", ranked.command, ranked.code)
     sections = [
         Section("standings", "Standings", standings_lede(ranked), standings, _frame(ranked.standings)),
-        Section("ratios", "Against the best other scheduler per scenario", ratios_lede(ranked), _chart(ranked)),
+        Section("ratios", "Against the best other scheduler per scenario", ratios_lede(ranked), chart(ranked)),
         Section("kinds", "By kind of cell", _groups_lede(ranked), kinds, _frame(ranked.groups)),
         Section("worst", f"Worst cells of {ranked.subject}", WORST_LEDE, worst, _frame(ranked.worst)),
         Section("provenance", "Provenance", "", made_by),
@@ -441,13 +443,14 @@ def _frame(lines: Sequence[Standing] | Sequence[Group] | Sequence[Worst]) -> pl.
     return pl.DataFrame([_flat(one) for one in lines], infer_schema_length=None)
 
 
-def _chart(ranked: Ranked) -> Markup:
+def chart(ranked: Ranked, one: str = "best other") -> Markup:
+    """The ratios with their intervals; of many schedulers the first. `one` is what 1 is called."""
     others = [line for line in ranked.lines if not ranked.tag(line.scheduler)]
     hidden = [line for line in others[SHOWN:] if line is not ranked.candidate]
     shown = [line for line in ranked.lines if line not in hidden]
     ends = [end for line in shown for end in (line.ratio, line.ratio_low, line.ratio_high) if end is not None]
     rows = [_dot(line, ranked) for line in shown]
-    drawn = dots(rows, axis(most(ends), include=(1.0,)), RATIO, [(1.0, "best other")])
+    drawn = dots(rows, axis(most(ends), include=(1.0,)), RATIO, [(1.0, one)])
     return panels([panel("", drawn)])
 
 

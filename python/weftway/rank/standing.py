@@ -215,7 +215,7 @@ def standings(cells: Sequence[JudgedCell], candidate: str | None = None) -> list
 def _standing(name: str, cells: Sequence[JudgedCell], is_candidate: bool) -> Standing:
     ran = [cell for cell in cells if name in cell.ratios]
     ratios = [cell.ratios[name] for cell in ran]
-    overall = _geometric(ratios)
+    overall = geometric(ratios)
     farthest = max(ran, key=lambda cell: cell.ratios[name])
     return Standing(
         scheduler=name,
@@ -247,7 +247,7 @@ def single_path(cells: Sequence[JudgedCell]) -> SinglePath | None:
     ratios = [cell.single for cell in cells if cell.single is not None]
     if not ratios:
         return None
-    return SinglePath(len(ratios), *_geometric(ratios), _share(ratios, lambda one: 1 / one > WORSE))
+    return SinglePath(len(ratios), *geometric(ratios), _share(ratios, lambda one: 1 / one > WORSE))
 
 
 def groups(
@@ -278,8 +278,8 @@ def _group(
     means = {name: fmean(math.log(cell.ratios[name]) for cell in cells) for name in names}
     best = min(means, key=lambda name: means[name])
     both = [cell for cell in cells if candidate is not None and candidate in cell.ratios]
-    ours = _geometric([cell.ratios[candidate] for cell in both])[0] if candidate and both else None
-    against = _geometric([cell.ratios[candidate] / cell.ratios[best] for cell in both]) if candidate and both else None
+    ours = geometric([cell.ratios[candidate] for cell in both])[0] if candidate and both else None
+    against = geometric([cell.ratios[candidate] / cell.ratios[best] for cell in both]) if candidate and both else None
     return Group(
         by=kind,
         value=value,
@@ -296,7 +296,7 @@ def _group(
         candidate_worse_than_single_share=_worse_than_single(both, candidate) if candidate else None,
         clairvoyant_of_bound=_median([cell.clairvoyant for cell in both]) if candidate else None,
         told={
-            sight: _geometric([cell.told[sight] for cell in cells if sight in cell.told])
+            sight: geometric([cell.told[sight] for cell in cells if sight in cell.told])
             for sight in dict.fromkeys(sight for cell in cells for sight in cell.told)
         },
         load=_median([cell.load for cell in cells]),
@@ -310,7 +310,7 @@ def worst(cells: Sequence[JudgedCell], scheduler: str, count: int) -> list[Worst
     return [Worst(cell.cell, cell.ratios[scheduler], cell.singles.get(scheduler), cell.load) for cell in ran[:count]]
 
 
-def _geometric(ratios: Sequence[float]) -> tuple[float, float | None, float | None]:
+def geometric(ratios: Sequence[float]) -> tuple[float, float | None, float | None]:
     """The geometric mean and its interval, which a single cell does not have."""
     found = estimate([math.log(one) for one in ratios])
     assert found is not None, "there is a ratio at least"
