@@ -91,6 +91,16 @@ add_package() {
     find_uv && "$uv" pip install --quiet --python "$root/.venv" "$1" >&2 || die "$1 could not be installed"
 }
 
+# add_picoquic: puts the wheel aiopquic into .weft/picoquic, unless it is there. Only the picoquic in its module is used, by any
+# version of Python. Where there is no such wheel the tests that need it say so, and are skipped.
+add_picoquic() {
+    [ -e "$root/.weft/picoquic/aiopquic" ] && return
+    say "installing picoquic (aiopquic)"
+    find_python
+    find_uv && "$uv" pip install --no-config --quiet --python "$python" --python-version 3.12 --target "$root/.weft/picoquic" \
+        --no-deps --require-hashes --requirement "$root/tests/interop/requirements.txt" >&2 || say "it could not be installed"
+}
+
 # setup NAME [OPTION]…: an environment made with these options of `uv sync`. Silent when there is
 # nothing to do; with progress on a terminal; elsewhere with the log if it fails.
 setup() {

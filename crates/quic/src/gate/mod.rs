@@ -56,6 +56,9 @@
 //!   [`Gate::set_role`]. If it is not, noq goes past the path that was chosen, though it has data. The gate learns that
 //!   in noq's next round, for which nothing wakes noq ([`Counts::passed`]); the scheduler then sees the path as held by
 //!   the [`Transport`](weftway_path::BlockedReason::Transport), until noq reads its window.
+//! - **A path that either end closes** stays here until noq drops its controller, three probe timeouts later: noq tells
+//!   a controller nothing of it, and does not come to the path in its rounds. A scheduler that chooses it makes the data
+//!   wait as long, unless the application makes it a backup on `PathEvent::Abandoned`.
 //! - Another scheduler can take over at any time: [`Gate::switch`].
 //!
 //! # What it costs
