@@ -1,7 +1,7 @@
 //! Data that the full, faster paths deliver before a packet on a slower one arrives: the slower one leaves as much to
 //! them.
 
-use weftway_path::{BlockedReason, Bytes, Context, Instant, Path, Span};
+use weftway_path::{BlockedReason, Bytes, Context, Instant, Path, PathSet, Span};
 
 use super::forecast::grows;
 use super::{EarliestDelivery, Forecast};
@@ -14,15 +14,20 @@ impl EarliestDelivery {
     /// Bytes that the blocked paths faster than `s` deliver until a packet on it arrives.
     #[inline(always)]
     pub(super) fn delivered_before(&self, cx: &Context<'_>, s: &Forecast) -> Bytes {
-        if s.expected > self.least_expected { self.delivered_by_faster(cx, s) } else { Bytes::ZERO }
+        let mut faster = PathSet::EMPTY;
+        for path in self.serving.minus(cx.open).iter() {
+            let is_faster = self.estimates.get(path).is_some_and(|f| f.predicted().expected < s.expected);
+            faster = faster.put(path, is_faster);
+        }
+        if faster.is_empty() { Bytes::ZERO } else { self.delivered_by(cx, faster, s.expected) }
     }
 
-    /// Bytes of [`delivered_before`](Self::delivered_before), where a path is faster.
+    /// Bytes that the blocked paths `faster` deliver until a packet arrives that takes `expected`.
     #[inline(never)]
-    fn delivered_by_faster(&self, cx: &Context<'_>, s: &Forecast) -> Bytes {
-        let faster = self.serving_paths(cx).filter(|(_, f)| f.expected < s.expected);
+    fn delivered_by(&self, cx: &Context<'_>, faster: PathSet, expected: Span) -> Bytes {
+        let faster = faster.iter().filter_map(|path| self.predicted(cx, path));
         faster.fold(Bytes::ZERO, |sum, (path, f)| {
-            let time = s.expected.saturating_sub(f.expected);
+            let time = expected.saturating_sub(f.expected);
             match path.blocked {
                 BlockedReason::Congestion => sum + self.clocked(cx.now, path, f, time),
                 BlockedReason::Pacing => sum + f.delivers(path, time),
@@ -33,6 +38,7 @@ impl EarliestDelivery {
 
     /// Bytes that the window of `path` lets go in `time`: those that the acknowledgements free that should come by then
     /// and are not late, twice that in slow start, less what is in flight beyond the window; and what follows them.
+    #[inline(always)]
     fn clocked(&self, now: Instant, path: &Path, f: &Forecast, time: Span) -> Bytes {
         let back = path.min_rtt / 2;
         let Some((last, freed)) = self.flights.arriving(path.id, now - f.rtt / LATE, now + time, back) else {

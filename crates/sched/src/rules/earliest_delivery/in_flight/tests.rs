@@ -17,7 +17,7 @@ fn receipt(path: PathId, serial: u64, offset: u64) -> Receipt {
 /// 100 bytes at `offset` leave at `ms`, to arrive 10 ms later; overdue after 30.
 fn send(flights: &mut InFlight, path: PathId, serial: u64, offset: u64, ms: u64, kind: SendKind) {
     let predicted = Prediction { eta: at(ms + 10), due: at(ms + 30) };
-    flights.sent(at(ms), &receipt(path, serial, offset), kind, predicted, Offset::ZERO);
+    flights.sent(at(ms), &receipt(path, serial, offset), kind, predicted, Offset::ZERO, PathSet::EMPTY);
 }
 
 fn due(flights: &InFlight, path: PathId) -> Option<Instant> {
@@ -196,7 +196,7 @@ fn a_copy_answers_alike_where_packets_overtake_each_other() {
     };
     for n in 0..3000 {
         let predicted = Prediction { eta: at(n + draw(60)), due: at(5000) };
-        flights.sent(at(n), &receipt(F, n, n * 100), SendKind::Fresh, predicted, Offset::ZERO);
+        flights.sent(at(n), &receipt(F, n, n * 100), SendKind::Fresh, predicted, Offset::ZERO, PathSet::EMPTY);
         if draw(2) == 0 {
             let acked = n.saturating_sub(20 + draw(20));
             flights.acked(at(n), &receipt(F, acked, acked * 100), Offset::new(acked * 100));

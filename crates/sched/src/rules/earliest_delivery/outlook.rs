@@ -1,0 +1,60 @@
+//! Paths whose forecasts are to be made anew: a question looks at those that changed, and not at all of them.
+
+use weftway_path::{Instant, Path, PathSet, Span};
+
+use super::estimate::Estimate;
+
+/// Part of a round trip after which each path is looked at though nothing was told of it, and the least such time.
+const LOOK_PART: u64 = 8;
+const LEAST_LOOK: Span = Span::from_millis(1);
+
+/// What is known of the paths' forecasts without looking at them.
+#[derive(Clone, Default)]
+pub(super) struct Outlook {
+    /// Paths of which something was told since they were looked at.
+    pub changed: PathSet,
+    /// Paths that were looked at.
+    pub known: PathSet,
+    /// Those that were open at the last question.
+    open: PathSet,
+    /// Those whose forecasts change with the time.
+    moving: PathSet,
+    /// Time at which all are looked at again.
+    look_at: Instant,
+    /// Those of which an acknowledgement has been overdue for more than a round trip.
+    pub silent: PathSet,
+    /// None holds data that take longer than this at its measured rate.
+    pub longest_left: Span,
+}
+
+impl Outlook {
+    /// The paths to look at of `all`, which are here now: those that have changed, opened or change with the time; now
+    /// and then, or if `each`, all of them.
+    #[inline(always)]
+    pub fn due(&mut self, now: Instant, all: PathSet, open: PathSet, each: bool) -> PathSet {
+        let opened = open.minus(core::mem::replace(&mut self.open, open));
+        if now >= self.look_at || each {
+            *self = Self { changed: self.changed, open, look_at: Instant::NEVER, ..Self::default() };
+            return all;
+        }
+        (self.known, self.silent) = (self.known.and(all), self.silent.and(all));
+        self.changed.or(opened).or(self.moving).or(all.minus(self.known)).and(all)
+    }
+
+    /// The forecast of `path` is that of now.
+    #[inline(always)]
+    pub fn note(&mut self, now: Instant, path: &Path, estimate: &Estimate) {
+        let forecast = estimate.predicted();
+        let until = estimate.holds_until();
+        let moves = until <= now + Span::from_nanos(1);
+        self.changed = self.changed.without(path.id);
+        self.known = self.known.with(path.id);
+        self.moving = self.moving.put(path.id, moves);
+        self.silent = self.silent.put(path.id, forecast.is_silent());
+        self.longest_left = self.longest_left.max(forecast.clears);
+        if !moves {
+            let look_at = until.min(now + LEAST_LOOK.max(path.srtt / LOOK_PART));
+            self.look_at = self.look_at.min(look_at);
+        }
+    }
+}
