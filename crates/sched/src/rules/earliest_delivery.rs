@@ -4,8 +4,8 @@
 //! holds, its losses and its silence. Fresh data go to the open path s with the least `expected`, ahead of what the
 //! faster full paths let go until then; if that is all there is, s waits. Lost data go where they arrive first. Data
 //! that block the message at hand are copied before fresh ones, others when nothing fresh goes: where the expected gain
-//! exceeds the airtime of the copy, and at a light load wherever there is a gain. And a copy asks a path that is not
-//! used whether its queue is gone.
+//! exceeds the airtime of the copy, and at a light load wherever there is a gain, on up to four paths. And a copy asks a
+//! path that is not used whether its queue is gone.
 //! Reference: Weftway, docs/explanation/earliest-delivery.md: the formulas, the results, and where it loses. Ancestors:
 //! EDPF (`edpf`), which sends where a packet arrives first; S-EDPF (`s-edpf`), where it is delivered in order first.
 //! State: per path what it showed in the last round trips, in its last busy time and in the last minutes; the packets
@@ -163,7 +163,7 @@ impl EarliestDelivery {
         let due = self.outlook.due(cx.now, all, cx.open, self.corrections.is_some());
         for path in due.iter().filter_map(|path| cx.path(path)) {
             if !self.forecast(cx, path) && !self.outlook.known.contains(path.id) {
-                self.outlook.note(cx.now, path, self.estimates.at(path.id));
+                self.outlook.note(cx.now, path.id, self.estimates.at(path.id));
             }
         }
         self.first = self.find_first(cx);
@@ -206,7 +206,7 @@ impl EarliestDelivery {
             estimate.forecast(cx.now, path, oldest);
         }
         estimate.note_held(flights.held(path.id));
-        outlook.note(cx.now, path, estimate);
+        outlook.note(cx.now, path.id, estimate);
         true
     }
 
@@ -324,7 +324,7 @@ impl Scheduler for EarliestDelivery {
                     let others = if cost == Cost::Free { self.serving } else { PathSet::EMPTY };
                     self.flights.sent(cx.now, &sent, kind, predicted, una, others);
                     estimate.note_held(self.flights.held(path.id));
-                    self.outlook.note(cx.now, path, estimate);
+                    self.outlook.note(cx.now, path.id, estimate);
                 }
             }
             Event::Acked(acked) => {

@@ -1,10 +1,10 @@
 //! Data that the full, faster paths deliver before a packet on a slower one arrives: the slower one leaves as much to
 //! them.
 
-use weftway_path::{BlockedReason, Bytes, Context, Instant, Path, PathSet, Span};
+use weftway_path::{BlockedReason, Bytes, Context, Instant, Path, Span};
 
 use super::forecast::grows;
-use super::{EarliestDelivery, Forecast};
+use super::{EarliestDelivery, Forecast, Predicted};
 
 /// An acknowledgement that is late by more than this part of a round trip frees no window soon: a receiver keeps that
 /// of a lone packet for 25 or 40 ms (RFC 9000 §18.2, Linux), or until the next packet.
@@ -14,31 +14,31 @@ impl EarliestDelivery {
     /// Bytes that the blocked paths faster than `s` deliver until a packet on it arrives.
     #[inline(always)]
     pub(super) fn delivered_before(&self, cx: &Context<'_>, s: &Forecast) -> Bytes {
-        let mut faster = PathSet::EMPTY;
+        let mut sum = Bytes::ZERO;
         for path in self.serving.minus(cx.open).iter() {
-            let is_faster = self.estimates.get(path).is_some_and(|f| f.predicted().expected < s.expected);
-            faster = faster.put(path, is_faster);
+            let time =
+                self.estimates.get(path).map_or(Span::ZERO, |f| s.expected.saturating_sub(f.predicted().expected));
+            if !time.is_zero()
+                && let Some(faster) = self.predicted(cx, path)
+            {
+                sum += self.delivered_by(cx.now, faster, time);
+            }
         }
-        if faster.is_empty() { Bytes::ZERO } else { self.delivered_by(cx, faster, s.expected) }
+        sum
     }
 
-    /// Bytes that the blocked paths `faster` deliver until a packet arrives that takes `expected`.
+    /// Bytes that a blocked path delivers in `time`.
     #[inline(never)]
-    fn delivered_by(&self, cx: &Context<'_>, faster: PathSet, expected: Span) -> Bytes {
-        let faster = faster.iter().filter_map(|path| self.predicted(cx, path));
-        faster.fold(Bytes::ZERO, |sum, (path, f)| {
-            let time = expected.saturating_sub(f.expected);
-            match path.blocked {
-                BlockedReason::Congestion => sum + self.clocked(cx.now, path, f, time),
-                BlockedReason::Pacing => sum + f.delivers(path, time),
-                _ => sum,
-            }
-        })
+    fn delivered_by(&self, now: Instant, (path, f): Predicted<'_, '_>, time: Span) -> Bytes {
+        match path.blocked {
+            BlockedReason::Congestion => self.clocked(now, path, f, time),
+            BlockedReason::Pacing => f.delivers(path, time),
+            _ => Bytes::ZERO,
+        }
     }
 
     /// Bytes that the window of `path` lets go in `time`: those that the acknowledgements free that should come by then
     /// and are not late, twice that in slow start, less what is in flight beyond the window; and what follows them.
-    #[inline(always)]
     fn clocked(&self, now: Instant, path: &Path, f: &Forecast, time: Span) -> Bytes {
         let back = path.min_rtt / 2;
         let Some((last, freed)) = self.flights.arriving(path.id, now - f.rtt / LATE, now + time, back) else {

@@ -1,12 +1,11 @@
 //! Paths whose forecasts are to be made anew: a question looks at those that changed, and not at all of them.
 
-use weftway_path::{Instant, Path, PathSet, Span};
+use weftway_path::{Instant, PathId, PathSet, Span};
 
 use super::estimate::Estimate;
 
-/// Part of a round trip after which each path is looked at though nothing was told of it, and the least such time.
-const LOOK_PART: u64 = 8;
-const LEAST_LOOK: Span = Span::from_millis(1);
+/// Time after which all paths are looked at, though nothing was told of them.
+const LOOK: Span = Span::from_millis(2);
 
 /// What is known of the paths' forecasts without looking at them.
 #[derive(Clone, Default)]
@@ -34,7 +33,7 @@ impl Outlook {
     pub fn due(&mut self, now: Instant, all: PathSet, open: PathSet, each: bool) -> PathSet {
         let opened = open.minus(core::mem::replace(&mut self.open, open));
         if now >= self.look_at || each {
-            *self = Self { changed: self.changed, open, look_at: Instant::NEVER, ..Self::default() };
+            *self = Self { changed: self.changed, open, look_at: now + LOOK, ..Self::default() };
             return all;
         }
         (self.known, self.silent) = (self.known.and(all), self.silent.and(all));
@@ -43,18 +42,17 @@ impl Outlook {
 
     /// The forecast of `path` is that of now.
     #[inline(always)]
-    pub fn note(&mut self, now: Instant, path: &Path, estimate: &Estimate) {
+    pub fn note(&mut self, now: Instant, path: PathId, estimate: &Estimate) {
         let forecast = estimate.predicted();
         let until = estimate.holds_until();
         let moves = until <= now + Span::from_nanos(1);
-        self.changed = self.changed.without(path.id);
-        self.known = self.known.with(path.id);
-        self.moving = self.moving.put(path.id, moves);
-        self.silent = self.silent.put(path.id, forecast.is_silent());
+        self.changed = self.changed.without(path);
+        self.known = self.known.with(path);
+        self.moving = self.moving.put(path, moves);
+        self.silent = self.silent.put(path, forecast.is_silent());
         self.longest_left = self.longest_left.max(forecast.clears);
         if !moves {
-            let look_at = until.min(now + LEAST_LOOK.max(path.srtt / LOOK_PART));
-            self.look_at = self.look_at.min(look_at);
+            self.look_at = self.look_at.min(until);
         }
     }
 }
