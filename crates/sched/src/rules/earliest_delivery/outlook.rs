@@ -56,3 +56,30 @@ impl Outlook {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weftway_vectors::testing::path;
+
+    #[test]
+    fn a_question_looks_at_what_changed_and_now_and_then_at_all() {
+        let (at, set) = (Instant::from_millis, |paths: &[u8]| {
+            paths.iter().fold(PathSet::EMPTY, |set, path| set.with(PathId::new(*path)))
+        });
+        let (all, open) = (set(&[0, 1, 2]), set(&[0]));
+        let mut holds = Estimate::default();
+        holds.forecast(at(0), &path(0, 20, 100, 0), None);
+        let mut outlook = Outlook::default();
+        assert_eq!(outlook.due(at(0), all, open, false), all);
+        all.iter().for_each(|path| outlook.note(at(0), path, &holds));
+        assert_eq!(outlook.due(at(1), all, open, false), PathSet::EMPTY);
+        outlook.changed = set(&[1]);
+        assert_eq!(outlook.due(at(1), all, set(&[0, 2]), false), set(&[1, 2]), "one changed, one opened");
+        // A forecast that ends at once is made anew each time.
+        outlook.note(at(1), PathId::new(1), &Estimate::default());
+        assert_eq!(outlook.due(at(1), all, set(&[0, 2]), false), set(&[1]));
+        assert_eq!(outlook.due(at(1), set(&[0, 3]), open, false), set(&[3]), "a new one, and one that left");
+        assert_eq!(outlook.due(at(2), all, open, false), all);
+    }
+}

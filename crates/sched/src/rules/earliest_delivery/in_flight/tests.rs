@@ -57,6 +57,29 @@ fn a_copy_closes_what_it_copies_and_its_loss_leaves_it_closed() {
     assert_eq!(flights.first_single(S, Offset::new(200)).map(|(serial, _)| serial), Some(2));
 }
 
+/// Of three paths the third may copy what the second has copied; after that nobody may.
+#[test]
+fn a_free_copy_may_be_copied_until_each_path_has_carried_it() {
+    let (mut flights, third) = (InFlight::default(), PathId::new(2));
+    let all = PathSet::of(F).with(S).with(third);
+    send(&mut flights, F, 0, 0, 0, SendKind::Fresh);
+    let copy = |flights: &mut InFlight, path, serial| {
+        let predicted = Prediction { eta: at(15), due: at(35) };
+        flights.sent(at(5), &receipt(path, serial, 0), SendKind::Duplicate, predicted, Offset::ZERO, all);
+    };
+    let for_path = |flights: &InFlight, path, by| flights.singles_for(path, by, Offset::ZERO).next().map(|(n, _)| n);
+    copy(&mut flights, S, 1);
+    assert_eq!((first(&flights, F), for_path(&flights, S, F), for_path(&flights, S, third)), (None, None, Some(1)));
+    let mut lost = flights.clone();
+    lost.lost(&receipt(S, 1, 0), Some(Offset::ZERO));
+    assert_eq!(lost.lost_bytes(), Bytes::ZERO, "the first packet may still bring it");
+    let mut acked = flights.clone();
+    acked.acked(at(20), &receipt(F, 0, 0), Offset::ZERO);
+    assert_eq!(for_path(&acked, S, third), None);
+    copy(&mut flights, third, 2);
+    assert_eq!([F, S, third].map(|path| flights.singles(path)), [0; 3]);
+}
+
 #[test]
 fn data_that_were_handed_back_are_a_new_packet_that_two_paths_have_carried() {
     let mut flights = InFlight::default();
