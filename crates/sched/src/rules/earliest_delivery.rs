@@ -4,8 +4,8 @@
 //! holds, its losses and its silence. Fresh data go to the open path s with the least `expected`, ahead of what the
 //! faster full paths let go until then; if that is all there is, s waits. Lost data go where they arrive first. Data
 //! that block the message at hand are copied before fresh ones, others when nothing fresh goes: where the expected gain
-//! exceeds the airtime of the copy, and at a light load wherever there is a gain. And a copy asks a path that is not
-//! used whether its queue is gone.
+//! exceeds the airtime of the copy, and at a light load wherever there is a gain, on up to four paths. And a copy asks a
+//! path that is not used whether its queue is gone.
 //! Reference: Weftway, docs/explanation/earliest-delivery.md: the formulas, the results, and where it loses. Ancestors:
 //! EDPF (`edpf`), which sends where a packet arrives first; S-EDPF (`s-edpf`), where it is delivered in order first.
 //! State: per path what it showed in the last round trips, in its last busy time and in the last minutes; the packets
@@ -18,7 +18,7 @@ use weftway_path::{
 };
 
 use crate::entry::{Entry, Input, Needs, Preset, Provenance};
-use crate::shared::choose;
+use crate::shared::choose::{self, Tier};
 use crate::shared::per_path::PerPath;
 use crate::{Report, Scheduler};
 
@@ -34,25 +34,27 @@ mod in_flight;
 mod insurance;
 mod load;
 mod options;
+mod outlook;
 mod peak;
 mod placement;
 mod rates;
 mod recent_rate;
 mod sent_ahead;
 
-use copies::Copy;
+use copies::{Copy, Cost};
 use correction::{ArrivalEstimator, Corrections};
 use estimate::Estimate;
 use forecast::Forecast;
 use in_flight::{InFlight, Prediction};
 use load::Load;
 use options::{EARLIEST_ARRIVAL, Options, PARAMS};
+use outlook::Outlook;
 use sent_ahead::SentAhead;
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "earliest-delivery",
     aliases: &["weft"],
-    version: 3,
+    version: 4,
     summary: "each packet where it should be delivered in order first; what comes too late is repeated",
     reference: "Weftway, docs/explanation/earliest-delivery.md",
     provenance: Provenance::Code,
@@ -95,18 +97,17 @@ pub(crate) struct EarliestDelivery {
     flights: InFlight,
     ahead: SentAhead,
     load: Load,
+    outlook: Outlook,
     /// Paths that new data may use, blocked or not, at this question.
     serving: PathSet,
     /// Open one of them that delivers first.
     first: Option<PathId>,
-    /// Least `expected` of them, blocked or not.
-    least_expected: Span,
     /// First byte of the message that was sent last.
     message_start: Offset,
     /// Path of the packet before, where there is no view of the data.
     last_path: Option<PathId>,
-    /// Packet of which the last answer asked a copy, and whether that is paid for.
-    asked_copy: Option<(u64, bool)>,
+    /// Packet of which the last answer asked a copy, and the cost of that.
+    asked_copy: Option<(u64, Cost)>,
     /// Time of the last question or event.
     now: Instant,
 }
@@ -137,6 +138,7 @@ impl EarliestDelivery {
         let estimate = self.estimates.at(path.id);
         let own = estimate.forecast(now, path, oldest).own;
         estimate.correct(Some(correction::factor_of(time, own)));
+        self.outlook.changed = self.outlook.changed.with(path.id);
     }
 
     /// Features that a learned estimate sees of a path now, and the rule's own time until a packet arrives.
@@ -151,28 +153,61 @@ impl EarliestDelivery {
     /// Predicts for each path when a packet given to it now arrives, and which open one delivers first.
     #[inline(always)]
     fn predict(&mut self, cx: &Context<'_>) {
-        let Self { estimates, corrections, flights, .. } = self;
-        let live = choose::live_tier(cx);
-        let (mut serving, mut first, mut least_open, mut least) = (PathSet::EMPTY, None, Span::MAX, Span::MAX);
+        let (mut all, mut active) = (PathSet::EMPTY, PathSet::EMPTY);
         for path in cx.paths {
-            let estimate = estimates.at(path.id);
-            let oldest = flights.oldest(path.id);
-            let mut expected = estimate.forecast(cx.now, path, oldest).expected;
-            if let Some(corrections) = corrections {
-                let flight = (oldest, flights.late(path.id));
-                if corrections.correct(cx.now, path, estimate, flight) {
-                    expected = estimate.forecast(cx.now, path, oldest).expected;
-                }
-            }
-            if live.is_some() && choose::tier(path) == live {
-                serving = serving.with(path.id);
-                least = least.min(expected);
-                if path.is_open() && (first.is_none() || expected < least_open) {
-                    (first, least_open) = (Some(path.id), expected);
-                }
+            all = all.with(path.id);
+            active = active.put(path.id, choose::tier(path) == Some(Tier::Active));
+        }
+        self.serving = if active.is_empty() { choose::standing_set(cx) } else { active };
+        self.outlook.changed = self.outlook.changed.or(self.flights.take_renewed());
+        let due = self.outlook.due(cx.now, all, cx.open, self.corrections.is_some());
+        for path in due.iter().filter_map(|path| cx.path(path)) {
+            if !self.forecast(cx, path) && !self.outlook.known.contains(path.id) {
+                self.outlook.note(cx.now, path.id, self.estimates.at(path.id));
             }
         }
-        (self.serving, self.first, self.least_expected) = (serving, first, least);
+        self.first = self.find_first(cx);
+        // Of the others it is enough to know that nothing was told.
+        while self.corrections.is_none()
+            && let Some(path) = self.first.and_then(|first| cx.path(first))
+            && self.forecast(cx, path)
+        {
+            self.first = self.find_first(cx);
+        }
+    }
+
+    /// The open path that delivers first.
+    #[inline(always)]
+    fn find_first(&self, cx: &Context<'_>) -> Option<PathId> {
+        let (mut first, mut least) = (None, Span::MAX);
+        for path in self.serving.and(cx.open).iter() {
+            let Some(estimate) = self.estimates.get(path) else { continue };
+            let expected = estimate.predicted().expected;
+            if first.is_none() || expected < least {
+                (first, least) = (Some(path), expected);
+            }
+        }
+        first
+    }
+
+    /// Makes the forecast of `path` anew, unless nothing has changed that it follows from. Whether it is another.
+    #[inline(always)]
+    fn forecast(&mut self, cx: &Context<'_>, path: &Path) -> bool {
+        let Self { estimates, corrections, flights, outlook, .. } = self;
+        let estimate = estimates.at(path.id);
+        if corrections.is_none() && !outlook.changed.contains(path.id) && estimate.holds(cx.now, path) {
+            return false;
+        }
+        let oldest = flights.oldest(path.id);
+        estimate.forecast(cx.now, path, oldest);
+        if let Some(corrections) = corrections
+            && corrections.correct(cx.now, path, estimate, (oldest, flights.late(path.id)))
+        {
+            estimate.forecast(cx.now, path, oldest);
+        }
+        estimate.note_held(flights.held(path.id));
+        outlook.note(cx.now, path.id, estimate);
+        true
     }
 
     /// Finds a path and its forecast.
@@ -229,7 +264,7 @@ impl EarliestDelivery {
     }
 
     fn repeat(&mut self, copy: &Copy) -> Decision {
-        self.asked_copy = Some((copy.serial, copy.is_paid));
+        self.asked_copy = Some((copy.serial, copy.cost));
         Decision::Repeat(copy.path, copy.offset)
     }
 }
@@ -261,8 +296,9 @@ impl Scheduler for EarliestDelivery {
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {
         self.now = cx.now;
         let una = cx.flow.map(|flow| flow.una).unwrap_or_default();
+        self.flights.keeps_arrived = cx.flow.is_some_and(|flow| flow.acked.is_some());
         let asked_copy = self.asked_copy.take();
-        if let Some((serial, _)) = asked_copy.filter(|_| !matches!(event, Event::Sent(..))) {
+        if let Some((serial, ..)) = asked_copy.filter(|_| !matches!(event, Event::Sent(..))) {
             self.flights.close(serial);
         }
         match *event {
@@ -270,10 +306,9 @@ impl Scheduler for EarliestDelivery {
                 if let (SendKind::Ahead | SendKind::Fresh, Some(flow)) = (kind, cx.flow) {
                     self.ahead.add(flow, sent.offset, sent.offset.plus(sent.bytes));
                 }
+                let cost = asked_copy.map_or(Cost::Due, |(_, cost)| cost);
                 match kind {
-                    SendKind::Duplicate if asked_copy.is_some_and(|(_, is_paid)| is_paid) => {
-                        self.load.copied(sent.bytes)
-                    }
+                    SendKind::Duplicate if cost == Cost::Paid => self.load.copied(sent.bytes),
                     SendKind::Duplicate => {}
                     _ => self.load.sent_once(cx.now, sent.bytes),
                 }
@@ -282,9 +317,14 @@ impl Scheduler for EarliestDelivery {
                 }
                 if let Some(path) = cx.path(sent.path) {
                     let oldest = self.flights.oldest(path.id);
-                    let forecast = self.estimates.at(path.id).forecast(cx.now, path, oldest);
+                    let estimate = self.estimates.at(path.id);
+                    self.outlook.changed = self.outlook.changed.without(path.id);
+                    let forecast = estimate.forecast(cx.now, path, oldest);
                     let predicted = Prediction { eta: cx.now + forecast.arrival, due: cx.now + forecast.patience() };
-                    self.flights.sent(cx.now, &sent, kind, predicted, una);
+                    let others = if cost == Cost::Free { self.serving } else { PathSet::EMPTY };
+                    self.flights.sent(cx.now, &sent, kind, predicted, una, others);
+                    estimate.note_held(self.flights.held(path.id));
+                    self.outlook.note(cx.now, path.id, estimate);
                 }
             }
             Event::Acked(acked) => {
@@ -298,6 +338,7 @@ impl Scheduler for EarliestDelivery {
                 }
             }
             Event::Lost(lost) => {
+                self.outlook.changed = self.outlook.changed.with(lost.path);
                 self.flights.lost(&lost, cx.flow.map(|flow| flow.una));
                 if let Some(corrections) = &mut self.corrections {
                     corrections.at(lost.path).lost(cx.now);
@@ -310,6 +351,7 @@ impl Scheduler for EarliestDelivery {
                 }
                 self.flights.forget(path);
             }
+            Event::Congestion(path) => self.outlook.changed = self.outlook.changed.with(path),
             _ => {}
         }
     }

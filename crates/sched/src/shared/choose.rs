@@ -47,6 +47,12 @@ pub(crate) fn standing<'a>(cx: &Context<'a>) -> impl Iterator<Item = &'a Path> +
     cx.paths.iter().filter(move |path| live.is_some() && tier(path) == live)
 }
 
+/// The set of [`standing`] paths.
+#[cold]
+pub(crate) fn standing_set(cx: &Context<'_>) -> PathSet {
+    standing(cx).fold(PathSet::EMPTY, |set, path| set.with(path.id))
+}
+
 /// The path with number `id`, if new data may use it, blocked or not.
 #[inline]
 pub(crate) fn standing_path<'a>(cx: &Context<'a>, id: PathId) -> Option<&'a Path> {

@@ -172,7 +172,7 @@ impl PathHistory {
         let at = |rate: BitRate| to(rate.transmission_time(held));
         let queue = Queue { bytes: held, oldest, min_rtt: path.min_rtt, rttvar: path.rttvar };
         let rates = &forecast.rates;
-        let busy = |rate: Option<(BitRate, Span)>| rate.map_or(at(rates.brings), |(rate, _)| at(rate));
+        let busy = |rate: Option<(BitRate, Instant)>| rate.map_or(at(rates.brings), |(rate, _)| at(rate));
         let (brief, long) = (self.brief.rate(now, &queue), self.long.rate(now, &queue));
         let brought = |parts| {
             let (bytes, time) = history.brought(now, parts);

@@ -33,8 +33,8 @@ pub(super) struct Estimate {
     /// one.
     srtt: Span,
     noisy: Span,
-    /// No acknowledgement or correction has come since the forecast.
-    is_current: bool,
+    /// Time at which the forecast ends while its basis stays; zero once an acknowledgement or a correction has come.
+    holds_until: Instant,
     /// Time at which the rates end without an acknowledgement before: then the rate of the busy path is too old.
     rates_hold_until: Instant,
 }
@@ -42,27 +42,22 @@ pub(super) struct Estimate {
 /// Values that a forecast follows from, beside the path's measurements and limits.
 #[derive(Clone, Copy, PartialEq, Default)]
 struct Basis {
-    now: Instant,
     unacked: Bytes,
     rttvar: Span,
     /// Packets that were lost, and sent, if any were lost.
     lost: (u64, u64),
     /// Time until which the pacer keeps a packet.
     release: Instant,
-    /// Number of the oldest packet that nothing has been heard of; zero without one.
-    oldest: u64,
 }
 
 impl Basis {
     #[inline(always)]
-    fn of(now: Instant, path: &Path, oldest: Option<&Oldest>) -> Self {
+    fn of(path: &Path) -> Self {
         Self {
-            now,
             unacked: path.unacked(),
             rttvar: path.rttvar,
             lost: if path.lost.packets == 0 { (0, 0) } else { (path.lost.packets, path.sent.packets) },
             release: if path.blocked == BlockedReason::Pacing { path.release } else { Instant::ZERO },
-            oldest: oldest.map_or(0, |oldest| oldest.number),
         }
     }
 }
@@ -71,7 +66,7 @@ impl Estimate {
     /// Takes the acknowledgement of a packet that left at `sent`, if that is known; with `more`, others are under way
     /// behind it. Here, and with a correction, the last forecast ends.
     pub(super) fn acked(&mut self, now: Instant, sent: Option<Instant>, bytes: Bytes, more: bool, path: &Path) {
-        (self.is_current, self.rates_hold_until) = (false, Instant::ZERO);
+        (self.holds_until, self.rates_hold_until) = (Instant::ZERO, Instant::ZERO);
         if let Some(sent) = sent {
             self.recent.acked(now, sent, bytes, more, path);
         }
@@ -85,7 +80,7 @@ impl Estimate {
 
     /// Sets the factor of a learned estimate, in parts of [`ONE`], by which the rule's own is multiplied.
     pub(super) fn correct(&mut self, factor: Option<u64>) {
-        (self.factor, self.is_current) = (factor, false);
+        (self.factor, self.holds_until) = (factor, Instant::ZERO);
     }
 
     /// The last forecast.
@@ -94,46 +89,60 @@ impl Estimate {
         &self.forecast
     }
 
-    /// Forecasts when a packet given to `path` now arrives; `oldest` is the oldest packet that nothing has been heard
-    /// of. The last forecast is kept where nothing differs that it follows from.
-    #[inline]
-    pub(super) fn forecast(&mut self, now: Instant, path: &Path, oldest: Option<&Oldest>) -> &Forecast {
-        // Mostly time has passed, or another packet is in flight.
-        let may_hold = self.is_current && self.basis.now == now && self.basis.unacked == path.unacked();
-        if !(may_hold && self.basis == Basis::of(now, path, oldest) && self.limits == Limits::of(path)) {
-            self.predict(now, path, oldest);
-        }
-        &self.forecast
+    /// Tells whether the last forecast is still that of `path`, if the oldest packet is the same that nothing has been
+    /// heard of.
+    #[inline(always)]
+    pub(super) fn holds(&self, now: Instant, path: &Path) -> bool {
+        now < self.holds_until && self.basis == Basis::of(path) && self.limits == Limits::of(path)
     }
 
+    /// Time at which the last forecast ends while nothing changes.
+    #[inline]
+    pub(super) fn holds_until(&self) -> Instant {
+        self.holds_until
+    }
+
+    /// Forecasts when a packet given to `path` now arrives; `oldest` is the oldest packet that nothing has been heard
+    /// of.
     #[inline(never)]
-    fn predict(&mut self, now: Instant, path: &Path, oldest: Option<&Oldest>) {
+    pub(super) fn forecast(&mut self, now: Instant, path: &Path, oldest: Option<&Oldest>) -> &Forecast {
         if now >= self.rates_hold_until || self.limits != Limits::of(path) {
             self.find_rates(now, path);
         }
-        (self.basis, self.is_current) = (Basis::of(now, path, oldest), true);
+        self.basis = Basis::of(path);
         let (unacked, least, brings) = (path.unacked(), path.min_rtt, self.forecast.rates.brings);
         let rtt = if brings > BitRate::ZERO {
             (self.noisy + least.max(brings.transmission_time(unacked))) / 2
         } else {
             self.srtt
         };
-        let overdue = oldest.filter(|_| unacked > Bytes::ZERO).map_or(Span::ZERO, |oldest| now.since(oldest.due));
+        let due = oldest.filter(|_| unacked > Bytes::ZERO).map_or(Instant::NEVER, |oldest| oldest.due);
+        let overdue = now.since(due);
         let on_time = rtt.saturating_sub(least / 2);
         let own = if overdue.is_zero() { on_time } else { on_time + overdue * SILENCE };
         let queue = Queue { bytes: unacked.plus(path.mss), oldest, min_rtt: least, rttvar: path.rttvar };
-        let present =
-            self.recent.round_trip(now, &queue).map(|round_trip| mean(own, round_trip.saturating_sub(least / 2)));
+        let (present, present_until) = self.recent.round_trip(now, &queue);
+        let present = present.map(|round_trip| mean(own, round_trip.saturating_sub(least / 2)));
         let (own, rtt) = present.map_or((own, rtt), |present| (present, present + least / 2));
         (self.forecast.own, self.forecast.own_rtt) = (own, rtt);
         let corrected = self.factor.filter(|_| unacked > Bytes::ZERO).map(|factor| own.mul_div(factor, ONE));
         let (own, rtt) = corrected.map_or((own, rtt), |corrected| (corrected, corrected + least / 2));
         let is_held = self.basis.release > now;
+        // What is overdue or held changes with the time.
+        let until = if is_held || !overdue.is_zero() { now } else { due };
+        self.holds_until = (until + Span::from_nanos(1)).min(present_until).min(self.rates_hold_until);
         let arrival = if is_held { own + self.basis.release.since(now) } else { own };
         let loss = share(path.lost.packets, path.sent.packets);
         let expected = if loss == 0 { arrival } else { arrival + (rtt * 3 / 2).mul_div(loss, 1000) };
         let forecast = &mut self.forecast;
         (forecast.rtt, forecast.arrival, forecast.expected, forecast.overdue) = (rtt, arrival, expected, overdue);
+        &self.forecast
+    }
+
+    /// Takes the bytes in flight up to the end of the newest packet, after each forecast.
+    #[inline]
+    pub(super) fn note_held(&mut self, held: Bytes) {
+        self.forecast.clears = self.forecast.rates.measured.transmission_time(held);
     }
 
     /// The rates, and the smoothed round-trip time.
@@ -210,7 +219,7 @@ mod tests {
             let sent = Some(at(2 * n));
             (0..2).for_each(|_| estimate.acked(at(60 + 3 * n), sent, path.mss, true, &path));
         }
-        let oldest = Oldest { sent: at(150), bytes: path.mss, alone: false, due: at(300), number: 1 };
+        let oldest = Oldest { sent: at(150), bytes: path.mss, alone: false, due: at(300) };
         let changes: [Change; 13] = [
             ("nothing", |_| {}),
             ("mss", |path| path.mss = Bytes::new(700)),
@@ -230,26 +239,33 @@ mod tests {
         let mut check = |estimate: &mut Estimate, now, path: &Path, oldest: Option<Oldest>, label: &str| {
             let last = *estimate.predicted();
             let mut anew = estimate.clone();
-            (anew.is_current, anew.rates_hold_until) = (false, Instant::ZERO);
+            anew.rates_hold_until = Instant::ZERO;
             let of = |forecast: &Forecast| {
                 let Rates { brings, measured, drains, carries, airtime, copy_airtime } = forecast.rates;
                 let rates = (brings, measured, drains, carries, airtime, copy_airtime);
                 (rates, forecast.rtt, forecast.arrival, forecast.expected, forecast.overdue)
             };
-            let kept = of(estimate.forecast(now, path, oldest.as_ref()));
+            let holds = estimate.holds(now, path) && label != "oldest";
+            let kept = of(if holds { estimate.predicted() } else { estimate.forecast(now, path, oldest.as_ref()) });
             assert_eq!(kept, of(anew.forecast(now, path, oldest.as_ref())), "{label}");
             differ += usize::from(kept != of(&last));
+            holds
         };
         for (label, change) in changes {
             change(&mut path);
             check(&mut estimate, at(180), &path, Some(oldest), label);
         }
-        check(&mut estimate, at(185), &path, Some(oldest), "time");
-        check(&mut estimate, at(185), &path, Some(Oldest { due: at(170), number: 2, ..oldest }), "overdue");
-        check(&mut estimate, at(185), &path, Some(Oldest { alone: true, due: at(170), number: 3, ..oldest }), "alone");
-        check(&mut estimate, at(185), &path, None, "no packet in flight");
+        check(&mut estimate, at(185), &path, None, "oldest");
         estimate.acked(at(185), Some(at(150)), path.mss, true, &path);
         check(&mut estimate, at(185), &path, None, "an acknowledgement");
+        // Over time: the pacer has let go. The rate falls, and then an acknowledgement is overdue.
+        (path.blocked, path.lost.packets) = (BlockedReason::None, 0);
+        for alone in [false, true] {
+            let oldest = Some(Oldest { alone, ..oldest });
+            check(&mut estimate, at(185), &path, oldest, "oldest");
+            let held: Vec<_> = (185..320).map(|ms| check(&mut estimate, at(ms), &path, oldest, "time")).collect();
+            assert!(held[1..10].iter().all(|held| *held) && !held[134], "{held:?}");
+        }
         assert!(differ > 10, "{differ} changes show");
     }
 }

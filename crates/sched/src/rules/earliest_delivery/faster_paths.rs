@@ -4,7 +4,7 @@
 use weftway_path::{BlockedReason, Bytes, Context, Instant, Path, Span};
 
 use super::forecast::grows;
-use super::{EarliestDelivery, Forecast};
+use super::{EarliestDelivery, Forecast, Predicted};
 
 /// An acknowledgement that is late by more than this part of a round trip frees no window soon: a receiver keeps that
 /// of a lone packet for 25 or 40 ms (RFC 9000 §18.2, Linux), or until the next packet.
@@ -14,21 +14,27 @@ impl EarliestDelivery {
     /// Bytes that the blocked paths faster than `s` deliver until a packet on it arrives.
     #[inline(always)]
     pub(super) fn delivered_before(&self, cx: &Context<'_>, s: &Forecast) -> Bytes {
-        if s.expected > self.least_expected { self.delivered_by_faster(cx, s) } else { Bytes::ZERO }
+        let mut sum = Bytes::ZERO;
+        for path in self.serving.minus(cx.open).iter() {
+            let time =
+                self.estimates.get(path).map_or(Span::ZERO, |f| s.expected.saturating_sub(f.predicted().expected));
+            if !time.is_zero()
+                && let Some(faster) = self.predicted(cx, path)
+            {
+                sum += self.delivered_by(cx.now, faster, time);
+            }
+        }
+        sum
     }
 
-    /// Bytes of [`delivered_before`](Self::delivered_before), where a path is faster.
+    /// Bytes that a blocked path delivers in `time`.
     #[inline(never)]
-    fn delivered_by_faster(&self, cx: &Context<'_>, s: &Forecast) -> Bytes {
-        let faster = self.serving_paths(cx).filter(|(_, f)| f.expected < s.expected);
-        faster.fold(Bytes::ZERO, |sum, (path, f)| {
-            let time = s.expected.saturating_sub(f.expected);
-            match path.blocked {
-                BlockedReason::Congestion => sum + self.clocked(cx.now, path, f, time),
-                BlockedReason::Pacing => sum + f.delivers(path, time),
-                _ => sum,
-            }
-        })
+    fn delivered_by(&self, now: Instant, (path, f): Predicted<'_, '_>, time: Span) -> Bytes {
+        match path.blocked {
+            BlockedReason::Congestion => self.clocked(now, path, f, time),
+            BlockedReason::Pacing => f.delivers(path, time),
+            _ => Bytes::ZERO,
+        }
     }
 
     /// Bytes that the window of `path` lets go in `time`: those that the acknowledgements free that should come by then

@@ -24,6 +24,8 @@ pub(super) struct Forecast {
     pub expected: Span,
     /// Time for which an acknowledgement has been overdue.
     pub overdue: Span,
+    /// Time that all that it holds takes at the measured rate.
+    pub clears: Span,
 }
 
 /// Tells whether the window of `path` doubles each round trip. The slow-start threshold tells that until the first loss
@@ -60,8 +62,16 @@ impl Forecast {
         eta.since(now).max(self.rates.measured.transmission_time(front).saturating_sub(path.min_rtt / 2))
     }
 
+    /// Tells whether an acknowledgement has been overdue for more than a round trip.
+    pub(super) fn is_silent(&self) -> bool {
+        self.overdue > self.rtt
+    }
+
     /// Bytes that `path` lets go in `time`.
     pub(super) fn delivers(&self, path: &Path, time: Span) -> Bytes {
+        if time.is_zero() {
+            return Bytes::ZERO;
+        }
         let rate = self.rates.drains;
         if !grows(path) || self.rtt.is_zero() {
             return rate.bytes_in(time);

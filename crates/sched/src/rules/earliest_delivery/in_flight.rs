@@ -1,6 +1,8 @@
 //! The packets of a connection that are under way, kept once: by the number of their decision, by their data, and per
 //! path in the order in which they left. Packets come and go in constant time, over a run.
 
+use core::cell::Cell;
+
 use weftway_path::{Bytes, Instant, Offset, Packet, PathId, PathSet, Receipt, SendKind, Span};
 
 use super::recent_rate::Oldest;
@@ -30,7 +32,7 @@ pub(crate) struct InFlightPacket {
     pub eta: Instant,
     /// Time from which its acknowledgement is overdue.
     pub due: Instant,
-    /// The other packet with the same data.
+    /// Another packet with the same data: the next one that was sent, or for the last one that before it.
     same_data: Option<u64>,
     /// Declared lost.
     pub lost: bool,
@@ -38,6 +40,8 @@ pub(crate) struct InFlightPacket {
     settled: bool,
     /// Another copy is of no use: the data have arrived, were handed back, or are copied already.
     closed: bool,
+    /// A packet with the same data may be under way: its loss loses nothing.
+    is_copy: bool,
 }
 
 /// Packets in flight.
@@ -47,10 +51,18 @@ pub(crate) struct InFlight {
     paths: PerPath<PathFlight>,
     /// Time from which the next sign of life of each path is overdue; zero if none is awaited.
     dues: PerPath<Instant>,
+    /// The first of them that is still to come, if that is known.
+    next_due: Cell<Option<Instant>>,
+    /// Latest time at which a packet should arrive that any path was given.
+    latest: Instant,
+    /// Paths whose oldest packet is another, or is told anew, since somebody asked.
+    renewed: PathSet,
     /// Bytes that were declared lost, and not sent again.
     lost_bytes: Bytes,
     /// A path may carry again the data that it has lost, as under Multipath QUIC.
     repeats_anywhere: bool,
+    /// The send buffer keeps data that have arrived and are not acknowledged, as under QUIC.
+    pub keeps_arrived: bool,
 }
 
 /// Prediction for a packet that leaves.
@@ -79,6 +91,12 @@ impl InFlight {
         self.paths.get(path)?.oldest.as_ref()
     }
 
+    /// The paths whose oldest packet ([`InFlight::oldest`]) is another since the last call, or is told anew.
+    #[inline]
+    pub(crate) fn take_renewed(&mut self) -> PathSet {
+        core::mem::take(&mut self.renewed)
+    }
+
     /// Number of packets of `path` that were acknowledged after they were overdue.
     pub(crate) fn late(&self, path: PathId) -> u64 {
         self.paths.get(path).map_or(0, |flight| flight.late)
@@ -101,13 +119,32 @@ impl InFlight {
     /// The next time after `now` at which a sign of life is overdue.
     #[inline]
     pub(crate) fn next_due(&self, now: Instant) -> Option<Instant> {
+        let next = self.next_due.get().filter(|next| *next > now).unwrap_or_else(|| self.find_next_due(now));
+        (!next.is_never()).then_some(next)
+    }
+
+    #[inline(never)]
+    fn find_next_due(&self, now: Instant) -> Instant {
         let mut next = Instant::NEVER;
         for &due in self.dues.iter() {
             if due > now && due < next {
                 next = due;
             }
         }
-        (!next.is_never()).then_some(next)
+        self.next_due.set(Some(next));
+        next
+    }
+
+    /// Latest time at which a packet should arrive that any path was given.
+    #[inline]
+    pub(crate) fn latest(&self) -> Instant {
+        self.latest
+    }
+
+    /// Bytes in flight on `path`, up to the end of the newest packet.
+    #[inline]
+    pub(crate) fn held(&self, path: PathId) -> Bytes {
+        self.paths.get(path).map_or(Bytes::ZERO, |flight| flight.given.saturating_sub(flight.settled))
     }
 
     /// The oldest packet on `path` that may be worth a copy.
@@ -140,6 +177,18 @@ impl InFlight {
         self.paths.get(path).is_some_and(holds)
     }
 
+    /// The packets on `path` that may be worth a copy on path `by`, oldest first.
+    pub(crate) fn singles_for(
+        &self,
+        path: PathId,
+        by: PathId,
+        una: Offset,
+    ) -> impl DoubleEndedIterator<Item = (u64, &InFlightPacket)> {
+        let listed = self.paths.get(path).into_iter().flat_map(|flight| flight.single.packets().iter());
+        let singles = listed.filter_map(move |packet| self.single(packet.serial, una));
+        singles.filter(move |(_, packet)| !packet.carried.contains(by))
+    }
+
     /// The newest packet on `path` that may be worth a copy.
     pub(crate) fn last_single(&self, path: PathId, una: Offset) -> Option<(u64, &InFlightPacket)> {
         self.paths.get(path)?.single.packets().iter().rev().find_map(|packet| self.single(packet.serial, una))
@@ -167,9 +216,17 @@ impl InFlight {
         same.fold(PathSet::EMPTY, |set, (_, packet)| set.with(packet.path))
     }
 
-    /// A packet left.
+    /// A packet left; if it is a copy, further ones may go to the paths `others`.
     #[inline]
-    pub(crate) fn sent(&mut self, now: Instant, sent: &Receipt, kind: SendKind, prediction: Prediction, una: Offset) {
+    pub(crate) fn sent(
+        &mut self,
+        now: Instant,
+        sent: &Receipt,
+        kind: SendKind,
+        prediction: Prediction,
+        una: Offset,
+        others: PathSet,
+    ) {
         let mut packet = InFlightPacket {
             path: sent.path,
             given: Bytes::ZERO,
@@ -183,13 +240,16 @@ impl InFlight {
             lost: false,
             settled: false,
             closed: false,
+            is_copy: false,
         };
         if matches!(kind, SendKind::Duplicate | SendKind::Reinjection) {
             self.carried_again(&mut packet, sent, kind, una);
+            packet.closed = packet.is_copy && others.minus(packet.carried).is_empty();
         }
         let flight = self.paths.at(sent.path);
         flight.given = flight.given.plus(sent.bytes);
         packet.given = flight.given;
+        self.latest = self.latest.max(packet.eta);
         if !self.packets.push(sent.serial, packet) {
             return;
         }
@@ -212,7 +272,7 @@ impl InFlight {
         packet.carried = still.unwrap_or(other.carried).with(sent.path);
         other.carried = packet.carried;
         other.closed = true;
-        packet.closed = copies;
+        packet.is_copy = copies;
         packet.same_data = Some(serial);
         other.same_data = Some(sent.serial);
         let from = other.path;
@@ -231,13 +291,20 @@ impl InFlight {
             left = Some((packet.sent, packet.eta));
             flight.late += u64::from(now > packet.due);
             flight.settled = flight.settled.max(packet.given);
-            if let Some(same_data) = packet.same_data
-                && let Some(same_data) = packets.get_mut(same_data)
+            // With those that were sent after it.
+            let mut next = packet.same_data;
+            while let Some(serial) = next
+                && let Some(other) = packets.get_mut(serial)
             {
-                same_data.closed = true;
+                other.closed = true;
+                next = other.same_data.filter(|newer| *newer > serial);
             }
         }
         flight.heard_of(acked.serial);
+        // Mostly it is the oldest.
+        if flight.single.packets().front().is_some_and(|first| first.serial == acked.serial) {
+            flight.single.pop();
+        }
         self.tidy(acked.path, una);
         self.note_oldest(acked.path);
         left
@@ -248,7 +315,7 @@ impl InFlight {
     /// tells when they have arrived after all: then the packet is over.
     pub(crate) fn lost(&mut self, lost: &Receipt, una: Option<Offset>) {
         if let Some(packet) = self.packets.get_mut(lost.serial) {
-            let is_news = !packet.lost && !packet.closed;
+            let is_news = !packet.lost && !packet.closed && !packet.is_copy;
             packet.lost = true;
             if is_news {
                 self.lost_bytes += lost.bytes;
@@ -290,13 +357,15 @@ impl InFlight {
     /// Forgets what is over at the ends of the lists.
     #[inline(always)]
     fn tidy(&mut self, path: PathId, una: Offset) {
-        let Self { packets, paths, repeats_anywhere, .. } = self;
+        let Self { packets, paths, repeats_anywhere, keeps_arrived, .. } = self;
         let PathFlight { single, arrived, .. } = paths.at(path);
         // Whether a packet leaves the list: if its data have arrived in one copy, it is kept in the other.
         let mut leaves = |listed: &Listed| match packets.get(listed.serial).filter(|packet| !packet.closed) {
             Some(packet) if packet.end > una => false,
             Some(_) => {
-                arrived.push(listed.serial);
+                if *keeps_arrived {
+                    arrived.push(listed.serial);
+                }
                 true
             }
             None => true,
@@ -329,19 +398,24 @@ impl InFlight {
     fn note_oldest(&mut self, path: PathId) {
         let flight = self.paths.at(path);
         let packet = flight.unheard.packets().front().and_then(|first| self.packets.get(first.serial));
-        flight.oldest_changes += 1;
         flight.oldest = packet.map(|packet| {
             let bytes = packet.end.since(packet.offset);
             let due = packet.due.max(flight.heard + packet.due.since(packet.sent));
-            Oldest {
-                sent: packet.sent,
-                bytes,
-                alone: flight.unheard.packets().len() == 1,
-                due,
-                number: flight.oldest_changes,
-            }
+            Oldest { sent: packet.sent, bytes, alone: flight.unheard.packets().len() == 1, due }
         });
-        *self.dues.at(path) = flight.oldest.as_ref().map_or(Instant::ZERO, |oldest| oldest.due);
+        self.renewed = self.renewed.with(path);
+        let due = flight.oldest.as_ref().map_or(Instant::ZERO, |oldest| oldest.due);
+        self.set_due(path, due);
+    }
+
+    #[inline(always)]
+    fn set_due(&mut self, path: PathId, due: Instant) {
+        let before = core::mem::replace(self.dues.at(path), due);
+        let next = self.next_due.get_mut();
+        // Another is the first now if this one was, and an earlier one is.
+        if due != before && next.is_some_and(|next| before == next || due < next && due > Instant::ZERO) {
+            *next = None;
+        }
     }
 
     /// Marks a packet of which a copy is of no use.
@@ -354,9 +428,10 @@ impl InFlight {
     /// The path is gone, or comes up anew.
     pub(crate) fn forget(&mut self, path: PathId) {
         let flight = core::mem::take(self.paths.at(path));
-        let PathFlight { given, late, oldest_changes, .. } = flight;
-        *self.paths.at(path) = PathFlight { given, settled: given, late, oldest_changes, ..PathFlight::default() };
-        self.dues.reset(path);
+        let PathFlight { given, late, .. } = flight;
+        *self.paths.at(path) = PathFlight { given, settled: given, late, ..PathFlight::default() };
+        self.renewed = self.renewed.with(path);
+        self.set_due(path, Instant::ZERO);
         for listed in flight.unheard.packets().iter().chain(flight.single.packets().iter()) {
             if let Some(packet) = self.packets.get_mut(listed.serial) {
                 (packet.settled, packet.closed) = (true, true);

@@ -84,17 +84,18 @@ impl Limits {
         }
     }
 
-    /// The peak, or what window and pacer promise, as far as that is believed.
+    /// The peak, or what window and pacer promise, as far as that is believed. BBR paces at what an application sent: a
+    /// pacer below the initial window in a round trip tells nothing.
     fn believed(&self, peak: BitRate, srtt: Span) -> BitRate {
         let window = BitRate::of(self.cwnd, srtt);
-        let window = if self.pacing_rate > BitRate::ZERO { window.min(self.pacing_rate) } else { window };
+        if self.pacing_rate == BitRate::ZERO && (peak == BitRate::ZERO || window <= peak) {
+            return window.max(peak);
+        }
+        let initial = BitRate::of(self.mss.mul_div(INITIAL_PACKETS, 1), srtt);
+        let window = if self.pacing_rate > BitRate::ZERO { window.min(self.pacing_rate.max(initial)) } else { window };
         match peak {
             BitRate::ZERO => window,
-            peak if window <= peak => peak,
-            peak => {
-                let initial = BitRate::of(self.mss.mul_div(INITIAL_PACKETS, 1), srtt);
-                window.min(peak.mul_div(OPTIMISM, 1).max(initial)).max(peak)
-            }
+            peak => window.min(peak.mul_div(OPTIMISM, 1).max(initial)).max(peak),
         }
     }
 }

@@ -64,9 +64,6 @@ pub(crate) struct Oldest {
     /// Time from which its acknowledgement is overdue, counted from when it left, or from when the path was last heard
     /// of.
     pub due: Instant,
-    /// Counts the packets of its path that were the oldest, from 1. With what is kept of one, such as `alone`, its
-    /// number changes.
-    pub number: u64,
 }
 
 /// Queue that a new packet would wait in.
@@ -129,31 +126,32 @@ impl<const MS: u64> RecentRate<MS> {
         (self.sum.bytes, self.sum.time) = (self.sum.bytes + new.bytes, self.sum.time + new.time);
     }
 
-    /// The rate now, if the path was ever busy, and for how long the bottleneck has worked on the oldest packet.
+    /// The rate now, if the path was ever busy, and the time at which it ends while nothing is heard.
     #[inline]
-    pub(crate) fn rate(&self, now: Instant, queue: &Queue<'_>) -> Option<(BitRate, Span)> {
+    pub(crate) fn rate(&self, now: Instant, queue: &Queue<'_>) -> Option<(BitRate, Instant)> {
         let (Some(train), Some((total, rate))) = (&self.train, &self.total) else { return None };
         let rate = *rate;
         if self.is_forgotten(queue.oldest.map_or(now, |oldest| oldest.sent)) {
             return None;
         }
-        let Some(oldest) = queue.oldest else { return Some((rate, Span::ZERO)) };
-        let waiting = now.since(train.at.max(oldest.sent + queue.min_rtt));
-        let share = rate.transmission_time(oldest.bytes);
+        let Some(oldest) = queue.oldest else { return Some((rate, train.at + HOLDS + Span::from_nanos(1))) };
+        let begun = train.at.max(oldest.sent + queue.min_rtt);
         let grace = if oldest.alone { DELAY * 2 } else { GRACE };
-        if waiting <= share + grace + queue.rttvar / 2 {
-            return Some((rate, waiting.min(share)));
+        let late = begun + rate.transmission_time(oldest.bytes) + grace + queue.rttvar / 2;
+        if now <= late {
+            return Some((rate, late + Span::from_nanos(1)));
         }
-        let rate = BitRate::of(total.bytes, total.time + waiting);
-        Some((rate, waiting.min(rate.transmission_time(oldest.bytes))))
+        Some((BitRate::of(total.bytes, total.time + now.since(begun)), now + Span::from_nanos(1)))
     }
 
-    /// Until the acknowledgement of a packet that is given to the path now, if a queue stands in front of it.
+    /// Until the acknowledgement of a packet that is given to the path now, if a queue stands in front of it, and the
+    /// time at which that ends while nothing changes. Of the oldest packet the bottleneck has passed a half, on average.
     #[inline]
-    pub(crate) fn round_trip(&self, now: Instant, queue: &Queue<'_>) -> Option<Span> {
-        let (rate, worked) = self.rate(now, queue)?;
-        let rtt = rate.transmission_time(queue.bytes).saturating_sub(worked);
-        (rtt > queue.min_rtt).then_some(rtt)
+    pub(crate) fn round_trip(&self, now: Instant, queue: &Queue<'_>) -> (Option<Span>, Instant) {
+        let Some((rate, until)) = self.rate(now, queue) else { return (None, Instant::NEVER) };
+        let passed = queue.oldest.map_or(Bytes::ZERO, |oldest| Bytes::new(oldest.bytes.get() / 2));
+        let rtt = rate.transmission_time(queue.bytes.saturating_sub(passed));
+        ((rtt > queue.min_rtt).then_some(rtt), until)
     }
 }
 
@@ -239,17 +237,17 @@ mod tests {
         let (mut present, path) = (RecentRate::<100>::default(), steady());
         pair(&mut present, 20, 0, &path);
         pair(&mut present, 24, 0, &path);
-        let next = |alone| Oldest { sent: at(0), bytes: Bytes::new(1000), alone, due: Instant::NEVER, number: 1 };
+        let next = |alone| Oldest { sent: at(0), bytes: Bytes::new(1000), alone, due: Instant::NEVER };
         let rate = |ms, alone| {
             let rate = present.rate(at(ms), &queue(&path, Some(&next(alone))));
-            rate.map(|(rate, worked)| (rate.as_bps(), worked))
+            rate.map(|(rate, until)| (rate.as_bps(), until))
         };
-        // A packet takes 2 ms, and 4 are granted: until 30 ms the rate stands, and the bottleneck has done its part.
-        assert_eq!(rate(25, false), Some((4_000_000, Span::from_millis(1))));
-        assert_eq!(rate(30, false), Some((4_000_000, Span::from_millis(2))));
+        // A packet takes 2 ms, and 4 are granted: until 30 ms the rate stands.
+        let until = at(30) + Span::from_nanos(1);
+        assert_eq!([25, 30].map(|ms| rate(ms, false)), [Some((4_000_000, until)); 2]);
         // At 36 ms, 2000 bytes in 4 + 12 ms. An acknowledgement of a lone packet may be kept for 40.
-        assert_eq!(rate(36, false), Some((1_000_000, Span::from_millis(8))));
-        assert_eq!(rate(36, true), Some((4_000_000, Span::from_millis(2))));
+        assert_eq!(rate(36, false), Some((1_000_000, at(36) + Span::from_nanos(1))));
+        assert_eq!(rate(36, true), Some((4_000_000, at(66) + Span::from_nanos(1))));
     }
 
     #[test]
@@ -275,7 +273,9 @@ mod tests {
         assert_eq!(rate(&present, 600, &path), Some(16_000), "100 bytes in 50 ms");
         assert_eq!(rate(&present, 1600, &path), Some(16_000), "a second later");
         assert_eq!(rate(&present, 1601, &path), None);
-        let oldest = |sent| Oldest { sent: at(sent), bytes: path.mss, alone: false, due: Instant::NEVER, number: 1 };
+        let until = present.rate(at(600), &queue(&path, None)).map(|(_, until)| until);
+        assert_eq!(until, Some(at(1600) + Span::from_nanos(1)));
+        let oldest = |sent| Oldest { sent: at(sent), bytes: path.mss, alone: false, due: Instant::NEVER };
         let rate = |present: &RecentRate<100>, sent, ms| {
             present.rate(at(ms), &queue(&path, Some(&oldest(sent)))).map(|(rate, _)| rate.as_bps())
         };
@@ -292,13 +292,13 @@ mod tests {
         let (mut present, mut path) = (RecentRate::<100>::default(), steady());
         pair(&mut present, 20, 0, &path);
         pair(&mut present, 24, 0, &path);
-        // 29 ms of data in flight and the packet of 1400 bytes: 4 Mbit/s take 31.8 ms, less 1 that has passed.
+        // 29 ms of data in flight and the packet of 1400 bytes: 4 Mbit/s take 31.8 ms, less half of the oldest one's 2.
         path.bytes_in_flight = Bytes::new(14_500);
-        let oldest = Oldest { sent: at(0), bytes: Bytes::new(1000), alone: false, due: Instant::NEVER, number: 1 };
+        let oldest = Oldest { sent: at(0), bytes: Bytes::new(1000), alone: false, due: Instant::NEVER };
         let next = Some(&oldest);
-        assert_eq!(present.round_trip(at(25), &queue(&path, next)), Some(Span::from_micros(30_800)));
+        assert_eq!(present.round_trip(at(25), &queue(&path, next)).0, Some(Span::from_micros(30_800)));
         // With less than a least round trip in flight no queue stands.
         path.bytes_in_flight = Bytes::new(8_000);
-        assert_eq!(present.round_trip(at(25), &queue(&path, next)), None);
+        assert_eq!(present.round_trip(at(25), &queue(&path, next)).0, None);
     }
 }

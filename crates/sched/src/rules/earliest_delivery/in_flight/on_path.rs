@@ -33,8 +33,6 @@ pub(super) struct PathFlight {
     pub unheard: List,
     /// The first of them ([`super::InFlight::note_oldest`]).
     pub oldest: Option<Oldest>,
-    /// Number of times that it was noted.
-    pub oldest_changes: u64,
     /// Not known to have arrived, in one copy so far, oldest first.
     pub single: List,
     /// Known to have arrived, in one copy, and not acknowledged: QUIC's send buffer keeps them.

@@ -140,6 +140,7 @@ mod tests {
             lost: false,
             settled: false,
             closed: false,
+            is_copy: false,
         }
     }
 

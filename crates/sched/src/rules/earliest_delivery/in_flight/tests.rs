@@ -17,7 +17,7 @@ fn receipt(path: PathId, serial: u64, offset: u64) -> Receipt {
 /// 100 bytes at `offset` leave at `ms`, to arrive 10 ms later; overdue after 30.
 fn send(flights: &mut InFlight, path: PathId, serial: u64, offset: u64, ms: u64, kind: SendKind) {
     let predicted = Prediction { eta: at(ms + 10), due: at(ms + 30) };
-    flights.sent(at(ms), &receipt(path, serial, offset), kind, predicted, Offset::ZERO);
+    flights.sent(at(ms), &receipt(path, serial, offset), kind, predicted, Offset::ZERO, PathSet::EMPTY);
 }
 
 fn due(flights: &InFlight, path: PathId) -> Option<Instant> {
@@ -55,6 +55,29 @@ fn a_copy_closes_what_it_copies_and_its_loss_leaves_it_closed() {
     assert_eq!([10, 11, 12].map(after), [Some(1), Some(2), None]);
     // Below what has arrived in order nothing is worth a copy.
     assert_eq!(flights.first_single(S, Offset::new(200)).map(|(serial, _)| serial), Some(2));
+}
+
+/// Of three paths the third may copy what the second has copied; after that nobody may.
+#[test]
+fn a_free_copy_may_be_copied_until_each_path_has_carried_it() {
+    let (mut flights, third) = (InFlight::default(), PathId::new(2));
+    let all = PathSet::of(F).with(S).with(third);
+    send(&mut flights, F, 0, 0, 0, SendKind::Fresh);
+    let copy = |flights: &mut InFlight, path, serial| {
+        let predicted = Prediction { eta: at(15), due: at(35) };
+        flights.sent(at(5), &receipt(path, serial, 0), SendKind::Duplicate, predicted, Offset::ZERO, all);
+    };
+    let for_path = |flights: &InFlight, path, by| flights.singles_for(path, by, Offset::ZERO).next().map(|(n, _)| n);
+    copy(&mut flights, S, 1);
+    assert_eq!((first(&flights, F), for_path(&flights, S, F), for_path(&flights, S, third)), (None, None, Some(1)));
+    let mut lost = flights.clone();
+    lost.lost(&receipt(S, 1, 0), Some(Offset::ZERO));
+    assert_eq!(lost.lost_bytes(), Bytes::ZERO, "the first packet may still bring it");
+    let mut acked = flights.clone();
+    acked.acked(at(20), &receipt(F, 0, 0), Offset::ZERO);
+    assert_eq!(for_path(&acked, S, third), None);
+    copy(&mut flights, third, 2);
+    assert_eq!([F, S, third].map(|path| flights.singles(path)), [0; 3]);
 }
 
 #[test]
@@ -196,7 +219,7 @@ fn a_copy_answers_alike_where_packets_overtake_each_other() {
     };
     for n in 0..3000 {
         let predicted = Prediction { eta: at(n + draw(60)), due: at(5000) };
-        flights.sent(at(n), &receipt(F, n, n * 100), SendKind::Fresh, predicted, Offset::ZERO);
+        flights.sent(at(n), &receipt(F, n, n * 100), SendKind::Fresh, predicted, Offset::ZERO, PathSet::EMPTY);
         if draw(2) == 0 {
             let acked = n.saturating_sub(20 + draw(20));
             flights.acked(at(n), &receipt(F, acked, acked * 100), Offset::new(acked * 100));
