@@ -1,0 +1,175 @@
+//! Rate of the bottleneck, by packets that waited for one another there.
+//!
+//! ```text
+//! train    acknowledgements one after another, from one whose packet did not wait: at least 8 packets, and as long as
+//!          round trips vary
+//! waited   the train was acknowledged in twice the time in which it was sent; or there was a queue throughout, and
+//!          the window was the limit
+//! rate     bytes / time of the trains that waited, over the last 100 ms of such time
+//! more     a delivery-rate sample above the rate counts, whether its packets waited or not
+//! ```
+//!
+//! The time of a train is never less than the time in which it was sent, so that acknowledgements that come in a bunch
+//! are no rate.
+
+use weftway_path::{BitRate, Bytes, Instant, Span};
+
+use crate::Acked;
+use crate::window::LARGEST;
+
+/// Least packets of a train: an initial window of ten, of which the first acknowledgement begins the train.
+const TRAIN: u64 = 8;
+
+/// What an acknowledgement says of the queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    /// Its round trip is longer than one without a queue.
+    pub(super) has_queue: bool,
+    /// It may have been delayed by the receiver: it says nothing.
+    pub(super) is_late: bool,
+    /// The window was full.
+    pub(super) is_limited: bool,
+    /// How much round trips vary.
+    pub(super) spread: Span,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Train {
+    bytes: u64,
+    /// Time over which it was acknowledged, and sent, in ns.
+    acked: u64,
+    sent: u64,
+    /// A queue was seen with each acknowledgement, and the window was the limit.
+    is_queued: bool,
+}
+
+impl Train {
+    const NEW: Self = Self { bytes: 0, acked: 0, sent: 0, is_queued: true };
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Rate {
+    least: u64,
+    /// In ns.
+    memory: u64,
+    /// Sums over trains that waited, of which the older ones fade.
+    bytes: u64,
+    time: u64,
+    rate: BitRate,
+    /// Time that the bottleneck takes for two packets.
+    pair: Span,
+    /// A train has waited since the path was silent.
+    is_fresh: bool,
+    train: Train,
+    /// Time of the last acknowledgement, and of the departure of its packet.
+    last: Option<(Instant, Instant)>,
+}
+
+impl Rate {
+    pub(super) fn new(mss: u64, memory: Span) -> Self {
+        Self {
+            least: TRAIN * mss,
+            memory: memory.as_nanos(),
+            bytes: 0,
+            time: 0,
+            rate: BitRate::ZERO,
+            pair: Span::ZERO,
+            is_fresh: false,
+            train: Train::NEW,
+            last: None,
+        }
+    }
+
+    /// The rate; zero before the first train.
+    pub(super) fn get(&self) -> BitRate {
+        self.rate
+    }
+
+    /// Time that the bottleneck takes for two packets; zero before the first train.
+    pub(super) fn pair(&self) -> Span {
+        self.pair
+    }
+
+    /// Returns true if a train has waited since the path was silent.
+    pub(super) fn is_fresh(&self) -> bool {
+        self.is_fresh
+    }
+
+    /// Bytes that the bottleneck lets through in `span`; `None` before the first train.
+    pub(super) fn product(&self, span: Span) -> Option<u64> {
+        (self.time > 0).then(|| self.rate.bytes_in(span).get().min(LARGEST))
+    }
+
+    /// Returns true if the newest packet left no sooner after the one before than the bottleneck takes for it: only
+    /// others can have made it wait.
+    pub(super) fn is_spaced(&self, acked: &Acked) -> bool {
+        let Some((_, sent)) = self.last else { return true };
+        let gap = acked.newest_sent.since(sent).as_nanos();
+        self.time > 0 && gap.saturating_mul(self.rate.as_bps()) >= acked.bytes.get().saturating_mul(8_000_000_000)
+    }
+
+    /// Forgets the train in the making.
+    pub(super) fn pause(&mut self) {
+        self.last = None;
+    }
+
+    /// Makes what is known count for little beside the next train.
+    pub(super) fn doubt(&mut self) {
+        (self.bytes, self.time) = (self.bytes / 8, (self.time / 8).max(u64::from(self.time > 0)));
+        self.is_fresh = false;
+        self.pause();
+    }
+
+    /// Takes an acknowledgement; returns true if a train that waited ended with it.
+    pub(super) fn on_acked(&mut self, acked: &Acked, seen: Seen) -> bool {
+        if let Some(rate) = acked.rate.filter(|rate| self.time > 0 && *rate > self.rate) {
+            self.add(acked.bytes.get().min(LARGEST), rate.transmission_time(acked.bytes).as_nanos());
+        }
+        if seen.is_late {
+            self.pause();
+            return false;
+        }
+        let Some((last, sent)) = self.last.replace((acked.now, acked.newest_sent)) else {
+            self.train = Train::NEW;
+            return false;
+        };
+        if acked.newest_sent < sent {
+            // Of an older packet, by another way: the train has lost its order.
+            self.last = Some((acked.now, sent));
+            self.train.bytes = self.train.bytes.saturating_add(acked.bytes.get());
+            self.train.acked = self.train.acked.saturating_add(acked.now.since(last).as_nanos());
+            return false;
+        }
+        let (gap, sent_gap) = (acked.now.since(last).as_nanos(), acked.newest_sent.since(sent).as_nanos());
+        if !seen.has_queue && sent_gap.saturating_mul(2) > gap {
+            self.train = Train::NEW;
+            return false;
+        }
+        let train = &mut self.train;
+        train.bytes = train.bytes.saturating_add(acked.bytes.get());
+        train.acked = train.acked.saturating_add(gap);
+        train.sent = train.sent.saturating_add(sent_gap);
+        train.is_queued &= seen.has_queue && seen.is_limited;
+        if train.bytes < self.least || train.acked <= seen.spread.as_nanos() {
+            return false;
+        }
+        let train = core::mem::replace(train, Train::NEW);
+        let waited = train.is_queued || train.acked >= train.sent.saturating_mul(2);
+        if waited {
+            self.is_fresh = true;
+            self.add(train.bytes.min(LARGEST), train.acked.max(train.sent));
+        }
+        waited
+    }
+
+    fn add(&mut self, bytes: u64, time: u64) {
+        self.bytes = self.bytes.saturating_add(bytes).min(LARGEST);
+        self.time = self.time.saturating_add(time).max(1);
+        if self.time > self.memory {
+            self.bytes = Bytes::new(self.bytes).mul_div(self.memory, self.time).get();
+            self.time = self.memory;
+        }
+        self.rate = BitRate::of(Bytes::new(self.bytes), Span::from_nanos(self.time));
+        self.pair = self.rate.transmission_time(Bytes::new(self.least / TRAIN * 2));
+    }
+}
