@@ -65,7 +65,7 @@ pub(crate) const ENTRY: Entry = Entry {
         },
         Param {
             name: "patience",
-            default: "6",
+            default: "16",
             values: "whole number, 1 to 1000",
             doc: "round trips with a queue that its window does not account for, until it takes the path for crowded",
         },
@@ -99,6 +99,13 @@ struct Switches {
     crowd: Option<&'static str>,
 }
 
+/// XX
+const QUIET: u32 = 8;
+
+fn knob(n: usize, default: u64) -> u64 {
+    std::env::var("K").ok().and_then(|k| k.split(',').nth(n).and_then(|k| k.parse().ok())).unwrap_or(default)
+}
+
 /// What bounds the window beside rate and queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
@@ -113,13 +120,21 @@ enum Mode {
 #[derive(Clone, Copy, Debug, Default)]
 struct Suspicion {
     rounds: u32,
+    /// Round trips until a probe is judged.
+    probe: u32,
+    /// When the probe began.
     window: u64,
     rate: BitRate,
+    /// The highest rate, of which a part fades with each round trip.
+    open: BitRate,
+    /// Round trips without a queue.
+    quiet: u32,
 }
 
 #[derive(Clone)]
 struct Bdp {
     rule: Switches,
+    knobs: [u64; 8],
     setup: Setup,
     window: Window,
     base: Base,
@@ -154,8 +169,9 @@ impl Bdp {
         let window = Window::new(&setup);
         Ok(Self {
             rule,
+            knobs: [knob(0, 2), knob(1, 8), knob(2, 8), knob(3, 90), knob(4, 16), knob(5, 0), 0, 0],
             setup,
-            rate: Rate::new(window.mss(), memory),
+            rate: Rate::new(window.mss(), memory, knob(2, 8)),
             window,
             base: Base::new(setup.now, setup.rtt),
             round: Round::default(),
@@ -217,40 +233,45 @@ impl Bdp {
 
     /// A round trip ended in which the queue was at least `queue`: whether others fill it.
     fn judge_crowd(&mut self, queue: Span, is_limited: bool, siblings: Siblings<'_>) {
-        let aim = self.aim();
-        if self.mode == Mode::Crowded {
-            if queue <= aim.mul_div(3, 4) {
-                self.mode = Mode::Capped;
-                self.suspicion.rounds = 0;
+        let (aim, rate) = (self.aim(), self.rate.get());
+        self.suspicion.open = rate.max(self.suspicion.open.mul_div(63, 64));
+        let Suspicion { rounds, probe, window, open, .. } = self.suspicion;
+        let quiet = if queue <= aim / 4 { self.suspicion.quiet + 1 } else { 0 };
+        self.suspicion.quiet = quiet;
+        if self.mode == Mode::Crowded && quiet >= QUIET {
+            self.mode = Mode::Capped;
+            self.suspicion = Suspicion { open, ..Suspicion::default() };
+            return;
+        }
+        if probe > 1 {
+            self.suspicion.probe = probe - 1;
+        } else if probe == 1 {
+            let is_empty = queue <= aim / 2;
+            let has_faded = rate < self.suspicion.rate.mul_div(45, 100);
+            self.suspicion = Suspicion { open, ..Suspicion::default() };
+            if !is_empty && !has_faded && self.mode != Mode::Crowded {
+                let rtt = self.base.plain() + queue;
+                let half = open.bytes_in(rtt).get() / 2;
+                self.renew_other(window.max(half.min(window * self.knobs[0])), siblings);
+                self.mode = Mode::Crowded;
+            } else if is_empty && self.mode == Mode::Crowded {
+                self.mode = Mode::Free;
             }
-            return;
-        }
-        if queue <= aim.mul_div(3, 2) || !is_limited || self.rate.get() == BitRate::ZERO {
-            self.suspicion.rounds = 0;
-            return;
-        }
-        if self.suspicion.rounds == 0 {
-            self.suspicion = Suspicion { rounds: 0, window: self.window.cwnd(), rate: self.rate.get() };
-        }
-        self.suspicion.rounds += 1;
-        if self.suspicion.rounds > self.rule.patience {
-            let window = self.suspicion.window.max(self.window.cwnd());
-            self.renew_other(window, siblings);
-            self.mode = Mode::Crowded;
+        } else if self.mode == Mode::Crowded || is_limited && rate > BitRate::ZERO && queue > aim / 2 {
+            self.suspicion.rounds = rounds + if self.mode != Mode::Crowded && queue > aim.mul_div(3, 2) { 8 } else { 1 };
+            let patience = if self.mode == Mode::Crowded { 4 * self.rule.patience } else { self.rule.patience };
+            if self.suspicion.rounds >= patience {
+                self.suspicion = Suspicion { probe: 2, rate, window: self.window.cwnd(), ..self.suspicion };
+            }
+        } else {
+            self.suspicion = Suspicion { rounds: 0, ..self.suspicion };
         }
     }
 
-    /// The least window while others may be what fills the queue: half of the one before. A rate that falls by more
-    /// than the window does is the link's own.
-    fn least_in_doubt(&mut self) -> u64 {
-        let Suspicion { rounds, window, rate } = self.suspicion;
-        if rounds == 0 {
-            return 0;
-        }
-        if self.rate.get() < rate.mul_div(45, 100) {
-            self.suspicion = Suspicion { rounds: 1, window: self.window.cwnd(), rate: self.rate.get() };
-        }
-        self.suspicion.window.min(window) / 2
+    /// The window of a probe: 3/4 of the product.
+    fn probe_window(&self, plain: Span) -> Option<u64> {
+        let product = self.suspicion.rate.bytes_in(plain).get().min(LARGEST);
+        (self.suspicion.probe > 0).then_some(product / 4 * 3)
     }
 
     /// Follows rate and queue.
@@ -258,17 +279,16 @@ impl Bdp {
         let (aim, cwnd) = (self.aim(), self.window.cwnd());
         if self.queue >= aim {
             let Some(product) = self.rate.product(plain + aim) else { return };
-            let most = product.max(self.least_in_doubt());
-            if most < cwnd {
-                self.window.set(most);
+            if product < cwnd {
+                self.window.set(product);
             }
         } else if acked.cwnd_limited {
             let acked = acked.bytes.get().min(LARGEST);
             let room = aim - self.queue;
             let mut target = cwnd + Bytes::new(acked).mul_div(room.as_nanos(), aim.as_nanos().max(1)).get();
             if self.queue <= self.no_queue() && self.rate.is_fresh() {
-                let product = self.rate.product(plain).unwrap_or(0) / 10 * 9;
-                target = target.max(product.min(cwnd + JUMP * acked));
+                let product = self.rate.product(plain).unwrap_or(0) * self.knobs[3] / 100;
+                target = target.max(product.min(cwnd + self.knobs[1] * acked));
             }
             self.window.set(target);
         }
@@ -279,7 +299,7 @@ impl Bdp {
         self.other.on_acked(acked, siblings);
         let cap = self.other.cwnd().get();
         if self.queue.is_zero() && acked.cwnd_limited {
-            self.other.set_cwnd(Bytes::new(cap + acked.bytes.get().min(LARGEST) / CAP_GROWTH));
+            self.other.set_cwnd(Bytes::new(cap + acked.bytes.get().min(LARGEST) / self.knobs[4]));
         }
         if self.rate.product(plain + self.aim()).is_some_and(|product| cap > 2 * product) {
             self.mode = Mode::Free;
@@ -321,23 +341,29 @@ impl Controller for Bdp {
         self.count_losses(acked);
         let is_limited = acked.prior_in_flight.get().saturating_add(3 * mss) >= self.window.cwnd();
         let is_lone = acked.bytes.get() < 2 * mss && acked.recovery == Recovery::Open;
-        let is_late = is_lone && acked.rtt > self.base.plain();
+        let is_late = is_lone && acked.rtt.is_some_and(|rtt| rtt > self.base.plain());
         if let Some(rtt) = acked.rtt.filter(|_| !is_late) {
-            let spaced = self.rate.is_spaced(acked);
-            self.queue = self.base.on_sample(acked, rtt, spaced);
-            self.recent = self.queue.max(self.recent.mul_div(3, 4));
+            let queue = self.base.on_sample(acked.now, rtt, self.rate.pair());
+            self.recent = queue.max(self.recent.mul_div(7, 8));
+            self.queue = self.base.queue();
         }
         let has_queue = self.queue > self.no_queue();
         self.rate.on_acked(acked, Seen { has_queue, is_late, is_limited, spread: self.base.spread() });
         if self.round.advance(acked)
-            && let Some(queue) = self.base.end_round()
+            && let Some(queue) = self.base.end_round(self.mode == Mode::Crowded)
         {
             self.judge_crowd(queue, is_limited, siblings);
+            if std::env::var("BDPLOG").is_ok() { eprintln!("{} {:.3} q {queue} lim {is_limited} rounds {} {} {}", self.setup.path.get(), acked.now.as_secs_f64(), self.suspicion.rounds, self.suspicion.probe, self.snapshot()); }
         }
-        let plain = self.base.plain().unwrap_or(Span::ZERO);
+        let plain = self.base.plain();
         if self.mode == Mode::Crowded {
             self.other.on_acked(acked, siblings);
-            self.window.set(self.other.cwnd().get());
+            let cwnd = self.other.cwnd().get();
+            self.window.set(self.probe_window(plain).map_or(cwnd, |probe| probe.min(cwnd)));
+            return;
+        }
+        if let Some(probe) = self.probe_window(plain) {
+            self.window.set(probe.min(self.window.cwnd()));
             return;
         }
         self.follow(acked, plain);

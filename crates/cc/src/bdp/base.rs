@@ -2,24 +2,21 @@
 //!
 //! ```text
 //! base     smallest round trip of the last 30 to 60 s
-//! spread   of each round: (mean − smallest) of packets that left no sooner than the bottleneck takes them, and
-//!          |smallest − that of the round before|; over some eight rounds
+//! spread   of four samples: mean − smallest, less what their packets made one another wait, over some sixteen such;
+//!          and of each round trip: |smallest − that of the one before|, over some eight
 //! plain    base + 3/2 · spread: at this and below there is no queue to be seen
+//! queue    smallest of the last four to eight samples − plain
 //! ```
 //!
 //! The base is the luckiest of thousands of round trips. Where they vary, all others are longer, with no queue at all.
 
 use weftway_path::{Instant, Span};
 
-use crate::Acked;
-
 /// Half of the time for which the smallest round trip and the longest queue are remembered: a route may change, and
-/// TCP remembers for as long (`tcp_min_rtt_wlen` is 300 s, BBR's 10 s).
+/// TCP remembers for longer (`tcp_min_rtt_wlen` is 300 s), BBR for 10 s.
 const HALF: Span = Span::from_secs(30);
-/// Fewer samples say nothing of how round trips vary.
-const FEW: u64 = 4;
-/// Rounds over which the spread is averaged.
-const ROUNDS: u64 = 8;
+/// Samples whose smallest counts: half of HyStart's (RFC 9406 N_RTT_SAMPLE), since there are two such groups.
+const GROUP: u64 = 4;
 
 #[derive(Clone, Debug)]
 pub(super) struct Base {
@@ -27,14 +24,14 @@ pub(super) struct Base {
     smallest: [Option<Span>; 2],
     longest: [Span; 2],
     half_began: Instant,
-    spread: Span,
-    /// Of this round, over spaced packets.
+    /// Within groups, and from round trip to round trip.
+    spread: [Span; 2],
+    /// Of this group of samples, and the smallest of the one before.
     sum: Span,
     count: u64,
-    spaced_least: Span,
-    /// Of this round, over all.
-    least: Span,
-    least_before: Option<Span>,
+    least: [Span; 2],
+    /// Smallest of this round trip, and of the one before.
+    round: [Span; 2],
 }
 
 impl Base {
@@ -43,12 +40,11 @@ impl Base {
             smallest: [rtt, None],
             longest: [Span::ZERO; 2],
             half_began: now,
-            spread: Span::ZERO,
+            spread: [Span::ZERO; 2],
             sum: Span::ZERO,
             count: 0,
-            spaced_least: Span::MAX,
-            least: Span::MAX,
-            least_before: None,
+            least: [Span::MAX; 2],
+            round: [Span::MAX; 2],
         }
     }
 
@@ -61,52 +57,61 @@ impl Base {
     }
 
     pub(super) fn spread(&self) -> Span {
-        self.spread
+        self.spread[0] + self.spread[1]
     }
 
-    /// The longest queue seen.
+    /// The longest queue that a sample showed.
     pub(super) fn longest(&self) -> Span {
         self.longest[0].max(self.longest[1])
     }
 
-    /// The longest round trip that shows no queue.
-    pub(super) fn plain(&self) -> Option<Span> {
-        self.get().map(|base| base + self.spread + self.spread / 2)
+    /// The longest round trip that shows no queue; zero before the first.
+    pub(super) fn plain(&self) -> Span {
+        let spread = self.spread();
+        self.get().map_or(Span::ZERO, |base| base + spread + spread / 2)
     }
 
-    /// Takes a sample, of a packet that was `spaced` from the one before; returns the queue that it shows.
-    pub(super) fn on_sample(&mut self, acked: &Acked, rtt: Span, spaced: bool) -> Span {
-        if acked.now.since(self.half_began) > HALF {
-            self.half_began = acked.now;
+    /// Queue that is there at least.
+    pub(super) fn queue(&self) -> Span {
+        match self.least[0].min(self.least[1]) {
+            Span::MAX => Span::ZERO,
+            least => least.saturating_sub(self.plain()),
+        }
+    }
+
+    /// Takes a sample where the bottleneck takes `pair` for two packets; returns the queue that it shows.
+    pub(super) fn on_sample(&mut self, now: Instant, rtt: Span, pair: Span) -> Span {
+        if now.since(self.half_began) > HALF {
+            self.half_began = now;
             self.smallest = [None, self.smallest[0]];
             self.longest = [Span::ZERO, self.longest[0]];
         }
         self.smallest[0] = Some(self.smallest[0].map_or(rtt, |smallest| smallest.min(rtt)));
-        self.least = self.least.min(rtt);
-        if spaced {
-            self.sum += rtt;
-            self.count += 1;
-            self.spaced_least = self.spaced_least.min(rtt);
+        self.round[0] = self.round[0].min(rtt);
+        if self.count == GROUP {
+            let within = (self.sum / GROUP).saturating_sub(self.least[0] + pair * 2);
+            self.spread[0] = (self.spread[0] * 15 + within) / 16;
+            self.least = [Span::MAX, self.least[0]];
+            (self.sum, self.count) = (Span::ZERO, 0);
         }
-        let queue = rtt.saturating_sub(self.plain().unwrap_or(rtt));
+        self.least[0] = self.least[0].min(rtt);
+        self.sum += rtt;
+        self.count += 1;
+        let queue = rtt.saturating_sub(self.plain());
         self.longest[0] = self.longest[0].max(queue);
         queue
     }
 
-    /// Ends a round; returns the smallest queue in it.
-    pub(super) fn end_round(&mut self) -> Option<Span> {
-        let least = core::mem::replace(&mut self.least, Span::MAX);
-        let (sum, count) = (core::mem::take(&mut self.sum), core::mem::take(&mut self.count));
-        let spaced_least = core::mem::replace(&mut self.spaced_least, Span::MAX);
+    /// Ends a round trip; returns the smallest queue in it. On a crowded path queues come and go by others.
+    pub(super) fn end_round(&mut self, is_crowded: bool) -> Option<Span> {
+        let [least, before] = self.round;
         if least == Span::MAX {
             return None;
         }
-        let before = self.least_before.replace(least).unwrap_or(least);
-        if count >= FEW {
-            let within = (sum / count).saturating_sub(spaced_least);
-            let between = Span::from_nanos(least.abs_diff(before).as_nanos());
-            self.spread = (self.spread * (ROUNDS - 1) + within + between) / ROUNDS;
+        self.round = [Span::MAX, least];
+        if before != Span::MAX && !is_crowded {
+            self.spread[1] = (self.spread[1] * 7 + least.abs_diff(before)) / 8;
         }
-        Some(least.saturating_sub(self.plain().unwrap_or(least)))
+        Some(least.saturating_sub(self.plain()))
     }
 }

@@ -50,6 +50,7 @@ impl Train {
 #[derive(Clone, Debug)]
 pub(super) struct Rate {
     least: u64,
+    first: u64,
     /// In ns.
     memory: u64,
     /// Sums over trains that waited, of which the older ones fade.
@@ -66,9 +67,10 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    pub(super) fn new(mss: u64, memory: Span) -> Self {
+    pub(super) fn new(mss: u64, memory: Span, first: u64) -> Self {
         Self {
             least: TRAIN * mss,
+            first: first * mss,
             memory: memory.as_nanos(),
             bytes: 0,
             time: 0,
@@ -98,14 +100,6 @@ impl Rate {
     /// Bytes that the bottleneck lets through in `span`; `None` before the first train.
     pub(super) fn product(&self, span: Span) -> Option<u64> {
         (self.time > 0).then(|| self.rate.bytes_in(span).get().min(LARGEST))
-    }
-
-    /// Returns true if the newest packet left no sooner after the one before than the bottleneck takes for it: only
-    /// others can have made it wait.
-    pub(super) fn is_spaced(&self, acked: &Acked) -> bool {
-        let Some((_, sent)) = self.last else { return true };
-        let gap = acked.newest_sent.since(sent).as_nanos();
-        self.time > 0 && gap.saturating_mul(self.rate.as_bps()) >= acked.bytes.get().saturating_mul(8_000_000_000)
     }
 
     /// Forgets the train in the making.
@@ -150,7 +144,8 @@ impl Rate {
         train.acked = train.acked.saturating_add(gap);
         train.sent = train.sent.saturating_add(sent_gap);
         train.is_queued &= seen.has_queue && seen.is_limited;
-        if train.bytes < self.least || train.acked <= seen.spread.as_nanos() {
+        let least = if self.time == 0 { self.first } else { self.least };
+        if train.bytes < least || train.acked <= seen.spread.as_nanos() {
             return false;
         }
         let train = core::mem::replace(train, Train::NEW);
