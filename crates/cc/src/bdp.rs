@@ -125,8 +125,6 @@ struct Suspicion {
     /// When the probe began.
     window: u64,
     rate: BitRate,
-    /// The highest rate, of which a part fades with each round trip.
-    open: BitRate,
     /// Round trips without a queue.
     quiet: u32,
 }
@@ -234,13 +232,12 @@ impl Bdp {
     /// A round trip ended in which the queue was at least `queue`: whether others fill it.
     fn judge_crowd(&mut self, queue: Span, is_limited: bool, siblings: Siblings<'_>) {
         let (aim, rate) = (self.aim(), self.rate.get());
-        self.suspicion.open = rate.max(self.suspicion.open.mul_div(63, 64));
-        let Suspicion { rounds, probe, window, open, .. } = self.suspicion;
+        let Suspicion { rounds, probe, window, .. } = self.suspicion;
         let quiet = if queue <= aim / 4 { self.suspicion.quiet + 1 } else { 0 };
         self.suspicion.quiet = quiet;
         if self.mode == Mode::Crowded && quiet >= QUIET {
             self.mode = Mode::Capped;
-            self.suspicion = Suspicion { open, ..Suspicion::default() };
+            self.suspicion = Suspicion::default();
             return;
         }
         if probe > 1 {
@@ -248,10 +245,10 @@ impl Bdp {
         } else if probe == 1 {
             let is_empty = queue <= aim / 2;
             let has_faded = rate < self.suspicion.rate.mul_div(45, 100);
-            self.suspicion = Suspicion { open, ..Suspicion::default() };
+            self.suspicion = Suspicion::default();
             if !is_empty && !has_faded && self.mode != Mode::Crowded {
                 let rtt = self.base.plain() + queue;
-                let half = open.bytes_in(rtt).get() / 2;
+                let half = self.rate.open().bytes_in(rtt).get() / 2;
                 self.renew_other(window.max(half.min(window * self.knobs[0])), siblings);
                 self.mode = Mode::Crowded;
             } else if is_empty && self.mode == Mode::Crowded {
@@ -298,7 +295,7 @@ impl Bdp {
     fn keep_cap(&mut self, acked: &Acked, plain: Span, siblings: Siblings<'_>) {
         self.other.on_acked(acked, siblings);
         let cap = self.other.cwnd().get();
-        if self.queue.is_zero() && acked.cwnd_limited {
+        if self.base.is_empty(self.no_queue()) && acked.cwnd_limited {
             self.other.set_cwnd(Bytes::new(cap + acked.bytes.get().min(LARGEST) / self.knobs[4]));
         }
         if self.rate.product(plain + self.aim()).is_some_and(|product| cap > 2 * product) {
@@ -343,14 +340,17 @@ impl Controller for Bdp {
         let is_lone = acked.bytes.get() < 2 * mss && acked.recovery == Recovery::Open;
         let is_late = is_lone && acked.rtt.is_some_and(|rtt| rtt > self.base.plain());
         if let Some(rtt) = acked.rtt.filter(|_| !is_late) {
-            let queue = self.base.on_sample(acked.now, rtt, self.rate.pair());
-            self.recent = queue.max(self.recent.mul_div(7, 8));
+            let above = self.base.on_sample(acked.now, rtt, self.rate.spread());
+            self.recent = above.max(self.recent.mul_div(7, 8));
             self.queue = self.base.queue();
         }
         let has_queue = self.queue > self.no_queue();
-        self.rate.on_acked(acked, Seen { has_queue, is_late, is_limited, spread: self.base.spread() });
-        if self.round.advance(acked)
-            && let Some(queue) = self.base.end_round(self.mode == Mode::Crowded)
+        self.rate.on_acked(acked, Seen { has_queue, is_late, is_limited });
+        let is_over = self.round.advance(acked);
+        if is_over {
+            self.rate.end_round();
+        }
+        if is_over && let Some(queue) = self.base.end_round()
         {
             self.judge_crowd(queue, is_limited, siblings);
             if std::env::var("BDPLOG").is_ok() { eprintln!("{} {:.3} q {queue} lim {is_limited} rounds {} {} {}", self.setup.path.get(), acked.now.as_secs_f64(), self.suspicion.rounds, self.suspicion.probe, self.snapshot()); }

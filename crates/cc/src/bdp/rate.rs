@@ -29,8 +29,6 @@ pub(super) struct Seen {
     pub(super) is_late: bool,
     /// The window was full.
     pub(super) is_limited: bool,
-    /// How much round trips vary.
-    pub(super) spread: Span,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -57,8 +55,14 @@ pub(super) struct Rate {
     bytes: u64,
     time: u64,
     rate: BitRate,
+    /// The highest rate, of which a part fades with each round trip.
+    open: BitRate,
     /// Time that the bottleneck takes for two packets.
     pair: Span,
+    /// Time by which acknowledgements are ahead of the rate, since they were last behind it; and its longest, of which a
+    /// part fades with each round trip.
+    ahead: Span,
+    spread: Span,
     /// A train has waited since the path was silent.
     is_fresh: bool,
     train: Train,
@@ -75,7 +79,10 @@ impl Rate {
             bytes: 0,
             time: 0,
             rate: BitRate::ZERO,
+            open: BitRate::ZERO,
             pair: Span::ZERO,
+            ahead: Span::ZERO,
+            spread: Span::ZERO,
             is_fresh: false,
             train: Train::NEW,
             last: None,
@@ -87,9 +94,25 @@ impl Rate {
         self.rate
     }
 
+    /// The highest rate of late.
+    pub(super) fn open(&self) -> BitRate {
+        self.open
+    }
+
     /// Time that the bottleneck takes for two packets; zero before the first train.
     pub(super) fn pair(&self) -> Span {
         self.pair
+    }
+
+    /// How much round trips vary: bunched acknowledgements were delayed by so much.
+    pub(super) fn spread(&self) -> Span {
+        self.spread
+    }
+
+    /// A round trip is over.
+    pub(super) fn end_round(&mut self) {
+        self.spread = self.spread.mul_div(15, 16);
+        self.open = self.open.mul_div(63, 64).max(self.rate);
     }
 
     /// Returns true if a train has waited since the path was silent.
@@ -134,6 +157,11 @@ impl Rate {
             self.train.acked = self.train.acked.saturating_add(acked.now.since(last).as_nanos());
             return false;
         }
+        if self.time > 0 {
+            let time = self.open.transmission_time(acked.bytes);
+            self.ahead = (self.ahead + time).saturating_sub(acked.now.since(last));
+            self.spread = self.spread.max(self.ahead.saturating_sub(time));
+        }
         let (gap, sent_gap) = (acked.now.since(last).as_nanos(), acked.newest_sent.since(sent).as_nanos());
         if !seen.has_queue && sent_gap.saturating_mul(2) > gap {
             self.train = Train::NEW;
@@ -145,7 +173,7 @@ impl Rate {
         train.sent = train.sent.saturating_add(sent_gap);
         train.is_queued &= seen.has_queue && seen.is_limited;
         let least = if self.time == 0 { self.first } else { self.least };
-        if train.bytes < least || train.acked <= seen.spread.as_nanos() {
+        if train.bytes < least || train.acked <= self.spread.as_nanos() {
             return false;
         }
         let train = core::mem::replace(train, Train::NEW);
@@ -165,6 +193,7 @@ impl Rate {
             self.time = self.memory;
         }
         self.rate = BitRate::of(Bytes::new(self.bytes), Span::from_nanos(self.time));
+        self.open = self.open.max(self.rate);
         self.pair = self.rate.transmission_time(Bytes::new(self.least / TRAIN * 2));
     }
 }
