@@ -44,31 +44,11 @@ pub(crate) const ENTRY: Entry = Entry {
     coupled: true,
     paced: false,
     params: &[
-        Param { name: "queue_ms", default: "15", values: "whole number, 1 to 1000", doc: "the queue that it aims at" },
-        Param {
-            name: "queue_percent",
-            default: "15",
-            values: "whole number, 0 to 400",
-            doc: "and so many percent of the round trip more",
-        },
-        Param {
-            name: "memory_ms",
-            default: "100",
-            values: "whole number, 1 to 10000",
-            doc: "time of waiting packets over which the bottleneck's rate is taken",
-        },
-        Param {
-            name: "random_loss",
-            default: "10",
-            values: "whole number, 0 to 100",
-            doc: "up to this loss rate, in percent, losses without a queue are the path's own",
-        },
-        Param {
-            name: "patience",
-            default: "16",
-            values: "whole number, 1 to 1000",
-            doc: "round trips with a queue that its window does not account for, until it takes the path for crowded",
-        },
+        whole("queue_ms", "15", "the queue that it aims at"),
+        whole("queue_percent", "15", "and so many percent of the round trip more"),
+        whole("memory_ms", "100", "time of packets that waited, over which the bottleneck's rate is taken"),
+        whole("random_loss", "10", "up to this loss rate, in percent, losses without a queue are the path's own"),
+        whole("patience", "16", "round trips with a queue before it probes whether the queue is its own"),
         Param {
             name: "crowd",
             default: "auto",
@@ -79,15 +59,25 @@ pub(crate) const ENTRY: Entry = Entry {
     build: |params, setup| Ok(Box::new(Bdp::new(params, setup)?)),
 };
 
-/// The largest step to 9/10 of the product, in acknowledged bytes: a burst of so many packets for each.
-const JUMP: u64 = 8;
+const fn whole(name: &'static str, default: &'static str, doc: &'static str) -> Param {
+    Param { name, default, values: "whole number, 1 to 1000", doc }
+}
+
+/// Packets that may leave for each acknowledged one on the way to 9/10 of the product.
+const JUMP: u64 = 16;
 /// A queue shorter than this is none, nor is one of two packets: ends take as long to wake up.
 const NO_QUEUE: Span = Span::from_millis(1);
 /// Packets over which the loss rate is taken, at least; twice as many at most. At 5 % it is above 10 % once in a
 /// thousand times.
 const COUNTED: u64 = 200;
-/// A cap grows by a packet for so many acknowledged without a queue, if CUBIC's does not grow faster.
+/// A cap grows by a packet for so many acknowledged without a queue, if the other controller's does not grow faster.
 const CAP_GROWTH: u64 = 16;
+/// Round trips in a row without a queue that end a crowd: PROBE_RTT of BBR lasts for 200 ms.
+const QUIET: u32 = 8;
+/// Round trips of a probe: what was in flight before it is acknowledged in the first.
+const PROBE: u32 = 2;
+/// Round trips that one with a queue of more than 3/2 of the aim counts for.
+const LONG: u32 = 8;
 
 #[derive(Clone, Copy, Debug)]
 struct Switches {
@@ -97,13 +87,6 @@ struct Switches {
     patience: u32,
     /// The rule on a crowded path, if it is always the same.
     crowd: Option<&'static str>,
-}
-
-/// XX
-const QUIET: u32 = 8;
-
-fn knob(n: usize, default: u64) -> u64 {
-    std::env::var("K").ok().and_then(|k| k.split(',').nth(n).and_then(|k| k.parse().ok())).unwrap_or(default)
 }
 
 /// What bounds the window beside rate and queue.
@@ -116,37 +99,35 @@ enum Mode {
     Crowded,
 }
 
-/// Round trips with a queue that others may have made, and what was when they began.
+/// Round trips that show whether others fill the queue.
 #[derive(Clone, Copy, Debug, Default)]
-struct Suspicion {
-    rounds: u32,
-    /// Round trips until a probe is judged.
+struct Rounds {
+    /// With a queue, in a row.
+    queued: u32,
+    /// Without one, in a row.
+    quiet: u32,
+    /// Until a probe is judged; 0 if there is none.
     probe: u32,
-    /// When the probe began.
+    /// Window and rate when it began.
     window: u64,
     rate: BitRate,
-    /// Round trips without a queue.
-    quiet: u32,
 }
 
 #[derive(Clone)]
 struct Bdp {
     rule: Switches,
-    knobs: [u64; 8],
     setup: Setup,
     window: Window,
     base: Base,
     rate: Rate,
     round: Round,
-    /// Of the newest sample.
-    queue: Span,
-    /// The longest of the last few samples.
+    /// The longest of the last few samples above the base.
     recent: Span,
     /// Bytes acknowledged and lost, of which the older ones count less.
     acked: u64,
     lost: u64,
     mode: Mode,
-    suspicion: Suspicion,
+    rounds: Rounds,
     /// Who decides after losses with a queue, and on a crowded path.
     other: Box<dyn Controller>,
     /// Before the last reduction.
@@ -157,28 +138,26 @@ impl Bdp {
     fn new(params: &Params, setup: &Setup) -> Result<Self, SpecError> {
         let rule = Switches {
             queue: Span::from_millis(params.within("queue_ms", 1..=1000)?),
-            queue_percent: params.within("queue_percent", 0..=400)?,
-            random_loss: params.within("random_loss", 0..=100)?,
+            queue_percent: params.within("queue_percent", 1..=1000)?,
+            random_loss: params.within("random_loss", 1..=1000)?,
             patience: params.within("patience", 1..=1000)?,
             crowd: params.choice("crowd", &[("auto", None), ("cubic", Some("cubic")), ("lia", Some("lia"))])?,
         };
-        let memory = Span::from_millis(params.within("memory_ms", 1..=10_000)?);
+        let memory = Span::from_millis(params.within("memory_ms", 1..=1000)?);
         let setup = Setup { flavour: Flavour::Quic, ..*setup };
         let window = Window::new(&setup);
         Ok(Self {
             rule,
-            knobs: [knob(0, 2), knob(1, 8), knob(2, 8), knob(3, 90), knob(4, 16), knob(5, 0), 0, 0],
             setup,
-            rate: Rate::new(window.mss(), memory, knob(2, 8)),
+            rate: Rate::new(window.mss(), memory),
             window,
             base: Base::new(setup.now, setup.rtt),
             round: Round::default(),
-            queue: Span::ZERO,
             recent: Span::ZERO,
             acked: 0,
             lost: 0,
             mode: Mode::Free,
-            suspicion: Suspicion::default(),
+            rounds: Rounds::default(),
             other: registry::build("cubic", &setup)?,
             prior: None,
         })
@@ -218,9 +197,7 @@ impl Bdp {
     fn renew_other(&mut self, window: u64, siblings: Siblings<'_>) {
         let own = siblings.iter().find(|share| share.path == self.setup.path).and_then(|share| share.bottleneck);
         let is_shared = own.is_some()
-            && siblings
-                .iter()
-                .any(|share| share.usable && share.path != self.setup.path && share.bottleneck == own);
+            && siblings.iter().any(|share| share.usable && share.path != self.setup.path && share.bottleneck == own);
         let name = self.rule.crowd.unwrap_or(if is_shared { "lia" } else { "cubic" });
         if let Ok(other) = registry::build(name, &self.setup) {
             self.other = other;
@@ -230,77 +207,63 @@ impl Bdp {
     }
 
     /// A round trip ended in which the queue was at least `queue`: whether others fill it.
-    fn judge_crowd(&mut self, queue: Span, is_limited: bool, siblings: Siblings<'_>) {
-        let (aim, rate) = (self.aim(), self.rate.get());
-        let Suspicion { rounds, probe, window, .. } = self.suspicion;
-        let quiet = if queue <= aim / 4 { self.suspicion.quiet + 1 } else { 0 };
-        self.suspicion.quiet = quiet;
-        if self.mode == Mode::Crowded && quiet >= QUIET {
+    fn judge_crowd(&mut self, queue: Span, is_full: bool, siblings: Siblings<'_>) {
+        let (aim, rate, is_crowded) = (self.aim(), self.rate.get(), self.mode == Mode::Crowded);
+        let Rounds { queued, quiet, probe, window, rate: rate_before } = self.rounds;
+        self.rounds.quiet = if queue <= aim / 4 { quiet + 1 } else { 0 };
+        if is_crowded && self.rounds.quiet >= QUIET {
             self.mode = Mode::Capped;
-            self.suspicion = Suspicion::default();
-            return;
-        }
-        if probe > 1 {
-            self.suspicion.probe = probe - 1;
+            self.rounds = Rounds::default();
+        } else if probe > 1 {
+            self.rounds.probe = probe - 1;
         } else if probe == 1 {
-            let is_empty = queue <= aim / 2;
-            let has_faded = rate < self.suspicion.rate.mul_div(45, 100);
-            self.suspicion = Suspicion::default();
-            if !is_empty && !has_faded && self.mode != Mode::Crowded {
-                let rtt = self.base.plain() + queue;
-                let half = self.rate.open().bytes_in(rtt).get() / 2;
-                self.renew_other(window.max(half.min(window * self.knobs[0])), siblings);
+            self.rounds = Rounds::default();
+            let has_faded = rate < rate_before.mul_div(45, 100);
+            if queue <= aim / 2 {
+                self.mode = if is_crowded { Mode::Free } else { self.mode };
+            } else if !is_crowded && !has_faded {
+                let half = self.rate.highest().bytes_in(self.base.plain() + queue).get() / 2;
+                self.renew_other(window.max(half.min(2 * window)), siblings);
                 self.mode = Mode::Crowded;
-            } else if is_empty && self.mode == Mode::Crowded {
-                self.mode = Mode::Free;
             }
-        } else if self.mode == Mode::Crowded || is_limited && rate > BitRate::ZERO && queue > aim / 2 {
-            self.suspicion.rounds = rounds + if self.mode != Mode::Crowded && queue > aim.mul_div(3, 2) { 8 } else { 1 };
-            let patience = if self.mode == Mode::Crowded { 4 * self.rule.patience } else { self.rule.patience };
-            if self.suspicion.rounds >= patience {
-                self.suspicion = Suspicion { probe: 2, rate, window: self.window.cwnd(), ..self.suspicion };
+        } else if is_crowded || is_full && rate > BitRate::ZERO && queue > aim / 2 {
+            let is_long = !is_crowded && queue > aim.mul_div(3, 2);
+            self.rounds.queued = queued + if is_long { LONG } else { 1 };
+            if self.rounds.queued >= self.rule.patience * if is_crowded { 4 } else { 1 } {
+                self.rounds = Rounds { probe: PROBE, rate, window: self.window.cwnd(), ..self.rounds };
             }
         } else {
-            self.suspicion = Suspicion { rounds: 0, ..self.suspicion };
+            self.rounds.queued = 0;
         }
-    }
-
-    /// The window of a probe: 3/4 of the product.
-    fn probe_window(&self, plain: Span) -> Option<u64> {
-        let product = self.suspicion.rate.bytes_in(plain).get().min(LARGEST);
-        (self.suspicion.probe > 0).then_some(product / 4 * 3)
     }
 
     /// Follows rate and queue.
-    fn follow(&mut self, acked: &Acked, plain: Span) {
-        let (aim, cwnd) = (self.aim(), self.window.cwnd());
-        if self.queue >= aim {
-            let Some(product) = self.rate.product(plain + aim) else { return };
-            if product < cwnd {
-                self.window.set(product);
-            }
+    fn follow(&mut self, acked: &Acked) {
+        let (aim, plain, cwnd) = (self.aim(), self.base.plain(), self.window.cwnd());
+        let (queue, bytes) = (self.base.queue(), acked.bytes.get().min(LARGEST));
+        if queue >= aim {
+            let most = self.rate.product(plain + aim).unwrap_or(cwnd);
+            self.window.set(cwnd.min(most));
         } else if acked.cwnd_limited {
-            let acked = acked.bytes.get().min(LARGEST);
-            let room = aim - self.queue;
-            let mut target = cwnd + Bytes::new(acked).mul_div(room.as_nanos(), aim.as_nanos().max(1)).get();
-            if self.queue <= self.no_queue() && self.rate.is_fresh() {
-                let product = self.rate.product(plain).unwrap_or(0) * self.knobs[3] / 100;
-                target = target.max(product.min(cwnd + self.knobs[1] * acked));
-            }
-            self.window.set(target);
+            let grown = Bytes::new(bytes).mul_div((aim - queue).as_nanos(), aim.as_nanos().max(1)).get();
+            let is_open = queue <= self.no_queue() && self.rate.is_fresh();
+            let product = if is_open { self.rate.product(plain).unwrap_or(0) * 9 / 10 } else { 0 };
+            self.window.set((cwnd + grown).max(product.min(cwnd + JUMP * bytes)));
         }
     }
 
     /// Keeps the window at or below the other controller's.
-    fn keep_cap(&mut self, acked: &Acked, plain: Span, siblings: Siblings<'_>) {
+    fn keep_cap(&mut self, acked: &Acked, siblings: Siblings<'_>) {
         self.other.on_acked(acked, siblings);
-        let cap = self.other.cwnd().get();
-        if self.base.is_empty(self.no_queue()) && acked.cwnd_limited {
-            self.other.set_cwnd(Bytes::new(cap + acked.bytes.get().min(LARGEST) / self.knobs[4]));
+        if acked.cwnd_limited && self.base.above_base() <= self.no_queue() {
+            let more = acked.bytes.get().min(LARGEST) / CAP_GROWTH;
+            self.other.set_cwnd(self.other.cwnd() + Bytes::new(more));
         }
-        if self.rate.product(plain + self.aim()).is_some_and(|product| cap > 2 * product) {
+        let cap = self.other.cwnd().get();
+        if self.rate.product(self.base.plain() + self.aim()).is_some_and(|product| cap > 2 * product) {
             self.mode = Mode::Free;
         }
+        self.window.set(self.window.cwnd().min(cap));
     }
 
     /// Reduces as the other controller does.
@@ -321,8 +284,9 @@ impl Bdp {
     fn start_anew(&mut self) {
         self.window.set(0);
         self.rate.doubt();
+        self.base.pause();
         self.mode = Mode::Free;
-        (self.suspicion, self.recent, self.queue) = (Suspicion::default(), Span::ZERO, Span::ZERO);
+        (self.rounds, self.recent) = (Rounds::default(), Span::ZERO);
     }
 }
 
@@ -336,40 +300,37 @@ impl Controller for Bdp {
     fn on_acked(&mut self, acked: &Acked, siblings: Siblings<'_>) {
         let mss = self.window.mss();
         self.count_losses(acked);
-        let is_limited = acked.prior_in_flight.get().saturating_add(3 * mss) >= self.window.cwnd();
+        self.rate.raise(acked);
+        // One packet alone may have been kept for the delay of acknowledgements: it tells nothing.
         let is_lone = acked.bytes.get() < 2 * mss && acked.recovery == Recovery::Open;
-        let is_late = is_lone && acked.rtt.is_some_and(|rtt| rtt > self.base.plain());
-        if let Some(rtt) = acked.rtt.filter(|_| !is_late) {
-            let above = self.base.on_sample(acked.now, rtt, self.rate.spread());
-            self.recent = above.max(self.recent.mul_div(7, 8));
-            self.queue = self.base.queue();
+        let is_full = acked.prior_in_flight.get().saturating_add(3 * mss) >= self.window.cwnd();
+        if is_lone && acked.rtt.is_some_and(|rtt| rtt > self.base.plain()) {
+            self.rate.pause();
+        } else {
+            if let Some(rtt) = acked.rtt {
+                self.base.on_sample(acked.now, rtt, self.rate.spread());
+                self.recent = self.base.above_base().max(self.recent.mul_div(7, 8));
+            }
+            self.rate.on_acked(acked, Seen { has_queue: self.base.queue() > self.no_queue(), is_full });
         }
-        let has_queue = self.queue > self.no_queue();
-        self.rate.on_acked(acked, Seen { has_queue, is_late, is_limited });
-        let is_over = self.round.advance(acked);
-        if is_over {
+        if self.round.advance(acked) {
             self.rate.end_round();
+            if let Some(queue) = self.base.end_round() {
+                self.judge_crowd(queue, is_full, siblings);
+            }
         }
-        if is_over && let Some(queue) = self.base.end_round()
-        {
-            self.judge_crowd(queue, is_limited, siblings);
-            if std::env::var("BDPLOG").is_ok() { eprintln!("{} {:.3} q {queue} lim {is_limited} rounds {} {} {}", self.setup.path.get(), acked.now.as_secs_f64(), self.suspicion.rounds, self.suspicion.probe, self.snapshot()); }
-        }
-        let plain = self.base.plain();
         if self.mode == Mode::Crowded {
             self.other.on_acked(acked, siblings);
-            let cwnd = self.other.cwnd().get();
-            self.window.set(self.probe_window(plain).map_or(cwnd, |probe| probe.min(cwnd)));
-            return;
+            self.window.set(self.other.cwnd().get());
         }
-        if let Some(probe) = self.probe_window(plain) {
-            self.window.set(probe.min(self.window.cwnd()));
-            return;
-        }
-        self.follow(acked, plain);
-        if self.mode == Mode::Capped {
-            self.keep_cap(acked, plain, siblings);
-            self.window.set(self.window.cwnd().min(self.other.cwnd().get()));
+        if self.rounds.probe > 0 {
+            let product = self.rounds.rate.bytes_in(self.base.plain()).get().min(LARGEST);
+            self.window.set(self.window.cwnd().min(product / 4 * 3));
+        } else if self.mode != Mode::Crowded {
+            self.follow(acked);
+            if self.mode == Mode::Capped {
+                self.keep_cap(acked, siblings);
+            }
         }
     }
 
@@ -421,11 +382,11 @@ impl Controller for Bdp {
 
     fn snapshot(&self) -> String {
         format!(
-            "cwnd {} rate {} plain {:?} queue {} {:?}",
+            "cwnd {} rate {} plain {} queue {} {:?}",
             self.window.cwnd(),
             self.rate.get(),
             self.base.plain(),
-            self.queue,
+            self.base.queue(),
             self.mode
         )
     }

@@ -1,22 +1,20 @@
-//! Round trip without a queue, with what it varies by of itself.
+//! Round trip without a queue.
 //!
 //! ```text
 //! base     smallest round trip of the last 30 to 60 s
 //! plain    base + spread (`rate.rs`): at this and below there is no queue to be seen
-//! queue    smallest of the last four to eight samples − plain
+//! least    smallest of the last four to eight samples;  queue = least − plain
 //! ```
 //!
 //! The base is the luckiest of thousands of round trips. Where they vary, all others are longer, with no queue at all.
 
 use weftway_path::{Instant, Span};
 
-/// Half of the time for which the smallest round trip and the longest queue are remembered: a route may change, and
-/// TCP remembers for longer (`tcp_min_rtt_wlen` is 300 s), BBR for 10 s.
+/// Half of the time for which the smallest and the longest are remembered: a route may change.
 const HALF: Span = Span::from_secs(30);
-/// Samples whose smallest counts: half of HyStart's (RFC 9406 N_RTT_SAMPLE), since there are two such groups.
-const GROUP: u64 = 4;
-
-/// No spread is longer than the smallest round trip, or than this where that is shorter.
+/// Samples whose smallest counts: half of HyStart's (RFC 9406 N_RTT_SAMPLE), since two such groups count.
+const GROUP: u32 = 4;
+/// No spread is longer than the base, or than this where the base is shorter.
 const LEAST_BOUND: Span = Span::from_millis(20);
 
 #[derive(Clone, Debug)]
@@ -25,39 +23,24 @@ pub(super) struct Base {
     smallest: [Option<Span>; 2],
     longest: [Span; 2],
     half_began: Instant,
-    /// How much sooner than the bottleneck lets them packets may come.
     spread: Span,
     /// Samples of this group; the smallest of it, and of the one before.
-    count: u64,
-    least: [Span; 2],
+    count: u32,
+    group: [Span; 2],
     /// Smallest of this round trip.
     round: Span,
 }
 
 impl Base {
     pub(super) fn new(now: Instant, rtt: Option<Span>) -> Self {
-        Self {
-            smallest: [rtt, None],
-            longest: [Span::ZERO; 2],
-            half_began: now,
-            spread: Span::ZERO,
-            count: 0,
-            least: [Span::MAX; 2],
-            round: Span::MAX,
-        }
+        let (longest, spread) = ([Span::ZERO; 2], Span::ZERO);
+        let (group, round) = ([Span::MAX; 2], Span::MAX);
+        Self { smallest: [rtt, None], longest, half_began: now, spread, count: 0, group, round }
     }
 
     /// Smallest round trip, if one is known.
     pub(super) fn get(&self) -> Option<Span> {
-        match self.smallest {
-            [Some(now), Some(before)] => Some(now.min(before)),
-            [now, before] => now.or(before),
-        }
-    }
-
-    /// By how much a few samples were above the smallest, at most.
-    pub(super) fn longest(&self) -> Span {
-        self.longest[0].max(self.longest[1])
+        self.smallest[0].into_iter().chain(self.smallest[1]).min()
     }
 
     /// The longest round trip that shows no queue; zero before the first.
@@ -65,22 +48,33 @@ impl Base {
         self.get().map_or(Span::ZERO, |base| base + self.spread.min(base.max(LEAST_BOUND)))
     }
 
-    /// Queue that is there at least.
+    /// By how much the last few samples are above `rtt`.
+    fn above(&self, rtt: Span) -> Span {
+        let least = self.group[0].min(self.group[1]);
+        if least == Span::MAX { Span::ZERO } else { least.saturating_sub(rtt) }
+    }
+
+    /// By how much the last few samples are above the base.
+    pub(super) fn above_base(&self) -> Span {
+        self.above(self.get().unwrap_or(Span::MAX))
+    }
+
+    /// The most that [`Base::above_base`] was.
+    pub(super) fn longest(&self) -> Span {
+        self.longest[0].max(self.longest[1])
+    }
+
     pub(super) fn queue(&self) -> Span {
-        match self.least[0].min(self.least[1]) {
-            Span::MAX => Span::ZERO,
-            least => least.saturating_sub(self.plain()),
-        }
+        self.above(self.plain())
     }
 
-    /// Returns true if a round trip was within `bound` of the smallest lately.
-    pub(super) fn is_empty(&self, bound: Span) -> bool {
-        self.get().is_some_and(|base| self.least[0].min(self.least[1]) <= base + bound)
+    /// Forgets the last few samples: the path was silent.
+    pub(super) fn pause(&mut self) {
+        (self.group, self.count) = ([Span::MAX; 2], 0);
     }
 
-    /// Takes a sample, where round trips vary by `spread`; returns by how much the last few are above the
-    /// smallest of all.
-    pub(super) fn on_sample(&mut self, now: Instant, rtt: Span, spread: Span) -> Span {
+    /// Takes a sample, where round trips vary by `spread`.
+    pub(super) fn on_sample(&mut self, now: Instant, rtt: Span, spread: Span) {
         self.spread = spread;
         if now.since(self.half_began) > HALF {
             self.half_began = now;
@@ -90,14 +84,12 @@ impl Base {
         self.smallest[0] = Some(self.smallest[0].map_or(rtt, |smallest| smallest.min(rtt)));
         self.round = self.round.min(rtt);
         if self.count == GROUP {
-            self.least = [Span::MAX, self.least[0]];
+            self.group = [Span::MAX, self.group[0]];
             self.count = 0;
         }
-        self.least[0] = self.least[0].min(rtt);
+        self.group[0] = self.group[0].min(rtt);
         self.count += 1;
-        let above = self.least[0].min(self.least[1]).saturating_sub(self.get().unwrap_or(rtt));
-        self.longest[0] = self.longest[0].max(above);
-        above
+        self.longest[0] = self.longest[0].max(self.above_base());
     }
 
     /// Ends a round trip; returns the smallest queue in it.

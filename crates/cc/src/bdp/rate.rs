@@ -1,43 +1,40 @@
 //! Rate of the bottleneck, by packets that waited for one another there.
 //!
 //! ```text
-//! train    acknowledgements one after another, from one whose packet did not wait: at least 8 packets, and as long as
-//!          round trips vary
-//! waited   the train was acknowledged in twice the time in which it was sent; or there was a queue throughout, and
-//!          the window was the limit
+//! train    acknowledgements one after another, since one whose packet had not waited: 8 packets or more, the first time
+//!          4, and longer than round trips vary
+//! waited   it was acknowledged in twice the time in which it was sent; or a queue was seen throughout, and the window
+//!          was full
 //! rate     bytes / time of the trains that waited, over the last 100 ms of such time
 //! more     a delivery-rate sample above the rate counts, whether its packets waited or not
+//! spread   by how much acknowledgements run ahead of the highest rate of late: so much longer had they been kept
 //! ```
 //!
-//! The time of a train is never less than the time in which it was sent, so that acknowledgements that come in a bunch
-//! are no rate.
+//! The time of a train is never less than that in which it was sent, and a train is longer than the spread: a bunch of
+//! acknowledgements is no rate (draft-ietf-ccwg-bbr §4.1).
 
 use weftway_path::{BitRate, Bytes, Instant, Span};
 
 use crate::Acked;
 use crate::window::LARGEST;
 
-/// Least packets of a train: an initial window of ten, of which the first acknowledgement begins the train.
+/// Least packets of a train, and of the first: an initial window of ten shows two of these.
 const TRAIN: u64 = 8;
+const FIRST: u64 = 4;
 
-/// What an acknowledgement says of the queue.
+/// What an acknowledgement shows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
-    /// Its round trip is longer than one without a queue.
     pub(super) has_queue: bool,
-    /// It may have been delayed by the receiver: it says nothing.
-    pub(super) is_late: bool,
-    /// The window was full.
-    pub(super) is_limited: bool,
+    pub(super) is_full: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Train {
     bytes: u64,
     /// Time over which it was acknowledged, and sent, in ns.
     acked: u64,
     sent: u64,
-    /// A queue was seen with each acknowledgement, and the window was the limit.
     is_queued: bool,
 }
 
@@ -47,20 +44,18 @@ impl Train {
 
 #[derive(Clone, Debug)]
 pub(super) struct Rate {
-    least: u64,
-    first: u64,
-    /// In ns.
+    mss: u64,
+    /// In ns, as `time`.
     memory: u64,
     /// Sums over trains that waited, of which the older ones fade.
     bytes: u64,
     time: u64,
     rate: BitRate,
     /// The highest rate, of which a part fades with each round trip.
-    open: BitRate,
+    highest: BitRate,
     /// Time that the bottleneck takes for two packets.
     pair: Span,
-    /// Time by which acknowledgements are ahead of the rate, since they were last behind it; and its longest, of which a
-    /// part fades with each round trip.
+    /// Time by which acknowledgements are ahead, since they were last behind; the longest fades with each round trip.
     ahead: Span,
     spread: Span,
     /// A train has waited since the path was silent.
@@ -71,22 +66,11 @@ pub(super) struct Rate {
 }
 
 impl Rate {
-    pub(super) fn new(mss: u64, memory: Span, first: u64) -> Self {
-        Self {
-            least: TRAIN * mss,
-            first: first * mss,
-            memory: memory.as_nanos(),
-            bytes: 0,
-            time: 0,
-            rate: BitRate::ZERO,
-            open: BitRate::ZERO,
-            pair: Span::ZERO,
-            ahead: Span::ZERO,
-            spread: Span::ZERO,
-            is_fresh: false,
-            train: Train::NEW,
-            last: None,
-        }
+    pub(super) fn new(mss: u64, memory: Span) -> Self {
+        let (memory, train, last) = (memory.as_nanos(), Train::NEW, None);
+        let (rate, highest) = (BitRate::ZERO, BitRate::ZERO);
+        let (pair, ahead, spread) = (Span::ZERO, Span::ZERO, Span::ZERO);
+        Self { mss, memory, bytes: 0, time: 0, rate, highest, pair, ahead, spread, is_fresh: false, train, last }
     }
 
     /// The rate; zero before the first train.
@@ -94,28 +78,18 @@ impl Rate {
         self.rate
     }
 
-    /// The highest rate of late.
-    pub(super) fn open(&self) -> BitRate {
-        self.open
+    pub(super) fn highest(&self) -> BitRate {
+        self.highest
     }
 
-    /// Time that the bottleneck takes for two packets; zero before the first train.
     pub(super) fn pair(&self) -> Span {
         self.pair
     }
 
-    /// How much round trips vary: bunched acknowledgements were delayed by so much.
     pub(super) fn spread(&self) -> Span {
         self.spread
     }
 
-    /// A round trip is over.
-    pub(super) fn end_round(&mut self) {
-        self.spread = self.spread.mul_div(15, 16);
-        self.open = self.open.mul_div(63, 64).max(self.rate);
-    }
-
-    /// Returns true if a train has waited since the path was silent.
     pub(super) fn is_fresh(&self) -> bool {
         self.is_fresh
     }
@@ -125,7 +99,13 @@ impl Rate {
         (self.time > 0).then(|| self.rate.bytes_in(span).get().min(LARGEST))
     }
 
-    /// Forgets the train in the making.
+    /// A round trip is over.
+    pub(super) fn end_round(&mut self) {
+        self.spread = self.spread.mul_div(15, 16);
+        self.highest = self.highest.mul_div(63, 64).max(self.rate);
+    }
+
+    /// Forgets the train in the making: an acknowledgement was kept by the receiver.
     pub(super) fn pause(&mut self) {
         self.last = None;
     }
@@ -137,52 +117,46 @@ impl Rate {
         self.pause();
     }
 
-    /// Takes an acknowledgement; returns true if a train that waited ended with it.
-    pub(super) fn on_acked(&mut self, acked: &Acked, seen: Seen) -> bool {
+    /// A delivery-rate sample is at most the bottleneck's rate.
+    pub(super) fn raise(&mut self, acked: &Acked) {
         if let Some(rate) = acked.rate.filter(|rate| self.time > 0 && *rate > self.rate) {
-            self.add(acked.bytes.get().min(LARGEST), rate.transmission_time(acked.bytes).as_nanos());
+            self.add(acked.bytes.get(), rate.transmission_time(acked.bytes).as_nanos());
         }
-        if seen.is_late {
-            self.pause();
-            return false;
-        }
+    }
+
+    pub(super) fn on_acked(&mut self, acked: &Acked, seen: Seen) {
+        let bytes = acked.bytes.get().min(LARGEST);
         let Some((last, sent)) = self.last.replace((acked.now, acked.newest_sent)) else {
             self.train = Train::NEW;
-            return false;
+            return;
         };
+        let gap = acked.now.since(last);
+        let (gap_ns, sent_ns) = (gap.as_nanos(), acked.newest_sent.since(sent).as_nanos());
         if acked.newest_sent < sent {
-            // Of an older packet, by another way: the train has lost its order.
             self.last = Some((acked.now, sent));
-            self.train.bytes = self.train.bytes.saturating_add(acked.bytes.get());
-            self.train.acked = self.train.acked.saturating_add(acked.now.since(last).as_nanos());
-            return false;
-        }
-        if self.time > 0 {
-            let time = self.open.transmission_time(acked.bytes);
-            self.ahead = (self.ahead + time).saturating_sub(acked.now.since(last));
+        } else if self.time > 0 {
+            let time = self.highest.transmission_time(acked.bytes);
+            self.ahead = (self.ahead + time).saturating_sub(gap);
             self.spread = self.spread.max(self.ahead.saturating_sub(time));
         }
-        let (gap, sent_gap) = (acked.now.since(last).as_nanos(), acked.newest_sent.since(sent).as_nanos());
-        if !seen.has_queue && sent_gap.saturating_mul(2) > gap {
+        if !seen.has_queue && sent_ns.saturating_mul(2) > gap_ns {
             self.train = Train::NEW;
-            return false;
+            return;
         }
         let train = &mut self.train;
-        train.bytes = train.bytes.saturating_add(acked.bytes.get());
-        train.acked = train.acked.saturating_add(gap);
-        train.sent = train.sent.saturating_add(sent_gap);
-        train.is_queued &= seen.has_queue && seen.is_limited;
-        let least = if self.time == 0 { self.first } else { self.least };
-        if train.bytes < least || train.acked <= self.spread.as_nanos() {
-            return false;
+        train.bytes += bytes;
+        train.acked = train.acked.saturating_add(gap_ns);
+        train.sent = train.sent.saturating_add(sent_ns);
+        train.is_queued &= seen.has_queue && seen.is_full;
+        let least = if self.time == 0 { FIRST } else { TRAIN };
+        if train.bytes < least * self.mss || train.acked <= self.spread.as_nanos() {
+            return;
         }
         let train = core::mem::replace(train, Train::NEW);
-        let waited = train.is_queued || train.acked >= train.sent.saturating_mul(2);
-        if waited {
+        if train.is_queued || train.acked >= train.sent.saturating_mul(2) {
             self.is_fresh = true;
-            self.add(train.bytes.min(LARGEST), train.acked.max(train.sent));
+            self.add(train.bytes, train.acked.max(train.sent));
         }
-        waited
     }
 
     fn add(&mut self, bytes: u64, time: u64) {
@@ -193,7 +167,7 @@ impl Rate {
             self.time = self.memory;
         }
         self.rate = BitRate::of(Bytes::new(self.bytes), Span::from_nanos(self.time));
-        self.open = self.open.max(self.rate);
-        self.pair = self.rate.transmission_time(Bytes::new(self.least / TRAIN * 2));
+        self.highest = self.highest.max(self.rate);
+        self.pair = self.rate.transmission_time(Bytes::new(2 * self.mss));
     }
 }
