@@ -24,6 +24,8 @@
 
 mod base;
 mod rate;
+#[cfg(test)]
+mod tests;
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{BitRate, Bytes, Instant, Recovery, Span};
@@ -188,7 +190,6 @@ impl Bdp {
         let all = (self.acked + lost).max(COUNTED * self.window.mss());
         congestion.signal != Signal::Loss
             || self.base.get().is_none()
-            || self.mode == Mode::Crowded
             || full
             || lost.saturating_mul(100) > all.saturating_mul(self.rule.random_loss)
     }
