@@ -50,7 +50,7 @@ pub(crate) const ENTRY: Entry = Entry {
         whole("queue_percent", "15", "and so many percent of the round trip more"),
         whole("memory_ms", "100", "time of packets that waited, over which the bottleneck's rate is taken"),
         whole("random_loss", "10", "up to this loss rate, in percent, losses without a queue are the path's own"),
-        whole("patience", "16", "round trips with a queue before it probes whether the queue is its own"),
+        whole("patience", "8", "round trips with a queue before it probes whether the queue is its own"),
         Param {
             name: "crowd",
             default: "auto",
@@ -78,6 +78,8 @@ const CAP_GROWTH: u64 = 16;
 const QUIET: u32 = 8;
 /// Round trips of a probe: what was in flight before it is acknowledged in the first.
 const PROBE: u32 = 2;
+/// In a crowd, probes are so many times as rare: others take what a probe leaves.
+const CROWDED: u32 = 32;
 /// Round trips that one with a queue of more than 3/2 of the aim counts for.
 const LONG: u32 = 8;
 
@@ -230,7 +232,7 @@ impl Bdp {
         } else if is_crowded || is_full && rate > BitRate::ZERO && queue > aim / 2 {
             let is_long = !is_crowded && queue > aim.mul_div(3, 2);
             self.rounds.queued = queued + if is_long { LONG } else { 1 };
-            if self.rounds.queued >= self.rule.patience * if is_crowded { 4 } else { 1 } {
+            if self.rounds.queued >= self.rule.patience * if is_crowded { CROWDED } else { 1 } {
                 self.rounds = Rounds { probe: PROBE, rate, window: self.window.cwnd(), ..self.rounds };
             }
         } else {
