@@ -93,7 +93,14 @@ struct Switches {
     crowd: Option<&'static str>,
 }
 
-/// What bounds the window beside rate and queue.
+impl Switches {
+    /// Queue to aim at where the smallest round trip is `base`.
+    fn aim(&self, base: Option<Span>) -> Span {
+        self.queue + base.unwrap_or(Span::ZERO).mul_div(self.queue_percent, 100)
+    }
+}
+
+/// Bound of the window beside rate and queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
     Free,
@@ -123,6 +130,8 @@ struct Bdp {
     setup: Setup,
     window: Window,
     base: Base,
+    /// Queue to aim at.
+    aim: Span,
     rate: Rate,
     round: Round,
     /// The longest of the last few samples above the base.
@@ -132,7 +141,7 @@ struct Bdp {
     lost: u64,
     mode: Mode,
     rounds: Rounds,
-    /// Who decides after losses with a queue, and on a crowded path.
+    /// Controller after losses with a queue, and on a crowded path.
     other: Box<dyn Controller>,
     /// Before the last reduction.
     prior: Option<(u64, Mode)>,
@@ -156,6 +165,7 @@ impl Bdp {
             rate: Rate::new(window.mss(), memory),
             window,
             base: Base::new(setup.now, setup.rtt),
+            aim: rule.aim(setup.rtt),
             round: Round::default(),
             recent: Span::ZERO,
             acked: 0,
@@ -165,11 +175,6 @@ impl Bdp {
             other: registry::build("cubic", &setup)?,
             prior: None,
         })
-    }
-
-    /// The queue to aim at.
-    fn aim(&self) -> Span {
-        self.rule.queue + self.base.get().unwrap_or(Span::ZERO).mul_div(self.rule.queue_percent, 100)
     }
 
     /// A queue that is as short shows nothing.
@@ -211,7 +216,7 @@ impl Bdp {
 
     /// A round trip ended in which the queue was at least `queue`: whether others fill it.
     fn judge_crowd(&mut self, queue: Span, is_full: bool, siblings: Siblings<'_>) {
-        let (aim, rate, is_crowded) = (self.aim(), self.rate.get(), self.mode == Mode::Crowded);
+        let (aim, rate, is_crowded) = (self.aim, self.rate.get(), self.mode == Mode::Crowded);
         let Rounds { queued, quiet, probe, window, rate: rate_before } = self.rounds;
         self.rounds.quiet = if queue <= aim / 4 { quiet + 1 } else { 0 };
         if is_crowded && self.rounds.quiet >= QUIET {
@@ -242,7 +247,7 @@ impl Bdp {
 
     /// Follows rate and queue.
     fn follow(&mut self, acked: &Acked) {
-        let (aim, plain, cwnd) = (self.aim(), self.base.plain(), self.window.cwnd());
+        let (aim, plain, cwnd) = (self.aim, self.base.plain(), self.window.cwnd());
         let (queue, bytes) = (self.base.queue(), acked.bytes.get().min(LARGEST));
         if queue >= aim {
             let most = self.rate.product(plain + aim).unwrap_or(cwnd);
@@ -263,7 +268,7 @@ impl Bdp {
             self.other.set_cwnd(self.other.cwnd() + Bytes::new(more));
         }
         let cap = self.other.cwnd().get();
-        if self.rate.product(self.base.plain() + self.aim()).is_some_and(|product| cap > 2 * product) {
+        if self.rate.product(self.base.plain() + self.aim).is_some_and(|product| cap > 2 * product) {
             self.mode = Mode::Free;
         }
         self.window.set(self.window.cwnd().min(cap));
@@ -311,7 +316,11 @@ impl Controller for Bdp {
             self.rate.pause();
         } else {
             if let Some(rtt) = acked.rtt {
+                let before = self.base.get();
                 self.base.on_sample(acked.now, rtt, self.rate.spread());
+                if self.base.get() != before {
+                    self.aim = self.rule.aim(self.base.get());
+                }
                 self.recent = self.base.above_base().max(self.recent.mul_div(7, 8));
             }
             self.rate.on_acked(acked, Seen { has_queue: self.base.queue() > self.no_queue(), is_full });

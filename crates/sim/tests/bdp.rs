@@ -21,7 +21,7 @@ fn varying(mut path: PathConfig, sd: u64) -> PathConfig {
     path
 }
 
-/// Of 40 Mbit/s with 1 % of random losses 35 are left as payload, and more than half if round trips vary by 3 ms, too.
+/// Payload of 35 Mbit/s is left of 40 with 1 % of random losses, and more than half if round trips vary by 3 ms, too.
 /// CUBIC has 3.
 #[test]
 fn random_losses_cost_little() {

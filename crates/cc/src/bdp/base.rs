@@ -19,11 +19,13 @@ const LEAST_BOUND: Span = Span::from_millis(20);
 
 #[derive(Clone, Debug)]
 pub(super) struct Base {
-    /// Of this half and of the one before.
+    /// Extremes of this half and of the one before.
     smallest: [Option<Span>; 2],
     longest: [Span; 2],
     half_began: Instant,
-    spread: Span,
+    /// The smaller of the two, and the longest round trip that shows no queue.
+    base: Option<Span>,
+    plain: Span,
     /// Samples of this group; the smallest of it, and of the one before.
     count: u32,
     group: [Span; 2],
@@ -33,19 +35,19 @@ pub(super) struct Base {
 
 impl Base {
     pub(super) fn new(now: Instant, rtt: Option<Span>) -> Self {
-        let (longest, spread) = ([Span::ZERO; 2], Span::ZERO);
-        let (group, round) = ([Span::MAX; 2], Span::MAX);
-        Self { smallest: [rtt, None], longest, half_began: now, spread, count: 0, group, round }
+        let (longest, group, round) = ([Span::ZERO; 2], [Span::MAX; 2], Span::MAX);
+        let (base, plain) = (rtt, rtt.unwrap_or(Span::ZERO));
+        Self { smallest: [rtt, None], longest, half_began: now, base, plain, count: 0, group, round }
     }
 
     /// Smallest round trip, if one is known.
     pub(super) fn get(&self) -> Option<Span> {
-        self.smallest[0].into_iter().chain(self.smallest[1]).min()
+        self.base
     }
 
     /// The longest round trip that shows no queue; zero before the first.
     pub(super) fn plain(&self) -> Span {
-        self.get().map_or(Span::ZERO, |base| base + self.spread.min(base.max(LEAST_BOUND)))
+        self.plain
     }
 
     /// By how much the last few samples are above `rtt`.
@@ -75,13 +77,14 @@ impl Base {
 
     /// Takes a sample, where round trips vary by `spread`.
     pub(super) fn on_sample(&mut self, now: Instant, rtt: Span, spread: Span) {
-        self.spread = spread;
         if now.since(self.half_began) > HALF {
             self.half_began = now;
-            self.smallest = [None, self.smallest[0]];
-            self.longest = [Span::ZERO, self.longest[0]];
+            (self.smallest, self.longest) = ([None, self.smallest[0]], [Span::ZERO, self.longest[0]]);
         }
-        self.smallest[0] = Some(self.smallest[0].map_or(rtt, |smallest| smallest.min(rtt)));
+        let smallest = self.smallest[0].map_or(rtt, |smallest| smallest.min(rtt));
+        self.smallest[0] = Some(smallest);
+        let base = self.smallest[1].map_or(smallest, |before| before.min(smallest));
+        (self.base, self.plain) = (Some(base), base + spread.min(base.max(LEAST_BOUND)));
         self.round = self.round.min(rtt);
         if self.count == GROUP {
             self.group = [Span::MAX, self.group[0]];

@@ -22,7 +22,7 @@ use crate::window::LARGEST;
 const TRAIN: u64 = 8;
 const FIRST: u64 = 4;
 
-/// What an acknowledgement shows.
+/// Sights of an acknowledgement: a queue, a full window.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Seen {
     pub(super) has_queue: bool,
