@@ -53,6 +53,7 @@ controllers! {
     bbr3
     coupled_bbr
     mptcp_bbr
+    bdp
 }
 
 /// Which stack's details a controller follows where they differ.

@@ -17,7 +17,7 @@
 //! Sizes are those that noq counts: whole QUIC packets, of those that ask for an acknowledgement.
 //!
 //! - One factory belongs to one connection. Coupled controllers (`lia`, `olia`, `balia`, `dlia`, `wvegas`,
-//!   `coupled-bbr`, `mptcp-bbr`) read the other paths of their factory, and paths are numbered by their factory.
+//!   `coupled-bbr`, `mptcp-bbr`, `bdp`) read the other paths of their factory, and paths are numbered by their factory.
 //! - Paths are numbered in the order in which noq makes them. noq does not say which path it makes a controller for: a
 //!   path that moves to another remote address gets a controller, and a number, of its own. Above [`PathId::MAX_PATHS`]
 //!   the numbers of paths that are gone are used again.

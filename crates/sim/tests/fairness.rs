@@ -285,3 +285,22 @@ fn bbr1_takes_from_cubic_what_its_window_holds() {
     }
     assert!(shares[0] > 0.55 && shares[0] > shares[1] + 0.05 && shares[1] > shares[2], "{shares:?}");
 }
+
+/// In a short queue losses bound BDP as they bound CUBIC; in longer ones a probe shows that somebody else fills the
+/// queue, and it behaves as CUBIC. Queues of 0.4, 1.5 and 6 products.
+#[test]
+fn bdp_shares_with_cubic_and_bbr3() {
+    for queue in [25, 100, 400] {
+        within(ratio_at(World { queue, ..ONE }, "bdp", 1, "cubic", Bottlenecks::None), 0.5, 1.3);
+        within(ratio_at(World { queue, ..ONE }, "bdp", 1, "bbr3", Bottlenecks::None), 0.5, 1.5);
+    }
+    within(ratio("bdp", 1, "bdp", Bottlenecks::None), 0.8, 1.25);
+}
+
+/// Uncoupled, they take what two flows of CUBIC do. Where the bottleneck is known to be shared they are LIA's on a
+/// crowded path.
+#[test]
+fn two_subflows_of_bdp_take_less_where_their_bottleneck_is_known() {
+    within(ratio("bdp", 2, "cubic", Bottlenecks::None), 1.5, 2.5);
+    within(ratio("bdp", 2, "cubic", Bottlenecks::Given), 0.5, 1.3);
+}

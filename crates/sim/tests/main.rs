@@ -1,6 +1,7 @@
 //! The tests of the engine in one program, which is linked once. `cargo test FILE::` runs those of one file.
 
 mod again;
+mod bdp;
 mod bottlenecks;
 mod bound;
 mod call;
