@@ -62,14 +62,14 @@ fn what_is_too_late_makes_room_for_the_rest() {
 fn an_overload_is_dropped_before_it_is_sent() {
     let mut only = path("only", 1_000, 10);
     only.data.queue.limit = Limit::Packets(5);
-    let mut config = datagrams(100, vec![only]);
+    let mut config = datagrams(200, vec![only]);
     if let Workload::Datagrams { period, .. } = &mut config.workload {
         *period = Span::from_millis(4);
     }
     let measured = run(&config, "min-rtt", 1);
     let row = measured.row(&config);
     let share = row["deadline_miss_rate"].as_f64().unwrap();
-    assert!((0.45..0.75).contains(&share), "{share}");
+    assert!((0.45..0.8).contains(&share), "{share}");
 }
 
 #[test]
