@@ -194,7 +194,8 @@ impl Mux {
         let Some(record) = self.records.get(place) else { return false };
         let until = record.datagrams_until;
         let is_late = until > Instant::ZERO && until <= soonest;
-        let matters = !is_late && Frames::new(&record.payload).flatten().any(|frame| self.matters(soonest, frame, until));
+        let matters =
+            !is_late && Frames::new(&record.payload).flatten().any(|frame| self.matters(soonest, frame, until));
         if !matters {
             self.abandon(now, place);
         }

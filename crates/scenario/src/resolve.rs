@@ -67,7 +67,8 @@ pub(super) fn config(file: &File, traces: &mut Traces) -> Result<SimConfig, Faul
     if let Workload::Datagrams { bytes, .. } = workload {
         let most = transport.mss.saturating_sub(DATAGRAM_HEAD);
         if !(SMALLEST_DATAGRAM..=most).contains(&bytes) {
-            let reason = format!("a datagram has {} to {} bytes, which one packet holds", SMALLEST_DATAGRAM.get(), most.get());
+            let reason =
+                format!("a datagram has {} to {} bytes, which one packet holds", SMALLEST_DATAGRAM.get(), most.get());
             return Err(Fault::value(reason).key(&["workload", "size"]));
         }
     }

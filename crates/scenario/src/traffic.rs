@@ -58,7 +58,10 @@ impl WorkloadTable {
                     (rate, Some(period)) => (rate.map(Rate::get), period.get()),
                     (Some(rate), None) => (None, rate.get().transmission_time(bytes)),
                     (None, None) => {
-                        return Err(fault("kind", "give the `rate` of the datagrams, the `period`, or both for bursts"));
+                        return Err(fault(
+                            "kind",
+                            "give the `rate` of the datagrams, the `period`, or both for bursts",
+                        ));
                     }
                 };
                 Workload::Datagrams { bytes, rate, period, deadline: deadline.get(), span: duration.get() }

@@ -336,8 +336,9 @@ impl App {
             Workload::Duration { span } => self.started.is_some() && now.as_nanos() >= span.as_nanos(),
             Workload::Bulk { bytes } => self.started.is_some() && to >= bytes.get(),
             Workload::Limited { bytes, .. } => self.started.is_some() && to >= bytes.get(),
-            Workload::Datagrams { .. } => self.next_write.is_never() && (self.open.is_empty() || now >= self.ends)
-                && self.started.is_some(),
+            Workload::Datagrams { .. } => {
+                self.next_write.is_never() && (self.open.is_empty() || now >= self.ends) && self.started.is_some()
+            }
             _ => self.started.is_some() && self.remaining == 0 && self.next_write.is_never() && self.open.is_empty(),
         }
     }

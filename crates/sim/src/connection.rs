@@ -95,8 +95,7 @@ impl Connection {
 
     /// Decisions come from the scheduler that `host` was made for.
     pub(crate) fn set_host(&mut self, host: Host) {
-        self.looks_before =
-            host.needs.device || self.transport.rules.pushes_fragments || self.data.has_records();
+        self.looks_before = host.needs.device || self.transport.rules.pushes_fragments || self.data.has_records();
         self.dispatch.set_host(host);
     }
 

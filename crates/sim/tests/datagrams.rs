@@ -89,7 +89,10 @@ fn every_scheduler_carries_datagrams_over_lossy_links_of_which_one_is_away_for_a
 fn bursts_over_links_that_fade_in_turn() {
     let mut paths = vec![path("a", 15_000, 10), path("b", 15_000, 25)];
     for (at, path) in paths.iter_mut().enumerate() {
-        let rate = |ms, kbps: u64| Change { at: Instant::from_millis(ms), set: Set::Rate(BitRate::from_bps(kbps * 1000).into()) };
+        let rate = |ms, kbps: u64| Change {
+            at: Instant::from_millis(ms),
+            set: Set::Rate(BitRate::from_bps(kbps * 1000).into()),
+        };
         path.data.changes = vec![rate(200 + 400 * at as u64, 100), rate(400 + 400 * at as u64, 15_000)];
     }
     let mut config = datagrams(150, paths);

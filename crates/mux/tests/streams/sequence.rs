@@ -172,6 +172,26 @@ fn a_datagram_is_not_sent_again_once_it_is_too_late() {
     assert_eq!(there.next_datagram(), None);
 }
 
+/// It takes some 20 ms to the other end: one that leaves later than after 30 ms comes after 50. Schedulers are told the
+/// 50; one that is lost is sent again if it can be there by then.
+#[test]
+fn a_datagram_leaves_in_time_to_arrive_in_time() {
+    let [mut here, _] = pair(Limits::default());
+    let flow = StreamId::new(Side::Connecting, 0);
+    let [leaves, due] = [30, 50].map(|ms| Some(Span::from_millis(ms)));
+    let at = Instant::from_millis;
+    let mut send = |here: &mut Mux| {
+        here.send_datagram_due(at(0), flow, 1, [leaves, due], Payload::from_static(b"tick")).unwrap();
+    };
+    send(&mut here);
+    assert_eq!(here.peek(at(29), 1000).unwrap().message.unwrap().deadline, Some(at(50)));
+    assert_eq!(here.peek(at(30), 1000), None);
+    send(&mut here);
+    let record = here.cut(at(29), 1000).unwrap();
+    assert!(here.lost(at(35), at(49), record.place));
+    assert!(!here.lost(at(35), at(50), record.place));
+}
+
 #[test]
 fn a_datagram_that_is_too_late_does_not_come_again_with_the_stream_beside_it() {
     let [mut here, mut there] = pair(Limits::default());

@@ -166,16 +166,8 @@ fn datagrams_that_cannot_be() {
         ("mpquic", "size = \"900 B\"", "give the `rate` of the datagrams, the `period`, or both for bursts"),
         ("mpquic", "size = \"900 B\"\nrate = \"0 Mbit/s\"", "`rate` must be more than zero"),
         ("mpquic", "size = \"900 B\"\nperiod = \"0 ms\"", "`period` must be more than zero"),
-        (
-            "mpquic",
-            "size = \"900 B\"\nperiod = \"3 s\"",
-            "nothing is sent: `duration` is shorter than one `period`",
-        ),
-        (
-            "mpquic",
-            "size = \"1197 B\"\nperiod = \"10 ms\"",
-            "a datagram has 8 to 1196 bytes, which one packet holds",
-        ),
+        ("mpquic", "size = \"900 B\"\nperiod = \"3 s\"", "nothing is sent: `duration` is shorter than one `period`"),
+        ("mpquic", "size = \"1197 B\"\nperiod = \"10 ms\"", "a datagram has 8 to 1196 bytes, which one packet holds"),
         ("mpquic", "size = \"7 B\"\nperiod = \"10 ms\"", "a datagram has 8 to 1196 bytes, which one packet holds"),
     ];
     for (transport, keys, expected) in cases {

@@ -1,13 +1,14 @@
 //! Deadline: each datagram where it should come in time, and a copy on another path where that is not sure enough.
 //!
-//! Rule: of each path, `way` is the time that a packet takes to the other end and `fails` the chance that it is lost or
-//! under way for longer than is left until the deadline. A datagram goes on the path with the least `fails`, of those
-//! that reach `target` the soonest; it waits for a full path that is much surer. Where there is time to see that it
-//! is not acknowledged and to send a copy, the chance is that both fail. It gets a copy on the path that then fails
-//! least: at once where `target` is not reached otherwise; else if it is still not acknowledged when that is overdue, or
-//! when a copy that is sent later would be late. A further copy goes where the target is still not reached. Copies keep
-//! within `redundancy`, those that go at once within half of it. A path that is idle gets a copy now and then, to tell
-//! whether it works. Lost data go where they arrive soonest; data without a deadline by min-RTT.
+//! Rule: of each path, `way` is the time that a packet takes to the other end, and `fails` the chance that it is lost or
+//! under way for longer than is left until the deadline. Where there is time to see that a datagram is not acknowledged
+//! and to send a copy, and `fails` is at most a tenth, the chance is that both fail. A datagram goes on the path where
+//! this is least; of those that reach `target` on the soonest. It waits for a full path that is much surer. It gets a copy
+//! on the path that then fails least: at once where `target` is not reached otherwise; else when it is not acknowledged
+//! though that is overdue, or though a later copy would be late. A second copy goes where the target is still not
+//! reached. All copies keep within `redundancy`. A path that is idle gets a copy now and then, to tell whether it works;
+//! and a row of them, while its window or its pacer is small beside what is sent. Lost data go where they arrive soonest;
+//! data without a deadline by min-RTT.
 //! Reference: Weftway, docs/how-to/pipe.md: pipes for datagrams. Ancestors: min-RTT; XLINK, which copies what is in
 //! flight as the time left runs short; DMTP and STMS, which compare arrivals with deadlines.
 //! State: per path the round trips, times until acknowledgements and failures so far, and the packets in flight; what
@@ -16,7 +17,7 @@
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{
-    BlockedReason, Bytes, Context, Decision, Event, Instant, Path, PathId, PathSet, Receipt, SendKind, Span,
+    BitRate, BlockedReason, Bytes, Context, Decision, Event, Instant, Path, PathId, PathSet, Receipt, SendKind, Span,
 };
 
 use crate::Scheduler;
@@ -32,11 +33,16 @@ use budget::Budget;
 use estimate::{Estimate, SURE, Times, both};
 use flights::{Flights, Watched};
 
-/// Part of the redundancy that copies may take which go at once: the rest is for what turns out to be late.
-const AT_ONCE: u64 = 2;
+// Chosen on the training half of `datagrams` and `datagram-fades`.
+
+/// A path that fails more often than this is none for the first copy, whatever a second one would do.
+const MOST_FAILING: u64 = SURE / 10;
 /// An idle path is asked so often whether it works, and one that was slow so often.
 const ASK_IDLE: Span = Span::from_millis(500);
 const ASK_SLOW: Span = Span::from_millis(100);
+/// For so long copies go on after such a question to a path that may carry less than this many times what is sent.
+const ROW: Span = Span::from_millis(300);
+const ENOUGH: u64 = 2;
 /// A datagram waits for a full path if it fails there so many times less.
 const SURER: u64 = 4;
 /// A datagram was to come in time if its chance to be late was below this when it left: one in a hundred.
@@ -168,7 +174,9 @@ impl Deadline {
     fn place(&self, cx: &Context<'_>, deadline: Instant) -> Decision {
         let key = |path: &Path| {
             let forecast = self.forecast(path.id);
-            (self.fails_in_the_end(path.id, deadline).max(self.allowed), forecast.ready + forecast.way.mean)
+            let (alone, in_the_end) = (self.fails(path.id, deadline), self.fails_in_the_end(path.id, deadline));
+            let fails = if alone <= MOST_FAILING { in_the_end } else { alone };
+            (fails.max(self.allowed), forecast.ready + forecast.way.mean)
         };
         let avoided = cx.packet.map_or(PathSet::EMPTY, |packet| packet.avoid);
         let may = |path: &&Path| self.forecast(path.id).serves && !avoided.contains(path.id);
@@ -191,7 +199,8 @@ impl Deadline {
     fn fails_by_now(&self, path: PathId, datagram: &Watched) -> u64 {
         let estimate = self.estimates.get(path).copied().unwrap_or_default();
         let failing = estimate.failing.max(1);
-        let late = if estimate.answer.mean.is_zero() { SURE } else { estimate.answer.beyond(self.now.since(datagram.sent)) };
+        let late =
+            if estimate.answer.mean.is_zero() { SURE } else { estimate.answer.beyond(self.now.since(datagram.sent)) };
         datagram.fails.max(failing * SURE / (failing + late))
     }
 
@@ -209,9 +218,7 @@ impl Deadline {
             let due = flights.watched().filter(|datagram| datagram.due <= now);
             let found = due.filter_map(|datagram| Some((*datagram, self.target_of(cx, path.id, datagram)?))).next();
             let Some((datagram, (to, fails))) = found else { continue };
-            let at_once = datagram.due <= datagram.sent;
-            let share = if at_once { self.redundancy / AT_ONCE } else { self.redundancy };
-            if self.budget.allows(now, datagram.bytes, share) {
+            if self.budget.allows(now, datagram.bytes, self.redundancy) {
                 self.asked = Some((path.id, datagram.serial, fails));
                 return Some(Decision::Repeat(to, datagram.offset));
             }
@@ -231,18 +238,21 @@ impl Deadline {
         (left < SURE / 2).then(|| (to.id, both(fails, left)))
     }
 
-    /// A copy of the newest datagram that asks an idle path whether it works.
+    /// A copy of the newest datagram that asks an idle path whether it works, or how much it carries.
     fn question(&mut self, cx: &Context<'_>) -> Option<Decision> {
+        let needed = self.budget.once(cx.now).mul_div(ENOUGH, 1);
         let idle = choose::candidates(cx).find(|path| {
             let estimate = self.estimates.get(path.id).copied().unwrap_or_default();
             let is_slow = estimate.answer.mean > path.min_rtt * 3;
             let pause = if is_slow { ASK_SLOW } else { ASK_IDLE };
-            path.bytes_in_flight == Bytes::ZERO && cx.now.since(estimate.sent) >= pause
+            let may_carry = path.pacing_rate.max(BitRate::of(path.cwnd, path.srtt)).bytes_in(Span::from_secs(1));
+            let in_a_row = cx.now.since(estimate.asked) < ROW && may_carry < needed;
+            in_a_row || path.bytes_in_flight == Bytes::ZERO && cx.now.since(estimate.sent) >= pause
         })?;
         let newest = cx.paths.iter().filter(|path| path.id != idle.id);
         let newest = newest.filter_map(|path| Some((path.id, *self.flights.get(path.id)?.newest()?)));
         let (path, datagram) = newest.max_by_key(|(_, datagram)| datagram.serial)?;
-        if datagram.carried.contains(idle.id) || !self.budget.allows(cx.now, datagram.bytes, self.redundancy / AT_ONCE) {
+        if datagram.carried.contains(idle.id) || !self.budget.allows(cx.now, datagram.bytes, self.redundancy) {
             return None;
         }
         let fails = both(datagram.fails, self.fails(idle.id, datagram.deadline));
@@ -327,14 +337,16 @@ impl Scheduler for Deadline {
                     self.sent(&sent, deadline);
                 }
                 self.flights.at(sent.path).push(sent.serial, cx.now, hoped);
-                self.estimates.at(sent.path).sent = cx.now;
+                self.estimates.at(sent.path).sent(cx.now, ASK_IDLE);
                 match kind {
                     SendKind::Duplicate => self.budget.copied(cx.now, sent.bytes),
                     _ => self.budget.sent_once(cx.now, sent.bytes),
                 }
             }
             Event::Acked(acked) => {
-                if let (Some(flight), Some(path)) = (self.flights.at(acked.path).take(acked.serial), cx.path(acked.path)) {
+                if let (Some(flight), Some(path)) =
+                    (self.flights.at(acked.path).take(acked.serial), cx.path(acked.path))
+                {
                     let estimate = self.estimates.at(acked.path);
                     estimate.acked(path, cx.now.since(flight.sent));
                     if let Some(hoped) = flight.hoped {
@@ -346,6 +358,9 @@ impl Scheduler for Deadline {
                 if self.flights.at(lost.path).take(lost.serial).is_some() {
                     self.estimates.at(lost.path).ended(true);
                 }
+            }
+            Event::Recalled(recalled) => {
+                self.flights.at(recalled.path).take(recalled.serial);
             }
             Event::PathUp(path) | Event::PathDown(path) => {
                 self.estimates.reset(path);

@@ -35,10 +35,16 @@ impl Budget {
         self.turn(now)[1] += bytes;
     }
 
+    /// Bytes that were sent once.
+    pub(super) fn once(&mut self, now: Instant) -> Bytes {
+        self.turn(now);
+        self.parts.iter().fold(Bytes::ZERO, |sum, part| sum + part[0])
+    }
+
     /// Tells whether a copy of so many bytes keeps copies within so many thousandths of what was sent once.
     pub(super) fn allows(&mut self, now: Instant, bytes: Bytes, permille: u64) -> bool {
-        self.turn(now);
-        let [once, copies] = self.parts.iter().fold([Bytes::ZERO; 2], |sum, part| [sum[0] + part[0], sum[1] + part[1]]);
+        let once = self.once(now);
+        let copies = self.parts.iter().fold(Bytes::ZERO, |sum, part| sum + part[1]);
         copies + bytes <= once.mul_div(permille, 1000)
     }
 }
@@ -61,6 +67,9 @@ mod tests {
         assert!(!budget.allows(at(5100), packet, 300) && !budget.allows(at(5990), packet, 300));
         budget.sent_once(at(5990), Bytes::new(3334));
         assert!(budget.allows(at(5990), packet, 300));
-        assert!(!budget.allows(at(6000), packet, 300), "of the first ten nothing counts any more");
+        // Of the first ten and their copies nothing counts any more: 30 % of 3334 B are left.
+        assert!(budget.allows(at(6000), packet, 300));
+        budget.copied(at(6000), packet);
+        assert!(!budget.allows(at(6000), packet, 300));
     }
 }

@@ -9,10 +9,10 @@ use weftway_path::{BitRate, Bytes, Instant, Path, Span};
 pub(super) const SURE: u64 = 1_000_000;
 /// A failure moves the estimate by so much of its distance.
 const GAIN: u64 = 512;
-/// Failures of a path of which nothing is known: one in two thousand.
-const FIRST_FAILING: u64 = 500;
-/// Deviations beyond the mean that nearly nothing takes: the tail is below 1 % there.
-pub(super) const NEARLY_ALL: u64 = 4;
+/// Failures of a path of which nothing is known: one in five hundred.
+const FIRST_FAILING: u64 = 2_000;
+/// Deviations beyond the mean that nearly nothing takes: the tail is below 3 % there.
+const NEARLY_ALL: u64 = 3;
 /// Least deviation: clocks, hosts and pacers vary by so much.
 const LEAST_DEVIATION: Span = Span::from_micros(500);
 
@@ -50,7 +50,11 @@ impl Times {
             let (whole, tenths) = (tenths / 10, tenths % 10);
             if whole > 20 { 0 } else { (half >> whole) - (half >> whole) * tenths / 20 }
         };
-        if time >= self.mean { tail(time.saturating_sub(self.mean)) } else { SURE - tail(self.mean.saturating_sub(time)) }
+        if time >= self.mean {
+            tail(time.saturating_sub(self.mean))
+        } else {
+            SURE - tail(self.mean.saturating_sub(time))
+        }
     }
 
     fn spread(&self) -> Span {
@@ -76,6 +80,8 @@ pub(super) struct Estimate {
     pub(super) failing: u64,
     /// Time at which something was last sent.
     pub(super) sent: Instant,
+    /// Time at which something was last sent after a pause.
+    pub(super) asked: Instant,
 }
 
 impl Default for Estimate {
@@ -86,11 +92,20 @@ impl Default for Estimate {
             samples: 0,
             failing: FIRST_FAILING,
             sent: Instant::ZERO,
+            asked: Instant::ZERO,
         }
     }
 }
 
 impl Estimate {
+    /// Something is sent, perhaps after a `pause`.
+    pub(super) fn sent(&mut self, now: Instant, pause: Span) {
+        if now.since(self.sent) >= pause {
+            self.asked = now;
+        }
+        self.sent = now;
+    }
+
     /// Takes an acknowledgement of a packet that left so long ago.
     pub(super) fn acked(&mut self, path: &Path, after: Span) {
         self.answer.note(after);
@@ -118,7 +133,8 @@ impl Estimate {
         let overdue = if silent > self.expected(path) { silent } else { Span::ZERO };
         let held = path.bytes_in_flight + path.queued;
         let rate = path.pacing_rate.max(path.delivery_rate);
-        let drains = if rate == BitRate::ZERO || held == Bytes::ZERO { Span::ZERO } else { rate.transmission_time(held) };
+        let drains =
+            if rate == BitRate::ZERO || held == Bytes::ZERO { Span::ZERO } else { rate.transmission_time(held) };
         let trip = known.mean.max(overdue).max(drains);
         Times { mean: trip.saturating_sub(path.min_rtt / 2), ..known }
     }
@@ -181,10 +197,10 @@ mod tests {
     fn failures_are_a_share_of_packets() {
         let mut estimate = Estimate::default();
         estimate.ended(true);
-        // 500 − 0 + 1953.
-        assert_eq!(estimate.failing, 2453);
+        // 2000 − 3 + 1953; after as many packets as the gain says, 1/e is left.
+        assert_eq!(estimate.failing, 3950);
         (0..512).for_each(|_| estimate.ended(false));
-        assert!((700..1100).contains(&estimate.failing), "{}", estimate.failing);
+        assert!((1_450..1_700).contains(&estimate.failing), "{}", estimate.failing);
         assert_eq!((either(500_000, 500_000), both(1000, 1000)), (750_000, 1));
     }
 }
