@@ -6,9 +6,10 @@
 //! this is least; of those that reach `target` on the soonest. It waits for a full path that is much surer. It gets a copy
 //! on the path that then fails least: at once where `target` is not reached otherwise; else when it is not acknowledged
 //! though that is overdue, or though a later copy would be late. A second copy goes where the target is still not
-//! reached. All copies keep within `redundancy`. A path that is idle gets a copy now and then, to tell whether it works;
-//! and a row of them, while its window or its pacer is small beside what is sent. Lost data go where they arrive soonest;
-//! data without a deadline by min-RTT.
+//! reached. All copies keep within `redundancy`, and none goes while datagrams wait for room, but of data that hold the
+//! peer's window up. A path that is idle gets a copy now and then, to tell whether it works; and a row of them, while its
+//! window or its pacer is small beside what is sent. Lost data go where they arrive soonest; data without a deadline by
+//! min-RTT.
 //! Reference: Weftway, docs/how-to/pipe.md: pipes for datagrams. Ancestors: min-RTT; XLINK, which copies what is in
 //! flight as the time left runs short; DMTP and STMS, which compare arrivals with deadlines.
 //! State: per path the round trips, times until acknowledgements and failures so far, and the packets in flight; what
@@ -17,7 +18,8 @@
 
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{
-    BitRate, BlockedReason, Bytes, Context, Decision, Event, Instant, Path, PathId, PathSet, Receipt, SendKind, Span,
+    BitRate, BlockedReason, Bytes, Context, Decision, Event, Instant, Offset, Path, PathId, PathSet, Receipt, SendKind,
+    Span,
 };
 
 use crate::Scheduler;
@@ -45,6 +47,8 @@ const ROW: Span = Span::from_millis(300);
 const ENOUGH: u64 = 2;
 /// A datagram waits for a full path if it fails there so many times less.
 const SURER: u64 = 4;
+/// A datagram that has waited for this part of its time shows that there is no room for copies.
+const PARTS: u64 = 8;
 /// A datagram was to come in time if its chance to be late was below this when it left: one in a hundred.
 const HOPED: u64 = SURE / 100;
 
@@ -95,6 +99,10 @@ struct Deadline {
     forecasts: PerPath<Forecast>,
     /// The two paths with the least time that nearly nothing exceeds: where a copy would go.
     soonest: [Option<PathId>; 2],
+    /// Data up to here do not hold the peer's window up: they were copied for it.
+    relieved: Offset,
+    /// The last answer asked for such a copy.
+    asked_relief: bool,
     /// Deadline of the packet at hand.
     at_hand: Option<Instant>,
     /// Path and number of the packet of which the last answer asked a copy, and the chance that both fail.
@@ -112,6 +120,15 @@ struct Forecast {
     expected: Span,
     /// New data may use it.
     serves: bool,
+}
+
+/// Returns true if the datagram at hand has waited for an eighth of its time: the paths have no room for more.
+fn is_short(cx: &Context<'_>) -> bool {
+    let flow = cx.packet.and(cx.flow);
+    flow.is_some_and(|flow| {
+        let left = flow.deadline.map_or(Span::MAX, |deadline| deadline.since(cx.now));
+        flow.message_age * (PARTS - 1) >= left && !flow.message_age.is_zero()
+    })
 }
 
 impl Deadline {
@@ -183,7 +200,8 @@ impl Deadline {
         let open = choose::least(choose::candidates(cx).filter(may), key);
         let Some(open) = open else { return choose::send_or_wait(cx, choose::min_rtt(cx)) };
         let full = choose::least(cx.paths.iter().filter(|path| !path.is_open()).filter(may), key);
-        if full.is_some_and(|full| key(full).0.saturating_mul(SURER) < key(open).0) {
+        let waits = !is_short(cx) || key(open).0 > SURE / 2;
+        if waits && full.is_some_and(|full| key(full).0.saturating_mul(SURER) < key(open).0) {
             return choose::wait(cx);
         }
         Decision::Send(open.id)
@@ -213,6 +231,12 @@ impl Deadline {
         if choose::candidates(cx).next().is_none() {
             return None;
         }
+        if let Some(relief) = self.relief(cx) {
+            return Some(relief);
+        }
+        if is_short(cx) {
+            return None;
+        }
         for path in cx.paths {
             let flights = self.flights.get(path.id)?;
             let due = flights.watched().filter(|datagram| datagram.due <= now);
@@ -224,6 +248,18 @@ impl Deadline {
             }
         }
         self.question(cx)
+    }
+
+    /// A copy of the oldest data that the peer waits for, where they lie so far back that its window may become full.
+    fn relief(&mut self, cx: &Context<'_>) -> Option<Decision> {
+        let flow = cx.flow?;
+        let from = flow.una.max(self.relieved);
+        if flow.next.since(from) <= flow.window().mul_div(1, 2) {
+            return None;
+        }
+        let to = choose::least(choose::candidates(cx), |path| self.forecast(path.id).way.most())?;
+        self.asked_relief = self.budget.allows(cx.now, to.mss, self.redundancy);
+        self.asked_relief.then_some(Decision::Repeat(to.id, from))
     }
 
     /// Path on which a copy raises the chance most, and the chance to fail that is left.
@@ -302,7 +338,7 @@ impl Scheduler for Deadline {
     }
 
     fn select(&mut self, cx: &Context<'_>) -> Decision {
-        self.asked = None;
+        (self.asked, self.asked_relief) = (None, false);
         self.at_hand = cx.flow.and_then(|flow| flow.deadline);
         self.look_ahead(cx);
         let is_lost = cx.packet.is_some_and(|packet| packet.reinjection);
@@ -318,6 +354,12 @@ impl Scheduler for Deadline {
 
     fn observe(&mut self, cx: &Context<'_>, event: &Event) {
         self.now = cx.now;
+        if core::mem::take(&mut self.asked_relief) {
+            self.relieved = match *event {
+                Event::Sent(sent, SendKind::Duplicate) => sent.offset + sent.bytes,
+                _ => cx.flow.map_or(self.relieved, |flow| flow.next),
+            };
+        }
         let asked = self.asked.take();
         if let Some(asked) = asked {
             match *event {
