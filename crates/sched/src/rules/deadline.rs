@@ -250,14 +250,20 @@ impl Deadline {
         self.question(cx)
     }
 
-    /// A copy of the oldest data that the peer waits for, where they lie so far back that its window may become full.
+    /// A copy of the oldest data that the peer waits for, where these are overdue and so far back that its window may become full.
     fn relief(&mut self, cx: &Context<'_>) -> Option<Decision> {
         let flow = cx.flow?;
         let from = flow.una.max(self.relieved);
         if flow.next.since(from) <= flow.window().mul_div(1, 2) {
             return None;
         }
-        let to = choose::least(choose::candidates(cx), |path| self.forecast(path.id).way.most())?;
+        let oldest = cx.paths.iter().filter_map(|path| Some((self.flights.get(path.id)?.oldest()?, path.id)));
+        let (sent, stuck) = oldest.min_by_key(|&(sent, _)| sent)?;
+        if cx.now.since(sent) <= self.forecast(stuck).expected {
+            return None;
+        }
+        let others = choose::candidates(cx).filter(|path| path.id != stuck);
+        let to = choose::least(others, |path| self.forecast(path.id).way.most())?;
         self.asked_relief = self.budget.allows(cx.now, to.mss, self.redundancy);
         self.asked_relief.then_some(Decision::Repeat(to.id, from))
     }
