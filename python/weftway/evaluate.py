@@ -43,6 +43,7 @@ MEASURE = {
     "voip": "message_p95_ms",
     "call": "call_p99_ms",
     "flows": "message_p95_ms",
+    "datagrams": "deadline_miss_rate",
 }
 """Measures by workload, where a distribution names none; goodput for those without an end."""
 

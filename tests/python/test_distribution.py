@@ -475,6 +475,17 @@ def test_light_loads_are_light() -> None:
                 assert number(values["workload.rate"]) <= 8
 
 
+def test_datagrams_go_over_the_links_of_world_and_of_fades() -> None:
+    for name, links in (("datagrams", "world"), ("datagram-fades", "fades")):
+        ours, whole = distribution.load(name), distribution.load(links)
+        for index in range(50):
+            values, other = (one.sample(1, index, "held-out").values for one in (ours, whole))
+            assert (values["transport"], values["workload.kind"]) == ("mpquic", "datagrams")
+            paths = {key: value for key, value in values.items() if key.startswith("path.") and "schedule" not in key}
+            assert paths == {key: value for key, value in other.items() if key in paths}
+            ours.sample(1, index, "train").scenario()
+
+
 def fades_of(name: str) -> list[tuple[dict[str, Any], set[str]]]:
     """Of 100 instances the values, and the paths that fade."""
     drawn = [distribution.load(name).sample(1, index, "held-out").values for index in range(100)]

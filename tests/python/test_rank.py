@@ -87,6 +87,13 @@ def test_a_run_costs_what_its_workload_is_about(workload: str, expected: float) 
     assert costs.cost(row(), workload) == expected
 
 
+def test_datagrams_cost_what_is_late_or_lost_of_a_thousand_and_at_least_one() -> None:
+    shares = [0.0, 0.0004, 0.02]
+    assert [costs.cost(row(deadline_miss_rate=share), "datagrams") for share in shares] == [1.0, 1.0, 20.0]
+    cut = row(deadline_miss_rate=0.02, verdict="time limit")
+    assert costs.cost(cut, "datagrams") == 1000.0
+
+
 def test_a_run_without_end_costs_the_time_of_a_megabyte() -> None:
     """2.5 s for 5 MB are 500 ms for one. Nothing delivered counts as a kilobyte: 2.5 s for it."""
     assert costs.cost(row(delivered_bytes=5_000_000), "duration") == 500.0
@@ -164,7 +171,7 @@ def test_a_cost_has_its_bound() -> None:
     known = {"bound_fct_ms": 10.0, "bound_p95_ms": 2.0, "bound_p99_ms": 3.0, "bound_bytes": 2_000_000}
     bounds = {workload: costs.bound(row, known, workload) for workload in (*costs.COLUMN, "duration")}
     least = {"bulk": 10.0, "limited": 10.0, "web": 10.0, "messages": 3.0, "stream": 3.0, "voip": 3.0, "call": 3.0}
-    assert bounds == {**least, "request-response": 2.0, "flows": 2.0, "duration": 500.0}
+    assert bounds == {**least, "request-response": 2.0, "flows": 2.0, "datagrams": None, "duration": 500.0}
     nothing = dict.fromkeys(known, None)
     assert {costs.bound(row, nothing, workload) for workload in bounds} == {None}
 

@@ -183,13 +183,26 @@ impl Mux {
 
     /// Sends a datagram that belongs to stream `flow`, whether or not that is open any more. It is sent before the
     /// streams of less urgent classes, and not once `deadline` has passed since now. One that is lost is sent again
-    /// only before its deadline, or that of another one in the same record.
+    /// only while it can arrive before its deadline, or that of another one in the same record.
     pub fn send_datagram(
         &mut self,
         now: Instant,
         flow: StreamId,
         class: u8,
         deadline: Option<Span>,
+        bytes: Bytes,
+    ) -> Result<(), DatagramError> {
+        self.send_datagram_due(now, flow, class, [deadline; 2], bytes)
+    }
+
+    /// Sends a datagram as [`Mux::send_datagram`] does, not once the first of two times since now has passed: it would
+    /// arrive after the second, by when it should have arrived.
+    pub fn send_datagram_due(
+        &mut self,
+        now: Instant,
+        flow: StreamId,
+        class: u8,
+        times: [Option<Span>; 2],
         bytes: Bytes,
     ) -> Result<(), DatagramError> {
         if usize::from(class) >= CLASSES {
@@ -205,8 +218,8 @@ impl Mux {
         if !self.outbox.has_more(class) {
             self.cutter.join(class, Party::Datagrams);
         }
-        let deadline = deadline.map_or(Instant::NEVER, |span| now + span);
-        self.outbox.push(class, Waiting { flow, bytes, written: now, deadline });
+        let [deadline, due] = times.map(|time| time.map_or(Instant::NEVER, |span| now + span));
+        self.outbox.push(class, Waiting { flow, bytes, written: now, deadline, due });
         Ok(())
     }
 

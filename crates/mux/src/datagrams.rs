@@ -26,8 +26,10 @@ pub struct Waiting {
     pub bytes: Bytes,
     /// Time at which it was written.
     pub written: Instant,
-    /// Until when it is of use.
+    /// Until when it may be cut.
     pub deadline: Instant,
+    /// By when it should have arrived.
+    pub due: Instant,
 }
 
 /// Datagrams of a class that wait to be cut, by their tags.
@@ -245,7 +247,7 @@ mod tests {
         let mut outbox = Outbox::default();
         for (bytes, ms) in [(10, 5), (20, 1), (30, 9)] {
             let (bytes, deadline) = (Bytes::from(vec![0; bytes]), Instant::from_millis(ms));
-            outbox.push(1, Waiting { flow: flow(), bytes, written: Instant::ZERO, deadline });
+            outbox.push(1, Waiting { flow: flow(), bytes, written: Instant::ZERO, deadline, due: deadline });
         }
         // A head has 4 bytes: kind, stream, and the count in two.
         let fitting = |outbox: &Outbox, room| (outbox.fitting(1, room).0, outbox.fitting(1, room).1);
@@ -268,7 +270,7 @@ mod tests {
         let [flood, voice, other] = [0, 4, 8].map(StreamId::from_wire);
         let push = |outbox: &mut Outbox, flow, length: usize, ms| {
             let (bytes, deadline) = (Bytes::from(vec![0; length]), Instant::from_millis(ms));
-            outbox.push(1, Waiting { flow, bytes, written: Instant::ZERO, deadline });
+            outbox.push(1, Waiting { flow, bytes, written: Instant::ZERO, deadline, due: deadline });
         };
         let next = |outbox: &mut Outbox, count: usize| -> Vec<u64> {
             (0..count).filter_map(|_| outbox.pop(1)).map(|datagram| datagram.flow.wire()).collect()

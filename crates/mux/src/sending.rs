@@ -148,7 +148,7 @@ impl Mux {
         let (before, mut until) = (payload.len(), Instant::ZERO);
         for datagram in (0..count).filter_map(|_| self.outbox.pop(class)) {
             Frame::Datagram { flow: datagram.flow, bytes: &datagram.bytes }.put(payload);
-            until = until.max(datagram.deadline);
+            until = until.max(datagram.due);
         }
         self.cutter.served(class, Party::Datagrams, payload.len() - before, self.outbox.has_more(class));
         until
@@ -189,12 +189,13 @@ impl Mux {
 
     /// The record at `place` is lost, on every path that carried it: whether it is to be sent again. If not, it is
     /// given up, as with [`Mux::abandon`]: because nothing in it is of use any more (its streams are over), or its
-    /// datagrams are too late.
-    pub fn lost(&mut self, now: Instant, place: Offset) -> bool {
+    /// datagrams would be too late at `soonest`, before which it cannot arrive.
+    pub fn lost(&mut self, now: Instant, soonest: Instant, place: Offset) -> bool {
         let Some(record) = self.records.get(place) else { return false };
         let until = record.datagrams_until;
-        let is_late = until > Instant::ZERO && until <= now;
-        let matters = !is_late && Frames::new(&record.payload).flatten().any(|frame| self.matters(now, frame, until));
+        let is_late = until > Instant::ZERO && until <= soonest;
+        let matters =
+            !is_late && Frames::new(&record.payload).flatten().any(|frame| self.matters(soonest, frame, until));
         if !matters {
             self.abandon(now, place);
         }

@@ -1,11 +1,11 @@
 //! The network of a scenario, the same for the simulator and for QUIC in virtual time: links with their seeds, which
 //! links a path uses, which paths share a bottleneck, when a path exists, how its controller begins, and the data of
-//! the application ([`AppData`]), which may be streams ([`Flows`]).
+//! the application ([`AppData`]), which may be streams or datagrams ([`Records`]).
 //!
 //! Nothing here knows a transport: links carry items of any type.
 
 mod app_data;
-mod flows;
+mod records;
 
 use weftway_cc::{Flavour, Setup};
 use weftway_host::sending::{Groups, Policy, Terms};
@@ -16,7 +16,7 @@ use weftway_scenario::stack::LossRecovery;
 use weftway_scenario::{mix, path_seeds, shared_seeds};
 
 pub use app_data::AppData;
-pub use flows::Flows;
+pub use records::Records;
 
 /// Which links a path uses, by number.
 #[derive(Clone, Copy, Debug)]

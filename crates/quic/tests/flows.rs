@@ -39,6 +39,22 @@ fn every_scheduler_carries_flows_over_lossy_links_of_which_one_is_away_for_a_whi
     }
 }
 
+/// Datagrams with a deadline arrive as in the simulator: nothing waits for one that does not come any more.
+#[test]
+fn every_scheduler_carries_datagrams() {
+    let mut config = config();
+    let [period, deadline, span] = [10, 150, 2000].map(Span::from_millis);
+    config.workload = Workload::Datagrams { bytes: Bytes::new(1000), rate: None, period, deadline, span };
+    let job = Job { config: &config, cc: "cubic", seed: 3 };
+    for entry in weftway_sched::all() {
+        let row = job.row(entry.name, &Singles::default()).unwrap();
+        assert_eq!((&row["verdict"], &row["faults"]), (&"finished".into(), &0.into()), "{}", entry.name);
+        let [missed, most] = ["deadline_miss_rate", "message_p99_ms"].map(|name| row[name].as_f64().unwrap());
+        // Links are away for 1.2 s of 2.
+        assert!(missed < 0.6 && most < 400.0, "{}: {missed} {most}", entry.name);
+    }
+}
+
 /// A copy of a record that has arrived brings nothing, also when the sender does not keep it any more.
 #[test]
 fn datagrams_that_come_twice_change_nothing() {

@@ -48,16 +48,16 @@ impl Pieces {
         class: Class,
         bytes: Vec<u8>,
     ) -> Sent {
-        self.send_within(now, mux, (flow, record), (class, DEADLINE), bytes)
+        self.send_within(now, mux, (flow, record), (class, [DEADLINE; 2]), bytes)
     }
 
-    /// Sends a datagram that is of use until `deadline`.
+    /// Sends a datagram that leaves within the first of two times, and should arrive within the second.
     pub fn send_within(
         &mut self,
         now: Instant,
         mux: &mut Mux,
         (flow, record): (StreamId, usize),
-        (class, deadline): (Class, Span),
+        (class, times): (Class, [Span; 2]),
         bytes: Vec<u8>,
     ) -> Sent {
         // One that no record holds would keep those behind it waiting.
@@ -73,7 +73,8 @@ impl Pieces {
         {
             return Sent::Full;
         }
-        let mut put = |bytes| mux.send_datagram(now, flow, class.number(), Some(deadline), bytes).is_ok();
+        let times = times.map(Some);
+        let mut put = |bytes| mux.send_datagram_due(now, flow, class.number(), times, bytes).is_ok();
         let sent = if count == 1 {
             put(Bytes::from(bytes))
         } else {

@@ -112,7 +112,11 @@ impl<'a> Deliveries<'a> {
             // The application forgets a message when it has arrived.
             loop {
                 let Some(message) = app.outlook().next().copied() else { break };
-                let arrival = self.deliver(message.written, message.start, message.end);
+                // What cannot arrive in time makes room for others: only its own way counts.
+                let arrival = match workload.deadline().filter(|_| workload.has_datagrams()) {
+                    Some(deadline) => message.written + deadline.min(self.alone(message.end - message.start)),
+                    None => self.deliver(message.written, message.start, message.end),
+                };
                 if arrival.is_never() {
                     return Bound { delays, ..Bound::default() };
                 }
@@ -120,13 +124,13 @@ impl<'a> Deliveries<'a> {
                 delays.push(match workload {
                     // Every request of a run comes later than here, and may find other rates.
                     // A flow need not wait for those before it.
-                    Workload::RequestResponse { .. } | Workload::Web { .. } | Workload::Flows { .. } => {
-                        let (network, bytes) = (self.network, message.end - message.start);
-                        *self.at_any_time.entry(bytes).or_insert_with(|| network.at_any_time(network.wire(bytes)))
-                    }
+                    Workload::RequestResponse { .. }
+                    | Workload::Web { .. }
+                    | Workload::Flows { .. }
+                    | Workload::Datagrams { .. } => self.alone(message.end - message.start),
                     _ => arrival.since(message.written),
                 });
-                match workload.has_flows() {
+                match workload.has_records() {
                     true => app.flow_arrived(arrival, message.start),
                     false => app.arrived(arrival, message.end, self.network.request),
                 }
@@ -140,6 +144,12 @@ impl<'a> Deliveries<'a> {
             delays.clear();
         }
         Bound { completion: completion.map(|at| at.since(Instant::ZERO)), delays, ..Bound::default() }
+    }
+
+    /// Returns the least time that so many bytes take, whenever they set out.
+    fn alone(&mut self, bytes: u64) -> Span {
+        let network = self.network;
+        *self.at_any_time.entry(bytes).or_insert_with(|| network.at_any_time(network.wire(bytes)))
     }
 
     /// Returns the earliest arrival of the bytes from `start` to `end`, released at `at`.

@@ -66,7 +66,7 @@ pub use error::{Mistake, ScenarioError};
 pub use file::Scenario;
 pub use measurement::{ColumnType, Measurement, Row, Verdict};
 pub use options::option_rows;
-pub use resolve::Timing;
+pub use resolve::{DATAGRAM_HEAD, Timing};
 pub use schema::{At, Claim, Figure, Identity, Printed, Published, Status, Unit, Way};
 pub use seeds::{mix, path_seeds, shared_seeds};
 pub use source::Place;

@@ -213,6 +213,7 @@ pub fn schema() -> Vec<(String, ColumnType)> {
     };
     let mut row = everything.columns(&config);
     everything.messages.flows(&mut row);
+    everything.datagrams(&mut row, span);
     row.types()
 }
 
@@ -252,6 +253,9 @@ impl Measurement {
         }
         if config.workload.has_flows() {
             self.messages.flows(&mut row);
+        }
+        if let Some(deadline) = config.workload.deadline().filter(|_| config.workload.has_datagrams()) {
+            self.datagrams(&mut row, deadline);
         }
         if let Some(back) = &self.back {
             back.backwards(&mut row, &self.messages, &config.workload);
@@ -314,6 +318,19 @@ impl Measurement {
         row.put("fallback_decided", self.fallback.map(|fallback| fallback.decided));
         row.put("fallback_differs", self.fallback.map(|fallback| fallback.differs));
         row.put("chosen_rate_mbps", self.chosen.map(|bytes| mbps(bytes, self.elapsed)));
+    }
+
+    /// Puts the shares of the datagrams that came after `deadline`, and never; and what was sent more than once, as a
+    /// share of what was sent first.
+    fn datagrams(&self, row: &mut Columns, deadline: Span) {
+        let Messages { delays, outstanding, .. } = &self.messages;
+        let written = delays.len() as u64 + outstanding;
+        let late = delays.iter().filter(|delay| **delay > deadline).count() as u64;
+        let again = self.counts.copies.zip(self.counts.reinjections).map(|(copies, again)| copies + again);
+        let packets: u64 = self.paths.iter().map(|path| path.packets).sum();
+        row.put("late_share", share(late, written));
+        row.put("lost_share", share(*outstanding, written));
+        row.put("overhead", again.and_then(|again| share(again, packets.saturating_sub(again))));
     }
 
     /// Jain's index over each path's share of its capacity, in the usual form and in the papers' inverse (Liang et al.

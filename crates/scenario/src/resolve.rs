@@ -1,7 +1,7 @@
 //! Configuration of the simulator from the keys of a file.
 
 use weftway_link::{LinkConfig, Rate, Set};
-use weftway_path::{BitRate, Instant, PathId, Span};
+use weftway_path::{BitRate, Bytes, Instant, PathId, Span};
 use weftway_sched::Mode;
 
 use super::drive::{Drive, Drives, Measured};
@@ -23,6 +23,12 @@ const TIME_LIMIT: Span = Span::from_secs(600);
 
 /// For so long a drive is followed where nothing ends: programs use the links as long as they like.
 const LONG: Span = Span::from_secs(3600);
+
+/// Bytes of a record before those of a datagram: kind, stream, and the count in two (`weftway_mux`).
+pub const DATAGRAM_HEAD: Bytes = Bytes::new(4);
+
+/// A datagram holds its place, by which it is known when it arrives.
+const SMALLEST_DATAGRAM: Bytes = Bytes::new(8);
 
 /// Times at which decisions are made and have effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -53,10 +59,18 @@ pub(super) fn config(file: &File, traces: &mut Traces) -> Result<SimConfig, Faul
         let reason = "a call is two connections by itself; leave out [rival], or give it another kind of workload";
         return Err(Fault::value(reason).key(&["rival"]));
     }
-    if workload.has_flows() && transport.rules.recovery != LossRecovery::Quic {
-        let reason = "flows are streams of one connection, which MPTCP has not; give transport = \"mpquic\", or another \
-                      kind of workload";
+    if workload.has_records() && transport.rules.recovery != LossRecovery::Quic {
+        let what = if workload.has_flows() { "flows are streams of one connection" } else { "datagrams keep no order" };
+        let reason = format!("{what}, which MPTCP has not; give transport = \"mpquic\", or another kind of workload");
         return Err(Fault::value(reason).key(&["workload", "kind"]));
+    }
+    if let Workload::Datagrams { bytes, .. } = workload {
+        let most = transport.mss.saturating_sub(DATAGRAM_HEAD);
+        if !(SMALLEST_DATAGRAM..=most).contains(&bytes) {
+            let reason =
+                format!("a datagram has {} to {} bytes, which one packet holds", SMALLEST_DATAGRAM.get(), most.get());
+            return Err(Fault::value(reason).key(&["workload", "size"]));
+        }
     }
     check_common(file)?;
     let main: Vec<&str> = paths.iter().map(|path| path.name.as_str()).collect();

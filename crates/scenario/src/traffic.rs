@@ -52,6 +52,20 @@ impl WorkloadTable {
                 deadline: deadline.get(),
                 span: duration.get(),
             },
+            Self::Datagrams { size, rate, period, deadline, duration } => {
+                let bytes = size.get();
+                let (rate, period) = match (rate, period) {
+                    (rate, Some(period)) => (rate.map(Rate::get), period.get()),
+                    (Some(rate), None) => (None, rate.get().transmission_time(bytes)),
+                    (None, None) => {
+                        return Err(fault(
+                            "kind",
+                            "give the `rate` of the datagrams, the `period`, or both for bursts",
+                        ));
+                    }
+                };
+                Workload::Datagrams { bytes, rate, period, deadline: deadline.get(), span: duration.get() }
+            }
             Self::Call { rate, back_rate, period, deadline, duration } => Workload::Call {
                 rate: rate.get(),
                 back: back_rate.unwrap_or(*rate).get(),
@@ -94,6 +108,12 @@ impl WorkloadTable {
             Self::Voip { size, period, duration, .. } => {
                 &[("size", size.is_zero()), ("period", period.is_zero()), ("duration", duration.is_zero())]
             }
+            Self::Datagrams { rate, period, deadline, duration, .. } => &[
+                ("rate", rate.is_some_and(Rate::is_zero)),
+                ("period", period.is_some_and(Time::is_zero)),
+                ("deadline", deadline.is_zero()),
+                ("duration", duration.is_zero()),
+            ],
             Self::Call { rate, back_rate, period, duration, .. } => &[
                 ("rate", rate.is_zero()),
                 ("back_rate", back_rate.is_some_and(Rate::is_zero)),
@@ -124,6 +144,12 @@ impl WorkloadTable {
             Self::Stream { period, duration, .. }
             | Self::Voip { period, duration, .. }
             | Self::Call { period, duration, .. } => ("duration", duration.smallest() / period.smallest().max(1)),
+            Self::Datagrams { size, rate, period, duration, .. } => {
+                let span = duration.smallest();
+                let bursts = period.map_or(1, |period| span / period.smallest().max(1));
+                let each = rate.map(|rate| rate.get().transmission_time(size.get()).as_nanos());
+                ("duration", each.filter(|_| bursts > 0).map_or(bursts, |each| span / each.max(1)))
+            }
             Self::Web { objects, .. } => {
                 ("objects", objects.iter().fold(1, |sum, object| object.count.0.saturating_add(sum)))
             }
@@ -245,6 +271,7 @@ pub(super) fn least_time(workload: &Workload) -> Span {
         Workload::Duration { span }
         | Workload::Stream { span, .. }
         | Workload::Voip { span, .. }
+        | Workload::Datagrams { span, .. }
         | Workload::Call { span, .. } => *span,
         Workload::Messages { period, count, .. } => *period * *count,
         Workload::Flows { mean_gap, count, .. } => *mean_gap * *count,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use rand_core::Rng;
 use rand_pcg::Pcg64Mcg;
-use weftway_path::{Bytes, Instant, Message, Span};
+use weftway_path::{BitRate, Bytes, Instant, Message, Span};
 
 use crate::config::{MessageSize, WebObject, Workload};
 use crate::draw::{exponential, log_normal};
@@ -41,7 +41,8 @@ pub struct App {
     written: u64,
     /// Messages that have not arrived whole, oldest first.
     open: VecDeque<Message>,
-    /// End of the oldest of them; the largest number without one. Of flows 0: each arrival may be the last of one.
+    /// End of the oldest of them; the largest number without one. Of flows and datagrams 0: each arrival may be the last
+    /// of one.
     oldest_end: u64,
     /// Place in `open` where the sender last was.
     cursor: usize,
@@ -49,6 +50,8 @@ pub struct App {
     remaining: u64,
     frame: u64,
     started: Option<Instant>,
+    /// Time at which the run ends whatever arrives, of datagrams: the deadline of the last.
+    ends: Instant,
     /// Times at which objects of a page were asked for, and how many, oldest first; those that are not yet written.
     asked: VecDeque<(Instant, u64)>,
     /// Objects of a page that have been asked for.
@@ -73,6 +76,7 @@ impl App {
             | Workload::Flows { count, .. } => *count,
             Workload::Stream { period, span, .. }
             | Workload::Voip { period, span, .. }
+            | Workload::Datagrams { period, span, .. }
             | Workload::Call { period, span, .. } => span.as_nanos().checked_div(period.as_nanos()).unwrap_or(1),
             Workload::Web { objects, .. } => objects.len() as u64,
             _ => 0,
@@ -89,6 +93,7 @@ impl App {
             remaining,
             frame: 0,
             started: None,
+            ends: Instant::NEVER,
             asked: VecDeque::from([(Instant::ZERO, 1)]),
             requested: 0,
             delays: Vec::new(),
@@ -175,6 +180,17 @@ impl App {
                 let gap = exponential(&mut self.rng, mean_gap);
                 self.count_down(now + gap)
             }
+            Workload::Datagrams { bytes, rate, period, deadline, .. } => {
+                for _ in 0..self.burst(bytes, rate, period) {
+                    self.write(now, bytes.get(), Some(deadline), 0);
+                }
+                self.frame += 1;
+                let next = self.count_down(now + period);
+                if next.is_never() {
+                    self.ends = now + deadline;
+                }
+                next
+            }
             Workload::Call { rate, period, deadline, .. } => {
                 self.write(now, rate.bytes_in(period).get().max(1), Some(deadline), 0);
                 self.count_down(now + period)
@@ -222,12 +238,19 @@ impl App {
         if self.is_key_frame(key_every) { small.saturating_mul(ratio).max(1) } else { small.max(1) }
     }
 
+    /// Number of datagrams of the next burst: as many as keep the mean rate, rests of earlier bursts included.
+    fn burst(&self, bytes: Bytes, rate: Option<BitRate>, period: Span) -> u64 {
+        let Some(rate) = rate else { return 1 };
+        let by = |bursts: u64| rate.bytes_in(period * bursts).get() / bytes.get().max(1);
+        by(self.frame + 1) - by(self.frame)
+    }
+
     fn write(&mut self, now: Instant, bytes: u64, deadline: Option<Span>, class: u8) {
         let (start, end) = (self.written, self.written + bytes);
         self.written = end;
         if bytes > 0 {
             self.open.push_back(Message { start, end, written: now, deadline: deadline.map(|span| now + span), class });
-            self.oldest_end = if self.workload.has_flows() { 0 } else { self.oldest_end.min(end) };
+            self.oldest_end = if self.workload.has_records() { 0 } else { self.oldest_end.min(end) };
         }
     }
 
@@ -257,14 +280,14 @@ impl App {
     }
 
     /// Everything before `to` has arrived. The next request sets out `request` later.
-    /// [`App::next_event`] may have changed. Of flows each arrives by itself: [`App::flow_arrived`].
+    /// [`App::next_event`] may have changed. Flows and datagrams arrive by themselves: [`App::flow_arrived`].
     pub fn arrived(&mut self, now: Instant, to: u64, request: Span) {
-        while self.completes(to) && !self.workload.has_flows() {
+        while self.completes(to) && !self.workload.has_records() {
             self.complete(now, request);
         }
     }
 
-    /// The flow that begins at `start` has arrived whole, whatever became of those before it.
+    /// The flow or datagram that begins at `start` has arrived whole, whatever became of those before it.
     pub fn flow_arrived(&mut self, now: Instant, start: u64) {
         let Ok(at) = self.open.binary_search_by_key(&start, |flow| flow.start) else { return };
         let Some(flow) = self.open.remove(at) else { return };
@@ -275,7 +298,7 @@ impl App {
         self.classes.push(flow.class);
     }
 
-    /// The flows that were written at `from` or later, oldest first.
+    /// The flows or datagrams that were written at `from` or later, oldest first.
     pub fn flows_from(&self, from: u64) -> impl Iterator<Item = &Message> {
         self.open.range(self.open.partition_point(|flow| flow.start < from)..)
     }
@@ -313,6 +336,9 @@ impl App {
             Workload::Duration { span } => self.started.is_some() && now.as_nanos() >= span.as_nanos(),
             Workload::Bulk { bytes } => self.started.is_some() && to >= bytes.get(),
             Workload::Limited { bytes, .. } => self.started.is_some() && to >= bytes.get(),
+            Workload::Datagrams { .. } => {
+                self.next_write.is_never() && (self.open.is_empty() || now >= self.ends) && self.started.is_some()
+            }
             _ => self.started.is_some() && self.remaining == 0 && self.next_write.is_never() && self.open.is_empty(),
         }
     }
@@ -321,6 +347,7 @@ impl App {
     pub fn cut_off(&self) -> Instant {
         match self.workload {
             Workload::Duration { span } => Instant::ZERO + span,
+            Workload::Datagrams { .. } => self.ends,
             _ => Instant::NEVER,
         }
     }
@@ -385,6 +412,33 @@ mod tests {
         app.run(Instant::from_millis(1000));
         assert_eq!(app.written(), 8 * 7500);
         assert_eq!([0, 33_750].map(|at| app.message_at(at).map(|frame| frame.class)), [Some(0), Some(1)]);
+    }
+
+    /// 2.4 Mbit/s at 25 ms are 7500 B a burst: 7.5 datagrams of 1000 B, so 7 and 8 in turn. The last of four bursts comes
+    /// at 75 ms, and the run ends 40 ms later whatever arrives.
+    #[test]
+    fn bursts_of_datagrams_keep_the_mean_rate_and_end_with_the_last_deadline() {
+        let at = Instant::from_millis;
+        let workload = Workload::Datagrams {
+            bytes: Bytes::new(1000),
+            rate: Some(BitRate::from_bps(2_400_000)),
+            period: Span::from_millis(25),
+            deadline: Span::from_millis(40),
+            span: Span::from_millis(100),
+        };
+        let mut app = App::new(&workload, 1);
+        app.start(Instant::ZERO);
+        let mut written = vec![app.written()];
+        for ms in [25, 50, 75] {
+            assert_eq!((app.next_event(), app.cut_off()), (at(ms), Instant::NEVER));
+            app.run(at(ms));
+            written.push(app.written());
+        }
+        assert_eq!(written, [7_000, 15_000, 22_000, 30_000]);
+        assert_eq!((app.next_event(), app.cut_off()), (Instant::NEVER, at(115)));
+        app.flow_arrived(at(80), 22_000);
+        assert!(app.delays == [Span::from_millis(5)] && !app.is_done(at(114), 0));
+        assert!(app.is_done(at(115), 0) && app.outstanding() == 29);
     }
 
     /// A document of 10 kB names a style sheet of 2 kB, which names a font of 3 kB, and two pictures of 1 kB. Requests

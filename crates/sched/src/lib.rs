@@ -88,6 +88,7 @@ schedulers! {
     rules::edpf
     rules::s_edpf
     rules::xlink
+    rules::deadline
     learned::dqn
     learned::rlds
     learned::rosello

@@ -50,7 +50,7 @@ impl Connection {
             if self.data.app.completes(next.get()) {
                 self.complete(net, now, id, data.offset);
             }
-        } else if self.data.has_flows() {
+        } else if self.data.has_records() {
             self.take_record(now, data.offset);
         }
         let reads = next > before && self.transport.rules.tells_of_reading;
@@ -88,23 +88,26 @@ impl Connection {
         self.receive.receiver.data.arrive(now, data.offset, data.bytes)
     }
 
-    /// A record of streams arrives, perhaps not for the first time. The sending end keeps it no longer: what it would
+    /// A record of streams or datagrams arrives, perhaps not for the first time. The sending end keeps it no longer: what it would
     /// send again is known by its place.
     #[inline(never)]
     fn take_record(&mut self, now: Instant, at: Offset) {
         let Some(record) = self.data.record(at) else { return };
         self.data.arrive(now, at, &record);
         self.data.acked(at);
+        if let Some(to) = self.data.arrived() {
+            self.receive.receiver.data.skip(now, to);
+        }
         if self.data.app.is_done(now, 0) {
             self.finish(now);
         }
     }
 
-    /// A message has arrived whole, with data on path `id`; or of flows, the record at `at`, which may hold the end of
-    /// some.
+    /// A message has arrived whole, with data on path `id`; or of flows and datagrams, the record at `at`, which may
+    /// hold the end of some.
     #[inline(never)]
     fn complete(&mut self, net: &mut Net, now: Instant, id: PathId, at: Offset) {
-        if self.data.has_flows() {
+        if self.data.has_records() {
             return self.take_record(now, at);
         }
         let next = self.receive.receiver.data.next().get();
@@ -453,7 +456,7 @@ impl Connection {
     /// The connection's own timer: whatever of it is due.
     pub(crate) fn on_own_timer(&mut self, net: &mut Net, now: Instant) {
         self.data.app.run(now);
-        self.data.open_flows(now);
+        self.data.take_written(now);
         if self.data.app.cut_off() <= now {
             self.finish(now);
         }

@@ -95,7 +95,7 @@ impl Connection {
 
     /// Decisions come from the scheduler that `host` was made for.
     pub(crate) fn set_host(&mut self, host: Host) {
-        self.looks_before = host.needs.device || self.transport.rules.pushes_fragments;
+        self.looks_before = host.needs.device || self.transport.rules.pushes_fragments || self.data.has_records();
         self.dispatch.set_host(host);
     }
 
@@ -281,12 +281,13 @@ impl Connection {
         }
     }
 
-    /// The scheduler sees what devices hold, or a push may be over.
+    /// The scheduler sees what devices hold, datagrams may be too late, or a push may be over.
     #[inline(always)]
     fn look_before_question(&mut self, net: &mut Net, now: Instant) {
         if self.dispatch.host.needs.device {
             self.look_at_devices(net, now);
         }
+        self.data.set_now(now, self.dispatch.views.usable().iter());
         // What is left of a fragment counts within one push only.
         if let Some((id, _)) = self.send.writer.pushed
             && self.dispatch.question.ready

@@ -239,7 +239,7 @@ impl Connection {
         if self.paths.established.is_none() {
             self.paths.established = Some(now);
             self.data.app.start(now);
-            self.data.open_flows(now);
+            self.data.take_written(now);
             if self.data.app.is_done(now, 0) {
                 self.finished = Some(now);
             }

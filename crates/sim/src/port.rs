@@ -59,7 +59,7 @@ impl Carrier for Port<'_> {
 
     #[inline]
     fn write_more(&mut self) -> bool {
-        if self.conn.data.has_flows() {
+        if self.conn.data.has_records() {
             return write_up(self);
         }
         self.conn.send.writer.write_more(&mut self.conn.dispatch.flow)

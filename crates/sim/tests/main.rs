@@ -7,6 +7,7 @@ mod bound;
 mod call;
 mod clairvoyant;
 mod conformance;
+mod datagrams;
 mod digests;
 mod duties;
 mod ecn;

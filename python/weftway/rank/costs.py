@@ -1,4 +1,4 @@
-"""Costs of runs: one number each, in milliseconds, of which less is better."""
+"""Costs of runs: one number each, mostly in milliseconds, of which less is better."""
 
 from typing import Any
 
@@ -14,15 +14,18 @@ COLUMN = {
     "voip": "message_p99_ms",
     "call": "call_p99_ms",
     "flows": "message_p95_ms",
+    "datagrams": "deadline_miss_rate",
 }
 """Column that counts for a workload: when all has arrived; the delay that 99 of 100 messages or frames keep, of a call
-in its worse direction; the time within which 95 of 100 requests are answered or flows complete."""
+in its worse direction; the time within which 95 of 100 requests are answered or flows complete; the share of datagrams
+that are late or lost."""
 
 WORDS = {
     "fct_ms": "completion time",
     "message_p99_ms": "99th-percentile delay",
     "message_p95_ms": "95th-percentile time of answers or flows",
     "call_p99_ms": "99th-percentile delay of the worse direction",
+    "deadline_miss_rate": "late or lost, per thousand",
     "": "time per megabyte",
 }
 
@@ -36,6 +39,9 @@ BOUND = {
 
 GREEDY = ("bulk", "web", "duration")
 """Workloads that take what the links give: the share that they took says nothing about a load."""
+
+PER_THOUSAND = 1000.0
+"""Cost of a run whose datagrams are all late or lost; of one that loses one in a thousand, or fewer, it is 1."""
 
 LEAST_MS = 1e-3
 """A cost is at least so much: ratios are taken of it."""
@@ -51,6 +57,7 @@ USED = (
     "message_p95_ms",
     "message_p99_ms",
     "call_p99_ms",
+    "deadline_miss_rate",
     "copies",
     "packets",
     "capacity_use",
@@ -75,6 +82,9 @@ def cost(row: Row, workload: str) -> float:
     if workload not in COLUMN:
         megabytes = max(int(row["delivered_bytes"]), LEAST_BYTES) / 1e6
         return max(float(row["elapsed_ms"]) / megabytes, LEAST_MS)
+    if workload == "datagrams":
+        missed = row[COLUMN[workload]] if row["verdict"] == "finished" else None
+        return max(PER_THOUSAND * (1.0 if missed is None else float(missed)), 1.0)
     value = row[COLUMN[workload]] if row["verdict"] == "finished" else row["elapsed_ms"]
     # A workload of no message at all is over with its handshake.
     return max(float(row["elapsed_ms"] if value is None else value), LEAST_MS)
@@ -83,7 +93,8 @@ def cost(row: Row, workload: str) -> float:
 def bound(row: Row, bounds: Row, workload: str) -> float | None:
     """Least cost of a run, from the row of one such run and its `bounds`; `None` where nothing is known."""
     if workload in COLUMN:
-        value = bounds[BOUND[COLUMN[workload]]]
+        column = BOUND.get(COLUMN[workload])
+        value = bounds[column] if column else None
         return None if value is None else max(float(value), LEAST_MS)
     if not bounds["bound_bytes"]:
         return None

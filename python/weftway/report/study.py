@@ -396,6 +396,8 @@ def about(scenario: dict[str, Any]) -> list[str]:
         return ["goodput_mbps"]
     if kind == "flows":
         return ["interactive_p95_ms", "bulk_p95_ms", "goodput_mbps"]
+    if kind == "datagrams":
+        return ["deadline_miss_rate", "overhead", "message_p99_ms"]
     return ["deadline_miss_rate", "message_p95_ms", "fct_ms", "goodput_mbps"]
 
 

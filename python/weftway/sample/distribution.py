@@ -230,7 +230,7 @@ def parse(text: str, name: str, file: str = "", folder: Path = FOLDER) -> Distri
 
 
 def _with_bases(keys: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """The keys of a file over those of its bases, which have no bases of their own."""
+    """The keys of a file over those of its bases, whose own bases stand before them."""
     names = keys.get("base", [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise ScenarioError('base: a list of files is needed, such as ["world.toml"]')
@@ -242,7 +242,7 @@ def _with_bases(keys: dict[str, Any], folder: Path) -> dict[str, Any]:
             raise ScenarioError(f"base: `{name}` cannot be read: {error}") from None
         except tomllib.TOMLDecodeError as error:
             raise ScenarioError(f"base: `{name}`: {error}") from None
-        if "base" in below:
+        if not set(below.pop("base", [])) <= set(names[: names.index(name)]):
             raise ScenarioError(f"base: `{name}` has a base of its own; name that before it")
         whole = _over(below, whole)
     merged: dict[str, Any] = _over({key: value for key, value in keys.items() if key != "base"}, whole)
@@ -458,13 +458,14 @@ def _loaded(work: dict[str, Any], carried: Decimal) -> dict[str, Any]:
     rate = load * carried
     if rate <= 0:
         raise ScenarioError("workload.load: expected more than 0")
-    if work.get("kind") in ("stream", "limited"):
+    if work.get("kind") in ("stream", "limited", "datagrams"):
         if "rate" in rest:
             rate = min(rate, quantities.quantity(rest["rate"], "rate", "workload.rate"))
         return {**rest, "rate": f"{quantities.digits(rate / 10**6)} Mbit/s"}
     if work.get("kind") == "messages":
         return _paced(rest, rate)
-    raise ScenarioError(f"workload.load: `{work.get('kind')}` has no rate; there is messages, stream, limited")
+    kinds = "messages, stream, limited, datagrams"
+    raise ScenarioError(f"workload.load: `{work.get('kind')}` has no rate; there is {kinds}")
 
 
 def _paced(work: dict[str, Any], rate: Decimal) -> dict[str, Any]:

@@ -121,6 +121,7 @@ fn work(workload: &Workload, seed: u64) -> Work {
         | Workload::Stream { .. }
         | Workload::Voip { .. }
         | Workload::Flows { .. }
+        | Workload::Datagrams { .. }
         | Workload::Call { .. } => {
             Work::Messages { written: weftway_scenario::writes(workload, seed).unwrap_or_default() }
         }

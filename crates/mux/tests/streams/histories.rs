@@ -438,7 +438,7 @@ impl End {
 
     /// The record is lost, or this end believes so.
     fn lose(&mut self, now: Instant, record: &Record) {
-        if self.mux.lost(now, record.place) {
+        if self.mux.lost(now, now, record.place) {
             assert_eq!(self.mux.payload(record.place).as_ref(), Some(&record.payload));
             self.records.push(record.clone());
         }

@@ -215,7 +215,7 @@ impl Network {
             let end = &mut self.ends[end];
             if give_up {
                 end.mux.abandon(self.now, place);
-            } else if end.mux.lost(self.now, place) {
+            } else if end.mux.lost(self.now, self.now, place) {
                 end.again.push_back(place);
             }
         }

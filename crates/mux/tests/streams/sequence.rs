@@ -71,7 +71,7 @@ fn a_record_that_is_missing_holds_up_its_own_streams_and_schedulers_learn_which_
     receive(&mut there, &records[0]);
     receive(&mut there, &records[3]);
     assert_eq!((take(&mut there, a), take(&mut there, b)), (b"a1a2".to_vec(), b"".to_vec()));
-    assert!(here.lost(NOW, records[1].place));
+    assert!(here.lost(NOW, NOW, records[1].place));
     assert_eq!(here.payload(records[1].place).as_ref(), Some(&records[1].payload));
     receive(&mut there, &records[1]);
     assert_eq!(take(&mut there, b), b"b1b2");
@@ -160,8 +160,8 @@ fn a_datagram_is_not_sent_again_once_it_is_too_late() {
     receive(&mut there, &second);
     here.acked(second.place);
     assert_eq!(there.next_datagram(), Some((flow, Payload::from_static(b"tick"))));
-    assert!(here.lost(Instant::from_millis(49), first.place), "it is of use yet");
-    assert!(!here.lost(Instant::from_millis(50), first.place));
+    assert!(here.lost(Instant::from_millis(49), Instant::from_millis(49), first.place), "it is of use yet");
+    assert!(!here.lost(Instant::from_millis(50), Instant::from_millis(50), first.place));
     assert_eq!((here.payload(first.place), here.una()), (None, here.next_place()));
     // The other end learns that it does not come, and does not want it any more.
     assert_eq!(there.arrived(), Offset::ZERO);
@@ -172,6 +172,26 @@ fn a_datagram_is_not_sent_again_once_it_is_too_late() {
     assert_eq!(there.next_datagram(), None);
 }
 
+/// It takes some 20 ms to the other end: one that leaves later than after 30 ms comes after 50. Schedulers are told the
+/// 50; one that is lost is sent again if it can be there by then.
+#[test]
+fn a_datagram_leaves_in_time_to_arrive_in_time() {
+    let [mut here, _] = pair(Limits::default());
+    let flow = StreamId::new(Side::Connecting, 0);
+    let [leaves, due] = [30, 50].map(|ms| Some(Span::from_millis(ms)));
+    let at = Instant::from_millis;
+    let mut send = |here: &mut Mux| {
+        here.send_datagram_due(at(0), flow, 1, [leaves, due], Payload::from_static(b"tick")).unwrap();
+    };
+    send(&mut here);
+    assert_eq!(here.peek(at(29), 1000).unwrap().message.unwrap().deadline, Some(at(50)));
+    assert_eq!(here.peek(at(30), 1000), None);
+    send(&mut here);
+    let record = here.cut(at(29), 1000).unwrap();
+    assert!(here.lost(at(35), at(49), record.place));
+    assert!(!here.lost(at(35), at(50), record.place));
+}
+
 #[test]
 fn a_datagram_that_is_too_late_does_not_come_again_with_the_stream_beside_it() {
     let [mut here, mut there] = pair(Limits::default());
@@ -179,7 +199,7 @@ fn a_datagram_that_is_too_late_does_not_come_again_with_the_stream_beside_it() {
     write(&mut here, id, b"abc");
     here.send_datagram(NOW, id, 1, Some(Span::from_millis(50)), Payload::from_static(b"tick")).unwrap();
     let both = here.cut(NOW, 1000).unwrap();
-    assert!(!here.lost(Instant::from_millis(50), both.place));
+    assert!(!here.lost(Instant::from_millis(50), Instant::from_millis(50), both.place));
     let piece = here.cut(Instant::from_millis(50), 1000).unwrap();
     receive(&mut there, &piece);
     assert_eq!((take(&mut there, id), there.next_datagram()), (b"abc".to_vec(), None));
@@ -231,7 +251,7 @@ fn a_stream_that_is_reset_is_not_sent_again() {
     write(&mut here, id, b"def");
     let second = here.cut(NOW, 1000).unwrap();
     here.reset(id, 9).unwrap();
-    assert!(!here.lost(NOW, second.place));
+    assert!(!here.lost(NOW, NOW, second.place));
     let reset = here.cut(NOW, 1000).unwrap();
     receive(&mut there, &reset);
     assert_eq!(there.write(NOW, id, Payload::from_static(b"x")), Err(StreamError::Reset(9)));
@@ -339,7 +359,7 @@ fn records_that_are_given_up_while_an_early_one_is_late_leave_no_more_gaps_than_
         let Some(record) = here.cut(NOW, 1000) else { break };
         count += 1;
         if count % 2 == 0 {
-            assert!(!here.lost(Instant::from_millis(1), record.place));
+            assert!(!here.lost(Instant::from_millis(1), Instant::from_millis(1), record.place));
         } else {
             receive(&mut there, &record);
             here.acked(record.place);
@@ -382,7 +402,7 @@ fn a_writer_goes_on_when_datagrams_that_are_too_late_leave_room() {
         let taken = here.write(NOW, id, Payload::from_static(&[0; 900_000])).unwrap();
         assert!(taken < 900_000 && here.poll_ready().is_none());
         let later = Instant::from_millis(10);
-        assert!(records.iter().all(|record| !here.lost(later, record.place)));
+        assert!(records.iter().all(|record| !here.lost(later, later, record.place)));
         here.peek(later, 1200);
         assert_eq!(here.poll_ready(), Some(Ready::Write(id)));
     }

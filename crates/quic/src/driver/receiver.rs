@@ -112,6 +112,17 @@ impl Receiver {
         self.next > before && self.open()
     }
 
+    /// What is missing before `to` does not come: it counts as arrived. Whether the sender is to be told of a new limit.
+    pub fn skip(&mut self, now: Instant, to: Offset) -> bool {
+        if to.get() <= self.next {
+            return false;
+        }
+        self.account(now);
+        self.held.remove_below(to.get());
+        self.next = self.held.take_from(to.get()).map_or(to.get(), |(_, end)| end);
+        self.open()
+    }
+
     /// Raises the limit if half of the window is used, or less than a packet is left.
     fn open(&mut self) -> bool {
         let edge = self.taken.unwrap_or(self.next) + self.window;

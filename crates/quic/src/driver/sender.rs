@@ -185,6 +185,11 @@ impl<S: Source> Sender<S> {
         self.dispatch.views.offered()
     }
 
+    /// The data, to change, and the paths that may be used, to look at.
+    pub fn data_and_paths(&mut self) -> (&mut S, &[Path]) {
+        (&mut self.source, self.dispatch.views.usable())
+    }
+
     /// Usable paths, and those onto which noq let no data lately: the peer should go on sending there.
     pub(super) fn usable_or_refused(&self) -> PathSet {
         let refused = |id: &PathId| self.paths[id.index()].is_refused(self.now);

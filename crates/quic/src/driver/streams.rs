@@ -87,14 +87,14 @@ impl Data for Streams {
         debug_assert_eq!(cut, Some((at, bytes)), "a record is cut as it was told");
     }
 
-    fn is_wanted(&mut self, at: Offset) -> bool {
+    fn is_wanted(&mut self, at: Offset, soonest: Instant) -> bool {
         let (now, most) = (self.now, self.most);
         if self.mux.payload(at).is_some_and(|payload| payload.len() > most) {
             // No path has room for it any more.
             self.mux_mut().abandon(now, at);
             return false;
         }
-        self.mux_mut().lost(now, at)
+        self.mux_mut().lost(now, soonest, at)
     }
 }
 
@@ -174,7 +174,7 @@ mod tests {
         cut(&mut here);
         here.set_record(Bytes::new(1154));
         let lost = Offset::new(1400);
-        assert!(!here.is_wanted(lost), "it is not sent as it is");
+        assert!(!here.is_wanted(lost, Instant::ZERO), "it is not sent as it is");
         assert_eq!(here.next_record(), 1154);
         while here.next_record() > 0 {
             assert!(cut(&mut here) <= 1154);

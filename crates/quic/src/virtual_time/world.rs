@@ -278,7 +278,7 @@ impl World {
             Happening::Application => {
                 let Some(sender) = &mut self.sending.sender else { return };
                 sender.source.data.app.run(now);
-                sender.source.data.open_flows(now);
+                sender.source.data.take_written(now);
                 sender.wake();
                 self.turn(scheduler);
             }
@@ -295,7 +295,7 @@ impl World {
         let Some(sender) = &mut self.sending.sender else { return };
         if sender.is_established() && !sender.source.data.app.has_started() {
             sender.source.data.app.start(self.now);
-            sender.source.data.open_flows(self.now);
+            sender.source.data.take_written(self.now);
         }
         if sender.wants_devices() {
             let headers = self.config.transport.packet - self.config.transport.mss;
@@ -304,6 +304,8 @@ impl World {
                 sender.set_device_queue(PathId::new(at as u8), held);
             }
         }
+        let (source, paths) = sender.data_and_paths();
+        source.data.set_now(self.now, paths.iter());
         sender.turn(self.now, scheduler);
         if let Some(why) = sender.broken() {
             self.error.get_or_insert_with(|| RunError::Lost(why.to_owned()));
@@ -420,11 +422,14 @@ impl World {
         while let Some(record) = connection.receive() {
             match (Record::parse(&record), from) {
                 (Some(Record::Data(offset, data)), Some(path)) => {
-                    let source = self.sending.sender.as_mut().map(|sender| &mut sender.source);
-                    if source.is_some_and(|source| !source.take(now, offset, data)) {
+                    let mut source = self.sending.sender.as_mut().map(|sender| &mut sender.source);
+                    if source.as_mut().is_some_and(|source| !source.take(now, offset, data)) {
                         self.error.get_or_insert(RunError::Corrupt(offset.get()));
                     }
                     limit_due |= end.receiver.arrive(now, path, offset, data.len());
+                    if let Some(to) = source.and_then(|source| source.data.arrived()) {
+                        limit_due |= end.receiver.skip(now, to);
+                    }
                 }
                 (Some(Record::Question), _) => {
                     end.receiver.asked();

@@ -177,8 +177,9 @@ impl End {
         // delays vary: half of the latency is left for waiting, unless no datagram can arrive so.
         let latency = self.setting.latency;
         let [least, usual] = self.clock.round_trips().map_or([Span::ZERO; 2], |trips| trips.map(|trip| trip / 2));
-        let deadline = latency.saturating_sub(usual.min(least.max(latency / 2)) + waited);
-        self.pieces.send_within(now, mux, (self.id, record), (CLASS, deadline), bytes)
+        let leaves = latency.saturating_sub(usual.min(least.max(latency / 2)) + waited);
+        let times = [leaves, latency.saturating_sub(waited)];
+        self.pieces.send_within(now, mux, (self.id, record), (CLASS, times), bytes)
     }
 
     /// Takes a datagram of the other end: returns it if it is to be given now.

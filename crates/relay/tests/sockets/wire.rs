@@ -103,7 +103,7 @@ impl Wire {
                 self.muxes[to].acked(place);
             }
             Event::Lost { from, place } if self.outstanding[from].contains(&place) => {
-                let payload = self.muxes[from].payload(place).filter(|_| self.muxes[from].lost(now, place));
+                let payload = self.muxes[from].payload(place).filter(|_| self.muxes[from].lost(now, now, place));
                 match payload {
                     Some(payload) => self.send(now, from, place, payload),
                     None => drop(self.outstanding[from].remove(&place)),

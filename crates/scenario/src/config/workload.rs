@@ -85,6 +85,19 @@ pub enum Workload {
         /// Kinds, one of which is drawn for each flow. Never empty.
         kinds: Vec<FlowKind>,
     },
+    /// Sends datagrams, each of use by itself until its deadline, after which it is not sent any more.
+    Datagrams {
+        /// The size of each.
+        bytes: Bytes,
+        /// The mean rate, of bursts; none: one datagram at each period.
+        rate: Option<BitRate>,
+        /// Time from one datagram or burst to the next.
+        period: Span,
+        /// Time after it is written for which a datagram is of use.
+        deadline: Span,
+        /// Length of the run.
+        span: Span,
+    },
     /// A call with both voices and pictures: frames of one size each way, at once.
     Call {
         /// The rate in the direction of the scenario.
@@ -132,11 +145,24 @@ impl Workload {
         matches!(self, Self::Flows { .. })
     }
 
+    /// Returns true if its messages are datagrams.
+    pub fn has_datagrams(&self) -> bool {
+        matches!(self, Self::Datagrams { .. })
+    }
+
+    /// Returns true if its messages are flows or datagrams: they arrive in any order, and a mux cuts them into records.
+    pub fn has_records(&self) -> bool {
+        self.has_flows() || self.has_datagrams()
+    }
+
     /// Returns the time after it is written for which a message is of use.
     pub fn deadline(&self) -> Option<Span> {
         match *self {
             Self::Messages { deadline, .. } => deadline,
-            Self::Stream { deadline, .. } | Self::Voip { deadline, .. } | Self::Call { deadline, .. } => Some(deadline),
+            Self::Stream { deadline, .. }
+            | Self::Voip { deadline, .. }
+            | Self::Datagrams { deadline, .. }
+            | Self::Call { deadline, .. } => Some(deadline),
             _ => None,
         }
     }

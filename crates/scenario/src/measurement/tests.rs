@@ -295,7 +295,7 @@ fn the_schema_has_every_column_of_every_run_and_the_type_of_its_values() {
     let call = Workload::Call { rate: both, back: both, period: span, deadline: span, span };
     let mut told = BTreeSet::new();
     let bulk = Workload::Bulk { bytes: Bytes::new(900_000) };
-    for workload in [for_a_second(), messages(Some(span)), speech, call, flows(), bulk] {
+    for workload in [for_a_second(), messages(Some(span)), speech, call, flows(), datagrams(span), bulk] {
         let policy = Policy { paths: vec![PathPolicy::default(); 2], thresholds: Thresholds::default() };
         for (column, value) in whole.row(&SimConfig { policy: Some(policy), ..config(workload) }) {
             let name = column.replace("path.wifi.", "path.*.").replace("path.lte.", "path.*.");
@@ -309,6 +309,24 @@ fn the_schema_has_every_column_of_every_run_and_the_type_of_its_values() {
     }
     // Each was compared with a value once.
     assert!(schema.keys().eq(told.iter()), "{schema:?} {told:?}");
+}
+
+fn datagrams(deadline: Span) -> Workload {
+    Workload::Datagrams { bytes: Bytes::new(1000), rate: None, period: deadline, deadline, span: deadline }
+}
+
+/// Of ten datagrams two come after 30 ms and one does not come. 26 packets are sent, of which 4 copies and 2 for what
+/// was lost: 6 of 20 more.
+#[test]
+fn datagrams_are_late_or_lost_and_cost_what_is_sent_more() {
+    let delays = [10, 20, 30, 31, 12, 12, 12, 12, 90].map(Span::from_millis).to_vec();
+    let config = config(datagrams(Span::from_millis(30)));
+    let paths = [16, 10].map(|packets| PathFigures { packets, ..PathFigures::default() });
+    let counts = Counts { copies: Some(4), reinjections: Some(2), ..Counts::default() };
+    let messages = Messages { delays, outstanding: 1, ..Messages::default() };
+    let row = Measurement { messages, counts, paths: paths.to_vec(), ..nothing(&config) }.row(&config);
+    let figures = ["late_share", "lost_share", "deadline_miss_rate", "overhead"].map(|name| row[name].as_f64());
+    assert_eq!(figures, [0.2, 0.1, 0.3, 0.3].map(Some));
 }
 
 /// 100 delays of 1 to 100 ms: 50 of them keep 50 ms; of those that are no matter of luck, twice as long, 99 keep 198.

@@ -93,6 +93,19 @@ pub(crate) enum WorkloadTable {
         /// Length of the call.
         duration: Time,
     },
+    /// Sends datagrams, each of use by itself until its deadline.
+    Datagrams {
+        /// The size of each.
+        size: Size,
+        /// The mean rate; with a `period` that of its bursts.
+        rate: Option<Rate>,
+        /// Time from one datagram to the next, or with a `rate` from one burst to the next.
+        period: Option<Time>,
+        /// Time for which a datagram is of use.
+        deadline: Time,
+        /// Length of the run.
+        duration: Time,
+    },
     /// A video call: frames of one size in both directions at once.
     Call {
         /// The rate in the direction of the scenario.

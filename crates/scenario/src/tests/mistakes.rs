@@ -152,6 +152,30 @@ fn what_would_never_end_or_never_send() {
 }
 
 #[test]
+fn datagrams_that_cannot_be() {
+    let reason = |transport: &str, keys: &str| {
+        let keys = format!("kind = \"datagrams\"\ndeadline = \"100 ms\"\nduration = \"2 s\"\n{keys}");
+        error(&format!("transport = \"{transport}\"\n{}", plain("kind = \"bulk\"\nbytes = \"20 MB\"", &keys))).reason
+    };
+    let cases = [
+        (
+            "mptcp",
+            "size = \"900 B\"\nperiod = \"10 ms\"",
+            "datagrams keep no order, which MPTCP has not; give transport = \"mpquic\", or another kind of workload",
+        ),
+        ("mpquic", "size = \"900 B\"", "give the `rate` of the datagrams, the `period`, or both for bursts"),
+        ("mpquic", "size = \"900 B\"\nrate = \"0 Mbit/s\"", "`rate` must be more than zero"),
+        ("mpquic", "size = \"900 B\"\nperiod = \"0 ms\"", "`period` must be more than zero"),
+        ("mpquic", "size = \"900 B\"\nperiod = \"3 s\"", "nothing is sent: `duration` is shorter than one `period`"),
+        ("mpquic", "size = \"1197 B\"\nperiod = \"10 ms\"", "a datagram has 8 to 1196 bytes, which one packet holds"),
+        ("mpquic", "size = \"7 B\"\nperiod = \"10 ms\"", "a datagram has 8 to 1196 bytes, which one packet holds"),
+    ];
+    for (transport, keys, expected) in cases {
+        assert_eq!(reason(transport, keys), expected);
+    }
+}
+
+#[test]
 fn flows_that_cannot_be() {
     let flows = |transport: &str, keys: &str| {
         let flows = format!("kind = \"flows\"\nmean_gap = \"50 ms\"\n{keys}");

@@ -265,6 +265,28 @@ fn speech_and_calls() {
     assert_eq!(call.reverse(), Some(Workload::Call { rate: mbps(1), back: mbps(2), period, deadline, span }));
 }
 
+/// 1250 B at 1 Mbit/s take 10 ms.
+#[test]
+fn datagrams_have_a_rate_a_period_or_bursts() {
+    let found = |keys: &str| {
+        let times = "deadline = \"150 ms\"\nduration = \"10 s\"";
+        let keys = format!("kind = \"datagrams\"\nsize = \"1250 B\"\n{keys}\n{times}");
+        let text = plain("kind = \"bulk\"\nbytes = \"20 MB\"", &keys);
+        let text = format!("transport = \"mpquic\"\n{text}[options]\nmss = \"1300 B\"\npacket = \"1400 B\"\n");
+        match config(&text).workload {
+            Workload::Datagrams { bytes, rate, period, deadline, span } => {
+                assert_eq!((bytes.get(), deadline.as_nanos(), span.as_nanos()), (1250, 150_000_000, 10_000_000_000));
+                (rate, period)
+            }
+            other => panic!("{other:?}"),
+        }
+    };
+    let ten = Span::from_millis(10);
+    assert_eq!(found("period = \"10 ms\""), (None, ten));
+    assert_eq!(found("rate = \"1 Mbit/s\""), (None, ten));
+    assert_eq!(found("rate = \"8 Mbit/s\"\nperiod = \"10 ms\""), (Some(BitRate::from_mbps(8)), ten));
+}
+
 /// ln(100 kB / 12 kB) / 1.64485 = 1.2890.
 #[test]
 fn flows_are_log_normal_where_they_have_a_95th_percentile() {

@@ -246,6 +246,15 @@ impl Reassembly {
         self.arrive_apart(lo, hi)
     }
 
+    /// What is missing before `to` does not come: it counts as arrived.
+    pub fn skip(&mut self, now: Instant, to: Offset) {
+        if to.get() > self.next {
+            self.account(now);
+            self.held.remove_below(to.get());
+            self.next = self.held.take_from(to.get()).map_or(to.get(), |range| range.1);
+        }
+    }
+
     #[inline(never)]
     fn arrive_apart(&mut self, lo: u64, hi: u64) -> Arrival {
         if lo == self.next && self.held.first().is_some_and(|range| range.0 == hi) {

@@ -48,11 +48,11 @@ pub trait Data {
         let _ = (at, bytes);
     }
 
-    /// Returns true if what is at `at`, which is lost, is of use to anybody. If not, it is not sent again, and counts
-    /// as arrived.
+    /// Returns true if what is at `at`, which is lost, is of use to anybody if it arrives at `soonest` or later. If
+    /// not, it is not sent again, and counts as arrived.
     #[inline]
-    fn is_wanted(&mut self, at: Offset) -> bool {
-        let _ = at;
+    fn is_wanted(&mut self, at: Offset, soonest: Instant) -> bool {
+        let _ = (at, soonest);
         true
     }
 }

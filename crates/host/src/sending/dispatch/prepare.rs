@@ -1,6 +1,6 @@
 //! Finding the next packet, and whether the scheduler must be asked about it.
 
-use weftway_path::{Bytes, Event, Offset, Packet, PathId, SendKind, Starved};
+use weftway_path::{Bytes, Event, Instant, Offset, Packet, PathId, SendKind, Starved};
 
 use super::super::Chunk;
 use super::carrier::{Carrier, Data};
@@ -150,12 +150,19 @@ fn take_up<C: Carrier>(carrier: &mut C) {
 fn first_reinjection<C: Carrier>(carrier: &mut C) -> Option<(u64, Chunk)> {
     while let Some(number) = carrier.dispatch_mut().outbox.first_reinjection() {
         let chunk = *carrier.dispatch().outbox.chunk(number);
-        if carrier.data().is_wanted(chunk.offset) {
+        let soonest = soonest(carrier);
+        if carrier.data().is_wanted(chunk.offset, soonest) {
             return Some((number, chunk));
         }
         carrier.dispatch_mut().outbox.acknowledge(number);
     }
     None
+}
+
+/// No packet that leaves now arrives earlier: half of the least round-trip time that any path has shown.
+fn soonest<C: Carrier>(carrier: &C) -> Instant {
+    let least = carrier.dispatch().views.usable().iter().map(|path| path.min_rtt).min();
+    carrier.now() + least.unwrap_or_default() / 2
 }
 
 #[inline(always)]

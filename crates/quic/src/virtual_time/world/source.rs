@@ -33,7 +33,7 @@ impl ScenarioSource {
     /// Takes bytes that arrive at `at`; returns true if they are those that were sent, as far as that is still known.
     /// Of streams the application learns which are whole.
     pub(super) fn take(&mut self, now: Instant, at: Offset, bytes: &[u8]) -> bool {
-        if !self.data.has_flows() {
+        if !self.data.has_records() {
             return self.bytes(at.get(), bytes.len()) == bytes;
         }
         let is_known = self.data.record(at).is_none_or(|sent| sent == bytes);
@@ -57,7 +57,7 @@ impl Source for ScenarioSource {
     }
 
     fn append(&self, offset: Offset, bytes: usize, to: &mut BytesMut) {
-        if self.data.has_flows() {
+        if self.data.has_records() {
             to.extend_from_slice(&self.data.record(offset).unwrap_or_default());
         } else {
             to.extend_from_slice(self.bytes(offset.get(), bytes));

@@ -1,13 +1,16 @@
-//! The streams of an application whose messages are flows: a mux at each end decides whose bytes leave next and puts
-//! each stream in order, the same for the simulator and for QUIC.
+//! The records of an application whose messages are flows or datagrams: a mux at each end decides whose bytes leave
+//! next, puts each stream in order, and drops datagrams whose deadline has passed, the same for the simulator and for
+//! QUIC.
 //!
-//! The bytes of flows are zeros, for nobody looks at them. Both ends take as much as is written: credit, which bounds
-//! the memory of a real receiver, holds nothing up here, and what the receiving mux would say is not sent. The
-//! connection's own windows hold.
+//! The bytes of flows are zeros, for nobody looks at them. Of a datagram the first eight say where it begins in all
+//! that was written. Both ends take as much as is written: credit, which bounds the memory of a real receiver, holds
+//! nothing up here, and what the receiving mux would say is not sent. The connection's own windows hold.
+
+use std::collections::VecDeque;
 
 use bytes::Bytes as Data;
 use weftway_mux::{Limits, Mux, Next, Read, Ready, Side, StreamId};
-use weftway_path::{Bytes, Instant, Message, Offset};
+use weftway_path::{Bytes, Instant, Message, Offset, Path, Span};
 use weftway_scenario::App;
 use weftway_scenario::config::{SimConfig, Workload};
 
@@ -18,45 +21,99 @@ static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 const ENOUGH: Bytes = Bytes::new(1 << 60);
 const FIRST_CREDIT: Bytes = Bytes::new(1 << 40);
 
-/// The streams of a run, at both ends.
+/// Stream that all datagrams belong to.
+const FLOW: StreamId = StreamId::CONTROL;
+/// Their class: as `weft pipe` has it.
+const CLASS: u8 = 1;
+
+/// The records of a run, at both ends.
 #[derive(Clone, Debug)]
-pub struct Flows {
+pub struct Records {
     sending: Mux,
     receiving: Mux,
     /// Place where each flow begins in all that was written, by the number of its stream.
     starts: Vec<u64>,
-    /// End of the application's data that are in streams already.
+    /// Time for which a datagram is of use; none of flows.
+    deadline: Option<Span>,
+    /// Records of datagrams that may be under way, oldest first.
+    cut: VecDeque<Cut>,
+    /// End of the application's data that were taken up already.
     written: u64,
     /// The payload of a full record.
     most: usize,
     now: Instant,
+    /// Time that a datagram takes to the other end: the least that is possible, and as things are now.
+    way: [Span; 2],
 }
 
-impl Flows {
-    /// Streams of a run of `config`, if its application opens any.
+/// A record of datagrams.
+#[derive(Clone, Debug)]
+struct Cut {
+    place: Offset,
+    /// Deadline of the first datagram in it; the others are no older.
+    until: Instant,
+    payload: Data,
+}
+
+impl Records {
+    /// Records of a run of `config`, if its application has any.
     pub fn of(config: &SimConfig) -> Option<Box<Self>> {
-        let Workload::Flows { count, .. } = config.workload else { return None };
+        let (count, deadline) = match config.workload {
+            Workload::Flows { count, .. } => (count, None),
+            Workload::Datagrams { deadline, .. } => (1, Some(deadline)),
+            _ => return None,
+        };
         let limits = Limits { receive: ENOUGH, send: ENOUGH, streams: count, first_credit: FIRST_CREDIT };
         let end = |side| Mux::new(side, limits, limits).ok();
         Some(Box::new(Self {
             sending: end(Side::Connecting)?,
             receiving: end(Side::Listening)?,
             starts: Vec::new(),
+            deadline,
+            cut: VecDeque::new(),
             written: 0,
             most: config.transport.mss.get() as usize,
             now: Instant::ZERO,
+            way: [Span::ZERO; 2],
         }))
     }
 
-    /// Opens a stream for each flow that `app` has written since the last time.
-    pub fn open(&mut self, now: Instant, app: &App) {
+    /// It is `now`, and these are the paths that may be used. What a path's queue adds to its round trip is taken to be
+    /// on the way there.
+    pub fn set_now<'a>(&mut self, now: Instant, paths: impl Iterator<Item = &'a Path> + Clone) {
         self.now = now;
-        for flow in app.flows_from(self.written) {
-            let Ok(id) = self.sending.open(now, flow.class, b"", None) else { break };
-            self.starts.push(flow.start);
-            self.write(id, flow.end - flow.start);
+        if self.deadline.is_some() {
+            let least = paths.clone().map(|path| path.min_rtt / 2).min();
+            let usual = paths.map(|path| path.srtt.saturating_sub(path.min_rtt / 2)).min();
+            self.way = [least, usual].map(Option::unwrap_or_default);
+        }
+    }
+
+    /// Takes up what `app` has written since the last time: opens a stream for each flow, or sends datagrams.
+    pub fn take_written(&mut self, now: Instant, app: &App) {
+        self.now = now;
+        for message in app.flows_from(self.written) {
+            let bytes = message.end - message.start;
+            if self.deadline.is_some() {
+                self.send(message, bytes);
+                continue;
+            }
+            let Ok(id) = self.sending.open(now, message.class, b"", None) else { break };
+            self.starts.push(message.start);
+            self.write(id, bytes);
         }
         self.written = app.written();
+    }
+
+    fn send(&mut self, message: &Message, bytes: u64) {
+        let mut payload = message.start.to_be_bytes().to_vec();
+        payload.resize(bytes as usize, 0);
+        // As of a pipe: half of its time is left for waiting, unless no datagram can arrive so.
+        let [least, usual] = self.way;
+        let due = message.deadline.map(|deadline| deadline.since(self.now));
+        let leaves = due.map(|due| due.saturating_sub(usual.min(least.max(due / 2))));
+        let sent = self.sending.send_datagram_due(self.now, FLOW, CLASS, [leaves, due], payload.into());
+        debug_assert!(sent.is_ok(), "a mux takes each datagram: {sent:?}");
     }
 
     fn write(&mut self, id: StreamId, bytes: u64) {
@@ -77,8 +134,8 @@ impl Flows {
 
     /// End of what was cut, and of what would be cut of all that waits: at least the next record.
     pub fn written(&mut self) -> u64 {
-        let next = self.next().map_or(0, |next| next.bytes as u64);
-        self.sending.next_place().get() + next.max(self.sending.unsent().get())
+        let next = self.next().map_or(0, |next| (next.bytes as u64).max(self.sending.unsent().get()));
+        self.sending.next_place().get() + next
     }
 
     /// Message that the next record begins with.
@@ -93,14 +150,39 @@ impl Flows {
 
     /// The next record is cut: it begins at `at`, and has as many bytes as was told.
     pub fn cut(&mut self, at: Offset, bytes: u64) {
+        let until = self.deadline.and_then(|_| self.message()?.deadline);
         let record = self.sending.cut(self.now, bytes as usize);
-        let cut = record.map(|record| (record.place, record.payload.len() as u64));
+        let cut = record.as_ref().map(|record| (record.place, record.payload.len() as u64));
         debug_assert_eq!(cut, Some((at, bytes)), "a record is cut as it was told");
+        if let (Some(deadline), Some(record)) = (self.deadline, record) {
+            while self.cut.front().is_some_and(|first| first.until + deadline <= self.now) {
+                self.cut.pop_front();
+            }
+            let until = until.unwrap_or(self.now + deadline);
+            self.cut.push_back(Cut { place: record.place, until, payload: record.payload });
+        }
     }
 
-    /// The record at `at`, until the sending end knows that it has arrived.
+    /// Record of datagrams at `at`, until long after its deadline.
+    fn find(&self, at: Offset) -> Option<&Cut> {
+        self.cut.binary_search_by_key(&at, |cut| cut.place).ok().and_then(|index| self.cut.get(index))
+    }
+
+    /// Returns true if the record at `at`, which is lost, is of use at `soonest`. If not, the other end learns that it
+    /// does not come. The sending end does not know it to have arrived, if it has.
+    pub fn is_wanted(&mut self, at: Offset, soonest: Instant) -> bool {
+        if self.deadline.is_none() {
+            return true;
+        }
+        match self.sending.payload(at) {
+            Some(_) => self.sending.lost(self.now, soonest, at),
+            None => self.find(at).is_some_and(|cut| cut.until > soonest),
+        }
+    }
+
+    /// The record at `at`, until the sending end knows that it has arrived; of datagrams for longer.
     pub fn record(&self, at: Offset) -> Option<Data> {
-        self.sending.payload(at)
+        self.sending.payload(at).or_else(|| self.find(at).map(|cut| cut.payload.clone()))
     }
 
     /// The sending end knows that the record at `at` has arrived. May be told more than once.
@@ -108,7 +190,13 @@ impl Flows {
         self.sending.acked(at);
     }
 
-    /// The record at `at` arrives, perhaps not for the first time: `app` learns which flows are whole.
+    /// Everything before it has arrived, or will never; none of streams, all of which arrive.
+    pub fn arrived(&self) -> Option<Offset> {
+        self.deadline.map(|_| self.receiving.arrived())
+    }
+
+    /// The record at `at` arrives, perhaps not for the first time: `app` learns which flows are whole, and which
+    /// datagrams have come.
     pub fn arrive(&mut self, now: Instant, at: Offset, record: &[u8], app: &mut App) {
         let taken = self.receiving.receive(now, at, record);
         debug_assert!(taken.is_ok(), "a mux understands another one: {taken:?}");
@@ -120,7 +208,14 @@ impl Flows {
                     }
                 }
                 Ready::Read(id) => self.read(now, id, app),
-                Ready::Open | Ready::Write(_) | Ready::Datagram => {}
+                Ready::Datagram => {
+                    while let Some((_, datagram)) = self.receiving.next_datagram() {
+                        if let Some(start) = datagram.first_chunk() {
+                            app.flow_arrived(now, u64::from_be_bytes(*start));
+                        }
+                    }
+                }
+                Ready::Open | Ready::Write(_) => {}
             }
         }
     }
@@ -153,7 +248,7 @@ mod tests {
     use super::*;
 
     /// Records that are cut for the two ends: 1200 B each, with the class of what they begin with.
-    fn records(flows: &mut Flows) -> Vec<(Offset, u8)> {
+    fn records(flows: &mut Records) -> Vec<(Offset, u8)> {
         let mut cut = Vec::new();
         while let Some(message) = flows.message() {
             let (at, bytes) = (flows.sending.next_place(), flows.next_record());
@@ -173,12 +268,12 @@ mod tests {
         let workload = Workload::Flows { mean_gap: Span::from_millis(1), count: 6, kinds };
         let config = SimConfig { workload, ..SimConfig::new(TransportConfig::mpquic(), Vec::new(), Bytes::ZERO) };
         let mut app = App::of(&config.workload, 2);
-        let mut flows = Flows::of(&config).unwrap();
+        let mut flows = Records::of(&config).unwrap();
         let later = Instant::from_millis(1_000);
         app.start(Instant::ZERO);
         app.run(later);
-        flows.open(later, &app);
-        flows.open(later, &app);
+        flows.take_written(later, &app);
+        flows.take_written(later, &app);
         let classes: Vec<u8> = app.flows_from(0).map(|flow| flow.class).collect();
         let urgent = classes.iter().filter(|&&class| class == 1).count();
         assert!((1..6).contains(&urgent), "both classes: {classes:?}");
@@ -201,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn other_workloads_have_no_streams() {
-        assert!(Flows::of(&SimConfig::new(TransportConfig::mpquic(), Vec::new(), Bytes::new(1))).is_none());
+    fn other_workloads_have_no_records() {
+        assert!(Records::of(&SimConfig::new(TransportConfig::mpquic(), Vec::new(), Bytes::new(1))).is_none());
     }
 }

@@ -1,0 +1,102 @@
+//! Packets in flight on a path, and those of them that may need a copy.
+
+use std::collections::VecDeque;
+
+use weftway_path::{Bytes, Instant, Offset, PathSet};
+
+/// Packets that may need a copy are looked at so far from the oldest on: others wait until these are settled.
+const LOOKED_AT: usize = 8;
+
+/// A packet in flight.
+#[derive(Clone, Copy)]
+pub(super) struct Flight {
+    pub(super) serial: u64,
+    pub(super) sent: Instant,
+    /// By when it should arrive, and was to.
+    pub(super) hoped: Option<Instant>,
+    is_gone: bool,
+}
+
+/// A datagram that may need a copy.
+#[derive(Clone, Copy)]
+pub(super) struct Watched {
+    pub(super) serial: u64,
+    pub(super) offset: Offset,
+    pub(super) bytes: Bytes,
+    pub(super) sent: Instant,
+    pub(super) deadline: Instant,
+    /// Time from which on a copy may be needed.
+    pub(super) due: Instant,
+    /// Chance that it does not come in time, as of when it was sent.
+    pub(super) fails: u64,
+    /// Paths that have carried it.
+    pub(super) carried: PathSet,
+}
+
+/// Packets in flight on a path, oldest first.
+#[derive(Clone, Default)]
+pub(super) struct Flights {
+    all: VecDeque<Flight>,
+    watched: VecDeque<Watched>,
+}
+
+impl Flights {
+    /// Time at which the oldest left.
+    pub(super) fn oldest(&self) -> Option<Instant> {
+        self.all.front().map(|flight| flight.sent)
+    }
+
+    /// A packet leaves.
+    pub(super) fn push(&mut self, serial: u64, sent: Instant, hoped: Option<Instant>) {
+        if self.all.back().is_none_or(|newest| newest.serial < serial) {
+            self.all.push_back(Flight { serial, sent, hoped, is_gone: false });
+        }
+    }
+
+    /// A datagram may need a copy.
+    pub(super) fn watch(&mut self, datagram: Watched) {
+        self.watched.push_back(datagram);
+    }
+
+    /// Packet `serial` is acknowledged or lost.
+    pub(super) fn take(&mut self, serial: u64) -> Option<Flight> {
+        self.forget(serial);
+        let at = self.all.binary_search_by_key(&serial, |flight| flight.serial).ok()?;
+        self.all[at].is_gone = true;
+        let flight = self.all[at];
+        while self.all.front().is_some_and(|flight| flight.is_gone) {
+            self.all.pop_front();
+        }
+        Some(flight)
+    }
+
+    /// No copy of packet `serial` is needed any more.
+    pub(super) fn forget(&mut self, serial: u64) {
+        if let Ok(at) = self.watched.binary_search_by_key(&serial, |watched| watched.serial) {
+            self.watched.remove(at);
+        }
+    }
+
+    /// Packet `serial`, if it is watched.
+    pub(super) fn watched_mut(&mut self, serial: u64) -> Option<&mut Watched> {
+        let at = self.watched.binary_search_by_key(&serial, |watched| watched.serial).ok()?;
+        self.watched.get_mut(at)
+    }
+
+    /// Drops those that are too late for any copy.
+    pub(super) fn expire(&mut self, now: Instant) {
+        while self.watched.front().is_some_and(|watched| watched.deadline <= now) {
+            self.watched.pop_front();
+        }
+    }
+
+    /// The oldest that may need a copy, due or not.
+    pub(super) fn watched(&self) -> impl Iterator<Item = &Watched> {
+        self.watched.iter().take(LOOKED_AT)
+    }
+
+    /// The newest that may need a copy.
+    pub(super) fn newest(&self) -> Option<&Watched> {
+        self.watched.back()
+    }
+}
