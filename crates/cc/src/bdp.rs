@@ -3,15 +3,15 @@
 //! ```text
 //! rate      of the bottleneck, by packets that waited for one another (`bdp/rate.rs`)
 //! plain     the longest round trip that shows no queue (`bdp/base.rs`);  queue = rtt − plain
-//! aim       queue of 15 ms + 15 % of the round trip
+//! aim       queue of 15 ms + 15 % of the smallest round trip
 //! growth    while the window is the limit: acked · (aim − queue) / aim, so that it doubles where there is no queue
-//!           without a queue: at once to 9/10 · rate · plain, 8 · acked at most
+//!           without a queue: towards 9/10 · rate · plain, by 16 · acked at most
 //! queue     ≥ aim: cwnd ≤ rate · (plain + aim)
-//! a loss    ignored, unless the queue was near its longest, or more than 10 % are lost;
+//! a loss    ignored, unless the queue was at 3/4 of its longest or more, or more than 10 % are lost;
 //!           else as CUBIC has it, whose window is then the most until the rate leaves it far above
-//! crowd     queue > 3/2 · aim through six round trips, though the window keeps to the line above, and was halved if
-//!           the rate did not fall by more: others fill it. Then the window is CUBIC's, or LIA's where a subflow shares
-//!           the bottleneck, until a round trip shows no more than 3/4 · aim
+//! probe     after eight round trips with a queue > aim / 2, or one > 3/2 · aim: two round trips at 3/4 · rate · plain
+//! crowd     a probe that leaves a queue > aim / 2, while the rate did not fall by half: others fill it. The window is
+//!           CUBIC's, or LIA's where a subflow shares the bottleneck, until eight round trips show no more than aim / 4
 //! ```
 //!
 //! What is known already: rates of trains (Dovrolis, Ramanathan and Moore, "Packet-dispersion techniques and a

@@ -75,7 +75,8 @@ enum Work {
     Page { bytes: u64, think: u64, count: u64 },
 }
 
-const CONTROLLERS: [&str; 10] = ["newreno", "cubic", "lia", "olia", "balia", "dlia", "wvegas", "bbr1", "bbr2", "bbr3"];
+const CONTROLLERS: [&str; 11] =
+    ["newreno", "cubic", "lia", "olia", "balia", "dlia", "wvegas", "bbr1", "bbr2", "bbr3", "bdp"];
 /// Time that a healed world may take. Backed-off timers reach two minutes, and a path that was given up may need
 /// several.
 const PATIENCE: u64 = 2_000;

@@ -1,8 +1,8 @@
 //! Rate of the bottleneck, by packets that waited for one another there.
 //!
 //! ```text
-//! train    acknowledgements one after another, since one whose packet had not waited: 8 packets or more, the first time
-//!          4, and longer than round trips vary
+//! train    acknowledgements one after another, since one whose packet had not waited: 8 packets or more, the first
+//!          time 4, and longer than round trips vary
 //! waited   it was acknowledged in twice the time in which it was sent; or a queue was seen throughout, and the window
 //!          was full
 //! rate     bytes / time of the trains that waited, over the last 100 ms of such time
