@@ -424,9 +424,12 @@ impl Scheduler for Deadline {
     }
 
     fn explain(&self, cx: &Context<'_>) -> Option<String> {
+        let Some(deadline) = cx.flow.and_then(|flow| flow.deadline) else {
+            let path = choose::min_rtt(cx)?;
+            return Some(format!("{:?} has the least srtt, {}", path.id, path.srtt));
+        };
         let mut seen = self.clone();
         seen.look_ahead(cx);
-        let deadline = cx.flow?.deadline?;
         let said = cx.paths.iter().filter(|path| seen.forecast(path.id).serves).map(|path| {
             let (fails, way) = (seen.fails(path.id, deadline), seen.forecast(path.id).way.mean);
             format!("{:?} in {way}, fails {fails} ppm", path.id)
