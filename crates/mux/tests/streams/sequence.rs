@@ -180,7 +180,7 @@ fn a_datagram_leaves_in_time_to_arrive_in_time() {
     let flow = StreamId::new(Side::Connecting, 0);
     let [leaves, due] = [30, 50].map(|ms| Some(Span::from_millis(ms)));
     let at = Instant::from_millis;
-    let mut send = |here: &mut Mux| {
+    let send = |here: &mut Mux| {
         here.send_datagram_due(at(0), flow, 1, [leaves, due], Payload::from_static(b"tick")).unwrap();
     };
     send(&mut here);
