@@ -1,6 +1,6 @@
 """Live video over two links that change: frames and bytes that came in time, by pipe, SRT in the pipe, and RIST.
 
-python tests/measure/video.py                       # table of the page "Pipe"; root; some fifteen minutes
+python tests/measure/video.py                       # table of the page "Pipe"; root; some twenty-five minutes
 python tests/measure/video.py --only rist --on fading-link --seconds 60
 
 ffmpeg sends a test picture as MPEG-TS; what comes is decoded again. 200 ms is the time of the pipe, the latency of SRT
@@ -44,6 +44,7 @@ class Way:
 WAYS = {
     "pipe": Way("weft pipe", "pipe"),
     "earliest": Way("weft pipe --scheduler earliest-delivery", "pipe", ("--scheduler", "earliest-delivery")),
+    "deadline": Way("weft pipe --scheduler deadline", "pipe", ("--scheduler", "deadline")),
     "redundant": Way("weft pipe --scheduler redundant", "pipe", ("--scheduler", "redundant")),
     "one": Way("weft pipe, the better link alone", "pipe", one=True),
     "srt": Way("SRT in weft pipe", "pipe", srt=True),

@@ -10,8 +10,8 @@
 //! peer's window up. A path that is idle gets a copy now and then, to tell whether it works; and a row of them, while its
 //! window or its pacer is small beside what is sent. Lost data go where they arrive soonest; data without a deadline by
 //! min-RTT.
-//! Reference: Weftway, docs/how-to/pipe.md: pipes for datagrams. Ancestors: min-RTT; XLINK, which copies what is in
-//! flight as the time left runs short; DMTP and STMS, which compare arrivals with deadlines.
+//! Reference: Weftway, docs/how-to/pipe.md: pipes for datagrams. Ancestors: min-RTT; XLINK (Zheng et al.,
+//! SIGCOMM 2021), which copies what is in flight as the time left runs short; STMS, which compares arrivals.
 //! State: per path the round trips, times until acknowledgements and failures so far, and the packets in flight; what
 //! was sent and copied in the last second.
 //! Departs from its ancestors: chances decide instead of mean times, and copies have a budget.
@@ -228,9 +228,7 @@ impl Deadline {
         for path in cx.paths {
             self.flights.at(path.id).expire(now);
         }
-        if choose::candidates(cx).next().is_none() {
-            return None;
-        }
+        choose::candidates(cx).next()?;
         if let Some(relief) = self.relief(cx) {
             return Some(relief);
         }
@@ -402,10 +400,8 @@ impl Scheduler for Deadline {
                     }
                 }
             }
-            Event::Lost(lost) => {
-                if self.flights.at(lost.path).take(lost.serial).is_some() {
-                    self.estimates.at(lost.path).ended(true);
-                }
+            Event::Lost(lost) if self.flights.at(lost.path).take(lost.serial).is_some() => {
+                self.estimates.at(lost.path).ended(true);
             }
             Event::Recalled(recalled) => {
                 self.flights.at(recalled.path).take(recalled.serial);
