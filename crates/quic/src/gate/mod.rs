@@ -186,6 +186,7 @@ impl Gate {
             round: AtomicU64::new(0),
             whole: AtomicU64::new(EVERY),
             absent: AtomicU64::new(0),
+            last: AtomicU8::new(NOBODY),
             read: AtomicU8::new(NOBODY),
             state: Mutex::new(State::new(name.clone(), prototype.scheduler())),
             time: fresh.clone(),
@@ -273,6 +274,9 @@ const PACER: u8 = 0x80;
 const WAITS: u8 = 0x40;
 const NOBODY: u8 = 0x41;
 
+/// Added to the number of a path.
+const TWICE: u8 = 0x80;
+
 /// All paths, one bit each.
 const EVERY: u64 = u64::MAX;
 
@@ -295,6 +299,9 @@ struct Shared {
     whole: AtomicU64,
     /// Paths to which noq did not come in a whole round, one bit each, until it does: they are closed.
     absent: AtomicU64,
+    /// The path to which noq came last, or with [`TWICE`] the one that it looked at twice since: its pacer did, or a
+    /// round over one path ended.
+    last: AtomicU8,
     /// The path whose window was the last to be read, until noq goes on.
     read: AtomicU8,
     state: Mutex<State>,
@@ -353,16 +360,21 @@ impl Shared {
     fn restart(&self) {
         self.round.store(0, Ordering::Relaxed);
         self.whole.store(EVERY, Ordering::Relaxed);
+        self.last.store(NOBODY, Ordering::Relaxed);
     }
 
     /// noq comes to `path`: in this round, or as the first of the next one.
     fn come(&self, path: PathId) {
+        if self.last.load(Ordering::Relaxed) & !TWICE == path.get() {
+            self.last.store(path.get() | TWICE, Ordering::Relaxed);
+            return;
+        }
+        self.last.store(path.get(), Ordering::Relaxed);
         let (round, bit) = (self.round.load(Ordering::Relaxed), 1 << path.get());
         if round & bit == 0 {
             self.round.store(round | bit, Ordering::Relaxed);
         } else {
-            self.whole.store(round, Ordering::Relaxed);
-            self.round.store(bit, Ordering::Relaxed);
+            self.wrap(round, path);
         }
         if self.absent.load(Ordering::Relaxed) & bit != 0 {
             self.absent.fetch_and(!bit, Ordering::Relaxed);
@@ -370,11 +382,26 @@ impl Shared {
         }
     }
 
-    /// Notes which paths noq no longer comes to. noq's pacer looks at a path once more as if noq came to it, and a
-    /// packet leaves: so this is not known before noq reads a window.
-    fn miss(&self) {
+    /// noq begins its next round at `path`.
+    fn wrap(&self, round: u64, path: PathId) {
+        self.whole.store(round, Ordering::Relaxed);
+        self.round.store(1 << path.get(), Ordering::Relaxed);
+    }
+
+    /// noq reads the window of `path`. Notes which paths it no longer comes to. Its pacer looks at a path as if noq came
+    /// to it again, but then it reads no window before a packet has left.
+    fn miss(&self, path: PathId) {
+        if self.last.load(Ordering::Relaxed) == path.get() | TWICE {
+            self.last.store(path.get(), Ordering::Relaxed);
+            self.wrap(self.round.load(Ordering::Relaxed), path);
+        }
         let absent = !(self.whole.load(Ordering::Relaxed) | self.round.load(Ordering::Relaxed));
-        let new = absent & !self.absent.fetch_or(absent, Ordering::Relaxed);
+        let known = self.absent.load(Ordering::Relaxed);
+        let new = absent & !known;
+        if new == 0 {
+            return;
+        }
+        self.absent.store(known | new, Ordering::Relaxed);
         let turn = self.turn.load(Ordering::Relaxed);
         if turn < WAITS && new >> turn & 1 == 1 {
             self.state().pass();
@@ -399,7 +426,7 @@ impl Hook for Shared {
 
     fn is_open(&self, path: PathId) -> bool {
         self.read.store(path.get(), Ordering::Relaxed);
-        self.miss();
+        self.miss(path);
         let (mut open, bit) = (self.decided(), 1 << path.get());
         let turn = self.turn.load(Ordering::Relaxed);
         if open & bit == 0 && turn < WAITS && turn == self.unread.load(Ordering::Relaxed) {
@@ -425,7 +452,9 @@ impl Hook for Shared {
 
     fn visited(&self, path: PathId) {
         // Else it is for noq's pacer, or for statistics.
-        if self.read.swap(NOBODY, Ordering::Relaxed) != path.get() {
+        let read = self.read.load(Ordering::Relaxed);
+        self.read.store(NOBODY, Ordering::Relaxed);
+        if read != path.get() {
             self.come(path);
         }
         let refused = self.refused.load(Ordering::Relaxed);

@@ -249,6 +249,26 @@ fn what_noqs_pacer_looks_at_hides_no_path() {
 }
 
 #[test]
+fn a_probe_that_noqs_pacer_holds_hides_no_path() {
+    let now = Clock::now();
+    let gate = gate("min-rtt");
+    let [first, second, third]: [_; 3] = std::array::from_fn(|_| build(&gate, now));
+    (0..3).for_each(|path| prove(&gate, path, 30 - u64::from(path)));
+    for _ in 0..2 {
+        first.metrics();
+        // Its pacer is asked of a probe, for which no window is read.
+        second.metrics();
+        second.metrics();
+        third.metrics();
+        assert!(third.window() > 0);
+        let blocked = |path: &Path| path.blocked == weftway_path::BlockedReason::Transport;
+        assert!(!gate.paths().iter().any(blocked));
+        gate.shared.forget();
+    }
+    assert_eq!(gate.counts().passed, 0);
+}
+
+#[test]
 fn a_number_that_is_used_again_begins_anew() {
     let (gate, now) = (gate("min-rtt"), Clock::now());
     let mut paths: Vec<_> = (0..70).map(|_| build(&gate, now)).collect();
