@@ -38,6 +38,9 @@ def observed(task: str) -> list[str]:
 
 def scheduler(spec: str) -> tuple[str, str]: ...
 def controller(spec: str) -> tuple[str, str]: ...
+def behind_gate(spec: str) -> tuple[str | None, str | None]:
+    """Scheduler that runs inside noq for the one that `spec` names, or why a gate refuses it."""
+
 def labels(
     variants: Sequence[Variant],
     controllers: Sequence[str],

@@ -171,11 +171,11 @@ def test_a_peer_without_multipath_gets_one_path(ends: Ends) -> None:
 def test_noq_closes_a_path_in_the_middle(ends: Ends) -> None:
     done = ends.fetch_with_noq("round-robin", "get=1000", f"path={SECOND}", f"close-in={4 * MB}", f"get={MB}")
     all_right(done)
-    (first, _), (second, _) = done.both("stream")
+    (first, first_received), (second, second_received) = done.both("stream")
     assert SOME < second < first, done
-    # Both ends say so, once.
+    # Both ends say so, once, and neither sends on it after that. picoquic forgets it some time later.
     assert (done.sent("path_abandon"), done.received("path_abandon")) == (1, 1), done
-    assert done.picoquic["paths"] == [0], done
+    assert second_received < SOME < first_received, done
 
 
 @pytest.mark.parametrize(("verb", "address"), [("get", FIRST), ("get", SECOND), ("put", SECOND)])

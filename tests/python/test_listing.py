@@ -157,6 +157,22 @@ def test_the_schema_is_that_of_scenario_files(weft_here: Weft) -> None:
     assert {"path", "workload", "seeds", "transport", "vary"} <= schema["properties"].keys()
 
 
+def test_what_a_gate_takes_is_told_and_why_it_refuses_the_others(weft_here: Weft) -> None:
+    records = json.loads(weft_here("list", "--gate", "--json").stdout)
+    assert [record["name"] for record in records] == [entry["name"] for entry in _native.schedulers()]
+    assert all((record["runs"] is None) != (record["refused"] is None) for record in records)
+    told = {record["name"]: record["runs"] or record["refused"] for record in records}
+    assert told["min-rtt"] == "min-rtt" and told["earliest-delivery"] == "earliest-arrival"
+    assert told["ecf"] == "it needs a view of the connection's data (flow), which a gate does not offer"
+    output = " ".join(weft_here("list", "--gate").stdout.split())
+    taken = sum(record["runs"] is not None for record in records)
+    assert output.startswith(f"a gate in noq takes {taken} of {len(records)} ")
+    assert f" ecf {told['ecf']} " in output and " earliest-delivery runs as earliest-arrival " in output
+    assert weft_here("list", "blest", "--gate").stdout.startswith("a gate in noq takes 0 of 1")
+    refused = weft_here("list", "wifi-lte", "--gate")
+    assert refused.returncode == 2 and "`--gate`" in refused.stderr
+
+
 def test_the_papers_of_an_entry_are_told_as_bibtex(weft_here: Weft) -> None:
     output = weft_here("list", "earliest-completion-first", "--bibtex").stdout
     assert output.startswith("@inproceedings{lim-2017,") and output.endswith("}\n") and "weftway" not in output

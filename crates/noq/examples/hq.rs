@@ -101,8 +101,6 @@ impl Watched {
                         let _ = watched.path(id).map(|path| path.set_status(status));
                         set_role(&roles, id, status);
                     }
-                    // Until noq forgets the path, some time later, the scheduler would choose it.
-                    PathEvent::Abandoned { id, .. } => set_role(&roles, id, PathStatus::Backup),
                     _ => {}
                 }
             }

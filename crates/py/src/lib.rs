@@ -48,7 +48,7 @@ mod _native {
     #[pymodule_export]
     use super::policy::Policy;
     #[pymodule_export]
-    use super::registry::{controller, controllers, observed, scheduler, schedulers, tasks};
+    use super::registry::{behind_gate, controller, controllers, observed, scheduler, schedulers, tasks};
     #[pymodule_export]
     use super::rule::{Ahead, Recall, Repeat};
     #[pymodule_export]

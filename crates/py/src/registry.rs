@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use weftway_path::spec::{Param, Params, Spec};
+use weftway_quic::gate::{Gate, GateError};
 use weftway_sched::{Arity, Input, Learning, Preset, Provenance};
 
 use crate::errors::Error;
@@ -46,6 +47,16 @@ pub fn scheduler(spec: &str) -> Result<(String, String), Error> {
     let (entry, spec) = weftway_sched::parse(spec)?;
     entry.make(&spec.given)?;
     Ok((full_name(entry.name, spec), format!("{}@{}", entry.name, entry.version)))
+}
+
+/// The scheduler that runs inside noq for the one that `spec` names: itself, or a part of it; or why a gate refuses it.
+#[pyfunction]
+pub fn behind_gate(spec: &str) -> Result<(Option<String>, Option<String>), Error> {
+    match Gate::new(spec) {
+        Ok(gate) => Ok((Some(gate.name()), None)),
+        Err(GateError::Refused { why, .. }) => Ok((None, Some(why))),
+        Err(GateError::Spec(error)) => Err(error.into()),
+    }
 }
 
 /// The full name of the controller that `spec` means, and its name and version.

@@ -66,6 +66,9 @@ pub trait Hook: Send + Sync + fmt::Debug + 'static {
     /// [`Hook::is_open`] when it asks its pacer, and for statistics.
     fn visited(&self, path: PathId) {}
 
+    /// Data wait, and the path's window has no room or is shut: noq goes on to the next path.
+    fn limited(&self, path: PathId) {}
+
     /// A packet left; `path` is the state after it. The answer is the number and the first byte by which
     /// [`Hook::acked`] and [`Hook::lost`] name it.
     fn sent(&self, now: Instant, path: &Path, bytes: Bytes) -> (u64, Offset) {
@@ -537,6 +540,9 @@ impl NoqController for Adapter {
         if !*self.shut.get_mut() && path.bytes_in_flight + path.mss <= path.cwnd {
             path.bytes_in_flight = path.cwnd.saturating_sub(path.mss) + Bytes::new(1);
             self.update(false);
+        }
+        if let Some(hook) = self.hook() {
+            hook.limited(self.path.id);
         }
     }
 

@@ -183,6 +183,54 @@ fn a_backup_of_which_the_gate_was_not_told_does_not_stop_it() {
     }
 }
 
+/// Chooses this path while it is open.
+#[derive(Clone)]
+struct Prefers(usize);
+
+impl Scheduler for Prefers {
+    fn select(&mut self, cx: &Context<'_>) -> Decision {
+        let path = cx.sendable().find(|path| path.id.index() == self.0).or(cx.sendable().next());
+        path.map_or(Decision::Wait, |path| Decision::Send(path.id))
+    }
+}
+
+/// One of two paths, or of three, is closed while nothing is sent. The application looks at statistics or not. Each
+/// message after that leaves at once on another path, though noq has not yet forgotten the closed one.
+#[test]
+fn a_path_that_either_end_closes_is_not_chosen_again() {
+    let cases = (2..4).flat_map(|links| (0..links).map(move |closed| (links, closed)));
+    let cases = cases.flat_map(|case| ["prefers", "round-robin", "random"].map(|scheduler| (case, scheduler)));
+    let cases =
+        cases.flat_map(|case| [(false, false), (false, true), (true, false), (true, true)].map(|how| (case, how)));
+    for (((links, closed), scheduler), (by_server, looks)) in cases {
+        let case = format!("{scheduler}: {closed} of {links} closed, by the server: {by_server}, statistics: {looks}");
+        let pattern = match scheduler {
+            "prefers" => Gate::with_scheduler(scheduler, Box::new(Prefers(closed))),
+            _ => Gate::new(scheduler),
+        };
+        let (mut net, gate) = gated(&pattern.unwrap(), &vec![link(20.0, 20); links]);
+        let message = |net: &mut Net| {
+            net.run_for(Duration::from_millis(10));
+            transfer(net, false, 1000)
+        };
+        (0..12).for_each(|_| _ = message(&mut net));
+        net.run_for(Duration::from_secs(1));
+        assert!(gate.paths()[closed].sent.packets >= 4, "{case}: it serves");
+        let (id, now) = (noq_proto::PathId::from(closed as u32), net.now);
+        let side = if by_server { &mut net.server } else { &mut net.client };
+        side.conn().close_path(now, id, 0_u32.into()).unwrap();
+        net.run_for(Duration::from_millis(60));
+        for _ in 0..4 {
+            if looks {
+                (0..links as u32).for_each(|id| _ = net.client.conn().path_stats(id.into()));
+            }
+            let time = message(&mut net);
+            assert!(time.is_some_and(|time| time < Duration::from_millis(25)), "{case}: {time:?} {:?}", gate.counts());
+            assert!(gate.paths().iter().any(|path| path.id.index() == closed), "{case}: noq has forgotten it");
+        }
+    }
+}
+
 #[test]
 fn a_decision_is_obeyed() {
     // The second link is the fast one: noq by itself fills the first.

@@ -50,6 +50,15 @@ def matching(what: str) -> list[dict[str, Any]]:
     raise ScenarioError(f"nothing is called `{what}`; {hint}")
 
 
+def gated(some: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The schedulers of these entries: the name of what `runs` behind a gate in noq, or why it is `refused`."""
+    names = [entry["name"] for entry in some if entry["kind"] == "scheduler"]
+    if not names:
+        raise ScenarioError("no scheduler: `--gate` says of schedulers which of them a gate takes")
+    answers = [(name, *_native.behind_gate(name)) for name in names]
+    return [{"kind": "scheduler", "name": name, "runs": runs, "refused": why} for name, runs, why in answers]
+
+
 def _policy(file: str) -> dict[str, Any]:
     """A policy file: the scheduler that runs it, and its card."""
     card = dict(_native.Policy(file).card)

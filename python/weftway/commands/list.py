@@ -26,13 +26,21 @@ def command(
     bibtex: Annotated[
         bool, typer.Option("--bibtex", help="The papers to cite for schedulers and controllers, as BibTeX.")
     ] = False,
+    gate: Annotated[
+        bool, typer.Option("--gate", help="Schedulers that run inside noq, and why the others do not.")
+    ] = False,
 ) -> None:
     """Lists schedulers, controllers, scenarios and more, or describes one of them."""
     entries = catalogue.entries() if what is None else catalogue.matching(what)
     if bibtex:
         write("\n".join(_papers(entries, what)))
-    elif as_json:
+        return
+    if gate:
+        entries = catalogue.gated(entries)
+    if as_json:
         print_json(entries)
+    elif gate:
+        out.print(listing.gated(entries))
     elif what is None:
         out.print(listing.overview(entries), "", listing.HINT, sep="\n")
     elif catalogue.kind(what):

@@ -72,6 +72,14 @@ def lines(title: str, records: list[dict[str, Any]]) -> Table:
     return pairs(title, [(f"  {record['name']}", record["summary"]) for record in records])
 
 
+def gated(records: list[dict[str, Any]]) -> Table:
+    """What a gate takes, and then what it refuses, with the reason."""
+    taken = [record for record in records if record["runs"]]
+    rows = [(f"  {r['name']}", "runs" if r["runs"] == r["name"] else f"runs as {r['runs']}") for r in taken]
+    rows += [(f"  {record['name']}", record["refused"]) for record in records if record["refused"]]
+    return pairs(f"a gate in noq takes {len(taken)} of {len(records)}", rows)
+
+
 FACTS = ("aliases", "version", "reference", "provenance", "goal", "application", "inputs", "needs", "arity")
 """Facts that are listed of an entry of a registry besides its name and summary."""
 

@@ -56,9 +56,9 @@
 //!   [`Gate::set_role`]. If it is not, noq goes past the path that was chosen, though it has data. The gate learns that
 //!   in noq's next round, for which nothing wakes noq ([`Counts::passed`]); the scheduler then sees the path as held by
 //!   the [`Transport`](weftway_path::BlockedReason::Transport), until noq reads its window.
-//! - **A path that either end closes** stays here until noq drops its controller, three probe timeouts later: noq tells
-//!   a controller nothing of it, and does not come to the path in its rounds. A scheduler that chooses it makes the data
-//!   wait as long, unless the application makes it a backup on `PathEvent::Abandoned`.
+//! - **A path that either end closes** stays here until noq drops its controller, three probe timeouts later. noq tells
+//!   a controller nothing of it, but comes to the path no more in its rounds. The gate compares them: a path to which
+//!   noq did not come in a whole round is held by the Transport, too, until noq comes to it again.
 //! - Another scheduler can take over at any time: [`Gate::switch`].
 //!
 //! # What it costs
@@ -183,6 +183,11 @@ impl Gate {
             refused: AtomicU8::new(NOBODY),
             unread: AtomicU8::new(NOBODY),
             passed: AtomicU64::new(0),
+            round: AtomicU64::new(0),
+            whole: AtomicU64::new(EVERY),
+            absent: AtomicU64::new(0),
+            last: AtomicU8::new(NOBODY),
+            read: AtomicU8::new(NOBODY),
             state: Mutex::new(State::new(name.clone(), prototype.scheduler())),
             time: fresh.clone(),
             clock,
@@ -269,6 +274,12 @@ const PACER: u8 = 0x80;
 const WAITS: u8 = 0x40;
 const NOBODY: u8 = 0x41;
 
+/// Added to the number of a path.
+const TWICE: u8 = 0x80;
+
+/// All paths, one bit each.
+const EVERY: u64 = u64::MAX;
+
 /// What the paths of a connection share.
 struct Shared {
     /// The paths that are open, one bit each, or [`UNDECIDED`].
@@ -282,6 +293,17 @@ struct Shared {
     unread: AtomicU8,
     /// Such paths, one bit each, until noq reads their windows.
     passed: AtomicU64,
+    /// Paths to which noq has come in this round, one bit each.
+    round: AtomicU64,
+    /// Those of the round before, or [`EVERY`] if a packet ended it: it may have gone on to more.
+    whole: AtomicU64,
+    /// Paths to which noq did not come in a whole round, one bit each, until it does: they are closed.
+    absent: AtomicU64,
+    /// The path to which noq came last, or with [`TWICE`] the one that it looked at twice since: its pacer did, or a
+    /// round over one path ended.
+    last: AtomicU8,
+    /// The path whose window was the last to be read, until noq goes on.
+    read: AtomicU8,
     state: Mutex<State>,
     time: Controllers,
     clock: fn() -> Clock,
@@ -312,7 +334,8 @@ impl Shared {
         let mut open = self.open.load(Ordering::Relaxed);
         if open == UNDECIDED {
             let mut state = self.state();
-            open = state.decide(self.now(), self.passed.load(Ordering::Relaxed));
+            let skipped = self.passed.load(Ordering::Relaxed) | self.absent.load(Ordering::Relaxed);
+            open = state.decide(self.now(), skipped);
             self.open.store(open, Ordering::Relaxed);
             self.turn.store(state.turn(), Ordering::Relaxed);
         }
@@ -332,11 +355,66 @@ impl Shared {
     fn trust(&self, path: PathId) {
         self.passed.fetch_and(!(1 << path.get()), Ordering::Relaxed);
     }
+
+    /// noq begins a round, and nothing is known of the one before.
+    fn restart(&self) {
+        self.round.store(0, Ordering::Relaxed);
+        self.whole.store(EVERY, Ordering::Relaxed);
+        self.last.store(NOBODY, Ordering::Relaxed);
+    }
+
+    /// noq comes to `path`: in this round, or as the first of the next one.
+    fn come(&self, path: PathId) {
+        if self.last.load(Ordering::Relaxed) & !TWICE == path.get() {
+            self.last.store(path.get() | TWICE, Ordering::Relaxed);
+            return;
+        }
+        self.last.store(path.get(), Ordering::Relaxed);
+        let (round, bit) = (self.round.load(Ordering::Relaxed), 1 << path.get());
+        if round & bit == 0 {
+            self.round.store(round | bit, Ordering::Relaxed);
+        } else {
+            self.wrap(round, path);
+        }
+        if self.absent.load(Ordering::Relaxed) & bit != 0 {
+            self.absent.fetch_and(!bit, Ordering::Relaxed);
+            self.forget();
+        }
+    }
+
+    /// noq begins its next round at `path`.
+    fn wrap(&self, round: u64, path: PathId) {
+        self.whole.store(round, Ordering::Relaxed);
+        self.round.store(1 << path.get(), Ordering::Relaxed);
+    }
+
+    /// noq reads the window of `path`. Notes which paths it no longer comes to. Its pacer looks at a path as if noq came
+    /// to it again, but then it reads no window before a packet has left.
+    fn miss(&self, path: PathId) {
+        if self.last.load(Ordering::Relaxed) == path.get() | TWICE {
+            self.last.store(path.get(), Ordering::Relaxed);
+            self.wrap(self.round.load(Ordering::Relaxed), path);
+        }
+        let absent = !(self.whole.load(Ordering::Relaxed) | self.round.load(Ordering::Relaxed));
+        let known = self.absent.load(Ordering::Relaxed);
+        let new = absent & !known;
+        if new == 0 {
+            return;
+        }
+        self.absent.store(known | new, Ordering::Relaxed);
+        let turn = self.turn.load(Ordering::Relaxed);
+        if turn < WAITS && new >> turn & 1 == 1 {
+            self.state().pass();
+            self.forget();
+        }
+    }
 }
 
 impl Hook for Shared {
     fn opened(&self, now: Instant, path: &Path) {
         self.state().opened(now, path);
+        self.absent.fetch_and(!(1 << path.id.get()), Ordering::Relaxed);
+        self.restart();
         self.forget();
     }
 
@@ -347,6 +425,8 @@ impl Hook for Shared {
     }
 
     fn is_open(&self, path: PathId) -> bool {
+        self.read.store(path.get(), Ordering::Relaxed);
+        self.miss(path);
         let (mut open, bit) = (self.decided(), 1 << path.get());
         let turn = self.turn.load(Ordering::Relaxed);
         if open & bit == 0 && turn < WAITS && turn == self.unread.load(Ordering::Relaxed) {
@@ -371,6 +451,12 @@ impl Hook for Shared {
     }
 
     fn visited(&self, path: PathId) {
+        // Else it is for noq's pacer, or for statistics.
+        let read = self.read.load(Ordering::Relaxed);
+        self.read.store(NOBODY, Ordering::Relaxed);
+        if read != path.get() {
+            self.come(path);
+        }
         let refused = self.refused.load(Ordering::Relaxed);
         if refused == path.get() {
             self.refused.store(NOBODY, Ordering::Relaxed);
@@ -390,8 +476,13 @@ impl Hook for Shared {
         }
     }
 
+    fn limited(&self, _path: PathId) {
+        self.read.store(NOBODY, Ordering::Relaxed);
+    }
+
     fn sent(&self, now: Instant, path: &Path, bytes: Bytes) -> (u64, Offset) {
         self.step.store(ELSEWHERE, Ordering::Relaxed);
+        self.restart();
         self.agree();
         let named = self.state().sent(now, path, bytes);
         self.forget();
@@ -400,6 +491,8 @@ impl Hook for Shared {
 
     fn flushed(&self, _path: PathId) {
         self.step.store(ELSEWHERE, Ordering::Relaxed);
+        self.read.store(NOBODY, Ordering::Relaxed);
+        self.restart();
     }
 
     fn acked(&self, now: Instant, receipt: Receipt) {

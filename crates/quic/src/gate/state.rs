@@ -33,7 +33,7 @@ pub struct Counts {
     pub escapes: u64,
     /// Times that noq's pacer held the path that was chosen.
     pub paced: u64,
-    /// Times that noq went past the path that was chosen, as past a backup.
+    /// Times that noq went past the path that was chosen, as past a backup or a closed one.
     pub passed: u64,
     /// Packets that left.
     pub packets: u64,

@@ -47,7 +47,7 @@ fn only_the_chosen_window_is_open_and_statistics_change_nothing() {
     prove(&gate, 0, 50);
     prove(&gate, 1, 10);
     for _ in 0..3 {
-        assert_eq!((first.window(), second.window()), (0, 12_000));
+        assert_eq!((second.window(), first.window()), (12_000, 0));
         assert_eq!(first.metrics().congestion_window, 12_000, "noq's pacer divides by it");
     }
     assert_eq!(gate.counts().decisions, 1, "asked once until something happens");
@@ -185,6 +185,86 @@ fn statistics_are_not_taken_for_noqs_rounds() {
         paths.iter().for_each(|path| _ = path.metrics());
     }
     assert_eq!(round(&paths, usize::MAX), Some(1));
+    assert_eq!(gate.counts().passed, 0);
+}
+
+#[test]
+fn a_path_to_which_noq_no_longer_comes_is_not_chosen() {
+    let now = Clock::now();
+    for closed in [0, 1] {
+        let (gate, mut paths) = preferring(closed as u8);
+        // A round with nothing to send.
+        paths.iter().for_each(|path| _ = path.metrics());
+        let (gone, other) = (paths.remove(closed), &mut paths[0]);
+        for pn in 0..3 {
+            // noq's pacer looks, an acknowledgement leaves, and the next round has nothing to send.
+            other.metrics();
+            other.metrics();
+            other.on_sent(now, 0, pn);
+            other.metrics();
+            other.metrics();
+            assert!(other.window() > 0, "at once, in the first round with data");
+            other.on_packet_sent(now, 1200, pn);
+            other.on_sent(now, 1200, pn);
+        }
+        assert_eq!((gate.counts().passed, gate.counts().unasked), (0, 0), "nothing waited");
+        assert_eq!(gate.paths()[closed].blocked, weftway_path::BlockedReason::Transport);
+        gone.metrics();
+        assert_eq!((other.window(), gone.window()), (0, 12_000), "noq came to it again");
+    }
+}
+
+#[test]
+fn a_choice_that_noq_does_not_come_to_ends_in_its_next_round() {
+    let (gate, paths) = preferring(1);
+    let [mut first, _gone] = paths.try_into().unwrap();
+    first.on_packet_sent(Clock::now(), 1200, 0);
+    first.on_sent(Clock::now(), 1200, 0);
+    for open in [false, true] {
+        first.metrics();
+        assert_eq!(first.window() > 0, open);
+        first.on_cwnd_limited();
+    }
+    assert_eq!(gate.counts().passed, 1);
+}
+
+#[test]
+fn what_noqs_pacer_looks_at_hides_no_path() {
+    let now = Clock::now();
+    let (gate, mut paths) = preferring(1);
+    for pn in 0..3 {
+        // Only an acknowledgement, or a probe.
+        paths[0].metrics();
+        paths[0].metrics();
+        paths[0].on_sent(now, 0, pn);
+        paths[0].metrics();
+        assert_eq!(paths[0].window(), 0);
+        paths[0].on_cwnd_limited();
+        paths[1].metrics();
+        assert!(paths[1].window() > 0);
+        paths[1].on_packet_sent(now, 1200, pn);
+        paths[1].on_sent(now, 1200, pn);
+    }
+    assert_eq!(gate.counts().passed, 0);
+}
+
+#[test]
+fn a_probe_that_noqs_pacer_holds_hides_no_path() {
+    let now = Clock::now();
+    let gate = gate("min-rtt");
+    let [first, second, third]: [_; 3] = std::array::from_fn(|_| build(&gate, now));
+    (0..3).for_each(|path| prove(&gate, path, 30 - u64::from(path)));
+    for _ in 0..2 {
+        first.metrics();
+        // Its pacer is asked of a probe, for which no window is read.
+        second.metrics();
+        second.metrics();
+        third.metrics();
+        assert!(third.window() > 0);
+        let blocked = |path: &Path| path.blocked == weftway_path::BlockedReason::Transport;
+        assert!(!gate.paths().iter().any(blocked));
+        gate.shared.forget();
+    }
     assert_eq!(gate.counts().passed, 0);
 }
 
