@@ -20,7 +20,7 @@ from targets import Targets
 RATE_MBPS, DELAY_MS = 40, 5
 LOSSES = (0.0, 0.1, 1.0, 3.0)
 """In percent, of each way."""
-CONTROLLERS = ("cubic", "cubic:random_loss=2", "bbr1", "bbr3")
+CONTROLLERS = ("cubic", "cubic:random_loss=2", "bbr1", "bbr3", "bdp")
 NEAR_MOST = 10.0
 """Percent by which the live rate may be below the one in virtual time."""
 

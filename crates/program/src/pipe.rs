@@ -10,7 +10,7 @@ use weftway_transfer::ProxyOptions;
 use crate::address;
 use crate::connections::Carrying;
 use crate::failure::{Done, Failure};
-use crate::options::{Config, Links, Pair, Scheduling, To, Watching};
+use crate::options::{Config, Links, Pair, Scheduling, To, WIRE_CC, Watching};
 use crate::{connections, ends};
 
 /// Time in which a datagram is to be there, if none is named.
@@ -59,8 +59,20 @@ pub struct Args {
         help = "Sends datagrams that no packet of the links holds in up to four pieces, and drops none of them."
     )]
     pieces: bool,
-    #[command(flatten)]
-    scheduling: Scheduling,
+    #[arg(
+        long,
+        value_name = "S",
+        default_value = "deadline",
+        help = "The scheduler of what this end sends: `weft list`."
+    )]
+    scheduler: String,
+    #[arg(
+        long,
+        value_name = "C",
+        default_value = WIRE_CC,
+        help = "The congestion controller of what this end sends: `weft list`."
+    )]
+    cc: String,
     #[command(flatten)]
     watching: Watching,
     #[command(flatten)]
@@ -71,7 +83,8 @@ pub struct Args {
 pub fn run(args: Args) -> Done {
     let relay = ends::relay(&args.to, &args.pair, "weft pipe")?;
     let pipes = pipes(&args)?;
-    let (scheduling, switches) = args.scheduling.switched();
+    let scheduling = Scheduling { scheduler: args.scheduler.clone(), cc: args.cc.clone() };
+    let (scheduling, switches) = scheduling.switched();
     let options = ProxyOptions { links: args.links.read()?, scheduling, ..ProxyOptions::new(relay) };
     let carrying =
         Carrying { program: "pipe", stopped: "stopped carrying datagrams", watching: args.watching, switches };

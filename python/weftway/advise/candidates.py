@@ -19,7 +19,7 @@ PROGRAM_CC = "cubic:random_loss=2"
 PROGRAM_CONTROLLERS = (PROGRAM_CC, "bbr1", "bbr3")
 """Controllers for the programs, their default first."""
 
-PROGRAM_SCHEDULER = {"send": "earliest-delivery"}
+PROGRAM_SCHEDULER = {"send": "earliest-delivery", "pipe": "deadline"}
 """Default scheduler of a program, where that is not min-rtt."""
 
 CONTROLLERS = {"cubic": "cubic", "newreno": "reno", "bbr1": "bbr"}
