@@ -35,7 +35,7 @@ DATA = HOME / "site/data/pair.json"
 """Tables of the runs that were made last."""
 
 SCHEDULERS = ("min-rtt", "ecf", "blest", "lin-ucb", "q-learning", "dqn", "earliest-delivery")
-CONTROLLERS = ("cubic", "bbr1", "bbr2", "bbr3", "bbr3:bursts=yes", "lia")
+CONTROLLERS = ("cubic", "bbr1", "bbr2", "bbr3", "bbr3:bursts=yes", "lia", "bdp")
 ORACLE = "oracle"
 """The controller whose windows follow the links (`bounds.controlled`)."""
 
