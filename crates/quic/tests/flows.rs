@@ -50,8 +50,8 @@ fn every_scheduler_carries_datagrams() {
         let row = job.row(entry.name, &Singles::default()).unwrap();
         assert_eq!((&row["verdict"], &row["faults"]), (&"finished".into(), &0.into()), "{}", entry.name);
         let [missed, most] = ["deadline_miss_rate", "message_p99_ms"].map(|name| row[name].as_f64().unwrap());
-        // Links are away for 1.2 s of 2: what waits for them takes longer.
-        assert!(missed < 0.6 && most < 1000.0, "{}: {missed} {most}", entry.name);
+        // A link is away for 1.2 s of 2. A rule that stays there misses as much; what waits for it takes longer.
+        assert!(missed < 0.7 && most < 1000.0, "{}: {missed} {most}", entry.name);
     }
 }
 
