@@ -81,7 +81,7 @@ def test_losses_are_told_apart_and_the_made_part_has_a_line_of_each_controller(t
     file.write_text(SMALL)
     (cell,) = cells.read([str(file)], None, 1, "held-out")
     some = {"small": {**costs(), ("earliest-delivery", "bbr1"): 50.0}}
-    assert pair.by_random_loss(some, [cell])[-1] == "| 1 %, 1 cell | 1.00 | 0.50 | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 |"
+    assert pair.by_random_loss(some, [cell])[-1] == "| 1 %, 1 cell | 1.00 | 0.50 | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 |"
     made = pair.page()
     for entry in _native.controllers():
         assert made.count(f"\n| `{entry['name']}` |") == 1, "what it leaves to others"
