@@ -36,8 +36,8 @@ def test_the_cells_of_the_paper_stand_out() -> None:
     lines = pair.tables({"one": costs(cubic=125.0, oracle=80.0)}, {"one": 50.0})
     assert "geometric mean of 1 cells" in lines[0]
     (first, second) = [line for line in lines if line.startswith("| `min-rtt`")]
-    assert first == "| `min-rtt` | **1.25** | **1.00** | **1.00** | 1.00 | 1.00 | 1.00 | 0.80 |"
-    assert second == "| `min-rtt` | **2.50** | **2.00** | **2.00** | 2.00 | 2.00 | 2.00 | 1.60 |"
+    assert first == "| `min-rtt` | **1.25** | **1.00** | **1.00** | 1.00 | 1.00 | 1.00 | 1.00 | 0.80 |"
+    assert second == "| `min-rtt` | **2.50** | **2.00** | **2.00** | 2.00 | 2.00 | 2.00 | 2.00 | 1.60 |"
     ours = [line for line in lines if line.startswith("| `earliest-delivery`")]
     assert ours and not any("**" in line for line in ours)
 
@@ -81,7 +81,10 @@ def test_losses_are_told_apart_and_the_made_part_has_a_line_of_each_controller(t
     file.write_text(SMALL)
     (cell,) = cells.read([str(file)], None, 1, "held-out")
     some = {"small": {**costs(), ("earliest-delivery", "bbr1"): 50.0}}
-    assert pair.by_random_loss(some, [cell])[-1] == "| 1 %, 1 cell | 1.00 | 0.50 | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 |"
+    assert (
+        pair.by_random_loss(some, [cell])[-1]
+        == "| 1 %, 1 cell | 1.00 | 0.50 | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 | 1.00 |"
+    )
     made = pair.page()
     for entry in _native.controllers():
         assert made.count(f"\n| `{entry['name']}` |") == 1, "what it leaves to others"
