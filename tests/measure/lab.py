@@ -49,20 +49,8 @@ def emulate(scenario: str, far: Sequence[str], near: Sequence[str], before: Sequ
         with (Path(folder) / "line").open("w") as line:
             subprocess.run([*WEFT, "pair", "--identity", "me"], cwd=folder, check=True, stdout=line)
         server = " ".join([sys.executable, *far])
-        command = [
-            *WEFT,
-            "emulate",
-            str(file),
-            "--no-log",
-            "--seed",
-            str(seed),
-            "--server",
-            server,
-            "--",
-            *before,
-            sys.executable,
-            *near,
-        ]
+        command = [*WEFT, "emulate", str(file), "--no-log", "--seed", str(seed), "--server", server, "--", *before]
+        command += [sys.executable, *near]
         # What links with a cap have carried begins anew, and stays apart from what the user's own have.
         own = {**os.environ, "XDG_STATE_HOME": f"{folder}/state"}
         done = subprocess.run(command, cwd=folder, env=own, stdout=subprocess.PIPE, text=True, check=False)

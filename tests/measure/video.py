@@ -43,8 +43,8 @@ class Way:
 
 WAYS = {
     "pipe": Way("weft pipe", "pipe"),
+    "min-rtt": Way("weft pipe --scheduler min-rtt", "pipe", ("--scheduler", "min-rtt")),
     "earliest": Way("weft pipe --scheduler earliest-delivery", "pipe", ("--scheduler", "earliest-delivery")),
-    "deadline": Way("weft pipe --scheduler deadline", "pipe", ("--scheduler", "deadline")),
     "redundant": Way("weft pipe --scheduler redundant", "pipe", ("--scheduler", "redundant")),
     "one": Way("weft pipe, the better link alone", "pipe", one=True),
     "srt": Way("SRT in weft pipe", "pipe", srt=True),
@@ -95,21 +95,8 @@ def near(way: Way, folder: Path, seconds: float) -> None:
     if way.srt:
         into = f"srt://127.0.0.1:{INTO}?mode=caller&latency={LATENCY_MS * 1000}&pkt_size=1316"
     copies = f"[f=mpegts:onfail=ignore]{into}|[f=mpegts]{folder / 'sent.ts'}"
-    words = [
-        "ffmpeg",
-        "-v",
-        "error",
-        "-re",
-        "-i",
-        str(folder / "show.ts"),
-        "-map",
-        "0",
-        "-c",
-        "copy",
-        "-f",
-        "tee",
-        copies,
-    ]
+    words = ["ffmpeg", "-v", "error", "-re", "-i", str(folder / "show.ts"), "-map", "0", "-c", "copy"]
+    words += ["-f", "tee", copies]
     subprocess.run(words, check=False, timeout=seconds + 30)
     time.sleep(2)
     left = _left() - before

@@ -10,7 +10,7 @@ use weftway_transfer::ProxyOptions;
 use crate::address;
 use crate::connections::Carrying;
 use crate::failure::{Done, Failure};
-use crate::options::{Config, Links, Pair, Scheduling, To, WIRE_CC, Watching};
+use crate::options::{Config, Links, Pair, Scheduling, To, Watching};
 use crate::{connections, ends};
 
 /// Time in which a datagram is to be there, if none is named.
@@ -21,7 +21,7 @@ const LATENCY: &str = "200ms";
 /// They go to a machine with `weft relay --allow-pipe HOST:PORT`, and from there to HOST:PORT; answers come back. For
 /// several pipes, --listen and --deliver are given for each, in the same order.
 #[derive(clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(verbatim_doc_comment, mut_arg("scheduler", |arg| arg.default_value("deadline")))]
 pub struct Args {
     #[command(flatten)]
     to: To,
@@ -59,20 +59,8 @@ pub struct Args {
         help = "Sends datagrams that no packet of the links holds in up to four pieces, and drops none of them."
     )]
     pieces: bool,
-    #[arg(
-        long,
-        value_name = "S",
-        default_value = "deadline",
-        help = "The scheduler of what this end sends: `weft list`."
-    )]
-    scheduler: String,
-    #[arg(
-        long,
-        value_name = "C",
-        default_value = WIRE_CC,
-        help = "The congestion controller of what this end sends: `weft list`."
-    )]
-    cc: String,
+    #[command(flatten)]
+    scheduling: Scheduling,
     #[command(flatten)]
     watching: Watching,
     #[command(flatten)]
@@ -83,8 +71,7 @@ pub struct Args {
 pub fn run(args: Args) -> Done {
     let relay = ends::relay(&args.to, &args.pair, "weft pipe")?;
     let pipes = pipes(&args)?;
-    let scheduling = Scheduling { scheduler: args.scheduler.clone(), cc: args.cc.clone() };
-    let (scheduling, switches) = scheduling.switched();
+    let (scheduling, switches) = args.scheduling.switched();
     let options = ProxyOptions { links: args.links.read()?, scheduling, ..ProxyOptions::new(relay) };
     let carrying =
         Carrying { program: "pipe", stopped: "stopped carrying datagrams", watching: args.watching, switches };

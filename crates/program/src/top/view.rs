@@ -11,13 +11,6 @@ use crate::watched::{ToldFlow, queue_ms};
 
 /// Most connections that are shown of each program: those that carried most.
 pub const MOST_FLOWS: usize = 10;
-/// Controllers that take a loss for a full queue, and the losses in percent up to which they carry on: the first that
-/// begins the controller's name counts (docs/explanation/proxy-measured.md).
-const MOST_LOSS: [(&str, f64); 4] = [("cubic:random_loss=2", 2.0), ("cubic", 0.5), ("newreno", 0.5), ("lia", 0.5)];
-/// Packets from which on the losses of a link tell something.
-const TELLING: u64 = 2000;
-/// A queue stands on a link whose round trip exceeds the least by more than this part of it.
-const STANDING_PART: f64 = 4.0;
 /// Seconds that a bar of the last minute stands for.
 const SECONDS: usize = 2;
 
@@ -77,8 +70,8 @@ pub fn view(snapshot: &Value, flows: usize, columns: usize) -> Vec<Line> {
             lines.extend(plain(format!("{said}: {reasons}")));
         }
     }
-    for losses in held_down(snapshot) {
-        lines.extend(lines_of(&losses, Style::Italic, columns));
+    for loss in list(snapshot, "losses") {
+        lines.extend(lines_of(&held_down(&text(snapshot, "cc"), loss), Style::Italic, columns));
     }
     let dropped = count(snapshot, "dropped_lines");
     if dropped > 0 {
@@ -123,24 +116,11 @@ fn last_packet(last: &Value) -> String {
     format!("a packet went over {}: {says}", text(last, "path"))
 }
 
-/// Links on which losses without a queue hold the congestion controller down, and what would help, a line each.
-fn held_down(snapshot: &Value) -> Vec<String> {
-    let cc = some_text(snapshot, "cc").unwrap_or_default();
-    let Some(most) = MOST_LOSS.iter().find(|(name, _)| cc.starts_with(name)).map(|(_, most)| *most) else {
-        return Vec::new();
-    };
-    let of_clients = list(snapshot, "by_client").iter().flat_map(|client| list(client, "paths"));
-    let suffering = list(snapshot, "paths").iter().chain(of_clients).filter_map(|path| {
-        let lost = lost_share(path).filter(|lost| *lost > most && count(path, "packets") >= TELLING)?;
-        let least = number(path, "min_rtt_ms")?;
-        let queue = queue_ms(number(path, "srtt_ms"), Some(least))?;
-        (queue < least / STANDING_PART).then(|| (text(path, "path"), lost))
-    });
-    suffering
-        .map(|(link, lost)| {
-            format!("{link} loses {lost:.1} % without a queue, which holds {cc} down: try --cc bbr1 here")
-        })
-        .collect()
+/// Line about a link on which losses without a queue hold the congestion controller down.
+fn held_down(cc: &str, loss: &Value) -> String {
+    let percent = number(loss, "percent").unwrap_or_default();
+    let link = text(loss, "path");
+    format!("{link} loses {percent:.1} % without a queue, which holds {cc} down: try --cc bdp or bbr1 at this end")
 }
 
 /// Packets declared lost of those that a link has carried, in percent.

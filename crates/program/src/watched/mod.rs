@@ -6,6 +6,7 @@
 mod hour;
 mod hour_page;
 mod local_socket;
+mod losses;
 mod metrics;
 mod metrics_server;
 mod moment;

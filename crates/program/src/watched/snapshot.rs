@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use weftway_transfer::{PathProgress, Progress};
 
+use super::losses::{Loss, Losses};
 use crate::display::rates;
 use crate::text::printable;
 
@@ -32,6 +33,8 @@ pub struct Snapshot {
     pub dropped_lines: u64,
     /// Each link.
     pub paths: Vec<PathNow>,
+    /// Links on which losses without a queue hold the controller down, those of clients among them.
+    pub losses: Vec<Loss>,
 }
 
 /// A link at a moment.
@@ -59,6 +62,7 @@ impl Snapshot {
         told.insert("state".into(), json!(self.state));
         told.insert("notes".into(), json!(self.notes));
         told.insert("dropped_lines".into(), json!(self.dropped_lines));
+        told.insert("losses".into(), json!(self.losses));
         told.insert("paths".into(), json!(self.paths));
         Value::Object(told)
     }
@@ -72,12 +76,20 @@ pub struct Snapshots {
     before: Option<(Vec<PathProgress>, Instant)>,
     notes: Vec<String>,
     minutes: HashMap<String, VecDeque<f64>>,
+    losses: Losses,
 }
 
 impl Snapshots {
     /// Snapshots of a program of this name.
     pub fn new(program: &str) -> Self {
-        Self { program: program.to_owned(), due: None, before: None, notes: Vec::new(), minutes: HashMap::new() }
+        Self {
+            program: program.to_owned(),
+            due: None,
+            before: None,
+            notes: Vec::new(),
+            minutes: HashMap::new(),
+            losses: Losses::default(),
+        }
     }
 
     /// Takes the progress in, and returns a snapshot if one is due. No note is lost.
@@ -88,6 +100,9 @@ impl Snapshots {
         }
         self.due = Some(now + EVERY);
         let paths = self.paths(&progress.paths, now);
+        let of_clients = progress.connections.by_client.iter().flat_map(|client| &client.paths);
+        let losses =
+            self.losses.see(progress.cc.as_deref().unwrap_or_default(), progress.paths.iter().chain(of_clients));
         let at = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         Some(Snapshot {
             program: self.program.clone(),
@@ -97,6 +112,7 @@ impl Snapshots {
             notes: std::mem::take(&mut self.notes),
             dropped_lines,
             paths,
+            losses,
         })
     }
 
