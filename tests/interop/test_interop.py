@@ -37,7 +37,9 @@ def lacking() -> str | None:
     if LIBRARY is None:
         return "the wheel aiopquic could not be installed"
     done = subprocess.run([sys.executable, str(FOREIGN), str(LIBRARY), "try"], capture_output=True, text=True)
-    return done.stderr.splitlines()[-1] if done.returncode else None
+    if done.returncode == 0:
+        return None
+    return (done.stderr.splitlines() or [f"picoquic cannot be loaded: status {done.returncode}"])[-1]
 
 
 LACKS = lacking()

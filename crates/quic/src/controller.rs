@@ -66,7 +66,7 @@ pub trait Hook: Send + Sync + fmt::Debug + 'static {
     /// [`Hook::is_open`] when it asks its pacer, and for statistics.
     fn visited(&self, path: PathId) {}
 
-    /// Data wait, and the path's window has no room or is shut: noq goes on to the next path.
+    /// Data waited, and noq sent none of them on this path, whose window has no room or is shut.
     fn limited(&self, path: PathId) {}
 
     /// A packet left; `path` is the state after it. The answer is the number and the first byte by which

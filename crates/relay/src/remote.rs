@@ -1,6 +1,6 @@
 //! A stream of a client at the relay: its host is looked up and dialled, and then its bytes are carried.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use bytes::Bytes;
 use mio::Registry;
@@ -23,6 +23,7 @@ use crate::refusal::{CONNECTED, Refusal};
 use crate::remote_udp::{Kind, Outside, RemoteUdp};
 use crate::socket::Socket;
 use crate::target::{Host, PipeTarget, Purpose, Target};
+use crate::udp::any_like;
 use crate::view::FlowView;
 
 /// Stage of a stream.
@@ -315,8 +316,7 @@ impl Remote {
 
 /// Returns true if this machine can send datagrams there, as far as it knows.
 fn has_route(target: SocketAddr) -> bool {
-    let any: IpAddr = if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-    std::net::UdpSocket::bind((any, 0)).and_then(|socket| socket.connect(target)).is_ok()
+    std::net::UdpSocket::bind((any_like(target), 0)).and_then(|socket| socket.connect(target)).is_ok()
 }
 
 /// The stage of a pipe whose target has this address.

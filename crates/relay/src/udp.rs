@@ -2,7 +2,7 @@
 //! until none is left.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use mio::net::UdpSocket;
 use mio::{Interest, Registry, Token};
@@ -15,6 +15,11 @@ use rustix::net::{RecvFlags, recvfrom};
 use weftway_path::Span;
 
 use crate::dscp::Dscp;
+
+/// Address of every interface, of the family of `like`.
+pub fn any_like(like: SocketAddr) -> IpAddr {
+    if like.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
+}
 
 /// A UDP socket.
 #[derive(Debug)]

@@ -22,8 +22,8 @@ const SPARE_PATHS: u32 = 8;
 pub const IDLE: Span = Span::from_secs(30);
 /// An idle path says that it is alive, which also keeps bindings of NATs: the shortest known are of some 20 s.
 pub const KEEP_ALIVE: Span = Span::from_secs(2);
-/// A link that has lost some full packets in a row is given short ones for so long, and then asked again how long they may
-/// be: mostly it had faded.
+/// noq gives a link short packets after four bursts of losses of long ones, and asks again how long they may be after
+/// this time: mostly it had faded.
 const SUSPICION: Span = Span::from_secs(5);
 /// Bytes by which the control stream may be ahead of what the other end has read.
 const CONTROL_WINDOW: u32 = 256 << 10;

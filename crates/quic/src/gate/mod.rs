@@ -274,7 +274,7 @@ const PACER: u8 = 0x80;
 const WAITS: u8 = 0x40;
 const NOBODY: u8 = 0x41;
 
-/// Added to the number of a path.
+/// Bit beside the number in [`Shared::last`]: noq has looked at that path twice.
 const TWICE: u8 = 0x80;
 
 /// All paths, one bit each.
@@ -295,9 +295,11 @@ struct Shared {
     passed: AtomicU64,
     /// Paths to which noq has come in this round, one bit each.
     round: AtomicU64,
-    /// Those of the round before, or [`EVERY`] if a packet ended it: it may have gone on to more.
+    /// Paths of the round before, or [`EVERY`] if a packet ended it: it may have gone on to more.
     whole: AtomicU64,
-    /// Paths to which noq did not come in a whole round, one bit each, until it does: they are closed.
+    /// Paths to which noq did not come in a whole round, one bit each, until it does: they are closed, or have no
+    /// connection ID of the peer's. A packet off the path (after a rebinding) ends a round unseen: then others may be here
+    /// for a window.
     absent: AtomicU64,
     /// The path to which noq came last, or with [`TWICE`] the one that it looked at twice since: its pacer did, or a
     /// round over one path ended.

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use mio::net::{TcpStream, UdpSocket};
 use mio::{Interest, Registry, Token};
@@ -11,6 +11,7 @@ use weftway_path::{Instant, Span};
 use super::files::{MOST_SERVERS, NameConfig};
 use super::message::{FAMILIES, Family, Reply, question, reply};
 use crate::socket::is_scarce;
+use crate::udp::any_like;
 
 /// The time after which a lookup is given up.
 const PATIENCE: Span = Span::from_secs(3);
@@ -422,9 +423,8 @@ fn candidates(name: &str, config: &NameConfig) -> VecDeque<String> {
 }
 
 fn open(server: SocketAddr, registry: &Registry, token: Token) -> io::Result<UdpSocket> {
-    let any: IpAddr = if server.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
     // A port of its own, which nobody can guess, and nobody else is heard there.
-    let mut socket = UdpSocket::bind((any, 0).into())?;
+    let mut socket = UdpSocket::bind((any_like(server), 0).into())?;
     socket.connect(server)?;
     registry.register(&mut socket, token, Interest::READABLE)?;
     Ok(socket)

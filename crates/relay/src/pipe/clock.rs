@@ -5,11 +5,13 @@ use std::collections::VecDeque;
 
 use weftway_path::{Instant, Span};
 
-/// Number of answers that are kept: half a minute's, in which two quartz clocks drift apart by 3 ms at most (50 ppm each).
+/// Number of answers that are kept: half a minute's, in which two quartz clocks drift apart by 3 ms at most (50 ppm
+/// each).
 const KEPT: usize = 32;
 /// Number of answers that say how long a round trip usually is now.
 const LATELY: usize = 5;
-/// Microseconds by which two answers may differ beyond their round trips: what clocks drift apart while the older one is kept, and some.
+/// Microseconds by which two answers may differ beyond their round trips: what clocks drift apart while the older one is
+/// kept, and some.
 const DRIFT: u64 = 10_000;
 /// No clock shows more microseconds: 285 years.
 const MOST: u64 = 1 << 53;

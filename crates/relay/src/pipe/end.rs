@@ -22,15 +22,15 @@ use crate::view::{WayCounts, WayView};
 /// The scheduler decides on which link a datagram goes; those of [`Class::Realtime`] take the fastest one, whatever it
 /// says.
 pub const CLASS: Class = Class::Interactive;
-/// Time in which, after packets were found to hold more or less, they may hold more still: noq asks each length up to three
-/// times, a few round trips each. Datagrams that no packet holds meanwhile travel in pieces. So do, at any time, those that a
-/// packet has held: a link that loses much for a moment is taken for one that holds less, and asked again later.
+/// Time for which noq looks for a new length after packets were found to hold more or less: up to three questions for
+/// each length, a few round trips each. Datagrams that no packet holds meanwhile travel in pieces.
 const SEARCH: Span = Span::from_secs(10);
 /// The first questions for the other end's clock come sooner one after the other.
 const FIRST_PINGS: u32 = 10;
 const FIRST_INTERVAL: Span = Span::from_millis(100);
 const INTERVAL: Span = Span::from_secs(1);
-/// Time between two answers to the other end's questions, at least. Those that come together were held up, and tell little.
+/// Time between two answers to the other end's questions, at least. Those that come together were held up, and tell
+/// little.
 const ANSWER_EVERY: Span = Span::from_millis(10);
 /// Bytes that wait for an end that does not read: further lines are left out.
 const MOST_UNTOLD: usize = 64 << 10;
@@ -66,7 +66,8 @@ pub struct End {
     pieces: Pieces,
     /// Bytes of a full record, and when that was another number last.
     record: (usize, Instant),
-    /// Bytes of the longest full record that there was.
+    /// Bytes of the longest full record so far. What has fitted it travels in pieces while records are shorter: a link
+    /// that loses much for a moment is taken for one that holds less.
     longest_record: usize,
     clock: Clock,
     hold: Hold,
@@ -131,11 +132,14 @@ impl End {
         [self.ledgers[0].view(now.as_micros(), latency), self.ledgers[1].view(theirs, latency)]
     }
 
-    /// Ends the pipe. Returns how many datagrams there were of each way. Those of which the other end has not told
-    /// yet count as lost.
+    /// Ends the pipe. Returns how many datagrams there were of each way. Those that came here and of which the other end
+    /// has not told yet count as lost.
     pub fn over(mut self) -> [WayCounts; 2] {
         if let Some(rest) = self.coming.rest() {
             self.ledgers[0].came(rest);
+        }
+        while let Some(became) = self.arriving.over(u64::MAX) {
+            self.ledgers[1].became(&became);
         }
         self.ledgers.map(Ledger::over)
     }
@@ -190,7 +194,7 @@ impl End {
                 let data = bytes.slice_ref(data);
                 // Without a clock nothing is late; it counts as lost, for nobody knows its second.
                 let Some(theirs) = self.clock.theirs(now) else { return Some((source, data)) };
-                // What comes from later than now, by more than clocks are wrong, would be held for longer than it may.
+                // One that says it came later than now is held for twice the latency at most: clocks are wrong by less.
                 let latest = theirs.saturating_add(self.setting.latency.as_micros());
                 let came = clock_of(stamp, theirs).min(latest);
                 let delay = theirs.saturating_sub(came);
@@ -225,7 +229,7 @@ impl End {
     /// The next datagram that was held until now.
     pub fn held(&mut self, now: Instant) -> Option<Given> {
         let theirs = self.clock.theirs(now)?;
-        self.hold.pop(theirs.checked_sub(self.setting.latency.as_micros())?)
+        self.hold.pop(theirs.saturating_sub(self.setting.latency.as_micros()))
     }
 
     /// Sends a question or an answer, if there is room.
@@ -366,7 +370,7 @@ mod tests {
 
     /// The other end says of one that it came a minute from now.
     #[test]
-    fn none_is_held_for_much_longer_than_its_latency() {
+    fn none_is_held_for_more_than_twice_its_latency() {
         let (mut mux, mut end) = end(true);
         let at = Instant::from_millis;
         end.hear(at(1000), Word::Clock(5_000_000));
@@ -374,6 +378,25 @@ mod tests {
         assert_eq!(end.take(at(1000), &mut mux, ahead.written().into()), None);
         assert_eq!((end.held(at(1399)), end.next_event()), (None, Instant::ZERO));
         assert_eq!(end.held(at(1400)), Some((3, Bytes::from_static(b"ahead"))));
+    }
+
+    /// The other end has run for less than the latency, and more has come than may be held.
+    #[test]
+    fn what_is_too_much_to_hold_is_given_however_young_the_other_end_is() {
+        let (mut mux, mut end) = end(true);
+        end.setting.latency = Span::from_secs(10);
+        end.hear(Instant::from_millis(1), Word::Clock(1));
+        let mut stamps = 0..;
+        while !end.hold.is_full() {
+            let stamp = stamp(stamps.next().unwrap_or_default());
+            end.take(
+                Instant::from_millis(2),
+                &mut mux,
+                Head::Data { stamp, source: 3, data: &[0; 1000] }.written().into(),
+            );
+        }
+        assert_eq!(end.next_event(), Instant::ZERO);
+        assert!(end.held(Instant::from_millis(2)).is_some() && !end.hold.is_full());
     }
 
     /// A link that loses half of its packets for a while is taken for one whose packets hold less, for longer than one

@@ -79,6 +79,8 @@ struct Local {
     told: [bool; 2],
     /// The relay has carried it before: what it refuses for a while it is asked for again.
     was_open: bool,
+    /// The user knows that it is asked for again.
+    told_again: bool,
 }
 
 /// Local sockets, each of which is the end of a pipe.
@@ -120,6 +122,7 @@ impl Pipes {
                 before: Default::default(),
                 told: [false; 2],
                 was_open: false,
+                told_again: false,
             })
         };
         Ok(Self {
@@ -202,7 +205,7 @@ impl Pipes {
                     let stage = std::mem::replace(&mut local.stage, Stage::Closed(now));
                     if let Stage::Opening(end, _) = stage {
                         local.stage = Stage::Open(end);
-                        local.was_open = true;
+                        (local.was_open, local.told_again) = (true, false);
                     }
                     Ok(())
                 }
@@ -228,7 +231,10 @@ impl Pipes {
             let why = format!("the relay refuses a pipe to {}: {}", local.target.target, refusal.of_pipe());
             if ended == Ended::Reset(ABORTED) || refusal.may_pass(local.was_open) {
                 local.stage = Stage::Closed(now + LONG_PAUSE);
-                self.notes.push_back(format!("{why}; it is asked again in {} s", LONG_PAUSE.as_millis() / 1000));
+                if !std::mem::replace(&mut local.told_again, true) {
+                    let every = LONG_PAUSE.as_millis() / 1000;
+                    self.notes.push_back(format!("{why}; it is asked again every {every} s"));
+                }
                 return;
             }
             local.stage = Stage::Refused;

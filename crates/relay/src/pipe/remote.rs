@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsRawFd;
 
 use bytes::Bytes;
@@ -21,7 +21,7 @@ use crate::pipe::end::{End, Given, Setting};
 use crate::refusal::{ABORTED, CONNECTED};
 use crate::socket::{Poller, token};
 use crate::target::PipeTarget;
-use crate::udp::Udp;
+use crate::udp::{Udp, any_like};
 
 /// Time between two looks for sources that are idle.
 const LOOK: Span = Span::from_secs(10);
@@ -127,9 +127,8 @@ impl RemotePipe {
                 let (&oldest, _) = self.sockets.iter().min_by_key(|(_, socket)| socket.used)?;
                 self.sockets.remove(&oldest);
             }
-            let any: IpAddr =
-                if self.deliver.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() };
-            let udp = Udp::bind((any, 0).into(), self.poller.registry(), Token(source.into())).ok()?;
+            let udp =
+                Udp::bind((any_like(self.deliver), 0).into(), self.poller.registry(), Token(source.into())).ok()?;
             udp.keep(KEPT);
             if let Some(mark) = self.marks.get(&source) {
                 udp.mark(*mark);

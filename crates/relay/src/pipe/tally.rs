@@ -278,8 +278,8 @@ impl Ledger {
         (self.second, self.view.second) = (became.second, WaySecond { counts, p50_ms, p95_ms, p99_ms });
     }
 
-    /// View for the user, when the clock of the end where they came shows `clock`. The last second is empty if it was so long
-    /// ago that another one should have been told, had anything come.
+    /// View for the user, when the clock of the end where they came shows `clock`. The last second is empty if it was so
+    /// long ago that another one should have been told, had anything come.
     pub fn view(&self, clock: u64, latency: u64) -> WayView {
         let is_old = clock / SECOND > self.second.saturating_add(4 + latency / SECOND);
         if is_old { WayView { second: WaySecond::default(), ..self.view } } else { self.view }
