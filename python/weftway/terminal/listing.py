@@ -73,7 +73,7 @@ def lines(title: str, records: list[dict[str, Any]]) -> Table:
 
 
 def gated(records: list[dict[str, Any]]) -> Table:
-    """What a gate takes, and then what it refuses, with the reason."""
+    """Lists the schedulers that a gate takes, then those that it refuses, with the reason."""
     taken = [record for record in records if record["runs"]]
     rows = [(f"  {r['name']}", "runs" if r["runs"] == r["name"] else f"runs as {r['runs']}") for r in taken]
     rows += [(f"  {record['name']}", record["refused"]) for record in records if record["refused"]]
