@@ -391,6 +391,7 @@ def test_sealed_cells_are_run_by_their_keeper_alone(tmp_path: Path, weft: Weft) 
     assert with_cells.differences == [] and (with_cells.repeated, with_cells.notes) == (5, [])
     shown = judgement.judged(there, there.drawn(), [closed], None)
     assert [*shown.by("set")] == ["small-world", "autumn"]
+    assert "autumn (1)" in page.render(there, there.drawn(), shown, [closed])
     (keeper / "one.toml").write_text(SMALL.replace("1 %", "2 %"))
     with pytest.raises(ScenarioError, match="these are other cells"):
         there.unsealed(keeper.parent)

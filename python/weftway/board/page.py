@@ -152,7 +152,7 @@ def by_kind(shown: Judged, kind: str) -> Table:
     means, single = shown.by(kind), shown.single_by(kind)
     if kind != BY_SET:
         means = {value: means[value] for value in sorted(means)}
-    counts = {value: sum(cell.kinds[kind] == value for cell in [*shown.cells, *shown.sealed]) for value in means}
+    counts = {value: sum(cell.kinds.get(kind) == value for cell in [*shown.cells, *shown.sealed]) for value in means}
     columns = [Column("entry", title="Entry"), *numbers(*(f"{value} ({counts[value]})" for value in means))]
     lines = [(one.scheduler, {value: means[value].get(one.scheduler) for value in means}) for one in shown.standings]
     if shown.single:
