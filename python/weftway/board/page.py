@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from weftway import _native
 from weftway.rank import ranking
-from weftway.rank.ranking import FACTOR, HEADS, PERCENT, Ranked, speed
+from weftway.rank.ranking import FACTOR, HEADS, PERCENT, Ranked
 from weftway.rank.standing import SinglePath
 from weftway.report import html, page
 from weftway.report.held_out import RATIO
@@ -24,6 +24,7 @@ from .judgement import BY_CONTROLLER, BY_LOAD, BY_SET, Judged
 from .result import Result
 
 ONE_PATH = "one path, same handshake"
+SAME_HANDSHAKE = "one path with the same handshake"
 
 SHORT = 12
 """Hexadecimal digits of a digest that are shown."""
@@ -62,16 +63,13 @@ def findings(there: Edition, shown: Judged, result: Result) -> list[str]:
         ratio, low, high = figures["of_one_path"]
         share = PERCENT.value(figures["worse_than_one_path"])
         cost = RATIO.interval(ratio, low, high)
-        told.append(f"it is {_against(ratio)} one path with the same handshake, and costs {cost} of it")
+        several = sum(result.entry in cell.singles for cell in shown.cells)
+        single = SinglePath(several, ratio, low, high, 0.0)
+        told.append(f"it {ranking.against_best(single, SAME_HANDSHAKE)}, and costs {cost} of it")
         told.append(f"it is more than 5 % worse than that in {share} of the cells, worst in {figures['worst'][0]}")
     if "of_bound" in figures:
         told.append(f"it takes {FACTOR.value(figures['of_bound'])} times the capacity bound (median)")
     return told
-
-
-def _against(ratio: float) -> str:
-    word = speed(ratio)
-    return f"{word} than" if word.endswith(("faster", "slower")) else f"{word} as"
 
 
 def _interval(one: Any) -> str:
