@@ -110,7 +110,7 @@ def test_who_shall_not_bond_is_told_against_bonding() -> None:
 
 
 def test_datagrams_late_or_lost_are_told_as_a_share() -> None:
-    """Of a thousand, 71.2 instead of 100, and 95 over one link. A run that did not finish counts as all lost already."""
+    """Of a thousand, 71.2 instead of 100, and 95 over one link. A run that did not finish counts as all lost."""
     few = replace(trial("few", 71.2, [71.2, 71.2, 71.2]), cut=frozenset({(0, JUDGES)}))
     lines = told(few, trial("few, lte as backup", 95, [95, 95, 95], 2, "wifi"), column="deadline_miss_rate")
     assert lines["gain"].startswith("datagrams late or lost 7.12 % instead of 10 %; over all cells 29 % less")

@@ -288,7 +288,7 @@ def test_figures_against_other_single_paths_are_not_checked(tiny: Path, tmp_path
         (lambda keys: keys["rows"].update(a=[[1, 2], [0, 1]]), "rows: line 2 of a, [0, 1], is not that of a cell"),
         (lambda keys: keys["rows"].update(a=[[1, 2, 3]]), "rows: line 1 of a, [1, 2, 3], is not that of a cell"),
         (lambda keys: keys["rows"].update(a=[[1, "2"]]), 'rows: line 1 of a, [1, "2"], is not that of a cell'),
-        (lambda keys: keys["rows"].update(a=7), "rows: line 1 of a, 0, is not that of a cell"),
+        (lambda keys: keys["rows"].update(a=7), "rows: a: a list of lines is needed"),
         (lambda keys: keys.pop("board"), "no result of a board: `weft board run` writes one"),
     ],
 )
@@ -300,6 +300,20 @@ def test_a_file_that_is_no_result_is_refused(tmp_path: Path, change: Any, told: 
         result.read(file)
     file.write_text("{")
     with pytest.raises(ScenarioError, match="no result of a board"):
+        result.read(file)
+    file.write_text("{}", encoding="utf-16")
+    with pytest.raises(ScenarioError) as error:
+        result.read(file)
+    assert str(error.value).count(str(file)) == 1, "one message"
+
+
+@pytest.mark.parametrize("row", [None, [0, {}], [-1, {}], [True, {}], [1, {"a": [0, 1]}], [1, {"a": None}], [1]])
+def test_a_line_of_single_paths_has_a_bound_above_zero_and_is_never_null(tmp_path: Path, row: Any) -> None:
+    _by_hand("one-path", [[None, {}], [10, {"a": [1, 2]}]], "one path").write(file := tmp_path / "one-path.json")
+    assert result.limits(result.read(file), "s") == [Limits(None, {}), Limits(10, {"a": (1, 2)})]
+    _by_hand("one-path", [[10, {}], row], "one path").write(file)
+    told = f"{file}: rows: line 2 of s, {json.dumps(row)}, is not that of a cell"
+    with pytest.raises(ScenarioError, match=re.escape(told)):
         result.read(file)
 
 

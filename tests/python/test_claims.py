@@ -1,5 +1,5 @@
-"""Sentences of `rank`, `board`, `advise`, `fidelity` and `reproduce` say no more than the numbers that they are made of,
-whatever these are. (`compare`: test_headline.py.)"""
+"""Sentences of `rank`, `board`, `advise`, `fidelity` and `reproduce` say no more than the numbers that they are made
+of, whatever these are. (`compare`: test_headline.py.)"""
 
 import math
 import re
