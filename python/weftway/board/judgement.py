@@ -5,14 +5,13 @@ of a cell is picked by one half and judged on the other, both ways round. All en
 ratios change when another enters; what its file says of it does not.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, median
 from typing import Any
 
 from weftway.rank import standing
-from weftway.rank.standing import WORSE, JudgedCell, SinglePath, Standing
+from weftway.rank.standing import JudgedCell, SinglePath, Standing
+from weftway.stats.estimates import geometric_mean
 
 from .edition import Cells, Edition
 from .result import ONE_PATH, Limits, Line, Result, limits, lines, rounded
@@ -53,16 +52,12 @@ class Judged:
         for cell in [*self.cells, *(self.sealed if kind == BY_SET else ())]:
             if cell.single is not None:
                 found.setdefault(cell.kinds[kind], []).append(cell.single)
-        return {value: _mean(ratios) for value, ratios in found.items()}
+        return {value: geometric_mean(ratios) for value, ratios in found.items()}
 
 
 def _means(cells: Sequence[JudgedCell]) -> dict[str, float]:
     names = dict.fromkeys(name for cell in cells for name in cell.ratios)
-    return {name: _mean([cell.ratios[name] for cell in cells if name in cell.ratios]) for name in names}
-
-
-def _mean(ratios: Sequence[float]) -> float:
-    return math.exp(fmean(map(math.log, ratios)))
+    return {name: geometric_mean([cell.ratios[name] for cell in cells if name in cell.ratios]) for name in names}
 
 
 def judged(there: Edition, some: Cells, results: Sequence[Result], floor: Result | None) -> Judged:
@@ -113,28 +108,28 @@ def figures(result: Result, some: Cells, floor: Result | None) -> dict[str, Any]
     """
     by_set = {name: _judged(name, [result], floor, some.get(name, ())) for name in result.rows}
     drawn = [cell for name, cells in by_set.items() if name in some for cell in cells]
-    sets = {name: _figures(result.entry, own) for name, own in by_set.items()}
+    sets = {name: _figures(own) for name, own in by_set.items()}
     few = {name: {key: own[key] for key in OF_A_SET if key in own} for name, own in sets.items()}
-    return {AGAINST: floor.digest if floor else None, "all": _figures(result.entry, drawn), **few}
+    return {AGAINST: floor.digest if floor else None, "all": _figures(drawn), **few}
 
 
-def _figures(entry: str, cells: Sequence[JudgedCell]) -> dict[str, Any]:
-    ran = [cell for cell in cells if entry in cell.copies]
-    singles = {cell.cell: cell.singles[entry] for cell in ran if entry in cell.singles}
-    bounds = [cell.of_bound[entry] for cell in ran if entry in cell.of_bound]
-    found: dict[str, Any] = {"cells": len(ran), "of": len(cells)}
-    if bounds:
-        found["of_bound"] = rounded(median(bounds), DIGITS)
-    if singles:
-        ratios = list(singles.values())
-        found["of_one_path"] = [one and rounded(one, DIGITS) for one in standing.geometric(ratios)]
-        found["worse_than_one_path"] = rounded(sum(one > WORSE for one in ratios) / len(ratios), DIGITS)
-        worst = max(singles, key=lambda name: singles[name])
-        found["worst"] = [worst, rounded(singles[worst], DIGITS)]
-    if ran:
-        found["duplicates"] = rounded(fmean(cell.copies[entry] for cell in ran), DIGITS)
-        found["unfinished"] = sum(cell.unfinished[entry] for cell in ran)
-    return found
+def _figures(cells: Sequence[JudgedCell]) -> dict[str, Any]:
+    """Figures of the one entry of these cells."""
+    standings = standing.standings(cells)
+    found: dict[str, Any] = {"cells": 0, "of": len(cells)}
+    if not standings:
+        return found
+    (own,) = standings
+    found["cells"] = own.cells
+    if own.of_bound is not None:
+        found["of_bound"] = rounded(own.of_bound, DIGITS)
+    if own.worse_than_single_share is not None:
+        singles = [(cell.singles[own.scheduler], cell.cell) for cell in cells if own.scheduler in cell.singles]
+        found["of_one_path"] = [one and rounded(one, DIGITS) for one in standing.geometric([one for one, _ in singles])]
+        found["worse_than_one_path"] = rounded(own.worse_than_single_share, DIGITS)
+        ratio, cell = max(singles, key=lambda one: one[0])
+        found["worst"] = [cell, rounded(ratio, DIGITS)]
+    return {**found, "duplicates": rounded(own.copies_share, DIGITS), "unfinished": own.unfinished}
 
 
 def finished(result: Result, some: Cells, floor: Result | None) -> Result:
