@@ -130,6 +130,11 @@ def test_an_edition_draws_the_cells_whose_digest_it_names(name: str) -> None:
         ("[[set]]", "[set]", "set: tables `[[set]]` are needed"),
         ("cells = 4", "cells = 4\n[[sealed]]\nname = 'a'\ndigest = 'b'", "sealed 1: digest: 64 hexadecimal digits"),
         ("cells = 4", "cells = 4\n[[sealed]]\nname = '../a'\ndigest = 'b'", "sealed 1: name: '../a' is no name"),
+        (
+            "cells = 4",
+            f"cells = 4\n[[sealed]]\nname = 'all'\ndigest = '{ZEROS}'",
+            "set: `all` is the name of all cells",
+        ),
         ("cells = 4", "cells = ", "Invalid value"),
     ],
 )

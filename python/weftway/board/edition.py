@@ -33,6 +33,9 @@ RULE = 1
 TIME_PER_MEGABYTE = "time per megabyte"
 """The measure of a workload that runs for a time and has no end."""
 
+ALL = "all"
+"""Among an entry's figures, those of all drawn cells, beside those of each set."""
+
 LEAST_SEEDS = 4
 """Two for each half: one picks with noise."""
 
@@ -168,8 +171,17 @@ def load(name: str) -> Edition:
 
 
 def names() -> list[str]:
-    """Editions that come with Weftway."""
-    return sorted(file.parent.name for file in FOLDER.glob(f"*/{FILE}"))
+    """Editions that come with Weftway, the newest last."""
+    return sorted((file.parent.name for file in FOLDER.glob(f"*/{FILE}")), key=_by_numbers)
+
+
+def _by_numbers(name: str) -> list[str | int]:
+    """Orders names by the numbers in them.
+
+    >>> sorted(["2027.10", "2027.2", "2026.3"], key=_by_numbers)
+    ['2026.3', '2027.2', '2027.10']
+    """
+    return [int(part) if at % 2 else part for at, part in enumerate(re.split(r"(\d+)", name))]
 
 
 class _Reader:
@@ -193,6 +205,8 @@ class _Reader:
         every = [*(one.name for one in sets), *(one.name for one in sealed)]
         if twice := next((name for name in every if every.count(name) > 1), None):
             raise self._wrong("set", f"two are called `{twice}`")
+        if ALL in every:
+            raise self._wrong("set", f"`{ALL}` is the name of all cells together")
         return Edition(
             self._match("edition", NAME, "a name such as 2027.1"),
             self._text("title"),

@@ -13,7 +13,7 @@ from weftway.rank import standing
 from weftway.rank.standing import JudgedCell, SinglePath, Standing
 from weftway.stats.estimates import geometric_mean
 
-from .edition import Cells, Edition
+from .edition import ALL, Cells, Edition
 from .result import ONE_PATH, Limits, Line, Result, limits, lines, rounded
 
 BY_SET, BY_CONTROLLER, BY_LOAD = "set", "cc", "workload"
@@ -110,7 +110,7 @@ def figures(result: Result, some: Cells, floor: Result | None) -> dict[str, Any]
     drawn = [cell for name, cells in by_set.items() if name in some for cell in cells]
     sets = {name: _figures(own) for name, own in by_set.items()}
     few = {name: {key: own[key] for key in OF_A_SET if key in own} for name, own in sets.items()}
-    return {AGAINST: floor.digest if floor else None, "all": _figures(drawn), **few}
+    return {AGAINST: floor.digest if floor else None, ALL: _figures(drawn), **few}
 
 
 def _figures(cells: Sequence[JudgedCell]) -> dict[str, Any]:

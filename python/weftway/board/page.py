@@ -19,7 +19,7 @@ from weftway.runs.backends import SIM
 from weftway.stats.units import Unit
 from weftway.terminal.table import NOTHING, Column, Row, Table, Value, numbers, texts
 
-from .edition import Cells, Edition
+from .edition import ALL, Cells, Edition
 from .judgement import BY_CONTROLLER, BY_LOAD, BY_SET, Judged
 from .result import Result
 
@@ -58,7 +58,7 @@ def findings(there: Edition, shown: Judged, result: Result) -> list[str]:
     if own.cells < there.cells:
         place = f"it ran in {own.cells} of {there.cells} cells"
     told = [f"{result.entry} costs {_interval(own)} of the best entry per cell: {place}"]
-    figures: dict[str, Any] = result.figures["all"]
+    figures: dict[str, Any] = result.figures[ALL]
     if "of_one_path" in figures:
         ratio, low, high = figures["of_one_path"]
         share = PERCENT.value(figures["worse_than_one_path"])
