@@ -46,7 +46,7 @@ BY_KIND = "The same geometric mean over the cells of each kind, whose number is 
 RATIOS = "1 is the best entry per cell; left is better. ▸ marks what lies beyond the axis. A bar is the 95 % interval."
 WHO = Markup(
     "Each entry's file says by which code it was made; <code>weft board verify</code> repeats a part of it. CPU time "
-    "of a decision is not judged: it is not the same on two machines. No earlier edition is there to compare with."
+    "of a decision is not judged: it is not the same on two machines."
 )
 
 
@@ -78,32 +78,30 @@ def _interval(one: Any) -> str:
 
 def standings(there: Edition, shown: Judged, results: Sequence[Result], own: Sequence[str] = ()) -> Table:
     """A line per entry, the best first, and one for single paths."""
-    table = ranking.standings_table(_ranked(there, shown, own))
+    ranked = _ranked(there, shown, own)
+    table = ranking.standings_table(ranked)
     of = {one.entry: one for one in results}
     alike = _alike(results)
     rows = []
-    for row in table.rows:
-        name = Value(str(row.values[0])) if isinstance(row.values[0], str) else row.values[0]
-        entry = name.title or name.full or name.text
-        (standing,) = [one for one in shown.standings if one.scheduler == entry]
+    for standing, row in zip(ranked.lines, table.rows, strict=True):
+        entry = standing.scheduler
+        name = Value(row.values[0]) if isinstance(row.values[0], str) else row.values[0]
         note = f"= {', '.join(alike[entry])}" if alike[entry] else ""
         cells = Value(f"{standing.cells} of {there.cells}", number=standing.cells)
         rows.append(replace(row, values=[replace(name, note=note), *row.values[1:], cells, of[entry].kind]))
     if shown.single:
-        behind = [at for at, one in enumerate(_in_order(shown, own)) if one is not None and one > shown.single.ratio]
+        full = max(one.cells for one in shown.standings)
+        behind = [
+            at
+            for at, one in enumerate(ranked.lines)
+            if one.scheduler not in own and one.cells == full and one.ratio > shown.single.ratio
+        ]
         rows.insert(behind[0] if behind else len(rows), _single(shown.single))
     title = f"Board {there.name}: {counted(there.cells, 'cell')}, {counted(len(there.seeds), 'seed')}, "
     title += f"{_entries(len(shown.standings))}; 1 is the best entry per cell, less is better"
     first, ratio, *others = table.columns
     columns = [first, replace(ratio, head="of best per cell"), *others, Column("cells", right=True), Column("kind")]
     return Table(title, columns, rows)
-
-
-def _in_order(shown: Judged, own: Sequence[str]) -> list[float | None]:
-    """Ratios in the order of the lines; none for those that have their own place."""
-    ordered = sorted(shown.standings, key=lambda one: one.scheduler not in own)
-    full = max(one.cells for one in shown.standings)
-    return [None if one.scheduler in own or one.cells < full else one.ratio for one in ordered]
 
 
 def _single(single: SinglePath) -> Row:
