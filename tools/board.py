@@ -1,6 +1,6 @@
 """Page of the board, from the edition's file and its entries' files; and all entries that come with Weftway.
 
-    ./weft python tools/board.py      # runs those that today's code has not made: the registry and two policy files
+    ./weft python tools/board.py      # runs those that this code has not made: the registry and two policy files
 
 `./weft docs` shows what is stored, and runs nothing.
 """
@@ -26,7 +26,7 @@ def text(name: str | None = None) -> str:
 
 
 def make(there: Edition, drawn: Cells, name: str, jobs: int | None) -> None:
-    """Writes the file of an entry, unless today's code has made it."""
+    """Writes the file of an entry, unless this code has made it."""
     begun = runs.entry(name)
     is_floor = begun.kind == ONE_PATH
     folder = there.file.parent if is_floor else entries.folder(there)

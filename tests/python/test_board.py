@@ -11,7 +11,7 @@ import pytest
 
 import board as tool
 from browser import Browser, needs_browser
-from conftest import RANDOM_PATHS, SMALL, Weft
+from conftest import RANDOM_PATHS, SMALL, SMALL_LOADS, Weft
 from weftway import rank
 from weftway._native import ScenarioError
 from weftway.board import edition, entries, judgement, page, result, runs, verification
@@ -27,17 +27,8 @@ time_limit = "20 s"
 
 """
     + RANDOM_PATHS
-    + """
-[[workload]]
-kind = "bulk"
-bytes = "100 kB"
-
-[[workload]]
-kind = "messages"
-size = "1 kB"
-load = "20 %"
-count = 30
-"""
+    + "\n"
+    + SMALL_LOADS
 )
 
 EDITION = """\
@@ -133,7 +124,7 @@ def test_an_edition_draws_the_cells_whose_digest_it_names(name: str) -> None:
         (
             "cells = 4",
             f"cells = 4\n[[sealed]]\nname = 'all'\ndigest = '{ZEROS}'",
-            "set: `all` is the name of all cells",
+            "set: none can be called `all`",
         ),
         ("cells = 4", "cells = ", "Invalid value"),
     ],
@@ -226,6 +217,17 @@ def test_what_is_finished_is_not_run_again(tiny: Path, tmp_path: Path, monkeypat
     assert runs.run(there, "ecf", drawn, {}, 2, tmp_path / "rows") == first
 
 
+@pytest.mark.parametrize("name", ["ecf", "one-path"])
+def test_some_cells_have_the_rows_that_they_have_among_all(tiny: Path, name: str) -> None:
+    there = edition.load(str(tiny))
+    drawn = there.drawn()
+    both = {**drawn, "again": drawn["small-world"][1:2]}
+    rows = runs.run(there, name, both, {}, 2).rows
+    places = [("small-world", 3), ("again", 0), ("small-world", 1)]
+    assert runs.rows_at(name, both, places, there.seeds, 2) == {place: rows[place[0]][place[1]] for place in places}
+    assert rows["again"] == [rows["small-world"][1]]
+
+
 def test_a_changed_line_is_found_and_named(tiny: Path, weft: Weft, tmp_path: Path) -> None:
     good = ran(tiny, "ecf")
     first, _ = good.rows["small-world"][2]
@@ -235,10 +237,7 @@ def test_a_changed_line_is_found_and_named(tiny: Path, weft: Weft, tmp_path: Pat
     assert done.returncode == 1
     lines = done.stdout.splitlines()
     assert lines[0] == "its digest is not that of its lines: it was changed after it was made"
-    assert lines[1:3] == [
-        "the figures of all do not follow from its lines",
-        "the figures of small-world do not follow from its lines",
-    ] or lines[1].startswith("line 3"), "without a bound and single paths, figures may be the same"
+    assert lines[1].startswith("line 3 of small-world"), "without a bound and single paths, figures are the same"
     assert re.search(
         r"^line 3 of small-world \(small-world-held-out-3-2\) is \[1\.5, .*\] in the file, and \[", done.stdout, re.M
     )
@@ -275,11 +274,10 @@ def test_figures_against_other_single_paths_are_not_checked(tiny: Path, tmp_path
         "0+0 made it, and this is " + good.code,
         "figures not checked",
     ]
-    better = replace(good, figures={**good.figures, "all": {**good.figures["all"], "worse_than_one_path": 0}})
+    better = replace(good, figures={**good.figures, "all": {**good.figures["all"], "worse_than_one_path": 2}})
     better.write(file)
     told = verification.verify(file, None, edition.load(str(tiny))).differences
-    is_honest = good.figures["all"]["worse_than_one_path"] == 0
-    assert told == ([] if is_honest else ["the figures of all do not follow from its lines"])
+    assert told == ["the figures of all do not follow from its lines"]
 
 
 @pytest.mark.parametrize(
@@ -368,10 +366,7 @@ def test_the_board_says_what_a_ranking_of_the_same_cells_says(tiny: Path) -> Non
             assert getattr(own, key) == getattr(other, key)
     assert shown.single is not None and single is not None
     assert shown.single.ratio == pytest.approx(single.ratio, rel=1e-3)
-    assert {kind: round(means["ecf"], 3) for kind, means in shown.by("workload").items()}.keys() == {
-        "short bulk",
-        "messages",
-    } | ({"short bulk"} & set(shown.by("workload")))
+    assert shown.by("workload").keys() == {"short bulk", "messages"}
 
 
 def test_an_entry_that_lacks_cells_is_after_those_that_have_all(tiny: Path) -> None:

@@ -36,6 +36,9 @@ TIME_PER_MEGABYTE = "time per megabyte"
 ALL = "all"
 """Among an entry's figures, those of all drawn cells, beside those of each set."""
 
+AGAINST = "one_path"
+"""Among them, the digest of the file of single paths with which they compare."""
+
 LEAST_SEEDS = 4
 """Two for each half: one picks with noise."""
 
@@ -205,8 +208,8 @@ class _Reader:
         every = [*(one.name for one in sets), *(one.name for one in sealed)]
         if twice := next((name for name in every if every.count(name) > 1), None):
             raise self._wrong("set", f"two are called `{twice}`")
-        if ALL in every:
-            raise self._wrong("set", f"`{ALL}` is the name of all cells together")
+        if taken := next((name for name in every if name in (ALL, AGAINST)), None):
+            raise self._wrong("set", f"none can be called `{taken}`: figures of that name are no set's")
         return Edition(
             self._match("edition", NAME, "a name such as 2027.1"),
             self._text("title"),

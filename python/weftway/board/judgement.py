@@ -13,7 +13,7 @@ from weftway.rank import standing
 from weftway.rank.standing import JudgedCell, SinglePath, Standing
 from weftway.stats.estimates import geometric_mean
 
-from .edition import ALL, Cells, Edition
+from .edition import AGAINST, ALL, Cells, Edition
 from .result import ONE_PATH, Limits, Line, Result, limits, lines, rounded
 
 BY_SET, BY_CONTROLLER, BY_LOAD = "set", "cc", "workload"
@@ -21,9 +21,6 @@ BY_SET, BY_CONTROLLER, BY_LOAD = "set", "cc", "workload"
 
 DIGITS = 4
 """Significant digits of a figure."""
-
-AGAINST = "one_path"
-"""Among the figures, the digest of the file of single paths with which they compare."""
 
 OF_A_SET = ("of_bound", "of_one_path", "unfinished")
 """Figures that each set has."""

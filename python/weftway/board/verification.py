@@ -16,7 +16,7 @@ from weftway.report.numbers import counted
 from weftway.runs.backends import SIM
 
 from . import edition, entries, judgement, runs
-from .edition import Cells, Edition
+from .edition import AGAINST, Cells, Edition
 from .result import ONE_PATH, REGISTRY, Result, read
 from .runs import Place
 
@@ -75,7 +75,7 @@ def verify(
     found.differences += _shape(there, result, some)
     if [*result.rows] == [*drawn, *result.sealed] and not found.differences[is_changed:]:
         own = judgement.finished(result, drawn, entries.floor(there)).figures
-        if own.get(judgement.AGAINST) == result.figures.get(judgement.AGAINST):
+        if own.get(AGAINST) == result.figures.get(AGAINST):
             found.differences += _figures(own, result.figures)
         else:
             found.notes.append("figures not checked: they compare with another file of single paths than the edition's")
