@@ -92,7 +92,7 @@ def test_an_edition_draws_the_cells_whose_digest_it_names(name: str) -> None:
     kept = entries.of(there)
     assert len(kept) >= 8 and {"min-rtt", "earliest-delivery"} <= {one.entry for one in kept}
     for one in kept:
-        assert one.said == one.digest, one.entry
+        assert one.stated_digest == one.digest, one.entry
         assert {key: len(rows) for key, rows in one.rows.items()} == {key: len(some) for key, some in drawn.items()}
     for file in entries.folder(there).glob("*.json"):
         assert file.stat().st_size < 6000, f"{file}: an entry is small"
@@ -170,7 +170,7 @@ def test_three_kinds_of_entry_write_the_same_bytes_again(tiny: Path, weft: Weft,
         assert done.stdout.startswith(f"{title} costs ") and f"result in {title.lower()}.json" in done.stderr
         file = tmp_path / f"{title.lower()}.json"
         found = result.read(file)
-        assert (found.entry, found.kind, found.edition, found.said) == (title, kind, "tiny", found.digest)
+        assert (found.entry, found.kind, found.edition, found.stated_digest) == (title, kind, "tiny", found.digest)
         assert (found.source is None) == (kind == "registry")
         assert str(tmp_path) not in file.read_text() and str(HOME) not in file.read_text()
         assert len(file.read_text().split("[\n")[1].split("\n]")[0].splitlines()) == 4, "a line is a cell"

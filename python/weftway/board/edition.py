@@ -115,11 +115,11 @@ class Edition:
 
     def unsealed(self, folder: Path) -> Cells:
         """The cells of those sealed sets that lie in `folder`, each in a folder of its name."""
-        there = [one for one in self.sealed if (folder / one.name).is_dir()]
-        if not there:
+        found = [one for one in self.sealed if (folder / one.name).is_dir()]
+        if not found:
             names = ", ".join(one.name for one in self.sealed) or "none"
             raise ScenarioError(f"--sealed {folder}: no folder there has the name of a sealed set; there is {names}")
-        return {one.name: self._opened(one, folder / one.name) for one in there}
+        return {one.name: self._opened(one, folder / one.name) for one in found}
 
     def _set(self, one: CellSet, out: Path | None) -> list[Cell]:
         beside = self.file.parent / one.distribution
@@ -128,9 +128,9 @@ class Edition:
 
     def _opened(self, one: Sealed, folder: Path) -> list[Cell]:
         found = sealed_cells(folder)
-        if (there := digest_of({one.name: found}, self.seeds)) != one.digest:
+        if (own := digest_of({one.name: found}, self.seeds)) != one.digest:
             raise ScenarioError(
-                f"--sealed: {folder} has the digest {there}, and edition {self.name} names {one.digest} as that of "
+                f"--sealed: {folder} has the digest {own}, and edition {self.name} names {one.digest} as that of "
                 f"{one.name}: these are other cells"
             )
         return found
@@ -148,13 +148,13 @@ def sealed_cells(folder: Path) -> list[Cell]:
     return cells.read([str(folder)], None, 0, SPLITS[1])
 
 
-def digest_of(some: Cells, numbers: Sequence[int]) -> str:
+def digest_of(drawn: Cells, numbers: Sequence[int]) -> str:
     """Digest of cells and of the seeds of their runs.
 
     A cell counts by what decides its runs, traces included, and by its place: neither comments nor names of files do.
     """
     lines = [f"seeds {' '.join(map(str, numbers))}"]
-    lines += [f"{name} {cell.variant.hash} {cell.cc[0]}" for name, cells_ in some.items() for cell in cells_]
+    lines += [f"{name} {cell.variant.hash} {cell.cc[0]}" for name, own in drawn.items() for cell in own]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 

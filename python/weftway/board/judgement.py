@@ -57,11 +57,11 @@ def _means(cells: Sequence[JudgedCell]) -> dict[str, float]:
     return {name: geometric_mean([cell.ratios[name] for cell in cells if name in cell.ratios]) for name in names}
 
 
-def judged(there: Edition, some: Cells, results: Sequence[Result], floor: Result | None) -> Judged:
+def judged(edition: Edition, drawn: Cells, results: Sequence[Result], floor: Result | None) -> Judged:
     """Judges results in all cells of an edition, and in those of sealed sets that any of them ran in."""
-    cells = [one for name in some for one in _judged(name, results, floor, some[name])]
+    cells = [one for name in drawn for one in _judged(name, results, floor, drawn[name])]
     names = {name for one in results for name in one.sealed}
-    sealed = [cell for one in there.sealed if one.name in names for cell in _judged(one.name, results, floor)]
+    sealed = [cell for one in edition.sealed if one.name in names for cell in _judged(one.name, results, floor)]
     found = standing.standings(cells)
     found.sort(key=lambda one: one.cells < len(cells))
     return Judged(cells, sealed, found, standing.single_path(cells))
@@ -96,18 +96,18 @@ def _cell(name: str, kinds: Mapping[str, str], ran: Mapping[str, Line], least: L
     )
 
 
-def figures(result: Result, some: Cells, floor: Result | None) -> dict[str, Any]:
+def figures(result: Result, drawn: Cells, floor: Result | None) -> dict[str, Any]:
     """Figures of an entry that no other entry changes: those of all its drawn cells, and some of each set.
 
     `of_bound` is the median of its cost over the capacity bound. `of_one_path` is its cost over that of one path with
     the same handshake, the geometric mean over cells that have several, with its interval; `worse_than_one_path`, the
     share of these in which it is more than 5 % worse.
     """
-    by_set = {name: _judged(name, [result], floor, some.get(name, ())) for name in result.rows}
-    drawn = [cell for name, cells in by_set.items() if name in some for cell in cells]
+    by_set = {name: _judged(name, [result], floor, drawn.get(name, ())) for name in result.rows}
+    every = [cell for name, cells in by_set.items() if name in drawn for cell in cells]
     sets = {name: _figures(own) for name, own in by_set.items()}
     few = {name: {key: own[key] for key in OF_A_SET if key in own} for name, own in sets.items()}
-    return {AGAINST: floor.digest if floor else None, ALL: _figures(drawn), **few}
+    return {AGAINST: floor.digest if floor else None, ALL: _figures(every), **few}
 
 
 def _figures(cells: Sequence[JudgedCell]) -> dict[str, Any]:
@@ -129,6 +129,6 @@ def _figures(cells: Sequence[JudgedCell]) -> dict[str, Any]:
     return {**found, "duplicates": rounded(own.copies_share, DIGITS), "unfinished": own.unfinished}
 
 
-def finished(result: Result, some: Cells, floor: Result | None) -> Result:
+def finished(result: Result, drawn: Cells, floor: Result | None) -> Result:
     """A result with its figures; what single paths do has none."""
-    return result if result.kind == ONE_PATH else replace(result, figures=figures(result, some, floor))
+    return result if result.kind == ONE_PATH else replace(result, figures=figures(result, drawn, floor))

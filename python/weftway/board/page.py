@@ -50,13 +50,13 @@ WHO = Markup(
 )
 
 
-def findings(there: Edition, shown: Judged, result: Result) -> list[str]:
+def findings(edition: Edition, shown: Judged, result: Result) -> list[str]:
     """What an entry's result says, a line each."""
     names = [one.scheduler for one in shown.standings]
     (own,) = [one for one in shown.standings if one.scheduler == result.entry]
     place = f"place {names.index(result.entry) + 1} of {len(names)}"
-    if own.cells < there.cells:
-        place = f"it ran in {own.cells} of {there.cells} cells"
+    if own.cells < edition.cells:
+        place = f"it ran in {own.cells} of {edition.cells} cells"
     told = [f"{result.entry} costs {_interval(own)} of the best entry per cell: {place}"]
     figures: dict[str, Any] = result.figures[ALL]
     if "of_one_path" in figures:
@@ -76,9 +76,9 @@ def _interval(one: Any) -> str:
     return RATIO.interval(one.ratio, one.ratio_low, one.ratio_high)
 
 
-def standings(there: Edition, shown: Judged, results: Sequence[Result], own: Sequence[str] = ()) -> Table:
+def standings(edition: Edition, shown: Judged, results: Sequence[Result], own: Sequence[str] = ()) -> Table:
     """A line per entry, the best first, and one for single paths."""
-    ranked = _ranked(there, shown, own)
+    ranked = _ranked(edition, shown, own)
     table = ranking.standings_table(ranked)
     of = {one.entry: one for one in results}
     alike = _alike(results)
@@ -87,7 +87,7 @@ def standings(there: Edition, shown: Judged, results: Sequence[Result], own: Seq
         entry = standing.scheduler
         name = Value(row.values[0]) if isinstance(row.values[0], str) else row.values[0]
         note = f"= {', '.join(alike[entry])}" if alike[entry] else ""
-        cells = Value(f"{standing.cells} of {there.cells}", number=standing.cells)
+        cells = Value(f"{standing.cells} of {edition.cells}", number=standing.cells)
         rows.append(replace(row, values=[replace(name, note=note), *row.values[1:], cells, of[entry].kind]))
     if shown.single:
         full = max(one.cells for one in shown.standings)
@@ -97,7 +97,7 @@ def standings(there: Edition, shown: Judged, results: Sequence[Result], own: Seq
             if one.scheduler not in own and one.cells == full and one.ratio > shown.single.ratio
         ]
         rows.insert(behind[0] if behind else len(rows), _single(shown.single))
-    title = f"Board {there.name}: {counted(there.cells, 'cell')}, {counted(len(there.seeds), 'seed')}, "
+    title = f"Board {edition.name}: {counted(edition.cells, 'cell')}, {counted(len(edition.seeds), 'seed')}, "
     title += f"{_entries(len(shown.standings))}; 1 is the best entry per cell, less is better"
     first, ratio, *others = table.columns
     columns = [first, replace(ratio, head="of best per cell"), *others, Column("cells", right=True), Column("kind")]
@@ -124,11 +124,11 @@ def _alike(results: Sequence[Result]) -> dict[str, list[str]]:
     return {name: [other for other in some if other != name] for some in by.values() for name in some}
 
 
-def _ranked(there: Edition, shown: Judged, own: Sequence[str]) -> Ranked:
+def _ranked(edition: Edition, shown: Judged, own: Sequence[str]) -> Ranked:
     """What the tables and charts of a ranking need."""
     labels = {cell.cell: ", ".join(cell.kinds.values()) for cell in shown.cells}
     return Ranked(
-        title=f"Board {there.name}",
+        title=f"Board {edition.name}",
         facts="",
         others="",
         command="",
@@ -196,10 +196,10 @@ def _cells(drawn: Cells) -> Table:
     return Table(None, columns, rows)
 
 
-def render(there: Edition, drawn: Cells, shown: Judged, results: Sequence[Result]) -> str:
+def render(edition: Edition, drawn: Cells, shown: Judged, results: Sequence[Result]) -> str:
     """The page as text."""
-    table = replace(standings(there, shown, results), title=None)
-    ranked = _ranked(there, shown, ())
+    table = replace(standings(edition, shown, results), title=None)
+    ranked = _ranked(edition, shown, ())
     lines = [one.__dict__ for one in shown.standings]
     sections = [
         Section("standings", "Standings", JUDGED, html.table(table, "results cards"), pl.DataFrame(lines)),
@@ -208,13 +208,13 @@ def render(there: Edition, drawn: Cells, shown: Judged, results: Sequence[Result
             Section(kind, title, BY_KIND, html.table(by_kind(shown, kind), "cards"))
             for kind, title in ((BY_SET, "By set"), (BY_CONTROLLER, "By controller"), (BY_LOAD, "By load"))
         ),
-        Section("cells", "Cells", there.title, html.table(_cells(drawn), "cards")),
+        Section("cells", "Cells", edition.title, html.table(_cells(drawn), "cards")),
         Section("entries", "Entries", _by_which_code(results), html.table(_who(results), "cards")),
-        Section("provenance", "Provenance", "", _provenance(there)),
+        Section("provenance", "Provenance", "", _provenance(edition)),
     ]
-    facts = f"{counted(there.cells, 'cell')} · {counted(len(there.seeds), 'seed')} · {_entries(len(results))}"
+    facts = f"{counted(edition.cells, 'cell')} · {counted(len(edition.seeds), 'seed')} · {_entries(len(results))}"
     told = list(map(unbroken, _headline(shown)))
-    return page.assembled(f"Board {there.name}", told, facts, sections, pl.DataFrame())
+    return page.assembled(f"Board {edition.name}", told, facts, sections, pl.DataFrame())
 
 
 def _headline(shown: Judged) -> list[str]:
@@ -252,6 +252,6 @@ def _entries(count: int) -> str:
     return "1 entry" if count == 1 else f"{count} entries"
 
 
-def _provenance(there: Edition) -> Markup:
-    command = f"weft board run --edition {there.name} --entry NAME|mine.py:Mine|policy.safetensors"
-    return Markup("<p><code>{}</code></p><p>Digest of the cells: <code>{}</code></p>").format(command, there.digest)
+def _provenance(edition: Edition) -> Markup:
+    command = f"weft board run --edition {edition.name} --entry NAME|mine.py:Mine|policy.safetensors"
+    return Markup("<p><code>{}</code></p><p>Digest of the cells: <code>{}</code></p>").format(command, edition.digest)

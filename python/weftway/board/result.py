@@ -78,7 +78,7 @@ class Result:
     skipped: Sequence[str] = ()
     """Reasons why some cells have no line."""
     figures: Mapping[str, Any] = field(default_factory=dict)
-    said: str | None = None
+    stated_digest: str | None = None
     """Digest that its file names, if it was read from one."""
 
     @property
@@ -145,7 +145,7 @@ def read(file: Path) -> Result:
         for at, row in enumerate(rows, 1):
             if check(row) is None and (row is not None or keys["kind"] == ONE_PATH):
                 raise ScenarioError(f"{file}: rows: line {at} of {name}, {json.dumps(row)[:40]}, is not that of a cell")
-    return Result(**{key: keys[key] for key in (*HEAD[1:], "rows", "figures")}, said=keys["digest"])
+    return Result(**{key: keys[key] for key in (*HEAD[1:], "rows", "figures")}, stated_digest=keys["digest"])
 
 
 TYPES: dict[str, Any] = {
