@@ -1,6 +1,6 @@
 """Page of the board, from the edition's file and its entries' files; and all entries that come with Weftway.
 
-    ./weft python tools/board.py      # runs those that today's code has not made: the registry and two policy files
+    ./weft python tools/board.py      # runs those that this code has not made: the registry and two policy files
 
 `./weft docs` shows what is stored, and runs nothing.
 """
@@ -8,8 +8,8 @@
 import argparse
 
 from weftway import _native
-from weftway.board import edition, entries, judgement, page, result, runs
-from weftway.board.edition import Cells, Edition
+from weftway.board import entries, judgement, page, result, runs
+from weftway.board.edition import Cells, Edition, load, names
 from weftway.board.result import ONE_PATH
 from weftway.runs.backends import SIM
 from weftway.scenario import HOME
@@ -20,35 +20,35 @@ POLICIES = ("policies/dqn-all.safetensors", "policies/evolved-completion.safeten
 
 def text(name: str | None = None) -> str:
     """Page of an edition; of the newest if none is named."""
-    there = edition.load(name or edition.names()[-1])
-    drawn, results = there.drawn(), entries.of(there)
-    return page.render(there, drawn, judgement.judged(there, drawn, results, entries.floor(there)), results)
+    edition = load(name or names()[-1])
+    drawn, results = edition.drawn(), entries.of(edition)
+    return page.render(edition, drawn, judgement.judged(edition, drawn, results, entries.floor(edition)), results)
 
 
-def make(there: Edition, drawn: Cells, name: str, jobs: int | None) -> None:
-    """Writes the file of an entry, unless today's code has made it."""
+def make(edition: Edition, drawn: Cells, name: str, jobs: int | None) -> None:
+    """Writes the file of an entry, unless this code has made it."""
     begun = runs.entry(name)
     is_floor = begun.kind == ONE_PATH
-    folder = there.file.parent if is_floor else entries.folder(there)
+    folder = edition.file.parent if is_floor else entries.folder(edition)
     file = folder / begun.file_name
-    if file.is_file() and (kept := result.read(file)).code == SIM.code() and kept.cells == there.digest:
+    if file.is_file() and (kept := result.read(file)).code == SIM.code() and kept.cells == edition.digest:
         ran = kept
     else:
-        ran = runs.run(there, name, drawn, {}, jobs)
-    judgement.finished(ran, drawn, None if is_floor else entries.floor(there)).write(file)
+        ran = runs.run(edition, name, drawn, {}, jobs)
+    judgement.finished(ran, drawn, None if is_floor else entries.floor(edition)).write(file)
     print(file.relative_to(HOME), flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="tools/board.py", description=__doc__)
-    parser.add_argument("--edition", default=edition.names()[-1])
+    parser.add_argument("--edition", default=names()[-1])
     parser.add_argument("--jobs", type=int, default=None)
     given = parser.parse_args()
-    there = edition.load(given.edition)
-    drawn = there.drawn()
+    edition = load(given.edition)
+    drawn = edition.drawn()
     registry = [one["name"] for one in _native.schedulers()]
     for name in (runs.ALL_PATHS, *registry, *(str(HOME / policy) for policy in POLICIES)):
-        make(there, drawn, name, given.jobs)
+        make(edition, drawn, name, given.jobs)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ puts them below what `docs/explanation/pair.md` says.
 
 import argparse
 import json
-import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,18 +15,17 @@ from typing import Any
 
 from weftway import fairness
 from weftway.fairness import CUBIC, Fairness
-from weftway.fairness.judging import geometric
 from weftway.fairness.settings import LOSSES, QUEUES, Link
 from weftway.markdown import table
-from weftway.rank import cells
+from weftway.rank import cells, standing
 from weftway.rank.cells import Cell
-from weftway.rank.costs import bound, cost, needed
-from weftway.report.numbers import counted
+from weftway.rank.costs import COLUMN, bound, cost, needed
+from weftway.report.numbers import counted, listed
 from weftway.runs import bounds, plan, seeds, specs
 from weftway.runs.job import Job
 from weftway.runs.runner import Outcome, RowHandling, Runner, Wanted, threads
 from weftway.scenario import HOME
-from weftway.stats.pairs import estimate
+from weftway.stats.estimates import geometric_mean
 from weftway.terminal.console import PlainConsole
 from weftway.terminal.progress import Bar
 
@@ -42,7 +40,7 @@ ORACLE = "oracle"
 USUAL = ("earliest-delivery", "cubic")
 """The pair that others are held against."""
 
-FOUNDING = {(scheduler, cc) for scheduler in SCHEDULERS[:-1] for cc in CONTROLLERS[:3]}
+IN_THE_PAPER = {(scheduler, cc) for scheduler in SCHEDULERS[:-1] for cc in CONTROLLERS[:3]}
 """Cells of Popov, Stepanov and Getman 2025, whose question this is."""
 
 WINDOWS = (10, 16, 32)
@@ -51,6 +49,11 @@ WINDOWS = (10, 16, 32)
 Pair = tuple[str, str]
 Costs = Mapping[str, Mapping[Pair, float]]
 """Mean cost over the seeds, by cell and pair."""
+
+
+def comparable(drawn: Sequence[Cell]) -> list[Cell]:
+    """The cells whose workload has an end, and one sender: there is no oracle of a call, in which two decide."""
+    return [cell for cell in drawn if cell.workload in COLUMN and cell.workload != "call"]
 
 
 def measured(chosen: Sequence[Cell], numbers: Sequence[int], out: Path, count: int) -> tuple[Costs, dict[str, float]]:
@@ -106,7 +109,7 @@ def _bounds(chosen: Sequence[Cell], numbers: Sequence[int], costs: Costs, count:
     limits = bounds.of(list(jobs.values()), count)
     found: dict[str, float] = {}
     for cell in chosen:
-        # No cell of a distribution of drives runs for a fixed time: the row counts for nothing.
+        # Each cell's workload has a column of its own: the row counts for nothing.
         some = [bound({"elapsed_ms": 0.0}, limits[jobs[cell.name, seed].key], cell.workload) for seed in numbers]
         known = [one for one in some if one is not None]
         if len(known) == len(numbers) and cell.name in costs:
@@ -116,11 +119,7 @@ def _bounds(chosen: Sequence[Cell], numbers: Sequence[int], costs: Costs, count:
 
 def ratio(costs: Costs, pair: Pair, over: Pair = USUAL) -> tuple[float, float | None, float | None]:
     """The geometric mean over cells of a pair's cost over that of another, and its interval."""
-    logs = [math.log(by[pair] / by[over]) for by in costs.values() if pair in by and over in by]
-    found = estimate(logs)
-    assert found is not None, f"no cell has {pair}"
-    low, high = (None if end is None else math.exp(end) for end in (found.low, found.high))
-    return math.exp(found.value), low, high
+    return standing.geometric([by[pair] / by[over] for by in costs.values() if pair in by and over in by])
 
 
 def of_bound(costs: Costs, limits: Mapping[str, float], pair: Pair) -> float:
@@ -135,21 +134,22 @@ def tables(costs: Costs, limits: Mapping[str, float]) -> list[str]:
 
     def cell(pair: Pair) -> str:
         value, low, high = ratio(costs, pair)
-        text = f"**{value:.2f}**" if pair in FOUNDING else f"{value:.2f}"
+        text = f"**{value:.2f}**" if pair in IN_THE_PAPER else f"{value:.2f}"
         return text if low is None or pair == USUAL else f"{text} ({low:.2f}–{high:.2f})"
 
     def bounded(pair: Pair) -> str:
         value = f"{of_bound(costs, limits, pair):.2f}"
-        return f"**{value}**" if pair in FOUNDING else value
+        return f"**{value}**" if pair in IN_THE_PAPER else value
 
     lines = [[f"`{name}`", *(cell((name, cc)) for cc in controllers)] for name in SCHEDULERS]
     limited = [[f"`{name}`", *(bounded((name, cc)) for cc in controllers)] for name in SCHEDULERS]
+    over = f"`{USUAL[0]}` under `{USUAL[1]}`"
     return [
-        f"Cost over that of `{USUAL[0]}` under `{USUAL[1]}`, geometric mean of {len(costs)} cells, 95 % interval:",
+        f"Cost over that of {over}, geometric mean of {counted(len(costs), 'cell')}, 95 % interval:",
         "",
         *table(heads, lines),
         "",
-        f"Cost over the capacity bound, median of {len(limits)} cells:",
+        f"Cost over the capacity bound, median of {counted(len(limits), 'cell')}:",
         "",
         *table(heads, limited),
     ]
@@ -181,8 +181,8 @@ def left_to_others(found: Fairness) -> list[str]:
     heads = ["", *(f"share, {one}" for one in queues), "1 % loss", *(f"2 ×, {one}" for one in queues)]
     lines = [_left(found, cc) for cc in found.controllers]
     made = [
-        "Share beside a CUBIC flow at queues of 0.4, 1.5 and 6 products, with 1 % random loss (mean of the three), and "
-        "that of two subflows; goals of RFC 6356 that are met; time of short flows over that beside a CUBIC flow:",
+        f"Share beside a CUBIC flow at queues of {listed(queues)} products, with 1 % random loss (mean of the three), "
+        "and that of two subflows; goals of RFC 6356 that are met; time of short flows over that beside a CUBIC flow:",
         "",
         *table([*heads, "goals", "short flows"], lines),
     ]
@@ -207,8 +207,9 @@ def _left(found: Fairness, cc: str) -> list[str]:
     )
     met = next((goals.verdicts for goals in found.goals if goals.cc == cc), ())
     goals = ", ".join(str(number) for number, is_met in enumerate(met, 1) if is_met) or "–"
-    short = [some.over_cubic for some in found.short if some.cc == cc]
-    return [f"`{cc}`", *(f"{value:.2f}" for value in (*one, geometric(lossy), *two)), goals, f"{geometric(short):.2f}"]
+    short = geometric_mean(some.over_cubic for some in found.short if some.cc == cc)
+    shares = (*one, geometric_mean(lossy), *two)
+    return [f"`{cc}`", *(f"{value:.2f}" for value in shares), goals, f"{short:.2f}"]
 
 
 def page() -> str:
@@ -226,9 +227,8 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--out", type=Path, required=True, help="folder of the runs; resumes")
     given = parser.parse_args()
-    # There is no oracle of a call, in which two decide.
     drawn = cells.read([given.on], given.cells, given.seed, "held-out", (), given.out)
-    chosen = [cell for cell in drawn if cell.workload != "call"]
+    chosen = comparable(drawn)
     costs, limits = measured(chosen, seeds.parse(given.seeds), given.out, given.jobs)
     made = {"Cost of each pair": [*tables(costs, limits), "", *by_random_loss(costs, chosen)]}
     with Bar(PlainConsole(stderr=True)) as bar:

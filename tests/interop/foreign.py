@@ -1,7 +1,7 @@
 """picoquic, over several addresses: `hq-interop`, as crates/noq/examples/hq.rs speaks it.
 
-    foreign.py serve ADDRESS CERTIFICATE KEY [OPTION …]       until its connection has ended
-    foreign.py fetch SERVER LOCAL [OPTION …] [STEP …]         steps of a client, in turn
+    foreign.py LIBRARY serve ADDRESS CERTIFICATE KEY [OPTION …]   until its connection has ended
+    foreign.py LIBRARY fetch SERVER LOCAL [OPTION …] [STEP …]     steps of a client, in turn
 
 Steps: `get=BYTES`, `put=BYTES`; `path=IP` opens a path from another local address; `backup` makes that path a backup;
 `close` abandons it, and goes on when it is gone.

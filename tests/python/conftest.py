@@ -58,6 +58,19 @@ delay = { from = "20 ms", to = "60 ms" }
 """
 """Two paths of a distribution."""
 
+SMALL_LOADS = """\
+[[workload]]
+kind = "bulk"
+bytes = "100 kB"
+
+[[workload]]
+kind = "messages"
+size = "1 kB"
+load = "20 %"
+count = 30
+"""
+"""Workloads of a distribution whose runs take a moment."""
+
 SMALL = """\
 title = "Two small paths"
 transport = "mptcp"

@@ -1,5 +1,6 @@
 """Which candidate `weft advise` picks on one half of the seeds, and what the other half says of it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -59,7 +60,7 @@ def test_what_is_chosen(case: str) -> None:
     assert choose(changes).chosen.candidate.words == chosen
 
 
-def told(*changes: choice.CandidateRuns) -> dict[str, str]:
+def told(*changes: choice.CandidateRuns, column: str = "fct_ms") -> dict[str, str]:
     """The lines about the choice."""
     made = choose(list(changes))
     gains = choice.judged(made.chosen, BASE, CELLS, [PICKS, JUDGES])
@@ -67,7 +68,7 @@ def told(*changes: choice.CandidateRuns) -> dict[str, str]:
     advice = advise.Advice(
         request=advise.Request("home.toml"),
         scenario=scenario,
-        column="fct_ms",
+        column=column,
         cells=CELLS,
         is_measured=False,
         seeds=[PICKS, JUDGES],
@@ -106,6 +107,15 @@ def test_who_shall_not_bond_is_told_against_bonding() -> None:
         f"over all cells it takes 4.3 % less ({RANGE}: 4 to 4 %) than bonding (bonded)"
     )
     assert lines["gain"].startswith("completion time 88 ms instead of 100 ms; over all cells 12 % less")
+
+
+def test_datagrams_late_or_lost_are_told_as_a_share() -> None:
+    """Of a thousand, 71.2 instead of 100, and 95 over one link. A run that did not finish counts as all lost."""
+    few = replace(trial("few", 71.2, [71.2, 71.2, 71.2]), cut=frozenset({(0, JUDGES)}))
+    lines = told(few, trial("few, lte as backup", 95, [95, 95, 95], 2, "wifi"), column="deadline_miss_rate")
+    assert lines["gain"].startswith("datagrams late or lost 7.12 % instead of 10 %; over all cells 29 % less")
+    assert lines["alone"].startswith("best link alone, wifi, the others as backup: 9.5 %; ")
+    assert lines["risk"].endswith("; 1 of 6 runs did not finish and count as all lost; as it comes: 0")
 
 
 def test_a_link_alone_that_is_hardly_better_than_bonding_is_no_reason_not_to_bond() -> None:

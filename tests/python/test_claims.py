@@ -1,8 +1,9 @@
-"""Sentences of `rank`, `advise`, `fidelity` and `reproduce` say no more than the numbers that they are made of,
-whatever these are. (`compare`: test_headline.py.)"""
+"""Sentences of `rank`, `board`, `advise`, `fidelity` and `reproduce` say no more than the numbers that they are made
+of, whatever these are. (`compare`: test_headline.py.)"""
 
 import math
 import re
+from pathlib import Path
 from statistics import fmean, median
 from typing import Any
 
@@ -11,6 +12,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from weftway.advise import words
+from weftway.board import edition, judgement, result
+from weftway.board import page as page_of_board
 from weftway.fidelity import errors, page
 from weftway.rank import ranking, standing
 from weftway.reproduce import verdict
@@ -29,9 +32,28 @@ def plain(text: str) -> str:
 @settings(max_examples=200)
 @example([1.0, 1.0, 1.0008, 1.0008, 1.0008])
 def test_rank_calls_nothing_faster_or_slower_that_the_cells_do_not(ratios: list[float]) -> None:
+    says_no_more_than(ratios, ranking.against_best(standing.SinglePath(len(ratios), *standing.geometric(ratios), 0.0)))
+
+
+@given(RATIOS)
+@settings(max_examples=100)
+@example([1.2, 1.2, 1.2, 0.9, 0.9, 0.9])
+def test_the_board_calls_no_entry_faster_or_slower_than_one_path_that_its_cells_do_not(ratios: list[float]) -> None:
+    cells = [standing.JudgedCell(str(at), {}, {"a": 1.0}, {"a": ratio}) for at, ratio in enumerate(ratios)]
+    shown = judgement.Judged(cells, [], standing.standings(cells), None)
+    figures = {"of_one_path": standing.geometric(ratios), "worse_than_one_path": 0.5, "worst": ["0", 1.0]}
+    entry = result.Result("e", "", "a", "registry", "", None, "a", "", {}, figures={"all": figures})
+    there = edition.Edition("e", "", Path(), "", [0, 1, 2, 3], 0, "held-out", [], {}, [], [])
+    sentence = page_of_board.findings(there, shown, entry)[1]
+    assert "one path with the same handshake" in sentence
+    says_no_more_than(ratios, sentence)
+
+
+def says_no_more_than(ratios: list[float], sentence: str) -> None:
+    """Checks a sentence about the geometric mean of ratios against its interval."""
     logs = [math.log(ratio) for ratio in ratios]
     low, high = (math.exp(end) for end in bootstrap(logs, "bootstrap", lambda some: fmean(some), interpolate=False))
-    sentence = plain(ranking.against_best(standing.SinglePath(len(ratios), *standing.geometric(ratios), 0.0)))
+    sentence = plain(sentence)
     head = sentence.split(" (")[0]
     if len(ratios) < 5:
         assert f"on the mean of {len(ratios)} cells (range: " in sentence or low == high

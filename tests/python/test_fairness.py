@@ -13,9 +13,11 @@ from weftway import fairness
 from weftway._native import ScenarioError
 from weftway.commands.options import packets
 from weftway.fairness import judging, settings, tables
+from weftway.fairness import runs as fairness_runs
 from weftway.fairness.judging import Goals, Share
 from weftway.fairness.runs import Fairness, Request, job
 from weftway.fairness.settings import LOSSES, QUEUES, Link, Sharing, ShortFlow, Starting, TwoLinks
+from weftway.runs.runner import Interrupted
 
 
 def row(own: int = 0, other: int = 0, **more: Any) -> dict[str, Any]:
@@ -207,6 +209,22 @@ def test_two_subflows_take_more_than_one_and_the_rows_are_kept(tmp_path: Path) -
     again = fairness.run(request, 1, tmp_path / "out", lambda done, total: told.append((done, total)))
     assert told[0] == (first.runs, first.runs)
     assert fairness.records(again) == fairness.records(first)
+
+
+def test_an_interrupt_beside_another_command_names_no_option(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(_: object) -> Any:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fairness_runs, "threads", lambda *_, **__: interrupted)
+    with pytest.raises(Interrupted, match=r"0 of 12 runs finished; none is kept$"):
+        fairness.beside_cubic("bbr1")
+    with pytest.raises(Interrupted, match=r"with --out DIR they would be kept$"):
+        fairness.run(Request(["bbr1"]))
+
+
+def test_the_tables_say_what_is_fair_beside_each() -> None:
+    told = fairness.reading(found())
+    assert "fair, without loss: 0.5 to 1.3 beside cubic, 0.5 to 1.5 beside bbr3, 0.5 to 2 beside any other" in told
 
 
 def test_the_command_gives_records(weft: Weft) -> None:

@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -34,7 +35,7 @@ def test_a_pair_is_held_against_the_usual_one_and_the_bound() -> None:
 
 def test_the_cells_of_the_paper_stand_out() -> None:
     lines = pair.tables({"one": costs(cubic=125.0, oracle=80.0)}, {"one": 50.0})
-    assert "geometric mean of 1 cells" in lines[0]
+    assert "geometric mean of 1 cell, " in lines[0]
     (first, second) = [line for line in lines if line.startswith("| `min-rtt`")]
     assert first == "| `min-rtt` | **1.25** | **1.00** | **1.00** | 1.00 | 1.00 | 1.00 | 1.00 | 0.80 |"
     assert second == "| `min-rtt` | **2.50** | **2.00** | **2.00** | 2.00 | 2.00 | 2.00 | 2.00 | 1.60 |"
@@ -57,6 +58,11 @@ def test_a_line_says_what_a_controller_leaves_to_others() -> None:
     made = pair.left_to_others(Fairness(Request(), ["x"], [0], every, goals, short, starts, 1))
     assert made[4] == "| `x` | 0.50 | 1.00 | 2.00 | 4.00 | 1.00 | 2.00 | 3.00 | 1, 3 | 2.00 |"
     assert made[-3:] == ["|  | 10 | 32 |", "| --- | --- | --- |", "| 5 Mbit/s, 25 packets | 110, 300 | 132, 300 |"]
+
+
+def test_cells_that_run_for_a_time_and_calls_are_left_out() -> None:
+    drawn: list[Any] = [SimpleNamespace(workload=kind) for kind in ("bulk", "duration", "call", "datagrams")]
+    assert [cell.workload for cell in pair.comparable(drawn)] == ["bulk", "datagrams"]
 
 
 def test_every_pair_is_run_and_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

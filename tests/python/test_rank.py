@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from conftest import RANDOM_PATHS, SMALL, Weft
+from conftest import RANDOM_PATHS, SMALL, SMALL_LOADS, Weft
 from ends import PATIENCE_S, wait_until
 from test_report import check
 from weftway import fairness, rank
@@ -43,16 +43,8 @@ sometimes = "50 %"
 at = "100 ms"
 lasts = "200 ms"
 
-[[workload]]
-kind = "bulk"
-bytes = "100 kB"
-
-[[workload]]
-kind = "messages"
-size = "1 kB"
-load = "20 %"
-count = 30
 """
+    + SMALL_LOADS
 )
 
 

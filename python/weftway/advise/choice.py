@@ -16,7 +16,7 @@ WORTH = 0.02
 
 @dataclass(frozen=True)
 class CandidateRuns:
-    """Results of a candidate: its cost in ms by cell and seed, and its share of copies."""
+    """Results of a candidate: its cost by cell and seed, and its share of copies."""
 
     candidate: Candidate
     costs: dict[tuple[int, int], float]

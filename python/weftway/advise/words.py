@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from weftway.fairness import share_words
-from weftway.rank.costs import WORDS
+from weftway.rank.costs import COLUMN, PER_THOUSAND, WORDS
 from weftway.runs import plan
 from weftway.stats.estimates import interval_of
 
@@ -46,6 +46,7 @@ def records(advice: Advice) -> list[dict[str, Any]]:
         "candidate": chosen.words,
         "baseline": base.words,
         "measure": advice.column or "ms per megabyte",
+        # In the unit of the measure: of datagrams, how many of a thousand are late or lost.
         "cost_ms": _cost(advice, advice.chosen),
         "baseline_cost_ms": _cost(advice, advice.baseline),
         "gain": advice.gain,
@@ -253,7 +254,8 @@ def slower(ratios: Mapping[Cell, float], seeds: int) -> str:
 def _unfinished(advice: Advice) -> str:
     """Number of runs that did not finish, as advised and without it."""
     chosen, base = advice.chosen, advice.baseline
-    sentence = f"{chosen.unfinished} of {len(chosen.costs)} runs did not finish and count with their time limit"
+    counted = "as all lost" if advice.column == COLUMN["datagrams"] else "with their time limit"
+    sentence = f"{chosen.unfinished} of {len(chosen.costs)} runs did not finish and count {counted}"
     return sentence if chosen is base else f"{sentence}; as it comes: {base.unfinished}"
 
 
@@ -273,9 +275,12 @@ def _cost(advice: Advice, trial: CandidateRuns) -> float:
 
 
 def _told(advice: Advice, trial: CandidateRuns) -> str:
-    """The cost in words. Runs that did not finish would have taken longer."""
+    """The cost in words. Runs that did not finish would have taken longer; their datagrams count as lost already."""
+    cost = _cost(advice, trial)
+    if advice.column == COLUMN["datagrams"]:
+        return f"{100 * cost / PER_THOUSAND:.3g} %"
     is_cut = any((0, seed) in trial.cut for seed in judging(advice.seeds))
-    return f"{'more than ' if is_cut else ''}{_time(_cost(advice, trial))}"
+    return f"{'more than ' if is_cut else ''}{_time(cost)}"
 
 
 def _ratio(advice: Advice, trial: CandidateRuns) -> float:

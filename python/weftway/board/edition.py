@@ -33,6 +33,12 @@ RULE = 1
 TIME_PER_MEGABYTE = "time per megabyte"
 """The measure of a workload that runs for a time and has no end."""
 
+ALL = "all"
+"""Among an entry's figures, those of all drawn cells, beside those of each set."""
+
+AGAINST = "one_path"
+"""Among them, the digest of the file of single paths with which they compare."""
+
 LEAST_SEEDS = 4
 """Two for each half: one picks with noise."""
 
@@ -109,11 +115,11 @@ class Edition:
 
     def unsealed(self, folder: Path) -> Cells:
         """The cells of those sealed sets that lie in `folder`, each in a folder of its name."""
-        there = [one for one in self.sealed if (folder / one.name).is_dir()]
-        if not there:
+        found = [one for one in self.sealed if (folder / one.name).is_dir()]
+        if not found:
             names = ", ".join(one.name for one in self.sealed) or "none"
             raise ScenarioError(f"--sealed {folder}: no folder there has the name of a sealed set; there is {names}")
-        return {one.name: self._opened(one, folder / one.name) for one in there}
+        return {one.name: self._opened(one, folder / one.name) for one in found}
 
     def _set(self, one: CellSet, out: Path | None) -> list[Cell]:
         beside = self.file.parent / one.distribution
@@ -122,9 +128,9 @@ class Edition:
 
     def _opened(self, one: Sealed, folder: Path) -> list[Cell]:
         found = sealed_cells(folder)
-        if (there := digest_of({one.name: found}, self.seeds)) != one.digest:
+        if (own := digest_of({one.name: found}, self.seeds)) != one.digest:
             raise ScenarioError(
-                f"--sealed: {folder} has the digest {there}, and edition {self.name} names {one.digest} as that of "
+                f"--sealed: {folder} has the digest {own}, and edition {self.name} names {one.digest} as that of "
                 f"{one.name}: these are other cells"
             )
         return found
@@ -142,13 +148,13 @@ def sealed_cells(folder: Path) -> list[Cell]:
     return cells.read([str(folder)], None, 0, SPLITS[1])
 
 
-def digest_of(some: Cells, numbers: Sequence[int]) -> str:
+def digest_of(drawn: Cells, numbers: Sequence[int]) -> str:
     """Digest of cells and of the seeds of their runs.
 
     A cell counts by what decides its runs, traces included, and by its place: neither comments nor names of files do.
     """
     lines = [f"seeds {' '.join(map(str, numbers))}"]
-    lines += [f"{name} {cell.variant.hash} {cell.cc[0]}" for name, cells_ in some.items() for cell in cells_]
+    lines += [f"{name} {cell.variant.hash} {cell.cc[0]}" for name, own in drawn.items() for cell in own]
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
@@ -168,8 +174,17 @@ def load(name: str) -> Edition:
 
 
 def names() -> list[str]:
-    """Editions that come with Weftway."""
-    return sorted(file.parent.name for file in FOLDER.glob(f"*/{FILE}"))
+    """Editions that come with Weftway, the newest last."""
+    return sorted((file.parent.name for file in FOLDER.glob(f"*/{FILE}")), key=_by_numbers)
+
+
+def _by_numbers(name: str) -> list[str | int]:
+    """Orders names by the numbers in them.
+
+    >>> sorted(["2027.10", "2027.2", "2026.3"], key=_by_numbers)
+    ['2026.3', '2027.2', '2027.10']
+    """
+    return [int(part) if at % 2 else part for at, part in enumerate(re.split(r"(\d+)", name))]
 
 
 class _Reader:
@@ -193,6 +208,8 @@ class _Reader:
         every = [*(one.name for one in sets), *(one.name for one in sealed)]
         if twice := next((name for name in every if every.count(name) > 1), None):
             raise self._wrong("set", f"two are called `{twice}`")
+        if taken := next((name for name in every if name in (ALL, AGAINST)), None):
+            raise self._wrong("set", f"none can be called `{taken}`: figures of that name are no set's")
         return Edition(
             self._match("edition", NAME, "a name such as 2027.1"),
             self._text("title"),

@@ -5,16 +5,15 @@ of a cell is picked by one half and judged on the other, both ways round. All en
 ratios change when another enters; what its file says of it does not.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean, median
 from typing import Any
 
 from weftway.rank import standing
-from weftway.rank.standing import WORSE, JudgedCell, SinglePath, Standing
+from weftway.rank.standing import JudgedCell, SinglePath, Standing
+from weftway.stats.estimates import geometric_mean
 
-from .edition import Cells, Edition
+from .edition import AGAINST, ALL, Cells, Edition
 from .result import ONE_PATH, Limits, Line, Result, limits, lines, rounded
 
 BY_SET, BY_CONTROLLER, BY_LOAD = "set", "cc", "workload"
@@ -22,9 +21,6 @@ BY_SET, BY_CONTROLLER, BY_LOAD = "set", "cc", "workload"
 
 DIGITS = 4
 """Significant digits of a figure."""
-
-AGAINST = "one_path"
-"""Among the figures, the digest of the file of single paths with which they compare."""
 
 OF_A_SET = ("of_bound", "of_one_path", "unfinished")
 """Figures that each set has."""
@@ -53,23 +49,19 @@ class Judged:
         for cell in [*self.cells, *(self.sealed if kind == BY_SET else ())]:
             if cell.single is not None:
                 found.setdefault(cell.kinds[kind], []).append(cell.single)
-        return {value: _mean(ratios) for value, ratios in found.items()}
+        return {value: geometric_mean(ratios) for value, ratios in found.items()}
 
 
 def _means(cells: Sequence[JudgedCell]) -> dict[str, float]:
     names = dict.fromkeys(name for cell in cells for name in cell.ratios)
-    return {name: _mean([cell.ratios[name] for cell in cells if name in cell.ratios]) for name in names}
+    return {name: geometric_mean([cell.ratios[name] for cell in cells if name in cell.ratios]) for name in names}
 
 
-def _mean(ratios: Sequence[float]) -> float:
-    return math.exp(fmean(map(math.log, ratios)))
-
-
-def judged(there: Edition, some: Cells, results: Sequence[Result], floor: Result | None) -> Judged:
+def judged(edition: Edition, drawn: Cells, results: Sequence[Result], floor: Result | None) -> Judged:
     """Judges results in all cells of an edition, and in those of sealed sets that any of them ran in."""
-    cells = [one for name in some for one in _judged(name, results, floor, some[name])]
+    cells = [one for name in drawn for one in _judged(name, results, floor, drawn[name])]
     names = {name for one in results for name in one.sealed}
-    sealed = [cell for one in there.sealed if one.name in names for cell in _judged(one.name, results, floor)]
+    sealed = [cell for one in edition.sealed if one.name in names for cell in _judged(one.name, results, floor)]
     found = standing.standings(cells)
     found.sort(key=lambda one: one.cells < len(cells))
     return Judged(cells, sealed, found, standing.single_path(cells))
@@ -104,39 +96,39 @@ def _cell(name: str, kinds: Mapping[str, str], ran: Mapping[str, Line], least: L
     )
 
 
-def figures(result: Result, some: Cells, floor: Result | None) -> dict[str, Any]:
+def figures(result: Result, drawn: Cells, floor: Result | None) -> dict[str, Any]:
     """Figures of an entry that no other entry changes: those of all its drawn cells, and some of each set.
 
     `of_bound` is the median of its cost over the capacity bound. `of_one_path` is its cost over that of one path with
     the same handshake, the geometric mean over cells that have several, with its interval; `worse_than_one_path`, the
     share of these in which it is more than 5 % worse.
     """
-    by_set = {name: _judged(name, [result], floor, some.get(name, ())) for name in result.rows}
-    drawn = [cell for name, cells in by_set.items() if name in some for cell in cells]
-    sets = {name: _figures(result.entry, own) for name, own in by_set.items()}
+    by_set = {name: _judged(name, [result], floor, drawn.get(name, ())) for name in result.rows}
+    every = [cell for name, cells in by_set.items() if name in drawn for cell in cells]
+    sets = {name: _figures(own) for name, own in by_set.items()}
     few = {name: {key: own[key] for key in OF_A_SET if key in own} for name, own in sets.items()}
-    return {AGAINST: floor.digest if floor else None, "all": _figures(result.entry, drawn), **few}
+    return {AGAINST: floor.digest if floor else None, ALL: _figures(every), **few}
 
 
-def _figures(entry: str, cells: Sequence[JudgedCell]) -> dict[str, Any]:
-    ran = [cell for cell in cells if entry in cell.copies]
-    singles = {cell.cell: cell.singles[entry] for cell in ran if entry in cell.singles}
-    bounds = [cell.of_bound[entry] for cell in ran if entry in cell.of_bound]
-    found: dict[str, Any] = {"cells": len(ran), "of": len(cells)}
-    if bounds:
-        found["of_bound"] = rounded(median(bounds), DIGITS)
-    if singles:
-        ratios = list(singles.values())
-        found["of_one_path"] = [one and rounded(one, DIGITS) for one in standing.geometric(ratios)]
-        found["worse_than_one_path"] = rounded(sum(one > WORSE for one in ratios) / len(ratios), DIGITS)
-        worst = max(singles, key=lambda name: singles[name])
-        found["worst"] = [worst, rounded(singles[worst], DIGITS)]
-    if ran:
-        found["duplicates"] = rounded(fmean(cell.copies[entry] for cell in ran), DIGITS)
-        found["unfinished"] = sum(cell.unfinished[entry] for cell in ran)
-    return found
+def _figures(cells: Sequence[JudgedCell]) -> dict[str, Any]:
+    """Figures of the one entry of these cells."""
+    standings = standing.standings(cells)
+    found: dict[str, Any] = {"cells": 0, "of": len(cells)}
+    if not standings:
+        return found
+    (own,) = standings
+    found["cells"] = own.cells
+    if own.of_bound is not None:
+        found["of_bound"] = rounded(own.of_bound, DIGITS)
+    if own.worse_than_single_share is not None:
+        singles = [(cell.singles[own.scheduler], cell.cell) for cell in cells if own.scheduler in cell.singles]
+        found["of_one_path"] = [one and rounded(one, DIGITS) for one in standing.geometric([one for one, _ in singles])]
+        found["worse_than_one_path"] = rounded(own.worse_than_single_share, DIGITS)
+        ratio, cell = max(singles, key=lambda one: one[0])
+        found["worst"] = [cell, rounded(ratio, DIGITS)]
+    return {**found, "duplicates": rounded(own.copies_share, DIGITS), "unfinished": own.unfinished}
 
 
-def finished(result: Result, some: Cells, floor: Result | None) -> Result:
+def finished(result: Result, drawn: Cells, floor: Result | None) -> Result:
     """A result with its figures; what single paths do has none."""
-    return result if result.kind == ONE_PATH else replace(result, figures=figures(result, some, floor))
+    return result if result.kind == ONE_PATH else replace(result, figures=figures(result, drawn, floor))

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from weftway import _native
 from weftway.rank import ranking
-from weftway.rank.ranking import FACTOR, HEADS, PERCENT, Ranked, speed
+from weftway.rank.ranking import FACTOR, HEADS, PERCENT, Ranked
 from weftway.rank.standing import SinglePath
 from weftway.report import html, page
 from weftway.report.held_out import RATIO
@@ -19,11 +19,12 @@ from weftway.runs.backends import SIM
 from weftway.stats.units import Unit
 from weftway.terminal.table import NOTHING, Column, Row, Table, Value, numbers, texts
 
-from .edition import Cells, Edition
+from .edition import ALL, Cells, Edition
 from .judgement import BY_CONTROLLER, BY_LOAD, BY_SET, Judged
 from .result import Result
 
 ONE_PATH = "one path, same handshake"
+SAME_HANDSHAKE = "one path with the same handshake"
 
 SHORT = 12
 """Hexadecimal digits of a digest that are shown."""
@@ -45,67 +46,62 @@ BY_KIND = "The same geometric mean over the cells of each kind, whose number is 
 RATIOS = "1 is the best entry per cell; left is better. ▸ marks what lies beyond the axis. A bar is the 95 % interval."
 WHO = Markup(
     "Each entry's file says by which code it was made; <code>weft board verify</code> repeats a part of it. CPU time "
-    "of a decision is not judged: it is not the same on two machines. No earlier edition is there to compare with."
+    "of a decision is not judged: it is not the same on two machines."
 )
 
 
-def findings(there: Edition, shown: Judged, result: Result) -> list[str]:
+def findings(edition: Edition, shown: Judged, result: Result) -> list[str]:
     """What an entry's result says, a line each."""
     names = [one.scheduler for one in shown.standings]
     (own,) = [one for one in shown.standings if one.scheduler == result.entry]
     place = f"place {names.index(result.entry) + 1} of {len(names)}"
-    if own.cells < there.cells:
-        place = f"it ran in {own.cells} of {there.cells} cells"
+    if own.cells < edition.cells:
+        place = f"it ran in {own.cells} of {edition.cells} cells"
     told = [f"{result.entry} costs {_interval(own)} of the best entry per cell: {place}"]
-    figures: dict[str, Any] = result.figures["all"]
+    figures: dict[str, Any] = result.figures[ALL]
     if "of_one_path" in figures:
         ratio, low, high = figures["of_one_path"]
         share = PERCENT.value(figures["worse_than_one_path"])
         cost = RATIO.interval(ratio, low, high)
-        told.append(f"it is {_against(ratio)} one path with the same handshake, and costs {cost} of it")
+        several = sum(result.entry in cell.singles for cell in shown.cells)
+        single = SinglePath(several, ratio, low, high, 0.0)
+        told.append(f"it {ranking.against_best(single, SAME_HANDSHAKE)}, and costs {cost} of it")
         told.append(f"it is more than 5 % worse than that in {share} of the cells, worst in {figures['worst'][0]}")
     if "of_bound" in figures:
         told.append(f"it takes {FACTOR.value(figures['of_bound'])} times the capacity bound (median)")
     return told
 
 
-def _against(ratio: float) -> str:
-    word = speed(ratio)
-    return f"{word} than" if word.endswith(("faster", "slower")) else f"{word} as"
-
-
 def _interval(one: Any) -> str:
     return RATIO.interval(one.ratio, one.ratio_low, one.ratio_high)
 
 
-def standings(there: Edition, shown: Judged, results: Sequence[Result], own: Sequence[str] = ()) -> Table:
+def standings(edition: Edition, shown: Judged, results: Sequence[Result], own: Sequence[str] = ()) -> Table:
     """A line per entry, the best first, and one for single paths."""
-    table = ranking.standings_table(_ranked(there, shown, own))
+    ranked = _ranked(edition, shown, own)
+    table = ranking.standings_table(ranked)
     of = {one.entry: one for one in results}
     alike = _alike(results)
     rows = []
-    for row in table.rows:
-        name = Value(str(row.values[0])) if isinstance(row.values[0], str) else row.values[0]
-        entry = name.title or name.full or name.text
-        (standing,) = [one for one in shown.standings if one.scheduler == entry]
+    for standing, row in zip(ranked.lines, table.rows, strict=True):
+        entry = standing.scheduler
+        name = Value(row.values[0]) if isinstance(row.values[0], str) else row.values[0]
         note = f"= {', '.join(alike[entry])}" if alike[entry] else ""
-        cells = Value(f"{standing.cells} of {there.cells}", number=standing.cells)
+        cells = Value(f"{standing.cells} of {edition.cells}", number=standing.cells)
         rows.append(replace(row, values=[replace(name, note=note), *row.values[1:], cells, of[entry].kind]))
     if shown.single:
-        behind = [at for at, one in enumerate(_in_order(shown, own)) if one is not None and one > shown.single.ratio]
+        full = max(one.cells for one in shown.standings)
+        behind = [
+            at
+            for at, one in enumerate(ranked.lines)
+            if one.scheduler not in own and one.cells == full and one.ratio > shown.single.ratio
+        ]
         rows.insert(behind[0] if behind else len(rows), _single(shown.single))
-    title = f"Board {there.name}: {counted(there.cells, 'cell')}, {counted(len(there.seeds), 'seed')}, "
+    title = f"Board {edition.name}: {counted(edition.cells, 'cell')}, {counted(len(edition.seeds), 'seed')}, "
     title += f"{_entries(len(shown.standings))}; 1 is the best entry per cell, less is better"
     first, ratio, *others = table.columns
     columns = [first, replace(ratio, head="of best per cell"), *others, Column("cells", right=True), Column("kind")]
     return Table(title, columns, rows)
-
-
-def _in_order(shown: Judged, own: Sequence[str]) -> list[float | None]:
-    """Ratios in the order of the lines; none for those that have their own place."""
-    ordered = sorted(shown.standings, key=lambda one: one.scheduler not in own)
-    full = max(one.cells for one in shown.standings)
-    return [None if one.scheduler in own or one.cells < full else one.ratio for one in ordered]
 
 
 def _single(single: SinglePath) -> Row:
@@ -128,11 +124,11 @@ def _alike(results: Sequence[Result]) -> dict[str, list[str]]:
     return {name: [other for other in some if other != name] for some in by.values() for name in some}
 
 
-def _ranked(there: Edition, shown: Judged, own: Sequence[str]) -> Ranked:
+def _ranked(edition: Edition, shown: Judged, own: Sequence[str]) -> Ranked:
     """What the tables and charts of a ranking need."""
     labels = {cell.cell: ", ".join(cell.kinds.values()) for cell in shown.cells}
     return Ranked(
-        title=f"Board {there.name}",
+        title=f"Board {edition.name}",
         facts="",
         others="",
         command="",
@@ -152,7 +148,7 @@ def by_kind(shown: Judged, kind: str) -> Table:
     means, single = shown.by(kind), shown.single_by(kind)
     if kind != BY_SET:
         means = {value: means[value] for value in sorted(means)}
-    counts = {value: sum(cell.kinds[kind] == value for cell in [*shown.cells, *shown.sealed]) for value in means}
+    counts = {value: sum(cell.kinds.get(kind) == value for cell in [*shown.cells, *shown.sealed]) for value in means}
     columns = [Column("entry", title="Entry"), *numbers(*(f"{value} ({counts[value]})" for value in means))]
     lines = [(one.scheduler, {value: means[value].get(one.scheduler) for value in means}) for one in shown.standings]
     if shown.single:
@@ -200,10 +196,10 @@ def _cells(drawn: Cells) -> Table:
     return Table(None, columns, rows)
 
 
-def render(there: Edition, drawn: Cells, shown: Judged, results: Sequence[Result]) -> str:
+def render(edition: Edition, drawn: Cells, shown: Judged, results: Sequence[Result]) -> str:
     """The page as text."""
-    table = replace(standings(there, shown, results), title=None)
-    ranked = _ranked(there, shown, ())
+    table = replace(standings(edition, shown, results), title=None)
+    ranked = _ranked(edition, shown, ())
     lines = [one.__dict__ for one in shown.standings]
     sections = [
         Section("standings", "Standings", JUDGED, html.table(table, "results cards"), pl.DataFrame(lines)),
@@ -212,13 +208,13 @@ def render(there: Edition, drawn: Cells, shown: Judged, results: Sequence[Result
             Section(kind, title, BY_KIND, html.table(by_kind(shown, kind), "cards"))
             for kind, title in ((BY_SET, "By set"), (BY_CONTROLLER, "By controller"), (BY_LOAD, "By load"))
         ),
-        Section("cells", "Cells", there.title, html.table(_cells(drawn), "cards")),
+        Section("cells", "Cells", edition.title, html.table(_cells(drawn), "cards")),
         Section("entries", "Entries", _by_which_code(results), html.table(_who(results), "cards")),
-        Section("provenance", "Provenance", "", _provenance(there)),
+        Section("provenance", "Provenance", "", _provenance(edition)),
     ]
-    facts = f"{counted(there.cells, 'cell')} · {counted(len(there.seeds), 'seed')} · {_entries(len(results))}"
+    facts = f"{counted(edition.cells, 'cell')} · {counted(len(edition.seeds), 'seed')} · {_entries(len(results))}"
     told = list(map(unbroken, _headline(shown)))
-    return page.assembled(f"Board {there.name}", told, facts, sections, pl.DataFrame())
+    return page.assembled(f"Board {edition.name}", told, facts, sections, pl.DataFrame())
 
 
 def _headline(shown: Judged) -> list[str]:
@@ -256,6 +252,6 @@ def _entries(count: int) -> str:
     return "1 entry" if count == 1 else f"{count} entries"
 
 
-def _provenance(there: Edition) -> Markup:
-    command = f"weft board run --edition {there.name} --entry NAME|mine.py:Mine|policy.safetensors"
-    return Markup("<p><code>{}</code></p><p>Digest of the cells: <code>{}</code></p>").format(command, there.digest)
+def _provenance(edition: Edition) -> Markup:
+    command = f"weft board run --edition {edition.name} --entry NAME|mine.py:Mine|policy.safetensors"
+    return Markup("<p><code>{}</code></p><p>Digest of the cells: <code>{}</code></p>").format(command, edition.digest)

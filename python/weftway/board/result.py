@@ -78,7 +78,7 @@ class Result:
     skipped: Sequence[str] = ()
     """Reasons why some cells have no line."""
     figures: Mapping[str, Any] = field(default_factory=dict)
-    said: str | None = None
+    stated_digest: str | None = None
     """Digest that its file names, if it was read from one."""
 
     @property
@@ -120,8 +120,9 @@ def _lines(items: Any) -> str:
 
 def read(file: Path) -> Result:
     """The result in a file."""
+    text = reading.text(file)
     try:
-        keys = json.loads(reading.text(file))
+        keys = json.loads(text)
     except ValueError as error:
         raise ScenarioError(f"{file}: no result of a board: {error}") from None
     if not isinstance(keys, dict) or "board" not in keys:
@@ -139,10 +140,12 @@ def read(file: Path) -> Result:
         raise ScenarioError(f"{file}: kind: `{keys['kind']}`; there is {', '.join(KINDS)}")
     check = _limits if keys["kind"] == ONE_PATH else _line
     for name, rows in keys["rows"].items():
-        for at, row in enumerate(rows if isinstance(rows, list) else [0], 1):
-            if row is not None and check(row) is None:
+        if not isinstance(rows, list):
+            raise ScenarioError(f"{file}: rows: {name}: a list of lines is needed")
+        for at, row in enumerate(rows, 1):
+            if check(row) is None and (row is not None or keys["kind"] == ONE_PATH):
                 raise ScenarioError(f"{file}: rows: line {at} of {name}, {json.dumps(row)[:40]}, is not that of a cell")
-    return Result(**{key: keys[key] for key in (*HEAD[1:], "rows", "figures")}, said=keys["digest"])
+    return Result(**{key: keys[key] for key in (*HEAD[1:], "rows", "figures")}, stated_digest=keys["digest"])
 
 
 TYPES: dict[str, Any] = {
@@ -162,7 +165,7 @@ def lines(result: Result, name: str) -> list[Line | None]:
 
 def limits(result: Result, name: str) -> list[Limits]:
     """What single paths and the capacity allow in each cell of a set."""
-    return [found for row in result.rows.get(name, ()) if (found := _limits(row))]
+    return [_limits(row) or Limits(None, {}) for row in result.rows.get(name, ())]
 
 
 def row_of(line: Line) -> list[float]:
@@ -195,7 +198,7 @@ def _limits(row: Any) -> Limits | None:
         return None
     bound, paths = row
     pairs = {name: _line(costs) for name, costs in paths.items()}
-    if not all(pairs.values()) or not (bound is None or _is_number(bound)):
+    if not all(pairs.values()) or not (bound is None or (_is_number(bound) and bound > 0)):
         return None
     return Limits(bound, {name: pair.costs for name, pair in pairs.items() if pair})
 

@@ -96,9 +96,9 @@ def _anywhere(text: str) -> str:
 
 
 def run(
-    there: Edition,
+    edition: Edition,
     name: str,
-    some: Cells,
+    drawn: Cells,
     sealed: Cells,
     jobs: int | None = None,
     folder: Path | None = None,
@@ -110,24 +110,25 @@ def run(
     is not made for.
     """
     begun = entry(name)
-    every = {**some, **sealed}
+    every = {**drawn, **sealed}
     if begun.kind == ONE_PATH:
-        rows = _limits(every, there.seeds, jobs, folder, progress)
+        rows = _limits(every, edition.seeds, jobs, folder, progress)
         skipped: list[str] = []
     else:
-        rows, skipped = _lines(every, _spec(name), there.seeds, jobs, folder, progress)
-    digests = {one.name: one.digest for one in there.sealed if one.name in sealed}
-    return replace(begun, edition=there.name, cells=there.digest, rows=rows, sealed=digests, skipped=skipped)
+        rows, skipped = _lines(every, _spec(name), edition.seeds, jobs, folder, progress)
+    digests = {one.name: one.digest for one in edition.sealed if one.name in sealed}
+    return replace(begun, edition=edition.name, cells=edition.digest, rows=rows, sealed=digests, skipped=skipped)
 
 
-def rows_at(name: str, some: Cells, places: Sequence[Place], seeds: list[int], jobs: int | None) -> dict[Place, Any]:
+def rows_at(name: str, cells: Cells, places: Sequence[Place], seeds: list[int], jobs: int | None) -> dict[Place, Any]:
     """The rows of an entry in some cells alone."""
-    begun = entry(name)
-    few = {place: {place[0]: [some[place[0]][place[1]]]} for place in places}
-    if begun.kind == ONE_PATH:
-        return {place: _limits(one, seeds, jobs)[place[0]][0] for place, one in few.items()}
-    spec = _spec(name)
-    return {place: _lines(one, spec, seeds, jobs)[0][place[0]][0] for place, one in few.items()}
+    by_set: dict[str, list[int]] = {}
+    for key, at in places:
+        by_set.setdefault(key, []).append(at)
+    few = {key: [cells[key][at] for at in ats] for key, ats in by_set.items()}
+    is_floor = entry(name).kind == ONE_PATH
+    rows = _limits(few, seeds, jobs) if is_floor else _lines(few, _spec(name), seeds, jobs)[0]
+    return {(key, at): row for key, ats in by_set.items() for at, row in zip(ats, rows[key], strict=True)}
 
 
 def _lines(
@@ -211,7 +212,7 @@ def _carried_out(
     wanted: list[Wanted[Job, Asker]], jobs: int | None, folder: Path | None, progress: Progress | None
 ) -> tuple[dict[tuple[Place, str | None], list[Row]], list[str]]:
     """The rows of each cell, seed by seed, and the reasons why some are missing."""
-    with Runner(folder, progress, len(wanted)) as runner:
+    with Runner(folder, progress, len(wanted), has_out=False) as runner:
         runs = runner.run(wanted, threads(jobs, singles=False), HANDLING)
     if runs.failed:
         raise runs.failed[0].error

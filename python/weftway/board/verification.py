@@ -15,8 +15,8 @@ from weftway._native import ScenarioError
 from weftway.report.numbers import counted
 from weftway.runs.backends import SIM
 
-from . import edition, entries, judgement, runs
-from .edition import Cells, Edition
+from . import entries, judgement, runs
+from .edition import AGAINST, Cells, Edition, load
 from .result import ONE_PATH, REGISTRY, Result, read
 from .runs import Place
 
@@ -47,7 +47,7 @@ class Verified:
 def verify(
     file: Path,
     name: str | None = None,
-    there: Edition | None = None,
+    edition: Edition | None = None,
     sample: int | None = None,
     draw: int = 0,
     sealed: Path | None = None,
@@ -58,39 +58,39 @@ def verify(
     `sample` lines are run again; if not given, `SAMPLE`, and all where the digest shows that the file was changed.
     """
     result, found = read(file), Verified(file)
-    there = there or edition.load(result.edition)
-    if (result.edition, result.cells) != (there.name, there.digest):
+    edition = edition or load(result.edition)
+    if (result.edition, result.cells) != (edition.name, edition.digest):
         raise ScenarioError(
-            f"{file}: it is of edition {result.edition} with cells {result.cells[:8]}…, and {there.file} is edition "
-            f"{there.name} with cells {there.digest[:8]}…"
+            f"{file}: it is of edition {result.edition} with cells {result.cells[:8]}…, and {edition.file} is edition "
+            f"{edition.name} with cells {edition.digest[:8]}…"
         )
     name = _named(result, name)
     if result.code != SIM.code():
         found.notes.append(f"{result.code} made it, and this is {SIM.code()}: lines may differ by that")
-    drawn = there.drawn()
-    some = {**drawn, **(there.unsealed(sealed) if sealed else {})}
-    is_changed = result.said != result.digest
+    drawn = edition.drawn()
+    cells = {**drawn, **(edition.unsealed(sealed) if sealed else {})}
+    is_changed = result.stated_digest != result.digest
     if is_changed:
         found.differences.append("its digest is not that of its lines: it was changed after it was made")
-    found.differences += _shape(there, result, some)
+    found.differences += _shape(edition, result, cells)
     if [*result.rows] == [*drawn, *result.sealed] and not found.differences[is_changed:]:
-        own = judgement.finished(result, drawn, entries.floor(there)).figures
-        if own.get(judgement.AGAINST) == result.figures.get(judgement.AGAINST):
+        own = judgement.finished(result, drawn, entries.floor(edition)).figures
+        if own.get(AGAINST) == result.figures.get(AGAINST):
             found.differences += _figures(own, result.figures)
         else:
             found.notes.append("figures not checked: they compare with another file of single paths than the edition's")
-    places = [(key, at) for key in result.rows if key in some for at in range(len(result.rows[key]))]
-    places = [place for place in places if place[1] < len(some[place[0]])]
+    places = [(key, at) for key in result.rows if key in cells for at in range(len(result.rows[key]))]
+    places = [place for place in places if place[1] < len(cells[place[0]])]
     found.of = sum(len(rows) for rows in result.rows.values())
-    if unknown := [key for key in result.rows if key not in some and key in result.sealed]:
+    if unknown := [key for key in result.rows if key not in cells and key in result.sealed]:
         found.notes.append(f"not run again, since only their keeper has the cells: {', '.join(unknown)}")
     count = sample if sample is not None else len(places) if is_changed else SAMPLE
     chosen = sorted(places, key=lambda place: _rank(result.digest, draw, place))[:count]
     found.repeated = len(chosen)
-    again = runs.rows_at(name, some, sorted(chosen, key=places.index), there.seeds, jobs)
+    again = runs.rows_at(name, cells, sorted(chosen, key=places.index), edition.seeds, jobs)
     for (key, at), row in again.items():
         if row != (told := result.rows[key][at]):
-            cell = some[key][at].name
+            cell = cells[key][at].name
             found.differences.append(
                 f"line {at + 1} of {key} ({cell}) is {json.dumps(told)} in the file, and {json.dumps(row)} here"
             )
@@ -107,19 +107,19 @@ def _named(result: Result, name: str | None) -> str:
             raise
         raise ScenarioError(f"{error}: --entry names the {result.kind} that the file is of") from None
     if (own.kind, own.source) != (result.kind, result.source):
-        here, there = own.source or own.kind, result.source or result.kind
-        raise ScenarioError(f"--entry {wanted}: its digest is {here}, and the file is of {there}")
+        here, stated = own.source or own.kind, result.source or result.kind
+        raise ScenarioError(f"--entry {wanted}: its digest is {here}, and the file is of {stated}")
     return wanted
 
 
-def _shape(there: Edition, result: Result, some: Cells) -> list[str]:
+def _shape(edition: Edition, result: Result, cells: Cells) -> list[str]:
     """Sets that the file lacks or has too many of, and those with another number of lines."""
-    wanted = {one.name: one.cells for one in there.sets}
-    named = {one.name: one.digest for one in there.sealed}
+    wanted = {one.name: one.cells for one in edition.sets}
+    named = {one.name: one.digest for one in edition.sealed}
     found = [f"it has no lines of {name}" for name in (*wanted, *result.sealed) if name not in result.rows]
-    found += [f"edition {there.name} has no set {name}" for name in result.rows if name not in {**wanted, **named}]
+    found += [f"edition {edition.name} has no set {name}" for name in result.rows if name not in {**wanted, **named}]
     found += [f"{name} is sealed with another digest" for name, own in result.sealed.items() if named.get(name) != own]
-    wanted |= {name: len(cells) for name, cells in some.items()}
+    wanted |= {name: len(own) for name, own in cells.items()}
     for name, rows in result.rows.items():
         if name in wanted and len(rows) != wanted[name]:
             found.append(f"{name} has {counted(wanted[name], 'cell')}, and the file {counted(len(rows), 'line')}")

@@ -42,18 +42,18 @@ def run(
     from weftway.board.result import ONE_PATH
     from weftway.terminal.progress import Bar
 
-    there = editions.load(edition)
+    loaded = editions.load(edition)
     result = runs.entry(entry)
     place = file or Path(result.file_name)
     if place.is_dir():
         raise ScenarioError(f"--out {place}: a folder, where a file is expected, such as {place / result.file_name}")
     rows = place.with_name(f"{place.name}.rows")
-    closed = there.unsealed(sealed) if sealed else {}
+    closed = loaded.unsealed(sealed) if sealed else {}
     # What a scheduler in Python prints is no result.
     with interruptible(), redirect_stdout(sys.stderr), Bar(err) as bar:
-        drawn = there.drawn(rows)
-        ran = runs.run(there, entry, drawn, closed, jobs, rows, bar.tell)
-    floor = None if ran.kind == ONE_PATH else entries.floor(there)
+        drawn = loaded.drawn(rows)
+        ran = runs.run(loaded, entry, drawn, closed, jobs, rows, bar.tell)
+    floor = None if ran.kind == ONE_PATH else entries.floor(loaded)
     ran = judgement.finished(ran, drawn, floor)
     ran.write(place)
     # The file says all that the folder was kept for.
@@ -61,12 +61,12 @@ def run(
     if as_json:
         print_json([dict(ran.figures)])
     elif ran.kind == ONE_PATH:
-        out.print(f"one path, same handshake: {there.cells} cells")
+        out.print(f"one path, same handshake: {loaded.cells} cells")
     else:
-        others = [one for one in entries.of(there) if one.entry != ran.entry]
-        shown = judgement.judged(there, drawn, [*others, ran], floor)
-        out.print("\n".join(page.findings(there, shown, ran)), "", sep="\n")
-        print_tables([page.standings(there, shown, [*others, ran], [ran.entry])])
+        others = [one for one in entries.of(loaded) if one.entry != ran.entry]
+        shown = judgement.judged(loaded, drawn, [*others, ran], floor)
+        out.print("\n".join(page.findings(loaded, shown, ran)), "", sep="\n")
+        print_tables([page.standings(loaded, shown, [*others, ran], [ran.entry])])
     for reason in ran.skipped:
         err.print(f"skipped: {reason}")
     err.print(f"result in {place}")
@@ -92,8 +92,8 @@ def verify(
     from weftway.board import verification
 
     with interruptible(), redirect_stdout(sys.stderr):
-        there = editions.load(edition) if edition else None
-        found = verification.verify(file, entry, there, sample, draw, sealed, jobs)
+        loaded = editions.load(edition) if edition else None
+        found = verification.verify(file, entry, loaded, sample, draw, sealed, jobs)
     for note in found.notes:
         err.print(f"note: {note}")
     for difference in found.differences:

@@ -12,11 +12,12 @@ The goals are those of RFC 6356, section 2, for a connection of two subflows:
 3. It moves traffic away from the congested path: its subflow there takes at most 0.9 of what a single flow would.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
+
+from weftway.stats.estimates import geometric_mean
 
 from .settings import CUBIC, LOSSES, QUEUES, Link, Setting, Sharing, ShortFlow, Starting, TwoLinks, is_swapped
 
@@ -123,11 +124,6 @@ class Start:
     drops: float
 
 
-def geometric(values: Sequence[float]) -> float:
-    """The geometric mean."""
-    return math.exp(fmean(math.log(one) for one in values))
-
-
 def jain(one: float, other: float) -> float:
     """Jain's index of two rates.
 
@@ -168,7 +164,7 @@ def share(setting: Sharing, runs: Mapping[int, Row]) -> Share:
         subflows=setting.subflows,
         queue=setting.queue,
         loss=setting.loss,
-        share=geometric(ratios),
+        share=geometric_mean(ratios),
         least=min(ratios),
         most=max(ratios),
         jain=fmean(jain(*pair) for pair in pairs),

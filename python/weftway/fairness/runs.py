@@ -1,9 +1,8 @@
 """Runs of every setting, of which those that a folder keeps are not run again."""
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 
 from weftway import _native
@@ -92,7 +91,7 @@ def beside_cubic(cc: str, jobs: int | None = None) -> list[Share]:
     """Shares of one flow of a controller beside a CUBIC flow, at each queue, without random losses."""
     request = Request([cc])
     wanted = [Sharing(named([cc])[0], CUBIC, queue, LOSSES[0]) for queue in QUEUES]
-    rows, _, _ = _rows(request, wanted, seeds.parse(request.seeds), jobs, None, None)
+    rows, _, _ = _rows(request, wanted, seeds.parse(request.seeds), jobs, None, None, has_out=False)
     return judging.shares(rows)
 
 
@@ -116,6 +115,7 @@ def _rows(
     jobs: int | None,
     out: Path | None,
     progress: Progress | None,
+    has_out: bool = True,
 ) -> tuple[dict[Setting, dict[int, Row]], Finished, _Missing]:
     """Rows of settings by the place of the seed. A setting with a run that failed is left out."""
     settings_once = list(dict.fromkeys(wanted))
@@ -124,8 +124,8 @@ def _rows(
         for one in settings_once
         for at, seed in enumerate(numbers)
     ]
-    with Runner(out, progress, has_out=True) as runner:
-        runs = runner.run(asked, threads(jobs or os.cpu_count() or 1, singles=False))
+    with Runner(out, progress, has_out=has_out) as runner:
+        runs = runner.run(asked, threads(jobs, singles=False))
     rows: dict[Setting, dict[int, Row]] = {}
     for one, row in runs:
         setting, at = one.asker
@@ -143,13 +143,13 @@ def job(run: settings.Run, seed: int, sets: Sequence[str] = (), seconds: int = S
     return plan.simulated(_variant(run.file, keys), _scheduler(), _native.controller(run.cc), seed)
 
 
-@lru_cache(maxsize=64)
+@cache
 def _variant(file: str, sets: tuple[str, ...]) -> Variant:
     (variant,) = load(str(HOME / file), sets).variants()
     return variant
 
 
-@lru_cache(maxsize=1)
+@cache
 def _scheduler() -> specs.SchedulerSpec:
     (spec,) = specs.parse(SCHEDULER)
     return spec

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from weftway.report.numbers import counted, percent
+from weftway.report.numbers import counted, listed, percent
 from weftway.terminal.table import NOTHING, Column, Row, Table, Value, numbers, texts
 
 from .judging import AS_WELL, FAIR, FAIR_TO_ITSELF, LONGER, MOVED, ONE_FLOW, Goals, Share, Short
@@ -65,11 +65,11 @@ def share_words(cc: str, shares: Sequence[Share]) -> str:
     >>> some = [Share("bbr1", "cubic", 1, queue, "0 %", 2.0, 1.0, 3.0, 0.9, 18.0) for queue in (25, 100, 400)]
     >>> share_words("bbr1", some)
     'bbr1 takes 2.00, 2.00 and 2.00 times what a CUBIC flow beside it takes (queues of 0.4, 1.5 and 6 products)'
+    >>> share_words("bbr1", some[:1])
+    'bbr1 takes 2.00 times what a CUBIC flow beside it takes (queues of 0.4 products)'
     """
-    *first, last = (_ratio(one.share) for one in shares)
-    *before, largest = (QUEUES[one.queue] for one in shares)
-    queues = f"queues of {', '.join(before)} and {largest} products"
-    return f"{cc} takes {', '.join(first)} and {last} times what a CUBIC flow beside it takes ({queues})"
+    takes, queues = listed([_ratio(one.share) for one in shares]), listed([QUEUES[one.queue] for one in shares])
+    return f"{cc} takes {takes} times what a CUBIC flow beside it takes (queues of {queues} products)"
 
 
 def terminal(found: Fairness) -> list[Table]:
@@ -100,8 +100,7 @@ def _shares(found: Fairness, rival: str) -> Table:
             mbps = sum(one.mbps for one in without) / len(without)
             name = cc if subflows == 1 else f"{subflows} × {cc}"
             rows.append(Row([name, *figures, Value(f"{jain:.2f}", number=jain), Value(f"{mbps:.1f}", number=mbps)]))
-    over = "itself" if rival == ITSELF else rival
-    return Table(f"share beside {over}, by queue and random loss", columns, rows)
+    return Table(f"share beside {rival}, by queue and random loss", columns, rows)
 
 
 def _row(shares: Iterable[Share], is_judged: bool) -> list[Value]:
@@ -180,7 +179,7 @@ def reading(found: Fairness) -> list[str]:
     lines = [
         f"share: bytes over those of the other flow, {found.request.seconds} s from the start; geometric mean of "
         f"{counted(len(found.seeds), 'seed')}; 1 is equal; 2 ×: two subflows of one connection",
-        f"fair, without loss: {fair}, {FAIR_TO_ITSELF[0]:g} to {FAIR_TO_ITSELF[1]:g} beside itself",
+        f"fair, without loss: {fair}, {FAIR_TO_ITSELF[0]:g} to {FAIR_TO_ITSELF[1]:g} beside any other",
         "queue: in products of the rate, 20 Mbit/s, and the round trip, 40 ms",
         "Jain, Mbit/s: Jain's index and the goodput of both, means without loss",
         f"goal 1: two links, a CUBIC flow on each; goodput over that of one flow on the better; {AS_WELL:g} or more",

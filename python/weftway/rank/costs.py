@@ -25,7 +25,7 @@ WORDS = {
     "message_p99_ms": "99th-percentile delay",
     "message_p95_ms": "95th-percentile time of answers or flows",
     "call_p99_ms": "99th-percentile delay of the worse direction",
-    "deadline_miss_rate": "late or lost, per thousand",
+    "deadline_miss_rate": "datagrams late or lost",
     "": "time per megabyte",
 }
 
@@ -41,7 +41,10 @@ GREEDY = ("bulk", "web", "duration")
 """Workloads that take what the links give: the share that they took says nothing about a load."""
 
 PER_THOUSAND = 1000.0
-"""Cost of a run whose datagrams are all late or lost; of one that loses one in a thousand, or fewer, it is 1."""
+"""Cost of a run whose datagrams are all late or lost."""
+
+LEAST_PER_THOUSAND = 1.0
+"""Cost of a run that loses one datagram in a thousand, or fewer: ratios are taken of it."""
 
 LEAST_MS = 1e-3
 """A cost is at least so much: ratios are taken of it."""
@@ -84,7 +87,7 @@ def cost(row: Row, workload: str) -> float:
         return max(float(row["elapsed_ms"]) / megabytes, LEAST_MS)
     if workload == "datagrams":
         missed = row[COLUMN[workload]] if row["verdict"] == "finished" else None
-        return max(PER_THOUSAND * (1.0 if missed is None else float(missed)), 1.0)
+        return PER_THOUSAND if missed is None else max(PER_THOUSAND * float(missed), LEAST_PER_THOUSAND)
     value = row[COLUMN[workload]] if row["verdict"] == "finished" else row["elapsed_ms"]
     # A workload of no message at all is over with its handshake.
     return max(float(row["elapsed_ms"] if value is None else value), LEAST_MS)

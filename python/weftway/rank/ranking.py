@@ -189,21 +189,22 @@ def _changed(name: str) -> str:
     return f"under {value}" if what == "cc" else f"with an initial window of {value} packets"
 
 
-def against_best(one: Standing | SinglePath) -> str:
-    """Sentence that compares with the best other scheduler per scenario, as far as the cells are sure of it."""
+def against_best(one: Standing | SinglePath, other: str = OTHER) -> str:
+    """Sentence that compares with the best other scheduler per scenario, or with another, as far as the cells are sure
+    of it."""
     word = speed(one.ratio)
     joined = f"{word} than" if word.endswith(("faster", "slower")) else f"{word} as"
     low, high = one.ratio_low, one.ratio_high
     if low is None or high is None or low == high:
-        return f"is {joined} {OTHER} in {counted(one.cells, 'cell')}"
+        return f"is {joined} {other} in {counted(one.cells, 'cell')}"
     span = f"{speed(low)} to {speed(high)}"
     if one.cells < FEWEST:
-        return f"is {joined} {OTHER} on the mean of {one.cells} cells (range: {span})"
+        return f"is {joined} {other} on the mean of {one.cells} cells (range: {span})"
     if low <= 1 <= high or word == "as fast":
         is_level = low >= 1 - LEVEL_WITHIN and high <= 1 + LEVEL_WITHIN
         place = f"{LEVEL} with" if is_level else f"{UNTOLD} from"
-        return f"is {place} {OTHER} ({word}; {span})"
-    return f"is {joined} {OTHER} ({span})"
+        return f"is {place} {other} ({word}; {span})"
+    return f"is {joined} {other} ({span})"
 
 
 def speed(ratio: float) -> str:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from random import Random
+from statistics import fmean
 from typing import NamedTuple
 
 LEVEL = 0.95
@@ -193,6 +194,15 @@ class Interval(NamedTuple):
 
     low: float
     high: float
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    """The geometric mean of values above zero.
+
+    >>> round(geometric_mean([1.0, 4.0]), 9)
+    2.0
+    """
+    return math.exp(fmean(map(math.log, values)))
 
 
 def median(values: Sequence[float]) -> float:
