@@ -23,8 +23,8 @@ fn run(config: &SimConfig, scheduler: &str, seed: u64) -> Measurement {
 }
 
 /// Over 8 Mbit/s and 20 ms a datagram takes 1 ms and some, and 20 on the way. One that is lost is missed by the
-/// acknowledgement of the next, 9/8 of a round trip of 42 after it was sent: 52 ms, and is there 21 later: some 73. With a
-/// deadline of 120 ms it comes in time, with 60 it is not sent again. The others are as fast as ever.
+/// acknowledgement of the next, 9/8 of a round trip of 42 after it was sent: 52 ms, and is there 21 later: some 73. With
+/// a deadline of 120 ms it comes in time, with 60 it is not sent again. The others are as fast as ever.
 #[test]
 fn what_is_lost_is_sent_again_while_it_can_arrive_in_time() {
     let lost = |deadline| {
