@@ -219,7 +219,8 @@ impl Mux {
         if !self.outbox.has_more(class) {
             self.cutter.join(class, Party::Datagrams);
         }
-        let [leave_by, deadline] = [leave_within, arrive_within].map(|time| time.map_or(Instant::NEVER, |span| now + span));
+        let [leave_by, deadline] =
+            [leave_within, arrive_within].map(|time| time.map_or(Instant::NEVER, |span| now + span));
         self.outbox.push(class, Waiting { flow, bytes, written: now, leave_by, deadline });
         Ok(())
     }
