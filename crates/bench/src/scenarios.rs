@@ -211,8 +211,8 @@ pub const RULES: [Rule; 6] = [
     Rule { scenario: Scenario::B, scheduler: "blest", most: 2_098.0, aim: None },
     // 9 063 until forecasts were kept, 4 535 until they held while nothing changes.
     Rule { scenario: Scenario::B, scheduler: "earliest-delivery", most: 4_410.0, aim: Some(3_000.0) },
-    // A question looks at every path's health, and at what each faster path lets go; 9 362 and 28 038 until it left those
-    // forecasts alone that nothing changed.
+    // A question looks at every path's health, and at what each faster path lets go; 9 362 and 28 038 until it left
+    // those forecasts alone that nothing changed.
     Rule { scenario: Scenario::SixteenPaths, scheduler: "earliest-delivery", most: 6_680.0, aim: Some(5_500.0) },
     Rule { scenario: Scenario::ManyPaths, scheduler: "earliest-delivery", most: 16_230.0, aim: Some(12_000.0) },
 ];

@@ -192,17 +192,18 @@ impl Mux {
         deadline: Option<Span>,
         bytes: Bytes,
     ) -> Result<(), DatagramError> {
-        self.send_datagram_due(now, flow, class, [deadline; 2], bytes)
+        self.send_datagram_within(now, flow, class, deadline, deadline, bytes)
     }
 
-    /// Sends a datagram as [`Mux::send_datagram`] does, not once the first of two times since now has passed: it would
-    /// arrive after the second, by when it should have arrived.
-    pub fn send_datagram_due(
+    /// Sends a datagram as [`Mux::send_datagram`] does, but not once `leave_within` has passed since now: it would not
+    /// arrive within `arrive_within`, as it should.
+    pub fn send_datagram_within(
         &mut self,
         now: Instant,
         flow: StreamId,
         class: u8,
-        times: [Option<Span>; 2],
+        leave_within: Option<Span>,
+        arrive_within: Option<Span>,
         bytes: Bytes,
     ) -> Result<(), DatagramError> {
         if usize::from(class) >= CLASSES {
@@ -218,8 +219,9 @@ impl Mux {
         if !self.outbox.has_more(class) {
             self.cutter.join(class, Party::Datagrams);
         }
-        let [deadline, due] = times.map(|time| time.map_or(Instant::NEVER, |span| now + span));
-        self.outbox.push(class, Waiting { flow, bytes, written: now, deadline, due });
+        let [leave_by, deadline] =
+            [leave_within, arrive_within].map(|time| time.map_or(Instant::NEVER, |span| now + span));
+        self.outbox.push(class, Waiting { flow, bytes, written: now, leave_by, deadline });
         Ok(())
     }
 

@@ -1,14 +1,14 @@
-//! Datagrams: those that wait to be cut, by class, until their deadline; and those that have arrived, the latest of
+//! Datagrams: those that wait to be cut, by class, while they can arrive in time; and those that have arrived, the latest of
 //! them.
 //!
 //! Flows share what there is for their class (self-clocked fair queueing, Golestani 1994): each datagram has a tag,
 //! which is that of its flow's last one, or of the one that was cut last, and its length. The least tag is cut first.
-//! So a flow that floods waits for itself.
+//! So a flow that sends more than its share delays its own datagrams only.
 
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use weftway_path::Instant;
+use weftway_path::{Instant, Span};
 
 use crate::frame::datagram_head;
 use crate::id::StreamId;
@@ -16,6 +16,13 @@ use crate::limits::{CLASSES, MOST_DATAGRAMS_WAITING};
 
 /// Memory that a datagram takes beside its bytes.
 pub const COST: u64 = 64;
+
+/// Returns the time within which a datagram should leave that should arrive within `arrive_within`, where the way takes
+/// `least` time at least and `usual` time as things are now: half of the time is for waiting, unless the way takes more.
+pub fn leave_within(arrive_within: Span, [least, usual]: [Span; 2]) -> Span {
+    // The usual time may be much longer than the least, where delays vary.
+    arrive_within.saturating_sub(usual.min(least.max(arrive_within / 2)))
+}
 
 /// A datagram that waits to be cut.
 #[derive(Clone, Debug)]
@@ -26,10 +33,17 @@ pub struct Waiting {
     pub bytes: Bytes,
     /// Time at which it was written.
     pub written: Instant,
-    /// Until when it may be cut.
+    /// Time after which it is not cut.
+    pub leave_by: Instant,
+    /// Time by which it should have arrived.
     pub deadline: Instant,
-    /// By when it should have arrived.
-    pub due: Instant,
+}
+
+impl Waiting {
+    /// Memory that it takes: what its flow has used of its share once it is cut.
+    fn cost(&self) -> u64 {
+        self.bytes.len() as u64 + COST
+    }
 }
 
 /// Datagrams of a class that wait to be cut, by their tags.
@@ -40,13 +54,14 @@ struct Queue {
     last: Vec<(StreamId, u64)>,
     /// The tag of the one that was cut last.
     cut: u64,
-    /// Flows some of whose datagrams are dropped: room for them.
-    dropped: Vec<StreamId>,
+    /// Flows some of whose datagrams are dropped, each with the tag of the datagram that stays before the next one:
+    /// room for them.
+    dropped: Vec<(StreamId, u64)>,
 }
 
 impl Queue {
     fn push(&mut self, datagram: Waiting) {
-        let length = datagram.bytes.len() as u64 + COST;
+        let length = datagram.cost();
         let flow = datagram.flow;
         let tag = match self.last.iter_mut().find(|(other, _)| *other == flow) {
             Some((_, last)) => {
@@ -68,7 +83,8 @@ impl Queue {
 
     fn pop(&mut self) -> Option<Waiting> {
         let (tag, datagram) = self.waiting.pop_front()?;
-        self.cut = tag;
+        // Where a long datagram was dropped, a shorter one behind it may have a lesser tag.
+        self.cut = self.cut.max(tag);
         // Of its flow it is the last.
         if let Some(at) = self.last.iter().position(|last| *last == (datagram.flow, tag)) {
             self.last.swap_remove(at);
@@ -76,30 +92,41 @@ impl Queue {
         Some(datagram)
     }
 
-    /// Drops others: returns how many. Their flows have not used what they were given.
+    /// Drops others: returns how many. Their flows have not used what they were given: the datagrams behind take over
+    /// their tags.
     fn keep(&mut self, stays: impl Fn(&Waiting) -> bool) -> usize {
         let Self { waiting, last, dropped, .. } = self;
         let before = waiting.len();
-        waiting.retain(|(_, datagram)| {
+        waiting.retain_mut(|(tag, datagram)| {
             let stays = stays(datagram);
-            if !stays && !dropped.contains(&datagram.flow) {
-                dropped.push(datagram.flow);
+            match dropped.iter_mut().find(|(flow, _)| *flow == datagram.flow) {
+                Some((_, newest)) if stays => {
+                    *newest += datagram.cost();
+                    *tag = *newest;
+                }
+                None if !stays => dropped.push((datagram.flow, *tag - datagram.cost())),
+                _ => {}
             }
             stays
         });
-        for flow in dropped.drain(..) {
+        let count = before - waiting.len();
+        if !waiting.iter().is_sorted_by_key(|(tag, _)| tag) {
+            waiting.make_contiguous().sort_by_key(|(tag, _)| *tag);
+        }
+        for (flow, newest) in dropped.drain(..) {
             let Some(at) = last.iter().position(|(other, _)| *other == flow) else { continue };
-            match waiting.iter().rev().find(|(_, datagram)| datagram.flow == flow) {
-                Some((tag, _)) => last[at].1 = *tag,
-                None => drop(last.swap_remove(at)),
+            if waiting.iter().any(|(_, datagram)| datagram.flow == flow) {
+                last[at].1 = newest;
+            } else {
+                last.swap_remove(at);
             }
         }
-        before - waiting.len()
+        count
     }
 
-    /// Bytes of a flow that wait, with what each takes beside them, or a datagram more.
+    /// Bytes of a flow that wait, with [`COST`] for each datagram; up to one datagram less.
     fn of(&self, flow: StreamId) -> u64 {
-        self.last.iter().find(|(other, _)| *other == flow).map_or(0, |(_, tag)| tag - self.cut)
+        self.last.iter().find(|(other, _)| *other == flow).map_or(0, |(_, tag)| tag.saturating_sub(self.cut))
     }
 }
 
@@ -108,9 +135,9 @@ impl Queue {
 pub struct Outbox {
     classes: [Queue; CLASSES],
     bytes: u64,
-    /// No deadline is earlier.
+    /// No datagram has an earlier `leave_by`.
     earliest: Instant,
-    /// Number of datagrams that were dropped since their deadline had passed.
+    /// Number of datagrams that were dropped since they would have left too late.
     expired: u64,
 }
 
@@ -131,12 +158,12 @@ impl Outbox {
         self.bytes + COST * self.classes.iter().map(|queue| queue.waiting.len()).sum::<usize>() as u64
     }
 
-    /// Number of datagrams that had passed their deadline before they were cut.
+    /// Number of datagrams that were dropped since they would have left too late.
     pub fn expired(&self) -> u64 {
         self.expired
     }
 
-    /// The bytes of a flow in a class, with what each datagram takes beside them, or a datagram more.
+    /// Bytes of a flow that wait in a class, with [`COST`] for each datagram; up to one datagram less.
     pub fn of(&self, class: u8, flow: StreamId) -> u64 {
         self.classes[usize::from(class)].of(flow)
     }
@@ -149,7 +176,7 @@ impl Outbox {
     /// Adds one.
     pub fn push(&mut self, class: u8, datagram: Waiting) {
         self.bytes += datagram.bytes.len() as u64;
-        self.earliest = self.earliest.min(datagram.deadline);
+        self.earliest = self.earliest.min(datagram.leave_by);
         self.classes[usize::from(class)].push(datagram);
     }
 
@@ -160,10 +187,10 @@ impl Outbox {
         Some(datagram)
     }
 
-    /// Drops those whose deadline has passed: calls `emptied` with each class that has none left.
+    /// Drops those that would leave too late: calls `emptied` with each class that has none left.
     pub fn expire(&mut self, now: Instant, mut emptied: impl FnMut(u8)) {
         if now >= self.earliest {
-            self.keep(|datagram| datagram.deadline > now, &mut emptied);
+            self.keep(|datagram| datagram.leave_by > now, &mut emptied);
         }
     }
 
@@ -182,7 +209,7 @@ impl Outbox {
         }
         let left = || self.classes.iter().flat_map(|queue| &queue.waiting).map(|(_, datagram)| datagram);
         self.bytes = left().map(|datagram| datagram.bytes.len() as u64).sum();
-        self.earliest = left().map(|datagram| datagram.deadline).min().unwrap_or(Instant::NEVER);
+        self.earliest = left().map(|datagram| datagram.leave_by).min().unwrap_or(Instant::NEVER);
     }
 
     /// Number and bytes of the datagrams of `class` that fit into `room`, whole and with their heads; and the first of
@@ -242,12 +269,17 @@ mod tests {
         StreamId::from_wire(0)
     }
 
+    /// A datagram of class 1 that may be cut until `ms`.
+    fn push(outbox: &mut Outbox, flow: StreamId, length: usize, ms: u64) {
+        let (bytes, leave_by) = (Bytes::from(vec![0; length]), Instant::from_millis(ms));
+        outbox.push(1, Waiting { flow, bytes, written: Instant::ZERO, leave_by, deadline: leave_by });
+    }
+
     #[test]
     fn a_datagram_leaves_whole_or_expires() {
         let mut outbox = Outbox::default();
         for (bytes, ms) in [(10, 5), (20, 1), (30, 9)] {
-            let (bytes, deadline) = (Bytes::from(vec![0; bytes]), Instant::from_millis(ms));
-            outbox.push(1, Waiting { flow: flow(), bytes, written: Instant::ZERO, deadline, due: deadline });
+            push(&mut outbox, flow(), bytes, ms);
         }
         // A head has 4 bytes: kind, stream, and the count in two.
         let fitting = |outbox: &Outbox, room| (outbox.fitting(1, room).0, outbox.fitting(1, room).1);
@@ -268,10 +300,6 @@ mod tests {
     fn a_flow_that_floods_waits_for_itself() {
         let mut outbox = Outbox::default();
         let [flood, voice, other] = [0, 4, 8].map(StreamId::from_wire);
-        let push = |outbox: &mut Outbox, flow, length: usize, ms| {
-            let (bytes, deadline) = (Bytes::from(vec![0; length]), Instant::from_millis(ms));
-            outbox.push(1, Waiting { flow, bytes, written: Instant::ZERO, deadline, due: deadline });
-        };
         let next = |outbox: &mut Outbox, count: usize| -> Vec<u64> {
             (0..count).filter_map(|_| outbox.pop(1)).map(|datagram| datagram.flow.wire()).collect()
         };
@@ -292,6 +320,77 @@ mod tests {
         (0..2).for_each(|_| push(&mut outbox, other, 1136, 99));
         assert_eq!(next(&mut outbox, 9), [8, 0, 0, 8, 8]);
         assert_eq!((outbox.memory(), outbox.classes[1].last.len()), (0, 0));
+    }
+
+    /// One is cut each second, and each may wait for `seconds`. Flows offer so many a second, of so many bytes with
+    /// what each takes beside them. Returns how many bytes of each are cut in 200 s.
+    fn cut_of_flows<const N: usize>(offers: [(u64, u64); N], seconds: u64) -> [u64; N] {
+        let mut outbox = Outbox::default();
+        let mut cut = [0; N];
+        for ms in 1..=200_000 {
+            for (at, (rate, length)) in offers.into_iter().enumerate() {
+                if ms * rate % 1000 < rate {
+                    push(&mut outbox, StreamId::from_wire(at as u64), (length - COST) as usize, ms + seconds * 1000);
+                }
+            }
+            outbox.expire(Instant::from_millis(ms), |_| {});
+            if ms % 1000 == 0 {
+                let datagram = outbox.pop(1).unwrap();
+                cut[datagram.flow.wire() as usize] += datagram.cost();
+            }
+            let queue = &outbox.classes[1];
+            assert!(queue.waiting.iter().is_sorted_by_key(|(tag, _)| tag));
+            for flow in (0..N as u64).map(StreamId::from_wire) {
+                let lengths = queue.waiting.iter().filter(|(_, datagram)| datagram.flow == flow);
+                let waits: u64 = lengths.map(|(_, datagram)| datagram.cost()).sum();
+                let told = queue.of(flow);
+                assert!(told <= waits && waits - told <= 1_000, "{waits} bytes wait, {told} are told");
+                assert_eq!(queue.last.iter().any(|(other, _)| *other == flow), waits > 0);
+            }
+        }
+        cut
+    }
+
+    #[test]
+    fn flows_most_of_whose_datagrams_expire_share_alike() {
+        for seconds in 1..=5 {
+            for rates in [[10, 2], [2, 10], [40, 3]] {
+                let cut = cut_of_flows(rates.map(|rate| (rate, 1_000)), seconds);
+                assert!(cut.iter().all(|bytes| (80_000..=120_000).contains(bytes)), "{seconds} s, {rates:?}: {cut:?}");
+            }
+        }
+    }
+
+    /// Alike in bytes: of the short datagrams four are cut for each long one.
+    #[test]
+    fn flows_of_short_and_long_datagrams_share_alike() {
+        for seconds in 2..=5 {
+            let [long, short] = cut_of_flows([(10, 1_000), (10, 250)], seconds);
+            assert!((0.4..0.6).contains(&(long as f64 / (long + short) as f64)), "{seconds} s: {long} {short}");
+        }
+    }
+
+    /// A flow that sends less than its share gets all of it through.
+    #[test]
+    fn a_flow_with_less_than_its_share_loses_nothing() {
+        let mut outbox = Outbox::default();
+        let [flood, voice] = [0, 4].map(StreamId::from_wire);
+        for second in 1..=100 {
+            (0..20).for_each(|_| push(&mut outbox, flood, 1000, (second + 2) * 1000));
+            if second % 3 == 0 {
+                push(&mut outbox, voice, 100, (second + 2) * 1000);
+            }
+            outbox.expire(Instant::from_millis(second * 1000), |_| {});
+            let next = outbox.pop(1).unwrap();
+            assert_eq!(next.flow == voice, second % 3 == 0, "{second}");
+        }
+    }
+
+    #[test]
+    fn half_of_the_time_is_for_waiting_unless_the_way_takes_more() {
+        let ms = Span::from_millis;
+        let leave = |way: [u64; 2]| leave_within(ms(100), way.map(ms)).as_millis_f64();
+        assert_eq!([[10, 20], [10, 80], [60, 80], [120, 150]].map(leave), [80.0, 50.0, 40.0, 0.0]);
     }
 
     #[test]

@@ -79,6 +79,7 @@ mod sending;
 mod stream;
 
 pub use application::{Accepted, Read};
+pub use datagrams::leave_within;
 pub use error::{DatagramError, OpenError, ProtocolError, StreamError};
 pub use id::{Side, StreamId};
 pub use limits::{Limits, LimitsError};

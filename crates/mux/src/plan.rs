@@ -140,7 +140,7 @@ impl Mux {
     fn plan_datagrams(&self, class: u8, room: usize, plan: &mut Plan) {
         let (count, bytes, first) = self.outbox.fitting(class, room);
         if let Some(first) = first {
-            let deadline = Some(first.due).filter(|deadline| !deadline.is_never());
+            let deadline = Some(first.deadline).filter(|deadline| !deadline.is_never());
             let message = self.message(class, first.written, deadline, first.bytes.len());
             plan.message.get_or_insert(Some(message));
             plan.parts.push(Part::Datagrams { class, count });

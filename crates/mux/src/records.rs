@@ -16,6 +16,8 @@ pub struct Record {
     pub place: Offset,
     /// Its frames.
     pub payload: Bytes,
+    /// Time until which any of its datagrams is of use; zero without datagrams.
+    pub datagrams_until: Instant,
 }
 
 /// A record that is outstanding.

@@ -77,7 +77,7 @@ impl Mux {
         debug_assert_eq!(payload.len(), plan.bytes, "a record is cut as it was planned");
         let payload = Bytes::from(payload);
         self.records.push(Outstanding { payload: payload.clone(), frames, datagrams_until });
-        Some(Record { place, payload })
+        Some(Record { place, payload, datagrams_until })
     }
 
     /// Writes the control frames: of how many runs of records that were given up they tell.
@@ -143,12 +143,12 @@ impl Mux {
         self.join(id);
     }
 
-    /// Until when the last of the datagrams is of use.
+    /// Returns the latest deadline of the datagrams.
     fn put_datagrams(&mut self, class: u8, count: usize, payload: &mut Vec<u8>) -> Instant {
         let (before, mut until) = (payload.len(), Instant::ZERO);
         for datagram in (0..count).filter_map(|_| self.outbox.pop(class)) {
             Frame::Datagram { flow: datagram.flow, bytes: &datagram.bytes }.put(payload);
-            until = until.max(datagram.due);
+            until = until.max(datagram.deadline);
         }
         self.cutter.served(class, Party::Datagrams, payload.len() - before, self.outbox.has_more(class));
         until
@@ -283,7 +283,7 @@ impl Mux {
         Count::new(self.outbox.bytes())
     }
 
-    /// The bytes of a flow's datagrams of a class that wait to be cut, with some for each, and perhaps a datagram more.
+    /// The bytes of a flow's datagrams of a class that wait to be cut, with 64 for each; up to one datagram less.
     pub fn unsent_datagrams_of(&self, class: u8, flow: StreamId) -> Count {
         Count::new(self.outbox.of(class, flow))
     }

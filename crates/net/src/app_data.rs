@@ -35,7 +35,7 @@ impl AppData {
         }
     }
 
-    /// It is `now`, and these are the paths that may be used: datagrams that would be too late are not sent any more.
+    /// Sets the time and the usable paths: datagrams that would be too late are not sent any more.
     #[inline]
     pub fn set_now<'a>(&mut self, now: Instant, paths: impl Iterator<Item = &'a Path> + Clone) {
         if let Some(records) = &mut self.records {
@@ -43,7 +43,7 @@ impl AppData {
         }
     }
 
-    /// Everything before it has arrived, or will never; none of data all of which arrive.
+    /// Place before which everything has arrived or never will; none of streams.
     pub fn arrived(&self) -> Option<Offset> {
         self.records.as_ref().and_then(|records| records.arrived())
     }

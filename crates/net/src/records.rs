@@ -9,7 +9,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes as Data;
-use weftway_mux::{Limits, Mux, Next, Read, Ready, Side, StreamId};
+use weftway_mux::{Limits, Mux, Next, Read, Ready, Record, Side, StreamId, leave_within};
 use weftway_path::{Bytes, Instant, Message, Offset, Path, Span};
 use weftway_scenario::App;
 use weftway_scenario::config::{SimConfig, Workload};
@@ -36,7 +36,7 @@ pub struct Records {
     /// Time for which a datagram is of use; none of flows.
     deadline: Option<Span>,
     /// Records of datagrams that may be under way, oldest first.
-    cut: VecDeque<Cut>,
+    cut: VecDeque<Record>,
     /// End of the application's data that were taken up already.
     written: u64,
     /// The payload of a full record.
@@ -44,15 +44,6 @@ pub struct Records {
     now: Instant,
     /// Time that a datagram takes to the other end: the least that is possible, and as things are now.
     way: [Span; 2],
-}
-
-/// A record of datagrams.
-#[derive(Clone, Debug)]
-struct Cut {
-    place: Offset,
-    /// Deadline of the first datagram in it; the others are no older.
-    until: Instant,
-    payload: Data,
 }
 
 impl Records {
@@ -78,8 +69,7 @@ impl Records {
         }))
     }
 
-    /// It is `now`, and these are the paths that may be used. What a path's queue adds to its round trip is taken to be
-    /// on the way there.
+    /// Sets the time and the usable paths: what a path's queue adds to its round trip is taken to be on the way there.
     pub fn set_now<'a>(&mut self, now: Instant, paths: impl Iterator<Item = &'a Path> + Clone) {
         self.now = now;
         if self.deadline.is_some() {
@@ -108,11 +98,9 @@ impl Records {
     fn send(&mut self, message: &Message, bytes: u64) {
         let mut payload = message.start.to_be_bytes().to_vec();
         payload.resize(bytes as usize, 0);
-        // As of a pipe: half of its time is left for waiting, unless no datagram can arrive so.
-        let [least, usual] = self.way;
-        let due = message.deadline.map(|deadline| deadline.since(self.now));
-        let leaves = due.map(|due| due.saturating_sub(usual.min(least.max(due / 2))));
-        let sent = self.sending.send_datagram_due(self.now, FLOW, CLASS, [leaves, due], payload.into());
+        let arrive = message.deadline.map(|deadline| deadline.since(self.now));
+        let leave = arrive.map(|within| leave_within(within, self.way));
+        let sent = self.sending.send_datagram_within(self.now, FLOW, CLASS, leave, arrive, payload.into());
         debug_assert!(sent.is_ok(), "a mux takes each datagram: {sent:?}");
     }
 
@@ -150,21 +138,19 @@ impl Records {
 
     /// The next record is cut: it begins at `at`, and has as many bytes as was told.
     pub fn cut(&mut self, at: Offset, bytes: u64) {
-        let until = self.deadline.and_then(|_| self.message()?.deadline);
         let record = self.sending.cut(self.now, bytes as usize);
         let cut = record.as_ref().map(|record| (record.place, record.payload.len() as u64));
         debug_assert_eq!(cut, Some((at, bytes)), "a record is cut as it was told");
         if let (Some(deadline), Some(record)) = (self.deadline, record) {
-            while self.cut.front().is_some_and(|first| first.until + deadline <= self.now) {
+            while self.cut.front().is_some_and(|first| first.datagrams_until + deadline <= self.now) {
                 self.cut.pop_front();
             }
-            let until = until.unwrap_or(self.now + deadline);
-            self.cut.push_back(Cut { place: record.place, until, payload: record.payload });
+            self.cut.push_back(record);
         }
     }
 
     /// Record of datagrams at `at`, until long after its deadline.
-    fn find(&self, at: Offset) -> Option<&Cut> {
+    fn find(&self, at: Offset) -> Option<&Record> {
         self.cut.binary_search_by_key(&at, |cut| cut.place).ok().and_then(|index| self.cut.get(index))
     }
 
@@ -176,7 +162,7 @@ impl Records {
         }
         match self.sending.payload(at) {
             Some(_) => self.sending.lost(self.now, soonest, at),
-            None => self.find(at).is_some_and(|cut| cut.until > soonest),
+            None => self.find(at).is_some_and(|cut| cut.datagrams_until > soonest),
         }
     }
 
@@ -190,7 +176,7 @@ impl Records {
         self.sending.acked(at);
     }
 
-    /// Everything before it has arrived, or will never; none of streams, all of which arrive.
+    /// Place before which everything has arrived or never will; none of streams.
     pub fn arrived(&self) -> Option<Offset> {
         self.deadline.map(|_| self.receiving.arrived())
     }
@@ -293,6 +279,12 @@ mod tests {
         }
         assert!(app.is_done(later, 0));
         assert_eq!(app.classes, [vec![2; 6 - urgent], vec![1; urgent]].concat());
+    }
+
+    /// A scenario says how long a datagram may be that one packet holds.
+    #[test]
+    fn the_head_of_a_datagram_is_as_scenarios_have_it() {
+        assert_eq!(weftway_mux::frame::datagram_head(FLOW) as u64, weftway_scenario::DATAGRAM_HEAD.get());
     }
 
     #[test]

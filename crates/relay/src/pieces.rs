@@ -73,8 +73,8 @@ impl Pieces {
         {
             return Sent::Full;
         }
-        let times = times.map(Some);
-        let mut put = |bytes| mux.send_datagram_due(now, flow, class.number(), times, bytes).is_ok();
+        let [leave, arrive] = times.map(Some);
+        let mut put = |bytes| mux.send_datagram_within(now, flow, class.number(), leave, arrive, bytes).is_ok();
         let sent = if count == 1 {
             put(Bytes::from(bytes))
         } else {

@@ -41,8 +41,8 @@ pub struct App {
     written: u64,
     /// Messages that have not arrived whole, oldest first.
     open: VecDeque<Message>,
-    /// End of the oldest of them; the largest number without one. Of flows and datagrams 0: each arrival may be the last
-    /// of one.
+    /// End of the oldest of them; the largest number without one. Of flows and datagrams 0: each arrival may be the
+    /// last of one.
     oldest_end: u64,
     /// Place in `open` where the sender last was.
     cursor: usize,
@@ -414,8 +414,8 @@ mod tests {
         assert_eq!([0, 33_750].map(|at| app.message_at(at).map(|frame| frame.class)), [Some(0), Some(1)]);
     }
 
-    /// 2.4 Mbit/s at 25 ms are 7500 B a burst: 7.5 datagrams of 1000 B, so 7 and 8 in turn. The last of four bursts comes
-    /// at 75 ms, and the run ends 40 ms later whatever arrives.
+    /// 2.4 Mbit/s at 25 ms are 7500 B a burst: 7.5 datagrams of 1000 B, so 7 and 8 in turn. The last of four bursts
+    /// comes at 75 ms, and the run ends 40 ms later whatever arrives.
     #[test]
     fn bursts_of_datagrams_keep_the_mean_rate_and_end_with_the_last_deadline() {
         let at = Instant::from_millis;

@@ -48,10 +48,10 @@ impl Connection {
         if next > before {
             tell |= self.receive.receiver.data.open(now, self.widest_rtt(id));
             if self.data.app.completes(next.get()) {
-                self.complete(net, now, id, data.offset);
+                tell |= self.complete(net, now, id, data.offset);
             }
         } else if self.data.has_records() {
-            self.take_record(now, data.offset);
+            tell |= self.take_record(now, id, data.offset);
         }
         let reads = next > before && self.transport.rules.tells_of_reading;
         if reads {
@@ -88,27 +88,27 @@ impl Connection {
         self.receive.receiver.data.arrive(now, data.offset, data.bytes)
     }
 
-    /// A record of streams or datagrams arrives, perhaps not for the first time. The sending end keeps it no longer: what it would
-    /// send again is known by its place.
+    /// A record of streams or datagrams arrives on path `id`, perhaps not for the first time. The sending end keeps it
+    /// no longer: what it would send again is known by its place. Whether the sender must be told of the limit at once,
+    /// for what never comes uses up the window, too.
     #[inline(never)]
-    fn take_record(&mut self, now: Instant, at: Offset) {
-        let Some(record) = self.data.record(at) else { return };
+    fn take_record(&mut self, now: Instant, id: PathId, at: Offset) -> bool {
+        let Some(record) = self.data.record(at) else { return false };
         self.data.arrive(now, at, &record);
         self.data.acked(at);
-        if let Some(to) = self.data.arrived() {
-            self.receive.receiver.data.skip(now, to);
-        }
+        let has_skipped = self.data.arrived().is_some_and(|to| self.receive.receiver.data.skip(now, to));
         if self.data.app.is_done(now, 0) {
             self.finish(now);
         }
+        has_skipped && self.receive.receiver.data.open(now, self.widest_rtt(id))
     }
 
     /// A message has arrived whole, with data on path `id`; or of flows and datagrams, the record at `at`, which may
-    /// hold the end of some.
+    /// hold the end of some. Whether the sender must be told of the limit at once.
     #[inline(never)]
-    fn complete(&mut self, net: &mut Net, now: Instant, id: PathId, at: Offset) {
+    fn complete(&mut self, net: &mut Net, now: Instant, id: PathId, at: Offset) -> bool {
         if self.data.has_records() {
-            return self.take_record(now, at);
+            return self.take_record(now, id, at);
         }
         let next = self.receive.receiver.data.next().get();
         self.data.app.arrived(now, next, self.configs[id.index()].acks.delay);
@@ -116,6 +116,7 @@ impl Connection {
         if self.data.app.is_done(now, next) {
             self.finish(now);
         }
+        false
     }
 
     /// The client opens the other paths when it knows that the server has its keys: with the first packet from there

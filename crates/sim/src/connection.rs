@@ -5,7 +5,7 @@
 use weftway_host::Host;
 use weftway_host::sending::{Dispatch, Flight};
 use weftway_net::{AppData, Route, device_queue};
-use weftway_path::{Bytes, Instant, Offset, Path, PathId, PathSet, Span};
+use weftway_path::{Bytes, Instant, Path, PathId, PathSet, Span};
 use weftway_scenario::App;
 use weftway_scenario::config::{PathConfig, TransportConfig};
 
@@ -136,7 +136,7 @@ impl Connection {
 
     /// Bytes that have arrived in order.
     pub fn delivered(&self) -> Bytes {
-        self.receive.receiver.data.next().since(Offset::ZERO)
+        self.receive.receiver.data.delivered()
     }
 
     /// Reassembly of the receiver, with what it held out of order.

@@ -178,10 +178,10 @@ fn a_datagram_is_not_sent_again_once_it_is_too_late() {
 fn a_datagram_leaves_in_time_to_arrive_in_time() {
     let [mut here, _] = pair(Limits::default());
     let flow = StreamId::new(Side::Connecting, 0);
-    let [leaves, due] = [30, 50].map(|ms| Some(Span::from_millis(ms)));
+    let [leave, arrive] = [30, 50].map(|ms| Some(Span::from_millis(ms)));
     let at = Instant::from_millis;
     let send = |here: &mut Mux| {
-        here.send_datagram_due(at(0), flow, 1, [leaves, due], Payload::from_static(b"tick")).unwrap();
+        here.send_datagram_within(at(0), flow, 1, leave, arrive, Payload::from_static(b"tick")).unwrap();
     };
     send(&mut here);
     assert_eq!(here.peek(at(29), 1000).unwrap().message.unwrap().deadline, Some(at(50)));

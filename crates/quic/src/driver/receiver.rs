@@ -24,6 +24,8 @@ pub struct Receiver {
     /// The largest payload of a record.
     packet: u64,
     most_gaps: usize,
+    /// Bytes that were missing and do not come.
+    skipped: u64,
     held_ns: u128,
     held_since: Instant,
     /// Time at which the data grew in order last.
@@ -64,6 +66,7 @@ impl Receiver {
             edge: window,
             window,
             packet,
+            skipped: 0,
             held_ns: 0,
             held_since: Instant::ZERO,
             grew_at: None,
@@ -76,6 +79,11 @@ impl Receiver {
     #[inline]
     pub fn next(&self) -> Offset {
         Offset::new(self.next)
+    }
+
+    /// Bytes that have arrived in order; of those before [`Receiver::next`], not what was skipped.
+    pub fn delivered(&self) -> Bytes {
+        Bytes::new(self.next - self.skipped)
     }
 
     /// The right edge.
@@ -112,13 +120,16 @@ impl Receiver {
         self.next > before && self.open()
     }
 
-    /// What is missing before `to` does not come: it counts as arrived. Whether the sender is to be told of a new limit.
+    /// Notes that what is missing before `to` does not come: nothing waits for it. Whether the sender is to be told of a
+    /// new limit.
     pub fn skip(&mut self, now: Instant, to: Offset) -> bool {
         if to.get() <= self.next {
             return false;
         }
         self.account(now);
+        let held = self.held.total();
         self.held.remove_below(to.get());
+        self.skipped += to.get() - self.next - (held - self.held.total());
         self.next = self.held.take_from(to.get()).map_or(to.get(), |(_, end)| end);
         self.open()
     }
@@ -153,7 +164,8 @@ impl Receiver {
 
     /// Time that a byte waited for what was missing before it, in milliseconds, on the mean over all bytes.
     pub fn mean_wait_ms(&self) -> f64 {
-        if self.next == 0 { 0.0 } else { self.held_ns as f64 / self.next as f64 / 1e6 }
+        let delivered = self.delivered().get();
+        if delivered == 0 { 0.0 } else { self.held_ns as f64 / delivered as f64 / 1e6 }
     }
 
     /// The bytes held out of order, on the mean over `span` from the start.
@@ -202,6 +214,19 @@ mod tests {
             receiver.arrive(Instant::from_millis(ms), P, Offset::new(at), 100);
         }
         assert_eq!((receiver.next(), receiver.tally.longest_stall), (Offset::new(400), Span::from_millis(23)));
+    }
+
+    #[test]
+    fn what_is_skipped_is_not_delivered_and_the_limit_rises() {
+        let mut receiver = Receiver::new(Bytes::new(1000), Bytes::new(100), 1);
+        for at in [0, 2, 4, 6] {
+            receiver.arrive(Instant::ZERO, P, Offset::new(100 * at), 100);
+        }
+        assert_eq!((receiver.next().get(), receiver.delivered().get()), (100, 100));
+        assert!(receiver.skip(Instant::ZERO, Offset::new(400)), "500 of 1000 bytes are used");
+        assert_eq!((receiver.next().get(), receiver.delivered().get(), receiver.edge().get()), (500, 300, 1500));
+        assert!(!receiver.skip(Instant::ZERO, Offset::new(610)));
+        assert_eq!((receiver.next().get(), receiver.delivered().get()), (700, 400));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The way from a scenario to a row.
 
 use weftway_host::Host;
-use weftway_path::{Bytes, Instant, Offset, PathId};
+use weftway_path::{Bytes, Instant, PathId};
 use weftway_scenario::config::SimConfig;
 use weftway_scenario::measurement::{Counts, Measurement, Messages, PathFigures, Reordering, Row, Singles};
 use weftway_scenario::single;
@@ -60,7 +60,7 @@ fn measurement(config: &SimConfig, world: &World, finished: &Finished, singles: 
         verdict: finished.verdict,
         back: None,
         elapsed,
-        delivered: receiver.next().since(Offset::ZERO),
+        delivered: receiver.delivered(),
         singles: singles.clone(),
         counts: Counts {
             arrived: Some(receiver.tally.arrived),

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 use weftway_mux::frame::datagram_head;
-use weftway_mux::{Mux, Read, StreamError, StreamId};
+use weftway_mux::{Mux, Read, StreamError, StreamId, leave_within};
 use weftway_path::{Instant, Span};
 
 use crate::classes::Class;
@@ -177,12 +177,10 @@ impl End {
         if needed > record && !may_cut {
             return Sent::TooLong;
         }
-        // One that leaves later than this arrives late. What is usual may be much more than what is possible, where
-        // delays vary: half of the latency is left for waiting, unless no datagram can arrive so.
+        // It has waited for a part of its time already.
         let latency = self.setting.latency;
-        let [least, usual] = self.clock.round_trips().map_or([Span::ZERO; 2], |trips| trips.map(|trip| trip / 2));
-        let leaves = latency.saturating_sub(usual.min(least.max(latency / 2)) + waited);
-        let times = [leaves, latency.saturating_sub(waited)];
+        let way = self.clock.round_trips().map_or([Span::ZERO; 2], |trips| trips.map(|trip| trip / 2));
+        let times = [leave_within(latency, way), latency].map(|time| time.saturating_sub(waited));
         self.pieces.send_within(now, mux, (self.id, record), (CLASS, times), bytes)
     }
 

@@ -35,6 +35,8 @@ pub struct Reassembly {
     pub(super) announced: u64,
     /// Linux v1: by how many bits a window is shifted for the 16 bits of the header (RFC 7323 §2.2).
     pub(super) scale: Option<u32>,
+    /// Bytes that were missing and do not come.
+    skipped: u64,
     /// The integral of held bytes over time, those put aside included, for means.
     held_ns: u128,
     held_since: Instant,
@@ -155,6 +157,7 @@ impl Reassembly {
             unread: 0,
             announced: window,
             scale: scale(transport),
+            skipped: 0,
             held_ns: 0,
             held_since: Instant::ZERO,
             held_max: 0,
@@ -246,13 +249,22 @@ impl Reassembly {
         self.arrive_apart(lo, hi)
     }
 
-    /// What is missing before `to` does not come: it counts as arrived.
-    pub fn skip(&mut self, now: Instant, to: Offset) {
-        if to.get() > self.next {
-            self.account(now);
-            self.held.remove_below(to.get());
-            self.next = self.held.take_from(to.get()).map_or(to.get(), |range| range.1);
+    /// Notes that what is missing before `to` does not come: nothing waits for it. Returns true if it was missing.
+    pub fn skip(&mut self, now: Instant, to: Offset) -> bool {
+        if to.get() <= self.next {
+            return false;
         }
+        self.account(now);
+        let held = self.held.total();
+        self.held.remove_below(to.get());
+        self.skipped += to.get() - self.next - (held - self.held.total());
+        self.next = self.held.take_from(to.get()).map_or(to.get(), |range| range.1);
+        true
+    }
+
+    /// Bytes that have arrived in order; of those before [`Reassembly::next`], not what was skipped.
+    pub fn delivered(&self) -> Bytes {
+        Bytes::new(self.next - self.skipped)
     }
 
     #[inline(never)]
@@ -351,6 +363,7 @@ impl Reassembly {
 
     /// Time that a byte waited for what was missing before it, on the mean over all bytes.
     pub fn mean_wait(&self) -> f64 {
-        if self.next == 0 { 0.0 } else { self.held_ns as f64 / self.next as f64 / 1e6 }
+        let delivered = self.delivered().get();
+        if delivered == 0 { 0.0 } else { self.held_ns as f64 / delivered as f64 / 1e6 }
     }
 }

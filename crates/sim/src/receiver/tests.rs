@@ -187,6 +187,26 @@ fn bytes_held_are_counted_by_how_long() {
     assert_eq!(receiver.data.held_mean(end, Span::from_millis(20)), MSS as f64 / 2.0);
 }
 
+/// Of seven packets the second and the fourth never come: what is skipped is not delivered, and what was held is.
+#[test]
+fn what_is_skipped_is_not_delivered() {
+    let mut data = grown(40_000).data;
+    let at = |packet: u64| Offset::new(packet * MSS);
+    for packet in [0, 2, 4, 6] {
+        data.arrive(Instant::ZERO, at(packet), MSS as u32);
+    }
+    assert_eq!((data.next(), data.delivered().get()), (at(1), MSS));
+    assert!(data.skip(Instant::ZERO, at(4)));
+    assert_eq!((data.next(), data.delivered().get()), (at(5), 3 * MSS));
+    assert!(!data.skip(Instant::ZERO, at(5)));
+    // A part of what is held lies before the place.
+    assert!(data.skip(Instant::ZERO, Offset::new(6 * MSS + 10)));
+    assert_eq!((data.next(), data.delivered().get()), (at(7), 4 * MSS));
+    // It comes all the same: nobody waits for it.
+    assert_eq!(data.arrive(Instant::ZERO, at(1), MSS as u32), Arrival::Duplicate);
+    assert_eq!(data.delivered().get(), 4 * MSS);
+}
+
 /// Packets that come up to five places late, a tenth of them not at all: whenever the number of an acknowledgement's
 /// gaps is that of the one before, so are its blocks, but for the end of the highest one and for the lowest that are
 /// settled.

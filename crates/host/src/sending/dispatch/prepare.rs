@@ -148,18 +148,20 @@ fn take_up<C: Carrier>(carrier: &mut C) {
 /// The first of what was handed back that is still of use.
 #[inline(always)]
 fn first_reinjection<C: Carrier>(carrier: &mut C) -> Option<(u64, Chunk)> {
-    while let Some(number) = carrier.dispatch_mut().outbox.first_reinjection() {
+    let mut number = carrier.dispatch_mut().outbox.first_reinjection()?;
+    // Only records may be of no use any more.
+    let soonest = if carrier.data().cuts() { soonest(carrier) } else { carrier.now() };
+    loop {
         let chunk = *carrier.dispatch().outbox.chunk(number);
-        let soonest = soonest(carrier);
         if carrier.data().is_wanted(chunk.offset, soonest) {
             return Some((number, chunk));
         }
         carrier.dispatch_mut().outbox.acknowledge(number);
+        number = carrier.dispatch_mut().outbox.first_reinjection()?;
     }
-    None
 }
 
-/// No packet that leaves now arrives earlier: half of the least round-trip time that any path has shown.
+/// Time before which no packet that leaves now arrives: half of the least round-trip time that any path has shown.
 fn soonest<C: Carrier>(carrier: &C) -> Instant {
     let least = carrier.dispatch().views.usable().iter().map(|path| path.min_rtt).min();
     carrier.now() + least.unwrap_or_default() / 2
