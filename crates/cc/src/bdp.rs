@@ -33,6 +33,7 @@ use weftway_path::{BitRate, Bytes, Instant, Recovery, Span};
 use self::base::Base;
 use self::rate::{Rate, Seen};
 use crate::bbr::Round;
+use crate::loss_rate::LossRate;
 use crate::registry::{self, Entry};
 use crate::window::{LARGEST, Window, is_timeout};
 use crate::{Acked, Congestion, Controller, Flavour, Sent, Setup, Share, Siblings, Signal};
@@ -87,6 +88,7 @@ const LONG: u32 = 8;
 struct Switches {
     queue: Span,
     queue_percent: u64,
+    /// Highest rate of the path's own losses, in parts per million.
     random_loss: u64,
     patience: u32,
     /// The rule on a crowded path, if it is always the same.
@@ -136,9 +138,7 @@ struct Bdp {
     round: Round,
     /// The longest of the last few samples above the base.
     recent: Span,
-    /// Bytes acknowledged and lost, of which the older ones count less.
-    acked: u64,
-    lost: u64,
+    losses: LossRate,
     mode: Mode,
     rounds: Rounds,
     /// Controller after losses with a queue, and on a crowded path.
@@ -152,7 +152,7 @@ impl Bdp {
         let rule = Switches {
             queue: Span::from_millis(params.within("queue_ms", 1..=1000)?),
             queue_percent: params.within("queue_percent", 1..=1000)?,
-            random_loss: params.within("random_loss", 1..=1000)?,
+            random_loss: params.within("random_loss", 1..=1000)? * 10_000,
             patience: params.within("patience", 1..=1000)?,
             crowd: params.choice("crowd", &[("auto", None), ("cubic", Some("cubic")), ("lia", Some("lia"))])?,
         };
@@ -163,13 +163,12 @@ impl Bdp {
             rule,
             setup,
             rate: Rate::new(window.mss(), memory),
+            losses: LossRate::new(COUNTED, window.mss()),
             window,
             base: Base::new(setup.now, setup.rtt),
             aim: rule.aim(setup.rtt),
             round: Round::default(),
             recent: Span::ZERO,
-            acked: 0,
-            lost: 0,
             mode: Mode::Free,
             rounds: Rounds::default(),
             other: registry::build("cubic", &setup)?,
@@ -182,23 +181,13 @@ impl Bdp {
         NO_QUEUE + self.rate.pair()
     }
 
-    fn count_losses(&mut self, acked: &Acked) {
-        self.acked += acked.bytes.get().min(LARGEST);
-        self.lost += acked.lost.get().min(LARGEST);
-        if self.acked + self.lost >= 2 * COUNTED * self.window.mss() {
-            (self.acked, self.lost) = (self.acked / 2, self.lost / 2);
-        }
-    }
-
     /// Returns true if these losses are those of a full queue, or too many.
     fn overflowed(&self, congestion: &Congestion) -> bool {
         let full = self.recent > self.no_queue() && self.recent >= self.base.longest().mul_div(3, 4);
-        let lost = self.lost + congestion.lost.get().min(LARGEST);
-        let all = (self.acked + lost).max(COUNTED * self.window.mss());
         congestion.signal != Signal::Loss
             || self.base.get().is_none()
             || full
-            || lost.saturating_mul(100) > all.saturating_mul(self.rule.random_loss)
+            || self.losses.exceeds(congestion, self.rule.random_loss)
     }
 
     /// Makes the controller for losses and crowds, in congestion avoidance at `window`.
@@ -307,7 +296,7 @@ impl Controller for Bdp {
 
     fn on_acked(&mut self, acked: &Acked, siblings: Siblings<'_>) {
         let mss = self.window.mss();
-        self.count_losses(acked);
+        self.losses.on_acked(acked);
         self.rate.raise(acked);
         // One packet alone may have been kept for the delay of acknowledgements: it tells nothing.
         let is_lone = acked.bytes.get() < 2 * mss && acked.recovery == Recovery::Open;
