@@ -31,7 +31,7 @@ use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{BitRate, Bytes, Instant, Recovery, Span};
 
 use self::base::Base;
-use self::rate::{Rate, Seen};
+use self::rate::{Conditions, Rate};
 use crate::bbr::Round;
 use crate::loss_rate::LossRate;
 use crate::registry::{self, Entry};
@@ -115,11 +115,11 @@ enum Mode {
 /// Round trips that show whether others fill the queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rounds {
-    /// With a queue, in a row.
+    /// Rounds in a row with a queue.
     queued: u32,
-    /// Without one, in a row.
+    /// Rounds in a row without one.
     quiet: u32,
-    /// Until a probe is judged; 0 if there is none.
+    /// Rounds left of a probe; 0 without one.
     probe: u32,
     /// Window and rate when it began.
     window: u64,
@@ -143,8 +143,8 @@ struct Bdp {
     rounds: Rounds,
     /// Controller after losses with a queue, and on a crowded path.
     other: Box<dyn Controller>,
-    /// Before the last reduction.
-    prior: Option<(u64, Mode)>,
+    /// Window and mode before the last reduction, and the cause of it.
+    prior: Option<(u64, Mode, Signal)>,
 }
 
 impl Bdp {
@@ -176,7 +176,7 @@ impl Bdp {
         })
     }
 
-    /// A queue that is as short shows nothing.
+    /// Longest queue that counts as none.
     fn no_queue(&self) -> Span {
         NO_QUEUE + self.rate.pair()
     }
@@ -203,7 +203,7 @@ impl Bdp {
         self.other.leave_slow_start();
     }
 
-    /// A round trip ended in which the queue was at least `queue`: whether others fill it.
+    /// Judges, at the end of a round trip with a least queue of `queue`, whether others fill it.
     fn judge_crowd(&mut self, queue: Span, is_full: bool, siblings: Siblings<'_>) {
         let (aim, rate, is_crowded) = (self.aim, self.rate.get(), self.mode == Mode::Crowded);
         let Rounds { queued, quiet, probe, window, rate: rate_before } = self.rounds;
@@ -266,7 +266,7 @@ impl Bdp {
     /// Reduces as the other controller does.
     fn reduce(&mut self, congestion: &Congestion, siblings: Siblings<'_>) {
         let cwnd = self.window.cwnd();
-        self.prior = Some((cwnd, self.mode));
+        self.prior = Some((cwnd, self.mode, congestion.signal));
         if self.mode == Mode::Free {
             self.renew_other(cwnd, siblings);
             self.mode = Mode::Capped;
@@ -312,7 +312,7 @@ impl Controller for Bdp {
                 }
                 self.recent = self.base.above_base().max(self.recent.mul_div(7, 8));
             }
-            self.rate.on_acked(acked, Seen { has_queue: self.base.queue() > self.no_queue(), is_full });
+            self.rate.on_acked(acked, Conditions { has_queue: self.base.queue() > self.no_queue(), is_full });
         }
         if self.round.advance(acked) {
             self.rate.end_round();
@@ -341,7 +341,7 @@ impl Controller for Bdp {
 
     fn on_congestion(&mut self, congestion: &Congestion, siblings: Siblings<'_>) {
         if is_timeout(congestion.signal) {
-            self.prior = Some((self.window.cwnd(), self.mode));
+            self.prior = Some((self.window.cwnd(), self.mode, congestion.signal));
             self.start_anew();
         } else if self.overflowed(congestion) {
             self.reduce(congestion, siblings);
@@ -349,8 +349,11 @@ impl Controller for Bdp {
     }
 
     fn on_spurious(&mut self, now: Instant) {
-        if let Some((cwnd, mode)) = self.prior.take() {
-            self.other.on_spurious(now);
+        if let Some((cwnd, mode, signal)) = self.prior.take() {
+            // The other controller is not told of a timeout: it is as before.
+            if !is_timeout(signal) {
+                self.other.on_spurious(now);
+            }
             self.window.set(self.window.cwnd().max(cwnd));
             self.mode = mode;
         }
