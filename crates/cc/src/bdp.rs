@@ -31,8 +31,9 @@ use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{BitRate, Bytes, Instant, Recovery, Span};
 
 use self::base::Base;
-use self::rate::{Rate, Seen};
+use self::rate::{Conditions, Rate};
 use crate::bbr::Round;
+use crate::loss_rate::LossRate;
 use crate::registry::{self, Entry};
 use crate::window::{LARGEST, Window, is_timeout};
 use crate::{Acked, Congestion, Controller, Flavour, Sent, Setup, Share, Siblings, Signal};
@@ -87,6 +88,7 @@ const LONG: u32 = 8;
 struct Switches {
     queue: Span,
     queue_percent: u64,
+    /// Highest rate of the path's own losses, in parts per million.
     random_loss: u64,
     patience: u32,
     /// The rule on a crowded path, if it is always the same.
@@ -113,11 +115,11 @@ enum Mode {
 /// Round trips that show whether others fill the queue.
 #[derive(Clone, Copy, Debug, Default)]
 struct Rounds {
-    /// With a queue, in a row.
+    /// Rounds in a row with a queue.
     queued: u32,
-    /// Without one, in a row.
+    /// Rounds in a row without one.
     quiet: u32,
-    /// Until a probe is judged; 0 if there is none.
+    /// Rounds left of a probe; 0 without one.
     probe: u32,
     /// Window and rate when it began.
     window: u64,
@@ -136,15 +138,13 @@ struct Bdp {
     round: Round,
     /// The longest of the last few samples above the base.
     recent: Span,
-    /// Bytes acknowledged and lost, of which the older ones count less.
-    acked: u64,
-    lost: u64,
+    losses: LossRate,
     mode: Mode,
     rounds: Rounds,
     /// Controller after losses with a queue, and on a crowded path.
     other: Box<dyn Controller>,
-    /// Before the last reduction.
-    prior: Option<(u64, Mode)>,
+    /// Window and mode before the last reduction, and the cause of it.
+    prior: Option<(u64, Mode, Signal)>,
 }
 
 impl Bdp {
@@ -152,7 +152,7 @@ impl Bdp {
         let rule = Switches {
             queue: Span::from_millis(params.within("queue_ms", 1..=1000)?),
             queue_percent: params.within("queue_percent", 1..=1000)?,
-            random_loss: params.within("random_loss", 1..=1000)?,
+            random_loss: params.within("random_loss", 1..=1000)? * 10_000,
             patience: params.within("patience", 1..=1000)?,
             crowd: params.choice("crowd", &[("auto", None), ("cubic", Some("cubic")), ("lia", Some("lia"))])?,
         };
@@ -163,13 +163,12 @@ impl Bdp {
             rule,
             setup,
             rate: Rate::new(window.mss(), memory),
+            losses: LossRate::new(COUNTED, window.mss()),
             window,
             base: Base::new(setup.now, setup.rtt),
             aim: rule.aim(setup.rtt),
             round: Round::default(),
             recent: Span::ZERO,
-            acked: 0,
-            lost: 0,
             mode: Mode::Free,
             rounds: Rounds::default(),
             other: registry::build("cubic", &setup)?,
@@ -177,28 +176,18 @@ impl Bdp {
         })
     }
 
-    /// A queue that is as short shows nothing.
+    /// Longest queue that counts as none.
     fn no_queue(&self) -> Span {
         NO_QUEUE + self.rate.pair()
-    }
-
-    fn count_losses(&mut self, acked: &Acked) {
-        self.acked += acked.bytes.get().min(LARGEST);
-        self.lost += acked.lost.get().min(LARGEST);
-        if self.acked + self.lost >= 2 * COUNTED * self.window.mss() {
-            (self.acked, self.lost) = (self.acked / 2, self.lost / 2);
-        }
     }
 
     /// Returns true if these losses are those of a full queue, or too many.
     fn overflowed(&self, congestion: &Congestion) -> bool {
         let full = self.recent > self.no_queue() && self.recent >= self.base.longest().mul_div(3, 4);
-        let lost = self.lost + congestion.lost.get().min(LARGEST);
-        let all = (self.acked + lost).max(COUNTED * self.window.mss());
         congestion.signal != Signal::Loss
             || self.base.get().is_none()
             || full
-            || lost.saturating_mul(100) > all.saturating_mul(self.rule.random_loss)
+            || self.losses.exceeds(congestion, self.rule.random_loss)
     }
 
     /// Makes the controller for losses and crowds, in congestion avoidance at `window`.
@@ -214,7 +203,7 @@ impl Bdp {
         self.other.leave_slow_start();
     }
 
-    /// A round trip ended in which the queue was at least `queue`: whether others fill it.
+    /// Judges, at the end of a round trip with a least queue of `queue`, whether others fill it.
     fn judge_crowd(&mut self, queue: Span, is_full: bool, siblings: Siblings<'_>) {
         let (aim, rate, is_crowded) = (self.aim, self.rate.get(), self.mode == Mode::Crowded);
         let Rounds { queued, quiet, probe, window, rate: rate_before } = self.rounds;
@@ -277,7 +266,7 @@ impl Bdp {
     /// Reduces as the other controller does.
     fn reduce(&mut self, congestion: &Congestion, siblings: Siblings<'_>) {
         let cwnd = self.window.cwnd();
-        self.prior = Some((cwnd, self.mode));
+        self.prior = Some((cwnd, self.mode, congestion.signal));
         if self.mode == Mode::Free {
             self.renew_other(cwnd, siblings);
             self.mode = Mode::Capped;
@@ -307,7 +296,7 @@ impl Controller for Bdp {
 
     fn on_acked(&mut self, acked: &Acked, siblings: Siblings<'_>) {
         let mss = self.window.mss();
-        self.count_losses(acked);
+        self.losses.on_acked(acked);
         self.rate.raise(acked);
         // One packet alone may have been kept for the delay of acknowledgements: it tells nothing.
         let is_lone = acked.bytes.get() < 2 * mss && acked.recovery == Recovery::Open;
@@ -323,7 +312,7 @@ impl Controller for Bdp {
                 }
                 self.recent = self.base.above_base().max(self.recent.mul_div(7, 8));
             }
-            self.rate.on_acked(acked, Seen { has_queue: self.base.queue() > self.no_queue(), is_full });
+            self.rate.on_acked(acked, Conditions { has_queue: self.base.queue() > self.no_queue(), is_full });
         }
         if self.round.advance(acked) {
             self.rate.end_round();
@@ -352,7 +341,7 @@ impl Controller for Bdp {
 
     fn on_congestion(&mut self, congestion: &Congestion, siblings: Siblings<'_>) {
         if is_timeout(congestion.signal) {
-            self.prior = Some((self.window.cwnd(), self.mode));
+            self.prior = Some((self.window.cwnd(), self.mode, congestion.signal));
             self.start_anew();
         } else if self.overflowed(congestion) {
             self.reduce(congestion, siblings);
@@ -360,8 +349,11 @@ impl Controller for Bdp {
     }
 
     fn on_spurious(&mut self, now: Instant) {
-        if let Some((cwnd, mode)) = self.prior.take() {
-            self.other.on_spurious(now);
+        if let Some((cwnd, mode, signal)) = self.prior.take() {
+            // The other controller is not told of a timeout: it is as before.
+            if !is_timeout(signal) {
+                self.other.on_spurious(now);
+            }
             self.window.set(self.window.cwnd().max(cwnd));
             self.mode = mode;
         }

@@ -24,6 +24,7 @@
 //! ```
 
 mod bbr;
+mod loss_rate;
 mod max_filter;
 mod registry;
 mod slow_start;

@@ -50,13 +50,13 @@ impl Base {
         self.plain
     }
 
-    /// By how much the last few samples are above `rtt`.
+    /// Returns the excess of the last few samples over `rtt`.
     fn above(&self, rtt: Span) -> Span {
         let least = self.group[0].min(self.group[1]);
         if least == Span::MAX { Span::ZERO } else { least.saturating_sub(rtt) }
     }
 
-    /// By how much the last few samples are above the base.
+    /// Returns the excess of the last few samples over the base.
     pub(super) fn above_base(&self) -> Span {
         self.above(self.get().unwrap_or(Span::MAX))
     }
@@ -77,9 +77,13 @@ impl Base {
 
     /// Takes a sample, where round trips vary by `spread`.
     pub(super) fn on_sample(&mut self, now: Instant, rtt: Span, spread: Span) {
-        if now.since(self.half_began) > HALF {
+        let past = now.since(self.half_began);
+        if past > HALF * 2 {
+            (self.smallest, self.longest) = ([None; 2], [Span::ZERO; 2]);
             self.half_began = now;
+        } else if past > HALF {
             (self.smallest, self.longest) = ([None, self.smallest[0]], [Span::ZERO, self.longest[0]]);
+            self.half_began += HALF;
         }
         let smallest = self.smallest[0].map_or(rtt, |smallest| smallest.min(rtt));
         self.smallest[0] = Some(smallest);

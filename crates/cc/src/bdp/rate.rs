@@ -22,9 +22,9 @@ use crate::window::LARGEST;
 const TRAIN: u64 = 8;
 const FIRST: u64 = 4;
 
-/// Sights of an acknowledgement: a queue, a full window.
+/// Conditions of an acknowledgement: a queue, a full window.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct Conditions {
     pub(super) has_queue: bool,
     pub(super) is_full: bool,
 }
@@ -45,7 +45,7 @@ impl Train {
 #[derive(Clone, Debug)]
 pub(super) struct Rate {
     mss: u64,
-    /// In ns, as `time`.
+    /// Length of the memory, in ns.
     memory: u64,
     /// Sums over trains that waited, of which the older ones fade.
     bytes: u64,
@@ -99,7 +99,7 @@ impl Rate {
         (self.time > 0).then(|| self.rate.bytes_in(span).get().min(LARGEST))
     }
 
-    /// A round trip is over.
+    /// Ends a round trip.
     pub(super) fn end_round(&mut self) {
         self.spread = self.spread.mul_div(15, 16);
         self.highest = self.highest.mul_div(63, 64).max(self.rate);
@@ -117,14 +117,14 @@ impl Rate {
         self.pause();
     }
 
-    /// A delivery-rate sample is at most the bottleneck's rate.
+    /// Takes a delivery-rate sample, which is at most the bottleneck's rate.
     pub(super) fn raise(&mut self, acked: &Acked) {
         if let Some(rate) = acked.rate.filter(|rate| self.time > 0 && *rate > self.rate) {
             self.add(acked.bytes.get(), rate.transmission_time(acked.bytes).as_nanos());
         }
     }
 
-    pub(super) fn on_acked(&mut self, acked: &Acked, seen: Seen) {
+    pub(super) fn on_acked(&mut self, acked: &Acked, conditions: Conditions) {
         let bytes = acked.bytes.get().min(LARGEST);
         let Some((last, sent)) = self.last.replace((acked.now, acked.newest_sent)) else {
             self.train = Train::NEW;
@@ -139,7 +139,7 @@ impl Rate {
             self.ahead = (self.ahead + time).saturating_sub(gap);
             self.spread = self.spread.max(self.ahead.saturating_sub(time));
         }
-        if !seen.has_queue && sent_ns.saturating_mul(2) > gap_ns {
+        if !conditions.has_queue && sent_ns.saturating_mul(2) > gap_ns {
             self.train = Train::NEW;
             return;
         }
@@ -147,7 +147,7 @@ impl Rate {
         train.bytes += bytes;
         train.acked = train.acked.saturating_add(gap_ns);
         train.sent = train.sent.saturating_add(sent_ns);
-        train.is_queued &= seen.has_queue && seen.is_full;
+        train.is_queued &= conditions.has_queue && conditions.is_full;
         let least = if self.time == 0 { FIRST } else { TRAIN };
         if train.bytes < least * self.mss || train.acked <= self.spread.as_nanos() {
             return;

@@ -2,15 +2,16 @@
 
 use weftway_path::{BitRate, Bytes, Instant, Span};
 
-use super::rate::{Rate, Seen};
+use super::base::Base;
+use super::rate::{Conditions, Rate};
 use crate::Acked;
 use crate::bbr::pipe::blank;
 
 const MSS: u64 = 1000;
-const SHORT: Seen = Seen { has_queue: false, is_full: true };
-const QUEUED: Seen = Seen { has_queue: true, is_full: true };
+const SHORT: Conditions = Conditions { has_queue: false, is_full: true };
+const QUEUED: Conditions = Conditions { has_queue: true, is_full: true };
 
-/// `packets` acknowledged at `ms`, of which the newest left at `sent`, in µs.
+/// `packets` acknowledged at `us`, of which the newest left at `sent`, both in µs.
 fn acked(us: u64, sent: u64, packets: u64) -> Acked {
     let newest_sent = Instant::from_micros(sent);
     Acked { bytes: Bytes::new(packets * MSS), newest_sent, ..blank(Instant::from_micros(us)) }
@@ -21,7 +22,7 @@ fn rate() -> Rate {
 }
 
 /// Plays acknowledgements (µs, sent, packets).
-fn play(rate: &mut Rate, acks: &[(u64, u64, u64)], seen: Seen) -> BitRate {
+fn play(rate: &mut Rate, acks: &[(u64, u64, u64)], seen: Conditions) -> BitRate {
     acks.iter().for_each(|&(us, sent, packets)| rate.on_acked(&acked(us, sent, packets), seen));
     rate.get()
 }
@@ -42,7 +43,7 @@ fn a_train_is_acknowledged_in_twice_the_time_in_which_it_left() {
 fn a_queue_tells_the_rate_only_to_a_full_window() {
     let flow = [(0, 0, 2), (2000, 2000, 2), (4000, 4000, 2)];
     assert_eq!(play(&mut rate(), &flow, QUEUED), BitRate::from_mbps(8));
-    assert_eq!(play(&mut rate(), &flow, Seen { is_full: false, ..QUEUED }), BitRate::ZERO);
+    assert_eq!(play(&mut rate(), &flow, Conditions { is_full: false, ..QUEUED }), BitRate::ZERO);
 }
 
 /// 8 Mbit/s, then bunches of ten packets every 10 ms: nine of them come 9 ms too soon. Trains are now longer than that,
@@ -83,4 +84,21 @@ fn a_higher_delivery_rate_counts() {
     // 4000 B in 4 ms and 2000 B in 1 ms: 6000 B in 5.
     rate.raise(&sample(16));
     assert_eq!(rate.get(), BitRate::from_bps(9_600_000));
+}
+
+/// A round trip of 40 ms at 1 s counts at 59 s, and no longer at 62 s, though nothing came in between. After a pause of
+/// 100 s only what came after it counts.
+#[test]
+fn the_smallest_round_trip_is_of_the_last_minute() {
+    let (at, ms) = (|second: u64| Instant::from_millis(1000 * second), Span::from_millis);
+    let mut base = Base::new(Instant::ZERO, Some(ms(50)));
+    let mut sample = |second, rtt| {
+        base.pause();
+        base.on_sample(at(second), ms(rtt), Span::ZERO);
+        (base.get(), base.longest())
+    };
+    assert_eq!(sample(1, 40), (Some(ms(40)), ms(0)));
+    assert_eq!(sample(59, 60), (Some(ms(40)), ms(20)));
+    assert_eq!(sample(62, 70), (Some(ms(60)), ms(20)));
+    assert_eq!(sample(162, 90), (Some(ms(90)), ms(0)));
 }

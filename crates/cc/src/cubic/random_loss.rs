@@ -16,6 +16,7 @@
 
 use weftway_path::{Bytes, Instant, Span};
 
+use crate::loss_rate::LossRate;
 use crate::{Acked, Congestion, Signal};
 
 /// Least number of packets that the loss rate is taken over; the most is twice as many. Random losses at half the bound
@@ -35,10 +36,7 @@ const SPAN: Span = Span::from_millis(500);
 pub(super) struct RandomLoss {
     /// The highest rate of random losses, in bytes of a million.
     max_rate: u64,
-    /// Bytes of [`COUNTED`] packets.
-    counted: u64,
-    acked: u64,
-    lost: u64,
+    rate: LossRate,
     /// End of the present span: a time, and the total that is delivered when a round trip is over.
     span_end: (Instant, Bytes),
     /// Smallest round trips of this span and of the last one.
@@ -49,20 +47,14 @@ impl RandomLoss {
     pub(super) fn new(percent: f64, mss: u64) -> Self {
         Self {
             max_rate: (percent * 10_000.0).round() as u64,
-            counted: COUNTED * mss,
-            acked: 0,
-            lost: 0,
+            rate: LossRate::new(COUNTED, mss),
             span_end: (Instant::ZERO, Bytes::ZERO),
             smallest: [None; 2],
         }
     }
 
     pub(super) fn on_acked(&mut self, acked: &Acked) {
-        self.acked += acked.bytes.get();
-        self.lost += acked.lost.get();
-        if self.acked + self.lost >= 2 * self.counted {
-            (self.acked, self.lost) = (self.acked / 2, self.lost / 2);
-        }
+        self.rate.on_acked(acked);
         let (time, delivered) = self.span_end;
         if acked.now >= time && acked.prior_delivered >= delivered {
             self.span_end = (acked.now + SPAN, acked.delivered);
@@ -76,9 +68,7 @@ impl RandomLoss {
     /// Returns true if the loss rate, these losses included, is at most the bound. Marks and silent paths are never
     /// random.
     fn is_rate_low(&self, congestion: &Congestion) -> bool {
-        let lost = self.lost + congestion.lost.get();
-        let all = (self.acked + lost).max(self.counted);
-        congestion.signal == Signal::Loss && u128::from(lost) * 1_000_000 <= u128::from(all) * u128::from(self.max_rate)
+        congestion.signal == Signal::Loss && !self.rate.exceeds(congestion, self.max_rate)
     }
 
     fn recent_rtt(&self) -> Option<Span> {
@@ -107,12 +97,12 @@ mod tests {
 
     const MIN_RTT: Span = Span::from_millis(40);
 
-    fn acked(ms: u64, rtt_ms: u64, packets: u64, lost: u64) -> Acked {
-        let (bytes, lost) = (Bytes::new(1000 * packets), Bytes::new(1000 * lost));
+    fn acked(ms: u64, rtt_ms: u64, packets: u64) -> Acked {
+        let bytes = Bytes::new(1000 * packets);
         // Each acknowledgement ends a round trip.
         let delivered = Bytes::new(1000 * ms);
         let rtt = Some(Span::from_millis(rtt_ms));
-        Acked { bytes, lost, rtt, delivered, prior_delivered: delivered, ..blank(Instant::from_millis(ms)) }
+        Acked { bytes, rtt, delivered, prior_delivered: delivered, ..blank(Instant::from_millis(ms)) }
     }
 
     fn congestion(signal: Signal, lost: u64) -> Congestion {
@@ -136,7 +126,7 @@ mod tests {
     fn losses_at_a_low_rate_without_a_queue_are_random() {
         let mut random = RandomLoss::new(2.0, 1000);
         assert!(!are_random(&random, 1), "no round trip is known");
-        random.on_acked(&acked(100, 45, 100, 0));
+        random.on_acked(&acked(100, 45, 100));
         assert!(are_random(&random, 10));
         assert!(!are_random(&random, 11));
         assert_eq!(random.least_window(&congestion(Signal::Loss, 11), MIN_RTT, 90_000), 0);
@@ -150,23 +140,11 @@ mod tests {
     fn with_a_queue_the_window_falls_to_what_fills_the_path() {
         let mut random = RandomLoss::new(2.0, 1000);
         for (ms, rtt_ms) in [(100, 45), (599, 60), (600, 50), (1099, 55)] {
-            random.on_acked(&acked(ms, rtt_ms, 1, 0));
+            random.on_acked(&acked(ms, rtt_ms, 1));
         }
         assert!(are_random(&random, 1));
-        random.on_acked(&acked(1100, 51, 1, 0));
+        random.on_acked(&acked(1100, 51, 1));
         assert!(!are_random(&random, 1));
         assert_eq!(random.least_window(&congestion(Signal::Loss, 1), MIN_RTT, 100_000), 80_000);
-    }
-
-    /// 18 of 900 packets are 2 %. At 1000 packets all counts are halved: 9 of 500 are left. 10 of 501 are below 2 %, 11
-    /// of 502 above.
-    #[test]
-    fn old_losses_count_half() {
-        let mut random = RandomLoss::new(2.0, 1000);
-        random.on_acked(&acked(100, 40, 882, 18));
-        assert!(are_random(&random, 0) && !are_random(&random, 1));
-        random.on_acked(&acked(101, 40, 100, 0));
-        assert_eq!((random.acked, random.lost), (491_000, 9000));
-        assert!(are_random(&random, 1) && !are_random(&random, 2));
     }
 }

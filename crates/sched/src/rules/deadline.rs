@@ -1,15 +1,15 @@
 //! Deadline: each datagram where it should come in time, and a copy on another path where that is not sure enough.
 //!
-//! Rule: of each path, `way` is the time that a packet takes to the other end, and `fails` the chance that it is lost or
-//! under way for longer than is left until the deadline. Where there is time to see that a datagram is not acknowledged
-//! and to send a copy, and `fails` is at most a tenth, the chance is that both fail. A datagram goes on the path where
-//! this is least; of those that reach `target` on the soonest. It waits for a full path that is much surer. It gets a copy
-//! on the path that then fails least: at once where `target` is not reached otherwise; else when it is not acknowledged
-//! though that is overdue, or though a later copy would be late. A second copy goes where the target is still not
-//! reached. All copies keep within `redundancy`, and none goes while datagrams wait for room, but of data that hold the
-//! peer's window up. A path that is idle gets a copy now and then, to tell whether it works; and a row of them, while its
-//! window or its pacer is small beside what is sent. Lost data go where they arrive soonest; data without a deadline by
-//! min-RTT.
+//! Rule: of each path, `way` is the time that a packet takes to the other end, and `fails` the chance that it is lost
+//! or under way for longer than is left until the deadline. Where there is time to see that a datagram is not
+//! acknowledged and to send a copy, and `fails` is at most a tenth, the chance is that both fail. A datagram goes on
+//! the path where this is least; of those that reach `target` on the soonest. It waits for a full path that is much
+//! surer. It gets a copy on the path that then fails least: at once where `target` is not reached otherwise; else when
+//! it is not acknowledged though that is overdue, or though a later copy would be late. A second copy goes where the
+//! target is still not reached. All copies keep within `redundancy`, and none goes while datagrams wait for room, but
+//! of data that hold the peer's window up. A path that is idle gets a copy now and then, to tell whether it works; and
+//! a row of them, while its window or its pacer is small beside what is sent. Lost data go where they arrive soonest;
+//! data without a deadline by min-RTT.
 //! Reference: Weftway, docs/how-to/pipe.md: pipes for datagrams. Ancestors: min-RTT; XLINK (Zheng et al.,
 //! SIGCOMM 2021), which copies what is in flight as the time left runs short; STMS, which compares arrivals.
 //! State: per path the round trips, times until acknowledgements and failures so far, and the packets in flight; what
@@ -123,7 +123,7 @@ struct Forecast {
 }
 
 /// Returns true if the datagram at hand has waited for an eighth of its time: the paths have no room for more.
-fn is_short(cx: &Context<'_>) -> bool {
+fn lacks_room(cx: &Context<'_>) -> bool {
     let flow = cx.packet.and(cx.flow);
     flow.is_some_and(|flow| {
         let left = flow.deadline.map_or(Span::MAX, |deadline| deadline.since(cx.now));
@@ -200,7 +200,7 @@ impl Deadline {
         let open = choose::least(choose::candidates(cx).filter(may), key);
         let Some(open) = open else { return choose::send_or_wait(cx, choose::min_rtt(cx)) };
         let full = choose::least(cx.paths.iter().filter(|path| !path.is_open()).filter(may), key);
-        let waits = !is_short(cx) || key(open).0 > SURE / 2;
+        let waits = !lacks_room(cx) || key(open).0 > SURE / 2;
         if waits && full.is_some_and(|full| key(full).0.saturating_mul(SURER) < key(open).0) {
             return choose::wait(cx);
         }
@@ -216,7 +216,7 @@ impl Deadline {
     /// Chance that a datagram on `path` does not come in time, now that it is not acknowledged yet.
     fn fails_by_now(&self, path: PathId, datagram: &Watched) -> u64 {
         let estimate = self.estimates.get(path).copied().unwrap_or_default();
-        let failing = estimate.failing.max(1);
+        let failing = estimate.failing().max(1);
         let late =
             if estimate.answer.mean.is_zero() { SURE } else { estimate.answer.beyond(self.now.since(datagram.sent)) };
         datagram.fails.max(failing * SURE / (failing + late))
@@ -232,23 +232,25 @@ impl Deadline {
         if let Some(relief) = self.relief(cx) {
             return Some(relief);
         }
-        if is_short(cx) {
+        if lacks_room(cx) {
             return None;
         }
-        for path in cx.paths {
-            let flights = self.flights.get(path.id)?;
-            let due = flights.watched().filter(|datagram| datagram.due <= now);
-            let found = due.filter_map(|datagram| Some((*datagram, self.target_of(cx, path.id, datagram)?))).next();
-            let Some((datagram, (to, fails))) = found else { continue };
-            if self.budget.allows(now, datagram.bytes, self.redundancy) {
-                self.asked = Some((path.id, datagram.serial, fails));
-                return Some(Decision::Repeat(to, datagram.offset));
-            }
+        let due = cx.paths.iter().filter_map(|path| {
+            let mut due = self.flights.get(path.id)?.watched().filter(|datagram| datagram.due <= now);
+            due.find_map(|datagram| Some((*datagram, path.id, self.target_of(cx, path.id, datagram)?)))
+        });
+        let oldest = due.min_by_key(|(datagram, ..)| datagram.serial);
+        if let Some((datagram, path, (to, fails))) = oldest
+            && self.budget.allows(now, datagram.bytes, self.redundancy)
+        {
+            self.asked = Some((path, datagram.serial, fails));
+            return Some(Decision::Repeat(to, datagram.offset));
         }
         self.question(cx)
     }
 
-    /// A copy of the oldest data that the peer waits for, where these are overdue and so far back that its window may become full.
+    /// A copy of the oldest data that the peer waits for, where these are overdue and so far back that its window may
+    /// become full.
     fn relief(&mut self, cx: &Context<'_>) -> Option<Decision> {
         let flow = cx.flow?;
         let from = flow.una.max(self.relieved);
@@ -281,18 +283,24 @@ impl Deadline {
     /// A copy of the newest datagram that asks an idle path whether it works, or how much it carries.
     fn question(&mut self, cx: &Context<'_>) -> Option<Decision> {
         let needed = self.budget.once(cx.now).mul_div(ENOUGH, 1);
-        let idle = choose::candidates(cx).find(|path| {
+        let is_asked = |path: &&Path| {
             let estimate = self.estimates.get(path.id).copied().unwrap_or_default();
             let is_slow = estimate.answer.mean > path.min_rtt * 3;
             let pause = if is_slow { ASK_SLOW } else { ASK_IDLE };
             let may_carry = path.pacing_rate.max(BitRate::of(path.cwnd, path.srtt)).bytes_in(Span::from_secs(1));
-            let in_a_row = cx.now.since(estimate.asked) < ROW && may_carry < needed;
+            let in_a_row = estimate.asked.is_some_and(|asked| cx.now.since(asked) < ROW) && may_carry < needed;
             in_a_row || path.bytes_in_flight == Bytes::ZERO && cx.now.since(estimate.sent) >= pause
+        };
+        let newest_elsewhere = |idle: &Path| {
+            let others = cx.paths.iter().filter(|path| path.id != idle.id);
+            let newest = others.filter_map(|path| Some((path.id, *self.flights.get(path.id)?.newest()?)));
+            newest.max_by_key(|(_, datagram)| datagram.serial)
+        };
+        let (idle, path, datagram) = choose::candidates(cx).filter(is_asked).find_map(|idle| {
+            let (path, datagram) = newest_elsewhere(idle)?;
+            (!datagram.carried.contains(idle.id)).then_some((idle, path, datagram))
         })?;
-        let newest = cx.paths.iter().filter(|path| path.id != idle.id);
-        let newest = newest.filter_map(|path| Some((path.id, *self.flights.get(path.id)?.newest()?)));
-        let (path, datagram) = newest.max_by_key(|(_, datagram)| datagram.serial)?;
-        if datagram.carried.contains(idle.id) || !self.budget.allows(cx.now, datagram.bytes, self.redundancy) {
+        if !self.budget.allows(cx.now, datagram.bytes, self.redundancy) {
             return None;
         }
         let fails = both(datagram.fails, self.fails(idle.id, datagram.deadline));
@@ -400,8 +408,11 @@ impl Scheduler for Deadline {
                     }
                 }
             }
-            Event::Lost(lost) if self.flights.at(lost.path).take(lost.serial).is_some() => {
-                self.estimates.at(lost.path).ended(true);
+            Event::Lost(lost) => {
+                let flight = self.flights.at(lost.path).take(lost.serial);
+                if flight.is_some_and(|flight| flight.hoped.is_some()) {
+                    self.estimates.at(lost.path).ended(true);
+                }
             }
             Event::Recalled(recalled) => {
                 self.flights.at(recalled.path).take(recalled.serial);
@@ -424,12 +435,12 @@ impl Scheduler for Deadline {
             let path = choose::min_rtt(cx)?;
             return Some(format!("{:?} has the least srtt, {}", path.id, path.srtt));
         };
-        let mut seen = self.clone();
-        seen.look_ahead(cx);
-        let said = cx.paths.iter().filter(|path| seen.forecast(path.id).serves).map(|path| {
-            let (fails, way) = (seen.fails(path.id, deadline), seen.forecast(path.id).way.mean);
+        let mut ahead = self.clone();
+        ahead.look_ahead(cx);
+        let forecasts = cx.paths.iter().filter(|path| ahead.forecast(path.id).serves).map(|path| {
+            let (fails, way) = (ahead.fails(path.id, deadline), ahead.forecast(path.id).way.mean);
             format!("{:?} in {way}, fails {fails} ppm", path.id)
         });
-        Some(said.collect::<Vec<_>>().join("; "))
+        Some(forecasts.collect::<Vec<_>>().join("; "))
     }
 }

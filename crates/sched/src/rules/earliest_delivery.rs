@@ -4,8 +4,8 @@
 //! holds, its losses and its silence. Fresh data go to the open path s with the least `expected`, ahead of what the
 //! faster full paths let go until then; if that is all there is, s waits. Lost data go where they arrive first. Data
 //! that block the message at hand are copied before fresh ones, others when nothing fresh goes: where the expected gain
-//! exceeds the airtime of the copy, and at a light load wherever there is a gain, on up to four paths. And a copy asks a
-//! path that is not used whether its queue is gone.
+//! exceeds the airtime of the copy, and at a light load wherever there is a gain, on up to four paths. And a copy asks
+//! a path that is not used whether its queue is gone.
 //! Reference: Weftway, docs/explanation/earliest-delivery.md: the formulas, the results, and where it loses. Ancestors:
 //! EDPF (`edpf`), which sends where a packet arrives first; S-EDPF (`s-edpf`), where it is delivered in order first.
 //! State: per path what it showed in the last round trips, in its last busy time and in the last minutes; the packets
@@ -318,7 +318,6 @@ impl Scheduler for EarliestDelivery {
                 if let Some(path) = cx.path(sent.path) {
                     let oldest = self.flights.oldest(path.id);
                     let estimate = self.estimates.at(path.id);
-                    self.outlook.changed = self.outlook.changed.without(path.id);
                     let forecast = estimate.forecast(cx.now, path, oldest);
                     let predicted = Prediction { eta: cx.now + forecast.arrival, due: cx.now + forecast.patience() };
                     let others = if cost == Cost::Free { self.serving } else { PathSet::EMPTY };

@@ -7,7 +7,7 @@ use weftway_path::{BitRate, Bytes, Instant, Path, Span};
 
 /// All of it, in parts per million.
 pub(super) const SURE: u64 = 1_000_000;
-/// A failure moves the estimate by so much of its distance.
+/// A failure moves the estimate by this part of its distance.
 const GAIN: u64 = 512;
 /// Failures of a path of which nothing is known: one in five hundred.
 const FIRST_FAILING: u64 = 2_000;
@@ -76,12 +76,12 @@ pub(super) struct Estimate {
     pub(super) answer: Times,
     /// Round-trip samples that were seen.
     samples: u64,
-    /// Chance that a packet which should have come in time does not.
-    pub(super) failing: u64,
+    /// Chance that a packet which should have come in time does not, times [`GAIN`]: so it can become none.
+    failing: u64,
     /// Time at which something was last sent.
     pub(super) sent: Instant,
-    /// Time at which something was last sent after a pause.
-    pub(super) asked: Instant,
+    /// Time at which something was last sent after a pause, if it was.
+    pub(super) asked: Option<Instant>,
 }
 
 impl Default for Estimate {
@@ -90,18 +90,18 @@ impl Default for Estimate {
             trip: Times::default(),
             answer: Times::default(),
             samples: 0,
-            failing: FIRST_FAILING,
+            failing: FIRST_FAILING * GAIN,
             sent: Instant::ZERO,
-            asked: Instant::ZERO,
+            asked: None,
         }
     }
 }
 
 impl Estimate {
-    /// Something is sent, perhaps after a `pause`.
+    /// Notes that a packet leaves, after a pause if nothing did for `pause`.
     pub(super) fn sent(&mut self, now: Instant, pause: Span) {
         if now.since(self.sent) >= pause {
-            self.asked = now;
+            self.asked = Some(now);
         }
         self.sent = now;
     }
@@ -115,10 +115,15 @@ impl Estimate {
         }
     }
 
-    /// Takes what became of a packet that should have come in time.
+    /// Notes whether a packet that should have come in time failed.
     pub(super) fn ended(&mut self, failed: bool) {
         self.failing -= self.failing / GAIN;
-        self.failing += if failed { SURE / GAIN } else { 0 };
+        self.failing += if failed { SURE } else { 0 };
+    }
+
+    /// Chance that a packet which should have come in time does not.
+    pub(super) fn failing(&self) -> u64 {
+        self.failing / GAIN
     }
 
     /// Time that a packet takes to the other end if it leaves now, where the oldest packet in flight left at `oldest`.
@@ -147,7 +152,7 @@ impl Estimate {
 
     /// Chance that a packet which takes `way` fails or is longer under way than `left`.
     pub(super) fn fails(&self, way: &Times, left: Span) -> u64 {
-        either(self.failing, way.beyond(left))
+        either(self.failing(), way.beyond(left))
     }
 }
 
@@ -197,10 +202,21 @@ mod tests {
     fn failures_are_a_share_of_packets() {
         let mut estimate = Estimate::default();
         estimate.ended(true);
-        // 2000 − 3 + 1953; after as many packets as the gain says, 1/e is left.
-        assert_eq!(estimate.failing, 3950);
+        // 2000 − 2000/512 + 1 000 000/512; after as many packets as the gain says, 1/e is left: 1452.
+        assert_eq!(estimate.failing(), 3949);
         (0..512).for_each(|_| estimate.ended(false));
-        assert!((1_450..1_700).contains(&estimate.failing), "{}", estimate.failing);
+        assert!((1_440..1_460).contains(&estimate.failing()), "{}", estimate.failing());
         assert_eq!((either(500_000, 500_000), both(1000, 1000)), (750_000, 1));
+    }
+
+    /// After 10 · 512 packets 2000/e¹⁰ = 0.09 in a million are left.
+    #[test]
+    fn a_path_that_never_fails_is_as_sure_as_any_target() {
+        let mut estimate = Estimate::default();
+        (0..10 * 512).for_each(|_| estimate.ended(false));
+        assert_eq!(estimate.failing(), 0);
+        (0..10_000).for_each(|packet| estimate.ended(packet % 1000 == 500));
+        // 500 packets after a failure: 1953 · Σ (511/512)^(500 + 1000 n) = 1953 · 0.376/0.858.
+        assert!((850..862).contains(&estimate.failing()), "{}", estimate.failing());
     }
 }

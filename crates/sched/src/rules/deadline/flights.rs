@@ -12,7 +12,7 @@ const LOOKED_AT: usize = 8;
 pub(super) struct Flight {
     pub(super) serial: u64,
     pub(super) sent: Instant,
-    /// By when it should arrive, and was to.
+    /// Time by which it should arrive, if that was likely when it left.
     pub(super) hoped: Option<Instant>,
     is_gone: bool,
 }
@@ -55,7 +55,9 @@ impl Flights {
 
     /// A datagram may need a copy.
     pub(super) fn watch(&mut self, datagram: Watched) {
-        self.watched.push_back(datagram);
+        if self.watched.back().is_none_or(|newest| newest.serial < datagram.serial) {
+            self.watched.push_back(datagram);
+        }
     }
 
     /// Packet `serial` is acknowledged or lost.
@@ -98,5 +100,31 @@ impl Flights {
     /// The newest that may need a copy.
     pub(super) fn newest(&self) -> Option<&Watched> {
         self.watched.back()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weftway_path::PathId;
+
+    use super::*;
+
+    fn datagram(serial: u64) -> Watched {
+        let at = Instant::from_millis(serial);
+        let (offset, bytes, carried) = (Offset::ZERO, Bytes::new(1000), PathSet::of(PathId::new(0)));
+        Watched { serial, offset, bytes, sent: at, deadline: at, due: at, fails: 0, carried }
+    }
+
+    /// A packet that keeps its number when it is sent again is not watched twice, nor out of order.
+    #[test]
+    fn packets_and_datagrams_are_in_the_order_of_their_numbers() {
+        let mut flights = Flights::default();
+        for serial in [3, 5, 4, 5, 7] {
+            flights.push(serial, Instant::from_millis(serial), None);
+            flights.watch(datagram(serial));
+        }
+        assert_eq!(flights.watched().map(|datagram| datagram.serial).collect::<Vec<_>>(), [3, 5, 7]);
+        assert!(flights.take(4).is_none() && flights.take(5).is_some());
+        assert_eq!(flights.watched().map(|datagram| datagram.serial).collect::<Vec<_>>(), [3, 7]);
     }
 }

@@ -139,8 +139,8 @@ impl EarliestDelivery {
         best.or_else(|| self.probe(cx, flow))
     }
 
-    /// Tells whether a packet on `other` is overdue or lost, or should arrive later than in `sure`, or might arrive later
-    /// than in `insured` if it is lost.
+    /// Tells whether a packet on `other` is overdue or lost, or should arrive later than in `sure`, or might arrive
+    /// later than in `insured` if it is lost.
     fn may_be_worth(
         &self,
         cx: &Context<'_>,

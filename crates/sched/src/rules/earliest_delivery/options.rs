@@ -16,8 +16,8 @@ pub(super) const PARAMS: &[Param] = &[
         name: "insure",
         default: "true",
         values: "true | thrifty | false",
-        doc: "whether idle paths copy what may be lost: all of it at a load below a quarter, and else within a twentieth of \
-              what is sent once; `thrifty`, for data that are paid for: always so, and four times as dear",
+        doc: "whether idle paths copy what may be lost: all of it at a load below a quarter, and else within a \
+              twentieth of what is sent once; `thrifty`, for data that are paid for: always so, and four times as dear",
     },
 ];
 

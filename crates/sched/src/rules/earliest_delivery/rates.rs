@@ -104,8 +104,8 @@ impl Limits {
 mod tests {
     use super::*;
 
-    /// A window of 100 packets in 20 ms is 56 Mbit/s. Lately the path brought 1 Mbit/s of an application that had no more,
-    /// a minute ago 40: a copy takes 1400 bytes / 40 Mbit/s = 0.28 ms.
+    /// A window of 100 packets in 20 ms is 56 Mbit/s. Lately the path brought 1 Mbit/s of an application that had no
+    /// more, a minute ago 40: a copy takes 1400 bytes / 40 Mbit/s = 0.28 ms.
     #[test]
     fn a_copy_is_priced_by_what_a_path_has_shown_in_minutes() {
         let ms = Span::from_millis;

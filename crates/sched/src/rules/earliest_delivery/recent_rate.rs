@@ -3,8 +3,9 @@
 //! A packet that left well before the one in front of it had passed the bottleneck waited there, so that the time
 //! between the two acknowledgements is what the bottleneck took for it. The bytes and times of such packets over the
 //! last 100 ms make the rate. An acknowledgement that should have come by now tells that the rate has fallen: the time
-//! without it counts. A rate that nothing has confirmed for a second is forgotten: where acknowledgements queue on their
-//! way back, packets seem to have waited that did not, and a path that is left alone for its rate must be tried again.
+//! without it counts. A rate that nothing has confirmed for a second is forgotten: where acknowledgements queue on
+//! their way back, packets seem to have waited that did not, and a path that is left alone for its rate must be tried
+//! again.
 //!
 //! Ancestor: the censored observations of Sprout (Winstein et al., NSDI 2013), which infers a link's rate from what
 //! arrives in ticks of 20 ms; here at the sender, without a model of how rates change.
@@ -145,7 +146,8 @@ impl<const MS: u64> RecentRate<MS> {
     }
 
     /// Until the acknowledgement of a packet that is given to the path now, if a queue stands in front of it, and the
-    /// time at which that ends while nothing changes. Of the oldest packet the bottleneck has passed a half, on average.
+    /// time at which that ends while nothing changes. Of the oldest packet the bottleneck has passed a half, on
+    /// average.
     #[inline]
     pub(crate) fn round_trip(&self, now: Instant, queue: &Queue<'_>) -> (Option<Span>, Instant) {
         let Some((rate, until)) = self.rate(now, queue) else { return (None, Instant::NEVER) };
@@ -261,8 +263,9 @@ mod tests {
         assert_eq!(rate(&present, 380, &path), Some(1_000_000));
     }
 
-    /// Requests of an application that uploads beside them: their acknowledgements queue on the way back, and look as if
-    /// the requests had waited on the way there. A second later nothing of that counts, nor once the path is used again.
+    /// Requests of an application that uploads beside them: their acknowledgements queue on the way back, and look as
+    /// if the requests had waited on the way there. A second later nothing of that counts, nor once the path is used
+    /// again.
     #[test]
     fn a_rate_that_nothing_confirms_is_forgotten() {
         let (mut present, path) = (RecentRate::<100>::default(), steady());
