@@ -51,7 +51,9 @@ def worst_cell(difference: Difference, runs: Runs, watched: Watched) -> Markup:
     end = max((t.end_ms for t in shown), default=1.0)
     axes = shared_axes(shown)
     sides = [side(name, t, end, axes) for name, t in read.items()]
-    return part("worst", difference.cc, difference.cell, difference.scenario, numbers(difference), difference.command, sides)
+    return part(
+        "worst", difference.cc, difference.cell, difference.scenario, numbers(difference), difference.command, sides
+    )
 
 
 def numbers(difference: Difference) -> str:

@@ -119,7 +119,16 @@ def left_out(measured: Measured) -> list[str]:
 
 
 def cell_table(differences: Sequence[Difference]) -> Table:
-    heads = ("cell", "error\n%", "plain\n%", "beyond\n%", "kernel\nMbit/s", "kernel\n± %", "ours\nMbit/s", "window\ndrops")
+    heads = (
+        "cell",
+        "error\n%",
+        "plain\n%",
+        "beyond\n%",
+        "kernel\nMbit/s",
+        "kernel\n± %",
+        "ours\nMbit/s",
+        "window\ndrops",
+    )
     rows = [
         (
             str(difference.cell),
