@@ -13,10 +13,15 @@ Entry = dict[str, Any]
 SCHEDULERS = """\
 # Schedulers
 
-Made from the registry.
+Each decides on which path the next packet leaves, or that it waits. To choose one: the table, or
+[the same by goal, traffic and inputs](overview.md). A name leads to its source, needs and switches.
+
+{table}
+
+## Words
 
 A switch follows a colon: `ecf:beta=0.5`, several as `ecf:form=paper:beta=0`. Names are case-insensitive, and `_` may
-stand for `-`. What the words mean:
+stand for `-`.
 
 - **Source**: `code`, read from the authors' or the kernel's source; `paper`, from print; `secondary`, from someone
   else's description; `reconstructed`, a concrete rule that fits what is known, not the original.
@@ -94,7 +99,9 @@ INPUTS = ("rtt", "min_rtt", "cwnd", "in_flight", "mss", "loss", "rate", "queue",
 def pages() -> dict[str, str]:
     """The text of each page by its file's name."""
     return {
-        "schedulers.md": page(SCHEDULERS, _native.schedulers(), scheduler_facts),
+        "schedulers.md": page(
+            SCHEDULERS.format(table=choice(_native.schedulers())), _native.schedulers(), scheduler_facts
+        ),
         "controllers.md": page(CONTROLLERS, _native.controllers(), controller_facts),
         "overview.md": overview(_native.schedulers()),
         "learned.md": learned(_native.schedulers()),
@@ -112,12 +119,27 @@ def options() -> str:
     return "\n".join([OPTIONS, *table(heads, rows), ""])
 
 
+def choice(entries: list[Entry]) -> str:
+    """Table to choose from: a line per scheduler."""
+    heads = ["scheduler", "rule", "for", "waits"]
+    lines = [
+        [linked(one), one["summary"], f"{one['goal']}; {one['application']}", "yes" if one["waits"] else ""]
+        for one in entries
+    ]
+    return "\n".join(table(heads, lines))
+
+
+def linked(entry: Entry) -> str:
+    """Name of a scheduler, which leads to its section."""
+    return f"[`{entry['name']}`](schedulers.md#{entry['name']})"
+
+
 def overview(entries: list[Entry]) -> str:
     """A line per scheduler: goal, traffic, inputs."""
     heads = ["scheduler", "goal", "traffic", *(f"`{name}`" for name in INPUTS), "source"]
     lines = [
         [
-            f"[`{one['name']}`](schedulers.md#{one['name']})",
+            linked(one),
             one["goal"],
             one["application"],
             *("●" if name in one["inputs"] else "" for name in INPUTS),
@@ -133,7 +155,7 @@ def learned(entries: list[Entry]) -> str:
     heads = ["scheduler", "year", "learner", "state", "reward", "actions", "source"]
     lines = [
         [
-            f"[`{one['name']}`](schedulers.md#{one['name']})",
+            linked(one),
             *(str(one["learning"][key]) for key in ("year", "learner", "state", "reward", "actions")),
             one["provenance"],
         ]
@@ -155,7 +177,7 @@ def section(entry: Entry, facts: list[tuple[str, str]]) -> str:
     """Section of an entry: summary, facts, switches."""
     summary = entry["summary"]
     lines = [f"## `{entry['name']}`", "", f"{summary[0].upper()}{summary[1:]}.", ""]
-    lines += [f"- {name}: {value}" for name, value in [*named(entry), *facts]]
+    lines += [f"{reference(entry)}  ", " · ".join(f"{name}: {value}" for name, value in [*named(entry), *facts])]
     if entry.get("presets"):
         lines += ["", "| name | stands for | what it is |", "|---|---|---|"]
         spelled = [(one["name"], f"{entry['name']}:{one['switches']}", one["doc"]) for one in entry["presets"]]
@@ -169,7 +191,11 @@ def section(entry: Entry, facts: list[tuple[str, str]]) -> str:
 def named(entry: Entry) -> list[tuple[str, str]]:
     aliases = listed(entry["aliases"])
     also = [("Also called", aliases)] if aliases else []
-    return [*also, ("Version", str(entry["version"])), ("Reference", entry["reference"])]
+    return [*also, ("Version", str(entry["version"]))]
+
+
+def reference(entry: Entry) -> str:
+    return f"Reference: {entry['reference']}"
 
 
 def scheduler_facts(entry: Entry) -> list[tuple[str, str]]:
