@@ -41,7 +41,7 @@ stand for `-`.
 CONTROLLERS = """\
 # Congestion controllers
 
-Made from the registry.
+Each decides how much may be in flight on a path.
 
 A switch follows a colon: `cubic:slow_start=hystart++`. A *coupled* controller reads what its siblings on the
 connection's other paths publish; a *paced* one sets the rate at which packets leave.
@@ -50,14 +50,14 @@ connection's other paths publish; a *paced* one sets the rate at which packets l
 OPTIONS = """\
 # Options of the transport
 
-Made from the rows in `crates/scenario/src/options.rs`. A dash: the stack does not have the option, which
+Keys of `[options]` with the value that each stack has where a scenario does not name one. A dash: the stack does not have the option, which
 then has no effect.
 """
 
 OVERVIEW = """\
 # Schedulers by goal, traffic and inputs
 
-Made from the registry. The columns are those of the comparison of
+A line per scheduler: what it is for, and what it decides by. The columns are those of the comparison of
 MPTCP schedulers in the PRS-MPTCP paper (its Table 2), with more inputs and with every scheduler of the registry.
 
 A dot: the rule decides by it. What only opens or closes a path (its window, what is in flight) is no input.
@@ -88,7 +88,7 @@ LEFT_OUT = """\
 LEARNED = """\
 # Schedulers that learn
 
-Made from the registry. The columns are those of Table 1 in the
+Schedulers whose rule comes from data: state, reward and actions. The columns are those of Table 1 in the
 comparison of MPQUIC schedulers (Popov, Stepanov and Getman, 2025), with the learner and where the rule comes from; how
 well they do is in [what the learned schedulers learned](../explanation/learning.md).
 """
