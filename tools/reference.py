@@ -50,8 +50,8 @@ connection's other paths publish; a *paced* one sets the rate at which packets l
 OPTIONS = """\
 # Options of the transport
 
-Keys of `[options]` with the value that each stack has where a scenario does not name one. A dash: the stack does not have the option, which
-then has no effect.
+Keys of `[options]` with the value that each stack has where a scenario does not name one. A dash: the stack does not
+have the option, which then has no effect.
 """
 
 OVERVIEW = """\
