@@ -13,10 +13,15 @@ Entry = dict[str, Any]
 SCHEDULERS = """\
 # Schedulers
 
-Made from the registry.
+Each decides on which path the next packet leaves, or that it waits. To choose one: the table, or
+[the same by goal, traffic and inputs](overview.md). A name leads to its source, needs and switches.
+
+{table}
+
+## Words
 
 A switch follows a colon: `ecf:beta=0.5`, several as `ecf:form=paper:beta=0`. Names are case-insensitive, and `_` may
-stand for `-`. What the words mean:
+stand for `-`.
 
 - **Source**: `code`, read from the authors' or the kernel's source; `paper`, from print; `secondary`, from someone
   else's description; `reconstructed`, a concrete rule that fits what is known, not the original.
@@ -36,7 +41,7 @@ stand for `-`. What the words mean:
 CONTROLLERS = """\
 # Congestion controllers
 
-Made from the registry.
+Each decides how much may be in flight on a path.
 
 A switch follows a colon: `cubic:slow_start=hystart++`. A *coupled* controller reads what its siblings on the
 connection's other paths publish; a *paced* one sets the rate at which packets leave.
@@ -45,14 +50,14 @@ connection's other paths publish; a *paced* one sets the rate at which packets l
 OPTIONS = """\
 # Options of the transport
 
-Made from the rows in `crates/scenario/src/options.rs`. A dash: the stack does not have the option, which
-then has no effect.
+Keys of `[options]` with the value that each stack has where a scenario does not name one. A dash: the stack does not
+have the option, which then has no effect.
 """
 
 OVERVIEW = """\
 # Schedulers by goal, traffic and inputs
 
-Made from the registry. The columns are those of the comparison of
+A line per scheduler: what it is for, and what it decides by. The columns are those of the comparison of
 MPTCP schedulers in the PRS-MPTCP paper (its Table 2), with more inputs and with every scheduler of the registry.
 
 A dot: the rule decides by it. What only opens or closes a path (its window, what is in flight) is no input.
@@ -83,7 +88,7 @@ LEFT_OUT = """\
 LEARNED = """\
 # Schedulers that learn
 
-Made from the registry. The columns are those of Table 1 in the
+Schedulers whose rule comes from data: state, reward and actions. The columns are those of Table 1 in the
 comparison of MPQUIC schedulers (Popov, Stepanov and Getman, 2025), with the learner and where the rule comes from; how
 well they do is in [what the learned schedulers learned](../explanation/learning.md).
 """
@@ -94,7 +99,9 @@ INPUTS = ("rtt", "min_rtt", "cwnd", "in_flight", "mss", "loss", "rate", "queue",
 def pages() -> dict[str, str]:
     """The text of each page by its file's name."""
     return {
-        "schedulers.md": page(SCHEDULERS, _native.schedulers(), scheduler_facts),
+        "schedulers.md": page(
+            SCHEDULERS.format(table=choice(_native.schedulers())), _native.schedulers(), scheduler_facts
+        ),
         "controllers.md": page(CONTROLLERS, _native.controllers(), controller_facts),
         "overview.md": overview(_native.schedulers()),
         "learned.md": learned(_native.schedulers()),
@@ -112,12 +119,27 @@ def options() -> str:
     return "\n".join([OPTIONS, *table(heads, rows), ""])
 
 
+def choice(entries: list[Entry]) -> str:
+    """Table to choose from: a line per scheduler."""
+    heads = ["scheduler", "rule", "for", "waits"]
+    lines = [
+        [linked(one), one["summary"], f"{one['goal']}; {one['application']}", "yes" if one["waits"] else ""]
+        for one in entries
+    ]
+    return "\n".join(table(heads, lines))
+
+
+def linked(entry: Entry) -> str:
+    """Name of a scheduler, which leads to its section."""
+    return f"[`{entry['name']}`](schedulers.md#{entry['name']})"
+
+
 def overview(entries: list[Entry]) -> str:
     """A line per scheduler: goal, traffic, inputs."""
     heads = ["scheduler", "goal", "traffic", *(f"`{name}`" for name in INPUTS), "source"]
     lines = [
         [
-            f"[`{one['name']}`](schedulers.md#{one['name']})",
+            linked(one),
             one["goal"],
             one["application"],
             *("●" if name in one["inputs"] else "" for name in INPUTS),
@@ -133,7 +155,7 @@ def learned(entries: list[Entry]) -> str:
     heads = ["scheduler", "year", "learner", "state", "reward", "actions", "source"]
     lines = [
         [
-            f"[`{one['name']}`](schedulers.md#{one['name']})",
+            linked(one),
             *(str(one["learning"][key]) for key in ("year", "learner", "state", "reward", "actions")),
             one["provenance"],
         ]
@@ -155,7 +177,7 @@ def section(entry: Entry, facts: list[tuple[str, str]]) -> str:
     """Section of an entry: summary, facts, switches."""
     summary = entry["summary"]
     lines = [f"## `{entry['name']}`", "", f"{summary[0].upper()}{summary[1:]}.", ""]
-    lines += [f"- {name}: {value}" for name, value in [*named(entry), *facts]]
+    lines += [f"{reference(entry)}  ", " · ".join(f"{name}: {value}" for name, value in [*named(entry), *facts])]
     if entry.get("presets"):
         lines += ["", "| name | stands for | what it is |", "|---|---|---|"]
         spelled = [(one["name"], f"{entry['name']}:{one['switches']}", one["doc"]) for one in entry["presets"]]
@@ -169,7 +191,11 @@ def section(entry: Entry, facts: list[tuple[str, str]]) -> str:
 def named(entry: Entry) -> list[tuple[str, str]]:
     aliases = listed(entry["aliases"])
     also = [("Also called", aliases)] if aliases else []
-    return [*also, ("Version", str(entry["version"])), ("Reference", entry["reference"])]
+    return [*also, ("Version", str(entry["version"]))]
+
+
+def reference(entry: Entry) -> str:
+    return f"Reference: {entry['reference']}"
 
 
 def scheduler_facts(entry: Entry) -> list[tuple[str, str]]:

@@ -52,10 +52,12 @@ def test_the_readme_is_short() -> None:
     assert len((HOME / "README.md").read_text().split()) <= 700
 
 
-def test_the_readme_counts_what_the_registries_have() -> None:
+def test_readme_and_zenodo_count_what_the_registries_have() -> None:
     text = " ".join((HOME / "README.md").read_text().split())
     schedulers, controllers = len(_native.schedulers()), len(_native.controllers())
     assert f"it has {schedulers}, from papers and kernels, and {controllers} congestion controllers" in text
+    entry = (HOME / ".zenodo.json").read_text()
+    assert f"{schedulers} packet schedulers and {controllers} congestion controllers" in entry
 
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(HOME)))

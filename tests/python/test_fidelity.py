@@ -15,7 +15,7 @@ from browser import Browser, needs_browser
 from test_report import check
 from weftway import fidelity
 from weftway._native import Scenario, ScenarioError, SimulationError
-from weftway.fidelity import cells, errors
+from weftway.fidelity import cells, errors, lanes
 from weftway.fidelity.cells import Link
 from weftway.fidelity.errors import Difference
 from weftway.fidelity.runs import FIRST_RUNS, MORE_RUNS, MOST_RUNS, SIM_RUNS, TRIES
@@ -197,6 +197,21 @@ def test_the_error_is_taken_seed_by_seed() -> None:
     )
     both = two_paths(ours, theirs)
     assert [both.error, both.plain_error] == pytest.approx([0.5, 0.0])
+
+
+def test_an_error_stands_beside_the_goodputs_that_it_is_of() -> None:
+    """Half of the kernel's seeds are none of ours: they belong to its interval only."""
+    ours, theirs = (
+        [{**row, "seed": seed} for seed, row in enumerate(rows(mbps, (0.5, 0.5), 0.02))]
+        for mbps in ((20.0, 30.0, 15.0), (10.0, 20.0, 30.0, 60.0, 70.0, 80.0))
+    )
+    both = two_paths(ours, theirs)
+    assert (both.pairs, both.sim_goodput_mbps, both.kernel_goodput_mbps, both.kernel_median_mbps) == (3, 20, 20, 45)
+    assert lanes.numbers(both).startswith("seed by seed +50.0 %; medians of 3 seeds: 0.0 %, ours 20, kernel 20 [")
+    # Too few seeds match: one error, of the medians that are shown.
+    apart = two_paths([{**row, "seed": row["seed"] + 100} for row in ours], theirs)
+    assert apart.error == apart.plain_error == pytest.approx(20 / 45 - 1)
+    assert lanes.numbers(apart).startswith("medians: −55.6 %, ours 20, kernel 45 [")
 
 
 def test_a_fixed_buffer_bounds_what_a_cell_is_sized_for() -> None:

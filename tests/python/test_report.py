@@ -420,9 +420,19 @@ def test_an_outlier_lies_beyond_the_axis() -> None:
     times = [9.0, 9.5, 10.0, 10.5, 11.0, 12.0, 152.0]
     assert most(times) == times[:-1]
     assert most([1.0, 2.0, 4.0, 7.0]) == [1.0, 2.0, 4.0, 7.0], "a spread is no outlier"
+    twice = [20.0, 24.0, 26.0, 28.0, 30.0, 32.0, 34.0, 54.0]
+    assert most(twice) == twice, "an axis twice as long squeezes nothing"
     page = report.render(simple({f"s{at}": [1000 * t, 1000 * t + 1] for at, t in enumerate(times)}), {}, {})
     check(page)
     assert "beyond the axis" in page
+
+
+def test_the_best_lies_on_the_axis_of_its_worst_measure() -> None:
+    """The first to finish has five times as many packets out of order as the next; then the last one does."""
+    times = {f"s{at}": [1000 * t, 1000 * t + 1] for at, t in enumerate([9.0, 9.5, 10.0, 10.5, 11.0, 12.0])}
+    shares = [0.5, 0.5001, 0.09, 0.0901, 0.095, 0.0951, 0.096, 0.0961, 0.098, 0.0981, 0.1, 0.1001]
+    assert "beyond the axis" not in report.render(simple(times, ooo_share=shares), {}, {})
+    assert "beyond the axis" in report.render(simple(times, ooo_share=shares[::-1]), {}, {})
 
 
 def test_the_chart_library_is_the_one_that_was_released() -> None:

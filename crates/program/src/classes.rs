@@ -1,4 +1,4 @@
-//! Rules that say which connections go first: those of a file, and what one of them means for a connection.
+//! Rules of connections: those of a file, and what one of them means for a connection.
 
 use std::path::Path;
 

@@ -103,7 +103,7 @@ pub struct Scheduling {
 /// Rules of a proxy or a tunnel.
 #[derive(clap::Args, Clone, Debug)]
 pub struct ClassesFile {
-    #[arg(long, value_name = "FILE", help = "Rules that say which connections go first (docs/how-to/classes.md).")]
+    #[arg(long, value_name = "FILE", help = "Rules that put calls before downloads (docs/how-to/classes.md).")]
     pub classes: Option<PathBuf>,
 }
 

@@ -22,10 +22,11 @@ FEWEST_CELLS = 5
 
 @dataclass(frozen=True)
 class Difference:
-    """Both sides of one cell. Goodputs are medians; rates and errors are shares, points are percent points.
+    """Both sides of one cell. Rates and errors are shares, points are percent points.
 
     The emulator draws losses and jitter of a seed as the simulator does. So ours are the runs of the seeds that the
-    kernel ran in time, and the error is the median of the differences seed by seed.
+    kernel ran in time, and the error is the median of the differences seed by seed. Both goodputs are medians of these
+    seeds.
     """
 
     cell: int
@@ -34,6 +35,8 @@ class Difference:
     paths: int
     sim_goodput_mbps: float
     kernel_goodput_mbps: float
+    kernel_median_mbps: float
+    """Median of all timely runs of the kernel, also those of seeds that ours did not run: the interval's."""
     kernel_low_mbps: float
     kernel_high_mbps: float
     share_error_points: float | None
@@ -43,7 +46,9 @@ class Difference:
     """Packets that the kernel's receiver dropped as beyond its window (`NoDSSInWindow`), median."""
     paired_error: float | None
     plain_error: float
-    """The median of ours over that of the kernel, less one, of the seeds that both ran: not seed by seed."""
+    """Our goodput over the kernel's, less one: of the two medians, not seed by seed."""
+    pairs: int
+    """Seeds that both sides ran, of which both goodputs are; none where too few match."""
     sim_runs: int
     kernel_runs: int
     late_runs: int
@@ -56,7 +61,7 @@ class Difference:
         """The simulator's goodput over the kernel's, less one: seed by seed, or of the medians where too few match."""
         if self.paired_error is not None:
             return self.paired_error
-        return self.sim_goodput_mbps / self.kernel_goodput_mbps - 1
+        return self.plain_error
 
     @property
     def interval(self) -> Interval:
@@ -71,12 +76,12 @@ class Difference:
     @property
     def spread(self) -> float:
         """Half the width of the interval, of the kernel's median: what the kernel differs from itself."""
-        return (self.kernel_high_mbps - self.kernel_low_mbps) / 2 / self.kernel_goodput_mbps
+        return (self.kernel_high_mbps - self.kernel_low_mbps) / 2 / self.kernel_median_mbps
 
     @property
     def beyond(self) -> float:
         """Part of the error that lies outside of the interval, without its sign."""
-        return abs(beyond(self.sim_goodput_mbps, self.interval)) / self.kernel_goodput_mbps
+        return abs(beyond(self.sim_goodput_mbps, self.interval)) / self.kernel_median_mbps
 
     @property
     def inside(self) -> bool:
@@ -140,7 +145,8 @@ def difference(runs: Runs) -> Difference:
         cc=runs.cell.cc,
         paths=len(runs.cell.links),
         sim_goodput_mbps=median(goodputs(ours)),
-        kernel_goodput_mbps=median(goodputs(runs.kernel)),
+        kernel_goodput_mbps=median(same),
+        kernel_median_mbps=median(goodputs(runs.kernel)),
         kernel_low_mbps=low,
         kernel_high_mbps=high,
         share_error_points=share_error(runs.sim, runs.kernel, len(runs.cell.links)),
@@ -149,6 +155,7 @@ def difference(runs: Runs) -> Difference:
         window_drops=column_median(runs.kernel, "window_drops"),
         paired_error=median(ratios) - 1 if ratios else None,
         plain_error=median(goodputs(ours)) / median(same) - 1,
+        pairs=len(ratios),
         sim_runs=len(runs.sim),
         kernel_runs=len(runs.kernel),
         late_runs=runs.late,

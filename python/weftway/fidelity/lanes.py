@@ -42,11 +42,6 @@ class Watched:
 def worst_cell(difference: Difference, runs: Runs, watched: Watched) -> Markup:
     """A cell to unfold: its numbers in the line, its command below, and the run of each side that is nearest to its
     median."""
-    low, high = difference.interval
-    numbers = (
-        f"{SHARE.signed(difference.error)} %: ours {difference.sim_goodput_mbps:.3g}, "
-        f"kernel {difference.kernel_goodput_mbps:.3g} [{low:.3g}, {high:.3g}] Mbit/s"
-    )
     ours, theirs = runs.typical(runs.sim), runs.typical(runs.kernel)
     read = {
         f"Simulator, seed {ours.seed}": timeline(watched.sim(ours)),
@@ -56,7 +51,21 @@ def worst_cell(difference: Difference, runs: Runs, watched: Watched) -> Markup:
     end = max((t.end_ms for t in shown), default=1.0)
     axes = shared_axes(shown)
     sides = [side(name, t, end, axes) for name, t in read.items()]
-    return part("worst", difference.cc, difference.cell, difference.scenario, numbers, difference.command, sides)
+    return part(
+        "worst", difference.cc, difference.cell, difference.scenario, numbers(difference), difference.command, sides
+    )
+
+
+def numbers(difference: Difference) -> str:
+    """Goodputs of both sides with the error of these; where seeds match, first the error seed by seed."""
+    low, high = difference.interval
+    medians = (
+        f"{SHARE.signed(difference.plain_error)} %, ours {difference.sim_goodput_mbps:.3g}, "
+        f"kernel {difference.kernel_goodput_mbps:.3g} [{low:.3g}, {high:.3g}] Mbit/s"
+    )
+    if not difference.pairs:
+        return f"medians: {medians}"
+    return f"seed by seed {SHARE.signed(difference.error)} %; medians of {difference.pairs} seeds: {medians}"
 
 
 def timeline(record: dict[str, Any] | None) -> Timeline | None:

@@ -103,8 +103,8 @@ ERRORS_LEDE = (
     "Left, how many cells have at most so large an error; right, a fine stroke per cell, the marker its median."
 )
 SCATTER_LEDE = (
-    "Mbit/s, medians. On the line both are equal, between the dashed ones within a fifth; a stroke is the kernel's "
-    "interval. Each mark leads to its cell."
+    "Mbit/s, medians of the same seeds. On the line both are equal, between the dashed ones within a fifth; a stroke "
+    "is the kernel's interval. Each mark leads to its cell."
 )
 PARTS_LEDE = "In percent points: a share of 60 % in place of 50 % is off by 10."
 WORST_LEDE = Markup(

@@ -451,7 +451,9 @@ def chart(ranked: Ranked, one: str = "best other") -> Markup:
     shown = [line for line in ranked.lines if line not in hidden]
     ends = [end for line in shown for end in (line.ratio, line.ratio_low, line.ratio_high) if end is not None]
     rows = [_dot(line, ranked) for line in shown]
-    drawn = dots(rows, axis(most(ends), include=(1.0,)), RATIO, [(1.0, one)])
+    # The first and the candidate lie on the axis, however far apart.
+    kept = [line.ratio for line in (*ranked.lines[:1], ranked.candidate) if line and line.ratio is not None]
+    drawn = dots(rows, axis(most(ends), include=(1.0, *kept)), RATIO, [(1.0, one)])
     return panels([panel("", drawn)])
 
 

@@ -14,7 +14,7 @@ PADDING = 0.04
 FENCE = 3
 """Quartile distances beyond the quartiles from which a value can be an outlier."""
 
-SQUEEZED = 2
+SQUEEZED = 3
 """Outliers are left beyond the axis if it would be so many times as long with them."""
 
 

@@ -41,7 +41,7 @@ const page = (() => {
   const setTheme = (name) => {
     if (name === "auto") delete document.documentElement.dataset.theme;
     else document.documentElement.dataset.theme = name;
-    theme.textContent = name[0].toUpperCase() + name.slice(1);
+    theme.textContent = `Colours: ${name}`;
     theme.setAttribute("aria-label", `Colours: ${themes[name]}`);
     dispatchEvent(new Event("recolour"));
   };

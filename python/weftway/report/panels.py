@@ -63,7 +63,7 @@ def measure_panels(
     if not estimates:
         return Markup()
     spread = [v for c, e in estimates.items() for v in (e.low, e.high, *runs[c])]
-    shared = axis(most(spread), include)
+    shared = axis(most(spread), [*include, *(estimates[c].mean for c in firsts(study) if c in estimates)])
     units = {group: unit_for(m.kind, means) for group, means in by_group(estimates).items()}
     best = best_of(study, estimates, m)
 
@@ -101,7 +101,8 @@ def difference(study: Study) -> Markup:
     differences = {c: e for c in cells if (e := study.difference(c, m.column))}
     if not differences:
         return Markup()
-    shared = axis(most(v for e in differences.values() for v in (e.low, e.high)), include=(0.0,))
+    first = [differences[c].mean for c in firsts(study) if c in differences]
+    shared = axis(most(v for e in differences.values() for v in (e.low, e.high)), include=(0.0, *first))
     unit = unit_for(m.kind, [max(abs(e.mean), e.half or 0.0) for e in differences.values()])
 
     def dot(c: Cell) -> Dot | None:
@@ -193,6 +194,11 @@ def best_of(study: Study, estimates: dict[Cell, Estimate], m: Measure) -> set[Ce
         return set()
     fronts = [front(study, *group, m.column) for group in by_group(estimates)]
     return {front.best for front in fronts if front.best and front.kind == FIRST}
+
+
+def firsts(study: Study) -> list[Cell]:
+    """The best of each setting and controller by the primary measure: no axis ends before their values."""
+    return [best for group in drawn_groups(study) if (best := front(study, *group).best)]
 
 
 def better(m: Measure) -> str:

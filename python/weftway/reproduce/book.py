@@ -100,7 +100,7 @@ def _counts(results: Sequence[Result]) -> list[str]:
 
 def _who(gains: Sequence[Gain]) -> list[str]:
     settings = hopeless(gains)[1]
-    text = ["## Which scheduler helps whom", ""]
+    text = ["## Where schedulers beat min-RTT", ""]
     text += [
         "Speed (goodput, or one over the completion time) against min-RTT with the same seeds, in "
         f"{settings} settings: every value that a figure varies, under every controller, in every reading of the text; "
