@@ -380,3 +380,50 @@ fn a_closed_path_leaves_no_packet_without_an_outcome() {
     assert_eq!((found.sent, found.lost, found.downs), (2, 2, 1), "{found:?}");
     assert_eq!(found.breaches, Vec::<String>::new());
 }
+
+/// Waits, and asks to be woken so much later each time.
+#[derive(Clone, Default)]
+struct Sleeps {
+    wake: Option<Instant>,
+    woken: Arc<std::sync::atomic::AtomicU64>,
+}
+
+impl Scheduler for Sleeps {
+    fn needs(&self) -> Needs {
+        Needs { wake: true, ..Needs::NONE }
+    }
+
+    fn select(&mut self, cx: &Context<'_>) -> Decision {
+        self.wake.get_or_insert(cx.now + weftway_path::Span::from_millis(5));
+        Decision::Wait
+    }
+
+    fn observe(&mut self, _cx: &Context<'_>, event: &weftway_path::Event) {
+        if *event == weftway_path::Event::Wake {
+            self.wake = None;
+            self.woken.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        self.wake
+    }
+}
+
+#[test]
+fn a_wake_up_comes_with_the_first_question_after_it_is_due_and_no_wait_hangs_on_it() {
+    let sleeps = Sleeps::default();
+    let gate = Gate::with_scheduler("sleeps", Box::new(sleeps.clone())).unwrap();
+    let mut first = build(&gate, Clock::now());
+    prove(&gate, 0, 400);
+    // Nothing is in flight: nobody would ask again.
+    assert!(first.window() > 0);
+    assert_eq!((gate.counts().faults, sleeps.woken.load(Ordering::Relaxed)), (1, 0));
+    first.on_packet_sent(Clock::now(), 1200, 0);
+    // A packet is: the wait holds, and nothing may leave for a quarter of the round trip, but at most 25 ms.
+    assert_eq!(first.window(), 0);
+    std::thread::sleep(Duration::from_millis(6));
+    gate.shared.forget();
+    gate.shared.is_open(PathId::new(0));
+    assert_eq!((gate.counts().faults, sleeps.woken.load(Ordering::Relaxed)), (1, 1));
+}
