@@ -68,3 +68,18 @@ def test_nothing_arrives_over_a_carrier_in_its_outage(weft_here: Weft, tmp_path:
         for begin, end in outages:
             # What had left before it began is there after the delay and its jitter.
             assert not [at for at in arrived if begin + 0.1 < at < end], (path, begin)
+
+
+def test_the_trains_carriers_are_bad_together_as_its_file_says() -> None:
+    text = (HOME / "scenarios/high-speed-rail.toml").read_text()
+    with (HOME / "traces/drives/hsr-2018.down.csv").open() as file:
+        rows = [(float(row["carrier-m_mbps"]), float(row["carrier-u_mbps"])) for row in csv.DictReader(file)]
+    # Twice a second for 59 s.
+    assert len(rows) == 118
+    share = sum(max(rates) < 1 for rates in rows) / len(rows)
+    assert "in a quarter of the time both are below" in text and 0.23 < share < 0.27
+    means = [sum(rates[at] for rates in rows) / len(rows) for at in (0, 1)]
+    spread = [[rates[at] - means[at] for rates in rows] for at in (0, 1)]
+    products = [sum(a * b for a, b in zip(spread[i], spread[j], strict=True)) for i, j in ((0, 1), (0, 0), (1, 1))]
+    assert f"Correlation {products[0] / (products[1] * products[2]) ** 0.5:.2f}" in text
+    assert "MIT License" in (HOME / "traces/drives/hsr-2018.LICENSE").read_text()

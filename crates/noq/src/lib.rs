@@ -1,71 +1,53 @@
-//! Datagrams of a noq endpoint that alternates between paths leave in batches.
+//! Schedulers of Weftway inside a noq application, and what noq's sockets need for several links.
 //!
-//! The kernel takes many datagrams in one call (UDP_SEGMENT) if all have one size and go to one address. noq hands out
-//! the datagrams of one path at a time, so an endpoint that changes the path after each packet, as a gate with
-//! `round-robin` does, makes a call for each packet. [`Batching`] is a runtime of noq's around another one. Its sockets
-//! gather what leaves in one turn of a connection, a batch for each path, and hand each batch to the kernel in one
-//! call.
+//! - [`gate`]: a [`Gate`](gate::Gate) is one line of noq's `TransportConfig`; a scheduler behind it chooses the path of each
+//!   packet. It shows the [health of each path](gate::Gate::paths), takes a path out of use or makes it a backup
+//!   ([`set_role`](gate::Gate::set_role)), as for a link that costs money, and lets another scheduler take over.
+//! - [`Interfaces`]: one socket of noq's over several, each bound to an address of its own, as where each link has an
+//!   interface and its routes.
+//! - [`Batching`]: datagrams that alternate between paths leave in batches. On Unix, with the feature `batching`.
 //!
 //! ```no_run
 //! use std::net::UdpSocket;
 //! use std::sync::Arc;
-//! use weftway_noq::Batching;
+//! use weftway_noq::Interfaces;
+//! use weftway_noq::gate::Gate;
 //!
-//! # async fn example() -> std::io::Result<()> {
-//! let runtime = Arc::new(Batching::new(noq::default_runtime().expect("inside of a runtime")));
-//! let socket = UdpSocket::bind("0.0.0.0:0")?;
-//! let client = noq::Endpoint::new(noq::EndpointConfig::default(), None, socket, runtime)?;
+//! # async fn example(server: std::net::SocketAddr) -> Result<(), Box<dyn std::error::Error>> {
+//! let runtime = noq::default_runtime().expect("inside of a runtime");
+//! let sockets = [UdpSocket::bind("192.0.2.7:0")?, UdpSocket::bind("198.51.100.7:0")?];
+//! let socket = Box::new(Interfaces::new(sockets, &*runtime)?);
+//! let client = noq::Endpoint::new_with_abstract_socket(noq::EndpointConfig::default(), None, socket, runtime)?;
+//!
+//! let mut transport = noq::TransportConfig::default();
+//! transport.max_concurrent_multipath_paths(2);
+//! let (transport, gate) = Gate::new("min-rtt")?.connection(&transport);
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! What leaves, on which path, and in which order on each path stays as noq decides it. Only datagrams of different
-//! paths may overtake one another, within one turn.
+//! `examples/two_interfaces.rs` is a whole program: two links, one of which costs money.
+//!
+//! # Features
+//!
+//! `batching`, on by default: [`Batching`], and with it the sockets of `weftway-udp`. Without it the crate has no dependency
+//! beyond noq's and the schedulers'.
+//!
+//! # Versions
+//!
+//! A version of this crate is for one version of noq, whose types are in its interface: `=1.4.0` for 0.1. Another noq is
+//! another minor version here, and so is a scheduler whose decisions change. The names of schedulers and of their switches
+//! stay within a minor version.
 
-#![cfg(unix)]
-
+#[cfg(all(unix, feature = "batching"))]
 mod batches;
+#[cfg(all(unix, feature = "batching"))]
+mod batching;
+mod interfaces;
+#[cfg(all(unix, feature = "batching"))]
 mod socket;
 
-use std::future::Future;
-use std::io;
-use std::net::UdpSocket;
-use std::pin::Pin;
-use std::sync::Arc;
-use std::time::Instant;
-
-use noq::{AsyncTimer, AsyncUdpSocket, Runtime};
-
-use socket::Socket;
-
-/// A runtime whose sockets send in batches. All else is the other runtime's.
-#[derive(Clone, Debug)]
-pub struct Batching {
-    inner: Arc<dyn Runtime>,
-}
-
-impl Batching {
-    /// Wraps the runtime `inner` with such sockets.
-    pub fn new(inner: Arc<dyn Runtime>) -> Self {
-        Self { inner }
-    }
-}
-
-impl Runtime for Batching {
-    fn new_timer(&self, at: Instant) -> Pin<Box<dyn AsyncTimer>> {
-        self.inner.new_timer(at)
-    }
-
-    fn spawn(&self, future: Pin<Box<dyn Future<Output = ()> + Send>>) {
-        self.inner.spawn(future);
-    }
-
-    fn wrap_udp_socket(&self, socket: UdpSocket) -> io::Result<Box<dyn AsyncUdpSocket>> {
-        let socket = self.inner.wrap_udp_socket(socket)?;
-        Ok(Box::new(Socket::new(socket, Arc::clone(&self.inner))))
-    }
-
-    fn now(&self) -> Instant {
-        self.inner.now()
-    }
-}
+#[cfg(all(unix, feature = "batching"))]
+pub use batching::Batching;
+pub use interfaces::Interfaces;
+pub use weftway_quic::gate;

@@ -21,7 +21,7 @@ def command(
         list[str] | None,
         typer.Argument(
             metavar="[LINK=FILE|LINK.KEY=VALUE]...",
-            help="With scenario: outputs of ping and iperf3 --json, pcap files, Mahimahi traces.",
+            help="With scenario: outputs of ping, iperf3 --json, irtt, nuttcp, SRT, a Starlink dish; pcap, Mahimahi.",
         ),
     ] = None,
     drive: Annotated[

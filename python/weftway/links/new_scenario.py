@@ -6,7 +6,7 @@ Each value carries a comment: from which file it comes, or that it is assumed.
 import os
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,10 +14,12 @@ from weftway._native import Scenario, ScenarioError
 from weftway.files import toml
 from weftway.links.measured import Range, Reading
 from weftway.links.measured.mahimahi import direction
+from weftway.links.new_scenario_courses import SIDES, Courses, courses_of, mbps_of, places, table
 from weftway.links.new_scenario_links import Ask, Link, link_name, links_of
 
-FOR_LOSS, FOR_DELAY = ("ping", "iperf3", "capture"), ("ping", "capture", "speedtest")
-"""Kinds of measurements, best first: `ping` measures without load."""
+FOR_LOSS = ("irtt", "ping", "iperf3", "nuttcp", "capture", "srt", "starlink")
+FOR_DELAY = ("irtt", "ping", "capture", "speedtest", "nuttcp", "starlink", "srt")
+"""Kinds of measurements, best first: `irtt` and `ping` measure without load."""
 
 DELAY = "20 ms"
 QUEUE = "100 packets"
@@ -106,8 +108,22 @@ def target_of(name: str, workload: str) -> Path:
 def _write(target: Path, links: list[Link], workload: str, why: str) -> NewScenario:
     if workload not in WORKLOADS:
         raise ScenarioError(f"workload `{workload}`: there is {', '.join(WORKLOADS)}")
-    text, assumed = _compose(target, links, workload, why)
-    write(text, target)
+    courses = {link.name: found for link in links if (found := courses_of(link)).of}
+    drives = places(target) if courses else {}
+    text, assumed, rates = _compose(target, links, workload, why, courses)
+    written: list[Path] = []
+    try:
+        for side, place in drives.items():
+            constant = {name: mbps_of(rates[name, side]) for name in courses if (name, side) in rates}
+            content = table(side, courses, constant)
+            with place.open("x", encoding="utf-8") as out:
+                written.append(place)
+                out.write(content)
+        write(text, target)
+    except BaseException:
+        for place in written:
+            place.unlink(missing_ok=True)
+        raise
     return NewScenario(target, [link.name for link in links], assumed)
 
 
@@ -136,10 +152,14 @@ def _validate(text: str, target: Path) -> None:
             raise ScenarioError(str(error).replace(draft.name, str(target))) from None
 
 
-def _compose(target: Path, links: list[Link], workload: str, why: str) -> tuple[str, list[str]]:
+def _compose(
+    target: Path, links: list[Link], workload: str, why: str, courses: Mapping[str, Courses]
+) -> tuple[str, list[str], dict[tuple[str, str], str]]:
+    """The scenario, what is assumed in it, and constant rates of links in `courses`, by link and direction."""
     names = " and ".join([", ".join(link.name for link in links[:-1]), links[-1].name])
     ranges: list[str] = []
     assumed: list[str] = []
+    rates: dict[tuple[str, str], str] = {}
     parts = [
         f'title     = "{names}: {workload}"',
         'transport = "mptcp"            # assumed',
@@ -149,10 +169,11 @@ def _compose(target: Path, links: list[Link], workload: str, why: str) -> tuple[
         'direction = "download"         # assumed',
         'seeds     = "0..5"',
         "",
+        *(_drive(target, courses) if courses else []),
         "# The connection begins on the first path; assumed in the order in which the links were named.",
     ]
     for link in links:
-        lines, open_values = _path(link, target, assumed)
+        lines, open_values = _path(link, target, assumed, courses.get(link.name, Courses()), rates)
         parts += [f"[path.{link.name}]", *lines, ""]
         ranges += open_values
     parts += [f"{'[workload]':<31}# {why}; sizes and rates are assumed"]
@@ -161,17 +182,31 @@ def _compose(target: Path, links: list[Link], workload: str, why: str) -> tuple[
         parts += ["# Between which values it lay when it was measured; `weft advise` tries some of them.", "[range]"]
         parts += [*ranges, ""]
     assumed += ["transport, direction, workload" if why.startswith("assumed") else "transport, direction"]
-    return "\n".join(parts), assumed
+    return "\n".join(parts), assumed, rates
 
 
-def _path(link: Link, target: Path, assumed: list[str]) -> tuple[list[str], list[str]]:
-    """The keys of a path, and what is open of them."""
+def _drive(target: Path, courses: Mapping[str, Courses]) -> list[str]:
+    """The table of the drive files, which `places` names."""
+    file = ", ".join(f"{side} = {quoted(place.name)}" for side, place in places(target).items())
+    lines = ["# At its end the recording begins anew."]
+    if len({reading.file for found in courses.values() for reading, _ in found.of.values()}) > 1:
+        lines = ["# Recordings of several files, which begin together here and end with the shortest, then begin anew."]
+    return [*lines, "[drive]", f"file = {{ {file} }}", ""]
+
+
+def _path(
+    link: Link, target: Path, assumed: list[str], courses: Courses, constant: dict[tuple[str, str], str]
+) -> tuple[list[str], list[str]]:
+    """The keys of a path, and what is open of them. A rate that a drive file takes goes into `constant`."""
     lines: list[str] = []
     ranges: list[str] = []
 
-    def put(key: str, value: str, why: str) -> None:
+    def write_line(entry: str, why: str) -> None:
         comment = "".join(letter if letter.isprintable() else "?" for letter in why)
-        lines.append(f"{f'{key:<10} = {quoted(value)}':<30} # {comment}")
+        lines.append(f"{entry:<30} # {comment}")
+
+    def put(key: str, value: str, why: str) -> None:
+        write_line(f"{key:<10} = {quoted(value)}", why)
         if why.startswith("assumed"):
             assumed.append(f"{link.name}.{key.split('.')[0]}")
 
@@ -179,9 +214,31 @@ def _path(link: Link, target: Path, assumed: list[str]) -> tuple[list[str], list
         if low != high:
             ranges.append(f'"path.{link.name}.{key}" = "{low}..{high}"')
 
-    _rates(link, target, put, leave_open)
-    _delay(link, put, leave_open)
-    if "loss" in link.given:
+    def put_rate(key: str, value: str, why: str) -> None:
+        if not courses.of:
+            put(key, value, why)
+            return
+        for side in SIDES:
+            if key in ("rate", f"rate.{side}") and not courses.has(side, "mbps"):
+                constant[link.name, side] = value
+                write_line(f"# rate.{side} is {value}", why)
+                if why.startswith("assumed") and f"{link.name}.rate" not in assumed:
+                    assumed.append(f"{link.name}.rate")
+
+    def leave_rate(key: str, low: str, high: str) -> None:
+        if not courses.of:
+            leave_open(key, low, high)
+
+    if courses.of:
+        write_line(f"drive      = {quoted(link.name)}", courses.told())
+    _rates(link, target, put_rate, leave_rate)
+    _delay(link, put, leave_open, over_time=courses.has("down", "delay_ms"))
+    recorded = [side for side in SIDES if courses.has(side, "loss_percent")]
+    if recorded:
+        for side in SIDES:
+            if side not in recorded and (loss := _loss(link)):
+                put(f"loss.{side}", _percent(loss.value), f"assumed: as in the other direction: {loss.why}")
+    elif "loss" in link.given:
         put("loss", link.given["loss"], link.origin)
     elif loss := _loss(link):
         value = 0.0 if loss.value < LEAST_LOSS else loss.value
@@ -253,7 +310,10 @@ def _rates(link: Link, target: Path, put: Callable[[str, str, str], None], leave
             )
 
 
-def _delay(link: Link, put: Callable[[str, str, str], None], leave: Callable[..., None]) -> None:
+def _delay(
+    link: Link, put: Callable[[str, str, str], None], leave: Callable[..., None], over_time: bool = False
+) -> None:
+    """The delay, which a drive file has where it was recorded over time, and the jitter."""
     if "delay" in link.given:
         put("delay", link.given["delay"], link.origin)
         return
@@ -269,8 +329,9 @@ def _delay(link: Link, put: Callable[[str, str, str], None], leave: Callable[...
         return
     reading, rtt = unloaded
     half = rtt.scaled(0.5, rtt.why)
-    put("delay", _ms(half.value), f"one way; {reading.file.name}: {rtt.why}")
-    leave("delay", _ms(half.low), _ms(half.high))
+    if not over_time:
+        put("delay", _ms(half.value), f"one way; {reading.file.name}: {rtt.why}")
+        leave("delay", _ms(half.low), _ms(half.high))
     # Both directions vary alike and by themselves: variances add up.
     if reading.jitter_ms is not None and (jitter := reading.jitter_ms / 2**0.5) >= LEAST_JITTER_MS:
         put(

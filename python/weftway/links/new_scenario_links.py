@@ -23,7 +23,7 @@ KIND_WORDS = {
     "downlink",
     "download",
 }
-KIND_WORDS |= {"up", "uplink", "upload", "tcp", "udp"}
+KIND_WORDS |= {"up", "uplink", "upload", "tcp", "udp", "irtt", "nuttcp", "srt", "dish", "history", "status", "stats"}
 """Words of a file's name that are about its kind, not its link."""
 
 KEYS = ("rate", "rate.down", "rate.up", "delay", "loss", "queue")

@@ -29,10 +29,14 @@
 //!
 //! # What it offers
 //!
-//! A gate opens a path (`Send`) or none (`Wait`), and tells events ([`OFFERS`]). It does not see the data, has no
-//! timer, cannot copy or reorder. A scheduler that needs more is refused with one line that says what, unless its rule
-//! has a part that only sends ([`Report::sending_part`](weftway_sched::Report::sending_part)): then that part runs, and
+//! A gate opens a path (`Send`) or none (`Wait`), tells events, and wakes ([`OFFERS`]). It does not see the data, and
+//! cannot copy or reorder. A scheduler that needs more is refused with one line that says what, unless its rule has a
+//! part that only sends ([`Report::sending_part`](weftway_sched::Report::sending_part)): then that part runs, and
 //! [`Gate::name`] is the part's.
+//!
+//! It has no timer. A wake-up comes with the first question after it is due: while data flow, with the next packet or
+//! acknowledgement; while none do, when the application writes again. Schedulers that decide anew at intervals have
+//! longer ones then.
 //!
 //! # How noq asks
 //!
@@ -46,7 +50,7 @@
 //! - **Wait** shuts everything, acknowledgements too where data wait. So one packet leaves on the fastest open path all
 //!   the same, after a quarter of its round-trip time (1 to 25 ms) at the earliest: [`Counts::escapes`]. Nothing wakes
 //!   noq for it, so it is about one for each round trip and the peer's delay of acknowledgements. A wait while nothing
-//!   is in flight is a fault, and overruled at once.
+//!   is in flight is a fault, and overruled at once, also if it has asked to be woken.
 //! - **noq's pacer** may hold a path that was chosen. The gate learns that when noq goes on to another path; the
 //!   scheduler then sees the path as [`Pacing`](weftway_path::BlockedReason::Pacing), and its window stays open, so
 //!   that noq's own timer lets it go on. If the path was the last in noq's round, the others get their turn when noq's
@@ -91,8 +95,8 @@ pub use opening::open_paths;
 use state::State;
 pub use state::{Counts, UNPROVEN};
 
-/// Offers of a gate to a scheduler beyond paths and the packet at hand.
-pub const OFFERS: Needs = Needs { events: true, ..Needs::NONE };
+/// Offers of a gate to a scheduler beyond paths and the packet at hand. Wake-ups are late: see "What it offers".
+pub const OFFERS: Needs = Needs { wake: true, events: true, ..Needs::NONE };
 
 /// noq's clock.
 type Clock = std::time::Instant;

@@ -245,16 +245,32 @@ impl State {
         gated.packet.offset = Offset::ZERO + self.total;
         gated.packet.bytes = gated.paths.iter().map(|path| path.mss).min().unwrap_or_default();
         gated.has_packet = true;
+        gated.host.woken(gated.now);
         // noq holds the connection here: a panic would poison it.
         if catch_unwind(AssertUnwindSafe(|| ask(gated, self.scheduler.as_mut()))).is_err() {
             self.replace();
         }
         self.gated.has_packet = false;
+        self.overrule();
         match self.gated.turn {
             Turn::Open(path) => open |= 1 << path.get(),
             Turn::Wait | Turn::None => {}
         }
         open
+    }
+
+    /// Ends a wait that only a wake-up would end: nothing brings noq back for it. The fastest path carries the packet.
+    fn overrule(&mut self) {
+        let gated = &mut self.gated;
+        let returns = |path: &Path| path.unacked() > Bytes::ZERO || path.blocked == BlockedReason::Pacing;
+        if gated.turn != Turn::Wait || gated.paths.iter().any(returns) {
+            return;
+        }
+        let fastest = gated.paths.iter().filter(|path| path.is_open()).min_by_key(|path| path.srtt);
+        if let Some(path) = fastest {
+            gated.turn = Turn::Open(path.id);
+            gated.host.counts.faults += 1;
+        }
     }
 
     /// The path that may send at `now` although the scheduler waits: the fastest with room, as a bit.

@@ -380,3 +380,65 @@ fn a_closed_path_leaves_no_packet_without_an_outcome() {
     assert_eq!((found.sent, found.lost, found.downs), (2, 2, 1), "{found:?}");
     assert_eq!(found.breaches, Vec::<String>::new());
 }
+
+thread_local! {
+    static NOW_MS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
+}
+
+/// A clock that stands where the test puts it.
+fn set_clock() -> Clock {
+    static BASE: std::sync::LazyLock<Clock> = std::sync::LazyLock::new(Clock::now);
+    *BASE + Duration::from_millis(NOW_MS.get())
+}
+
+/// Waits, and asks to be woken 5 ms later.
+#[derive(Clone, Default)]
+struct Sleeps {
+    wake: Option<Instant>,
+    woken: Arc<std::sync::atomic::AtomicU64>,
+}
+
+impl Scheduler for Sleeps {
+    fn needs(&self) -> Needs {
+        Needs { wake: true, ..Needs::NONE }
+    }
+
+    fn select(&mut self, cx: &Context<'_>) -> Decision {
+        self.wake.get_or_insert(cx.now + weftway_path::Span::from_millis(5));
+        Decision::Wait
+    }
+
+    fn observe(&mut self, _cx: &Context<'_>, event: &weftway_path::Event) {
+        if *event == weftway_path::Event::Wake {
+            self.wake = None;
+            self.woken.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    fn wake(&self) -> Option<Instant> {
+        self.wake
+    }
+}
+
+#[test]
+fn a_wake_up_comes_with_the_first_question_after_it_is_due_and_no_wait_hangs_on_it() {
+    let sleeps = Sleeps::default();
+    let gate = Gate::with_scheduler("sleeps", Box::new(sleeps.clone())).unwrap().with_clock(set_clock);
+    let mut first = build(&gate, set_clock());
+    prove(&gate, 0, 40);
+    let told = || (gate.counts().faults, gate.counts().waits, sleeps.woken.load(Ordering::Relaxed));
+    // Nothing is in flight: nobody would ask again, and the wait is overruled.
+    assert!(first.window() > 0);
+    assert_eq!(told(), (1, 1, 0));
+    // A packet is: the wait holds. One ms later the wake-up is not due yet, six ms later it is.
+    first.on_packet_sent(set_clock(), 1200, 0);
+    assert_eq!(first.window(), 0);
+    assert_eq!(told(), (1, 2, 0));
+    for (now, woken) in [(1, 0), (6, 1)] {
+        NOW_MS.set(now);
+        gate.shared.forget();
+        gate.shared.is_open(PathId::new(0));
+        assert_eq!(told().2, woken, "{now} ms");
+    }
+    assert_eq!(gate.counts().faults, 1);
+}

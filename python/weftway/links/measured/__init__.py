@@ -8,14 +8,15 @@ from pathlib import Path
 
 from weftway._native import ScenarioError
 
-from . import iperf3, mahimahi, pcap, ping, speedtest
+from . import iperf3, irtt, mahimahi, nuttcp, pcap, ping, speedtest, srt, starlink
 from .reading import Range, Reading, Undecided
 from .text import decode
 
 __all__ = ["Range", "Reading", "Undecided", "read"]
 
 KINDS = (
-    "the output of `ping`, of `iperf3 --json`, of `speedtest --format=json`, a pcap or pcapng file, or a Mahimahi trace"
+    "the output of `ping`, of `iperf3 --json`, of `speedtest --format=json`, of `irtt client -o`, of `nuttcp -i1`, "
+    "statistics of SRT, a record of a Starlink dish, a pcap or pcapng file, or a Mahimahi trace"
 )
 
 COMPRESSED = {b"\x1f\x8b": "gzip", b"BZ": "bzip2", b"\xfd7": "xz", b"\x28\xb5": "zstd", b"PK": "zip"}
@@ -41,6 +42,13 @@ def read(path: Path, local: Sequence[str] = ()) -> Reading:
         packed = COMPRESSED.get(data[:2])
         what = f"compressed by {packed}; unpack it first" if packed else "a binary file, but not a capture"
         raise ScenarioError(f"{path}: {what}; expected {KINDS}")
+    for kind in (starlink, srt):
+        if kind.is_record(text):
+            return kind.reads(path, text)
+    if irtt.is_report(text):
+        return irtt.reads(path, text)
+    if nuttcp.is_output(text):
+        return nuttcp.reads(path, text)
     if speedtest.is_report(text):
         return speedtest.reads(path, text)
     if iperf3.is_report(text):

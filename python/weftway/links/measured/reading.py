@@ -10,6 +10,8 @@ from pathlib import Path
 from weftway._native import ScenarioError
 from weftway.stats.estimates import median, quantile
 
+from .course import Course
+
 Z95 = 1.96
 """Standard errors on each side of a 95 % interval."""
 
@@ -66,6 +68,8 @@ class Reading:
     """The longest round trip while the user sent: what waited is in it."""
     queue_unknown: str = ""
     """Why the queue may never have been full, although round trips under load are known."""
+    course: Course | None = None
+    """Values over time, if the file has them."""
 
 
 def spread(values: Sequence[float], why: str) -> Range:
