@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use serde_json::{Map, Value, json};
 
-use super::snapshot::{PathNow, Snapshot, push, rounded};
+use super::snapshot::{PathNow, Snapshot};
+use super::values::{push, queue_ms, rounded};
 
 /// Snapshots of a sample; one comes every second.
 pub const EVERY: usize = 10;
@@ -136,11 +137,6 @@ fn clients(last: &Snapshot, before: &Snapshot) -> Vec<Found> {
         (name.to_owned(), values)
     });
     rates.collect()
-}
-
-/// Time in queues: by how much the round trip of a path is above its least one.
-pub fn queue_ms(srtt: Option<f64>, least: Option<f64>) -> Option<f64> {
-    Some((srtt? - least?).max(0.0))
 }
 
 fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {

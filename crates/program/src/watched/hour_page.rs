@@ -6,10 +6,11 @@ use serde_json::{Map, Value};
 
 use crate::text::{NOTHING, amount, printable};
 
-use super::hour::{EVERY, SAMPLES, queue_ms};
+use super::hour::{EVERY, SAMPLES};
 use super::moment::Moment;
 use super::read::{ShownHour, ShownPath, ShownSnapshot};
 use super::svg::{Axis, Kind, Unit, Values, down, lane, line, top};
+use super::values::queue_ms;
 
 /// Chart of a link or a client: the key in the hour, its title, what it counts, how it is drawn.
 type Lane = (&'static str, &'static str, Kind, &'static str);

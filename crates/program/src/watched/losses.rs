@@ -5,8 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use serde::Serialize;
 use weftway_transfer::PathProgress;
 
-use super::hour::queue_ms;
-use super::snapshot::{push, rounded};
+use super::values::{push, queue_ms, rounded};
 
 /// Snapshots that are looked at; one comes every second.
 const SEEN: usize = 10;

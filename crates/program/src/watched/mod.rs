@@ -14,6 +14,7 @@ mod read;
 mod service_manager;
 mod snapshot;
 mod svg;
+mod values;
 
 use std::sync::mpsc::Sender;
 use std::time::Instant;
@@ -33,10 +34,10 @@ use metrics_server::MetricsServer;
 use service_manager::ServiceManager;
 use snapshot::{Snapshot, Snapshots};
 
-pub use hour::queue_ms;
 pub use hour_page::page as hour_page;
 pub use local_socket::{check_ours, folder};
 pub use read::ToldFlow;
+pub use values::queue_ms;
 
 /// Most schedulers that take over each time that the program looks.
 const MOST_SWITCHES: usize = 8;

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use weftway_transfer::{PathProgress, Progress};
 
 use super::losses::{Loss, Losses};
+use super::values::{push, rounded};
 use crate::display::rates;
 use crate::text::printable;
 
@@ -132,20 +133,6 @@ impl Snapshots {
         push(minute, mbps, MINUTE);
         PathNow { path: path.clone(), mbps, minute: minute.clone() }
     }
-}
-
-/// Adds a value behind the others; so many of the latest are kept.
-pub fn push<T>(values: &mut VecDeque<T>, value: T, most: usize) {
-    values.push_back(value);
-    if values.len() > most {
-        values.pop_front();
-    }
-}
-
-/// The number with so many digits behind the point.
-pub fn rounded(value: f64, digits: i32) -> f64 {
-    let scale = 10f64.powi(digits);
-    (value * scale).round() / scale
 }
 
 #[cfg(test)]
