@@ -151,7 +151,7 @@ mod tests {
         let file = folder.path().join("weft.toml");
         std::fs::write(&file, text).unwrap();
         let command = with_defaults(weft(), verb, &file)?;
-        let words = ["weft", verb].iter().chain(words);
+        let words = ["weft", verb].into_iter().chain(words.iter().copied());
         Ok(command.try_get_matches_from(words).unwrap().remove_subcommand().unwrap().1)
     }
 

@@ -131,11 +131,11 @@ mod tests {
     use super::*;
     use crate::seen::LinkHealth;
 
-    fn id(number: u32) -> StreamId {
+    fn id(number: u64) -> StreamId {
         StreamId::new(Side::Connecting, number)
     }
 
-    fn view(number: u32) -> PipeView {
+    fn view(number: u64) -> PipeView {
         PipeView { id: Some(id(number)), latency: Span::from_millis(200), ..PipeView::default() }
     }
 
