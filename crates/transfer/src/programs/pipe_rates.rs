@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(link(&slow).health(Span::from_millis(200)), LinkHealth::Good);
         assert_eq!(in_time(&[good.clone(), good.clone()], latency, Bytes::ZERO), BitRate::from_mbps(40));
         // 100 000 bytes have to leave within 100 ms: 8 Mbit/s. More than can leave so soon leaves no room.
-        assert_eq!(in_time(&[good.clone()], latency, Bytes::new(100_000)), BitRate::from_mbps(12));
+        assert_eq!(in_time(std::slice::from_ref(&good), latency, Bytes::new(100_000)), BitRate::from_mbps(12));
         assert_eq!(in_time(&[good], latency, Bytes::new(1_000_000)), BitRate::ZERO);
     }
 
