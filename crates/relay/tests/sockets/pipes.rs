@@ -506,7 +506,10 @@ fn a_flood_at_a_far_end_that_never_reads_is_bounded_and_counted() {
     let taken = pipes.flows().map(|flow| flow.datagrams.up).sum::<u64>();
     let dropped = pipes.drops()["no_room"];
     let expired = wire.muxes[0].counts().datagrams_expired;
-    assert!(most <= 1 << 20 && dropped > 1000 && expired > 1000, "{most} bytes wait, {dropped} and {expired} dropped");
+    assert!(
+        most <= (1 << 20) + 1400 && dropped > 1000 && expired > 1000,
+        "{most} bytes wait, {dropped} and {expired} dropped"
+    );
     assert_eq!(taken + dropped, sent, "each is taken or counted");
     let now = Instant::from_millis(3000);
     source.send_to(b"new", &listen).unwrap();
