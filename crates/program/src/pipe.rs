@@ -70,8 +70,8 @@ pub struct Args {
     #[arg(
         long,
         value_name = "PERCENT",
-        help = "The share of datagrams that should be there in time, for example 99.9%: a copy goes where one alone does \
-                not reach it. Of the scheduler `deadline`; default: 99.9%."
+        help = "The share of datagrams that should be there in time, for example 99.9%: a copy goes where one alone \
+                does not reach it. Of the scheduler `deadline`; default: 99.9%."
     )]
     target: Option<String>,
     #[arg(

@@ -467,8 +467,8 @@ fn answers_to_many_sources_take_the_turns_of_one_flow() {
     assert_eq!(came.len() + more, 1000);
 }
 
-/// The far end takes nothing any more, and a source sends 105 Mbit/s, 2.6 MB in the time that a datagram has: what waits is
-/// bounded, new datagrams without room and old ones without time are dropped and counted, and once the far end takes
+/// The far end takes nothing any more, and a source sends 105 Mbit/s, 2.6 MB in the time that a datagram has: what waits
+/// is bounded, new datagrams without room and old ones without time are dropped and counted, and once the far end takes
 /// records again, the next datagram arrives.
 #[test]
 fn a_flood_at_a_far_end_that_never_reads_is_bounded_and_counted() {

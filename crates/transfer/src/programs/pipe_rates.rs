@@ -23,7 +23,8 @@ pub(crate) struct LinkNow {
     health: LinkHealth,
     /// Rate that it carries.
     rate: BitRate,
-    /// One-way delay that nearly no packet exceeds. What a queue adds to the round trip is taken to be on the way there.
+    /// One-way delay that nearly no packet exceeds. What a queue adds to the round trip is taken to be on the way
+    /// there.
     way: Span,
 }
 
@@ -58,8 +59,8 @@ pub(crate) fn in_time(links: &[LinkNow], latency: Span, waiting: Bytes) -> BitRa
     BitRate::from_bps(all.saturating_sub(BitRate::of(waiting, latency).as_bps()))
 }
 
-/// Part of `all` for a pipe beside others, of which `others` is what came there in the last second and `count` the number
-/// of all: what the others leave, and no less than an even share. For each byte that came, `overhead` bytes were sent.
+/// Part of `all` for a pipe beside others, of which `others` is what came there in the last second and `count` the
+/// number of all: what the others leave, and no less than an even share. For each byte that came, `overhead` bytes were sent.
 pub(crate) fn share_of(all: BitRate, others: BitRate, count: u64, overhead: f64) -> BitRate {
     let left = all.as_bps().saturating_sub(others.as_bps());
     let share = left.max(all.as_bps() / count.max(1));
