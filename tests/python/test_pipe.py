@@ -5,6 +5,7 @@ import signal
 import socket
 import threading
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -34,10 +35,13 @@ def echo() -> int:
 def test_datagrams_go_there_and_back_and_are_told_of(start: Start, line: str, echo: int, tmp_path: Path) -> None:
     at, local = f"127.0.0.1:{port()}", port()
     (tmp_path / "weft.toml").write_text(
-        f'[pipe]\nlisten = "udp://127.0.0.1:{local}"\ndeliver = "udp://localhost:{echo}"\nlatency = "5s"\n'
+        f'[pipe]\nredundancy = "50%"\n[pipe.camera]\nlisten = "udp://127.0.0.1:{local}"\n'
+        f'deliver = "udp://localhost:{echo}"\nlatency = "5s"\n'
     )
     relay = start("relay", "--listen", at, "--identity", "me", "--allow-pipe", f"localhost:{echo}")
-    pipe = start("pipe", "--to", at, "--pair", line, *BOTH, "--config", "weft.toml", "--json")
+    metrics = f"127.0.0.1:{port()}"
+    words = ["--config", "weft.toml", "--json", "--metrics", metrics]
+    pipe = start("pipe", "--to", at, "--pair", line, *BOTH, *words)
     until_told(pipe, f"127.0.0.1:{local} leads to localhost:{echo}")
     sources = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(3)]
     for source in sources:
@@ -54,7 +58,12 @@ def test_datagrams_go_there_and_back_and_are_told_of(start: Start, line: str, ec
         if one["up"]["total"]["delivered"] == one["down"]["total"]["delivered"] == 60:
             break
     assert (one["listen"], one["deliver"], one["open"]) == (f"127.0.0.1:{local}", f"localhost:{echo}", True)
-    assert (one["sources"], one["drops"]) == (3, {})
+    assert (one["name"], one["sources"], one["drops"], told["scheduler"]) == ("camera", 3, {}, "deadline:redundancy=50")
+    with urlopen(f"http://{metrics}/pipes") as answer:
+        [asked] = json.load(answer)
+    assert (asked["name"], "deliver" in asked) == ("camera", False)
+    assert 0 < asked["rate"]["next_bps"] <= asked["rate"]["now_bps"]
+    assert {link["health"] for link in asked["links"]} == {"good"}
     assert one["up"]["total"] == {
         "datagrams": 60, "bytes": 60 * len(PACKET), "delivered": 60, "late": 0, "lost": 0
     }  # fmt: skip

@@ -18,6 +18,9 @@ pub const TABLES: [&str; 5] = ["proxy", "pipe", "relay", "tunnel", "recv"];
 /// The option that names the file.
 pub const OPTION: &str = "config";
 
+/// The option of a command whose table may have tables of its own, `[pipe.camera]`: each is a value of it, as TOML.
+const NAMED: &str = "named";
+
 /// Options that a file has not.
 const NOT_HERE: [&str; 3] = [OPTION, "help", "version"];
 
@@ -33,8 +36,13 @@ pub fn with_defaults(command: Command, verb: &str, file: &Path) -> Done<Command>
 /// The values of the command's table, by the names of its arguments.
 fn defaults(command: &Command, verb: &str, file: &Path) -> Done<Vec<(Id, Vec<String>)>> {
     let (name, known) = (file.display(), known(command));
-    let mut found = Vec::new();
+    let (mut found, mut tables) = (Vec::new(), Vec::new());
+    let named = command.get_arguments().find(|arg| arg.get_id() == NAMED);
     for (key, value) in table(file, verb)? {
+        if named.is_some() && value.is_table() {
+            tables.push(Table::from_iter([(key, value)]).to_string());
+            continue;
+        }
         let place = format!("{name}: [{verb}] {key}");
         let Some((_, arg)) = known.iter().find(|(long, _)| *long == key) else {
             let hint = nearest(&key, known.iter().map(|(long, _)| *long)).map_or_else(
@@ -45,6 +53,7 @@ fn defaults(command: &Command, verb: &str, file: &Path) -> Done<Vec<(Id, Vec<Str
         };
         found.push((arg.get_id().clone(), texts(&place, arg, value)?));
     }
+    found.extend(named.filter(|_| !tables.is_empty()).map(|arg| (arg.get_id().clone(), tables)));
     Ok(found)
 }
 
@@ -129,15 +138,20 @@ mod tests {
             .args([Arg::new("to").long("to").help("Where it is."), several("path"), several("listen")])
             .args([Arg::new("scheduler").long("scheduler").default_value("min-rtt"), Arg::new("config").long("config")])
             .args([flag("kill-switch"), flag("sync").default_value("true"), flag("no-sync")]);
-        Command::new("weft").subcommand(proxy).subcommand(Command::new("relay"))
+        let pipe = Command::new("pipe").args([several("listen"), several("named").hide(true)]);
+        Command::new("weft").subcommand(proxy).subcommand(pipe).subcommand(Command::new("relay"))
     }
 
     fn given(text: &str, words: &[&str]) -> Done<ArgMatches> {
+        of_verb("proxy", text, words)
+    }
+
+    fn of_verb(verb: &str, text: &str, words: &[&str]) -> Done<ArgMatches> {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("weft.toml");
         std::fs::write(&file, text).unwrap();
-        let command = with_defaults(weft(), "proxy", &file)?;
-        let words = ["weft", "proxy"].iter().chain(words);
+        let command = with_defaults(weft(), verb, &file)?;
+        let words = ["weft", verb].into_iter().chain(words.iter().copied());
         Ok(command.try_get_matches_from(words).unwrap().remove_subcommand().unwrap().1)
     }
 
@@ -158,6 +172,18 @@ mod tests {
     }
 
     #[test]
+    fn a_table_may_have_tables_of_its_own() {
+        let text = "[pipe]\nlisten = 1\n[pipe.voice]\nlisten = 2\n[pipe.\"a b\"]\nlisten = 3\n";
+        let found = of_verb("pipe", text, &[]).unwrap();
+        assert_eq!(all(&found, "listen"), ["1"]);
+        let mut named = all(&found, "named");
+        named.sort_unstable();
+        assert_eq!(named, ["[\"a b\"]\nlisten = 3\n", "[voice]\nlisten = 2\n"]);
+        let Err(Failure::Input(why)) = of_verb("pipe", "[pipe]\nnamed = \"x\"", &[]) else { panic!("it is refused") };
+        assert!(why.contains("[pipe] named: weft pipe has no such option"), "{why}");
+    }
+
+    #[test]
     fn what_makes_no_sense_is_told_with_its_place() {
         for (text, told) in [
             ("[proxy]\npaht = \"a\"", "weft.toml: [proxy] paht: weft proxy has no such option; did you mean path?"),
@@ -169,6 +195,7 @@ mod tests {
             ("[proxy]\nkill-switch = 1", "[proxy] kill-switch: it is true or false"),
             ("[proxy]\nscheduler = true", "[proxy] scheduler: it is a text, \"…\""),
             ("[proxy]\nscheduler = [\"a\"]", "[proxy] scheduler: it is a text"),
+            ("[proxy.first]\nto = \"a\"", "[proxy] first: weft proxy has no such option"),
             ("[proxy]\npath = [1.5]", "[proxy] path: it is a text, \"…\", or several"),
             ("[proxy]\nto = \" \"", "[proxy] to: the value is empty. Where it is."),
             ("[proxy]\nto = \"a\"\n[proxy", "(line 3)"),

@@ -1,8 +1,12 @@
 //! `weft pipe`.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
+use serde::Deserialize;
+use toml::Value;
 use weftway_path::Span;
+use weftway_path::spec::Spec;
 use weftway_relay::{LEAST_LATENCY, MOST_LATENCY, MOST_PIPES, Pipe, PipeTarget, Target};
 use weftway_scenario::policy::read_time;
 use weftway_transfer::ProxyOptions;
@@ -13,6 +17,8 @@ use crate::failure::{Done, Failure};
 use crate::options::{Config, Links, Pair, Scheduling, To, Watching};
 use crate::{connections, ends};
 
+/// The scheduler, if none is named.
+const SCHEDULER: &str = "deadline";
 /// Time in which a datagram is to be there, if none is named.
 const LATENCY: &str = "200ms";
 
@@ -21,7 +27,7 @@ const LATENCY: &str = "200ms";
 /// They go to a machine with `weft relay --allow-pipe HOST:PORT`, and from there to HOST:PORT; answers come back. For
 /// several pipes, --listen and --deliver are given for each, in the same order.
 #[derive(clap::Args)]
-#[command(verbatim_doc_comment, mut_arg("scheduler", |arg| arg.default_value("deadline")))]
+#[command(verbatim_doc_comment, mut_arg("scheduler", |arg| arg.default_value(SCHEDULER)))]
 pub struct Args {
     #[command(flatten)]
     to: To,
@@ -59,6 +65,22 @@ pub struct Args {
         help = "Sends datagrams that no packet of the links holds in up to four pieces, and drops none of them."
     )]
     pieces: bool,
+    #[arg(long, hide = true, help = "A table [pipe.NAME] of a file of options, as TOML.")]
+    named: Vec<String>,
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        help = "The share of datagrams that should be there in time, for example 99.9%: a copy goes where one alone \
+                does not reach it. Of the scheduler `deadline`; default: 99.9%."
+    )]
+    target: Option<String>,
+    #[arg(
+        long,
+        value_name = "PERCENT",
+        help = "What copies may take, of the bytes that are sent once, for example 30%. Of the scheduler `deadline`; \
+                default: 30%."
+    )]
+    redundancy: Option<String>,
     #[command(flatten)]
     scheduling: Scheduling,
     #[command(flatten)]
@@ -71,7 +93,8 @@ pub struct Args {
 pub fn run(args: Args) -> Done {
     let relay = ends::relay(&args.to, &args.pair, "weft pipe")?;
     let pipes = pipes(&args)?;
-    let (scheduling, switches) = args.scheduling.switched();
+    let scheduler = scheduler(&args)?;
+    let (scheduling, switches) = Scheduling { scheduler, ..args.scheduling }.switched();
     let options = ProxyOptions { links: args.links.read()?, scheduling, ..ProxyOptions::new(relay) };
     let carrying =
         Carrying { program: "pipe", stopped: "stopped carrying datagrams", watching: args.watching, switches };
@@ -80,18 +103,87 @@ pub fn run(args: Args) -> Done {
 
 /// Refuses what makes no sense, and starts nothing.
 pub fn check(args: &Args) -> Done {
+    scheduler(args)?;
     pipes(args).map(drop)
 }
 
-/// The pipes: each has its own place and target, and the latency of all or its own.
-fn pipes(args: &Args) -> Done<Vec<Pipe>> {
-    let Args { listen, deliver, latency, order, pieces, .. } = args;
-    if listen.is_empty() || listen.len() != deliver.len() {
-        let told = "weft pipe needs --listen [ADDR:]PORT and --deliver HOST:PORT, both for each pipe";
-        return Err(Failure::input(format!("{told}: {} and {} are given", listen.len(), deliver.len())));
+/// The scheduler, with --target and --redundancy as its switches: these are those of `deadline`.
+fn scheduler(args: &Args) -> Done<String> {
+    let named = &args.scheduling.scheduler;
+    let mut spec: Spec = named.parse().map_err(Failure::input)?;
+    for (key, given) in [("target", &args.target), ("redundancy", &args.redundancy)] {
+        let Some(given) = given else { continue };
+        let refused = |why: String| Failure::input(format!("--{key} {given}: {why}"));
+        if spec.name != SCHEDULER {
+            return Err(refused(format!("it goes with --scheduler {SCHEDULER}, and not with {named}")));
+        }
+        let percent = given.trim().trim_end_matches('%').trim_end();
+        spec.given.push((key.to_owned(), percent.to_owned()));
+        let (entry, _) = weftway_sched::parse(SCHEDULER).map_err(Failure::input)?;
+        entry.make(&spec.given).map_err(|error| refused(error.to_string()))?;
     }
-    if listen.len() > MOST_PIPES {
-        return Err(Failure::input(format!("--listen: {MOST_PIPES} pipes at most")));
+    Ok(if args.target.is_some() || args.redundancy.is_some() { spec.to_string() } else { named.clone() })
+}
+
+/// A table `[pipe.NAME]` of a file of options. What it does not say is as for the other pipes.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Named {
+    listen: Value,
+    deliver: String,
+    latency: Option<String>,
+    order: Option<bool>,
+    pieces: Option<bool>,
+}
+
+/// The pipes: those without a name, and those that have one.
+fn pipes(args: &Args) -> Done<Vec<Pipe>> {
+    let mut pipes = unnamed(args)?;
+    for text in &args.named {
+        let tables: BTreeMap<String, Value> = toml::from_str(text).map_err(Failure::input)?;
+        for (name, table) in tables {
+            let refused = |why: &str| Failure::input(format!("[pipe.{name}]: {}", why.trim().replace('\n', ", ")));
+            let table = table.try_into::<Named>().map_err(|error| refused(error.message()))?;
+            let pipe = named(&name, table, args).map_err(|failure| refused(failure.text().unwrap_or_default()))?;
+            pipes.push(pipe);
+        }
+    }
+    match pipes.len() {
+        0 => Err(unmatched(args)),
+        count if count > MOST_PIPES => Err(Failure::input(format!("--listen: {MOST_PIPES} pipes at most"))),
+        _ => Ok(pipes),
+    }
+}
+
+fn unmatched(Args { listen, deliver, .. }: &Args) -> Failure {
+    let told = "weft pipe needs --listen [ADDR:]PORT and --deliver HOST:PORT, both for each pipe";
+    Failure::input(format!("{told}: {} and {} are given", listen.len(), deliver.len()))
+}
+
+/// A pipe of this name.
+fn named(name: &str, table: Named, args: &Args) -> Done<Pipe> {
+    let listen = match &table.listen {
+        Value::String(text) => place(text)?,
+        other => place(&other.to_string())?,
+    };
+    let latency = match (&table.latency, &args.latency[..]) {
+        (Some(own), _) => own,
+        (None, [one]) => one,
+        (None, _) => LATENCY,
+    };
+    let target = PipeTarget {
+        latency: read_latency(latency)?,
+        in_order: table.order.unwrap_or(args.order),
+        target: target(&table.deliver)?,
+    };
+    Ok(Pipe { name: Some(name.to_owned()), listen, target, pieces: table.pieces.unwrap_or(args.pieces) })
+}
+
+/// The pipes without a name: each has its own place and target, and the latency of all or its own.
+fn unnamed(args: &Args) -> Done<Vec<Pipe>> {
+    let Args { listen, deliver, latency, order, pieces, .. } = args;
+    if listen.len() != deliver.len() {
+        return Err(unmatched(args));
     }
     let latencies = match &latency[..] {
         [] => vec![LATENCY; listen.len()],
@@ -109,7 +201,7 @@ fn pipes(args: &Args) -> Done<Vec<Pipe>> {
     let ends = listen.iter().zip(deliver).zip(latencies);
     ends.map(|((listen, deliver), latency)| {
         let target = PipeTarget { latency: read_latency(latency)?, in_order: *order, target: target(deliver)? };
-        Ok(Pipe { listen: place(listen)?, target, pieces: *pieces })
+        Ok(Pipe { name: None, listen: place(listen)?, target, pieces: *pieces })
     })
     .collect()
 }
@@ -182,6 +274,74 @@ mod tests {
         let [here, there] = ["127.0.0.1:9000", "0.0.0.0:7"].map(str::to_owned);
         assert_eq!(of(&all.concat()), [(here.clone(), first.clone()), (there.clone(), second)]);
         assert_eq!(of(&each.concat()), [(here, first), (there, "pipe:1/1000000//[2001:db8::1]:2".to_owned())]);
+    }
+
+    #[test]
+    fn target_and_redundancy_are_switches_of_its_scheduler() {
+        let read = |words: &[&str]| scheduler(&Line::try_parse_from(["pipe"].iter().chain(words)).unwrap().args);
+        for (words, spec) in [
+            (&[][..], "deadline"),
+            (&["--scheduler", "redundant"], "redundant"),
+            (&["--target", "99.99%"], "deadline:target=99.99"),
+            (&["--redundancy", "50 %", "--target", "99"], "deadline:target=99:redundancy=50"),
+            (&["--scheduler", "Deadline:target=95", "--redundancy", "0"], "deadline:target=95:redundancy=0"),
+        ] {
+            assert_eq!(read(words).unwrap(), spec);
+            weftway_sched::build(spec).unwrap();
+        }
+        for (words, told) in [
+            (
+                &["--scheduler", "redundant", "--target", "99%"][..],
+                "--target 99%: it goes with --scheduler deadline, and not with redundant",
+            ),
+            (&["--target", "100%"], "--target 100%: `deadline:target=100`: expected %, 0 to 99.999"),
+            (&["--redundancy", "much"], "--redundancy much: `deadline:redundancy=much`: expected %, 0 to 300"),
+            (&["--redundancy", "30:target=1"], "--redundancy 30:target=1: `deadline:redundancy=30:target=1`: expected"),
+            (
+                &["--scheduler", "deadline:target=95", "--target", "99"],
+                "--target 99: `deadline`: `target` is given twice",
+            ),
+        ] {
+            let Err(Failure::Input(why)) = read(words) else { panic!("{words:?} is refused") };
+            assert!(why.starts_with(told), "{why}");
+        }
+    }
+
+    #[test]
+    fn a_pipe_may_have_a_name_in_a_file() {
+        let camera = "[camera]\nlisten = 9000\ndeliver = \"udp://a.example:1\"\norder = true\n";
+        let voice =
+            "[voice]\nlisten = \"127.0.0.1:9001\"\ndeliver = \"a.example:2\"\nlatency = \"60ms\"\npieces = true\n";
+        let of = |words: &[&str]| {
+            let pipes = read(&[words, &["--named", camera, "--named", voice]].concat()).unwrap().into_iter();
+            pipes.map(|pipe| (pipe.name, pipe.listen.port(), pipe.target.to_string(), pipe.pieces)).collect::<Vec<_>>()
+        };
+        let named = |name: &str| Some(name.to_owned());
+        let [first, second] = ["pipe:1/200000/order/a.example:1", "pipe:1/60000//a.example:2"].map(str::to_owned);
+        assert_eq!(of(&[]), [(named("camera"), 9000, first, false), (named("voice"), 9001, second, true)]);
+        // What a table does not say is as for the others.
+        let [plain, first, second] =
+            ["pipe:1/50000/order/b:3", "pipe:1/50000/order/a.example:1", "pipe:1/60000/order/a.example:2"];
+        let found = of(&["--latency", "50ms", "--order", "--listen", "7", "--deliver", "b:3"]);
+        let targets: Vec<_> = found.iter().map(|(name, _, target, _)| (name.as_deref(), &target[..])).collect();
+        assert_eq!(targets, [(None, plain), (Some("camera"), first), (Some("voice"), second)]);
+        for (table, told) in [
+            (
+                "[a]\nlisten = 1\ndeliver = \"b:1\"\nlatncy = \"1s\"",
+                "[pipe.a]: unknown field `latncy`, expected one of `listen`",
+            ),
+            ("[a]\nlisten = 1", "[pipe.a]: missing field `deliver`"),
+            (
+                "[a]\nlisten = 1\ndeliver = \"b:1\"\norder = 1",
+                "[pipe.a]: invalid type: integer `1`, expected a boolean",
+            ),
+            ("[a]\nlisten = 1\ndeliver = \"b:1\"\nlatency = \"20s\"", "[pipe.a]: --latency 20s: it is from 1ms to 10s"),
+            ("[a]\nlisten = true\ndeliver = \"b:1\"", "[pipe.a]: --listen true: name the port"),
+            ("[a]\nlisten = 1\ndeliver = \"b\"", "[pipe.a]: --deliver b: a target is a host and a port"),
+        ] {
+            let Err(Failure::Input(why)) = read(&["--named", table]) else { panic!("{table} is refused") };
+            assert!(why.starts_with(told), "{why}");
+        }
     }
 
     #[test]

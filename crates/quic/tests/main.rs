@@ -11,6 +11,7 @@ mod flows;
 mod gate;
 mod lossy;
 mod net;
+mod piped;
 mod policy;
 mod stalls;
 mod starved;

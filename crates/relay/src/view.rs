@@ -4,6 +4,7 @@ use std::ops::AddAssign;
 
 use serde::Serialize;
 use weftway_mux::StreamId;
+use weftway_path::Span;
 
 use crate::classes::Class;
 use crate::datagram::{DatagramCounts, Drops};
@@ -38,10 +39,14 @@ impl<'a> FlowView<'a> {
 pub struct PipeView {
     /// Its stream, while it has one.
     pub id: Option<StreamId>,
+    /// Its name: the place where it takes datagrams, if the user has given none.
+    pub name: String,
     /// Where it takes datagrams.
     pub listen: String,
     /// Where they lead.
     pub deliver: String,
+    /// Time for which they are of use.
+    pub latency: Span,
     /// True if the relay carries them.
     pub open: bool,
     /// Number of sources.

@@ -181,3 +181,58 @@ fn every_scheduler_runs_under_a_policy_without_a_fault() {
         }
     }
 }
+
+/// 4 Mbit/s in datagrams of which each is of use for 150 ms, for eight seconds.
+fn datagrams() -> Workload {
+    let [period, deadline, span] = [2, 150, 8_000].map(Span::from_millis);
+    Workload::Datagrams { bytes: Bytes::new(1000), rate: None, period, deadline, span }
+}
+
+/// As many copies as a budget allows, and Wi-Fi that loses 2 %: copies keep to the policy as all else. A price closes
+/// nothing.
+#[test]
+fn copies_of_datagrams_keep_to_tiers_and_caps() {
+    let scheduler = "deadline:target=99.999:redundancy=300";
+    let transport = TransportConfig::mpquic();
+    let lossy = || vec![crate::setup::lossy(path("wifi", 20_000, 10), 0.02), path("lte", 10_000, 30)];
+    let carried = |second: PathPolicy| {
+        let run = run(&config(&transport, lossy(), second, datagrams()), scheduler, "cubic");
+        assert_eq!((run.verdict, run.sim.connection(0).host().counts.faults), (Verdict::Finished, 0));
+        wire(&run)
+    };
+    let [wifi, open] = carried(tier(Tier::Primary));
+    assert!(wifi > 4_000_000 && open > 2_000_000, "copies go on both where both are open: {wifi} {open}");
+    assert_eq!(carried(PathPolicy { price: Some(4_000_000), ..tier(Tier::Primary) }), [wifi, open]);
+    for closed in [Tier::Secondary, Tier::Backup] {
+        assert_eq!(carried(tier(closed))[1], 0, "{closed:?}");
+    }
+    let [_, lte] = carried(PathPolicy { cap: Some(Bytes::new(1_000_000)), ..PathPolicy::default() });
+    assert!((1_000_000 - 1280..=1_000_000).contains(&lte), "{lte}");
+}
+
+/// Wi-Fi is down from 2 to 4 s: meanwhile the backup carries the datagrams, and then rests again.
+#[test]
+fn a_backup_path_carries_datagrams_while_no_path_above_works() {
+    let transport = TransportConfig::mpquic();
+    let paths = vec![down(path("wifi", 20_000, 10), 2_000, Some(4_000)), path("lte", 10_000, 30)];
+    let run = run(&config(&transport, paths, tier(Tier::Backup), datagrams()), "deadline", "cubic");
+    let used = sent(&run, 1);
+    let (first, last) = (used.first().unwrap().as_secs_f64(), used.last().unwrap().as_secs_f64());
+    assert_eq!(run.verdict, Verdict::Finished);
+    assert!((2.0..2.7).contains(&first) && (4.0..7.0).contains(&last), "{first} {last}");
+    // 500 datagrams a second.
+    assert!(used.iter().filter(|at| (3.0..4.0).contains(&at.as_secs_f64())).count() > 450);
+}
+
+/// Wi-Fi falls to 2 Mbit/s at 2 s: what waits makes the secondary path open, though nothing waits for longer than it is
+/// of use.
+#[test]
+fn a_secondary_path_opens_for_datagrams_that_the_primary_does_not_suffice_for() {
+    let transport = TransportConfig::mpquic();
+    let mut paths = paths();
+    paths[0].data.changes =
+        vec![Change { at: Instant::from_millis(2_000), set: Set::Rate(BitRate::from_mbps(2).into()) }];
+    let run = run(&config(&transport, paths, tier(Tier::Secondary), datagrams()), "deadline", "cubic");
+    let first = sent(&run, 1).first().map(|at| at.as_secs_f64());
+    assert!(first.is_some_and(|first| (2.0..3.5).contains(&first)), "{first:?}");
+}

@@ -68,8 +68,8 @@ pub use programs::relaying::relay;
 pub use programs::tunnelling::tunnel;
 pub use progress::{Progress, State, Watch};
 pub use seen::{
-    ByClass, ClientProgress, Connections, FlowPath, FlowProgress, LastPacket, PathProgress, PipeLink, PipeProgress,
-    Unread, UnreadFlow,
+    ByClass, ClientProgress, Connections, FlowPath, FlowProgress, LastPacket, LinkHealth, PathProgress, PipeLink,
+    PipeProgress, PipeRate, Unread, UnreadFlow,
 };
 pub use setting::Scheduling;
 pub use tree::found::{FailedFile, Skipped};

@@ -90,6 +90,8 @@ pub struct PipeProgress {
     /// Its stream, while the relay carries it.
     #[serde(skip)]
     pub id: Option<StreamId>,
+    /// Its name: the place where it takes datagrams, if the user has given none.
+    pub name: String,
     /// Where it takes datagrams.
     pub listen: String,
     /// Where they lead.
@@ -105,10 +107,38 @@ pub struct PipeProgress {
     /// Bytes that this end sent over all links in the last second for each byte that came here; with what was sent again
     /// or twice, without headers of packets.
     pub overhead: Option<f64>,
-    /// What each link carried of it in the last second.
+    /// Rate at which its source may send.
+    pub rate: PipeRate,
+    /// Each link, and what it carried of it in the last second.
     pub links: Vec<PipeLink>,
     /// Datagrams that were dropped at this end, by reason.
     pub drops: Drops,
+}
+
+/// Rate at which the source of a pipe may send so that its datagrams arrive in time: for an encoder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PipeRate {
+    /// Bits of data per second, now.
+    pub now_bps: u64,
+    /// In the next second: the least of the last one.
+    pub next_bps: u64,
+}
+
+/// Health of a link, for a pipe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LinkHealth {
+    /// It brings datagrams in time.
+    #[default]
+    Good,
+    /// Its delay is longer than the latency of the pipe.
+    Late,
+    /// It does not answer at the moment.
+    Silent,
+    /// Its policy lets no data take it.
+    Closed,
+    /// It is no path of the connection at the moment.
+    Down,
 }
 
 /// A link's part of a pipe in the last second.
@@ -120,12 +150,15 @@ pub struct PipeLink {
     pub sent: u64,
     /// Its part of what this end sent.
     pub share: f64,
+    /// Its health now.
+    pub health: LinkHealth,
 }
 
 impl PipeProgress {
     pub(crate) fn of(view: PipeView) -> Self {
-        let PipeView { id, listen, deliver, open, sources, up, down, drops } = view;
-        Self { id, listen, deliver, open, sources, up, down, overhead: None, links: Vec::new(), drops }
+        let PipeView { id, name, listen, deliver, latency: _, open, sources, up, down, drops } = view;
+        let (overhead, rate, links) = Default::default();
+        Self { id, name, listen, deliver, open, sources, up, down, overhead, rate, links, drops }
     }
 }
 

@@ -29,7 +29,7 @@ fn echo() -> SocketAddr {
 fn to(target: SocketAddr) -> Pipe {
     let target =
         PipeTarget { latency: Span::from_secs(5), in_order: false, target: target.to_string().parse().unwrap() };
-    Pipe { listen: SocketAddr::new(local(1), 0), target, pieces: false }
+    Pipe { name: None, listen: SocketAddr::new(local(1), 0), target, pieces: false }
 }
 
 /// An end with these pipes, by the scheduler of this name.

@@ -60,6 +60,7 @@ pub fn view(snapshot: &Value, flows: usize, columns: usize) -> Vec<Line> {
     let pipes = list(snapshot, "pipes");
     if !pipes.is_empty() {
         lines.extend(table(pipes_table(pipes)));
+        lines.extend(pipes.iter().filter(|pipe| pipe["open"] == true).flat_map(|pipe| plain(room(pipe))));
     }
     if count(&snapshot["unread"], "connections") > 0 {
         lines.extend(plain(unread(&snapshot["unread"])));
@@ -214,7 +215,7 @@ fn pipes_table(pipes: &[Value]) -> Table {
     let names = ["pipe", "", "datagrams/s", "late", "lost", "50 %", "95 %", "99 %", "overhead"];
     let mut table = Table::new(names);
     for pipe in pipes {
-        let name = format!("{} to {}", text(pipe, "listen"), text(pipe, "deliver"));
+        let name = format!("{} to {}", pipe_name(pipe), text(pipe, "deliver"));
         for (way, name) in [("up", name), ("down", String::new())] {
             let second = &pipe[way]["second"];
             let ms = |key| number(second, key).map_or_else(|| NOTHING.to_owned(), |ms| format!("{ms:.1} ms"));
@@ -226,6 +227,25 @@ fn pipes_table(pipes: &[Value]) -> Table {
         }
     }
     table
+}
+
+/// Line about the rate at which the source of a pipe may send, and about the links that carry it: the part of each, and
+/// its health if that is not good.
+fn room(pipe: &Value) -> String {
+    let link = |link: &Value| {
+        let health = some_text(link, "health").filter(|health| health != "good");
+        let health = health.map(|health| format!(" ({health})")).unwrap_or_default();
+        format!("{} {:.0} %{health}", text(link, "path"), 100.0 * number(link, "share").unwrap_or(0.0))
+    };
+    let links: Vec<String> = list(pipe, "links").iter().map(link).collect();
+    let [now, next] = ["now_bps", "next_bps"].map(|key| 1e-6 * number(&pipe["rate"], key).unwrap_or(0.0));
+    let name = pipe_name(pipe);
+    format!("{name} has room for {now:.1} Mbit/s now, {next:.1} in the next second: {}", links.join(", "))
+}
+
+/// Name of a pipe. One that tells none is named by the place where it takes datagrams.
+fn pipe_name(pipe: &Value) -> String {
+    some_text(pipe, "name").unwrap_or_else(|| text(pipe, "listen"))
 }
 
 fn told(flow: &Value) -> ToldFlow {

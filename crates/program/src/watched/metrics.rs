@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use weftway_relay::WayView;
-use weftway_transfer::{ClientProgress, PathProgress, PipeProgress, Unread};
+use weftway_transfer::{ClientProgress, LinkHealth, PathProgress, PipeProgress, PipeRate, Unread};
 
 use super::snapshot::{PathNow, Snapshot};
 
@@ -156,9 +156,9 @@ const WAYS: [OfWay; 8] = [
     }),
 ];
 
-/// Metrics of pipes, by the place where each takes datagrams. The way up is to the relay.
+/// Metrics of pipes, by their names. The way up is to the relay.
 fn pipes<'a>(told: &mut Families, pipes: &'a [PipeProgress]) {
-    let named = |pipe: &'a PipeProgress| ("pipe", &pipe.listen[..]);
+    let named = |pipe: &'a PipeProgress| ("pipe", &pipe.name[..]);
     for (family, value) in WAYS {
         let ways = pipes.iter().flat_map(|pipe| [(pipe, "up", &pipe.up), (pipe, "down", &pipe.down)]);
         let samples = ways.filter_map(|(pipe, way, view)| Some((vec![named(pipe), ("way", way)], value(view)?)));
@@ -169,6 +169,15 @@ fn pipes<'a>(told: &mut Families, pipes: &'a [PipeProgress]) {
     let shares = pipes.iter().flat_map(|pipe| pipe.links.iter().map(move |link| (pipe, link)));
     let shares = shares.map(|(pipe, link)| (vec![named(pipe), ("link", &link.path[..])], link.share));
     told.add(("weft_pipe_link_share", Kind::Gauge, "Part of what was sent that a link carried"), shares);
+    let links = pipes.iter().flat_map(|pipe| pipe.links.iter().map(move |link| (pipe, link)));
+    let good = links
+        .map(|(pipe, link)| (vec![named(pipe), ("link", &link.path[..])], number(link.health == LinkHealth::Good)));
+    told.add(("weft_pipe_link_good", Kind::Gauge, "Whether a link brings datagrams in time"), good);
+    let rates = |of: fn(&PipeRate) -> u64| pipes.iter().map(move |pipe| (vec![named(pipe)], of(&pipe.rate) as f64));
+    let text = "Rate at which its source may send now";
+    told.add(("weft_pipe_rate_bits_per_second", Kind::Gauge, text), rates(|rate| rate.now_bps));
+    let text = "Rate at which it may send in the next second";
+    told.add(("weft_pipe_rate_next_bits_per_second", Kind::Gauge, text), rates(|rate| rate.next_bps));
 }
 
 /// A metric of a client: its name, kind and text, and its value.
@@ -231,32 +240,45 @@ mod tests {
     }
 
     #[test]
-    fn pipes_are_told_by_their_places() {
+    fn pipes_are_told_by_their_names() {
         let counts = WayCounts { datagrams: 10, bytes: 5000, delivered: 7, late: 2, lost: 1 };
         let second = WaySecond { counts, p50_ms: Some(20.0), p95_ms: None, p99_ms: Some(250.0) };
         let up = WayView { total: counts, second };
-        let links = vec![PipeLink { path: "wlan0".into(), sent: 6000, share: 0.75 }];
+        let links = vec![PipeLink { path: "wlan0".into(), sent: 6000, share: 0.75, health: LinkHealth::Late }];
         let pipe = PipeProgress {
+            name: "camera".into(),
             listen: "127.0.0.1:9000".into(),
             deliver: "secret.example:9001".into(),
             up,
             overhead: Some(1.25),
+            rate: PipeRate { now_bps: 8_000_000, next_bps: 5_000_000 },
             links,
             ..PipeProgress::default()
         };
         assert!(!text(&snapshot(&progress())).contains("weft_pipe"), "it has none");
         let told = text(&snapshot(&Progress { pipes: vec![pipe], ..progress() }));
         for line in [
-            "weft_pipe_datagrams_total{pipe=\"127.0.0.1:9000\",way=\"up\"} 10.0",
-            "weft_pipe_late_total{pipe=\"127.0.0.1:9000\",way=\"up\"} 2.0",
-            "weft_pipe_lost_total{pipe=\"127.0.0.1:9000\",way=\"down\"} 0.0",
-            "weft_pipe_delay_p99_seconds{pipe=\"127.0.0.1:9000\",way=\"up\"} 0.25",
-            "weft_pipe_overhead{pipe=\"127.0.0.1:9000\"} 1.25",
-            "weft_pipe_link_share{pipe=\"127.0.0.1:9000\",link=\"wlan0\"} 0.75",
+            "weft_pipe_datagrams_total{pipe=\"camera\",way=\"up\"} 10.0",
+            "weft_pipe_late_total{pipe=\"camera\",way=\"up\"} 2.0",
+            "weft_pipe_lost_total{pipe=\"camera\",way=\"down\"} 0.0",
+            "weft_pipe_delay_p99_seconds{pipe=\"camera\",way=\"up\"} 0.25",
+            "weft_pipe_overhead{pipe=\"camera\"} 1.25",
+            "weft_pipe_link_share{pipe=\"camera\",link=\"wlan0\"} 0.75",
+            "weft_pipe_link_good{pipe=\"camera\",link=\"wlan0\"} 0.0",
+            "weft_pipe_rate_bits_per_second{pipe=\"camera\"} 8000000.0",
+            "weft_pipe_rate_next_bits_per_second{pipe=\"camera\"} 5000000.0",
         ] {
             assert!(told.lines().any(|one| one == line), "{line} is not in\n{told}");
         }
         assert!(!told.contains("secret") && !told.contains("delay_p95_seconds{"));
+        // What the dashboard draws is told.
+        let dashboard = include_str!("../../../../packaging/grafana.json");
+        let named = dashboard.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+        let named: std::collections::BTreeSet<_> = named.filter(|word| word.starts_with("weft_")).collect();
+        assert!(named.len() > 10, "{named:?}");
+        for name in named {
+            assert!(told.contains(&format!("# TYPE {name} ")), "{name} is no metric");
+        }
     }
 
     #[test]

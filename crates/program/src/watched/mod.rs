@@ -129,6 +129,9 @@ impl Watched {
         let now = Instant::now();
         self.display.tell(progress, state);
         self.manager.alive(now);
+        if let Some(metrics) = &self.metrics {
+            metrics.tell_pipes(&progress.pipes);
+        }
         if let Some(snapshot) = self.snapshots.take(progress, state, output::dropped_lines(), now) {
             self.tell_all(&snapshot);
         }

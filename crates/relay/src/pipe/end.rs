@@ -366,6 +366,20 @@ mod tests {
         assert_eq!(mux.unsent_datagrams().get(), 34);
     }
 
+    /// The other end takes no byte of the stream for many hours: lines for it are left out.
+    #[test]
+    fn lines_for_an_end_that_never_reads_are_bounded() {
+        let (mut mux, mut end) = end(false);
+        let mut most = 0;
+        for second in 0..30_000 {
+            let now = Instant::from_millis(1000 * second);
+            end.send(now, Span::ZERO, &mut mux, 0, b"data");
+            end.turn(now, &mut mux).unwrap();
+            most = most.max(end.outgoing.len());
+        }
+        assert!((MOST_UNTOLD..MOST_UNTOLD + 200).contains(&most), "{most}");
+    }
+
     /// The other end says of one that it came a minute from now.
     #[test]
     fn none_is_held_for_more_than_twice_its_latency() {

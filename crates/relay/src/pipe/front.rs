@@ -33,6 +33,8 @@ const LOOK: Span = Span::from_secs(10);
 /// A pipe, as the user wants it.
 #[derive(Clone, Debug)]
 pub struct Pipe {
+    /// Its name for the user, if it has one.
+    pub name: Option<String>,
     /// Where it takes datagrams; a port of 0 is one that is free.
     pub listen: SocketAddr,
     /// Where they lead, and for how long they are of use.
@@ -64,6 +66,7 @@ struct Dropped {
 
 /// A pipe.
 struct Local {
+    name: String,
     purpose: Purpose,
     listen: SocketAddr,
     target: PipeTarget,
@@ -109,9 +112,11 @@ impl Pipes {
                 .map_err(|error| io::Error::new(error.kind(), format!("{}: {error}", pipe.listen)))?;
             udp.keep(KEPT);
             udp.tell_marks();
+            let listen = udp.address()?;
             Ok(Local {
+                name: pipe.name.unwrap_or_else(|| listen.to_string()),
                 purpose: Purpose::Pipe(pipe.target.clone()),
-                listen: udp.address()?,
+                listen,
                 target: pipe.target,
                 pieces: pipe.pieces,
                 udp,
@@ -448,8 +453,10 @@ impl Front for Pipes {
             down.total += local.before[1];
             PipeView {
                 id: end.map(End::id),
+                name: local.name.clone(),
                 listen: local.listen.to_string(),
                 deliver: local.target.target.to_string(),
+                latency: local.target.latency,
                 open: end.is_some(),
                 sources: local.sources.len(),
                 up,

@@ -72,7 +72,7 @@ struct Running {
 /// A pipe to this target.
 fn to(target: &str, latency_ms: u64, in_order: bool) -> Pipe {
     let target = PipeTarget { latency: Span::from_millis(latency_ms), in_order, target: target.parse().unwrap() };
-    Pipe { listen: "127.0.0.1:0".parse().unwrap(), target, pieces: true }
+    Pipe { name: None, listen: "127.0.0.1:0".parse().unwrap(), target, pieces: true }
 }
 
 impl Running {
@@ -465,6 +465,56 @@ fn answers_to_many_sources_take_the_turns_of_one_flow() {
     assert_eq!((came.len(), sources.len()), (64, 8));
     let more: usize = (0..20).map(|_| turn(&mut wire, &mut relay).len()).sum();
     assert_eq!(came.len() + more, 1000);
+}
+
+/// The far end takes nothing any more, and a source sends 105 Mbit/s, 2.6 MB in the time that a datagram has: what waits
+/// is bounded, new datagrams without room and old ones without time are dropped and counted, and once the far end takes
+/// records again, the next datagram arrives.
+#[test]
+fn a_flood_at_a_far_end_that_never_reads_is_bounded_and_counted() {
+    let (server, source) = (socket("127.0.0.1:0"), socket("127.0.0.1:0"));
+    let at = server.local_addr().unwrap().to_string();
+    let mut pipes = Pipes::listen(vec![to(&at, 200, false)]).unwrap();
+    let listen = pipes.addresses()[0].trim_start_matches("udp://").to_owned();
+    let mut relay = Relay::new(Policy::default(), RelayLimits::default()).unwrap();
+    relay.allow_pipes(PipeLeave::parse(&[&at]).unwrap());
+    let mut wire = Wire::new(Limits::default(), Faults::NONE);
+    let whole = |pipes: &mut Pipes, relay: &mut Relay, wire: &mut Wire, now| {
+        for _ in 0..4 {
+            pipes.turn(now, Some(&mut wire.muxes[0]));
+            wire.turn(now);
+            relay.collect(now);
+            relay.turn(now, CLIENT, &mut wire.muxes[1]);
+            wire.turn(now);
+        }
+    };
+    whole(&mut pipes, &mut relay, &mut wire, Instant::from_millis(5));
+    assert!(pipes.pipes(Instant::from_millis(5))[0].open);
+    let (mut sent, mut most) = (0, 0);
+    for ms in (10..1010).step_by(4) {
+        let now = Instant::from_millis(ms);
+        for _ in 0..40 {
+            source.send_to(&[7; 1316], &listen).unwrap();
+            sent += 1;
+        }
+        pipes.turn(now, Some(&mut wire.muxes[0]));
+        while pipes.next_event() == Instant::ZERO {
+            pipes.turn(now, Some(&mut wire.muxes[0]));
+        }
+        most = most.max(wire.muxes[0].unsent_datagrams().get());
+    }
+    let taken = pipes.flows().map(|flow| flow.datagrams.up).sum::<u64>();
+    let dropped = pipes.drops()["no_room"];
+    let expired = wire.muxes[0].counts().datagrams_expired;
+    assert!(
+        most <= (1 << 20) + 1400 && dropped > 1000 && expired > 1000,
+        "{most} bytes wait, {dropped} and {expired} dropped"
+    );
+    assert_eq!(taken + dropped, sent, "each is taken or counted");
+    let now = Instant::from_millis(3000);
+    source.send_to(b"new", &listen).unwrap();
+    whole(&mut pipes, &mut relay, &mut wire, now);
+    assert_eq!(await_next(&server).0, b"new");
 }
 
 /// More sources than may be: those that are there go on, and so does the relay.

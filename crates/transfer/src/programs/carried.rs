@@ -14,6 +14,8 @@ use crate::connection::session::{Session, ended};
 use crate::failure::Failure;
 use crate::programs::explaining::Explained;
 use crate::programs::mux_control::MuxControl;
+use crate::programs::pipe_rates::LinkNow;
+use crate::programs::pipe_seconds::Carrying;
 use crate::programs::policy_exchange::PolicyExchange;
 use crate::seen::{FlowPath, LastPacket, PathProgress, Unread};
 use crate::setting::{Scheduling, build};
@@ -174,6 +176,18 @@ impl Carried {
             Some(FlowPath { path, sent, received })
         };
         connection.paths().filter_map(told).collect()
+    }
+
+    /// Links and what waits for them, for the sources of pipes.
+    pub fn carrying(&self, session: &Session<'_>) -> Carrying {
+        let (connection, sender) = (self.duplex.connection(), self.duplex.sender());
+        let (up, usable) = (sender.up(), sender.usable());
+        let link = |path: PathId| {
+            let (is_up, is_open) = (up.contains(path), usable.contains(path));
+            Some(LinkNow::of(session.label(connection, path)?, sender.view(path), is_up, is_open))
+        };
+        let waiting = self.duplex.streams().mux().unsent_datagrams();
+        Carrying { links: connection.paths().filter_map(link).collect(), waiting }
     }
 
     /// Bytes on stream `id` that its reader leaves there, for the user.

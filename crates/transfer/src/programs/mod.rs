@@ -8,6 +8,7 @@
 //! | `mux_control`, `policy_exchange` | messages of both ends beside the streams: policies of links |
 //! | `client_rules` | rate, connections and places of each client of a relay |
 //! | `memory` | memory for bytes that wait for programs |
+//! | `pipe_rates` | rate at which the source of a pipe may send |
 //! | `pipe_seconds` | which link carried how much of a pipe |
 //! | `explaining` | reason for the path of a packet |
 
@@ -16,6 +17,7 @@ pub(crate) mod client_rules;
 mod explaining;
 mod memory;
 mod mux_control;
+mod pipe_rates;
 mod pipe_seconds;
 pub(crate) mod piping;
 mod policy_exchange;

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::options::ProxyOptions;
 use crate::programs::carried::{Carried, SavedStreams};
 use crate::programs::memory::limits;
-use crate::programs::pipe_seconds::PipeSeconds;
+use crate::programs::pipe_seconds::{Carrying, PipeSeconds};
 use crate::progress::{State, Watch};
 use crate::seen::Connections;
 use crate::setting::{RECORD, Scheduling, build};
@@ -58,7 +58,7 @@ pub(crate) fn carry<F: Front>(
     session.progress.scheduler = Some(scheduling.scheduler.clone());
     session.progress.cc = Some(scheduling.cc.clone());
     let (late, mut pipes): (_, PipeSeconds) = Default::default();
-    session.progress.pipes = pipes.see(session.net.now(), &front, |_| Vec::new());
+    session.progress.pipes = pipes.see(session.net.now(), &front, &Carrying::default(), |_| Vec::new());
     Proxying { front, target, scheduling, was_connected: false, waiting: None, late, pipes }.run(&mut session)
 }
 
@@ -250,7 +250,8 @@ impl<F: Front> Proxying<F> {
         if let Some(carried) = carried {
             carried.add_memory(&mut seen.unread);
         }
-        let pipes = self.pipes.see(now, &self.front, |id| paths(&(), id));
+        let carrying = carried.map_or_else(Carrying::default, |carried| carried.carrying(session));
+        let pipes = self.pipes.see(now, &self.front, &carrying, |id| paths(&(), id));
         session.progress.connections = Connections { refusals, drops, ..seen };
         session.progress.pipes = pipes;
     }

@@ -53,15 +53,19 @@ fn a_pipe_has_a_line_for_each_way() {
     };
     let pipe = json!({
         "listen": "127.0.0.1:9000", "deliver": "media.example:9001", "overhead": 1.25,
-        "up": way(4321, Some(20.04)), "down": way(0, None),
+        "up": way(4321, Some(20.04)), "down": way(0, None), "open": true, "rate": {"now_bps": 8.04e6, "next_bps": 5e6},
+        "links": [
+            {"path": "wlan0", "share": 0.751, "health": "good"}, {"path": "wwan0", "share": 0.249, "health": "late"},
+        ],
     });
     let shown = with("pipes", json!([pipe]));
     let lines = [
         "pipe                                        datagrams/s  late  lost     50 %     95 %     99 %  overhead",
         "127.0.0.1:9000 to media.example:9001    up         4321     2     1  20.0 ms  20.0 ms  20.0 ms      1.25",
         "                                      down            0     2     1        –        –        –",
+        "127.0.0.1:9000 has room for 8.0 Mbit/s now, 5.0 in the next second: wlan0 75 %, wwan0 25 % (late)",
     ];
-    assert!(shown.windows(3).any(|found| found == lines), "{shown:#?}");
+    assert!(shown.windows(4).any(|found| found == lines), "{shown:#?}");
 }
 
 #[test]
