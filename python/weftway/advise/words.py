@@ -1,4 +1,4 @@
-"""Advice in words: six lines for people, records for programs."""
+"""Advice in words: lines for people, records for programs."""
 
 import math
 from collections.abc import Mapping
