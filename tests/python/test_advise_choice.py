@@ -147,3 +147,12 @@ def test_a_cell_that_is_a_little_slower_is_not_called_never_slower() -> None:
     choice = told(GOOD)
     assert choice["risk"] == "slower in none of 3 cells (one seed each)"
     assert words.slower(dict.fromkeys(CELLS, 1.01), 4) == "more than 2 % slower in none of 3 cells (means of 4 seeds)"
+
+
+def test_others_that_cost_less_on_the_held_out_seeds_are_told() -> None:
+    """`a` was picked with 80; on the half that judges `b` costs 72 of its 90: 20 % less."""
+    lines = told(trial("a", 80, [90, 90, 90]), trial("b", 91, [72, 72, 72]), GOOD)
+    head = "on held-out seeds: gain and risk are of the 1 that did not pick; of "
+    assert lines["held out"] == f"{head}3 others 1 costs less there, the best (b) 20.0 % less"
+    assert told(GOOD)["held out"] == f"{head}1 other none costs less there"
+    assert lines["pair"] == "the kernel's scheduler with cubic, on the server"

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Sender, channel};
 
 use clap::{Arg, ArgMatches, Command};
-use weftway_transfer::Link;
+use weftway_transfer::{INITIAL_WINDOW, LARGEST_INITIAL_WINDOW, Link};
 use weftway_udp::Local;
 
 use crate::address::PORT;
@@ -98,6 +98,21 @@ pub struct Scheduling {
         help = "The congestion controller of what this end sends: `weft list`."
     )]
     pub cc: String,
+    #[command(flatten)]
+    pub window: InitialWindow,
+}
+
+/// The initial window of what an end sends.
+#[derive(clap::Args, Clone, Copy, Debug)]
+pub struct InitialWindow {
+    #[arg(
+        long = "initial-window",
+        value_name = "N",
+        default_value_t = INITIAL_WINDOW,
+        value_parser = clap::value_parser!(u64).range(1..=LARGEST_INITIAL_WINDOW),
+        help = "Packets that each path may have in flight at the start of what this end sends."
+    )]
+    pub initial_window: u64,
 }
 
 /// Rules of a proxy or a tunnel.
@@ -164,7 +179,8 @@ impl Scheduling {
     /// Returns the scheduling of an end, and the sender of schedulers that are to take over.
     pub fn switched(self) -> (weftway_transfer::Scheduling, Sender<String>) {
         let (switches, switch) = channel();
-        (weftway_transfer::Scheduling { scheduler: self.scheduler, cc: self.cc, switch: Some(switch) }, switches)
+        let Self { scheduler, cc, window: InitialWindow { initial_window } } = self;
+        (weftway_transfer::Scheduling { scheduler, cc, initial_window, switch: Some(switch) }, switches)
     }
 }
 

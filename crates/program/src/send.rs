@@ -7,7 +7,7 @@ use weftway_transfer::{OtherEnd, Progress, Report, SendOptions, send};
 
 use crate::ends;
 use crate::failure::{Done, Failure};
-use crate::options::{IdentityFile, Json, Links, Listen, Pair, WIRE_CC};
+use crate::options::{IdentityFile, InitialWindow, Json, Links, Listen, Pair, WIRE_CC};
 use crate::outcome::{self, finish};
 use crate::reading::Lines;
 use crate::transferring::{self, TransferEnd};
@@ -38,6 +38,8 @@ pub struct Args {
         help = "The congestion controller: `weft list`."
     )]
     cc: String,
+    #[command(flatten)]
+    window: InitialWindow,
     #[arg(long, help = "Reads schedulers from standard input; each takes over at once.")]
     switch: bool,
     #[command(flatten)]
@@ -81,9 +83,10 @@ impl Args {
     fn options(&self, switch: Receiver<String>) -> Done<SendOptions> {
         let (other, links) = (self.other()?, self.links.read()?);
         let (scheduler, cc) = (self.scheduler.clone(), self.cc.clone());
+        let initial_window = self.window.initial_window;
         Ok(SendOptions {
             links,
-            scheduling: weftway_transfer::Scheduling { scheduler, cc, switch: Some(switch) },
+            scheduling: weftway_transfer::Scheduling { scheduler, cc, initial_window, switch: Some(switch) },
             checksum: self.checksum,
             qlog: self.qlog.clone(),
             ..SendOptions::new(other)

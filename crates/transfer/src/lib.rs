@@ -71,7 +71,7 @@ pub use seen::{
     ByClass, ClientProgress, Connections, FlowPath, FlowProgress, LastPacket, LinkHealth, PathProgress, PipeLink,
     PipeProgress, PipeRate, Unread, UnreadFlow,
 };
-pub use setting::Scheduling;
+pub use setting::{INITIAL_WINDOW, LARGEST_INITIAL_WINDOW, Scheduling};
 pub use tree::found::{FailedFile, Skipped};
 pub use tree::manifest::{self, Entry, Manifest};
 pub use tree::store;

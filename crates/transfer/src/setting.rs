@@ -31,12 +31,20 @@ const PROBE_INTERVAL: Span = Span::from_millis(250);
 /// Time that data of a path that was cut wait in another one's queue at most, where that queue is ours.
 const STANDING_QUEUE: Span = Span::from_millis(500);
 
-/// Scheduler and congestion controller of what an end sends.
+/// Packets that a path may have in flight at the start (RFC 9002 §7.2).
+pub const INITIAL_WINDOW: u64 = 10;
+
+/// Largest initial window that is no slip of the finger, in packets.
+pub const LARGEST_INITIAL_WINDOW: u64 = 1000;
+
+/// Scheduler, congestion controller and initial window of what an end sends.
 pub struct Scheduling {
     /// Name of the scheduler, with its switches.
     pub scheduler: String,
     /// Name of the congestion controller, with its switches.
     pub cc: String,
+    /// Packets that a path may have in flight at the start.
+    pub initial_window: u64,
     /// Schedulers that take over while the program is at work.
     pub switch: Option<Receiver<String>>,
 }
@@ -44,7 +52,12 @@ pub struct Scheduling {
 impl Default for Scheduling {
     fn default() -> Self {
         // Radio links lose packets that no queue dropped.
-        Self { scheduler: "earliest-delivery".to_owned(), cc: "cubic:random_loss=2".to_owned(), switch: None }
+        Self {
+            scheduler: "earliest-delivery".to_owned(),
+            cc: "cubic:random_loss=2".to_owned(),
+            initial_window: INITIAL_WINDOW,
+            switch: None,
+        }
     }
 }
 
@@ -58,7 +71,8 @@ impl Scheduling {
     /// Settings of the driver for a connection of so many paths.
     pub(crate) fn setting(&self, paths: usize) -> Setting {
         let groups = Groups::detected(paths);
-        Setting { transport: transport(), cc: self.cc.clone(), seed: 0, groups, fills_packets: true }
+        let transport = TransportConfig { initial_window: self.initial_window, ..transport() };
+        Setting { transport, cc: self.cc.clone(), seed: 0, groups, fills_packets: true }
     }
 }
 
@@ -93,5 +107,18 @@ pub(crate) fn build_within(
     match mismatch(host.needs, OVER_SOCKETS, "a transfer over UDP") {
         Some(why) => Err(Failure::Spec(format!("scheduler {name}: {why}"))),
         None => Ok((scheduler, host)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 32 records of 1200 B less what a record adds.
+    #[test]
+    fn paths_start_with_the_initial_window_that_was_given() {
+        let start = |scheduling: Scheduling| scheduling.setting(2).transport.initial_cwnd().get();
+        assert_eq!(start(Scheduling::default()), 10 * RECORD);
+        assert_eq!(start(Scheduling { initial_window: 32, ..Scheduling::default() }), 32 * RECORD);
     }
 }

@@ -235,7 +235,7 @@ fn schedulers_and_controllers_that_cannot_run_are_refused_before_anything_is_sen
     let pairing = Identity::generate().unwrap().pairing();
     for (scheduler, cc) in [("min-rtx", "cubic"), ("min-rtt", "cubik")] {
         let mut options = connect(here(), &pairing, &[]);
-        options.scheduling = Scheduling { scheduler: scheduler.into(), cc: cc.into(), switch: None };
+        options.scheduling = Scheduling { scheduler: scheduler.into(), cc: cc.into(), ..Scheduling::default() };
         let error = send(&root, options, &mut |_| true).unwrap_err();
         assert!(matches!(error, Failure::Spec(_)), "{error}");
     }

@@ -1,7 +1,7 @@
 """`weft advise`: which settings that a user can deploy are best for a scenario, and for scenarios near it.
 
 `candidates` lists what can be set, `neighbours` draws scenarios near the given one, `runs` simulates every candidate in
-each of them, `choice` picks one, and `words` says so in six lines. `carry` prints the commands for both ends, `setup`
+each of them, `choice` picks one, and `words` says so. `carry` prints the commands for both ends, `setup`
 writes files that last, and `added` tells what a further link would bring.
 """
 

@@ -1,4 +1,4 @@
-"""Candidates that a user can set: a scheduler, a controller, keys of the scenario, and the commands that set them."""
+"""Candidates that a user can set: pairs of a scheduler and a controller, keys of the scenario, and their commands."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +16,7 @@ CARRIERS = ("proxy", "tunnel", "send", "pipe", KERNEL)
 """Programs that carry traffic, and the kernel."""
 
 PROGRAM_CC = "cubic:random_loss=2"
-PROGRAM_CONTROLLERS = (PROGRAM_CC, "bbr1", "bbr3")
+PROGRAM_CONTROLLERS = (PROGRAM_CC, "bbr1", "bbr3", "bdp")
 """Controllers for the programs, their default first."""
 
 PROGRAM_SCHEDULER = {"send": "earliest-delivery", "pipe": "deadline"}
@@ -24,6 +24,12 @@ PROGRAM_SCHEDULER = {"send": "earliest-delivery", "pipe": "deadline"}
 
 CONTROLLERS = {"cubic": "cubic", "newreno": "reno", "bbr1": "bbr"}
 """Ours that Linux has, and what it calls them; the first is what it has if nobody changed it."""
+
+QUIC_CONTROLLERS = ("cubic", "newreno", "bbr1", "bdp")
+"""Controllers for a QUIC stack of the user's own, the default first."""
+
+WINDOW, LARGER_WINDOW = 10, 32
+"""Initial windows in packets: the default one everywhere, and one that is tried beside it."""
 
 LARGE = (
     ("options.receive_buffer", '{ auto = "32 MiB" }', "net.ipv4.tcp_rmem='4096 131072 33554432'"),
@@ -58,6 +64,15 @@ class Candidate:
     """Links that are used only while no other is."""
     alone: str = ""
     """The only link in use, where all others are backups."""
+    window: int = WINDOW
+    """Initial window in packets."""
+
+    @property
+    def pair(self) -> str:
+        """Scheduler and controller, and the initial window where it is not the default one."""
+        scheduler = "the kernel's scheduler" if self.scheduler == OWN_SCHEDULER else self.scheduler
+        window = f", initial window of {self.window} packets" if self.window != WINDOW else ""
+        return f"{scheduler} with {self.cc.partition(':')[0]}{window}"
 
     @property
     def is_steered(self) -> bool:
@@ -106,10 +121,10 @@ def first(place: str, keys: Mapping[str, Any], carrier: str = "") -> list[Candid
     return _linux(keys) if place == LINUX else _quic(keys)
 
 
-def second(place: str, keys: Mapping[str, Any], best: Sequence[Candidate]) -> list[Candidate]:
+def second(place: str, keys: Mapping[str, Any], best: Sequence[Candidate], carrier: str = "") -> list[Candidate]:
     """Candidates of the second round: changes to the best of the first."""
     if place == QUIC:
-        return []
+        return _larger_windows(keys, best, carrier)
     changed: list[Candidate] = []
     for candidate in best:
         for words, changes in BUFFERS.items():
@@ -121,6 +136,20 @@ def second(place: str, keys: Mapping[str, Any], best: Sequence[Candidate]) -> li
         if keys.get("workload.kind") in STEERED:
             changed += [_steered(candidate, name) for name in STEERERS if _can_steer(name)]
     return changed
+
+
+def _larger_windows(keys: Mapping[str, Any], best: Sequence[Candidate], carrier: str) -> list[Candidate]:
+    """The best, and what nobody has set, with a larger initial window; nothing where the scenario fixes it."""
+    if "options.initial_window" in keys:
+        return []
+    sets = [f"options.initial_window={LARGER_WINDOW} packets"]
+    setup = f"weftway_cc::Setup {{ initial_window: {LARGER_WINDOW} packets, … }}"
+    commands = [f"--initial-window {LARGER_WINDOW}" if carrier else setup]
+    words = f"initial window of {LARGER_WINDOW}"
+    return [
+        replace(one.with_change(words, sets, commands), window=LARGER_WINDOW)
+        for one in dict.fromkeys([*best, baseline(QUIC, keys, carrier)])
+    ]
 
 
 def paths(keys: Mapping[str, Any]) -> list[str]:
@@ -196,7 +225,7 @@ def _quic(keys: Mapping[str, Any]) -> list[Candidate]:
     names = [entry["name"] for entry in _native.schedulers()]
     every = [as_it_comes]
     for name in names:
-        for cc in CONTROLLERS:
+        for cc in QUIC_CONTROLLERS:
             # The kernel's rule is about the queues of its TCP.
             if name == OWN_SCHEDULER or (name, cc) == (as_it_comes.scheduler, as_it_comes.cc):
                 continue

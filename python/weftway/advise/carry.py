@@ -2,7 +2,7 @@
 
 from weftway.runs import plan
 
-from .candidates import CARRIERS, KERNEL, paths
+from .candidates import CARRIERS, KERNEL, WINDOW, paths
 from .runs import Advice, keys_of
 from .words import end_of
 
@@ -50,9 +50,10 @@ def _links(advice: Advice) -> list[str]:
 
 
 def _program(advice: Advice) -> tuple[str, str]:
-    """Both ends schedule what they send, so both get the scheduler and the controller."""
+    """Both ends schedule what they send, so both get the pair."""
     chosen = advice.chosen.candidate
     options = f"--scheduler {plan.quoted(chosen.scheduler)} --cc {plan.quoted(chosen.cc)}"
+    options += f" --initial-window {chosen.window}" if chosen.window != WINDOW else ""
     here, there = PROGRAMS[advice.request.carrier]
     links = [f"--path {name}{',tier=backup' * (name in chosen.backups)}" for name in _links(advice)]
     own = " ".join([here, "--to HOST:4433", "--pair LINE", *links, options])

@@ -9,7 +9,7 @@ from typing import Any
 
 from weftway import fairness
 from weftway._native import Scenario, ScenarioError, SimulationError
-from weftway.fairness import CUBIC, Share
+from weftway.fairness import Share, Start
 from weftway.rank.costs import COLUMN, copies_share, cost
 from weftway.runs import plan, seeds
 from weftway.runs.backends import KERNEL, SIM, Failed, Row, Skipped
@@ -21,8 +21,8 @@ from weftway.stats.estimates import Interval, median
 
 from . import candidates, neighbours
 from .added import base
-from .candidates import Candidate
-from .choice import CandidateRuns, Gain, choose, judged, judging, log_ratio, picking
+from .candidates import WINDOW, Candidate
+from .choice import CandidateRuns, Choice, Gain, choose, judged, judging, log_ratio, picking
 from .neighbours import Cell
 
 ROUNDS = 3
@@ -75,7 +75,9 @@ class Advice:
     rival: CandidateRuns | None = None
     """The best that bonds."""
     shares: Sequence[Share] = ()
-    """Shares of the chosen one's controller beside a CUBIC flow, unless it is CUBIC itself."""
+    """Shares of the chosen one's controller beside a CUBIC flow."""
+    starts: Sequence[Start] = ()
+    """Short flows while a flow starts with the default and with the chosen initial window, where they differ."""
     skipped: list[str] = field(default_factory=list)
     failed: list[Failed[Job]] = field(default_factory=list)
     """Runs that failed. A candidate is judged only with all of its simulated runs."""
@@ -92,6 +94,12 @@ class Advice:
     def judged(self, trial: CandidateRuns, over: CandidateRuns) -> Gain:
         """Gain of a candidate over another on the half that judges."""
         return judged(trial, over, self.cells, self.seeds)
+
+    def better_on_held_out(self) -> list[CandidateRuns]:
+        """Candidates that cost less than the chosen one on the half that it was not picked on, the best first."""
+        cells = [cell.number for cell in self.cells]
+        over = {id(one): log_ratio(one, self.chosen, cells, judging(self.seeds)) for one in self.trials}
+        return sorted((one for one in self.trials if over[id(one)] < 0), key=lambda one: over[id(one)])
 
     def picked(self, trial: CandidateRuns) -> float:
         """The share by which it costs less than the baseline on the half that picks."""
@@ -115,13 +123,14 @@ def advise(request: Request, jobs: int | None = None, progress: Progress | None 
     if unchanged is None:
         raise SimulationError("; ".join(runner.skipped) or "Linux without changes cannot be simulated here")
     best = sorted(trials, key=lambda trial: runner.picked(trial, unchanged))[:ROUNDS]
-    trials += runner.run(candidates.second(request.place, runner.keys, [trial.candidate for trial in best]))
+    better = [trial.candidate for trial in best]
+    trials += runner.run(candidates.second(request.place, runner.keys, better, request.carrier))
     if all(trial.unfinished == len(trial.costs) for trial in trials):
         raise SimulationError(_nothing_finished(request, sum(len(trial.costs) for trial in trials), len(trials)))
     trials.sort(key=lambda trial: runner.picked(trial, unchanged))
-    choice = choose(trials, unchanged, runner.cells, numbers, candidates.paths(runner.keys))
+    choice, shares = _with_shares(runner, trials, unchanged, jobs)
     gains = judged(choice.chosen, unchanged, runner.cells, numbers)
-    cc = choice.chosen.candidate.cc
+    chosen = choice.chosen.candidate
     return Advice(
         request=request,
         scenario=runner.scenario,
@@ -137,10 +146,26 @@ def advise(request: Request, jobs: int | None = None, progress: Progress | None 
         other=choice.other,
         single=choice.single,
         rival=choice.rival,
-        shares=fairness.beside_cubic(cc, jobs) if cc != CUBIC else (),
+        shares=shares,
+        starts=fairness.beside_starts(chosen.cc, [WINDOW, chosen.window], jobs) if chosen.window != WINDOW else (),
         skipped=list(dict.fromkeys(runner.skipped)),
         failed=runner.failed,
     )
+
+
+def _with_shares(
+    runner: "_Trials", trials: list[CandidateRuns], unchanged: CandidateRuns, jobs: int | None
+) -> tuple[Choice, list[Share]]:
+    """The choice, and the shares of its controller beside a CUBIC flow: one without them is not advised."""
+    left, order = trials, candidates.paths(runner.keys)
+    while True:
+        choice = choose(left, unchanged, runner.cells, runner.numbers, order)
+        cc = choice.chosen.candidate.cc
+        shares = fairness.beside_cubic(cc, jobs)
+        if shares or choice.chosen is unchanged:
+            return choice, shares
+        runner.skipped.append(f"{cc}: its share beside CUBIC is not known, so it is not advised")
+        left = [trial for trial in left if trial.candidate.cc != cc or trial is unchanged]
 
 
 def _nothing_finished(request: Request, runs: int, candidates: int) -> str:
@@ -231,7 +256,7 @@ class _Trials:
     """Runs candidates in cells."""
 
     def __init__(self, request: Request, numbers: list[int], runner: Runner, workers: Workers[Job]) -> None:
-        self._request, self._numbers, self._runner, self._workers = request, numbers, runner, workers
+        self._request, self.numbers, self._runner, self._workers = request, numbers, runner, workers
         self.scenario = load(base(request.scenario, request.added), request.set)
         self.keys = keys_of(self.scenario)
         self.kind = str(self.keys.get("workload.kind"))
@@ -242,7 +267,7 @@ class _Trials:
 
     def picked(self, trial: CandidateRuns, base: CandidateRuns) -> float:
         """Logarithm of its cost over that of `base`, on the seeds that pick."""
-        return log_ratio(trial, base, (cell.number for cell in self.cells), picking(self._numbers))
+        return log_ratio(trial, base, (cell.number for cell in self.cells), picking(self.numbers))
 
     def screened(self, wanted: list[Candidate]) -> list[Candidate]:
         """Candidates of very many that are best in the scenario as it is. The baseline, which is the first, stays, and
@@ -250,7 +275,7 @@ class _Trials:
         if len(wanted) <= 4 * SCREENED:
             return wanted
         kept = [wanted[0], *(one for one in wanted if one.alone)]
-        tried = self.run([one for one in wanted if one not in kept], self.cells[:1], picking(self._numbers))
+        tried = self.run([one for one in wanted if one not in kept], self.cells[:1], picking(self.numbers))
         best = sorted(tried, key=lambda trial: fmean([math.log(value) for value in trial.costs.values()]))
         return [*kept, *[trial.candidate for trial in best][:SCREENED]]
 
@@ -258,7 +283,7 @@ class _Trials:
         self, wanted: Sequence[Candidate], cells: Sequence[Cell] | None = None, numbers: Sequence[int] | None = None
     ) -> list[CandidateRuns]:
         """Results of each candidate that can be simulated."""
-        cells, numbers = cells or self.cells, numbers or self._numbers
+        cells, numbers = cells or self.cells, numbers or self.numbers
         asked = [
             Wanted(job, (candidate, cell))
             for candidate in wanted

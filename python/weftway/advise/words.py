@@ -1,11 +1,12 @@
-"""Advice in words: six lines for people, records for programs."""
+"""Advice in words: lines for people, records for programs."""
 
 import math
 from collections.abc import Mapping
 from typing import Any
 
-from weftway.fairness import share_words
+from weftway.fairness import share_words, start_words
 from weftway.rank.costs import COLUMN, PER_THOUSAND, WORDS
+from weftway.report.numbers import counted
 from weftway.runs import plan
 from weftway.stats.estimates import interval_of
 
@@ -24,10 +25,12 @@ def lines(advice: Advice) -> list[str]:
     command that shows it."""
     parts = {
         "set": _set(advice),
+        "pair": _pair(advice),
         "gain": _gain(advice),
+        "held out": _held_out(advice),
         "alone": alone(advice),
         "risk": _risk(advice),
-        "share": share_words(advice.chosen.candidate.cc, advice.shares) if advice.shares else "",
+        "share": _share(advice),
         "basis": _basis(advice),
         # A command cannot name a scenario with links that no file has.
         "evidence": "" if advice.request.added else evidence(advice),
@@ -44,6 +47,9 @@ def records(advice: Advice) -> list[dict[str, Any]]:
         "for": advice.request.carrier or None,
         "set": list(chosen.commands),
         "candidate": chosen.words,
+        "scheduler": chosen.scheduler,
+        "cc": chosen.cc,
+        "initial_window": chosen.window,
         "baseline": base.words,
         "measure": advice.column or "ms per megabyte",
         # In the unit of the measure: of datagrams, how many of a thousand are late or lost.
@@ -53,6 +59,7 @@ def records(advice: Advice) -> list[dict[str, Any]]:
         "gain_low": advice.within.low,
         "gain_high": advice.within.high,
         "runs": len(advice.chosen.costs),
+        "better_on_held_out_seeds": len(advice.better_on_held_out()),
         "share_of_cubic": [one.share for one in advice.shares] or None,
         "unfinished": advice.chosen.unfinished,
         "baseline_unfinished": advice.baseline.unfinished,
@@ -66,6 +73,7 @@ def records(advice: Advice) -> list[dict[str, Any]]:
             "candidate": trial.candidate.words,
             "scheduler": trial.candidate.scheduler,
             "cc": trial.candidate.cc,
+            "initial_window": trial.candidate.window,
             "set": list(trial.candidate.commands),
             "scenario_set": list(trial.candidate.sets),
             "ratio": _ratio(advice, trial),
@@ -148,6 +156,34 @@ def _set(advice: Advice) -> str:
     for command in chosen.commands:
         by_end.setdefault(end_of(command, is_upload), []).append(command)
     return "; ".join(f"{end}: {'; '.join(commands)}" for end, commands in by_end.items())
+
+
+def _pair(advice: Advice) -> str:
+    """The pair of scheduler and controller, and the ends that need it: those that send."""
+    chosen, carrier = advice.chosen.candidate, advice.request.carrier
+    if advice.request.place == LINUX or carrier == "send":
+        return f"{chosen.pair}, {'here' if advice.is_upload or carrier == 'send' else 'on the server'}"
+    return f"{chosen.pair}, at both ends"
+
+
+def _held_out(advice: Advice) -> str:
+    """The place of the advice among all candidates on the seeds that did not pick it."""
+    better, others = advice.better_on_held_out(), len(advice.trials) - 1
+    head = f"on held-out seeds: gain and risk are of the {len(judging(advice.seeds))} that did not pick"
+    if not better:
+        return f"{head}; of {counted(others, 'other')} none costs less there"
+    best = better[0]
+    gain = advice.judged(best, advice.chosen).gain
+    costs = "costs" if len(better) == 1 else "cost"
+    less = f"{len(better)} {costs} less there, the best ({best.candidate.words}) {_signed(gain)}"
+    return f"{head}; of {counted(others, 'other')} {less}"
+
+
+def _share(advice: Advice) -> str:
+    """Sentences about what the controller, and a larger initial window, take from others."""
+    cc = advice.chosen.candidate.cc
+    told = [share_words(cc, advice.shares) if advice.shares else f"{cc}: its share beside CUBIC is not known"]
+    return "; ".join([*told, *([start_words(advice.starts)] if advice.starts else [])])
 
 
 def end_of(command: str, is_upload: bool) -> str:

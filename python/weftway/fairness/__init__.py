@@ -8,9 +8,9 @@
 """
 
 from .judging import Goals, Share, Short, Start
-from .runs import Fairness, Request, beside_cubic, run
+from .runs import Fairness, Request, beside_cubic, beside_starts, run
 from .settings import CUBIC
-from .tables import findings, reading, records, share_words, terminal
+from .tables import findings, reading, records, share_words, start_words, terminal
 
 __all__ = [
     "CUBIC",
@@ -21,10 +21,12 @@ __all__ = [
     "Short",
     "Start",
     "beside_cubic",
+    "beside_starts",
     "findings",
     "reading",
     "records",
     "run",
     "share_words",
+    "start_words",
     "terminal",
 ]

@@ -95,6 +95,15 @@ def beside_cubic(cc: str, jobs: int | None = None) -> list[Share]:
     return judging.shares(rows)
 
 
+def beside_starts(cc: str, windows: Sequence[int], jobs: int | None = None) -> list[Start]:
+    """Short flows while a flow of a controller starts with such windows."""
+    request = Request([cc])
+    name = named([cc])[0]
+    wanted = [one for window in windows for one in settings.starting(name, window)]
+    rows, _, _ = _rows(request, wanted, seeds.parse(request.seeds), jobs, None, None, has_out=False)
+    return judging.starts(rows)
+
+
 def named(controllers: Sequence[str]) -> list[str]:
     """The full names of controllers; those of the whole registry if none is named."""
     return [name for name, _ in plan.controllers(list(controllers) or "all")]

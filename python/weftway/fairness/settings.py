@@ -185,7 +185,7 @@ def of(controllers: Sequence[str], windows: Sequence[int] = ()) -> Iterator[Sett
         yield from goals(cc)
         yield from (ShortFlow(cc, queue, number) for queue in QUEUES for number in range(FLOWS))
         for window in windows:
-            yield from (Starting(cc, window, link, number) for link in LINKS for number in range(STARTING))
+            yield from starting(cc, window)
     # What others are held against.
     for beside in (None, CUBIC):
         yield from (ShortFlow(beside, queue, number) for queue in QUEUES for number in range(FLOWS))
@@ -196,6 +196,11 @@ def shares(cc: str) -> Iterator[Sharing]:
     for rival in rivals(cc):
         for subflows in (1, 2):
             yield from (Sharing(cc, rival, queue, loss, subflows) for loss in LOSSES for queue in QUEUES)
+
+
+def starting(cc: str, window: int) -> Iterator[Starting]:
+    """Settings of the short flows while a flow starts."""
+    yield from (Starting(cc, window, link, number) for link in LINKS for number in range(STARTING))
 
 
 def rivals(cc: str) -> list[str]:

@@ -7,7 +7,7 @@ from typing import Any
 from weftway.report.numbers import counted, listed, percent
 from weftway.terminal.table import NOTHING, Column, Row, Table, Value, numbers, texts
 
-from .judging import AS_WELL, FAIR, FAIR_TO_ITSELF, LONGER, MOVED, ONE_FLOW, Goals, Share, Short
+from .judging import AS_WELL, FAIR, FAIR_TO_ITSELF, LONGER, MOVED, ONE_FLOW, Goals, Share, Short, Start
 from .runs import Fairness
 from .settings import CUBIC, LINKS, LOSSES, QUEUES, RIVALS, Link
 
@@ -70,6 +70,21 @@ def share_words(cc: str, shares: Sequence[Share]) -> str:
     """
     takes, queues = listed([_ratio(one.share) for one in shares]), listed([QUEUES[one.queue] for one in shares])
     return f"{cc} takes {takes} times what a CUBIC flow beside it takes (queues of {queues} products)"
+
+
+def start_words(starts: Sequence[Start]) -> str:
+    """Sentence about short flows while a flow starts with the one and with the other initial window.
+
+    >>> some = [Start("bdp", window, Link(20, 100), 100.0 + window, 300.0, 0.0) for window in (10, 32)]
+    >>> start_words(some)
+    'short flows during such a start take 132 ms instead of 110 (20 Mbit/s, 100 packets)'
+    """
+    by_link: dict[Link, list[Start]] = {}
+    for one in starts:
+        by_link.setdefault(one.link, []).append(one)
+    pairs = [(sorted(some, key=lambda one: one.window), link) for link, some in by_link.items()]
+    times = [f"{some[-1].mean_ms:.0f} ms instead of {some[0].mean_ms:.0f} ({_link(link)})" for some, link in pairs]
+    return f"short flows during such a start take {listed(times)}"
 
 
 def terminal(found: Fairness) -> list[Table]:
