@@ -27,10 +27,12 @@ mod bbr;
 mod loss_rate;
 mod max_filter;
 mod registry;
+mod resume;
 mod slow_start;
 mod window;
 
 pub use registry::{Build, Entry, all, build, find, parse};
+pub use resume::{Remembered, resume};
 use weftway_path::{BitRate, Bytes, Instant, PathId, Recovery, Span};
 
 /// Declares a module for each controller and lists its `ENTRY`: one line adds one.

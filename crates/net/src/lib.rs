@@ -7,9 +7,10 @@
 mod app_data;
 mod records;
 
-use weftway_cc::{Flavour, Setup};
+use weftway_cc::{Controller, Flavour, Remembered, Setup};
 use weftway_host::sending::{Groups, Policy, Terms};
 use weftway_link::{Link, LinkConfig, Seeds};
+use weftway_path::spec::SpecError;
 use weftway_path::{Bytes, Instant, PathId, Role, Span};
 use weftway_scenario::config::{Bottlenecks, PathConfig, PathManager, SimConfig, TransportConfig};
 use weftway_scenario::stack::LossRecovery;
@@ -138,4 +139,13 @@ pub fn controller_setup(transport: &TransportConfig, seed: u64, id: PathId) -> S
         now: Instant::ZERO,
         rtt: None,
     }
+}
+
+/// Controller of a path that `setup` describes, with what is remembered of an earlier connection.
+pub fn controller(spec: &str, transport: &TransportConfig, setup: &Setup) -> Result<Box<dyn Controller>, SpecError> {
+    let made = weftway_cc::build(spec, setup)?;
+    Ok(match transport.remembered() {
+        Some((window, rtt)) => weftway_cc::resume(made, Remembered { window, rtt }, setup),
+        None => made,
+    })
 }

@@ -10,7 +10,7 @@ use weftway_link::LinkConfig;
 use weftway_path::{BitRate, Bytes, Instant, Role, Span, Thresholds, Tier};
 
 pub use crate::options::{
-    AckPath, AppLimited, Bottlenecks, Buffer, Direction, Opening, PathManager, RtoFloor, TransportConfig,
+    AckPath, AppLimited, Bottlenecks, Buffer, Direction, Opening, PathManager, Resumption, RtoFloor, TransportConfig,
 };
 
 /// Size of an application's write unless it says otherwise: as iperf3 and many others, rounded to a power of two.

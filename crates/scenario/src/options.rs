@@ -40,6 +40,15 @@ options! {
     /// Window at the start.
     initial_window: Packets as u64 > 0 = ["10 packets", "10 packets", "10 packets", "10 packets"], EVERY;
 
+    /// Window of a path with its first packet, where it starts beside another: half of what the other one's last rate
+    /// brings in a round trip of this one, of the slowest that has delivered an initial window. `false`: the
+    /// `initial_window`, which is also the least.
+    sibling_window: bool = [false, false, false, false], MULTIPATH;
+
+    /// Window and round trip of an earlier connection, `{ window = "100 packets", rtt = "40 ms" }`, for every path that
+    /// is like it: half of the window follows an acknowledged initial window, carefully (RFC 9959). None, if not given.
+    remembered: Remembered as Option<Resumption> = [_, _, _, _], EVERY;
+
     /// Send buffer: how far the application writes ahead of what is acknowledged. A size, or `auto`: growing as Linux's
     /// does, to at most this.
     send_buffer: Buffer > 0 = [{ auto = "4 MiB" }, { auto = "4 MiB" }, { auto = "4 MiB" }, "4 MiB"], EVERY;
@@ -192,6 +201,9 @@ fn fits(config: &TransportConfig) -> Result<(), Fault> {
         }
     }
     let most = Bytes::new(65_535);
+    if let Some(Err(reason)) = config.remembered.map(|remembered| remembered.check(config.initial_window)) {
+        return Err(Fault::value(format!("`remembered`: {reason}")).key(&["options", "remembered"]));
+    }
     if packet > most {
         return Err(Fault::value(format!("an IP packet has at most {most}")).key(&["options", "packet"]));
     }
@@ -201,6 +213,54 @@ fn fits(config: &TransportConfig) -> Result<(), Fault> {
         return Err(Fault::value(reason).key(&["options", "open"]));
     }
     Ok(())
+}
+
+/// Window and round trip of an earlier connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Resumption {
+    /// Window in packets.
+    pub packets: u64,
+    /// Round trip.
+    pub rtt: Span,
+}
+
+impl Resumption {
+    /// Checks that there is something to resume after such an initial window.
+    fn check(self, initial_window: u64) -> Result<(), String> {
+        if self.rtt.is_zero() {
+            return Err("its `rtt` must be more than zero".to_owned());
+        }
+        if self.packets / 2 <= initial_window {
+            return Err(format!(
+                "half of its `window`, {} packets, is no more than the `initial_window` of {initial_window}: give a larger \
+                 one, or leave it out",
+                self.packets
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// Window and round trip of an earlier connection, as a scenario has them.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Remembered {
+    /// Window.
+    window: Packets,
+    /// Round trip.
+    rtt: Time,
+}
+
+impl From<Remembered> for Resumption {
+    fn from(given: Remembered) -> Self {
+        Self { packets: given.window.into(), rtt: given.rtt.into() }
+    }
+}
+
+impl From<Remembered> for Option<Resumption> {
+    fn from(given: Remembered) -> Self {
+        Some(given.into())
+    }
 }
 
 /// Size of a buffer: fixed, or grown by use.

@@ -16,7 +16,7 @@
 //! With the first answer its path is what the first path is otherwise; the other handshakes are dropped, since no peer
 //! knows yet that they are of the same connection, and begin anew when the others are opened.
 
-use weftway_cc::Setup;
+use weftway_cc::{Controller, Setup};
 use weftway_host::sending::{Dispatch, RangeSet};
 use weftway_path::{BlockedReason, Bytes, Event, Health, Instant, PathId, Recovery, Span};
 use weftway_scenario::config::{Direction, PathManager, TransportConfig};
@@ -227,6 +227,7 @@ impl Connection {
         self.renew(now, id, rtt);
         self.receive.receiver.paths[id.index()].capture.start(rtt);
         self.dispatch.views.set_usable(id, true);
+        self.dispatch.set_beginning(id, self.transport.sibling_window);
         let quic = self.transport.rules.recovery == LossRecovery::Quic;
         let (sender, mut ctx) = self.send_context(net, now, id);
         if quic {
@@ -255,7 +256,7 @@ impl Connection {
         let old = &self.send.senders[id.index()];
         let (link, epoch) = (old.data_link, old.epoch);
         let setup = Setup { now, rtt: Some(rtt), ..self.setup(id) };
-        let cc = weftway_cc::build(&self.cc.spec, &setup).expect("the controller was built before");
+        let cc = self.controller(&setup);
         let mut sender = PathSender::new(id, link, cc, &self.transport, self.data.app.has_messages(), now);
         sender.epoch = epoch;
         self.send.senders[id.index()] = sender;
@@ -263,6 +264,20 @@ impl Connection {
         view.role = weftway_net::role(&self.transport, &self.configs, id);
         view.bottleneck = self.send.groups.of(id);
         *self.dispatch.views.get_mut(id) = view;
+    }
+
+    /// A controller for a path that comes up, or starts anew.
+    fn controller(&self, setup: &Setup) -> Box<dyn Controller> {
+        weftway_net::controller(&self.cc.spec, &self.transport, setup).expect("the controller was built before")
+    }
+
+    /// Path `id`, which has sent nothing, starts with this window. One whose window is held keeps it.
+    pub(crate) fn begin(&mut self, net: &mut Net, now: Instant, id: PathId, initial_window: Bytes) {
+        let rtt = Some(self.dispatch.views.get(id).srtt);
+        let cc = self.controller(&Setup { now, rtt, initial_window, ..self.setup(id) });
+        let (sender, mut ctx) = self.send_context(net, now, id);
+        sender.begin(cc);
+        sender.publish(&mut ctx);
     }
 
     /// Setup of a controller of path `id`.

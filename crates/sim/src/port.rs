@@ -3,7 +3,7 @@
 use weftway_host::Decided;
 use weftway_host::sending::{Assigned, Carrier, Data, Dispatch, prepare, write_up};
 use weftway_net::AppData;
-use weftway_path::{Decision, Instant, PathId, PathSet, Starved};
+use weftway_path::{Bytes, Decision, Instant, PathId, PathSet, Starved};
 use weftway_scenario::stack::MetaTimer;
 
 use crate::connection::Connection;
@@ -85,6 +85,10 @@ impl Carrier for Port<'_> {
     #[inline]
     fn avoided(&self, carried: PathSet) -> PathSet {
         if self.conn.transport.rules.repeats_anywhere { PathSet::EMPTY } else { carried }
+    }
+
+    fn begin(&mut self, id: PathId, window: Bytes) {
+        self.conn.begin(self.net, self.now, id, window);
     }
 
     #[inline(always)]

@@ -119,6 +119,8 @@ pub struct PathSender {
     pub data_link: usize,
     /// Its controller.
     pub cc: Box<dyn Controller>,
+    /// True if somebody else sets its window ([`crate::Sim::hold_window`]).
+    is_held: bool,
     /// Source of the pace.
     paced_by: PacedBy,
     /// Packets that it sent.
@@ -195,6 +197,7 @@ impl PathSender {
             data_link,
             paced_by: PacedBy::new(cc.pacing_rate().is_some(), transport.pace_window),
             cc,
+            is_held: false,
             flight: Flight::default(),
             sacked: RangeSet::default(),
             queue: Ring::default(),
@@ -217,8 +220,16 @@ impl PathSender {
         }
     }
 
+    /// Puts a new controller, of the same kind, in place of its own, unless its window is held.
+    pub fn begin(&mut self, cc: Box<dyn Controller>) {
+        if !self.is_held {
+            self.cc = cc;
+        }
+    }
+
     /// Puts another controller, which does not pace, in place of its own.
     pub fn hold(&mut self, cc: Box<dyn Controller>, transport: &TransportConfig) {
+        self.is_held = true;
         self.paced_by = PacedBy::new(false, transport.pace_window);
         self.cc = cc;
     }

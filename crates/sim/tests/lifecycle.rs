@@ -5,7 +5,7 @@ use crate::setup::{self, Run, bulk, down, link, path, run, stacks};
 use weftway_link::{LinkConfig, Loss, Rate};
 use weftway_path::{BitRate, Bytes, Instant, Span};
 use weftway_scenario::config::{
-    Buffer, Direction, MessageSize, Opening, PathConfig, PathManager, SimConfig, TransportConfig, Workload,
+    Buffer, Direction, MessageSize, Opening, PathConfig, PathManager, Resumption, SimConfig, TransportConfig, Workload,
 };
 use weftway_scenario::measurement::Singles;
 use weftway_scenario::single;
@@ -470,6 +470,52 @@ fn a_late_path_may_win_the_race() {
         finishes(&run, 100_000, what);
         let up = run.up(1).unwrap();
         assert!(up >= ms(50) && up < ms(51), "{what}: {up}");
+    }
+}
+
+/// Packets that path 1, which comes at 1 s beside one of 20 Mbit/s, sends within its first round trip of 40 ms.
+fn first_flight(transport: &TransportConfig) -> usize {
+    let mut paths = vec![path("first", 20_000, 10), path("second", 20_000, 20)];
+    paths[1].presence = vec![ms(1_000)];
+    let run = run(&bulk(transport, paths, 6_000_000), "min-rtt", "newreno");
+    let sent = |note: &Note| matches!(note, Note::Sent { path, .. } if path.get() == 1);
+    let times: Vec<Instant> = run.notes.iter().filter(|(_, note)| sent(note)).map(|&(at, _)| at).collect();
+    times.iter().filter(|&&at| at < times[0] + Span::from_millis(40)).count()
+}
+
+/// Half of 20 Mbit/s for 40 ms are 50 kB: 33 full packets of 1500 B, or 39 of 1280. The delivery rate is of payload, and
+/// the handshake's round trip a little longer than 40 ms.
+#[test]
+fn a_path_that_comes_later_starts_with_half_of_what_its_sibling_has_shown() {
+    for (what, transport) in stacks() {
+        assert_eq!(first_flight(&transport), 10, "{what}");
+        let beside = TransportConfig { sibling_window: true, ..transport.clone() };
+        let expected = 50_000 / transport.packet.get() as usize;
+        let found = first_flight(&beside);
+        assert!(found.abs_diff(expected) <= 5, "{what}: {found}, not about {expected}");
+    }
+}
+
+/// 200 packets remembered: the initial window first, then 100 more in the second round trip, which are paced over it.
+/// Where nothing is remembered, 20. One whose round trip is remembered as 400 ms is another path.
+#[test]
+fn half_of_a_remembered_window_follows_the_initial_one() {
+    let second_flight = |transport: &TransportConfig| {
+        let run = run(&bulk(transport, vec![path("only", 100_000, 20)], 1_000_000), "min-rtt", "newreno");
+        let sent = |note: &Note| matches!(note, Note::Sent { .. });
+        let times: Vec<Instant> = run.notes.iter().filter(|(_, note)| sent(note)).map(|&(at, _)| at).collect();
+        let (from, to) = (times[0] + Span::from_millis(40), times[0] + Span::from_millis(80));
+        times.iter().filter(|&&at| from <= at && at < to).count()
+    };
+    for (what, transport) in stacks() {
+        let remembered = |ms| {
+            let remembered = Some(Resumption { packets: 200, rtt: Span::from_millis(ms) });
+            TransportConfig { remembered, ..transport.clone() }
+        };
+        let (plain, alike, other) = (&transport, &remembered(40), &remembered(400));
+        assert!(second_flight(plain) <= 22 && second_flight(other) <= 22, "{what}");
+        let found = second_flight(alike);
+        assert!((90..=112).contains(&found), "{what}: {found}");
     }
 }
 

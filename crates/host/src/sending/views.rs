@@ -1,6 +1,6 @@
 //! The paths as schedulers see them, in place: the offered ones first, by number.
 
-use weftway_path::{Path, PathId, PathSet};
+use weftway_path::{BitRate, Bytes, Path, PathId, PathSet};
 
 /// Every path of a connection; the first [`Views::usable`] ones are what a scheduler sees. Where no policy closes one,
 /// they are all that are up.
@@ -109,6 +109,15 @@ impl Views {
         self.sort();
     }
 
+    /// Window for a path that starts beside others: half of what the last rate of another brings in a round trip of
+    /// this path, of the slowest that has delivered `initial_window`. None if none has.
+    pub fn window_beside(&self, id: PathId, initial_window: Bytes) -> Option<Bytes> {
+        let others = self.up.without(id).iter().map(|other| self.get(other));
+        let shown = others.filter(|path| path.acked.bytes >= initial_window && path.delivery_rate > BitRate::ZERO);
+        let rate = shown.map(|path| path.delivery_rate).min()?;
+        Some(rate.bytes_in(self.get(id).srtt).mul_div(1, 2))
+    }
+
     fn sort(&mut self) {
         let set = self.up.minus(self.closed);
         self.offered = set.minus(self.closing);
@@ -135,6 +144,27 @@ mod tests {
         assert_eq!(views.get(PathId::new(1)).id, PathId::new(1));
         views.set_usable(PathId::new(0), false);
         assert_eq!(views.usable()[0].id, PathId::new(2));
+    }
+
+    /// 8 Mbit/s for 50 ms are 50 kB, and 4 Mbit/s 25 kB. A path that has delivered less than 10 kB has shown nothing.
+    #[test]
+    fn a_path_starts_with_half_of_what_the_slowest_other_has_shown() {
+        let path = |n| Path::new(PathId::new(n), Bytes::new(1000), Bytes::new(10_000));
+        let mut views = Views::new((0..3).map(path).collect());
+        (0..3).for_each(|n| views.set_usable(PathId::new(n), true));
+        let new = PathId::new(2);
+        views.get_mut(new).srtt = weftway_path::Span::from_millis(50);
+        for (n, mbps, acked) in [(0, 8, 10_000), (1, 4, 9_999)] {
+            let view = views.get_mut(PathId::new(n));
+            view.delivery_rate = BitRate::from_mbps(mbps);
+            view.acked.bytes = Bytes::new(acked);
+        }
+        let beside = |views: &Views| views.window_beside(new, Bytes::new(10_000)).map(Bytes::get);
+        assert_eq!(beside(&views), Some(25_000));
+        views.get_mut(PathId::new(1)).acked.bytes = Bytes::new(10_000);
+        assert_eq!(beside(&views), Some(12_500));
+        (0..2).for_each(|n| views.set_usable(PathId::new(n), false));
+        assert_eq!(beside(&views), None);
     }
 
     #[test]

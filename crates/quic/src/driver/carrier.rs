@@ -1,10 +1,11 @@
 //! The sender as a [`Carrier`] of [`Dispatch`]: how its packets are cut, placed on paths, and what waits in their
 //! queues.
 
+use weftway_cc::Setup;
 use weftway_host::sending::{Assigned, Carrier, Data, Dispatch};
 use weftway_path::{BlockedReason, Bytes, Instant, PathId, Starved};
 
-use super::sender::{Sender, send_buffer};
+use super::sender::{Sender, Setting, send_buffer};
 use super::sending_path::Stage;
 use super::source::Source;
 
@@ -34,6 +35,19 @@ impl<S: Source> Carrier for Sender<S> {
     fn buffered(&mut self) -> u64 {
         let room = self.dispatch.outbox.una() + send_buffer(&self.setting.transport);
         self.source.data().written().min(room.get())
+    }
+
+    fn begin(&mut self, id: PathId, window: Bytes) {
+        let Setting { transport, seed, cc, .. } = &self.setting;
+        let view = self.dispatch.views.get_mut(id);
+        let rtt = Some(view.srtt);
+        let plain = weftway_net::controller_setup(transport, *seed, id);
+        let setup = Setup { now: self.now, rtt, initial_window: window, ..plain };
+        if let Ok(cc) = weftway_net::controller(cc, transport, &setup) {
+            let path = &mut self.paths[id.index()];
+            path.cc = cc;
+            path.publish(view, &mut self.shares[id.index()]);
+        }
     }
 
     fn place(&mut self, id: PathId, mut assigned: Assigned) {

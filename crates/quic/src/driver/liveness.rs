@@ -30,6 +30,7 @@ impl<S: Source> Sender<S> {
         path.publish(&mut view, &mut self.shares[id.index()]);
         *self.dispatch.views.get_mut(id) = view;
         self.dispatch.views.set_usable(id, true);
+        self.dispatch.set_beginning(id, self.setting.transport.sibling_window);
         self.dispatch.announce(id, Event::PathUp(id));
         self.refresh(id);
         self.dispatch.question.ready = true;

@@ -372,7 +372,7 @@ pub(super) fn controller(
     rtt: Option<Span>,
 ) -> Result<Box<dyn Controller>, SpecError> {
     let setup = Setup { now, rtt, ..weftway_net::controller_setup(&setting.transport, setting.seed, id) };
-    weftway_cc::build(&setting.cc, &setup)
+    weftway_net::controller(&setting.cc, &setting.transport, &setup)
 }
 
 /// Distance of the right edge from what was read.

@@ -84,6 +84,11 @@ impl TransportConfig {
         Bytes::new(self.mss.get().saturating_mul(self.initial_window))
     }
 
+    /// Window, in payload bytes, and round trip that are remembered of an earlier connection.
+    pub fn remembered(&self) -> Option<(Bytes, Span)> {
+        self.remembered.map(|given| (Bytes::new(self.mss.get().saturating_mul(given.packets)), given.rtt))
+    }
+
     /// Returns the transport as plain TCP, without MPTCP's options: a host falls back to it.
     #[must_use]
     pub fn as_tcp(&self) -> Self {

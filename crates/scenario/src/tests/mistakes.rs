@@ -141,6 +141,16 @@ fn what_would_never_end_or_never_send() {
         let error = error(&format!("{PLAIN}[options]\n{key} = \"0 {unit}\"\n"));
         assert_eq!(told(&error).3, format!("`{key}` must be more than zero"));
     }
+    for (given, reason) in [
+        (
+            "{ window = \"21 packets\", rtt = \"40 ms\" }",
+            "`remembered`: half of its `window`, 21 packets, is no more than the `initial_window` of 10: give a larger one, \
+             or leave it out",
+        ),
+        ("{ window = \"22 packets\", rtt = \"0 ms\" }", "`remembered`: its `rtt` must be more than zero"),
+    ] {
+        assert_eq!(told(&error(&format!("{PLAIN}[options]\nremembered = {given}\n"))).3, reason);
+    }
     let answers =
         plain("kind = \"bulk\"\nbytes = \"20 MB\"", "kind = \"request-response\"\nbytes = \"0 B\"\ncount = 5");
     assert_eq!(told(&error(&answers)).3, "`bytes` must be more than zero");

@@ -1,6 +1,6 @@
 //! Parts of a simulation: links, routes and connections.
 
-use weftway_net::{AppData, Links, Route, controller_setup};
+use weftway_net::{AppData, Links, Route, controller, controller_setup};
 use weftway_path::spec::SpecError;
 use weftway_path::{Instant, PathId};
 use weftway_scenario::config::{Bottlenecks, Direction, PathConfig, SimConfig, TransportConfig};
@@ -80,7 +80,8 @@ pub(super) fn build(parts: Parts) -> Result<Connection, SpecError> {
         .enumerate()
         .map(|(at, route)| {
             let id = PathId::new(at as u8);
-            let cc = weftway_cc::build(&parts.cc_spec, &controller_setup(&parts.transport, parts.seed, id))?;
+            let setup = controller_setup(&parts.transport, parts.seed, id);
+            let cc = controller(&parts.cc_spec, &parts.transport, &setup)?;
             Ok(PathSender::new(id, route.data, cc, &parts.transport, parts.data.app.has_messages(), Instant::ZERO))
         })
         .collect::<Result<Vec<_>, _>>()?;

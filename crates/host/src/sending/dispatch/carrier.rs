@@ -1,6 +1,6 @@
 //! Interface between [`Dispatch`] and a transport.
 
-use weftway_path::{Decision, Event, Instant, Message, Offset, PathId, PathSet, SendKind, Starved};
+use weftway_path::{Bytes, Decision, Event, Instant, Message, Offset, PathId, PathSet, SendKind, Starved};
 
 use super::super::Assigned;
 use super::Dispatch;
@@ -107,6 +107,12 @@ pub trait Carrier {
     fn avoided(&self, carried: PathSet) -> PathSet {
         let _ = carried;
         PathSet::EMPTY
+    }
+
+    /// Path `id`, which has sent nothing, starts with this window, since others have shown so much
+    /// ([`Dispatch::set_beginning`]).
+    fn begin(&mut self, id: PathId, window: Bytes) {
+        let _ = (id, window);
     }
 
     /// Sends `assigned` on path `id`, or puts it into the path's queue ([`Assigned::join_queue`]).

@@ -115,7 +115,21 @@ fn place<C: Carrier>(carrier: &mut C, id: PathId, number: u64, chunk: Chunk, kin
     let assigned = Assigned { chunk: number, serial, kind, offset, bytes, first, after };
     // Carried out when the path has the packet, be it in its queue: the next question may come at once.
     dispatch.tell_sent(id, &assigned);
+    if dispatch.beginning.contains(id) {
+        begin(carrier, id);
+    }
     carrier.place(id, assigned);
+}
+
+/// Path `id` sends its first packet: with the window that what others have shown is worth on it, if that is more.
+#[cold]
+fn begin<C: Carrier>(carrier: &mut C, id: PathId) {
+    let dispatch = carrier.dispatch_mut();
+    dispatch.set_beginning(id, false);
+    let least = dispatch.views.get(id).cwnd;
+    if let Some(window) = dispatch.views.window_beside(id, least).filter(|&window| window > least) {
+        carrier.begin(id, window);
+    }
 }
 
 /// The first unsent chunk at or after `offset`, cutting as far as window and data allow.

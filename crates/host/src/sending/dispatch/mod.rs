@@ -44,6 +44,8 @@ pub struct Dispatch {
     pub views: Views,
     /// Which of them it is offered, where a policy says so.
     policy: Option<Box<Policy>>,
+    /// Paths that start, with their first packet, as what others have shown has it.
+    beginning: PathSet,
     /// Question to the scheduler.
     pub question: Question,
     /// Time to ask about a shut window.
@@ -68,6 +70,7 @@ impl Dispatch {
             question: Question::new(views.len()),
             views,
             policy: None,
+            beginning: PathSet::EMPTY,
             probe_at: Instant::NEVER,
             largest_window: None,
             message_written: None,
@@ -90,6 +93,12 @@ impl Dispatch {
     /// Sets the payload of a full packet to `mss` bytes from now on. What is cut stays as it is.
     pub fn set_mss(&mut self, mss: Bytes) {
         self.mss = mss.get();
+    }
+
+    /// Path `id` has come up: whether it starts as what others show until its first packet has it
+    /// ([`Carrier::begin`]).
+    pub fn set_beginning(&mut self, id: PathId, beside: bool) {
+        self.beginning = self.beginning.put(id, beside);
     }
 
     /// The question as it stands.
