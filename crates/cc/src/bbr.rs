@@ -386,6 +386,7 @@ impl<V: Version> Controller for V {
             bandwidth: self.bandwidth(),
             steady: core.full.reached && !self.is_draining(),
             bottleneck: None,
+            contended: false,
             usable: true,
         }
     }

@@ -11,14 +11,18 @@
 //!           else as CUBIC has it, whose window is then the most until the rate leaves it far above
 //! probe     after eight round trips with a queue > aim / 2, or one > 3/2 · aim: two round trips at 3/4 · rate · plain
 //! crowd     a probe that leaves a queue > aim / 2, while the rate did not fall by half: others fill it. The window is
-//!           CUBIC's, or LIA's where a subflow shares the bottleneck, until eight round trips show no more than aim / 4
+//!           CUBIC's, until eight round trips show no more than aim / 4. In the first eight it doubles each round trip
+//!           up to half of what the highest rate of late brings in this one: who came may have the other half
+//! coupled   LIA's in place of CUBIC's, where a subflow is known to share the bottleneck; or, if nothing is known, while
+//!           one is crowded, or lost packets to a queue that is full now. A cap then grows no faster than LIA's window
 //! ```
 //!
 //! What is known already: rates of trains (Dovrolis, Ramanathan and Moore, "Packet-dispersion techniques and a
 //! capacity-estimation methodology", IEEE/ACM ToN 12(6), 2004); a window of rate × round trip after losses (Mascolo et
 //! al., TCP Westwood, MobiCom 2001); a queue of a few ms as the aim, and CUBIC's behaviour where others never let it
 //! drain (Arun and Balakrishnan, Copa, NSDI 2018; Goyal et al., Nimbus, SIGCOMM 2022); losses above a rate (BBRv2,
-//! draft-ietf-ccwg-bbr §5.5.10). Put together here; no other stack has this rule.
+//! draft-ietf-ccwg-bbr §5.5.10); subflows coupled (RFC 6356), by queues that fill together (RFC 8382). Put together
+//! here; no other stack has this rule.
 //! State: the window, the sums of rate and round trip, the controller of losses and crowds.
 //! Departures: its recovery is RFC 9002's under MPTCP, too: no proportional rate reduction, windows in bytes.
 
@@ -56,7 +60,7 @@ pub(crate) const ENTRY: Entry = Entry {
             name: "crowd",
             default: "auto",
             values: "auto | cubic | lia",
-            doc: "the rule on a crowded path; auto: lia where a subflow is known to share the bottleneck, else cubic",
+            doc: "the rule on a crowded path; auto: lia where a subflow seems to share the bottleneck, else cubic",
         },
     ],
     build: |params, setup| Ok(Box::new(Bdp::new(params, setup)?)),
@@ -73,7 +77,8 @@ const NO_QUEUE: Span = Span::from_millis(1);
 /// Packets over which the loss rate is taken, at least; twice as many at most. At 5 % it is above 10 % once in a
 /// thousand times.
 const COUNTED: u64 = 200;
-/// A cap grows by a packet for so many acknowledged without a queue, if the other controller's does not grow faster.
+/// A cap grows by a packet for so many acknowledged without a queue, if the other controller's does not grow faster and
+/// no subflow shares the bottleneck.
 const CAP_GROWTH: u64 = 16;
 /// Round trips in a row without a queue that end a crowd: PROBE_RTT of BBR lasts for 200 ms.
 const QUIET: u32 = 8;
@@ -81,6 +86,8 @@ const QUIET: u32 = 8;
 const PROBE: u32 = 2;
 /// In a crowd, probes are so many times as rare: others take what a probe leaves.
 const CROWDED: u32 = 32;
+/// Round trips of a crowd in which the window may double.
+const CLIMB: u32 = 8;
 /// Round trips that one with a queue of more than 3/2 of the aim counts for.
 const LONG: u32 = 8;
 
@@ -103,7 +110,7 @@ impl Switches {
 }
 
 /// Bound of the window beside rate and queue.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Mode {
     Free,
     /// The other controller's window is the most.
@@ -143,6 +150,10 @@ struct Bdp {
     rounds: Rounds,
     /// Controller after losses with a queue, and on a crowded path.
     other: Box<dyn Controller>,
+    /// It is coupled to the subflows that share the bottleneck.
+    is_coupled: bool,
+    /// Window up to which it doubles in the first round trips of a crowd; 0 after them.
+    half: u64,
     /// Window and mode before the last reduction, and the cause of it.
     prior: Option<(u64, Mode, Signal)>,
 }
@@ -172,6 +183,8 @@ impl Bdp {
             mode: Mode::Free,
             rounds: Rounds::default(),
             other: registry::build("cubic", &setup)?,
+            is_coupled: false,
+            half: 0,
             prior: None,
         })
     }
@@ -181,21 +194,31 @@ impl Bdp {
         NO_QUEUE + self.rate.pair()
     }
 
+    /// Returns true if the queue was near its longest a moment ago.
+    fn was_longest(&self) -> bool {
+        self.recent > self.no_queue() && self.recent >= self.base.longest().mul_div(3, 4)
+    }
+
     /// Returns true if these losses are those of a full queue, or too many.
     fn overflowed(&self, congestion: &Congestion) -> bool {
-        let full = self.recent > self.no_queue() && self.recent >= self.base.longest().mul_div(3, 4);
         congestion.signal != Signal::Loss
             || self.base.get().is_none()
-            || full
+            || self.was_longest()
             || self.losses.exceeds(congestion, self.rule.random_loss)
+    }
+
+    /// Returns true if a subflow shares the bottleneck, as is known or as its queue tells: the increases are coupled.
+    fn must_couple(&self, siblings: Siblings<'_>) -> bool {
+        let own = siblings.iter().find(|share| share.path == self.setup.path).and_then(|share| share.bottleneck);
+        let is_shared = |share: &Share| own.zip(share.bottleneck).map_or(share.contended, |(own, other)| own == other);
+        let is_other = |share: &Share| share.usable && share.path != self.setup.path;
+        self.rule.crowd.is_none() && siblings.iter().any(|share| is_other(share) && is_shared(share))
     }
 
     /// Makes the controller for losses and crowds, in congestion avoidance at `window`.
     fn renew_other(&mut self, window: u64, siblings: Siblings<'_>) {
-        let own = siblings.iter().find(|share| share.path == self.setup.path).and_then(|share| share.bottleneck);
-        let is_shared = own.is_some()
-            && siblings.iter().any(|share| share.usable && share.path != self.setup.path && share.bottleneck == own);
-        let name = self.rule.crowd.unwrap_or(if is_shared { "lia" } else { "cubic" });
+        (self.is_coupled, self.half) = (self.must_couple(siblings), 0);
+        let name = self.rule.crowd.unwrap_or(if self.is_coupled { "lia" } else { "cubic" });
         if let Ok(other) = registry::build(name, &self.setup) {
             self.other = other;
         }
@@ -209,8 +232,7 @@ impl Bdp {
         let Rounds { queued, quiet, probe, window, rate: rate_before } = self.rounds;
         self.rounds.quiet = if queue <= aim / 4 { quiet + 1 } else { 0 };
         if is_crowded && self.rounds.quiet >= QUIET {
-            self.mode = Mode::Capped;
-            self.rounds = Rounds::default();
+            (self.mode, self.rounds) = (Mode::Capped, Rounds::default());
         } else if probe > 1 {
             self.rounds.probe = probe - 1;
         } else if probe == 1 {
@@ -219,13 +241,14 @@ impl Bdp {
             if queue <= aim / 2 {
                 self.mode = if is_crowded { Mode::Free } else { self.mode };
             } else if !is_crowded && !has_faded {
-                let half = self.rate.highest().bytes_in(self.base.plain() + queue).get() / 2;
+                let half = self.rate.highest().bytes_in(self.base.plain() + queue).get().min(LARGEST) / 2;
                 self.renew_other(window.max(half.min(2 * window)), siblings);
+                self.half = half / (1 + u64::from(self.is_coupled));
                 self.mode = Mode::Crowded;
             }
         } else if is_crowded || is_full && rate > BitRate::ZERO && queue > aim / 2 {
-            let is_long = !is_crowded && queue > aim.mul_div(3, 2);
-            self.rounds.queued = queued + if is_long { LONG } else { 1 };
+            self.rounds.queued = queued + if !is_crowded && queue > aim.mul_div(3, 2) { LONG } else { 1 };
+            self.half *= u64::from(self.rounds.queued < CLIMB);
             if self.rounds.queued >= self.rule.patience * if is_crowded { CROWDED } else { 1 } {
                 self.rounds = Rounds { probe: PROBE, rate, window: self.window.cwnd(), ..self.rounds };
             }
@@ -252,7 +275,7 @@ impl Bdp {
     /// Keeps the window at or below the other controller's.
     fn keep_cap(&mut self, acked: &Acked, siblings: Siblings<'_>) {
         self.other.on_acked(acked, siblings);
-        if acked.cwnd_limited && self.base.above_base() <= self.no_queue() {
+        if acked.cwnd_limited && !self.is_coupled && self.base.above_base() <= self.no_queue() {
             let more = acked.bytes.get().min(LARGEST) / CAP_GROWTH;
             self.other.set_cwnd(self.other.cwnd() + Bytes::new(more));
         }
@@ -267,12 +290,12 @@ impl Bdp {
     fn reduce(&mut self, congestion: &Congestion, siblings: Siblings<'_>) {
         let cwnd = self.window.cwnd();
         self.prior = Some((cwnd, self.mode, congestion.signal));
-        if self.mode == Mode::Free {
+        if self.mode == Mode::Free || self.is_coupled != self.must_couple(siblings) {
             self.renew_other(cwnd, siblings);
-            self.mode = Mode::Capped;
         } else if cwnd < self.other.cwnd().get() {
             self.other.set_cwnd(Bytes::new(cwnd));
         }
+        self.mode = self.mode.max(Mode::Capped);
         self.other.on_congestion(congestion, siblings);
         self.window.set(self.other.cwnd().get().min(cwnd));
     }
@@ -282,8 +305,7 @@ impl Bdp {
         self.window.set(0);
         self.rate.doubt();
         self.base.pause();
-        self.mode = Mode::Free;
-        (self.rounds, self.recent) = (Rounds::default(), Span::ZERO);
+        (self.mode, self.rounds, self.recent) = (Mode::Free, Rounds::default(), Span::ZERO);
     }
 }
 
@@ -319,9 +341,15 @@ impl Controller for Bdp {
             if let Some(queue) = self.base.end_round() {
                 self.judge_crowd(queue, is_full, siblings);
             }
+            if self.mode == Mode::Crowded && !self.is_coupled && self.must_couple(siblings) {
+                self.renew_other(self.other.cwnd().get(), siblings);
+            }
         }
         if self.mode == Mode::Crowded {
             self.other.on_acked(acked, siblings);
+            if acked.cwnd_limited && self.other.cwnd().get() < self.half {
+                self.other.set_cwnd(self.other.cwnd() + Bytes::new(acked.bytes.get().min(LARGEST)));
+            }
             self.window.set(self.other.cwnd().get());
         }
         if self.rounds.probe > 0 {
@@ -381,17 +409,12 @@ impl Controller for Bdp {
     }
 
     fn share(&self) -> Share {
-        Share { bandwidth: self.rate.get(), steady: self.rate.is_fresh(), ..self.window.share() }
+        let contended = self.mode == Mode::Crowded || self.mode == Mode::Capped && self.was_longest();
+        Share { bandwidth: self.rate.get(), steady: self.rate.is_fresh(), contended, ..self.window.share() }
     }
 
     fn snapshot(&self) -> String {
-        format!(
-            "cwnd {} rate {} plain {} queue {} {:?}",
-            self.window.cwnd(),
-            self.rate.get(),
-            self.base.plain(),
-            self.base.queue(),
-            self.mode
-        )
+        let (cwnd, plain, queue) = (self.window.cwnd(), self.base.plain(), self.base.queue());
+        format!("cwnd {cwnd} rate {} plain {plain} queue {queue} {:?}", self.rate.get(), self.mode)
     }
 }

@@ -197,6 +197,8 @@ pub struct Share {
     pub steady: bool,
     /// The bottleneck that it shares with the paths of the same number, where that is known. The host fills it in.
     pub bottleneck: Option<u8>,
+    /// True if it gives way to others: they fill the queue, or it lost packets to a full one (BDP).
+    pub contended: bool,
     /// True if the path is established and not closed. The host fills it in.
     pub usable: bool,
 }

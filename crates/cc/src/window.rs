@@ -316,6 +316,7 @@ impl Window {
             bandwidth: BitRate::ZERO,
             steady: false,
             bottleneck: None,
+            contended: false,
             usable: true,
         }
     }

@@ -85,6 +85,7 @@ impl World {
             bandwidth: BitRate::from_bps(cwnd),
             steady: true,
             bottleneck: usable.then_some(0),
+            contended: usable,
             usable,
         });
         Self { controller, siblings: siblings.collect(), now: Instant::ZERO, delivered: Bytes::ZERO }

@@ -51,6 +51,7 @@ impl Controller for Held {
             bandwidth: BitRate::ZERO,
             steady: true,
             bottleneck: None,
+            contended: false,
             usable: true,
         }
     }

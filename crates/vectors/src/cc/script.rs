@@ -57,6 +57,8 @@ pub(super) struct Sibling {
     #[serde(default)]
     pub(super) steady: bool,
     pub(super) bottleneck: Option<u8>,
+    #[serde(default)]
+    pub(super) contended: bool,
     #[serde(default = "yes")]
     pub(super) usable: bool,
 }
@@ -161,6 +163,7 @@ impl Sibling {
             bandwidth: self.bandwidth.map_or(BitRate::ZERO, |rate| rate.0),
             steady: self.steady,
             bottleneck: self.bottleneck,
+            contended: self.contended,
             usable: self.usable,
         }
     }
