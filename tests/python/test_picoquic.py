@@ -8,6 +8,9 @@ import pytest
 
 import weftway
 from conftest import Weft
+from test_agreement import setting
+from weftway.fidelity import quic
+from weftway.fidelity.quic import runs
 from weftway.runs.backends import picoquic
 
 QUIC = ("--set", "transport=mpquic")
@@ -17,7 +20,7 @@ there = pytest.mark.skipif(LACKS is not None, reason=f"no picoquic here: {LACKS}
 
 def rows(weft: Weft, *words: Any) -> list[dict[str, Any]]:
     done = weft("compare", *words, "--backend", "picoquic", "--json")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert done.returncode == 0, done.stderr
     found: list[dict[str, Any]] = json.loads(done.stdout)
     return found
 
@@ -64,8 +67,20 @@ def test_what_it_cannot_run_is_skipped_with_the_reason(
 ) -> None:
     done = weft("compare", small, *words, "--backend", "picoquic", "--json")
     assert (done.returncode, done.stdout) == (1, "[]\n")
-    assert done.stderr.startswith("skipped: picoquic: ")
-    assert reason in done.stderr
+    assert "skipped: picoquic: " in done.stderr and reason in done.stderr
+
+
+@there
+def test_fidelity_holds_picoquic_against_the_rule_that_follows_it(tmp_path: Path) -> None:
+    request = runs.Request(cells=1, seed=0, folder=tmp_path / "out", other="picoquic")
+    measured = runs.run(request, [setting()])
+    agreement = quic.agreement(measured.settings, measured.rows, request.other)
+    [case] = agreement.cases
+    assert (case.scheduler, case.seeds) == ("picoquic", runs.SEEDS)
+    # 100 kB over 25 Mbit/s take 32 ms, and round trips go before.
+    assert 32 < min(case.sim_ms, case.quic_ms) < max(case.sim_ms, case.quic_ms) < 320
+    assert [half.name for half in agreement.halves] == ["sim", "picoquic"]
+    assert "--backend sim,picoquic --cells 1" in quic.write_report(measured, agreement).read_text()
 
 
 def test_without_the_library_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:

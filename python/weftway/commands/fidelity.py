@@ -22,8 +22,8 @@ def command(
         str,
         typer.Option(
             metavar="A,B",
-            help="What is compared: `sim,kernel`; or over our scenarios and the cells `sim,quic`, Multipath QUIC of noq, "
-            "or `sim,picoquic`, of picoquic.",
+            help="What is compared: `sim,kernel`; over our scenarios and the cells, `sim,quic` (Multipath QUIC of noq) "
+            "or `sim,picoquic`.",
         ),
     ] = KERNEL,
     failures: Annotated[
@@ -61,7 +61,7 @@ def command(
     """Measures how far the simulator and this machine's kernel differ over random cells, or the simulator and QUIC."""
     both = ",".join(part.strip().lower() for part in backend.split(","))
     if both not in (KERNEL, *STACKS):
-        raise ScenarioError(f"--backend {backend}: the simulator is compared with one other: `{KERNEL}`, `{QUIC}` or `{PICOQUIC}`")
+        raise ScenarioError(f"--backend {backend}: expected `{KERNEL}`, `{QUIC}` or `{PICOQUIC}`")
     if failures and messages:
         raise ScenarioError("--failures and --messages are of different cells: name one of them")
     if (failures or messages) and both in STACKS:

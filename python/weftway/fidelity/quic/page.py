@@ -120,8 +120,7 @@ def order(agreement: Agreement) -> Markup:
 
 def provenance(measured: Measured, agreement: Agreement) -> Markup:
     asked = measured.request
-    command = (
-        f"weft fidelity --backend sim,{asked.other} --cells {asked.cells} --seed {asked.seed} --out {quoted(str(asked.folder))}"
-    )
+    cells = f"--cells {asked.cells} --seed {asked.seed}"
+    command = f"weft fidelity --backend sim,{asked.other} {cells} --out {quoted(str(asked.folder))}"
     lines = [("Simulator", _native.CODE), ("QUIC", BACKENDS[asked.other].code())]
     return html.part("provenance", lines, [("The measurement", command)], "", facts(measured, agreement)[1:])

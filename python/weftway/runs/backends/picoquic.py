@@ -68,9 +68,9 @@ def library() -> Path | None:
 def lacking() -> str | None:
     """Reason why there is no picoquic here, if there is none."""
     file = library()
-    return "the package aiopquic is not installed (pip install aiopquic==0.6.1)" if file is None else (
-        _native.load_picoquic(str(file))
-    )
+    if file is None:
+        return "the package aiopquic is not installed (pip install aiopquic==0.6.1)"
+    return _native.load_picoquic(str(file))
 
 
 @cache
