@@ -1,17 +1,18 @@
 //! Gives the sources that decide results a name, `WEFTWAY_CODE`: a row says which code made it, the same on every
 //! machine, and a comparison does not resume from rows of other code. What the kernel does depends on fewer of them:
-//! `WEFTWAY_KERNEL_CODE`. Runs on QUIC depend on the driver in place of the simulator: `WEFTWAY_QUIC_CODE`. It also
-//! copies the scenarios and what they read into `OUT_DIR/data`, from where they become part of the wheel (`include` in
-//! `pyproject.toml`).
+//! `WEFTWAY_KERNEL_CODE`. Runs on QUIC depend on the driver in place of the simulator: `WEFTWAY_QUIC_CODE`;
+//! those of picoquic, on how it is driven: `WEFTWAY_PICOQUIC_CODE`. It also copies the scenarios and what they read into
+//! `OUT_DIR/data`, from where they become part of the wheel (`include` in `pyproject.toml`).
 
 use std::path::{Path, PathBuf};
 use std::{env, fs, io};
 
-/// Topmost crates that run a scenario: the oracle over the simulator, and the driver of QUIC. A row depends on each of
+/// Topmost crates that run a scenario: the oracle over the simulator, the driver of QUIC, and that of picoquic. A row depends on each of
 /// them and on every crate of ours below it, as their manifests say, each as a whole: a list of crates or files would
 /// miss one. The policies that come with `sched` count too, and the manifest of `quic`, which names the release of noq.
 const SIMULATOR: &str = "oracle";
 const QUIC: &str = "quic";
+const PICOQUIC: &str = "picoquic";
 /// Crates that a run of the kernel depends on: links, how they are driven, and what is asked of the kernel. Of
 /// `scenario`, which holds the model's settings too, only how links and traffic are read from a file, what is written
 /// and how it is measured: a change of the model costs no kernel rows.
@@ -44,6 +45,7 @@ fn main() -> io::Result<()> {
     };
     tell("WEFTWAY_CODE", &with_those_below(SIMULATOR)?, &[POLICIES])?;
     tell("WEFTWAY_QUIC_CODE", &with_those_below(QUIC)?, &[POLICIES, "../quic/Cargo.toml"])?;
+    tell("WEFTWAY_PICOQUIC_CODE", &with_those_below(PICOQUIC)?, &[POLICIES, "../quic/Cargo.toml"])?;
     tell("WEFTWAY_KERNEL_CODE", &KERNEL_CRATES.map(str::to_owned), &KERNEL_SOURCES)?;
     copy_data(Path::new(&env::var_os("OUT_DIR").unwrap_or_default()))
 }

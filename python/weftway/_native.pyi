@@ -13,6 +13,7 @@ CODE: str
 """The version and a hash of the sources that decide results."""
 KERNEL_CODE: str
 QUIC_CODE: str
+PICOQUIC_CODE: str
 """The same of the sources that decide what the kernel is asked to do."""
 
 class ScenarioError(ValueError): ...
@@ -280,6 +281,9 @@ def arrivals(
     jobs: Sequence[Job], threads: int, every: int, policy: str | os.PathLike[str] | None = None
 ) -> list[bytes]:
     """For each job, rows of float32: what the network of `foreseen` sees (`arrival_inputs`), and the label."""
+
+def load_picoquic(library: str) -> str | None:
+    """Loads picoquic from a shared library, for the backend `picoquic`: why it cannot be used, if it cannot."""
 
 def arrival_inputs() -> list[str]:
     """The names of what it sees."""

@@ -12,7 +12,7 @@ use weftway_path::spec::SpecError;
 use weftway_quic::virtual_time;
 use weftway_scenario::Variant;
 use weftway_scenario::config::SimConfig;
-use weftway_scenario::measurement;
+use weftway_scenario::measurement::{self, Row};
 use weftway_sched::learned::build_task;
 use weftway_sched::learned::demonstration::Demonstration;
 use weftway_sched::learned::foreseen::Foreseen;
@@ -64,6 +64,8 @@ enum Engine {
     Sim,
     /// Multipath QUIC in virtual time.
     Quic,
+    /// picoquic in virtual time.
+    Picoquic,
 }
 
 /// A job that has ended.
@@ -99,6 +101,13 @@ impl Finished {
         }
     }
 
+    fn of<E: std::fmt::Display>(row: Result<Row, E>) -> Self {
+        row.map_or_else(
+            |error| Self::Failed(error.to_string()),
+            |row| Self::Row(serde_json::Value::Object(row).to_string()),
+        )
+    }
+
     /// An invariant of the simulator did not hold: what it panicked with says which. The panic's hook has told where.
     pub fn broken(panic: &(dyn Any + Send)) -> Self {
         let said = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
@@ -112,7 +121,11 @@ impl<'py> FromPyObject<'_, 'py> for Job {
 
     fn extract(job: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
         let Attributes { variant, scheduler, cc, seed, backend } = job.extract()?;
-        let engine = if backend == "quic" { Engine::Quic } else { Engine::Sim };
+        let engine = match backend.as_str() {
+            "quic" => Engine::Quic,
+            "picoquic" => Engine::Picoquic,
+            _ => Engine::Sim,
+        };
         let SchedulerSpec { name, rule } = scheduler;
         Ok(Self { variant: variant.get().variant.clone(), scheduler: name, class: rule, cc: cc.0, seed, engine })
     }
@@ -135,8 +148,10 @@ impl Job {
         if let Some(why) = self.obstacle() {
             return Finished::Skipped(why);
         }
-        if self.engine == Engine::Quic {
-            return self.run_on_quic(alone);
+        match self.engine {
+            Engine::Quic => return self.run_on_quic(alone),
+            Engine::Picoquic => return self.run_on_picoquic(alone),
+            Engine::Sim => {}
         }
         let row = self.run_named(listeners).and_then(|finished| self.row(&finished, alone));
         row.map_or_else(|error| Finished::Failed(error.to_string()), Finished::Row)
@@ -149,11 +164,13 @@ impl Job {
 
     fn run_on_quic(&self, alone: &Alone) -> Finished {
         let singles = alone.find(self, || self.on_quic().singles());
-        let row = singles.and_then(|singles| self.on_quic().row(&self.scheduler, &singles));
-        row.map_or_else(
-            |error| Finished::Failed(error.to_string()),
-            |row| Finished::Row(serde_json::Value::Object(row).to_string()),
-        )
+        Finished::of(singles.and_then(|singles| self.on_quic().row(&self.scheduler, &singles)))
+    }
+
+    fn run_on_picoquic(&self, alone: &Alone) -> Finished {
+        let job = weftway_picoquic::Job { config: &self.variant.config, cc: &self.cc, seed: self.seed };
+        let singles = alone.find(self, || job.singles());
+        Finished::of(singles.and_then(|singles| job.row(&singles)))
     }
 
     fn on_quic(&self) -> virtual_time::Job<'_> {
@@ -239,6 +256,9 @@ impl Job {
         if self.engine == Engine::Quic {
             let in_python = self.class.as_ref().map(|_| "a scheduler in Python is not run on QUIC yet".to_owned());
             return in_python.or_else(|| virtual_time::obstacle(&self.variant, &self.scheduler));
+        }
+        if self.engine == Engine::Picoquic {
+            return weftway_picoquic::obstacle(&self.variant, &self.cc);
         }
         let (entry, _) = weftway_sched::parse(&self.scheduler).ok()?;
         let pair = entry.arity == weftway_sched::Arity::Pair;
@@ -358,6 +378,12 @@ pub fn demonstrations(
         .into_iter()
         .map(|rows: Result<_, SpecError>| rows.map(bytes).map_err(|error| Error::from(error).into()))
         .collect()
+}
+
+/// Loads picoquic from a shared library, for the backend `picoquic`: why it cannot be used, if it cannot.
+#[pyfunction]
+pub fn load_picoquic(library: PathBuf) -> Option<String> {
+    weftway_picoquic::load(&library).err().map(|error| error.to_string())
 }
 
 /// The names of those inputs.

@@ -37,7 +37,9 @@ mod _native {
     #[pymodule_export]
     use super::errors::{EmulationError, ScenarioError, SimulationError, TraceError};
     #[pymodule_export]
-    use super::job::{arrival_inputs, arrivals, bounds, clairvoyants, controlled, demonstrations, oracles};
+    use super::job::{
+        arrival_inputs, arrivals, bounds, clairvoyants, controlled, demonstrations, load_picoquic, oracles,
+    };
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::kernel::KernelBatch;
@@ -77,6 +79,10 @@ mod _native {
     /// Hash of the sources that decide results on QUIC.
     #[pymodule_export]
     const QUIC_CODE: &str = env!("WEFTWAY_QUIC_CODE");
+
+    /// Hash of the sources that decide results on picoquic, besides picoquic.
+    #[pymodule_export]
+    const PICOQUIC_CODE: &str = env!("WEFTWAY_PICOQUIC_CODE");
 
     /// Hash of the sources that decide what the kernel is asked to do.
     #[pymodule_export]

@@ -14,4 +14,6 @@ mod world;
 pub use measure::{Job, row};
 pub use obstacle::obstacle;
 pub use pair::Pair;
+pub use setup::HEADERS;
+pub use world::network::{Carried, Datagram, Network, WireTally};
 pub use world::{Finished, RunError, World};

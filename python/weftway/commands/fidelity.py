@@ -12,7 +12,8 @@ from weftway._native import ScenarioError
 from .options import JOBS, JSON, MOST
 from .output import err, interruptible, json_text, out, print_json, write
 
-KERNEL, QUIC = "sim,kernel", "sim,quic"
+KERNEL, QUIC, PICOQUIC = "sim,kernel", "sim,quic", "sim,picoquic"
+STACKS = (QUIC, PICOQUIC)
 CELLS = 20
 
 
@@ -21,7 +22,8 @@ def command(
         str,
         typer.Option(
             metavar="A,B",
-            help="What is compared: `sim,kernel`, or `sim,quic` for Multipath QUIC, over our scenarios and the cells.",
+            help="What is compared: `sim,kernel`; over our scenarios and the cells, `sim,quic` (Multipath QUIC of noq) "
+            "or `sim,picoquic`.",
         ),
     ] = KERNEL,
     failures: Annotated[
@@ -58,16 +60,16 @@ def command(
 ) -> None:
     """Measures how far the simulator and this machine's kernel differ over random cells, or the simulator and QUIC."""
     both = ",".join(part.strip().lower() for part in backend.split(","))
-    if both not in (KERNEL, QUIC):
-        raise ScenarioError(f"--backend {backend}: the simulator is compared with one other: `{KERNEL}` or `{QUIC}`")
+    if both not in (KERNEL, *STACKS):
+        raise ScenarioError(f"--backend {backend}: expected `{KERNEL}`, `{QUIC}` or `{PICOQUIC}`")
     if failures and messages:
         raise ScenarioError("--failures and --messages are of different cells: name one of them")
-    if (failures or messages) and both == QUIC:
+    if (failures or messages) and both in STACKS:
         option = "--failures" if failures else "--messages"
         raise ScenarioError(f"{option} compares with the kernel: leave out --backend {backend}")
-    if paths and (failures or messages or both == QUIC):
+    if paths and (failures or messages or both in STACKS):
         raise ScenarioError(f"--paths {paths} is of the cells of goodput beside the kernel: leave out the other option")
-    if equal_shares and (paths or failures or messages or both == QUIC):
+    if equal_shares and (paths or failures or messages or both in STACKS):
         raise ScenarioError(
             "--equal-shares is of cells of one to four paths beside the kernel: leave out the other option"
         )
@@ -75,8 +77,9 @@ def command(
         of_messages(cells or CELLS, seed, jobs, folder or Path(f"fidelity-messages-{seed}"), as_json)
     elif failures:
         over_failures(cells, seed, jobs, folder or Path(f"fidelity-failures-{seed}"), as_json)
-    elif both == QUIC:
-        with_quic(cells or CELLS, seed, jobs, folder or Path(f"fidelity-quic-{seed}"), as_json)
+    elif both in STACKS:
+        other = both.partition(",")[2]
+        with_quic(other, cells or CELLS, seed, jobs, folder or Path(f"fidelity-{other}-{seed}"), as_json)
     else:
         named = f"{paths}-paths-{seed}" if paths else f"equal-shares-{seed}" if equal_shares else f"{seed}"
         folder = folder or Path(f"fidelity-{named}")
@@ -148,13 +151,13 @@ def judged(request: Any, judge: Callable[[Any], Any], tables: Callable[[Any, Any
     err.print(f"rows in {request.folder / 'rows.parquet'}")
 
 
-def with_quic(cells: int, seed: int, jobs: int | None, folder: Path, as_json: bool) -> None:
+def with_quic(other: str, cells: int, seed: int, jobs: int | None, folder: Path, as_json: bool) -> None:
     from weftway.fidelity import quic
     from weftway.terminal.progress import Bar
 
     with interruptible(), Bar(err) as bar:
-        measured = quic.measure(quic.Request(cells=cells, seed=seed, folder=folder, jobs=jobs), progress=bar.tell)
-    agreement = quic.agreement(measured.settings, measured.rows)
+        measured = quic.measure(quic.Request(cells, seed, folder, jobs, other), progress=bar.tell)
+    agreement = quic.agreement(measured.settings, measured.rows, other)
     page = quic.write_report(measured, agreement) if agreement.cases else None
     if as_json:
         write(json_text({**agreement.record, "not_run": measured.skipped}, indent=1) + "\n")

@@ -102,6 +102,9 @@ class Goal:
 class Agreement:
     """All that is compared. `cases` begin with the largest difference."""
 
+    other: str
+    """Backend that the simulator is compared with: QUIC of noq, or of picoquic."""
+
     cases: list[Case]
     pairs: list[Pair]
     unfinished: int
@@ -117,7 +120,7 @@ class Agreement:
         """Differences of each stack from itself: over the cases, one half of the seeds against the other."""
         sides = (
             (SIM.name, [case.sim_halves for case in self.cases]),
-            (QUIC.name, [case.quic_halves for case in self.cases]),
+            (self.other, [case.quic_halves for case in self.cases]),
         )
         known = ((name, [value for value in some if value is not None]) for name, some in sides)
         return [of_differences(name, some) for name, some in known if some]
@@ -180,7 +183,7 @@ def of_differences(name: str, some: Sequence[float]) -> Group:
     return Group(name, len(some), median(sizes), median(some), quantile(sizes, 0.95), near, far)
 
 
-def agreement(settings: Iterable[Setting], rows: Iterable[Row]) -> Agreement:
+def agreement(settings: Iterable[Setting], rows: Iterable[Row], other: str = QUIC.name) -> Agreement:
     """Compares the rows of both stacks, setting by setting."""
     by_key: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
@@ -190,19 +193,19 @@ def agreement(settings: Iterable[Setting], rows: Iterable[Row]) -> Agreement:
     unfinished = 0
     for setting in settings:
         some = by_key.get(setting.key, [])
-        both = [compared(setting, name, some) for name in dict.fromkeys(row["scheduler"] for row in some)]
+        both = [compared(setting, name, some, other) for name in dict.fromkeys(row["scheduler"] for row in some)]
         unfinished += sum(missing for _, missing in both)
         known = [case for case, _ in both if case]
         cases += known
         pairs += ordered(known)
-    return Agreement(sorted(cases, key=lambda case: -abs(case.difference)), pairs, unfinished)
+    return Agreement(other, sorted(cases, key=lambda case: -abs(case.difference)), pairs, unfinished)
 
 
-def compared(setting: Setting, scheduler: str, rows: Sequence[Row]) -> tuple[Case | None, int]:
+def compared(setting: Setting, scheduler: str, rows: Sequence[Row], other: str) -> tuple[Case | None, int]:
     """Compares a case, if a seed of it was finished on both stacks; and counts the seeds that were not."""
     sides = [
         {row["seed"]: row for row in rows if (row["scheduler"], row["backend"]) == (scheduler, name)}
-        for name in (SIM.name, QUIC.name)
+        for name in (SIM.name, other)
     ]
     shared = sorted(sides[0].keys() & sides[1].keys())
     seeds = [seed for seed in shared if all(side[seed]["verdict"] == FINISHED for side in sides)]

@@ -13,6 +13,7 @@ from weftway.report.charts import panel, panels
 from weftway.report.curves import Curve, cumulative
 from weftway.report.palette import Look
 from weftway.report.sections import Section
+from weftway.runs.backends import BACKENDS
 from weftway.runs.plan import quoted
 from weftway.runs.store import table
 from weftway.terminal.table import Column, Row, Table, numbers
@@ -119,8 +120,7 @@ def order(agreement: Agreement) -> Markup:
 
 def provenance(measured: Measured, agreement: Agreement) -> Markup:
     asked = measured.request
-    command = (
-        f"weft fidelity --backend sim,quic --cells {asked.cells} --seed {asked.seed} --out {quoted(str(asked.folder))}"
-    )
-    lines = [("Simulator", _native.CODE), ("QUIC", _native.QUIC_CODE)]
+    cells = f"--cells {asked.cells} --seed {asked.seed}"
+    command = f"weft fidelity --backend sim,{asked.other} {cells} --out {quoted(str(asked.folder))}"
+    lines = [("Simulator", _native.CODE), ("QUIC", BACKENDS[asked.other].code())]
     return html.part("provenance", lines, [("The measurement", command)], "", facts(measured, agreement)[1:])

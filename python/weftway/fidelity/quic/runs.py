@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weftway.runs import comparison, plan
-from weftway.runs.backends import QUIC, SIM, NoRow, Row
+from weftway.runs.backends import PICOQUIC, QUIC, SIM, NoRow, Row, picoquic
 from weftway.runs.comparison import Comparison
 from weftway.runs.job import Job
 from weftway.runs.plan import Plan
@@ -29,6 +29,13 @@ class Request:
     seed: int
     folder: Path
     jobs: int | None = None
+    other: str = QUIC.name
+    """Backend that the simulator is compared with."""
+
+    @property
+    def schedulers(self) -> tuple[str, ...]:
+        """Schedulers that both run: picoquic's own choice of paths has a rule in the simulator that follows it."""
+        return (picoquic.OWN_SCHEDULER,) if self.other == PICOQUIC.name else SCHEDULERS
 
 
 @dataclass(frozen=True)
@@ -54,13 +61,15 @@ def measure(request: Request, progress: Progress = quiet) -> Measured:
 def run(request: Request, wanted: list[Setting], progress: Progress = quiet) -> Measured:
     """Runs these settings. What one stack cannot run has a reason in place of rows."""
     start = time.monotonic()
-    planned = [(setting, job) for setting in wanted for job in jobs(setting, SEEDS)]
+    planned = [(setting, job) for setting in wanted for job in jobs(request, setting, SEEDS)]
     finished = executed(request, planned, progress)
     unsure = {
-        (case.setting, case.cc, case.scheduler) for case in agreement(wanted, finished.rows).cases if case.unsure > SURE
+        (case.setting, case.cc, case.scheduler)
+        for case in agreement(wanted, finished.rows, request.other).cases
+        if case.unsure > SURE
     }
     if unsure:
-        every = ((setting, job) for setting in wanted for job in jobs(setting, MOST_SEEDS))
+        every = ((setting, job) for setting in wanted for job in jobs(request, setting, MOST_SEEDS))
         planned = [
             (setting, job)
             for setting, job in every
@@ -73,9 +82,9 @@ def run(request: Request, wanted: list[Setting], progress: Progress = quiet) -> 
     return Measured(request, wanted, finished.rows, refused, time.monotonic() - start, finished.kept.sentence)
 
 
-def jobs(setting: Setting, seeds: int) -> list[Job]:
+def jobs(request: Request, setting: Setting, seeds: int) -> list[Job]:
     """Jobs of a setting: every scheduler and seed, on both stacks."""
-    planned = plan.plan(setting.scenario, SCHEDULERS, setting.cc, range(seeds), (SIM.name, QUIC.name))
+    planned = plan.plan(setting.scenario, request.schedulers, setting.cc, range(seeds), (SIM.name, request.other))
     return [job for job in planned.jobs if job.variant.hash == setting.variant.hash]
 
 

@@ -22,8 +22,10 @@ pub struct WireTally {
 }
 
 /// The links of a run and the datagrams on them.
-pub(in crate::virtual_time) struct Network {
+pub struct Network {
+    /// The links, by number.
     pub links: Vec<Link<u32>>,
+    /// Which links each path uses.
     pub routes: Vec<Route>,
     /// The paths that exist now.
     pub present: PathSet,
@@ -31,7 +33,7 @@ pub(in crate::virtual_time) struct Network {
     pub wire: Vec<WireTally>,
     /// Number of datagrams that were put on links.
     pub count: u64,
-    pub copies: Copies,
+    pub(in crate::virtual_time) copies: Copies,
     /// Bytes that a packet takes beside its data, and what one without data takes, as the scenario has it.
     headers: Bytes,
     bare: Bytes,
@@ -41,8 +43,10 @@ pub(in crate::virtual_time) struct Network {
 
 /// A datagram on a link.
 #[derive(Debug)]
-pub(in crate::virtual_time) struct Datagram {
+pub struct Datagram {
+    /// Its payload.
     pub bytes: BytesMut,
+    /// Path that it takes.
     pub path: PathId,
     /// True if it is ECN-capable.
     pub ecn: bool,
@@ -53,6 +57,17 @@ pub(in crate::virtual_time) struct Datagram {
     is_data: bool,
     /// True if the network brings it once more, after it has arrived.
     again: bool,
+}
+
+/// Parts of a datagram that decide about its way.
+#[derive(Clone, Copy, Debug)]
+pub struct Carried {
+    /// Number of bytes of the data in it.
+    pub payload: u32,
+    /// True if it is ECN-capable.
+    pub ecn: bool,
+    /// True if it goes from the sender of the data to the receiver.
+    pub forward: bool,
 }
 
 /// Number of times that the network copies a datagram: a fault that tests inject. No scenario has it.
@@ -114,12 +129,22 @@ impl Network {
     }
 
     /// A datagram goes onto its link, if it has one.
-    pub fn send(&mut self, now: Instant, out: &Outgoing, forward: bool) {
-        let Some(path) = out.path.filter(|path| self.present.contains(*path)) else { return };
+    pub(in crate::virtual_time) fn send(&mut self, now: Instant, out: &Outgoing, forward: bool) {
+        if let Some(path) = out.path {
+            self.send_bytes(now, path, &out.bytes, Carried { payload: out.payload, ecn: out.ecn, forward });
+        }
+    }
+
+    /// A datagram with these bytes goes onto the link of `path`, if that is there.
+    pub fn send_bytes(&mut self, now: Instant, path: PathId, bytes: &[u8], carried: Carried) {
+        if !self.present.contains(path) {
+            return;
+        }
         self.count += 1;
         let copy = self.copies.draw(self.seed);
-        let (ecn, is_data, size) = (out.ecn, out.payload > 0, self.size(out));
-        let bytes = BytesMut::from(out.bytes.as_slice());
+        let Carried { payload, ecn, forward } = carried;
+        let (is_data, size) = (payload > 0, self.size(payload, bytes.len()));
+        let bytes = BytesMut::from(bytes);
         let second = (copy == Copy::Now).then(|| bytes.clone());
         let again = copy == Copy::Late;
         self.put(now, Datagram { bytes, path, ecn, size, is_data, again, forward });
@@ -130,9 +155,9 @@ impl Network {
 
     /// Bytes that a datagram takes on a link: what the scenario says of a packet with so much data (`options.packet`)
     /// or with none (`options.ack_packet`), unless it is larger.
-    fn size(&self, out: &Outgoing) -> Bytes {
-        let asked = if out.payload == 0 { self.bare } else { self.headers + Bytes::new(u64::from(out.payload)) };
-        asked.max(Bytes::new(out.bytes.len() as u64 + HEADERS))
+    fn size(&self, payload: u32, bytes: usize) -> Bytes {
+        let asked = if payload == 0 { self.bare } else { self.headers + Bytes::new(u64::from(payload)) };
+        asked.max(Bytes::new(bytes as u64 + HEADERS))
     }
 
     /// A copy goes the way of what it copies. No tally counts it.
