@@ -320,7 +320,9 @@ def datagrams(mbps: float, seconds: float, scheduler: str) -> None:
         pipe = lab.weft(lab.near, "pipe", "--to", "10.9.1.2:4433", "--pair", "line", *ends, *paths, *words)
         _until(pipe, "connected")
         # The kernel counts what arrives, and this socket never reads it: that costs nothing here.
-        bound = f"import socket, time\ns = socket.socket(type=socket.SOCK_DGRAM)\ns.bind(('', {PIPE_OUT}))\ntime.sleep(999)"
+        bound = (
+            f"import socket, time\ns = socket.socket(type=socket.SOCK_DGRAM)\ns.bind(('', {PIPE_OUT}))\ntime.sleep(999)"
+        )
         lab.start(lab.far, sys.executable, "-c", bound)
         rules = "add table inet n; add counter inet n c; add chain inet n in { type filter hook input priority 0; }"
         rules += f"; add rule inet n in udp dport {PIPE_OUT} counter name c"

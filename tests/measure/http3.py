@@ -46,7 +46,7 @@ class _End(QuicConnectionProtocol):
 
 def server(port: int, folder: Path) -> None:
     """Serves until this program ends."""
-    words = "openssl req -x509 -newkey rsa:2048 -nodes -subj /CN=there -keyout".split()
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=there", "-keyout"]
     files = [folder / "there.key", folder / "there.pem"]
     subprocess.run([*words, files[0], "-out", files[1]], check=True, capture_output=True)
     settings = _settings(is_client=False)

@@ -61,8 +61,8 @@ def emulate(
         command += [sys.executable, *near]
         # What links with a cap have carried begins anew, and stays apart from what the user's own have.
         own = {**os.environ, "XDG_STATE_HOME": f"{folder}/state"}
-        errors = None if said is None else subprocess.PIPE
-        done = subprocess.run(command, cwd=folder, env=own, stdout=subprocess.PIPE, stderr=errors, text=True, check=False)
+        ends = {"stdout": subprocess.PIPE, "stderr": None if said is None else subprocess.PIPE}
+        done = subprocess.run(command, cwd=folder, env=own, text=True, check=False, **ends)
         if said is not None:
             said += done.stderr.splitlines()
         if done.returncode != 0:

@@ -12,6 +12,7 @@ the latency of SRT and the buffer of RIST. RIST and `--order` hold all for so lo
 import argparse
 import json
 import os
+import shutil
 import signal
 import socket
 import struct
@@ -262,7 +263,7 @@ def percentile(values: list[int], share: float) -> float:
     return values[min(int(len(values) * share), len(values) - 1)] / 1e6 if values else float("nan")
 
 
-def measure(program: str, way: str, world: str, seconds: float, faults: bool, made: Path) -> str:
+def measure(program: str, way: str, world: str, seconds: float, faults: bool, made: Path, keep: Path | None) -> str:
     """A line of the table; `made` is the folder with what programs need."""
     its = PROGRAMS[program]
     with tempfile.TemporaryDirectory() as name:
@@ -275,7 +276,10 @@ def measure(program: str, way: str, world: str, seconds: float, faults: bool, ma
         scenario = links(world, its.way == tap.TO)
         told = json.loads(lab.emulate(scenario, [*words, "far"], [*words, "near"], seed=SEED, said=said))
         ends = (folder / "near.tap", folder / "far.tap")
-        sent = tap.followed(*(ends if its.way == tap.TO else ends[::-1]), its.way)
+        if keep:
+            for file in folder.glob("*.tap"):
+                shutil.copy(file, keep / f"{world}-{program}-{way}-{file.name}")
+        sent = tap.followed(*(ends if its.way == tap.TO else ends[::-1]), its.way, LATENCY_MS * 10**6)
         if not sent:
             return "nothing was sent"
         delays = sorted(delay for _, delay, _ in sent if delay is not None)
@@ -303,11 +307,11 @@ def _after(begins: list[int], sent: list[tuple[int, int | None, int]]) -> str:
         spared = begin + SPARED_MS * 10**6
         end = begins[at + 1] if at + 1 < len(begins) else begin + FAULT_EVERY_S * 10**9
         missed = [when for when, delay, _ in sent if delay is None or delay > LATENCY_MS * 10**6]
-        soon, later = (
-            sum(a <= when < b for when in missed) for a, b in ((begin, spared), (spared, end))
-        )
+        soon, later = (sum(a <= when < b for when in missed) for a, b in ((begin, spared), (spared, end)))
         last = max(((when - begin) / 1e6 for when in missed if begin <= when < end), default=0)
-        lines += f"\n    {fault:16} missed {soon:4} in the first {SPARED_MS} ms, {later:4} after; the last at {last:.0f} ms"
+        lines += (
+            f"\n    {fault:16} missed {soon:4} in the first {SPARED_MS} ms, {later:4} after, the last at {last:.0f} ms"
+        )
     return lines
 
 
@@ -321,7 +325,7 @@ def table(args: argparse.Namespace) -> None:
         missing = PROGRAMS[program].lacks() or lab.lacking(*(("ristsender",) if through == "rist" else ()))
         try:
             line = (
-                measure(program, way, world, args.seconds, args.faults, made)
+                measure(program, way, world, args.seconds, args.faults, made, args.keep)
                 if missing is None
                 else f"left out, {missing} is missing"
             )
@@ -343,6 +347,7 @@ def main() -> None:
     parser.add_argument("--on", nargs="+", choices=WORLDS, default=list(WORLDS[:-1]))
     parser.add_argument("--seconds", type=float, default=300)
     parser.add_argument("--jobs", type=int, default=1, help="So many rows side by side.")
+    parser.add_argument("--keep", type=Path, metavar="FOLDER", help="Keeps here when datagrams went in and came out.")
     parser.add_argument("--faults", action="store_true", help="The first link is cut, returns, and changes address.")
     args = parser.parse_intermixed_args()
     match args.role:

@@ -7,7 +7,7 @@ import hashlib
 import socket
 import struct
 import threading
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,13 +53,21 @@ def _records(file: Path, way: int) -> Iterator[tuple[int, int, int]]:
             yield when, digest, length
 
 
-def followed(sent: Path, came: Path, way: int) -> list[tuple[int, int | None, int]]:
-    """Each datagram that was sent: when, in ns, how long it took, none if it did not come, and its length."""
-    arrivals: dict[int, deque[int]] = defaultdict(deque)
-    for when, digest, _ in _records(came, way):
-        arrivals[digest].append(when)
-    found: list[tuple[int, int | None, int]] = []
-    for when, digest, length in _records(sent, way):
-        there = arrivals[digest]
-        found.append((when, there.popleft() - when if there else None, length))
-    return found
+def followed(sent: Path, came: Path, way: int, in_time: int) -> list[tuple[int, int | None, int]]:
+    """Each datagram that was sent: when, in ns, how long it took, none if it did not come, and its length.
+
+    Of equal ones (SRT sends again) it is the first that came within `in_time`, in ns, otherwise the last.
+    """
+    records = list(_records(sent, way))
+    waiting: dict[int, list[int]] = defaultdict(list)
+    for at, (_, digest, _) in enumerate(records):
+        waiting[digest].append(at)
+    took: list[int | None] = [None] * len(records)
+    for arrival, digest, _ in _records(came, way):
+        before = [at for at in waiting[digest] if records[at][0] <= arrival]
+        soon = [at for at in before if records[at][0] >= arrival - in_time]
+        if before:
+            its = soon[0] if soon else before[-1]
+            waiting[digest].remove(its)
+            took[its] = arrival - records[its][0]
+    return [(when, took[at], length) for at, (when, _, length) in enumerate(records)]
