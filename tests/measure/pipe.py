@@ -72,6 +72,7 @@ class Way:
 WAYS = {
     "deadline": Way("weft pipe", "pipe"),
     "redundant": Way("weft pipe --scheduler redundant", "pipe", ("--scheduler", "redundant")),
+    "bbr3": Way("weft pipe --cc bbr3", "pipe", ("--cc", "bbr3")),
     "first": Way("weft pipe, first link alone", "pipe", links=(0,)),
     "second": Way("weft pipe, second link alone", "pipe", links=(1,)),
     "min-rtt": Way("weft pipe --scheduler min-rtt", "pipe", ("--scheduler", "min-rtt")),
@@ -226,7 +227,10 @@ def _left(devices: list[str]) -> int:
 
 
 def _left_far(folder: Path) -> int:
-    return int((folder / "far.left").read_text())
+    """The same of the other end, as it has told last."""
+    while not (told := folder / "far.left").exists():
+        time.sleep(0.1)
+    return int(told.read_text())
 
 
 def decoded(file: Path, seconds: float) -> tuple[int, int]:
