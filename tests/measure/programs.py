@@ -29,7 +29,7 @@ def make(folder: Path, seconds: float) -> None:
     picture = f"testsrc2=size=640x360:rate={FRAMES}:duration={seconds}"
     coded = ["-c:v", "mpeg2video", "-b:v", "2M", "-maxrate", "2M", "-bufsize", "1M", "-g", "15"]
     show = ["nice", "ffmpeg", "-v", "error", "-f", "lavfi", "-i", picture, *coded, str(folder / "show.ts")]
-    subprocess.run(show, check=True)
+    subprocess.run(show, check=True, start_new_session=True)
     if lab.lacking("wg") is None:
         for end in ("near", "far"):
             key = subprocess.run(["wg", "genkey"], stdout=subprocess.PIPE, check=True).stdout
