@@ -30,6 +30,7 @@ import namespaces
 PORT = 8000
 PIPE_IN, PIPE_OUT = 9000, 9001
 DATAGRAM = 1316
+_UDP_SEGMENT = 103
 SOCKS = 1080
 PATH = f"{os.environ.get('PATH', '')}:/usr/sbin"
 NEEDS = {
@@ -299,9 +300,6 @@ def flood(mbps: float, seconds: float) -> None:
             sent += count
         time.sleep(0.001)
     print(sent)
-
-
-_UDP_SEGMENT = 103
 
 
 def datagrams(mbps: float, seconds: float, scheduler: str) -> None:

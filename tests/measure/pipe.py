@@ -84,7 +84,7 @@ WAYS = {
 
 
 def possible(program: str, way: str) -> bool:
-    """RIST is what carries the video; a download has another one that sends."""
+    """Returns true if that way can carry the program: RIST carries plain video only."""
     return program == "video" or WAYS[way].through != "rist"
 
 
@@ -173,7 +173,7 @@ def _break(device: str, folder: Path) -> None:
         "add chain inet broken in { type filter hook prerouting priority -300; }",
     ]
     cut = [f"add rule inet broken out oifname {device} drop", f"add rule inet broken in iifname {device} drop"]
-    number = device_route(device)
+    number = _table_of(device)
     told = []
 
     def nft(*rules: str) -> None:
@@ -206,8 +206,8 @@ def _break(device: str, folder: Path) -> None:
         (folder / "faults.json").write_text(json.dumps(told))
 
 
-def device_route(device: str) -> str:
-    """Number of the table with the routes of what has the device's address."""
+def _table_of(device: str) -> str:
+    """Number of the table with the routes of what leaves from the device's address."""
     routes = subprocess.run(["ip", "route", "show", "table", "all"], stdout=subprocess.PIPE, text=True, check=True)
     line = next(line for line in routes.stdout.splitlines() if line.startswith(f"default dev {device} table"))
     return line.split()[4]
