@@ -2,6 +2,7 @@
 
     python tests/measure/cost.py    # table of the page "How fast the proxy is"; root; some minutes
     python tests/measure/cost.py --flows 1000    # so many connections at once: how soon they are open, and memory
+    python tests/measure/cost.py --pipe 300      # so many Mbit/s of datagrams by `weft pipe`: what arrives, and cores
 
 Two namespaces, two links without a limit between them. CPU seconds hold on a busy machine, too; rates do not.
 """
@@ -27,6 +28,9 @@ import machine
 import namespaces
 
 PORT = 8000
+PIPE_IN, PIPE_OUT = 9000, 9001
+DATAGRAM = 1316
+_UDP_SEGMENT = 103
 SOCKS = 1080
 PATH = f"{os.environ.get('PATH', '')}:/usr/sbin"
 NEEDS = {
@@ -282,11 +286,69 @@ def many(count: int) -> None:
         program.wait()
 
 
+def flood(mbps: float, seconds: float) -> None:
+    """Sends datagrams at a rate, those of a millisecond at once; the kernel divides what it is given."""
+    sender = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    sender.setsockopt(socket.SOL_UDP, _UDP_SEGMENT, DATAGRAM)
+    sender.connect(("127.0.0.1", PIPE_IN))
+    zeros, begin, sent = bytes(DATAGRAM * 49), time.monotonic(), 0
+    while (now := time.monotonic() - begin) < seconds:
+        due = int(now * mbps * 1e6 / 8 / DATAGRAM)
+        while sent < due:
+            count = min(due - sent, 49)
+            sender.send(zeros[: count * DATAGRAM])
+            sent += count
+        time.sleep(0.001)
+    print(sent)
+
+
+def datagrams(mbps: float, seconds: float, scheduler: str) -> None:
+    """What of so many Mbit/s arrives, and the cores that each end takes."""
+    if shutil.which("nft", path=PATH) is None:
+        sys.exit("left out: nft not found")
+    with tempfile.TemporaryDirectory() as folder, namespaces.lab(Path(folder)) as lab:
+        line = lab.run(lab.far, *machine.WEFT, "pair", "--identity", "me").stdout
+        (lab.folder / "line").write_text(line)
+        to = f"{namespaces.SERVER[4]}:{PIPE_OUT}"
+        words = ("--scheduler", scheduler)
+        relay = lab.weft(lab.far, "relay", "--listen", "4433", "--identity", "me", "--allow-pipe", to, *words)
+        _until(relay, "listening")
+        ends = ("--listen", f"udp://127.0.0.1:{PIPE_IN}", "--deliver", f"udp://{to}")
+        paths = ("--path", "near1", "--path", "near2")
+        pipe = lab.weft(lab.near, "pipe", "--to", "10.9.1.2:4433", "--pair", "line", *ends, *paths, *words)
+        _until(pipe, "connected")
+        # The kernel counts what arrives, and this socket never reads it: that costs nothing here.
+        bound = (
+            f"import socket, time\ns = socket.socket(type=socket.SOCK_DGRAM)\ns.bind(('', {PIPE_OUT}))\ntime.sleep(999)"
+        )
+        lab.start(lab.far, sys.executable, "-c", bound)
+        rules = "add table inet n; add counter inet n c; add chain inet n in { type filter hook input priority 0; }"
+        rules += f"; add rule inet n in udp dport {PIPE_OUT} counter name c"
+        lab.run(lab.far, "nft", rules)
+        time.sleep(1)
+        before = [cpu_seconds([_only(end)]) for end in (pipe, relay)]
+        told = lab.run(lab.near, sys.executable, __file__, "flood", str(mbps), str(seconds))
+        time.sleep(0.5)
+        near, far = (cpu_seconds([_only(end)]) - at for end, at in zip((pipe, relay), before, strict=True))
+        sent, counted = int(told.stdout), lab.run(lab.far, "nft", "list counters").stdout.split()
+        came = int(counted[counted.index("packets") + 1])
+        full = lab.run(lab.near, "cat", "/proc/net/snmp").stdout.split("Udp:")[2].split()[4]
+        print(
+            f"{mbps:.0f} Mbit/s, {scheduler}: {sent} sent ({sent * DATAGRAM * 8e-6 / seconds:.0f} Mbit/s), "
+            f"{100 * came / sent:.3f} % arrived, {full} found the pipe's socket full; "
+            f"{near / seconds:.2f} cores at the pipe, {far / seconds:.2f} at the relay",
+            flush=True,
+        )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("role", nargs="?", choices=("serve", "transfer", "keep"), help=argparse.SUPPRESS)
+    parser.add_argument("role", nargs="?", choices=("serve", "transfer", "keep", "flood"), help=argparse.SUPPRESS)
     parser.add_argument("rest", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--gigabytes", type=float, default=1.0, help="How much goes each way.")
+    parser.add_argument("--pipe", type=float, metavar="MBPS", help="So much of datagrams, in place of the table.")
+    parser.add_argument("--seconds", type=float, default=10, help="So long datagrams are sent.")
+    parser.add_argument("--scheduler", default="deadline", help="That of the pipe.")
     parser.add_argument("--flows", type=int, help="So many connections at once, in place of the table.")
     args = parser.parse_args()
     match args.role:
@@ -298,6 +360,10 @@ def main() -> None:
         case "keep":
             proxy, host, count = args.rest
             keep(proxy, host, int(count))
+        case "flood":
+            flood(*map(float, args.rest))
+        case _ if args.pipe:
+            datagrams(args.pipe, args.seconds, args.scheduler)
         case _ if args.flows:
             many(args.flows)
         case _:

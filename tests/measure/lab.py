@@ -38,10 +38,18 @@ def links(best: tuple[float, float], other: tuple[float, float], cut: str = "") 
     return head + "".join(_PATH.format(name=name, mbps=link[0], ms=link[1], cuts=cuts) for name, link, cuts in named)
 
 
-def emulate(scenario: str, far: Sequence[str], near: Sequence[str], before: Sequence[str] = (), seed: int = 0) -> str:
+def emulate(
+    scenario: str,
+    far: Sequence[str],
+    near: Sequence[str],
+    before: Sequence[str] = (),
+    seed: int = 0,
+    said: list[str] | None = None,
+) -> str:
     """What `near` prints, with `far` at the other end of the links, both as arguments to Python.
 
-    `before` are words before the near one, as `mptcpize run`; `seed` is that of what the links draw.
+    `before` are words before the near one, as `mptcpize run`; `seed` is that of what the links draw. What goes to
+    standard error is added to `said`, if that is given.
     """
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "links.toml"
@@ -53,7 +61,10 @@ def emulate(scenario: str, far: Sequence[str], near: Sequence[str], before: Sequ
         command += [sys.executable, *near]
         # What links with a cap have carried begins anew, and stays apart from what the user's own have.
         own = {**os.environ, "XDG_STATE_HOME": f"{folder}/state"}
-        done = subprocess.run(command, cwd=folder, env=own, stdout=subprocess.PIPE, text=True, check=False)
+        ends = {"stdout": subprocess.PIPE, "stderr": None if said is None else subprocess.PIPE}
+        done = subprocess.run(command, cwd=folder, env=own, text=True, check=False, **ends)
+        if said is not None:
+            said += done.stderr.splitlines()
         if done.returncode != 0:
             sys.exit(f"the measurement ended with status {done.returncode}")
         return next(line for line in done.stdout.splitlines() if line.startswith("{"))

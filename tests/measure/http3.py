@@ -1,0 +1,79 @@
+"""A download by HTTP/3, with aioquic: its server, and a client that reads for some time."""
+
+import asyncio
+import ssl
+import subprocess
+import time
+from pathlib import Path
+
+from aioquic.asyncio import QuicConnectionProtocol, connect, serve
+from aioquic.h3.connection import H3Connection
+from aioquic.h3.events import DataReceived, HeadersReceived
+from aioquic.quic.configuration import QuicConfiguration
+from aioquic.quic.events import ProtocolNegotiated, QuicEvent
+
+BYTES = 400_000_000
+"""Length of what is downloaded: more than any client here reads."""
+SIZE = 1280
+"""Most bytes of a datagram."""
+
+
+def _settings(is_client: bool) -> QuicConfiguration:
+    return QuicConfiguration(
+        is_client=is_client,
+        alpn_protocols=["h3"],
+        congestion_control_algorithm="cubic",
+        max_datagram_size=SIZE,
+        verify_mode=ssl.CERT_NONE,
+    )
+
+
+class _End(QuicConnectionProtocol):
+    http: H3Connection | None = None
+    came = 0
+
+    def quic_event_received(self, event: QuicEvent) -> None:
+        if isinstance(event, ProtocolNegotiated):
+            self.http = H3Connection(self._quic)
+        for told in self.http.handle_event(event) if self.http else ():
+            if isinstance(told, DataReceived):
+                self.came += len(told.data)
+            elif isinstance(told, HeadersReceived) and not self._quic.configuration.is_client:
+                self.http.send_headers(told.stream_id, [(b":status", b"200")])
+                self.http.send_data(told.stream_id, bytes(BYTES), end_stream=True)
+                self.transmit()
+
+
+def server(port: int, folder: Path) -> None:
+    """Serves until this program ends."""
+    words = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=there", "-keyout"]
+    files = [folder / "there.key", folder / "there.pem"]
+    subprocess.run([*words, files[0], "-out", files[1]], check=True, capture_output=True)
+    settings = _settings(is_client=False)
+    settings.load_cert_chain(files[1], files[0])
+
+    async def run() -> None:
+        await serve("0.0.0.0", port, configuration=settings, create_protocol=_End)
+        await asyncio.Event().wait()
+
+    asyncio.run(run())
+
+
+def download(port: int, seconds: float) -> int:
+    """Bytes that come in so many seconds from the first byte's request on."""
+
+    async def run() -> int:
+        settings = _settings(is_client=True)
+        async with connect("127.0.0.1", port, configuration=settings, create_protocol=_End) as end:
+            while end.http is None:
+                await asyncio.sleep(0.01)
+            stream = end._quic.get_next_available_stream_id()
+            head = [(b":method", b"GET"), (b":scheme", b"https"), (b":authority", b"there"), (b":path", b"/")]
+            until = time.monotonic() + seconds
+            end.http.send_headers(stream, head, end_stream=True)
+            end.transmit()
+            while time.monotonic() < until:
+                await asyncio.sleep(0.05)
+            return end.came
+
+    return asyncio.run(run())
