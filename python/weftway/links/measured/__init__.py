@@ -42,9 +42,10 @@ def read(path: Path, local: Sequence[str] = ()) -> Reading:
         packed = COMPRESSED.get(data[:2])
         what = f"compressed by {packed}; unpack it first" if packed else "a binary file, but not a capture"
         raise ScenarioError(f"{path}: {what}; expected {KINDS}")
-    for kind in (starlink, srt):
-        if kind.is_record(text):
-            return kind.reads(path, text)
+    if starlink.is_record(text):
+        return starlink.reads(path, text)
+    if srt.is_record(text):
+        return srt.reads(path, text)
     if irtt.is_report(text):
         return irtt.reads(path, text)
     if nuttcp.is_output(text):

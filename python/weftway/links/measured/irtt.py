@@ -69,7 +69,10 @@ def _reading(file: Path, place: Place, trips: list[Any]) -> Reading:
         up, down = lost.count("up"), lost.count("down")
         why = f"{up} of {count} packets of irtt lost on the way up, {down} of {count - up} down; the mean of both"
         ways = (share(up, count, why), share(down, max(count - up, 1), why))
-        both = Range(*(sum(getattr(way, end) for way in ways) / 2 for end in ("value", "low", "high")), why)
+        value, low, high = (
+            sum(ends) / 2 for ends in zip(*((way.value, way.low, way.high) for way in ways), strict=True)
+        )
+        both = Range(value, low, high, why)
     bins = _bins(sent_ns)
     return Reading(
         file,

@@ -86,7 +86,8 @@ def reads(file: Path, text: str) -> Reading:
     rtt = spread(known, f"half the round trip to Starlink's point of presence, of {len(known)} samples")
     lost = sum(samples.drop) / len(samples.drop)
     why = f"{lost:.2%} of pings to the point of presence lost, both directions alike"
-    loss, unknown = one_way(Range(lost, lost, lost, why), why), ""
+    loss: Range | None = one_way(Range(lost, lost, lost, why), why)
+    unknown = ""
     if len(samples.at) < LEAST_SAMPLES:
         loss, unknown = None, f"{len(samples.at)} samples of a second are too few to tell losses; use `get_history`"
     return Reading(
