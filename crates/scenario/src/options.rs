@@ -45,7 +45,7 @@ options! {
     /// `initial_window`, which is also the least.
     sibling_window: bool = [false, false, false, false], MULTIPATH;
 
-    /// Window and round trip of an earlier connection, `{ window = "100 packets", rtt = "40 ms" }`, for every path that
+    /// Last `window` and `rtt` of an earlier connection, `{ window = "100 packets", rtt = "40 ms" }`, for every path that
     /// is like it: half of the window follows an acknowledged initial window, carefully (RFC 9959). None, if not given.
     remembered: Remembered as Option<Resumption> = [_, _, _, _], EVERY;
 
