@@ -7,8 +7,9 @@
 //! growth    while the window is the limit: acked · (aim − queue) / aim, so that it doubles where there is no queue
 //!           without a queue: towards 9/10 · rate · plain, by 16 · acked at most
 //! queue     ≥ aim: cwnd ≤ rate · (plain + aim)
-//! a loss    ignored, unless the queue was at 3/4 of its longest or more, or more than 10 % are lost;
-//!           else as CUBIC has it, whose window is then the most until the rate leaves it far above
+//! a loss    ignored, unless the queue was at 3/4 of its longest or more, or more than 10 % are lost. Where the longest
+//!           is less than four times what round trips vary by, jitter may make it: the queue is aim / 4, too, then.
+//!           Else as CUBIC has it, whose window is then the most until the rate leaves it far above
 //! probe     after eight round trips with a queue > aim / 2, or one > 3/2 · aim: two round trips at 3/4 · rate · plain
 //! crowd     a probe that leaves a queue > aim / 2, while the rate did not fall by half: others fill it. The window is
 //!           CUBIC's, until eight round trips show no more than aim / 4. In the first eight it doubles each round trip
@@ -191,12 +192,13 @@ impl Bdp {
 
     /// Longest queue that counts as none.
     fn no_queue(&self) -> Span {
-        NO_QUEUE + self.rate.pair()
+        NO_QUEUE + self.rate.pair
     }
 
     /// Returns true if the queue was near its longest a moment ago.
     fn was_longest(&self) -> bool {
-        self.recent > self.no_queue() && self.recent >= self.base.longest().mul_div(3, 4)
+        let is_long = self.recent > self.no_queue() && self.recent >= self.base.longest().mul_div(3, 4);
+        is_long && self.base.tells_queues(self.aim / 4)
     }
 
     /// Returns true if these losses are those of a full queue, or too many.
@@ -241,7 +243,7 @@ impl Bdp {
             if queue <= aim / 2 {
                 self.mode = if is_crowded { Mode::Free } else { self.mode };
             } else if !is_crowded && !has_faded {
-                let half = self.rate.highest().bytes_in(self.base.plain() + queue).get().min(LARGEST) / 2;
+                let half = self.rate.highest.bytes_in(self.base.plain() + queue).get().min(LARGEST) / 2;
                 self.renew_other(window.max(half.min(2 * window)), siblings);
                 self.half = half / (1 + u64::from(self.is_coupled));
                 self.mode = Mode::Crowded;
@@ -266,7 +268,7 @@ impl Bdp {
             self.window.set(cwnd.min(most));
         } else if acked.cwnd_limited {
             let grown = Bytes::new(bytes).mul_div((aim - queue).as_nanos(), aim.as_nanos().max(1)).get();
-            let is_open = queue <= self.no_queue() && self.rate.is_fresh();
+            let is_open = queue <= self.no_queue() && self.rate.is_fresh;
             let product = if is_open { self.rate.product(plain).unwrap_or(0) * 9 / 10 } else { 0 };
             self.window.set((cwnd + grown).max(product.min(cwnd + JUMP * bytes)));
         }
@@ -328,7 +330,7 @@ impl Controller for Bdp {
         } else {
             if let Some(rtt) = acked.rtt {
                 let before = self.base.get();
-                self.base.on_sample(acked.now, rtt, self.rate.spread());
+                self.base.on_sample(acked.now, rtt, self.rate.spread);
                 if self.base.get() != before {
                     self.aim = self.rule.aim(self.base.get());
                 }
@@ -410,7 +412,7 @@ impl Controller for Bdp {
 
     fn share(&self) -> Share {
         let contended = self.mode == Mode::Crowded || self.mode == Mode::Capped && self.was_longest();
-        Share { bandwidth: self.rate.get(), steady: self.rate.is_fresh(), contended, ..self.window.share() }
+        Share { bandwidth: self.rate.get(), steady: self.rate.is_fresh, contended, ..self.window.share() }
     }
 
     fn snapshot(&self) -> String {

@@ -52,14 +52,14 @@ pub(super) struct Rate {
     time: u64,
     rate: BitRate,
     /// The highest rate, of which a part fades with each round trip.
-    highest: BitRate,
+    pub(super) highest: BitRate,
     /// Time that the bottleneck takes for two packets.
-    pair: Span,
+    pub(super) pair: Span,
     /// Time by which acknowledgements are ahead, since they were last behind; the longest fades with each round trip.
     ahead: Span,
-    spread: Span,
+    pub(super) spread: Span,
     /// A train has waited since the path was silent.
-    is_fresh: bool,
+    pub(super) is_fresh: bool,
     train: Train,
     /// Time of the last acknowledgement, and of the departure of its packet.
     last: Option<(Instant, Instant)>,
@@ -76,22 +76,6 @@ impl Rate {
     /// The rate; zero before the first train.
     pub(super) fn get(&self) -> BitRate {
         self.rate
-    }
-
-    pub(super) fn highest(&self) -> BitRate {
-        self.highest
-    }
-
-    pub(super) fn pair(&self) -> Span {
-        self.pair
-    }
-
-    pub(super) fn spread(&self) -> Span {
-        self.spread
-    }
-
-    pub(super) fn is_fresh(&self) -> bool {
-        self.is_fresh
     }
 
     /// Bytes that the bottleneck lets through in `span`; `None` before the first train.
