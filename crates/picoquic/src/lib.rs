@@ -12,6 +12,7 @@ mod end;
 mod library;
 mod measure;
 mod random;
+mod wake;
 mod world;
 
 pub use library::{LoadError, load};

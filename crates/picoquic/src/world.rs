@@ -11,6 +11,7 @@ use weftway_scenario::{App, Verdict, mix};
 use crate::end::{End, Setting, Side};
 use crate::library::{self, ALONE, Functions};
 use crate::measure::Tally;
+use crate::wake::Wake;
 use crate::{LoadError, measure, random};
 
 /// Why a run came to nothing. None of these is the scenario's fault.
@@ -51,6 +52,7 @@ pub struct World {
     backups: Vec<PathId>,
     /// Times at which the ends have something to do.
     next: [Instant; 2],
+    wakes: [Wake; 2],
     now: Instant,
     buffer: Vec<u8>,
     tally: Vec<Tally>,
@@ -85,6 +87,7 @@ impl World {
             unopened: paths().skip(1).collect(),
             backups: paths().filter(|path| config.paths[path.index()].role == Role::Backup).collect(),
             next: [Instant::ZERO, Instant::NEVER],
+            wakes: [Wake::default(); 2],
             now: Instant::ZERO,
             buffer: Vec::new(),
             tally: vec![Tally::default(); config.paths.len()],
@@ -219,6 +222,7 @@ impl World {
         }
         let mut buffer = std::mem::take(&mut self.buffer);
         let is_open = self.end(side).is_established();
+        let mut sent = false;
         while let Some(datagram) = self.end_mut(side).next_datagram(now, &mut buffer) {
             let is_data = is_sender && is_open && datagram.bytes.len() >= LEAST_DATA;
             if let Some(tally) = self.tally.get_mut(datagram.path.index()).filter(|_| is_data) {
@@ -226,11 +230,12 @@ impl World {
             }
             let carried = Carried { payload: u32::from(is_data), ecn: false, forward: is_sender };
             self.network.send_bytes(now, datagram.path, datagram.bytes, carried);
+            sent = true;
         }
         self.buffer = buffer;
-        // One that has something to do at once has just been asked.
-        let soon = now + Span::from_micros(1);
-        self.next[usize::from(side == Side::Server)] = self.end(side).next_event(now).max(soon);
+        let wanted = self.end(side).next_event(now);
+        let at = usize::from(side == Side::Server);
+        self.next[at] = self.wakes[at].next(now, wanted, sent);
     }
 
     /// Bytes that the receiving application has.
