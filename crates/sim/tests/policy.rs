@@ -113,7 +113,7 @@ fn a_backup_path_opens_at_once_when_no_path_above_works_and_closes_again() {
 #[test]
 fn a_cap_stops_at_its_byte() {
     for scheduler in ["min-rtt", "round-robin", "redundant", "dems", "otias"] {
-        let capped = PathPolicy { cap: Some(Bytes::new(60_000)), ..PathPolicy::default() };
+        let capped = PathPolicy { cap: Some(Bytes::new(1_000_000)), ..PathPolicy::default() };
         let transport = TransportConfig::mpquic();
         let run = run(&config(&transport, paths(), capped, bulk(10)), scheduler, "cubic");
         let [_, lte] = wire(&run);
@@ -206,7 +206,7 @@ fn copies_of_datagrams_keep_to_tiers_and_caps() {
     for closed in [Tier::Secondary, Tier::Backup] {
         assert_eq!(carried(tier(closed))[1], 0, "{closed:?}");
     }
-    let [_, lte] = carried(PathPolicy { cap: Some(Bytes::new(1_000_000)), ..PathPolicy::default() });
+    let [_, lte] = carried(PathPolicy { cap: Some(Bytes::new(60_000)), ..PathPolicy::default() });
     assert!((60_000 - 1280..=60_000).contains(&lte), "{lte}");
 }
 
