@@ -25,7 +25,7 @@ const CLIENT_LANES: [Lane; 2] =
     [("down_mbps", "To its programs", Kind::Rate, "area"), ("up_mbps", "From its programs", Kind::Rate, "area")];
 
 /// Minutes that a page may show: a program that has not run for an hour yet is shown over less.
-const WINDOWS_MIN: [usize; 3] = [8, 20, 60];
+const WINDOWS_MIN: [usize; 4] = [4, 8, 20, 60];
 /// Marks on the axis of time.
 const TICKS: usize = 4;
 /// Connections that are listed.
