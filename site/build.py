@@ -39,6 +39,12 @@ BAR = "\\|"
 BAR_IN_CODE = re.compile(r"`(?P<code>[^`\n]*\\\|[^`\n]*)`")
 """Code in a table with a bar, which only GitHub takes back to a bar."""
 
+CODE = re.compile(r"<code\b[^>]*>.*?</code>", re.DOTALL)
+"""Code in a finished page."""
+
+OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*(?![^<]*>)")
+"""An option in it, outside of a tag."""
+
 HEADING = re.compile(r"^## (\w+)$", re.MULTILINE)
 """A made page in the index of made pages."""
 
@@ -173,13 +179,19 @@ def _toml(value: Any) -> str:
     return "[" + ", ".join(map(_toml, value)) + "]" if isinstance(value, list) else json.dumps(value)
 
 
-def keep_worker(site: Path) -> None:
-    """Puts the script into the site that the pages would load from elsewhere."""
+def finish(site: Path) -> None:
+    """Puts the script into the site that the pages would load from elsewhere, and keeps options in one line."""
     shutil.copy(WORKER, site / "assets/javascripts")
     for page in site.glob("**/*.html"):
         text = page.read_text(encoding="utf-8")
         up = "../" * len(page.relative_to(site).parent.parts)
-        page.write_text(text.replace(WORKER_ELSEWHERE, f"{up}assets/javascripts/{WORKER.name}"), encoding="utf-8")
+        text = text.replace(WORKER_ELSEWHERE, f"{up}assets/javascripts/{WORKER.name}")
+        page.write_text(CODE.sub(lambda match: unbroken(match[0]), text), encoding="utf-8")
+
+
+def unbroken(code: str) -> str:
+    """A piece of code whose options (`--listen`) are not broken after their dashes in a narrow window."""
+    return OPTION.sub(r'<span class="option">\g<0></span>', code)
 
 
 def main() -> int:
@@ -210,7 +222,7 @@ def main() -> int:
     if done.returncode == 0 and not given.serve:
         shutil.rmtree(given.out, ignore_errors=True)
         shutil.copytree(settings.parent / "site", given.out)
-        keep_worker(given.out)
+        finish(given.out)
         if isinstance(rustdoc, str):
             print(f"without the reference of the Rust crates: {rustdoc}")
         else:

@@ -21,7 +21,7 @@ PACKAGE = Path(weftway.__file__).parent
 COMMAND = """\
 # The command `weft`
 
-Made from its help texts. `weft COMMAND -h` prints the same.
+`weft` has these commands and options; `weft COMMAND -h` prints the same.
 
 Results go to standard output, everything else to standard error. The exit status is 0 if it worked, 1 if a run failed,
 2 if the input was bad, and 130 after an interrupt. [Install it, and complete its words](../how-to/install.md).
@@ -36,13 +36,13 @@ They are those of [`weft-link`](../how-to/router.md), a program that needs no Py
 PYTHON = """\
 # The Python package `weftway`
 
-Made from the docstrings.
+It runs scenarios, and has environments for agents and the classes that a scheduler in Python sees.
 """
 
 CRATES = """\
 # The Rust crates
 
-Made from their manifests.
+Each crate with what it is for.
 
 In a checkout, `cargo doc --workspace --no-deps --open` shows the reference of every crate.
 [How they depend on one another](../../ARCHITECTURE.md#the-crates) ·

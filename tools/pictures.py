@@ -35,11 +35,12 @@ HEAD = """\
     text {{ font: 14px system-ui, sans-serif; fill: var(--ink) }}
     .soft {{ fill: var(--soft); font-size: 12px }}
     .wifi {{ fill: var(--wifi) }} .lte {{ fill: var(--lte) }} .line {{ stroke: var(--line) }}
+    @media (max-width: 480px) {{ text {{ font-size: 24px }} .soft {{ font-size: 22px }} .wide {{ display: none }} }}
   </style>
   <rect width="760" height="330" rx="8" fill="var(--page)"/>
-  <rect x="460" y="14" width="12" height="12" class="wifi"/><text x="478" y="25" class="soft">Wi-Fi</text>
-  <rect x="526" y="14" width="12" height="12" class="lte"/><text x="544" y="25" class="soft">LTE</text>
-  <text x="584" y="25" class="soft">rate of each link over time</text>
+  <rect x="440" y="14" width="12" height="12" class="wifi"/><text x="458" y="25" class="soft">Wi-Fi</text>
+  <rect x="520" y="14" width="12" height="12" class="lte"/><text x="538" y="25" class="soft">LTE</text>
+  <text x="584" y="25" class="soft wide">rate of each link over time</text>
 """
 
 

@@ -320,6 +320,7 @@ def test_the_commands_for_both_ends_have_scheduler_and_controller(
     sends = carrier == "send"
     assert ("direction=upload" in advice.baseline.candidate.sets) == sends
     assert (advice.baseline.candidate.scheduler == "earliest-delivery") == sends
+    assert advice.baseline.candidate.words.endswith(", cubic:random_loss=2"), "not RFC 9438's, which is another"
 
 
 def test_what_links_for_a_program_are_tried(lossy: Path) -> None:
@@ -339,6 +340,14 @@ def test_the_kernels_commands_are_for_the_end_that_sends(weft_here: Weft, lossy:
     assert lines["there"].startswith("sysctl -w net.ipv4.tcp_congestion_control=bbr; ")
     assert lines["there"].endswith("; mptcpize run SERVER")
     assert lines["here"] == "mptcpize run COMMAND"
+
+
+def test_an_address_that_the_kernels_commands_leave_open_is_to_be_filled_in(lossy: Path) -> None:
+    advice = advise.advise(advise.Request(str(lossy), "linux", cells=1, seeds="0..2", carrier="kernel"))
+    backup = next(trial for trial in advice.trials if trial.candidate.backups == ("lte",))
+    _, at_home, fill = carry.lines(replace(advice, chosen=backup))
+    assert at_home == "here      ip mptcp endpoint change <address of lte> backup; mptcpize run COMMAND"
+    assert fill.endswith("; <address of lte>: your address on that link, as in `ip mptcp endpoint`")
 
 
 def test_a_further_link_is_like_the_one_whose_name_is_like_its_own(weft_here: Weft, lossy: Path) -> None:

@@ -105,7 +105,7 @@ def baseline(place: str, keys: Mapping[str, Any], carrier: str = "") -> Candidat
         scheduler, direction = PROGRAM_SCHEDULER.get(carrier, "min-rtt"), ["direction=upload"] * (carrier == "send")
         as_it_comes = baseline(QUIC, keys)
         sets = (*as_it_comes.sets, *(one for one in direction if keys.get("direction") != "upload"))
-        return replace(as_it_comes, words=f"{scheduler}, cubic", scheduler=scheduler, cc=PROGRAM_CC, sets=sets)
+        return replace(as_it_comes, words=f"{scheduler}, {PROGRAM_CC}", scheduler=scheduler, cc=PROGRAM_CC, sets=sets)
     wanted = {"transport": "mpquic"} if place == QUIC else {"transport": "mptcp", "stack": "linux-v1"}
     wanted |= {f"path.{name}.role": "active" for name in paths(keys) if f"path.{name}.role" in keys}
     sets = tuple(f"{key}={value}" for key, value in wanted.items() if keys.get(key) != value)
@@ -198,8 +198,7 @@ def _program(keys: Mapping[str, Any], carrier: str) -> list[Candidate]:
     def candidate(scheduler: str, cc: str) -> Candidate:
         options = [f"--scheduler {scheduler}"] if scheduler != as_it_comes.scheduler else []
         options += [f"--cc {cc}"] if cc != as_it_comes.cc else []
-        words = f"{scheduler}, {cc.partition(':')[0]}"
-        return replace(as_it_comes, words=words, scheduler=scheduler, cc=cc, commands=tuple(options))
+        return replace(as_it_comes, words=f"{scheduler}, {cc}", scheduler=scheduler, cc=cc, commands=tuple(options))
 
     schedulers = [entry["name"] for entry in _native.schedulers() if entry["name"] != OWN_SCHEDULER]
     every = [candidate(name, cc) for name in schedulers for cc in PROGRAM_CONTROLLERS]

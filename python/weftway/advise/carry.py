@@ -1,5 +1,7 @@
 """Commands that carry the traffic as advised: a line for each end."""
 
+import re
+
 from weftway.runs import plan
 
 from .candidates import CARRIERS, KERNEL, WINDOW, paths
@@ -19,6 +21,9 @@ PROGRAMS = {
 }
 """Command here, and command at the other end."""
 
+ADDRESS = re.compile(r"<address of [^>]+>")
+"""What a command of the kernel leaves open."""
+
 
 def lines(advice: Advice) -> list[str]:
     """The commands for both ends, and what has to be filled in; without `--for`, the option that prints them."""
@@ -37,6 +42,8 @@ def lines(advice: Advice) -> list[str]:
     links = f"HOST: the other end; LINE: what `weft pair` prints there; {', '.join(_links(advice))}: interfaces here"
     fill = [blanks[carrier]] if carrier in blanks else []
     fill += [] if carrier == KERNEL else [links]
+    if addresses := ADDRESS.findall(here + there):
+        fill.append(f"{', '.join(addresses)}: your address on that link, as in `ip mptcp endpoint`")
     return [f"there     {there}", f"here      {here}", f"fill in   {'; '.join(fill)}"]
 
 

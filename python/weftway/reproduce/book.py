@@ -111,7 +111,7 @@ def _who(gains: Sequence[Gain]) -> list[str]:
     ]
     lines: list[Cells] = [
         [
-            Value(record.scheduler, mark="strong" if record.scheduler == BESIDE else ""),
+            record.scheduler,
             *(str(count) for count in (len(record.gains), record.faster, record.slower)),
             _percent(record.middle),
             f"{_percent(record.best.share)} ({_where_is(record.best)})",
@@ -265,7 +265,7 @@ def _reference(paper: str) -> str:
 def _against(records: Sequence[Record]) -> list[str]:
     lines: list[Cells] = [
         [
-            Value(record.scheduler, mark="strong" if record.scheduler == BESIDE else ""),
+            record.scheduler,
             *(str(count) for count in (len(record.gains), record.faster, record.slower)),
             *(_percent(share) for share in (record.middle, record.worst.share, record.best.share)),
         ]

@@ -114,7 +114,19 @@ fn title(snapshot: &Value) -> String {
 /// Path of one of the last packets, and what the scheduler says of it.
 fn last_packet(last: &Value) -> String {
     let says = some_text(last, "scheduler_says").unwrap_or_else(|| "this scheduler gives no reasons".to_owned());
-    format!("a packet went over {}: {says}", text(last, "path"))
+    format!("a packet went over {}: {}", text(last, "path"), rounded(&says))
+}
+
+/// A scheduler's reason with one digit after each point: `12.345678 ms` is 12.3 ms.
+fn rounded(reason: &str) -> String {
+    let shorter = |word: &str| {
+        let number = word.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+        match number.parse::<f64>() {
+            Ok(value) if number.contains('.') => format!("{value:.1}{}", &word[number.len()..]),
+            _ => word.to_owned(),
+        }
+    };
+    reason.split_inclusive(' ').map(shorter).collect()
 }
 
 /// Line about a link on which losses without a queue hold the congestion controller down.

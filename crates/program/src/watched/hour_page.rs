@@ -25,7 +25,7 @@ const CLIENT_LANES: [Lane; 2] =
     [("down_mbps", "To its programs", Kind::Rate, "area"), ("up_mbps", "From its programs", Kind::Rate, "area")];
 
 /// Minutes that a page may show: a program that has not run for an hour yet is shown over less.
-const WINDOWS_MIN: [usize; 3] = [8, 20, 60];
+const WINDOWS_MIN: [usize; 4] = [4, 8, 20, 60];
 /// Marks on the axis of time.
 const TICKS: usize = 4;
 /// Connections that are listed.
@@ -341,7 +341,7 @@ mod tests {
     fn a_program_that_began_just_now_is_shown_over_less() {
         let (mut hour, last) = (Hour::default(), second(0, vec![(link_at("wlan0", 0, None), 0.0)]));
         let mut seconds = 0;
-        for (minutes, window) in [(1, 8), (8, 8), (9, 20), (20, 20), (21, 60), (60, 60)] {
+        for (minutes, window) in [(1, 4), (4, 4), (5, 8), (8, 8), (9, 20), (20, 20), (21, 60), (60, 60)] {
             while seconds < 60 * minutes {
                 hour.tell(&last);
                 seconds += 1;

@@ -102,6 +102,9 @@ fn the_view_says_who_holds_memory_without_reading() {
 fn the_view_says_where_a_packet_went_and_why() {
     let last = json!({"path": "wlan0", "scheduler_says": "wlan0 has the smallest srtt, 12 ms"});
     assert_eq!(with("last_packet", last)[3], "a packet went over wlan0: wlan0 has the smallest srtt, 12 ms");
+    let long = json!({"path": "wlan0", "scheduler_says": "wlan0 at 10.0.0.1 has 8.923226 ms, 2.25; wwan0 56 ms"});
+    let says = "a packet went over wlan0: wlan0 at 10.0.0.1 has 8.9 ms, 2.2; wwan0 56 ms";
+    assert_eq!(with("last_packet", long)[3], says);
     let silent = json!({"path": "wlan0", "scheduler_says": null});
     assert_eq!(with("last_packet", silent)[3], "a packet went over wlan0: this scheduler gives no reasons");
 }
