@@ -110,7 +110,7 @@ def test_the_advice_gains_what_its_evidence_shows(lossy: Path) -> None:
 
 def test_six_lines_for_people_and_records_for_programs(weft_here: Weft, lossy: Path) -> None:
     done = weft_here("advise", "lossy.toml", "--cells", "1", "--seeds", "0..2")
-    assert (done.returncode, done.stderr) == (0, "")
+    assert (done.returncode, machine.told(done.stderr)) == (0, [])
     lines = done.stdout.splitlines()
     assert [line.split()[0] for line in lines] == [
         *("set", "pair", "gain", "held", "alone", "risk", "share", "basis", "evidence", "next")
