@@ -22,4 +22,5 @@ def made() -> dict[str, str]:
 def targets(names: list[str]) -> dict[str, str]:
     """Made page under each heading of the index."""
     own = {name.removeprefix("reference/").removesuffix(".md"): name for name in names if name.startswith("reference/")}
+    own = {heading: name for heading, name in own.items() if "/" not in heading}
     return {**own, "results": "results/README.md", "cells": "matrix.html", "board": "board.html"}

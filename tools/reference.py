@@ -14,7 +14,7 @@ SCHEDULERS = """\
 # Schedulers
 
 Each decides on which path the next packet leaves, or that it waits. To choose one: the table, or
-[the same by goal, traffic and inputs](overview.md). A name leads to its source, needs and switches.
+[the same by goal, traffic and inputs](overview.md). A name leads to its page: source, needs, switches.
 
 {table}
 
@@ -99,9 +99,8 @@ INPUTS = ("rtt", "min_rtt", "cwnd", "in_flight", "mss", "loss", "rate", "queue",
 def pages() -> dict[str, str]:
     """The text of each page by its file's name."""
     return {
-        "schedulers.md": page(
-            SCHEDULERS.format(table=choice(_native.schedulers())), _native.schedulers(), scheduler_facts
-        ),
+        "schedulers.md": SCHEDULERS.format(table=choice(_native.schedulers())),
+        **{f"schedulers/{one['name']}.md": own_page(one) for one in _native.schedulers()},
         "controllers.md": page(CONTROLLERS, _native.controllers(), controller_facts),
         "overview.md": overview(_native.schedulers()),
         "learned.md": learned(_native.schedulers()),
@@ -130,8 +129,8 @@ def choice(entries: list[Entry]) -> str:
 
 
 def linked(entry: Entry) -> str:
-    """Name of a scheduler, which leads to its section."""
-    return f"[`{entry['name']}`](schedulers.md#{entry['name']})"
+    """Name of a scheduler, which leads to its page."""
+    return f"[`{entry['name']}`](schedulers/{entry['name']}.md)"
 
 
 def overview(entries: list[Entry]) -> str:
@@ -173,10 +172,16 @@ def page(head: str, entries: list[Entry], facts: Any) -> str:
     return "\n".join([head, *(section(entry, facts(entry)) for entry in entries)])
 
 
-def section(entry: Entry, facts: list[tuple[str, str]]) -> str:
+def own_page(entry: Entry) -> str:
+    """Page of a scheduler."""
+    words = "[What the words mean](../schedulers.md#words), and [all schedulers](../schedulers.md)."
+    return f"{section(entry, scheduler_facts(entry), '#')}\n{words}\n"
+
+
+def section(entry: Entry, facts: list[tuple[str, str]], level: str = "##") -> str:
     """Section of an entry: summary, facts, switches."""
     summary = entry["summary"]
-    lines = [f"## `{entry['name']}`", "", f"{summary[0].upper()}{summary[1:]}.", ""]
+    lines = [f"{level} `{entry['name']}`", "", f"{summary[0].upper()}{summary[1:]}.", ""]
     lines += [f"{reference(entry)}  ", " · ".join(f"{name}: {value}" for name, value in [*named(entry), *facts])]
     if entry.get("presets"):
         lines += ["", "| name | stands for | what it is |", "|---|---|---|"]

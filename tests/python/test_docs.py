@@ -76,8 +76,13 @@ def test_a_command_has_the_options_that_a_page_gives_it(page: Path) -> None:
 
 def test_the_reference_names_every_entry_switch_and_preset() -> None:
     made = reference.pages()
-    for name, entries in (("schedulers.md", _native.schedulers()), ("controllers.md", _native.controllers())):
-        sections = {part.split("`")[0]: part for part in made[name].split("\n## `")[1:]}
+    of_schedulers = {
+        name.removeprefix("schedulers/").removesuffix(".md"): text
+        for name, text in made.items()
+        if name.startswith("schedulers/")
+    }
+    of_controllers = {part.split("`")[0]: part for part in made["controllers.md"].split("\n## `")[1:]}
+    for sections, entries in ((of_schedulers, _native.schedulers()), (of_controllers, _native.controllers())):
         assert list(sections) == [entry["name"] for entry in entries]
         for entry in entries:
             for named in [*entry["params"], *entry.get("presets", ())]:
