@@ -22,7 +22,7 @@ TABLES = ("proxy", "relay", "tunnel", "recv")
         ('[proxy]\nconfig = "a"', "[proxy] config: weft proxy has no such option"),
         (
             "[proxy]\nzzz = 1",
-            "its keys are cc, check, classes, json, listen, metrics, pair, passwords, path, scheduler, to",
+            "its keys are cc, check, classes, initial-window, json, listen, metrics, pair, passwords, path, scheduler",
         ),
         ("[prxy]", "weft.toml: [prxy]: the tables are [proxy], [pipe], [relay], [tunnel], [recv]"),
         ("[relay]", "weft.toml has no table [proxy]"),

@@ -137,5 +137,6 @@ def test_advice_over_a_few_cells_gives_a_range(count: int, sentence: str) -> Non
     )
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(words, "_set", lambda advice: "")
+        patch.setattr(words, "_pair", lambda advice: "")
         patch.setattr(words, "evidence", lambda advice: "")
         assert any(sentence in line for line in words.lines(advice))

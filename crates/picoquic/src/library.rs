@@ -1,6 +1,6 @@
 //! Functions of picoquic in a shared library.
 
-use std::ffi::{c_char, c_int, c_uchar, c_void};
+use std::ffi::{CStr, c_char, c_int, c_uchar, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -24,6 +24,10 @@ pub type ConnectionId = [u8; 21];
 /// Figures of a path (`picoquic_path_quality_t`): the first twelve are named by [`Quality`]. There is room for more.
 pub type Qualities = [u64; 64];
 
+/// Controllers by our names and picoquic's.
+pub const CONTROLLERS: [(&str, &CStr); 4] =
+    [("newreno", c"newreno"), ("cubic", c"cubic"), ("bbr1", c"bbr1"), ("bbr3", c"bbr")];
+
 /// Index of a figure in [`Qualities`].
 #[derive(Clone, Copy, Debug)]
 pub enum Quality {
@@ -35,6 +39,11 @@ pub enum Quality {
     TimerLosses = 10,
     /// Packets declared lost and acknowledged later.
     Spurious = 11,
+}
+
+/// picoquic's name of a controller.
+pub fn controller(ours: &str) -> Option<&'static CStr> {
+    CONTROLLERS.iter().find(|(name, _)| *name == ours).map(|&(_, theirs)| theirs)
 }
 
 /// Why picoquic cannot be used.

@@ -1,7 +1,5 @@
 //! The way from a scenario to a row.
 
-use std::ffi::CStr;
-
 use weftway_path::{Bytes, PathId, Span};
 use weftway_quic::virtual_time;
 use weftway_scenario::Variant;
@@ -9,23 +7,15 @@ use weftway_scenario::config::{SimConfig, Workload};
 use weftway_scenario::measurement::{Counts, Measurement, Messages, PathFigures, Row, Singles};
 use weftway_scenario::single;
 
-use crate::library::Quality;
+use crate::library::{CONTROLLERS, Quality, controller};
 use crate::world::{RunError, World};
 
-/// Controllers by our names and picoquic's.
-const CONTROLLERS: [(&str, &CStr); 4] =
-    [("newreno", c"newreno"), ("cubic", c"cubic"), ("bbr1", c"bbr1"), ("bbr3", c"bbr")];
 /// The rule of the registry that follows picoquic's choice of a path: its name stands for picoquic itself here.
 pub const SCHEDULER: &str = "picoquic";
 /// Paths that picoquic has at a time at most (`PICOQUIC_NB_PATH_TARGET`).
 const MOST_PATHS: usize = 8;
 /// Largest UDP payload of picoquic's, and IPv4 and UDP.
 const MOST_PACKET: Bytes = Bytes::new(1536 + virtual_time::HEADERS);
-
-/// picoquic's name of a controller.
-pub fn controller(ours: &str) -> Option<&'static CStr> {
-    CONTROLLERS.iter().find(|(name, _)| *name == ours).map(|&(_, theirs)| theirs)
-}
 
 /// Why picoquic cannot run this variant under this controller, if it cannot: one line.
 pub fn obstacle(variant: &Variant, cc: &str) -> Option<String> {
@@ -57,17 +47,6 @@ pub fn obstacle(variant: &Variant, cc: &str) -> Option<String> {
         return no("picoquic sends one stream here: flows and datagrams are not run on it");
     }
     None
-}
-
-/// Counters of a path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
-    /// Datagrams with data that were sent.
-    pub packets: u64,
-    /// Those that arrived.
-    pub arrived: u64,
-    /// Their bytes.
-    pub arrived_bytes: u64,
 }
 
 /// A run to make.

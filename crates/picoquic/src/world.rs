@@ -10,9 +10,8 @@ use weftway_scenario::{App, Verdict, mix};
 
 use crate::end::{End, Setting, Side};
 use crate::library::{self, ALONE, Functions};
-use crate::measure::Tally;
 use crate::wake::Wake;
-use crate::{LoadError, measure, random};
+use crate::{LoadError, random};
 
 /// Why a run came to nothing. None of these is the scenario's fault.
 #[derive(Clone, Debug, thiserror::Error)]
@@ -38,6 +37,17 @@ pub enum RunError {
 const PATTERN: u64 = 65_521;
 /// A datagram of the sending end that is at least so long carries data, once the connection is open.
 const LEAST_DATA: usize = 100;
+
+/// Counters of a path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Datagrams with data that were sent.
+    pub packets: u64,
+    /// Those that arrived.
+    pub arrived: u64,
+    /// Their bytes.
+    pub arrived_bytes: u64,
+}
 
 /// A run. While there is one, no other begins in this process.
 pub struct World {
@@ -70,7 +80,7 @@ impl World {
         let pattern: Arc<[u8]> = (0..PATTERN).map(|at| mix(seed, at) as u8).collect();
         let payload = config.transport.packet - Bytes::new(HEADERS);
         let setting = Setting {
-            controller: measure::controller(cc).unwrap_or(c"cubic"),
+            controller: library::controller(cc).unwrap_or(c"cubic"),
             window,
             payload: u16::try_from(payload.get()).unwrap_or(u16::MAX),
             paths: config.paths.len(),
