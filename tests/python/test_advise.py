@@ -108,7 +108,7 @@ def test_the_advice_gains_what_its_evidence_shows(lossy: Path) -> None:
         assert f"--cc {one.cc}" in record["evidence"] or f",{one.cc}" in record["evidence"]
 
 
-def test_six_lines_for_people_and_records_for_programs(weft_here: Weft, lossy: Path) -> None:
+def test_lines_for_people_and_records_for_programs(weft_here: Weft, lossy: Path) -> None:
     done = weft_here("advise", "lossy.toml", "--cells", "1", "--seeds", "0..2")
     assert (done.returncode, machine.told(done.stderr)) == (0, [])
     lines = done.stdout.splitlines()

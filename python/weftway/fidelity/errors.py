@@ -48,7 +48,7 @@ class Difference:
     plain_error: float
     """Our goodput over the kernel's, less one: of the two medians, not seed by seed."""
     pairs: int
-    """Seeds that both sides ran, of which both goodputs are; none where too few match."""
+    """Seeds that both sides ran, of which both goodputs are; 0 where too few match."""
     sim_runs: int
     kernel_runs: int
     late_runs: int

@@ -29,7 +29,7 @@ class Courses:
     """By direction and the end of the column's name."""
 
     def has(self, side: str, column: str) -> bool:
-        """Returns whether it was recorded over time."""
+        """Returns true if this column was recorded over time."""
         return (side, column) in self.of
 
     @property
