@@ -12,15 +12,14 @@
 //!                  the last unvalidated packet: ssthresh is at most pipe · 0.7
 //! ```
 //!
-//! Read from implementations of the draft (neqo's and picoquic's), not from the RFC itself. Packets are told apart by
-//! when they left. Departures: whoever remembers a window decides how long it is worth something; and QUIC paces a
-//! controller without a rate as in slow start, two windows in a round trip.
+//! Packets are told apart by when they left. Departures: what a remembered window is worth after how long is left to
+//! who remembers it, and QUIC paces a controller without a rate as in slow start, two windows in a round trip.
 
 use weftway_path::{BitRate, Bytes, Instant, Span};
 
 use crate::{Acked, Congestion, Controller, Flavour, Sent, Setup, Share, Siblings, Signal};
 
-/// Window and round-trip time of a path in an earlier connection.
+/// What is remembered of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remembered {
     /// Its window.
@@ -29,18 +28,18 @@ pub struct Remembered {
     pub rtt: Span,
 }
 
-/// Phase of a resumption.
+/// Where a resumption stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Reconnaissance {
         acked: Bytes,
     },
-    /// Its begin, and the departure of the newest packet.
+    /// Since when, and when the newest packet left.
     Unvalidated {
         since: Instant,
         last: Instant,
     },
-    /// Departure of the last unvalidated packet.
+    /// When the last unvalidated packet left.
     Validating {
         last: Instant,
     },
@@ -101,7 +100,7 @@ impl Resumed {
         self.phase = Phase::Validating { last };
     }
 
-    /// Lets the window jump, once an initial window has arrived, if it may.
+    /// Looks, once an initial window has arrived, whether the window may jump.
     fn reconnoitre(&mut self, acked: &Acked, total: Bytes) {
         self.phase = Phase::Reconnaissance { acked: total };
         if total < self.initial_window || !acked.cwnd_limited {
@@ -115,7 +114,7 @@ impl Resumed {
         }
     }
 
-    /// Takes the arrival of the first packet of the jump.
+    /// The first packet of the jump has arrived.
     fn arrived(&mut self, acked: &Acked, last: Instant) {
         self.pipe += acked.bytes;
         if acked.prior_in_flight < self.initial_window {
@@ -126,7 +125,7 @@ impl Resumed {
         }
     }
 
-    /// Ends the retreat: the last unvalidated packet has arrived.
+    /// The last unvalidated packet has arrived after losses.
     fn settle(&mut self) {
         let cwnd = self.inner.cwnd();
         self.inner.set_cwnd(self.pipe.mul_div(7, 10));
