@@ -188,6 +188,16 @@ def test_nuttcp_tells_a_rate_for_each_second(tmp_path: Path) -> None:
     assert reading.loss is None and "`nuttcp -u`" in reading.loss_unknown
 
 
+def test_nuttcp_over_udp_has_seconds_in_which_nothing_arrives(tmp_path: Path) -> None:
+    """None counts as one of TCP, at the beginning or later."""
+    silent = "    0.0000 MB /   1.00 sec =    0.0000 Mbps     0 /     0 ~drop/pkt  0.00 ~%loss"
+    lines = nuttcp_text(udp=True).splitlines()
+    for at in (0, 2):
+        assert (
+            "UDP" in read(tmp_path, "lte.txt", "\n".join([*lines[:at], silent, *lines[at:]]) + "\n").rates["down"].why
+        )
+
+
 def test_nuttcp_over_udp_counts_losses(tmp_path: Path) -> None:
     reading = read(tmp_path, "lte.txt", nuttcp_text(udp=True))
     # 4 of 12 seconds carry 1024 and lose 60 each; the others carry 2048: 240 of 4 · 1084 + 8 · 2048 = 20720.

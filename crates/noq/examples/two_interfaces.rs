@@ -59,7 +59,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         accepted.accept_uni().await?.read_to_end(64 << 20).await.map_err(Box::<dyn Error + Send + Sync>::from)
     });
     let mut stream = connection.open_uni().await?;
-    let mut is_closed = false;
+    let (mut is_closed, mut paid_bytes) = (false, 0);
     for _ in 0..64 {
         stream.write_all(&vec![0; 1 << 20]).await?;
         // Health: round trips, windows, rates and losses of each path that has been proven.
@@ -71,7 +71,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
             paid.set_status(if role == Role::Backup { PathStatus::Backup } else { PathStatus::Available })?;
             gate.set_role(costly.id, role);
         }
-        if costly.sent.bytes.get() > BUDGET && !is_closed {
+        paid_bytes = costly.sent.bytes.get();
+        if paid_bytes > BUDGET && !is_closed {
             paid.close()?;
             is_closed = true;
         }
@@ -80,10 +81,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let read = receiver.await?.map_err(|error| error.to_string())?.len();
     for path in gate.paths() {
         println!("{:?}: srtt {}, rate {}, {} packets lost", path.id, path.srtt, path.delivery_rate, path.lost.packets);
-        if path.id.index() == 1 {
-            println!("  paid: {:.4}", path.sent.bytes.get() as f64 * 1e-9 * PRICE_PER_GB);
-        }
     }
+    println!("paid: {:.4}", paid_bytes as f64 * 1e-9 * PRICE_PER_GB);
     println!("{read} bytes arrived; {:?}", gate.counts());
     Ok(())
 }

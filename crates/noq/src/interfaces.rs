@@ -74,7 +74,7 @@ impl AsyncUdpSocket for Interfaces {
         Poll::Pending
     }
 
-    /// That of the first.
+    /// Returns the address of the first socket.
     fn local_addr(&self) -> io::Result<SocketAddr> {
         self.sockets[0].1.local_addr()
     }

@@ -177,6 +177,7 @@ impl End {
     /// An end without a connection. Random bytes of its context are those of [`random`].
     #[allow(unsafe_code)]
     pub fn new(functions: &'static Functions, side: Side, setting: &Setting) -> Result<Self, String> {
+        let files = (side == Side::Server).then(Files::written).transpose()?;
         let told = Box::into_raw(Box::new(Told {
             functions,
             pattern: setting.pattern.clone(),
@@ -191,8 +192,7 @@ impl End {
             wrong: Cell::new(None),
         }));
         let time = Box::into_raw(Box::new(micros(Instant::ZERO)));
-        let files = Files::written()?;
-        let names = (side == Side::Server).then(|| (files.name("certificate.pem"), files.name("key.pem")));
+        let names = files.as_ref().map(|files| (files.name("certificate.pem"), files.name("key.pem")));
         let (certificate, key) =
             names.as_ref().map_or((std::ptr::null(), std::ptr::null()), |(one, other)| (one.as_ptr(), other.as_ptr()));
         // SAFETY: the pointers are valid, `time` and `told` for as long as the context; the source of random bytes is
@@ -261,7 +261,7 @@ impl End {
         now
     }
 
-    /// The client opens the connection on path `first`.
+    /// Opens the client's connection, on path `first`.
     #[allow(unsafe_code)]
     pub fn connect(&mut self, now: Instant, first: PathId) -> Result<(), String> {
         let now = self.set_time(now);
@@ -513,8 +513,10 @@ impl Told {
         while !left.is_empty() {
             let from = (at % self.pattern.len() as u64) as usize;
             let part = left.len().min(self.pattern.len() - from);
-            if left[..part] != self.pattern[from..from + part] && self.wrong.get().is_none() {
-                self.wrong.set(Some(at));
+            let (came, sent) = (&left[..part], &self.pattern[from..from + part]);
+            if came != sent && self.wrong.get().is_none() {
+                let equal = came.iter().zip(sent).take_while(|(one, other)| one == other).count();
+                self.wrong.set(Some(at + equal as u64));
             }
             (at, left) = (at + part as u64, &left[part..]);
         }

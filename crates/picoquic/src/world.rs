@@ -71,7 +71,7 @@ pub struct World {
 }
 
 impl World {
-    /// A run of `config`, which has no obstacle, under picoquic's controller.
+    /// Begins a run of `config`, which has no obstacle, under picoquic's controller.
     pub fn new(config: &SimConfig, cc: &str, seed: u64) -> Result<Self, RunError> {
         let functions = library::loaded().ok_or(RunError::NotLoaded)?;
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -80,7 +80,7 @@ impl World {
         let pattern: Arc<[u8]> = (0..PATTERN).map(|at| mix(seed, at) as u8).collect();
         let payload = config.transport.packet - Bytes::new(HEADERS);
         let setting = Setting {
-            controller: library::controller(cc).unwrap_or(c"cubic"),
+            controller: library::controller(cc).ok_or_else(|| RunError::Begin(format!("it has no controller {cc}")))?,
             window,
             payload: u16::try_from(payload.get()).unwrap_or(u16::MAX),
             paths: config.paths.len(),

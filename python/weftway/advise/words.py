@@ -290,8 +290,8 @@ def slower(ratios: Mapping[Cell, float], seeds: int) -> str:
 def _unfinished(advice: Advice) -> str:
     """Number of runs that did not finish, as advised and without it."""
     chosen, base = advice.chosen, advice.baseline
-    counted = "as all lost" if advice.column == COLUMN["datagrams"] else "with their time limit"
-    sentence = f"{chosen.unfinished} of {len(chosen.costs)} runs did not finish and count {counted}"
+    place = "as all lost" if advice.column == COLUMN["datagrams"] else "with their time limit"
+    sentence = f"{chosen.unfinished} of {len(chosen.costs)} runs did not finish and count {place}"
     return sentence if chosen is base else f"{sentence}; as it comes: {base.unfinished}"
 
 

@@ -49,12 +49,12 @@ class Courses:
 
 
 def courses_of(link: Link) -> Courses:
-    """The columns that its files tell over time and that are not given as values. The first file counts."""
+    """The columns that its files tell over time and that are not given as values: of irtt, else of the first file."""
     found = Courses()
     # A trace is finer than a drive, and a link has one of them.
     if any(reading.traces for reading in link.readings):
         return found
-    for reading in link.readings:
+    for reading in sorted(link.readings, key=lambda reading: reading.kind != "irtt"):
         for side in SIDES:
             for column, values in reading.course.columns(side).items() if reading.course else ():
                 key = column.partition("_")[0].replace("mbps", "rate")

@@ -13,12 +13,13 @@ const SEEN: usize = 10;
 const TELLING: u64 = 500;
 /// Controllers that take each loss for a full queue.
 const BY_LOSS: [&str; 6] = ["newreno", "cubic", "lia", "olia", "balia", "dlia"];
-/// Losses in percent that hold none of these down by much, if it has no switch for more (docs/explanation/proxy-measured.md).
+/// Losses in percent up to which these keep most of their rate, without the switch below
+/// (docs/explanation/proxy-measured.md).
 const HARMLESS: f64 = 0.5;
 /// Switch of `cubic` that names the losses in percent that it bears.
-const BEARS: &str = "random_loss=";
+const BEARS: &str = "random_loss";
 /// A queue stands on a link whose round trip exceeds the least by more than this part of it.
-const STANDING_PART: f64 = 4.0;
+const STANDING_PART: f64 = 0.25;
 
 /// A link that loses packets without a queue.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -61,7 +62,7 @@ impl Losses {
 /// Takes a link in; returns the percentage of its packets that was lost, if that tells something.
 fn look(seen: &mut VecDeque<Seen>, path: &PathProgress) -> Option<f64> {
     let least = path.min_rtt_ms?;
-    let has_queue = queue_ms(path.srtt_ms, Some(least))? > least / STANDING_PART;
+    let has_queue = queue_ms(path.srtt_ms, Some(least))? > least * STANDING_PART;
     // A new connection counts anew.
     if seen.back().is_some_and(|last| last.packets > path.packets) {
         seen.clear();
@@ -75,16 +76,17 @@ fn look(seen: &mut VecDeque<Seen>, path: &PathProgress) -> Option<f64> {
 
 /// Losses in percent that a controller bears; none if it does not go by them.
 fn bears(cc: &str) -> Option<f64> {
-    let name = cc.split(':').next().unwrap_or_default();
-    let told = cc.split(':').find_map(|switch| switch.strip_prefix(BEARS)?.parse::<f64>().ok());
-    BY_LOSS.contains(&name).then(|| told.unwrap_or(HARMLESS).max(HARMLESS))
+    let (entry, spec) = weftway_cc::parse(cc).ok()?;
+    let given = spec.given.iter().find(|(key, _)| key == BEARS).and_then(|(_, value)| value.parse().ok());
+    BY_LOSS.contains(&entry.name).then(|| given.unwrap_or(HARMLESS).max(HARMLESS))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// So many snapshots of a link with a least round trip of 40 ms that sends 100 packets in each, and what the last tells.
+    /// So many snapshots of a link with a least round trip of 40 ms that sends 100 packets in each, and what the last
+    /// tells.
     fn told(cc: &str, snapshots: u64, lost: u64, srtt: impl Fn(u64) -> f64) -> Vec<Loss> {
         let mut losses = Losses::default();
         let mut told = Vec::new();
@@ -107,6 +109,7 @@ mod tests {
     fn losses_count_where_no_queue_stands() {
         let lte = |percent| vec![Loss { path: "lte".into(), percent }];
         assert_eq!(told("cubic", 11, 1, |_| 45.0), lte(1.0));
+        assert_eq!(told("reno", 11, 1, |_| 45.0), lte(1.0), "another name of newreno");
         assert_eq!(told("cubic", 10, 1, |_| 45.0), [], "ten seconds have not passed");
         assert_eq!(told("cubic", 30, 1, |n| if n == 25 { 51.0 } else { 45.0 }), [], "a queue stood five seconds ago");
         assert_eq!(told("cubic", 30, 1, |n| if n < 15 { 90.0 } else { 45.0 }), lte(1.0), "that of the start is gone");

@@ -59,8 +59,8 @@ pub(crate) fn in_time(links: &[LinkNow], latency: Span, waiting: Bytes) -> BitRa
     BitRate::from_bps(all.saturating_sub(BitRate::of(waiting, latency).as_bps()))
 }
 
-/// Part of `all` for a pipe beside others, of which `others` is what came there in the last second and `count` the
-/// number of all: what the others leave, and no less than an even share. For each byte that came, `overhead` bytes were sent.
+/// Part of `all` for a pipe beside others: what these leave, of which `others` was sent in the last second, and no less
+/// than an even share among `count`. For each byte that came, `overhead` bytes were sent.
 pub(crate) fn share_of(all: BitRate, others: BitRate, count: u64, overhead: f64) -> BitRate {
     let left = all.as_bps().saturating_sub(others.as_bps());
     let share = left.max(all.as_bps() / count.max(1));
@@ -183,7 +183,11 @@ mod tests {
         }
         move |from, to| {
             let within = rates.iter().filter(|(at, _)| (from..to).contains(at)).map(|(_, rate)| *rate);
-            within.fold((f64::MAX, 0.0), |(least, most), rate| (least.min(rate), most.max(rate)))
+            let within: Vec<f64> = within.collect();
+            assert!(!within.is_empty(), "no rate between {from} and {to} ms");
+            within
+                .into_iter()
+                .fold((f64::MAX, 0.0), |(least, most): (f64, f64), rate| (least.min(rate), most.max(rate)))
         }
     }
 

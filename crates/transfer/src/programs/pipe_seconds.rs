@@ -34,8 +34,8 @@ pub(crate) struct Carrying {
 struct Second {
     at: Instant,
     before: Bytes,
-    /// Rate of what came in that second.
-    came: BitRate,
+    /// Rate at which it was sent over all links in that second, copies included.
+    taken: BitRate,
     overhead: Option<f64>,
     /// What each link carried.
     sent: Vec<(String, u64)>,
@@ -47,8 +47,8 @@ struct Second {
 #[derive(Default)]
 pub(crate) struct PipeSeconds(BTreeMap<StreamId, Second>);
 
-/// The number to three digits behind the point.
-fn rounded(part: u64, whole: u64) -> f64 {
+/// Ratio of two numbers, to three digits behind the point.
+fn ratio(part: u64, whole: u64) -> f64 {
     (1000.0 * part as f64 / whole as f64).round() / 1000.0
 }
 
@@ -75,7 +75,7 @@ impl PipeSeconds {
         let second = self.0.entry(id).or_insert_with(|| Second {
             at: now,
             before: bytes.clone(),
-            came: BitRate::ZERO,
+            taken: BitRate::ZERO,
             overhead: None,
             sent: Vec::new(),
             rates: VecDeque::new(),
@@ -90,8 +90,8 @@ impl PipeSeconds {
         second.sent = bytes.sent.iter().map(|one| (one.path.clone(), more(one))).collect();
         let all: u64 = second.sent.iter().map(|(_, sent)| sent).sum();
         let came = bytes.came.saturating_sub(second.before.came);
-        second.came = BitRate::of(Count::new(came), elapsed);
-        second.overhead = (came > 0).then(|| rounded(all, came));
+        second.taken = BitRate::of(Count::new(all), elapsed);
+        second.overhead = (came > 0).then(|| ratio(all, came));
         (second.at, second.before) = (now, bytes);
     }
 
@@ -100,7 +100,7 @@ impl PipeSeconds {
         let (id, latency) = (view.id, view.latency);
         let mut told = PipeProgress::of(view);
         let others = self.0.iter().filter(|(one, _)| Some(**one) != id);
-        let others = others.fold(0, |sum: u64, (_, one)| sum.saturating_add(one.came.as_bps()));
+        let others = others.fold(0, |sum: u64, (_, one)| sum.saturating_add(one.taken.as_bps()));
         let count = self.0.len() as u64;
         let Some(second) = id.and_then(|id| self.0.get_mut(&id)) else { return told };
         told.overhead = second.overhead;
@@ -108,7 +108,7 @@ impl PipeSeconds {
         let link = |link: &LinkNow| {
             let sent = second.sent.iter().find(|(path, _)| *path == link.path).map_or(0, |(_, sent)| *sent);
             let (path, health) = (link.path.clone(), link.health(latency));
-            PipeLink { path, sent, share: rounded(sent, all), health }
+            PipeLink { path, sent, share: ratio(sent, all), health }
         };
         told.links = carrying.links.iter().map(link).collect();
         let in_time = in_time(&carrying.links, latency, carrying.waiting);
@@ -197,6 +197,7 @@ mod tests {
     }
 
     /// Of 10 Mbit/s the first pipe takes 4, of which each byte is sent twice, and the second 1.
+    /// The first sends twice what comes, 8 of 10 Mbit/s: the second has an even share.
     #[test]
     fn pipes_share_what_there_is() {
         let mut seconds = PipeSeconds::default();
@@ -206,6 +207,6 @@ mod tests {
         }
         let mut rate =
             |number| seconds.progress(Instant::from_millis(1000), view(number), &carrying([25_000, 0])).rate.now_bps;
-        assert_eq!((rate(1), rate(2)), (4_500_000, 6_000_000));
+        assert_eq!((rate(1), rate(2)), (4_500_000, 5_000_000));
     }
 }

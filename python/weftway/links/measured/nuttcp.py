@@ -41,6 +41,8 @@ class Second:
     """Sent in it, with UDP."""
     size: float
     """Bytes of payload in a datagram of UDP."""
+    is_udp: bool
+    """The line counts datagrams."""
 
 
 def is_output(text: str) -> bool:
@@ -55,7 +57,7 @@ def reads(file: Path, text: str) -> Reading:
     seconds, rtts = _seconds(file, text)
     if not seconds:
         raise ScenarioError(f"{file}: no interval; expected {EXPECTED}")
-    is_udp = seconds[0].packets > 0
+    is_udp = seconds[0].is_udp
     # nuttcp says who sends, never which end wrote the file.
     way = direction(file)
     word = "" if way else "assumed, as the name says no direction (.down, .up): "
@@ -132,8 +134,9 @@ def _seconds(file: Path, text: str) -> tuple[list[Second], list[float]]:
         if length <= 0 or abs(mb * MEBIBYTE * 8 / 1e6 / length - mbps) > max(0.02 * mbps, 0.01) * max(1.0, 1 / length):
             raise place.error(f"{mb:g} MB in {length:g} s are not {mbps:g} Mbit/s")
         drop, packets = int(match["drop"] or 0), int(match["packets"] or 0)
-        if found and (packets > 0) != (found[0].packets > 0):
+        is_udp = match["packets"] is not None
+        if found and is_udp != found[0].is_udp:
             raise place.error("TCP and UDP in one file")
         came = packets - drop
-        found.append(Second(length, mbps, drop, packets, mb * MEBIBYTE / came if came > 0 else 0.0))
+        found.append(Second(length, mbps, drop, packets, mb * MEBIBYTE / came if came > 0 else 0.0, is_udp))
     return found, rtts

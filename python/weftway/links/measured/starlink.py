@@ -130,7 +130,7 @@ def _of_json(file: Path, text: str) -> Samples:
                 _add_history(samples, place, place.member(value, HISTORY, dict))
             elif isinstance(value, dict) and STATUS in value:
                 status = place.member(value, STATUS, dict)
-                # Protobuf leaves out what is zero. An answer has no time: one a second is the closest guess, so none.
+                # Protobuf leaves out what is zero. An answer tells no time: they are taken to be a second apart.
                 entry = {name: status.get(other, 0.0) for name, other in NAMES.items()}
                 if NAMES[LATENCY] not in status:
                     raise place.error(
