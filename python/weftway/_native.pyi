@@ -109,6 +109,8 @@ class Path:
     pacing_rate_mbps: float
     """Mbit/s: what the pacer allows; without pacing, the window over the smoothed round-trip time times 2 in slow start
     and 1.2 after."""
+    link_rate_mbps: float
+    """Mbit/s: the bottleneck's rate as the controller knows it; 0 where it does not say (all but `bdp`)."""
     bytes_sent: int
     """Bytes sent since it came up, retransmissions included."""
     bytes_acked: int

@@ -25,6 +25,7 @@ mean deviation, smallest, mean |
 | `bytes_in_flight`, `queued`, `space` | sent and not acknowledged; assigned and not sent; free window |
 | `next` | the first offset after everything that the path has carried |
 | `delivery_rate_mbps`, `pacing_rate_mbps` | the newest sample of the delivery rate; what the pacer allows |
+| `link_rate_mbps` | the bottleneck's rate as the controller knows it; 0 where it does not say |
 | `bytes_sent`, `bytes_acked`, `bytes_lost` | since the path came up |
 | `packets_sent`, `packets_acked`, `packets_lost`, `packets_retransmitted` | the same, in packets |
 | `pto_count` | consecutive timeouts without progress |

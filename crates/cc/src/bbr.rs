@@ -384,6 +384,7 @@ impl<V: Version> Controller for V {
             srtt: Span::ZERO,
             inter_loss: Bytes::ZERO,
             bandwidth: self.bandwidth(),
+            link_rate: BitRate::ZERO,
             steady: core.full.reached && !self.is_draining(),
             bottleneck: None,
             contended: false,

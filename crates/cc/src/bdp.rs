@@ -412,7 +412,8 @@ impl Controller for Bdp {
 
     fn share(&self) -> Share {
         let contended = self.mode == Mode::Crowded || self.mode == Mode::Capped && self.was_longest();
-        Share { bandwidth: self.rate.get(), steady: self.rate.is_fresh, contended, ..self.window.share() }
+        let rate = self.rate.get();
+        Share { bandwidth: rate, link_rate: rate, steady: self.rate.is_fresh, contended, ..self.window.share() }
     }
 
     fn snapshot(&self) -> String {

@@ -193,6 +193,9 @@ pub struct Share {
     pub inter_loss: Bytes,
     /// Its bandwidth estimate, for controllers that have one.
     pub bandwidth: BitRate,
+    /// Rate of the bottleneck, by packets that waited for one another there, however little is sent (BDP); zero for
+    /// controllers that do not measure it. Schedulers see it as [`weftway_path::Path::link_rate`].
+    pub link_rate: BitRate,
     /// True once its estimate has settled (BBR past its start).
     pub steady: bool,
     /// The bottleneck that it shares with the paths of the same number, where that is known. The host fills it in.

@@ -12,14 +12,15 @@
 //!                  the last unvalidated packet: ssthresh is at most pipe · 0.7
 //! ```
 //!
-//! Packets are told apart by when they left. Departures: what a remembered window is worth after how long is left to
-//! who remembers it, and QUIC paces a controller without a rate as in slow start, two windows in a round trip.
+//! Read from implementations of the draft (neqo's and picoquic's), not from the RFC itself. Packets are told apart by
+//! when they left. Departures: whoever remembers a window decides how long it is worth something; and QUIC paces a
+//! controller without a rate as in slow start, two windows in a round trip.
 
 use weftway_path::{BitRate, Bytes, Instant, Span};
 
 use crate::{Acked, Congestion, Controller, Flavour, Sent, Setup, Share, Siblings, Signal};
 
-/// What is remembered of a path.
+/// Window and round-trip time of a path in an earlier connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remembered {
     /// Its window.
@@ -28,18 +29,18 @@ pub struct Remembered {
     pub rtt: Span,
 }
 
-/// Where a resumption stands.
+/// Phase of a resumption.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Reconnaissance {
         acked: Bytes,
     },
-    /// Since when, and when the newest packet left.
+    /// Its begin, and the departure of the newest packet.
     Unvalidated {
         since: Instant,
         last: Instant,
     },
-    /// When the last unvalidated packet left.
+    /// Departure of the last unvalidated packet.
     Validating {
         last: Instant,
     },
@@ -100,7 +101,7 @@ impl Resumed {
         self.phase = Phase::Validating { last };
     }
 
-    /// Looks, once an initial window has arrived, whether the window may jump.
+    /// Lets the window jump, once an initial window has arrived, if it may.
     fn reconnoitre(&mut self, acked: &Acked, total: Bytes) {
         self.phase = Phase::Reconnaissance { acked: total };
         if total < self.initial_window || !acked.cwnd_limited {
@@ -114,7 +115,7 @@ impl Resumed {
         }
     }
 
-    /// The first packet of the jump has arrived.
+    /// Takes the arrival of the first packet of the jump.
     fn arrived(&mut self, acked: &Acked, last: Instant) {
         self.pipe += acked.bytes;
         if acked.prior_in_flight < self.initial_window {
@@ -125,7 +126,7 @@ impl Resumed {
         }
     }
 
-    /// The last unvalidated packet has arrived after losses.
+    /// Ends the retreat: the last unvalidated packet has arrived.
     fn settle(&mut self) {
         let cwnd = self.inner.cwnd();
         self.inner.set_cwnd(self.pipe.mul_div(7, 10));

@@ -314,6 +314,7 @@ impl Window {
             srtt: Span::ZERO,
             inter_loss: Bytes::ZERO,
             bandwidth: BitRate::ZERO,
+            link_rate: BitRate::ZERO,
             steady: false,
             bottleneck: None,
             contended: false,

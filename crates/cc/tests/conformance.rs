@@ -83,6 +83,7 @@ impl World {
             srtt: Span::from_nanos(srtt),
             inter_loss: Bytes::new(inter_loss),
             bandwidth: BitRate::from_bps(cwnd),
+            link_rate: BitRate::ZERO,
             steady: true,
             bottleneck: usable.then_some(0),
             contended: usable,

@@ -3,7 +3,7 @@
 //!
 //! Flows share what there is for their class (self-clocked fair queueing, Golestani 1994): each datagram has a tag,
 //! which is that of its flow's last one, or of the one that was cut last, and its length. The least tag is cut first.
-//! So a flow that sends more than its share delays its own datagrams only.
+//! A flow that sends more than its share delays its own datagrams only.
 
 use std::collections::VecDeque;
 

@@ -273,6 +273,8 @@ pub struct Path {
     /// doubled in slow start and times 1.25 after (RFC 9002 §7.7). Without pacing 1.2 times, as Linux keeps it for its
     /// own scheduler.
     pub pacing_rate: BitRate,
+    /// Rate of the bottleneck as the controller knows it, by packets that waited there; zero where it does not say.
+    pub link_rate: BitRate,
     /// Everything sent, retransmissions included.
     pub sent: Counters,
     /// Everything acknowledged.
@@ -315,6 +317,7 @@ impl Path {
             next: Offset::ZERO,
             delivery_rate: BitRate::ZERO,
             pacing_rate: BitRate::ZERO,
+            link_rate: BitRate::ZERO,
             sent: Counters::default(),
             acked: Counters::default(),
             lost: Counters::default(),

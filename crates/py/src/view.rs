@@ -250,6 +250,10 @@ impl PathView {
         self.path.pacing_rate.as_mbps_f64()
     }
     #[getter]
+    fn link_rate_mbps(&self) -> f64 {
+        self.path.link_rate.as_mbps_f64()
+    }
+    #[getter]
     fn bytes_sent(&self) -> u64 {
         self.path.sent.bytes.get()
     }

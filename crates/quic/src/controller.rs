@@ -359,6 +359,7 @@ impl Adapter {
             bandwidth: Some(share.bandwidth.as_bps()).filter(|bandwidth| *bandwidth > 0),
         };
         self.path.cwnd = cwnd;
+        self.path.link_rate = share.link_rate;
         self.path.ssthresh = ssthresh;
         // noq's pacer refills at 5/4 of a window per round trip.
         let implied = || match self.path.srtt.is_zero() {

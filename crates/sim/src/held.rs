@@ -49,6 +49,7 @@ impl Controller for Held {
             srtt: Span::ZERO,
             inter_loss: Bytes::ZERO,
             bandwidth: BitRate::ZERO,
+            link_rate: BitRate::ZERO,
             steady: true,
             bottleneck: None,
             contended: false,

@@ -497,7 +497,9 @@ impl PathSender {
         view.pacing_rate = named.unwrap_or_else(|| self.paced_by.rate(view));
         if let Some(shares) = shares {
             let (srtt, bottleneck) = (view.srtt, view.bottleneck);
-            shares[self.id.index()] = Share { srtt, bottleneck, usable: true, ..self.cc.share() };
+            let share = self.cc.share();
+            view.link_rate = share.link_rate;
+            shares[self.id.index()] = Share { srtt, bottleneck, usable: true, ..share };
         }
     }
 

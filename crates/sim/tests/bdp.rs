@@ -1,12 +1,15 @@
 //! BDP where round trips vary and links lose packets at random. `cargo test --release -p weftway-sim --test all bdp::
 //! -- --nocapture` prints what is measured.
 
-use crate::setup::{self, down, lossy, path};
+use crate::setup::{self, bulk, down, drive, lossy, path};
+use weftway_host::Host;
 use weftway_link::{Distribution, Jitter};
-use weftway_path::{Bytes, Span};
+use weftway_path::{BitRate, Bytes, Context, Decision, Span};
 use weftway_scenario::config::{Buffer, MessageSize, PathConfig, SimConfig, TransportConfig, Workload};
+use weftway_sched::Scheduler;
 use weftway_sim::measure::Singles;
-use weftway_sim::run::Job;
+use weftway_sim::run::{Job, transport_rules};
+use weftway_sim::{Sim, Verdict};
 
 fn run(config: &SimConfig, cc: &str, scheduler: &str, seed: u64, column: &str) -> f64 {
     let job = Job { config, cc, seed, timing: None };
@@ -60,4 +63,35 @@ fn messages_over_varying_round_trips_do_not_wait_for_seconds() {
     let (bdp, cubic) = (p99("bdp"), p99("cubic"));
     assert!(bdp[2] < 1000.0 && bdp[4] < 2000.0, "{bdp:?}");
     assert!(bdp[4] < cubic[0], "{cubic:?}");
+}
+
+/// Sends on the first path, and notes the rate that its controller says.
+#[derive(Clone, Default)]
+struct Listener {
+    rate: BitRate,
+}
+
+impl Scheduler for Listener {
+    fn select(&mut self, cx: &Context<'_>) -> Decision {
+        self.rate = cx.paths[0].link_rate;
+        cx.open.iter().next().map_or(Decision::Wait, Decision::Send)
+    }
+}
+
+/// Forty packets each 200 ms are 2 Mbit/s, which is what delivery rates show. The link brings 20, and BDP says so.
+#[test]
+fn schedulers_see_the_rate_that_the_controller_knows() {
+    let size = MessageSize::of(Bytes::new(40 * TransportConfig::mpquic().mss.get()));
+    let workload = Workload::Messages { sizes: vec![size], period: Span::from_millis(200), count: 30, deadline: None };
+    let config = SimConfig { workload, ..bulk(&TransportConfig::mpquic(), vec![path("only", 20_000, 20)], 0) };
+    let said = |cc| {
+        let mut sim = Sim::new(&config, cc, 1).unwrap();
+        let mut scheduler = Listener::default();
+        sim.host(0, Host::serving(&scheduler, transport_rules("min-rtt").unwrap()));
+        assert_eq!(drive(&mut sim, &mut scheduler, 1), Verdict::Finished);
+        scheduler.rate
+    };
+    let rate = said("bdp");
+    assert!(rate > BitRate::from_mbps(17) && rate < BitRate::from_mbps(23), "{rate:?}");
+    assert_eq!([said("cubic"), said("bbr3")], [BitRate::ZERO; 2]);
 }

@@ -25,7 +25,7 @@ const CONNECTION: [OfConnection; 13] = [
     ("deadline_ms", |cx| of_flow(cx, |flow| flow.deadline.map_or(f64::INFINITY, |at| at.as_nanos() as f64 / 1e6))),
 ];
 
-const PATH: [OfPath; 25] = [
+const PATH: [OfPath; 26] = [
     ("is_up", |_| 1.0),
     ("is_open", |path| f64::from(u8::from(path.is_open()))),
     ("is_active", |path| f64::from(u8::from(path.is_active()))),
@@ -43,6 +43,7 @@ const PATH: [OfPath; 25] = [
     ("next", |path| path.next.get() as f64),
     ("delivery_rate_mbps", |path| path.delivery_rate.as_mbps_f64()),
     ("pacing_rate_mbps", |path| path.pacing_rate.as_mbps_f64()),
+    ("link_rate_mbps", |path| path.link_rate.as_mbps_f64()),
     ("bytes_sent", |path| bytes(path.sent.bytes)),
     ("bytes_acked", |path| bytes(path.acked.bytes)),
     ("bytes_lost", |path| bytes(path.lost.bytes)),

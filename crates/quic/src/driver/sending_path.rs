@@ -492,7 +492,9 @@ impl SendingPath {
         view.cwnd = self.window(view);
         view.ssthresh = self.cc.ssthresh();
         view.pacing_rate = self.cc.pacing_rate().unwrap_or_else(|| self.paced_by.rate(view));
-        *share = Share { srtt: view.srtt, bottleneck: view.bottleneck, usable: true, ..self.cc.share() };
+        let own = self.cc.share();
+        view.link_rate = own.link_rate;
+        *share = Share { srtt: view.srtt, bottleneck: view.bottleneck, usable: true, ..own };
     }
 
     /// The window of everything but realtime data.

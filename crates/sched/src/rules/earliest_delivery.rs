@@ -54,7 +54,7 @@ use sent_ahead::SentAhead;
 pub(crate) static ENTRY: Entry = Entry {
     name: "earliest-delivery",
     aliases: &["weft"],
-    version: 4,
+    version: 5,
     summary: "each packet where it should be delivered in order first; what comes too late is repeated",
     reference: "Weftway, docs/explanation/earliest-delivery.md",
     provenance: Provenance::Code,

@@ -161,6 +161,7 @@ impl Sibling {
             srtt: self.srtt.0,
             inter_loss: bytes(self.inter_loss, mss),
             bandwidth: self.bandwidth.map_or(BitRate::ZERO, |rate| rate.0),
+            link_rate: BitRate::ZERO,
             steady: self.steady,
             bottleneck: self.bottleneck,
             contended: self.contended,

@@ -276,6 +276,7 @@ fn change(path: &mut Path, row: &PathRow) -> Result<(), String> {
     path.bottleneck = row.bottleneck.or(path.bottleneck);
     put(&mut path.delivery_rate, &row.delivery_rate, rate)?;
     put(&mut path.pacing_rate, &row.pacing_rate, rate)?;
+    put(&mut path.link_rate, &row.link_rate, rate)?;
     put(&mut path.sent, &row.sent, counters)?;
     put(&mut path.acked, &row.acked, counters)?;
     put(&mut path.lost, &row.lost, counters)?;

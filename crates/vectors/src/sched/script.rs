@@ -77,6 +77,7 @@ pub(super) struct PathRow {
     pub bottleneck: Option<u8>,
     pub delivery_rate: Option<Rate>,
     pub pacing_rate: Option<Rate>,
+    pub link_rate: Option<Rate>,
     pub sent: Option<Amount>,
     pub acked: Option<Amount>,
     pub lost: Option<Amount>,

@@ -44,7 +44,7 @@ pub struct Dispatch {
     pub views: Views,
     /// Which of them it is offered, where a policy says so.
     policy: Option<Box<Policy>>,
-    /// Paths that start, with their first packet, as what others have shown has it.
+    /// Paths whose first packet sets their window by what others have shown.
     beginning: PathSet,
     /// Question to the scheduler.
     pub question: Question,
@@ -95,7 +95,7 @@ impl Dispatch {
         self.mss = mss.get();
     }
 
-    /// Path `id` has come up: whether it starts as what others show until its first packet has it
+    /// Notes that path `id` has come up, and whether its first packet sets its window by what others have shown
     /// ([`Carrier::begin`]).
     pub fn set_beginning(&mut self, id: PathId, beside: bool) {
         self.beginning = self.beginning.put(id, beside);

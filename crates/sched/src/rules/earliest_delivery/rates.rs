@@ -22,6 +22,8 @@ pub(super) struct Limits {
     pub mss: Bytes,
     pub min_rtt: Span,
     pub srtt: Span,
+    /// Rate of the bottleneck, if the controller says it.
+    pub link_rate: BitRate,
 }
 
 /// Measured rates and round trip of a path.
@@ -58,15 +60,17 @@ pub(super) struct Rates {
 impl Limits {
     #[inline(always)]
     pub fn of(path: &Path) -> Self {
-        let &Path { cwnd, pacing_rate, mss, min_rtt, srtt, .. } = path;
-        Self { cwnd, pacing_rate, mss, min_rtt, srtt }
+        let &Path { cwnd, pacing_rate, mss, min_rtt, srtt, link_rate, .. } = path;
+        Self { cwnd, pacing_rate, mss, min_rtt, srtt, link_rate }
     }
 
     /// A standing queue limits both rates to the peak; what the path brought while it was busy limits only the first.
-    /// The window limits the second: no more than it in each least round trip.
+    /// The window limits the second: no more than it in each least round trip. A rate that the controller says is both.
     pub fn rates(&self, known: &Measured) -> Rates {
         let &Measured { peak, most, capacity, srtt } = known;
-        let (brings, drains) = if is_queueing(srtt, self.min_rtt, self.mss, peak) {
+        let (brings, drains) = if self.link_rate > BitRate::ZERO {
+            (self.link_rate, self.link_rate)
+        } else if is_queueing(srtt, self.min_rtt, self.mss, peak) {
             (peak, peak)
         } else {
             let believed = self.believed(peak, srtt);
@@ -115,6 +119,7 @@ mod tests {
             mss: Bytes::new(1400),
             min_rtt: ms(20),
             srtt: ms(20),
+            link_rate: BitRate::ZERO,
         };
         let known =
             Measured { peak: BitRate::from_mbps(1), most: BitRate::from_mbps(40), capacity: None, srtt: ms(20) };
