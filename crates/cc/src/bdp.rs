@@ -1,7 +1,8 @@
 //! BDP: the window is what the bottleneck brings in a round trip, and a little more; nothing is paced.
 //!
 //! ```text
-//! rate      of the bottleneck, by packets that waited for one another (`bdp/rate.rs`)
+//! rate      of the bottleneck, by packets that waited for one another (`bdp/rate.rs`), of acknowledgements that the
+//!           receiver did not keep (`bdp/acks.rs`)
 //! plain     the longest round trip that shows no queue (`bdp/base.rs`);  queue = rtt − plain
 //! aim       queue of 15 ms + 15 % of the smallest round trip
 //! growth    while the window is the limit: acked · (aim − queue) / aim, so that it doubles where there is no queue
@@ -27,6 +28,7 @@
 //! State: the window, the sums of rate and round trip, the controller of losses and crowds.
 //! Departures: its recovery is RFC 9002's under MPTCP, too: no proportional rate reduction, windows in bytes.
 
+mod acks;
 mod base;
 mod rate;
 #[cfg(test)]
@@ -35,6 +37,7 @@ mod tests;
 use weftway_path::spec::{Param, Params, SpecError};
 use weftway_path::{BitRate, Bytes, Instant, Recovery, Span};
 
+use self::acks::Acks;
 use self::base::Base;
 use self::rate::{Conditions, Rate};
 use crate::bbr::Round;
@@ -147,6 +150,7 @@ struct Bdp {
     /// The longest of the last few samples above the base.
     recent: Span,
     losses: LossRate,
+    acks: Acks,
     mode: Mode,
     rounds: Rounds,
     /// Controller after losses with a queue, and on a crowded path.
@@ -176,6 +180,7 @@ impl Bdp {
             setup,
             rate: Rate::new(window.mss(), memory),
             losses: LossRate::new(COUNTED, window.mss()),
+            acks: Acks::new(window.mss()),
             window,
             base: Base::new(setup.now, setup.rtt),
             aim: rule.aim(setup.rtt),
@@ -313,6 +318,7 @@ impl Bdp {
 
 impl Controller for Bdp {
     fn on_sent(&mut self, sent: &Sent) {
+        self.acks.on_sent(sent.now);
         if self.mode != Mode::Free {
             self.other.on_sent(sent);
         }
@@ -322,10 +328,9 @@ impl Controller for Bdp {
         let mss = self.window.mss();
         self.losses.on_acked(acked);
         self.rate.raise(acked);
-        // One packet alone may have been kept for the delay of acknowledgements: it tells nothing.
-        let is_lone = acked.bytes.get() < 2 * mss && acked.recovery == Recovery::Open;
+        let may_be_kept = self.acks.on_acked(acked) && acked.recovery == Recovery::Open;
         let is_full = acked.prior_in_flight.get().saturating_add(3 * mss) >= self.window.cwnd();
-        if is_lone && acked.rtt.is_some_and(|rtt| rtt > self.base.plain()) {
+        if may_be_kept && acked.rtt.is_some_and(|rtt| rtt > self.base.plain()) {
             self.rate.pause();
         } else {
             if let Some(rtt) = acked.rtt {
@@ -340,6 +345,7 @@ impl Controller for Bdp {
         }
         if self.round.advance(acked) {
             self.rate.end_round();
+            self.acks.end_round();
             if let Some(queue) = self.base.end_round() {
                 self.judge_crowd(queue, is_full, siblings);
             }

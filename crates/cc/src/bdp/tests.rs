@@ -2,6 +2,7 @@
 
 use weftway_path::{BitRate, Bytes, Instant, Span};
 
+use super::acks::Acks;
 use super::base::Base;
 use super::rate::{Conditions, Rate};
 use crate::Acked;
@@ -101,4 +102,32 @@ fn the_smallest_round_trip_is_of_the_last_minute() {
     assert_eq!(sample(59, 60), (Some(ms(40)), ms(20)));
     assert_eq!(sample(62, 70), (Some(ms(60)), ms(20)));
     assert_eq!(sample(162, 90), (Some(ms(90)), ms(0)));
+}
+
+/// A receiver acknowledges each 16 packets. Ten leave at 0 ms, and their acknowledgement waits for more; twenty at 65
+/// ms, of which four are kept; then more at 105.
+#[test]
+fn an_acknowledgement_that_waited_for_more_packets_may_be_kept() {
+    let mut acks = Acks::new(MSS);
+    let on_acked = |acks: &mut Acks, sent, packets, in_flight: u64| {
+        acks.on_acked(&Acked { prior_in_flight: Bytes::new(in_flight * MSS), ..acked(0, sent, packets) })
+    };
+    acks.on_sent(Instant::ZERO);
+    assert!(on_acked(&mut acks, 0, 10, 10), "all that was in flight");
+    [65_000, 66_000, 67_000].iter().for_each(|sent| acks.on_sent(Instant::from_micros(*sent)));
+    assert!(!on_acked(&mut acks, 66_000, 16, 20), "packets followed it");
+    acks.on_sent(Instant::from_millis(105));
+    assert!(on_acked(&mut acks, 67_000, 4, 20), "less than 16, at the end of a burst");
+    assert!(!on_acked(&mut acks, 67_000, 16, 20), "as many as ever");
+    acks.on_sent(Instant::from_millis(106));
+    assert!(!on_acked(&mut acks, 105_000, 4, 20), "more followed it within a ms");
+    assert!(on_acked(&mut acks, 105_000, 1, 20), "one packet alone");
+}
+
+/// Two packets are a whole message of an application; a receiver that acknowledges each second one keeps none.
+#[test]
+fn an_acknowledgement_of_two_packets_is_not_kept() {
+    let mut acks = Acks::new(MSS);
+    acks.on_sent(Instant::ZERO);
+    assert!(!acks.on_acked(&Acked { prior_in_flight: Bytes::new(2 * MSS), ..acked(0, 0, 2) }));
 }
