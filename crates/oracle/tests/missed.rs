@@ -45,14 +45,14 @@ fn an_outage_takes_what_is_written_in_it_and_not_of_use_after_it() {
     let other = |ms| vec![outage(path("a", 80_000, 30)), path("b", 80_000, ms)];
     assert_eq!(bound(&datagrams(other(99), ms(3000))), (300, 0));
     assert_eq!(bound(&datagrams(other(100), ms(3000))), (300, 93), "a path whose delay takes all of the time");
-    // Twice as long, of which the second half over both.
+    // Both are down from 1500 to 2000 ms only: 500 − 70 ms, and the time of a packet at each end.
     let both = vec![outage(path("a", 80_000, 30)), down(path("b", 80_000, 30), 1500, Some(2500))];
     assert_eq!(bound(&datagrams(both, ms(4000))), (400, 43));
 }
 
 /// 424 kbit/s are 53 B a millisecond, or a packet in 20 ms, half of what is written. From the first of 200 datagrams
-/// until 70 ms after the last are 2060 ms: 103 packets. Two such links carry all but what they need after the end; two
-/// behind one link are that one.
+/// until 70 ms after the last are 2060 ms: 103 packets. Two such links carry all; two
+/// fast ones behind one of them are that one.
 #[test]
 fn a_slow_link_brings_what_it_has_work_for() {
     let slow = |name| path(name, 424, 30);
