@@ -9,8 +9,9 @@
 //!
 //! Rates, failures and delays are those of the run, from [`weftway_link::Supply`]; so is what jitter takes off. Whoever
 //! knows the draws can be lucky with random losses, which count for nothing here, as do controllers, acknowledgements,
-//! other traffic, queues that drop, handshakes of further paths, and that a path is not there for a time. A datagram may
-//! take its work from several links in parts. Of a shared link and those before it one counts, whichever brings fewer.
+//! other traffic, queues that drop, handshakes of further paths, and that a path is not there for a time. A datagram
+//! may take its work from several links in parts. Of a shared link and those before it one counts, whichever brings
+//! fewer.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
