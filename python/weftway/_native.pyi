@@ -297,7 +297,8 @@ def demonstrations(jobs: Sequence[Job], task: str, threads: int, student: str | 
 
 def bounds(jobs: Sequence[Job], threads: int) -> list[str]:
     """What a run of each job can have done at most, whatever its scheduler and controller: as JSON, the columns
-    `bound_fct_ms`, `bound_p50_ms`, `bound_p95_ms`, `bound_p99_ms` and `bound_bytes`, null where they are not known."""
+    `bound_fct_ms`, `bound_p50_ms`, `bound_p95_ms`, `bound_p99_ms`, `bound_bytes` and `bound_miss_rate`, null where they
+    are not known."""
 
 def oracles(jobs: Sequence[Job], threads: int, sight: str) -> list[str]: ...
 def controlled(jobs: Sequence[Job], threads: int) -> list[str]:

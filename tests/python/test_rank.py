@@ -158,14 +158,17 @@ def test_costs_are_multiples_of_the_bound() -> None:
 
 
 def test_a_cost_has_its_bound() -> None:
-    """Of a second in which at most 2 MB can have arrived, a megabyte takes half; of nothing, nothing is known."""
+    """Of a second in which at most 2 MB can have arrived, a megabyte takes half; of nothing, nothing is known. Of a
+    thousand datagrams 20 are late or lost at least, and 1 counts where none need be."""
     row = {"elapsed_ms": 1000.0}
     known = {"bound_fct_ms": 10.0, "bound_p95_ms": 2.0, "bound_p99_ms": 3.0, "bound_bytes": 2_000_000}
+    known["bound_miss_rate"] = 0.02
     bounds = {workload: costs.bound(row, known, workload) for workload in (*costs.COLUMN, "duration")}
     least = {"bulk": 10.0, "limited": 10.0, "web": 10.0, "messages": 3.0, "stream": 3.0, "voip": 3.0, "call": 3.0}
-    assert bounds == {**least, "request-response": 2.0, "flows": 2.0, "datagrams": None, "duration": 500.0}
+    assert bounds == {**least, "request-response": 2.0, "flows": 2.0, "datagrams": 20.0, "duration": 500.0}
     nothing = dict.fromkeys(known, None)
     assert {costs.bound(row, nothing, workload) for workload in bounds} == {None}
+    assert costs.bound(row, {"bound_miss_rate": 0.0}, "datagrams") == 1.0
 
 
 def test_who_is_always_best_is_the_chooser() -> None:

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
-use weftway_oracle::Sight;
+use weftway_oracle::{Missed, Sight};
 use weftway_path::spec::SpecError;
 use weftway_quic::virtual_time;
 use weftway_scenario::Variant;
@@ -228,7 +228,9 @@ impl Job {
 
     /// Bound on what a run in the simulator can have done, whatever its scheduler: its figures, as JSON.
     pub fn bound(&self) -> Result<String, SpecError> {
-        let bound = measurement::bound(&self.inner().bound()?, self.config());
+        let mut bound = measurement::bound(&self.inner().bound()?, self.config());
+        let missed = weftway_oracle::least_missed(&self.inner())?;
+        bound.insert("bound_miss_rate".to_owned(), missed.map(Missed::share).into());
         Ok(serde_json::Value::Object(bound).to_string())
     }
 

@@ -34,6 +34,7 @@ BOUND = {
     "message_p99_ms": "bound_p99_ms",
     "message_p95_ms": "bound_p95_ms",
     "call_p99_ms": "bound_p99_ms",
+    "deadline_miss_rate": "bound_miss_rate",
 }
 """Bound of each of them: of a call, what bounds the direction of the scenario."""
 
@@ -98,7 +99,11 @@ def bound(row: Row, bounds: Row, workload: str) -> float | None:
     if workload in COLUMN:
         column = BOUND.get(COLUMN[workload])
         value = bounds[column] if column else None
-        return None if value is None else max(float(value), LEAST_MS)
+        if value is None:
+            return None
+        if workload == "datagrams":
+            return max(PER_THOUSAND * float(value), LEAST_PER_THOUSAND)
+        return max(float(value), LEAST_MS)
     if not bounds["bound_bytes"]:
         return None
     return max(float(row["elapsed_ms"]) / (max(int(bounds["bound_bytes"]), LEAST_BYTES) / 1e6), LEAST_MS)

@@ -33,8 +33,10 @@ if TYPE_CHECKING:
 PER_PATH = re.compile(r"path\.(.+)\.(bytes|share|mean_rate_mbps|retransmissions|srtt_ms)")
 TOP = 10
 """Lines of a controller that are shown at first."""
-BOUNDS = {"fct_ms": "bound_fct_ms", "message_p95_ms": "bound_p95_ms"}
+BOUNDS = {"fct_ms": "bound_fct_ms", "message_p95_ms": "bound_p95_ms", "deadline_miss_rate": "bound_miss_rate"}
 """Bounds of primary measures, which rows have with `--bound`."""
+LEAST = {"deadline_miss_rate": 1e-3}
+"""Primary measures that may be zero, and what they count at least in a ratio."""
 INTERNAL = {"waits", "fallback_decided", "fallback_differs", "chosen_rate_mbps"}
 """Measures of how a scheduler decided; two may differ in them and send every packet alike."""
 BENEFITS = ("aggregation_benefit", "benefit_fair")
@@ -320,7 +322,9 @@ class Study:
         """Primary measure over the least that the links allow, run by run."""
         bounds = self.values(cell, BOUNDS[self.primary.column])
         values = self.values(cell, self.primary.column)
-        return estimate(value / bounds[seed] for seed, value in values.items() if bounds.get(seed, 0) > 0)
+        least = LEAST.get(self.primary.column, 0.0)
+        pairs = [(max(value, least), max(bounds[seed], least)) for seed, value in values.items() if seed in bounds]
+        return estimate(value / bound for value, bound in pairs if bound > 0)
 
     def estimate(self, cell: Cell, column: str) -> Estimate | None:
         """The mean of runs that can be repeated, the median of the others, which have modes and strays."""

@@ -13,6 +13,8 @@ use weftway_sched::Scheduler;
 use weftway_sim::run::{Finished, Job, transport_rules};
 use weftway_sim::{Listener, Note, Pause, Sim, Verdict};
 
+pub mod drawn;
+
 /// A link of `kbps` kbit/s with a one-way delay of `delay` ms and room for a hundred packets.
 pub fn link(kbps: u64, delay: u64) -> LinkConfig {
     let rate = BitRate::from_bps(kbps * 1000).into();
