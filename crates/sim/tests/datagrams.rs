@@ -61,6 +61,24 @@ fn what_never_comes_does_not_hold_the_limit() {
     assert!(measured.messages.delays.iter().all(|delay| *delay < Span::from_millis(60)));
 }
 
+/// The window holds four datagrams, and is shut when the loss of one is known, 52 ms after that left: too late for it to
+/// come in time. It goes again all the same, as nothing new can tell the receiver that it does not come. It is there some
+/// 75 ms after it left, and with it what waits: hardly more than seven datagrams are missed.
+#[test]
+fn what_is_too_late_goes_again_where_it_holds_a_shut_window() {
+    let mut only = path("only", 8_000, 20);
+    only.data.loss = Loss::Packets(vec![40]);
+    let mut config = datagrams(60, vec![only]);
+    config.transport.receive_buffer = Buffer::Fixed(Bytes::new(4_100));
+    let whole = run(&SimConfig { paths: vec![path("only", 8_000, 20)], ..config.clone() }, "min-rtt", 1);
+    let measured = run(&config, "min-rtt", 1);
+    let missed = |measured: &Measurement| {
+        let late = measured.messages.delays.iter().filter(|delay| **delay > Span::from_millis(60)).count();
+        late as u64 + measured.messages.outstanding
+    };
+    assert!((1..=8).contains(&(missed(&measured) - missed(&whole))), "{} {}", missed(&measured), missed(&whole));
+}
+
 /// The path carries nothing from 300 to 600 ms. What comes meanwhile has 50 ms: it is dropped, and nothing waits for it
 /// afterwards.
 #[test]

@@ -3,13 +3,14 @@
 //! Rule: of each path, `way` is the time that a packet takes to the other end, and `fails` the chance that it is lost
 //! or under way for longer than is left until the deadline. Where there is time to see that a datagram is not
 //! acknowledged and to send a copy, and `fails` is at most a tenth, the chance is that both fail. A datagram goes on
-//! the path where this is least; of those that reach `target` on the soonest. It waits for a full path that is much
+//! the path where this is least; of those that reach `target` on that of the datagram before, or on another that takes
+//! clearly less: what overtakes others makes a controller inside see losses. It waits for a full path that is much
 //! surer. It gets a copy on the path that then fails least: at once where `target` is not reached otherwise; else when
 //! it is not acknowledged though that is overdue, or though a later copy would be late. A second copy goes where the
 //! target is still not reached. All copies keep within `redundancy`, and none goes while datagrams wait for room, but
-//! of data that hold the peer's window up. A path that is idle gets a copy now and then, to tell whether it works; and
-//! a row of them, while its window or its pacer is small beside what is sent. Lost data go where they arrive soonest;
-//! data without a deadline by min-RTT.
+//! of data that hold the peer's window up. A path that is idle gets a copy of the oldest datagram now and then, to tell
+//! whether it works; and a row of them, while its window or its pacer is small beside what is sent. Lost data go where
+//! they arrive soonest; data without a deadline by min-RTT.
 //! Reference: Weftway, docs/how-to/pipe.md: pipes for datagrams. Ancestors: min-RTT; XLINK (Zheng et al.,
 //! SIGCOMM 2021), which copies what is in flight as the time left runs short; STMS, which compares arrivals.
 //! State: per path the round trips, times until acknowledgements and failures so far, and the packets in flight; what
@@ -47,6 +48,8 @@ const ROW: Span = Span::from_millis(300);
 const ENOUGH: u64 = 2;
 /// A datagram waits for a full path if it fails there so many times less.
 const SURER: u64 = 4;
+/// A datagram leaves the path of the one before for a sooner path only if that takes this part of its time less.
+const SOONER: u64 = 2;
 /// A datagram that has waited for this part of its time shows that there is no room for copies.
 const PARTS: u64 = 8;
 /// A datagram was to come in time if its chance to be late was below this when it left: one in a hundred.
@@ -105,6 +108,8 @@ struct Deadline {
     asked_relief: bool,
     /// Deadline of the packet at hand.
     at_hand: Option<Instant>,
+    /// Path of the last datagram.
+    last: Option<PathId>,
     /// Path and number of the packet of which the last answer asked a copy, and the chance that both fail.
     asked: Option<(PathId, u64, u64)>,
     now: Instant,
@@ -199,6 +204,14 @@ impl Deadline {
         let may = |path: &&Path| self.forecast(path.id).serves && !avoided.contains(path.id);
         let open = choose::least(choose::candidates(cx).filter(may), key);
         let Some(open) = open else { return choose::send_or_wait(cx, choose::min_rtt(cx)) };
+        let stays = |path: &&Path| {
+            let (here, there) = (self.forecast(path.id), self.forecast(open.id));
+            let clearly = there.ready + there.way.most() + there.way.mean / SOONER;
+            path.is_open() && key(path).0 <= self.allowed && here.ready + here.way.mean <= clearly
+        };
+        if let Some(last) = self.last.and_then(|last| cx.path(last)).filter(may).filter(stays) {
+            return Decision::Send(last.id);
+        }
         let full = choose::least(cx.paths.iter().filter(|path| !path.is_open()).filter(may), key);
         let waits = !lacks_room(cx) || key(open).0 > SURE / 2;
         if waits && full.is_some_and(|full| key(full).0.saturating_mul(SURER) < key(open).0) {
@@ -280,7 +293,8 @@ impl Deadline {
         (left < SURE / 2).then(|| (to.id, both(fails, left)))
     }
 
-    /// A copy of the newest datagram that asks an idle path whether it works, or how much it carries.
+    /// A copy that asks an idle path whether it works, or how much it carries: of the oldest datagram, which is the
+    /// likeliest to be lost and overtakes none.
     fn question(&mut self, cx: &Context<'_>) -> Option<Decision> {
         let needed = self.budget.once(cx.now).mul_div(ENOUGH, 1);
         let is_asked = |path: &&Path| {
@@ -291,14 +305,17 @@ impl Deadline {
             let in_a_row = estimate.asked.is_some_and(|asked| cx.now.since(asked) < ROW) && may_carry < needed;
             in_a_row || path.bytes_in_flight == Bytes::ZERO && cx.now.since(estimate.sent) >= pause
         };
-        let newest_elsewhere = |idle: &Path| {
+        let oldest_elsewhere = |idle: &Path| {
             let others = cx.paths.iter().filter(|path| path.id != idle.id);
-            let newest = others.filter_map(|path| Some((path.id, *self.flights.get(path.id)?.newest()?)));
-            newest.max_by_key(|(_, datagram)| datagram.serial)
+            let oldest = others.filter_map(|path| {
+                let mut watched = self.flights.get(path.id)?.watched();
+                Some((path.id, *watched.find(|datagram| !datagram.carried.contains(idle.id))?))
+            });
+            oldest.min_by_key(|(_, datagram)| datagram.serial)
         };
         let (idle, path, datagram) = choose::candidates(cx).filter(is_asked).find_map(|idle| {
-            let (path, datagram) = newest_elsewhere(idle)?;
-            (!datagram.carried.contains(idle.id)).then_some((idle, path, datagram))
+            let (path, datagram) = oldest_elsewhere(idle)?;
+            Some((idle, path, datagram))
         })?;
         if !self.budget.allows(cx.now, datagram.bytes, self.redundancy) {
             return None;
@@ -388,6 +405,7 @@ impl Scheduler for Deadline {
                     self.forecast(sent.path).way.beyond(left) < HOPED
                 });
                 if let Some(deadline) = deadline {
+                    self.last = Some(sent.path);
                     self.sent(&sent, deadline);
                 }
                 self.flights.at(sent.path).push(sent.serial, cx.now, hoped);

@@ -149,8 +149,13 @@ fn take_up<C: Carrier>(carrier: &mut C) {
 #[inline(always)]
 fn first_reinjection<C: Carrier>(carrier: &mut C) -> Option<(u64, Chunk)> {
     let mut number = carrier.dispatch_mut().outbox.first_reinjection()?;
-    // Only records may be of no use any more.
-    let soonest = if carrier.data().cuts() { soonest(carrier) } else { carrier.now() };
+    // Only records may be of no use any more. While the peer's window is shut no new one can tell the peer that one does
+    // not come: a late one goes again, for the window to open.
+    let soonest = match carrier.data().cuts() {
+        true if carrier.dispatch().is_shut() => Instant::ZERO,
+        true => soonest(carrier),
+        false => carrier.now(),
+    };
     loop {
         let chunk = *carrier.dispatch().outbox.chunk(number);
         if carrier.data().is_wanted(chunk.offset, soonest) {

@@ -96,11 +96,6 @@ impl Flights {
     pub(super) fn watched(&self) -> impl Iterator<Item = &Watched> {
         self.watched.iter().take(LOOKED_AT)
     }
-
-    /// The newest that may need a copy.
-    pub(super) fn newest(&self) -> Option<&Watched> {
-        self.watched.back()
-    }
 }
 
 #[cfg(test)]
