@@ -8,9 +8,9 @@
 //! surer. It gets a copy on the path that then fails least: at once where `target` is not reached otherwise; else when
 //! it is not acknowledged though that is overdue, or though a later copy would be late. A second copy goes where the
 //! target is still not reached. All copies keep within `redundancy`, and none goes while datagrams wait for room, but
-//! of data that hold the peer's window up. A path that is idle gets a copy of the oldest datagram now and then, to tell
-//! whether it works; and a row of them, while its window or its pacer is small beside what is sent. Lost data go where
-//! they arrive soonest; data without a deadline by min-RTT.
+//! of data that hold the peer's window up. A path that is idle gets a copy now and then, of a datagram whose
+//! acknowledgement comes next, to tell whether it works; and a row of them, while its window or its pacer is small
+//! beside what is sent. Lost data go where they arrive soonest; data without a deadline by min-RTT.
 //! Reference: Weftway, docs/how-to/pipe.md: pipes for datagrams. Ancestors: min-RTT; XLINK (Zheng et al.,
 //! SIGCOMM 2021), which copies what is in flight as the time left runs short; STMS, which compares arrivals.
 //! State: per path the round trips, times until acknowledgements and failures so far, and the packets in flight; what
@@ -293,8 +293,9 @@ impl Deadline {
         (left < SURE / 2).then(|| (to.id, both(fails, left)))
     }
 
-    /// A copy that asks an idle path whether it works, or how much it carries: of the oldest datagram, which is the
-    /// likeliest to be lost and overtakes none.
+    /// A copy that asks an idle path whether it works, or how much it carries: of the oldest datagram that should not be
+    /// acknowledged yet. It overtakes few. An older one may be lost, and is not sent again while a copy is under way,
+    /// however slow the idle path is.
     fn question(&mut self, cx: &Context<'_>) -> Option<Decision> {
         let needed = self.budget.once(cx.now).mul_div(ENOUGH, 1);
         let is_asked = |path: &&Path| {
@@ -308,7 +309,9 @@ impl Deadline {
         let oldest_elsewhere = |idle: &Path| {
             let others = cx.paths.iter().filter(|path| path.id != idle.id);
             let oldest = others.filter_map(|path| {
-                let mut watched = self.flights.get(path.id)?.watched();
+                let answer = self.estimates.get(path.id).map_or(Span::ZERO, |estimate| estimate.answer.mean);
+                let within = if answer.is_zero() { Span::MAX } else { answer };
+                let mut watched = self.flights.get(path.id)?.watched_within(cx.now, within);
                 Some((path.id, *watched.find(|datagram| !datagram.carried.contains(idle.id))?))
             });
             oldest.min_by_key(|(_, datagram)| datagram.serial)

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use weftway_path::{Bytes, Instant, Offset, PathSet};
+use weftway_path::{Bytes, Instant, Offset, PathSet, Span};
 
 /// Packets that may need a copy are looked at so far from the oldest on: others wait until these are settled.
 const LOOKED_AT: usize = 8;
@@ -90,6 +90,12 @@ impl Flights {
         while self.watched.front().is_some_and(|watched| watched.deadline <= now) {
             self.watched.pop_front();
         }
+    }
+
+    /// Those that left within `span` and may need a copy, from the oldest on; if all left before, the newest.
+    pub(super) fn watched_within(&self, now: Instant, span: Span) -> impl Iterator<Item = &Watched> {
+        let before = self.watched.partition_point(|watched| now.since(watched.sent) > span);
+        self.watched.range(before.min(self.watched.len().saturating_sub(1))..).take(LOOKED_AT)
     }
 
     /// The oldest that may need a copy, due or not.
