@@ -1,6 +1,7 @@
 //! One end of a connection.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_int};
 use std::path::PathBuf;
 use std::ptr::null_mut;
@@ -16,17 +17,18 @@ use crate::random;
 /// Largest UDP payload (`PICOQUIC_MAX_PACKET_SIZE`).
 const MOST_BYTES: usize = 1536;
 /// Name of the protocol above, and of the server.
-const ALPN: &CStr = c"weftway-virtual-time";
+pub const ALPN: &CStr = c"weftway-virtual-time";
 const SERVER: &CStr = c"localhost";
 /// A certificate and its key, of RSA: its signatures always have the same size. They protect nothing.
-const CERTIFICATE: &str = include_str!("../data/certificate.pem");
-const KEY: &str = include_str!("../data/key.pem");
+pub const CERTIFICATE: &str = include_str!("../data/certificate.pem");
+pub const KEY: &str = include_str!("../data/key.pem");
 const PORT: u16 = 4433;
 /// Value of AF_INET, the same on all systems that picoquic has wheels for.
 const INET: u16 = 2;
 /// Transport parameters by number (RFC 9000 §18.2, draft-ietf-quic-multipath).
 const MAX_UDP_PAYLOAD_SIZE: u64 = 3;
 const INITIAL_MAX_STREAM_DATA_UNI: u64 = 7;
+const MAX_DATAGRAM_FRAME_SIZE: u64 = 0x20;
 const INITIAL_MAX_PATH_ID: u64 = 0x3e;
 /// Value of `picoquic_set_path_status` for a backup.
 const BACKUP: c_int = 1;
@@ -43,6 +45,7 @@ mod event {
     pub const PREPARE_TO_SEND: i32 = 8;
     pub const ALMOST_READY: i32 = 9;
     pub const READY: i32 = 10;
+    pub const DATAGRAM: i32 = 11;
 }
 
 /// Which end.
@@ -96,6 +99,8 @@ struct Told {
     /// Bytes of the peer's stream that have arrived in order, and place of the first wrong one.
     arrived: Cell<u64>,
     wrong: Cell<Option<u64>>,
+    /// DATAGRAM frames that have arrived.
+    records: RefCell<VecDeque<Vec<u8>>>,
 }
 
 /// One end of a connection: a context of picoquic with at most one connection.
@@ -190,6 +195,7 @@ impl End {
             sent: Cell::new(0),
             arrived: Cell::new(0),
             wrong: Cell::new(None),
+            records: RefCell::default(),
         }));
         let time = Box::into_raw(Box::new(micros(Instant::ZERO)));
         let names = files.as_ref().map(|files| (files.name("certificate.pem"), files.name("key.pem")));
@@ -237,6 +243,7 @@ impl End {
             (functions.set_default_tp_value)(context, INITIAL_MAX_PATH_ID, setting.paths as u64);
             (functions.set_default_tp_value)(context, MAX_UDP_PAYLOAD_SIZE, setting.payload.into());
             (functions.set_default_tp_value)(context, INITIAL_MAX_STREAM_DATA_UNI, window);
+            (functions.set_default_tp_value)(context, MAX_DATAGRAM_FRAME_SIZE, setting.payload.into());
             (functions.set_max_data_control)(context, window);
             (functions.set_default_idle_timeout)(context, 0);
             (functions.set_mtu_max)(context, setting.payload.into());
@@ -413,6 +420,23 @@ impl End {
         unsafe { (self.functions.mark_active_stream)(told.connection.get(), told.stream, 1, null_mut()) };
     }
 
+    /// Sends a DATAGRAM frame, when and on which path picoquic likes. Without a connection it is lost.
+    #[allow(unsafe_code)]
+    pub fn send_record(&mut self, now: Instant, record: &[u8]) {
+        let connection = self.told().connection.get();
+        if connection.is_null() {
+            return;
+        }
+        self.set_time(now);
+        // SAFETY: the connection is alive; the bytes are copied.
+        unsafe { (self.functions.queue_datagram_frame)(connection, record.len(), record.as_ptr()) };
+    }
+
+    /// The next DATAGRAM frame that has arrived.
+    pub fn next_record(&mut self) -> Option<Vec<u8>> {
+        self.told().records.borrow_mut().pop_front()
+    }
+
     /// Returns true if the application may send.
     pub fn is_established(&self) -> bool {
         let told = self.told();
@@ -493,6 +517,15 @@ unsafe extern "C" fn on_event(
                     told.give(sent, std::slice::from_raw_parts_mut(room, given as usize));
                 }
             }
+        }
+        event::DATAGRAM => {
+            let record = if length == 0 {
+                Vec::new()
+            } else {
+                // SAFETY: picoquic has so many bytes there.
+                unsafe { std::slice::from_raw_parts(bytes, length) }.to_vec()
+            };
+            told.records.borrow_mut().push_back(record);
         }
         event::ALMOST_READY => told.almost_ready.set(true),
         event::READY => told.ready.set(true),

@@ -11,10 +11,13 @@
 mod end;
 mod library;
 mod measure;
+mod peer;
 mod random;
+mod tls;
 mod wake;
 mod world;
 
 pub use library::{LoadError, load};
 pub use measure::{Job, obstacle};
+pub use peer::{Receiver, receiver_obstacle};
 pub use world::RunError;

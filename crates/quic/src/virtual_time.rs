@@ -14,6 +14,7 @@ mod world;
 pub use measure::{Job, row};
 pub use obstacle::obstacle;
 pub use pair::Pair;
-pub use setup::HEADERS;
+pub use setup::{Crypto, HEADERS};
+pub use world::peer::Peer;
 pub use world::network::{Carried, Datagram, Network, WireTally};
 pub use world::{Finished, RunError, World};
