@@ -5,7 +5,7 @@ use std::sync::PoisonError;
 use weftway_host::Host;
 use weftway_path::{Instant, PathId};
 use weftway_quic::virtual_time::{self, Peer, World};
-use weftway_scenario::config::{Buffer, Direction, Opening, SimConfig};
+use weftway_scenario::config::{AckPath, Buffer, Direction, Opening, SimConfig};
 use weftway_scenario::measurement::{Row, Singles};
 use weftway_scenario::{Variant, single};
 
@@ -20,8 +20,11 @@ const CONTROLLER: &std::ffi::CStr = c"newreno";
 
 /// Why picoquic cannot receive in this variant, sent by this scheduler, if it cannot: one line.
 pub fn receiver_obstacle(variant: &Variant, scheduler: &str) -> Option<String> {
+    // Wherever the scenario wants them, acknowledgements return where picoquic likes: mostly on the fastest path.
+    let mut variant = variant.clone();
+    variant.config.transport.ack_path = AckPath::Same;
     let config = &variant.config;
-    virtual_time::obstacle(variant, scheduler).or_else(|| measure::of_links(config)).or_else(|| {
+    virtual_time::obstacle(&variant, scheduler).or_else(|| measure::of_links(config)).or_else(|| {
         let races = config.paths.len() > 1 && config.transport.open == Opening::Race;
         races.then(|| "picoquic opens one path first: handshakes do not race".to_owned())
     })

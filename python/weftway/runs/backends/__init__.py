@@ -46,7 +46,7 @@ KERNEL = Kernel()
 LIVE = Live()
 
 BACKENDS: dict[str, Backend] = {
-    backend.name: backend for backend in (SIM, QUIC, QUIC_TO_PICOQUIC, PICOQUIC, KERNEL, LIVE)
+    backend.name: backend for backend in (SIM, QUIC, PICOQUIC, QUIC_TO_PICOQUIC, KERNEL, LIVE)
 }
 """By name, in the order in which they run: a busy machine would make the kernel's links late, so it is after them."""
 
