@@ -1,5 +1,6 @@
-"""Backends `picoquic` and `quic-to-picoquic`: another author's stack at both ends, or as the receiver of our driver, over
-the same links, in virtual time."""
+"""Backends `picoquic` and `quic-to-picoquic`: another author's stack at both ends, or as the receiver of our driver.
+
+Both run over the same links as the others, in virtual time."""
 
 import json
 from pathlib import Path

@@ -32,6 +32,9 @@ const MAX_DATAGRAM_FRAME_SIZE: u64 = 0x20;
 const INITIAL_MAX_PATH_ID: u64 = 0x3e;
 /// Value of `picoquic_set_path_status` for a backup.
 const BACKUP: c_int = 1;
+/// Whether more datagrams are to be sent (`picoquic_datagram_active_enum`).
+const DATAGRAM_NOT_ACTIVE: c_int = 0;
+const DATAGRAM_ACTIVE_THIS_PATH_ONLY: c_int = 2;
 /// Paths are looked for up to this number.
 const MOST_PATH_IDS: u64 = 64;
 
@@ -46,6 +49,7 @@ mod event {
     pub const ALMOST_READY: i32 = 9;
     pub const READY: i32 = 10;
     pub const DATAGRAM: i32 = 11;
+    pub const PREPARE_DATAGRAM: i32 = 16;
 }
 
 /// Which end.
@@ -101,6 +105,8 @@ struct Told {
     wrong: Cell<Option<u64>>,
     /// DATAGRAM frames that have arrived.
     records: RefCell<VecDeque<Vec<u8>>>,
+    /// The DATAGRAM frame that is to be sent.
+    record: RefCell<Vec<u8>>,
 }
 
 /// One end of a connection: a context of picoquic with at most one connection.
@@ -196,6 +202,7 @@ impl End {
             arrived: Cell::new(0),
             wrong: Cell::new(None),
             records: RefCell::default(),
+            record: RefCell::default(),
         }));
         let time = Box::into_raw(Box::new(micros(Instant::ZERO)));
         let names = files.as_ref().map(|files| (files.name("certificate.pem"), files.name("key.pem")));
@@ -420,16 +427,14 @@ impl End {
         unsafe { (self.functions.mark_active_stream)(told.connection.get(), told.stream, 1, null_mut()) };
     }
 
-    /// Sends a DATAGRAM frame, when and on which path picoquic likes. Without a connection it is lost.
+    /// Sends a DATAGRAM frame on a path as soon as it may, in place of one that still waits. Without the path it is lost.
     #[allow(unsafe_code)]
-    pub fn send_record(&mut self, now: Instant, record: &[u8]) {
-        let connection = self.told().connection.get();
-        if connection.is_null() {
-            return;
-        }
+    pub fn send_record(&mut self, now: Instant, path: PathId, record: &[u8]) {
+        let Some(id) = self.path_id(path) else { return };
         self.set_time(now);
-        // SAFETY: the connection is alive; the bytes are copied.
-        unsafe { (self.functions.queue_datagram_frame)(connection, record.len(), record.as_ptr()) };
+        self.told().record.replace(record.to_vec());
+        // SAFETY: the connection is alive, since it has the path.
+        unsafe { (self.functions.mark_datagram_ready_path)(self.told().connection.get(), id, 1) };
     }
 
     /// The next DATAGRAM frame that has arrived.
@@ -526,6 +531,22 @@ unsafe extern "C" fn on_event(
                 unsafe { std::slice::from_raw_parts(bytes, length) }.to_vec()
             };
             told.records.borrow_mut().push_back(record);
+        }
+        event::PREPARE_DATAGRAM => {
+            let record = told.record.take();
+            let fits = record.len() <= length;
+            let given = if fits { record.len() } else { 0 };
+            // SAFETY: `bytes` is the context that this function asks for, and it gives room for so many bytes.
+            unsafe {
+                let more = if fits { DATAGRAM_NOT_ACTIVE } else { DATAGRAM_ACTIVE_THIS_PATH_ONLY };
+                let room = (told.functions.provide_datagram_buffer_ex)(bytes.cast(), given, more);
+                if given > 0 && !room.is_null() {
+                    std::slice::from_raw_parts_mut(room, given).copy_from_slice(&record);
+                }
+            }
+            if !fits {
+                told.record.replace(record);
+            }
         }
         event::ALMOST_READY => told.almost_ready.set(true),
         event::READY => told.ready.set(true),

@@ -109,7 +109,8 @@ functions! {
     check_new_path_allowed: (Pointer, c_int) -> c_int;
     obtain_stashed_cnxid: (Pointer, u64) -> Pointer;
     set_path_status: (Pointer, u64, c_int) -> c_int;
-    queue_datagram_frame: (Pointer, usize, *const u8) -> c_int;
+    mark_datagram_ready_path: (Pointer, u64, c_int) -> c_int;
+    provide_datagram_buffer_ex: (Pointer, usize, c_int) -> *mut u8;
     get_path_addr: (Pointer, u64, c_int, *mut Address) -> c_int;
     get_path_quality: (Pointer, u64, *mut Qualities) -> c_int;
     mark_active_stream: (Pointer, u64, c_int, Pointer) -> c_int;

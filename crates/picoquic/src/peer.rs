@@ -62,6 +62,9 @@ impl Receiver<'_> {
 struct Receiving {
     end: End,
     wake: Wake,
+    /// The path that its last datagram took: mostly that of the shortest round trip, on which picoquic acknowledges. By
+    /// itself picoquic would send a limit on the path that has sent nothing for longest.
+    last: PathId,
     /// Paths that it has not opened yet, as the client.
     unopened: Vec<PathId>,
 }
@@ -82,6 +85,7 @@ impl Receiving {
         Ok(Self {
             end: End::new(functions, side, &setting).map_err(RunError::Begin)?,
             wake: Wake::default(),
+            last: PathId::new(0),
             unopened: (1..config.paths.len() as u8).map(PathId::new).collect(),
         })
     }
@@ -115,11 +119,13 @@ impl Peer for Receiving {
     }
 
     fn send_record(&mut self, now: Instant, record: &[u8]) {
-        self.end.send_record(now, record);
+        self.end.send_record(now, self.last, record);
     }
 
     fn next_datagram<'a>(&mut self, now: Instant, buffer: &'a mut Vec<u8>) -> Option<(PathId, &'a [u8])> {
-        self.end.next_datagram(now, buffer).map(|datagram| (datagram.path, datagram.bytes))
+        let datagram = self.end.next_datagram(now, buffer)?;
+        self.last = datagram.path;
+        Some((datagram.path, datagram.bytes))
     }
 
     fn next_event(&mut self, now: Instant, sent: bool) -> Instant {

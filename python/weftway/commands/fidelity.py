@@ -22,8 +22,8 @@ def command(
         str,
         typer.Option(
             metavar="A,B",
-            help="What is compared: `sim,kernel`; over our scenarios and the cells, `sim,quic` (Multipath QUIC of noq), "
-            "`sim,picoquic`, or `sim,quic-to-picoquic`, with acknowledgements on the fastest path.",
+            help="What is compared: `sim,kernel`; over our scenarios and the cells, `sim,quic` (Multipath QUIC of "
+            "noq), `sim,picoquic`, or `sim,quic-to-picoquic`, with acknowledgements on the fastest path.",
         ),
     ] = KERNEL,
     failures: Annotated[

@@ -1,7 +1,8 @@
 """Places where a scenario can run, each a `Backend`: whatever differs between them is asked of it.
 
 `base` has the protocol, `sim` the simulator, `quic` Multipath QUIC in virtual time, `picoquic` the same with another
-stack, which receives or does both with its own decisions, `kernel` the running Linux kernel, `live` this machine's own links.
+stack, which receives or does both with its own decisions, `kernel` the running Linux kernel, `live` this machine's own
+links.
 """
 
 import difflib
