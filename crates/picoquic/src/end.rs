@@ -83,6 +83,8 @@ pub struct Setting {
     pub payload: u16,
     /// Number of paths.
     pub paths: usize,
+    /// True if the peer may send DATAGRAM frames.
+    pub takes_datagrams: bool,
     /// Data that the sender sends, over and over.
     pub pattern: Arc<[u8]>,
 }
@@ -250,7 +252,9 @@ impl End {
             (functions.set_default_tp_value)(context, INITIAL_MAX_PATH_ID, setting.paths as u64);
             (functions.set_default_tp_value)(context, MAX_UDP_PAYLOAD_SIZE, setting.payload.into());
             (functions.set_default_tp_value)(context, INITIAL_MAX_STREAM_DATA_UNI, window);
-            (functions.set_default_tp_value)(context, MAX_DATAGRAM_FRAME_SIZE, setting.payload.into());
+            if setting.takes_datagrams {
+                (functions.set_default_tp_value)(context, MAX_DATAGRAM_FRAME_SIZE, setting.payload.into());
+            }
             (functions.set_max_data_control)(context, window);
             (functions.set_default_idle_timeout)(context, 0);
             (functions.set_mtu_max)(context, setting.payload.into());

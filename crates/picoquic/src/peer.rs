@@ -80,6 +80,7 @@ impl Receiving {
             window,
             payload: payload(transport),
             paths: config.paths.len(),
+            takes_datagrams: true,
             pattern: [0].into(),
         };
         Ok(Self {

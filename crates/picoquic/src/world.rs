@@ -86,6 +86,7 @@ impl World {
             window,
             payload: payload(&config.transport),
             paths: config.paths.len(),
+            takes_datagrams: false,
             pattern,
         };
         let end = |side| End::new(functions, side, &setting).map_err(RunError::Begin);
