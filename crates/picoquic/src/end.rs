@@ -441,6 +441,11 @@ impl End {
         unsafe { (self.functions.mark_datagram_ready_path)(self.told().connection.get(), id, 1) };
     }
 
+    /// Returns true if a DATAGRAM frame waits to be sent.
+    pub fn has_record(&self) -> bool {
+        !self.told().record.borrow().is_empty()
+    }
+
     /// The next DATAGRAM frame that has arrived.
     pub fn next_record(&mut self) -> Option<Vec<u8>> {
         self.told().records.borrow_mut().pop_front()

@@ -9,7 +9,7 @@ use weftway_scenario::config::{AckPath, Buffer, Direction, Opening, SimConfig};
 use weftway_scenario::measurement::{Row, Singles};
 use weftway_scenario::{Variant, single};
 
-use crate::end::{End, Setting, Side};
+use crate::end::{Datagram, End, Setting, Side};
 use crate::library::{self, ALONE, Functions};
 use crate::wake::Wake;
 use crate::world::{RunError, begin_random, payload};
@@ -62,9 +62,9 @@ impl Receiver<'_> {
 struct Receiving {
     end: End,
     wake: Wake,
-    /// The path that its last datagram took: mostly that of the shortest round trip, on which picoquic acknowledges. By
-    /// itself picoquic would send a limit on the path that has sent nothing for longest.
-    last: PathId,
+    /// The path that its last datagram without a limit took: mostly that of the shortest round trip, on which picoquic
+    /// acknowledges. By itself picoquic would send a limit on the path that has sent nothing for longest.
+    acknowledges_on: PathId,
     /// Paths that it has not opened yet, as the client.
     unopened: Vec<PathId>,
 }
@@ -86,7 +86,7 @@ impl Receiving {
         Ok(Self {
             end: End::new(functions, side, &setting).map_err(RunError::Begin)?,
             wake: Wake::default(),
-            last: PathId::new(0),
+            acknowledges_on: PathId::new(0),
             unopened: (1..config.paths.len() as u8).map(PathId::new).collect(),
         })
     }
@@ -120,13 +120,16 @@ impl Peer for Receiving {
     }
 
     fn send_record(&mut self, now: Instant, record: &[u8]) {
-        self.end.send_record(now, self.last, record);
+        self.end.send_record(now, self.acknowledges_on, record);
     }
 
     fn next_datagram<'a>(&mut self, now: Instant, buffer: &'a mut Vec<u8>) -> Option<(PathId, &'a [u8])> {
-        let datagram = self.end.next_datagram(now, buffer)?;
-        self.last = datagram.path;
-        Some((datagram.path, datagram.bytes))
+        let waited = self.end.has_record();
+        let Datagram { path, bytes } = self.end.next_datagram(now, buffer)?;
+        if self.end.has_record() == waited {
+            self.acknowledges_on = path;
+        }
+        Some((path, bytes))
     }
 
     fn next_event(&mut self, now: Instant, sent: bool) -> Instant {
