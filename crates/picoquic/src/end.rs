@@ -431,7 +431,8 @@ impl End {
         unsafe { (self.functions.mark_active_stream)(told.connection.get(), told.stream, 1, null_mut()) };
     }
 
-    /// Sends a DATAGRAM frame on a path as soon as it may, in place of one that still waits. Without the path it is lost.
+    /// Sends a DATAGRAM frame on a path as soon as it may, or on another one where the frame that it
+    /// replaces still waits. Without the path it is lost.
     #[allow(unsafe_code)]
     pub fn send_record(&mut self, now: Instant, path: PathId, record: &[u8]) {
         let Some(id) = self.path_id(path) else { return };

@@ -33,6 +33,8 @@ pub const CONTROLLERS: [(&str, &CStr); 4] =
 pub enum Quality {
     /// Smoothed round-trip time, in microseconds.
     Rtt = 3,
+    /// Smallest round-trip time, in microseconds.
+    RttMin = 6,
     /// Packets declared lost.
     Lost = 9,
     /// Those declared lost by a timeout.

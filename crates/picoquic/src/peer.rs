@@ -9,14 +9,15 @@ use weftway_scenario::config::{AckPath, Buffer, Direction, Opening, SimConfig};
 use weftway_scenario::measurement::{Row, Singles};
 use weftway_scenario::{Variant, single};
 
-use crate::end::{Datagram, End, Setting, Side};
-use crate::library::{self, ALONE, Functions};
+use crate::end::{End, Setting, Side};
+use crate::library::{self, ALONE, Functions, Quality};
 use crate::wake::Wake;
 use crate::world::{RunError, begin_random, payload};
 use crate::{measure, tls};
 
-/// Controller of an end that sends a limit now and then.
-const CONTROLLER: &std::ffi::CStr = c"newreno";
+/// Controller of an end that sends a limit now and then. Under New Reno a few losses leave a window that holds limits up
+/// for a round trip.
+const CONTROLLER: &std::ffi::CStr = c"cubic";
 
 /// Why picoquic cannot receive in this variant, sent by this scheduler, if it cannot: one line.
 pub fn receiver_obstacle(variant: &Variant, scheduler: &str) -> Option<String> {
@@ -62,9 +63,8 @@ impl Receiver<'_> {
 struct Receiving {
     end: End,
     wake: Wake,
-    /// The path that its last datagram without a limit took: mostly that of the shortest round trip, on which picoquic
-    /// acknowledges. By itself picoquic would send a limit on the path that has sent nothing for longest.
-    acknowledges_on: PathId,
+    /// Number of paths.
+    count: u8,
     /// Paths that it has not opened yet, as the client.
     unopened: Vec<PathId>,
 }
@@ -86,9 +86,13 @@ impl Receiving {
         Ok(Self {
             end: End::new(functions, side, &setting).map_err(RunError::Begin)?,
             wake: Wake::default(),
-            acknowledges_on: PathId::new(0),
+            count: config.paths.len() as u8,
             unopened: (1..config.paths.len() as u8).map(PathId::new).collect(),
         })
+    }
+
+    fn paths(&self) -> impl Iterator<Item = PathId> + use<> {
+        (0..self.count).map(PathId::new)
     }
 }
 
@@ -120,16 +124,18 @@ impl Peer for Receiving {
     }
 
     fn send_record(&mut self, now: Instant, record: &[u8]) {
-        self.end.send_record(now, self.acknowledges_on, record);
+        // The path of the shortest round trip, on which picoquic acknowledges. By itself it would take the path that has
+        // sent nothing for longest. Where the last limit still waits, that path may be dead: any will do.
+        let waits = self.end.has_record();
+        let trip = |path: &PathId| self.end.quality(*path).map(|figure| figure(Quality::RttMin));
+        let open = || self.paths().filter(|path| trip(path).is_some());
+        let fastest = open().min_by_key(trip);
+        let chosen: Vec<PathId> = open().filter(|&path| waits || Some(path) == fastest).collect();
+        chosen.into_iter().for_each(|path| self.end.send_record(now, path, record));
     }
 
     fn next_datagram<'a>(&mut self, now: Instant, buffer: &'a mut Vec<u8>) -> Option<(PathId, &'a [u8])> {
-        let waited = self.end.has_record();
-        let Datagram { path, bytes } = self.end.next_datagram(now, buffer)?;
-        if self.end.has_record() == waited {
-            self.acknowledges_on = path;
-        }
-        Some((path, bytes))
+        self.end.next_datagram(now, buffer).map(|datagram| (datagram.path, datagram.bytes))
     }
 
     fn next_event(&mut self, now: Instant, sent: bool) -> Instant {

@@ -25,7 +25,7 @@ pub trait Peer {
     /// The next DATAGRAM frame that has arrived.
     fn next_record(&mut self) -> Option<Vec<u8>>;
 
-    /// Sends a DATAGRAM frame, on the path on which it acknowledges.
+    /// Sends a DATAGRAM frame, in place of one that has not left yet.
     fn send_record(&mut self, now: Instant, record: &[u8]);
 
     /// The next datagram that is to leave now, if one is, and its path.
