@@ -14,6 +14,7 @@ mod library;
 mod measure;
 mod peer;
 mod random;
+#[cfg(feature = "tls")]
 mod tls;
 mod wake;
 mod world;

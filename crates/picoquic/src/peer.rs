@@ -11,13 +11,22 @@ use weftway_scenario::{Variant, single};
 
 use crate::end::{End, Setting, Side};
 use crate::library::{self, ALONE, Functions, Quality};
+use crate::measure;
 use crate::wake::Wake;
 use crate::world::{RunError, begin_random, payload};
-use crate::{measure, tls};
 
 /// Controller of an end that sends a limit now and then. Under New Reno a few losses leave a window that holds limits up
 /// for a round trip.
 const CONTROLLER: &std::ffi::CStr = c"cubic";
+
+#[cfg(feature = "tls")]
+use crate::tls::crypto;
+
+/// Why there is none: this was compiled without the feature `tls`.
+#[cfg(not(feature = "tls"))]
+fn crypto() -> Result<virtual_time::Crypto, String> {
+    Err("it was compiled without TLS; in a checkout, install picoquic into .weft/picoquic, and ./weft compiles it with TLS".into())
+}
 
 /// Why picoquic cannot receive in this variant, sent by this scheduler, if it cannot: one line.
 pub fn receiver_obstacle(variant: &Variant, scheduler: &str) -> Option<String> {
@@ -25,7 +34,8 @@ pub fn receiver_obstacle(variant: &Variant, scheduler: &str) -> Option<String> {
     let mut variant = variant.clone();
     variant.config.transport.ack_path = AckPath::Same;
     let config = &variant.config;
-    virtual_time::obstacle(&variant, scheduler).or_else(|| measure::of_links(config)).or_else(|| {
+    let obstacle = crypto().err().or_else(|| virtual_time::obstacle(&variant, scheduler));
+    obstacle.or_else(|| measure::of_links(config)).or_else(|| {
         let races = config.paths.len() > 1 && config.transport.open == Opening::Race;
         races.then(|| "picoquic opens one path first: handshakes do not race".to_owned())
     })
@@ -46,7 +56,7 @@ impl Receiver<'_> {
 
     fn world(&self, functions: &'static Functions, host: Host) -> Result<World, RunError> {
         let virtual_time::Job { config, cc, seed } = self.0;
-        let crypto = tls::crypto().map_err(RunError::Begin)?;
+        let crypto = crypto().map_err(RunError::Begin)?;
         let peer = Box::new(Receiving::new(functions, config)?);
         Ok(World::to_peer(config, (cc, seed), host, crypto, peer)?)
     }
