@@ -53,12 +53,18 @@ said() {
     wait "$talker" 2>/dev/null || true
 }
 
+# kind: the profile of the module. TLS, which the backend quic-to-picoquic needs, takes half a minute of a core to compile: `lab`
+# has it only where picoquic is.
+kind() {
+    if [ "$profile" = lab ] && [ -e "$root/.weft/picoquic" ]; then echo 'lab with tls'; else echo "$profile"; fi
+}
+
 # Whether nothing changed since the environment named by stamp file $1 was made. Folders count:
 # their time changes when a file in them goes away.
 is_current() {
     [ -f "$root/python/weftway/_native.abi3.so" ] && [ -x "$root/.venv/bin/weft" ] || return 1
     [ "$(cat "$1" 2>/dev/null)" = "$root" ] || return 1
-    [ "$(cat "$root/.weft/profile" 2>/dev/null)" = "$profile" ] || return 1
+    [ "$(cat "$root/.weft/profile" 2>/dev/null)" = "$(kind)" ] || return 1
     cd "$root"
     newer=$(find crates policies Cargo.toml Cargo.lock pyproject.toml uv.lock -newer "$1" | head -n 1)
     cd "$OLDPWD"
@@ -74,13 +80,14 @@ sync() {
     [ "$(cat .weft/root 2>/dev/null)" = "$root" ] || rm -rf .venv
     echo "$root" >.weft/root
     rebuild=
-    [ -f python/weftway/_native.abi3.so ] && [ "$(cat .weft/profile 2>/dev/null)" = "$profile" ] ||
+    [ -f python/weftway/_native.abi3.so ] && [ "$(cat .weft/profile 2>/dev/null)" = "$(kind)" ] ||
         rebuild='--reinstall-package weftway'
-    rebuild="$rebuild --config-settings-package weftway:build-args=--profile=$profile"
+    arguments=--profile=$profile
+    [ "$(kind)" != lab ] || arguments="$arguments --no-default-features"
     # shellcheck disable=SC2086  # several words, or none
     env -u VIRTUAL_ENV UV_PROJECT_ENVIRONMENT="$root/.venv" UV_PYTHON_DOWNLOADS=never UV_PYTHON_PREFERENCE=system \
-        "$uv" sync --locked --python "$python" $rebuild "$@" &&
-        echo "$profile" >.weft/profile
+        "$uv" sync --locked --python "$python" $rebuild --config-settings-package "weftway:build-args=$arguments" "$@" &&
+        kind >.weft/profile
 }
 
 # add_package NAME FILE: installs a package into .venv, unless FILE is there.

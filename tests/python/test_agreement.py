@@ -218,7 +218,7 @@ def test_a_small_measurement_runs_both_stacks_resumes_and_is_shown(tmp_path: Pat
 def test_two_others_are_not_compared(weft_here: Weft) -> None:
     done = weft_here("fidelity", "--backend", "quic,kernel")
     assert done.returncode != 0
-    assert "`sim,kernel`, `sim,quic` or `sim,picoquic`" in done.stderr
+    assert "`sim,kernel`, `sim,quic`, `sim,picoquic` or `sim,quic-to-picoquic`" in done.stderr
 
 
 def test_cases_that_spread_over_seeds_get_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

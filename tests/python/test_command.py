@@ -144,7 +144,10 @@ BAD = {
     "an unknown scheduler": (["--scheduler", "min-rt"], "did you mean `min-rtt`?"),
     "an unknown controller": (["--cc", "cubik"], "did you mean `cubic`?"),
     "an unknown switch": (["--scheduler", "ecf:beat=1"], "did you mean `beta`?"),
-    "an unknown backend": (["--backend", "moon"], "unknown backend `moon`: there is sim, quic, picoquic, kernel"),
+    "an unknown backend": (
+        ["--backend", "moon"],
+        "unknown backend `moon`: there is sim, quic, picoquic, quic-to-picoquic, kernel",
+    ),
     "a mistyped backend": (["--backend", "kernal"], "did you mean `kernel`?"),
     "seeds of nothing": (["--seeds", "3..3"], "no seed in it"),
     "no scheduler": (["--scheduler", ","], "no scheduler is named"),
@@ -216,7 +219,7 @@ def test_all_backends_are_those_of_a_file_that_says_all(small: Path) -> None:
 
 def test_all_backends_have_their_names() -> None:
     # `all` leaves out what needs another machine, or a library that is not ours.
-    assert {*backends.ALL, "live", "picoquic"} == set(backends.BACKENDS)
+    assert {*backends.ALL, "live", "picoquic", "quic-to-picoquic"} == set(backends.BACKENDS)
     assert all(name == backend.name for name, backend in backends.BACKENDS.items())
 
 

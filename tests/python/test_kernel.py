@@ -207,7 +207,7 @@ def test_the_list_says_what_is_missing(tmp_path: Path) -> None:
     command = [*machine.powerless(), *machine.WEFT, "list", "--json"]
     listed = json.loads(subprocess.run(command, capture_output=True, text=True, timeout=60).stdout)
     backends = {entry["name"]: entry for entry in listed if entry["kind"] == "backend"}
-    assert list(backends) == ["sim", "quic", "picoquic", "kernel", "live"]
+    assert list(backends) == ["sim", "quic", "picoquic", "quic-to-picoquic", "kernel", "live"]
     assert backends["sim"]["lacking"] is backends["quic"]["lacking"] is None
     measured = backends["kernel"]
     assert measured["lacking"].startswith("a network namespace: ")

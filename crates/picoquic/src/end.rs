@@ -1,6 +1,7 @@
 //! One end of a connection.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::ffi::{CStr, CString, c_int};
 use std::path::PathBuf;
 use std::ptr::null_mut;
@@ -16,20 +17,24 @@ use crate::random;
 /// Largest UDP payload (`PICOQUIC_MAX_PACKET_SIZE`).
 const MOST_BYTES: usize = 1536;
 /// Name of the protocol above, and of the server.
-const ALPN: &CStr = c"weftway-virtual-time";
+pub const ALPN: &CStr = c"weftway-virtual-time";
 const SERVER: &CStr = c"localhost";
 /// A certificate and its key, of RSA: its signatures always have the same size. They protect nothing.
-const CERTIFICATE: &str = include_str!("../data/certificate.pem");
-const KEY: &str = include_str!("../data/key.pem");
+pub const CERTIFICATE: &str = include_str!("../data/certificate.pem");
+pub const KEY: &str = include_str!("../data/key.pem");
 const PORT: u16 = 4433;
 /// Value of AF_INET, the same on all systems that picoquic has wheels for.
 const INET: u16 = 2;
 /// Transport parameters by number (RFC 9000 §18.2, draft-ietf-quic-multipath).
 const MAX_UDP_PAYLOAD_SIZE: u64 = 3;
 const INITIAL_MAX_STREAM_DATA_UNI: u64 = 7;
+const MAX_DATAGRAM_FRAME_SIZE: u64 = 0x20;
 const INITIAL_MAX_PATH_ID: u64 = 0x3e;
 /// Value of `picoquic_set_path_status` for a backup.
 const BACKUP: c_int = 1;
+/// Whether more datagrams are to be sent (`picoquic_datagram_active_enum`).
+const DATAGRAM_NOT_ACTIVE: c_int = 0;
+const DATAGRAM_ACTIVE_THIS_PATH_ONLY: c_int = 2;
 /// Paths are looked for up to this number.
 const MOST_PATH_IDS: u64 = 64;
 
@@ -43,6 +48,8 @@ mod event {
     pub const PREPARE_TO_SEND: i32 = 8;
     pub const ALMOST_READY: i32 = 9;
     pub const READY: i32 = 10;
+    pub const DATAGRAM: i32 = 11;
+    pub const PREPARE_DATAGRAM: i32 = 16;
 }
 
 /// Which end.
@@ -76,6 +83,8 @@ pub struct Setting {
     pub payload: u16,
     /// Number of paths.
     pub paths: usize,
+    /// True if the peer may send DATAGRAM frames.
+    pub takes_datagrams: bool,
     /// Data that the sender sends, over and over.
     pub pattern: Arc<[u8]>,
 }
@@ -96,6 +105,10 @@ struct Told {
     /// Bytes of the peer's stream that have arrived in order, and place of the first wrong one.
     arrived: Cell<u64>,
     wrong: Cell<Option<u64>>,
+    /// DATAGRAM frames that have arrived.
+    records: RefCell<VecDeque<Vec<u8>>>,
+    /// The DATAGRAM frame that is to be sent.
+    record: RefCell<Vec<u8>>,
 }
 
 /// One end of a connection: a context of picoquic with at most one connection.
@@ -190,6 +203,8 @@ impl End {
             sent: Cell::new(0),
             arrived: Cell::new(0),
             wrong: Cell::new(None),
+            records: RefCell::default(),
+            record: RefCell::default(),
         }));
         let time = Box::into_raw(Box::new(micros(Instant::ZERO)));
         let names = files.as_ref().map(|files| (files.name("certificate.pem"), files.name("key.pem")));
@@ -237,6 +252,9 @@ impl End {
             (functions.set_default_tp_value)(context, INITIAL_MAX_PATH_ID, setting.paths as u64);
             (functions.set_default_tp_value)(context, MAX_UDP_PAYLOAD_SIZE, setting.payload.into());
             (functions.set_default_tp_value)(context, INITIAL_MAX_STREAM_DATA_UNI, window);
+            if setting.takes_datagrams {
+                (functions.set_default_tp_value)(context, MAX_DATAGRAM_FRAME_SIZE, setting.payload.into());
+            }
             (functions.set_max_data_control)(context, window);
             (functions.set_default_idle_timeout)(context, 0);
             (functions.set_mtu_max)(context, setting.payload.into());
@@ -413,6 +431,27 @@ impl End {
         unsafe { (self.functions.mark_active_stream)(told.connection.get(), told.stream, 1, null_mut()) };
     }
 
+    /// Sends a DATAGRAM frame on a path as soon as it may, or on another one where the frame that it
+    /// replaces still waits. Without the path it is lost.
+    #[allow(unsafe_code)]
+    pub fn send_record(&mut self, now: Instant, path: PathId, record: &[u8]) {
+        let Some(id) = self.path_id(path) else { return };
+        self.set_time(now);
+        self.told().record.replace(record.to_vec());
+        // SAFETY: the connection is alive, since it has the path.
+        unsafe { (self.functions.mark_datagram_ready_path)(self.told().connection.get(), id, 1) };
+    }
+
+    /// Returns true if a DATAGRAM frame waits to be sent.
+    pub fn has_record(&self) -> bool {
+        !self.told().record.borrow().is_empty()
+    }
+
+    /// The next DATAGRAM frame that has arrived.
+    pub fn next_record(&mut self) -> Option<Vec<u8>> {
+        self.told().records.borrow_mut().pop_front()
+    }
+
     /// Returns true if the application may send.
     pub fn is_established(&self) -> bool {
         let told = self.told();
@@ -492,6 +531,31 @@ unsafe extern "C" fn on_event(
                 if given > 0 && !room.is_null() {
                     told.give(sent, std::slice::from_raw_parts_mut(room, given as usize));
                 }
+            }
+        }
+        event::DATAGRAM => {
+            let record = if length == 0 {
+                Vec::new()
+            } else {
+                // SAFETY: picoquic has so many bytes there.
+                unsafe { std::slice::from_raw_parts(bytes, length) }.to_vec()
+            };
+            told.records.borrow_mut().push_back(record);
+        }
+        event::PREPARE_DATAGRAM => {
+            let record = told.record.take();
+            let fits = record.len() <= length;
+            let given = if fits { record.len() } else { 0 };
+            // SAFETY: `bytes` is the context that this function asks for, and it gives room for so many bytes.
+            unsafe {
+                let more = if fits { DATAGRAM_NOT_ACTIVE } else { DATAGRAM_ACTIVE_THIS_PATH_ONLY };
+                let room = (told.functions.provide_datagram_buffer_ex)(bytes.cast(), given, more);
+                if given > 0 && !room.is_null() {
+                    std::slice::from_raw_parts_mut(room, given).copy_from_slice(&record);
+                }
+            }
+            if !fits {
+                told.record.replace(record);
             }
         }
         event::ALMOST_READY => told.almost_ready.set(true),

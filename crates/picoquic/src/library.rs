@@ -33,6 +33,8 @@ pub const CONTROLLERS: [(&str, &CStr); 4] =
 pub enum Quality {
     /// Smoothed round-trip time, in microseconds.
     Rtt = 3,
+    /// Smallest round-trip time, in microseconds.
+    RttMin = 6,
     /// Packets declared lost.
     Lost = 9,
     /// Those declared lost by a timeout.
@@ -109,6 +111,8 @@ functions! {
     check_new_path_allowed: (Pointer, c_int) -> c_int;
     obtain_stashed_cnxid: (Pointer, u64) -> Pointer;
     set_path_status: (Pointer, u64, c_int) -> c_int;
+    mark_datagram_ready_path: (Pointer, u64, c_int) -> c_int;
+    provide_datagram_buffer_ex: (Pointer, usize, c_int) -> *mut u8;
     get_path_addr: (Pointer, u64, c_int, *mut Address) -> c_int;
     get_path_quality: (Pointer, u64, *mut Qualities) -> c_int;
     mark_active_stream: (Pointer, u64, c_int, Pointer) -> c_int;

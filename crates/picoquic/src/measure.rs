@@ -19,7 +19,7 @@ const MOST_PACKET: Bytes = Bytes::new(1536 + virtual_time::HEADERS);
 
 /// Why picoquic cannot run this variant under this controller, if it cannot: one line.
 pub fn obstacle(variant: &Variant, cc: &str) -> Option<String> {
-    let SimConfig { transport, paths, workload, policy, .. } = &variant.config;
+    let SimConfig { workload, policy, .. } = &variant.config;
     let no = |what: &str| Some(what.to_owned());
     if let Some(why) = virtual_time::obstacle(variant, SCHEDULER) {
         return Some(why);
@@ -28,6 +28,22 @@ pub fn obstacle(variant: &Variant, cc: &str) -> Option<String> {
         let names: Vec<&str> = CONTROLLERS.iter().map(|&(name, _)| name).collect();
         return Some(format!("picoquic has no controller {cc}; there is {}", names.join(", ")));
     }
+    if let Some(why) = of_links(&variant.config) {
+        return Some(why);
+    }
+    if policy.is_some() {
+        return no("picoquic knows no tiers, caps and prices of paths");
+    }
+    if matches!(workload, Workload::Flows { .. } | Workload::Voip { .. }) {
+        return no("picoquic sends one stream here: flows and datagrams are not run on it");
+    }
+    None
+}
+
+/// The same, at whichever end picoquic is.
+pub fn of_links(config: &SimConfig) -> Option<String> {
+    let SimConfig { transport, paths, .. } = config;
+    let no = |what: &str| Some(what.to_owned());
     if paths.len() > MOST_PATHS {
         return Some(format!("{} paths; picoquic has {MOST_PATHS} at most", paths.len()));
     }
@@ -37,14 +53,8 @@ pub fn obstacle(variant: &Variant, cc: &str) -> Option<String> {
     if transport.ecn {
         return no("picoquic runs without ECN here");
     }
-    if policy.is_some() {
-        return no("picoquic knows no tiers, caps and prices of paths");
-    }
     if paths.iter().any(|path| !path.presence.is_empty()) {
         return no("paths that are added and removed are not run on picoquic yet");
-    }
-    if matches!(workload, Workload::Flows { .. } | Workload::Voip { .. }) {
-        return no("picoquic sends one stream here: flows and datagrams are not run on it");
     }
     None
 }

@@ -4,8 +4,8 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use weftway_net::AppData;
 use weftway_path::{Bytes, Instant, PathId, PathSet, Role, Span};
-use weftway_quic::virtual_time::{Carried, HEADERS, Network};
-use weftway_scenario::config::{Buffer, Direction, SimConfig};
+use weftway_quic::virtual_time::{self, Carried, HEADERS, Network};
+use weftway_scenario::config::{Buffer, Direction, SimConfig, TransportConfig};
 use weftway_scenario::{App, Verdict, mix};
 
 use crate::end::{End, Setting, Side};
@@ -31,6 +31,9 @@ pub enum RunError {
     /// Data arrived that were never sent.
     #[error("the data at byte {0} are not those that were sent")]
     Corrupt(u64),
+    /// noq's end says so.
+    #[error(transparent)]
+    Sender(#[from] virtual_time::RunError),
 }
 
 /// A prime, so that no power of two repeats itself.
@@ -78,12 +81,12 @@ impl World {
         begin_random(functions, seed);
         let (Buffer::Fixed(window) | Buffer::Auto { max: window }) = config.transport.receive_buffer;
         let pattern: Arc<[u8]> = (0..PATTERN).map(|at| mix(seed, at) as u8).collect();
-        let payload = config.transport.packet - Bytes::new(HEADERS);
         let setting = Setting {
             controller: library::controller(cc).ok_or_else(|| RunError::Begin(format!("it has no controller {cc}")))?,
             window,
-            payload: u16::try_from(payload.get()).unwrap_or(u16::MAX),
+            payload: payload(&config.transport),
             paths: config.paths.len(),
+            takes_datagrams: false,
             pattern,
         };
         let end = |side| End::new(functions, side, &setting).map_err(RunError::Begin);
@@ -274,9 +277,14 @@ impl World {
     }
 }
 
+/// The UDP payload of a full packet.
+pub fn payload(transport: &TransportConfig) -> u16 {
+    u16::try_from((transport.packet - Bytes::new(HEADERS)).get()).unwrap_or(u16::MAX)
+}
+
 /// Sets the states of both of picoquic's sources of random numbers.
 #[allow(unsafe_code)]
-fn begin_random(functions: &Functions, seed: u64) {
+pub fn begin_random(functions: &Functions, seed: u64) {
     random::seed(mix(seed, 0x91c0));
     // SAFETY: it only changes a state that no other run reads now.
     unsafe { (functions.public_random_seed_64)(mix(seed, 0x91c1), 1) };

@@ -66,6 +66,8 @@ enum Engine {
     Quic,
     /// picoquic in virtual time.
     Picoquic,
+    /// Multipath QUIC in virtual time, received by picoquic.
+    QuicToPicoquic,
 }
 
 /// A job that has ended.
@@ -124,6 +126,7 @@ impl<'py> FromPyObject<'_, 'py> for Job {
         let engine = match backend.as_str() {
             "quic" => Engine::Quic,
             "picoquic" => Engine::Picoquic,
+            "quic-to-picoquic" => Engine::QuicToPicoquic,
             _ => Engine::Sim,
         };
         let SchedulerSpec { name, rule } = scheduler;
@@ -151,6 +154,7 @@ impl Job {
         match self.engine {
             Engine::Quic => return self.run_on_quic(alone),
             Engine::Picoquic => return self.run_on_picoquic(alone),
+            Engine::QuicToPicoquic => return self.run_to_picoquic(alone),
             Engine::Sim => {}
         }
         let row = self.run_named(listeners).and_then(|finished| self.row(&finished, alone));
@@ -171,6 +175,12 @@ impl Job {
         let job = weftway_picoquic::Job { config: &self.variant.config, cc: &self.cc, seed: self.seed };
         let singles = alone.find(self, || job.singles());
         Finished::of(singles.and_then(|singles| job.row(&singles)))
+    }
+
+    fn run_to_picoquic(&self, alone: &Alone) -> Finished {
+        let job = weftway_picoquic::Receiver(self.on_quic());
+        let singles = alone.find(self, || job.singles());
+        Finished::of(singles.and_then(|singles| job.row(&self.scheduler, &singles)))
     }
 
     fn on_quic(&self) -> virtual_time::Job<'_> {
@@ -255,12 +265,16 @@ impl Job {
 
     /// Why the scheduler cannot be run here, if it cannot.
     pub fn obstacle(&self) -> Option<String> {
-        if self.engine == Engine::Quic {
-            let in_python = self.class.as_ref().map(|_| "a scheduler in Python is not run on QUIC yet".to_owned());
-            return in_python.or_else(|| virtual_time::obstacle(&self.variant, &self.scheduler));
-        }
-        if self.engine == Engine::Picoquic {
-            return weftway_picoquic::obstacle(&self.variant, &self.cc);
+        let in_python = || self.class.as_ref().map(|_| "a scheduler in Python is not run on QUIC yet".to_owned());
+        match self.engine {
+            Engine::Quic => {
+                return in_python().or_else(|| virtual_time::obstacle(&self.variant, &self.scheduler));
+            }
+            Engine::QuicToPicoquic => {
+                return in_python().or_else(|| weftway_picoquic::receiver_obstacle(&self.variant, &self.scheduler));
+            }
+            Engine::Picoquic => return weftway_picoquic::obstacle(&self.variant, &self.cc),
+            Engine::Sim => {}
         }
         let (entry, _) = weftway_sched::parse(&self.scheduler).ok()?;
         let pair = entry.arity == weftway_sched::Arity::Pair;

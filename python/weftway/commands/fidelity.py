@@ -12,8 +12,8 @@ from weftway._native import ScenarioError
 from .options import JOBS, JSON, MOST
 from .output import err, interruptible, json_text, out, print_json, write
 
-KERNEL, QUIC, PICOQUIC = "sim,kernel", "sim,quic", "sim,picoquic"
-STACKS = (QUIC, PICOQUIC)
+KERNEL, QUIC, PICOQUIC, RECEIVER = "sim,kernel", "sim,quic", "sim,picoquic", "sim,quic-to-picoquic"
+STACKS = (QUIC, PICOQUIC, RECEIVER)
 CELLS = 20
 
 
@@ -22,8 +22,8 @@ def command(
         str,
         typer.Option(
             metavar="A,B",
-            help="What is compared: `sim,kernel`; over our scenarios and the cells, `sim,quic` (Multipath QUIC of noq) "
-            "or `sim,picoquic`.",
+            help="What is compared: `sim,kernel`; over our scenarios and the cells, `sim,quic` (Multipath QUIC of "
+            "noq), `sim,picoquic`, or `sim,quic-to-picoquic`, with acknowledgements on the fastest path.",
         ),
     ] = KERNEL,
     failures: Annotated[
@@ -61,7 +61,7 @@ def command(
     """Measures how far the simulator and this machine's kernel differ over random cells, or the simulator and QUIC."""
     both = ",".join(part.strip().lower() for part in backend.split(","))
     if both not in (KERNEL, *STACKS):
-        raise ScenarioError(f"--backend {backend}: expected `{KERNEL}`, `{QUIC}` or `{PICOQUIC}`")
+        raise ScenarioError(f"--backend {backend}: expected `{KERNEL}`, `{QUIC}`, `{PICOQUIC}` or `{RECEIVER}`")
     if failures and messages:
         raise ScenarioError("--failures and --messages are of different cells: name one of them")
     if (failures or messages) and both in STACKS:

@@ -14,6 +14,7 @@ WHERE = {
     "sim": "in the simulator of Weftway",
     "quic": "on Multipath QUIC (noq) in virtual time by Weftway",
     "picoquic": "on picoquic in virtual time by Weftway",
+    "quic-to-picoquic": "on Multipath QUIC (noq), received by picoquic, in virtual time by Weftway",
     "kernel": "on the MPTCP of the Linux kernel, over links that Weftway emulates in real time",
     "live": "on links of this machine by Weftway",
 }

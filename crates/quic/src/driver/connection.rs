@@ -232,6 +232,17 @@ impl QuicConnection {
         self.connected
     }
 
+    /// Returns true if the peer is known to have finished the handshake.
+    pub fn is_confirmed(&self) -> bool {
+        self.confirmed
+    }
+
+    /// A client makes the key update that noq will make at some time, while there is one path (see [`Event::Connected`]):
+    /// for a server of another stack. The handshake has to be confirmed.
+    pub fn update_keys(&mut self) {
+        self.inner.force_key_update();
+    }
+
     /// Time at which a timer is due.
     pub fn timeout(&self) -> Instant {
         let own = self.next_timeout.map_or(Instant::NEVER, |at| self.clock.ours(at));

@@ -104,7 +104,7 @@ impl<S: Source> Sender<S> {
             let count = rest.iter().take_while(|report| report.observer == first.observer).count();
             let (of_path, others) = rest.split_at(count);
             if let Some(id) = self.connection.watched(first.observer) {
-                self.settle_reports(id, of_path, from == Some(id));
+                self.settle_reports(id, of_path, from == Some(id) || self.takes_all_trips);
             }
             rest = others;
         }

@@ -66,6 +66,8 @@ pub struct Sender<S> {
     pub(super) reports: Vec<Report>,
     pub(super) answers: Answers,
     pub(super) realtime: Realtime,
+    /// True if acknowledgements return on whichever path the peer's stack likes.
+    pub(super) takes_all_trips: bool,
     /// The path that the last datagram came on, while what it owes may still have to leave.
     pub(super) heard: Option<PathId>,
 }
@@ -112,6 +114,7 @@ impl<S: Source> Sender<S> {
             reports: Vec::new(),
             answers: Answers::new(roles.len()),
             realtime: Realtime::default(),
+            takes_all_trips: false,
             heard: None,
             setting,
         })
@@ -120,6 +123,12 @@ impl<S: Source> Sender<S> {
     /// Decisions come from the scheduler that `host` was made for.
     pub fn set_host(&mut self, host: Host) {
         self.dispatch.set_host(host);
+    }
+
+    /// Acknowledgements return on whichever path the peer's stack likes. A round trip there on one path and back on
+    /// another then counts as one of the first: there are no others.
+    pub fn take_trips_of_all_paths(&mut self) {
+        self.takes_all_trips = true;
     }
 
     /// Another scheduler takes over, for which `host` was made, while data are under way. It is told which paths are

@@ -22,9 +22,19 @@ pub struct Job<'a> {
 impl Job<'_> {
     /// Runs with the scheduler that `spec` names: the row. `singles` is empty where aggregation means nothing.
     pub fn row(&self, spec: &str, singles: &Singles) -> Result<Row, RunError> {
-        let (entry, spec) = weftway_sched::parse(spec)?;
-        let mut scheduler = entry.make(&spec.given)?;
-        let mut world = self.world(Host::serving(scheduler.as_ref(), entry.transport))?;
+        self.row_of(spec, singles, |host| self.world(host))
+    }
+
+    /// The same, of the run that `world` begins.
+    pub fn row_of<E: From<RunError>>(
+        &self,
+        spec: &str,
+        singles: &Singles,
+        world: impl FnOnce(Host) -> Result<World, E>,
+    ) -> Result<Row, E> {
+        let (entry, spec) = weftway_sched::parse(spec).map_err(RunError::from)?;
+        let mut scheduler = entry.make(&spec.given).map_err(RunError::from)?;
+        let mut world = world(Host::serving(scheduler.as_ref(), entry.transport))?;
         let finished = world.run(scheduler.as_mut())?;
         let mut measured = measurement(self.config, &world, &finished, singles);
         let report = scheduler.report();

@@ -20,7 +20,7 @@ use weftway_scenario::mix;
 use weftway_sched::Scheduler;
 
 use super::nat::Nats;
-use super::setup::{self, Side};
+use super::setup::{self, Crypto, Side};
 use super::world::RunError;
 use super::world::network::{Datagram, Network};
 use crate::driver::connection::{Clock, QuicConnection};
@@ -160,11 +160,16 @@ impl Pair {
     fn start(&mut self) -> Result<(), RunError> {
         let (transport, paths) = (&self.config.transport, self.config.paths.len());
         let observers = ObserverState::new();
-        let server = setup::server_config(setup::transport_config(transport, paths, ObserverState::new()));
+        let server =
+            setup::server_config(&Crypto::none(), setup::transport_config(transport, paths, ObserverState::new()));
         self.ends[1].endpoint.set_server_config(Some(server));
         let first = PathId::new(0);
-        let client =
-            setup::client_config(setup::transport_config(transport, paths, observers.clone()), self.seed, first);
+        let client = setup::client_config(
+            &Crypto::none(),
+            setup::transport_config(transport, paths, observers.clone()),
+            self.seed,
+            first,
+        );
         let remote = own_route(0).remote();
         let opened = self.ends[0].endpoint.connect(self.clock.theirs(self.now), client, remote, "weftway");
         let (handle, inner) = opened.map_err(|error| RunError::Connect(error.to_string()))?;
@@ -356,7 +361,8 @@ impl Pair {
             return Ok(());
         }
         let observers = ObserverState::new();
-        let config = setup::server_config(setup::transport_config(transport, paths, observers.clone()));
+        let config =
+            setup::server_config(&Crypto::none(), setup::transport_config(transport, paths, observers.clone()));
         self.buffer.clear();
         let accepted = end.endpoint.accept(incoming, self.clock.theirs(self.now), &mut self.buffer, Some(config));
         let (handle, inner) = accepted.map_err(|error| RunError::Connect(error.cause.to_string()))?;

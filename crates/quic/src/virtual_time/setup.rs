@@ -6,7 +6,7 @@ use std::time::{Duration, Instant as StdInstant};
 
 use noq_proto::{
     AckFrequencyConfig, ClientConfig, ConnectionId, ConnectionIdGenerator, Endpoint, EndpointConfig, FourTuple,
-    ServerConfig, TransportConfig as NoqConfig,
+    ServerConfig, TransportConfig as NoqConfig, crypto,
 };
 use weftway_path::{Bytes, PathId};
 use weftway_scenario::config::TransportConfig;
@@ -16,6 +16,22 @@ use crate::driver::NOQ_ROUND_TRIPS;
 use crate::driver::connection::Clock;
 use crate::driver::observer::{ObserverState, Observers};
 use crate::null_crypto::NullCrypto;
+
+/// Cryptography of a connection, for whichever end is noq's.
+#[derive(Clone)]
+pub struct Crypto {
+    /// That of a client.
+    pub client: Arc<dyn crypto::ClientConfig>,
+    /// That of a server.
+    pub server: Arc<dyn crypto::ServerConfig>,
+}
+
+impl Crypto {
+    /// None at all, at the sizes of AES-128-GCM.
+    pub fn none() -> Self {
+        Self { client: NullCrypto::client(), server: NullCrypto::server() }
+    }
+}
 
 /// IPv4 and UDP.
 pub const HEADERS: u64 = 28;
@@ -131,8 +147,8 @@ fn ack_frequency(transport: &TransportConfig) -> Option<AckFrequencyConfig> {
 }
 
 /// The client's configuration for a connection that is opened on path `first`.
-pub fn client_config(transport: Arc<NoqConfig>, seed: u64, first: PathId) -> ClientConfig {
-    let mut config = ClientConfig::new(NullCrypto::client());
+pub fn client_config(crypto: &Crypto, transport: Arc<NoqConfig>, seed: u64, first: PathId) -> ClientConfig {
+    let mut config = ClientConfig::new(crypto.client.clone());
     config.transport_config(transport);
     let draw = 0xd0 | u64::from(first.get()) << 8;
     config.initial_dst_cid_provider(Arc::new(move || ConnectionId::new(&mix(seed, draw).to_be_bytes())));
@@ -140,8 +156,8 @@ pub fn client_config(transport: Arc<NoqConfig>, seed: u64, first: PathId) -> Cli
 }
 
 /// The server's configuration.
-pub fn server_config(transport: Arc<NoqConfig>) -> Arc<ServerConfig> {
-    let mut config = ServerConfig::new(NullCrypto::server(), Arc::new(NullCrypto));
+pub fn server_config(crypto: &Crypto, transport: Arc<NoqConfig>) -> Arc<ServerConfig> {
+    let mut config = ServerConfig::new(crypto.server.clone(), Arc::new(NullCrypto));
     config.transport_config(transport);
     Arc::new(config)
 }

@@ -4,12 +4,12 @@ use noq_proto::{ConnectionEvent, ConnectionHandle, DatagramEvent, EcnCodepoint, 
 use weftway_host::Host;
 use weftway_net::AppData;
 use weftway_path::spec::SpecError;
-use weftway_path::{Instant, PathId, Role, Span};
+use weftway_path::{Instant, PathId, PathSet, Role, Span};
 use weftway_scenario::config::{Direction, SimConfig};
 use weftway_scenario::{Verdict, mix};
 use weftway_sched::Scheduler;
 
-use super::setup::{self, Side};
+use super::setup::{self, Crypto, Side};
 use crate::driver::answers::Answers;
 use crate::driver::connection::{Clock, QuicConnection, QuicEvent};
 use crate::driver::observer::ObserverState;
@@ -18,6 +18,7 @@ use crate::driver::record::Record;
 use crate::driver::sender::{self, Sender, Setting};
 
 pub(super) mod network;
+pub(super) mod peer;
 mod presence;
 mod race;
 mod source;
@@ -25,6 +26,7 @@ mod source;
 mod tests;
 
 use network::{Datagram, Network, WireTally};
+use peer::Peer;
 pub use source::ScenarioSource;
 
 /// Why a run came to nothing. None of these is the scenario's fault.
@@ -33,10 +35,10 @@ pub enum RunError {
     /// No such scheduler or controller.
     #[error(transparent)]
     Spec(#[from] SpecError),
-    /// noq refuses to open the connection.
+    /// The connection cannot be begun.
     #[error("the connection cannot be opened: {0}")]
     Connect(String),
-    /// noq ended the connection.
+    /// An end gave the connection up.
     #[error("the connection was lost: {0}")]
     Lost(String),
     /// Data arrived that were never sent.
@@ -62,7 +64,11 @@ struct SendingEnd {
     next: Instant,
 }
 
+/// Endpoint, connection and answers are noq's, and of no use where another stack receives.
 struct ReceivingEnd {
+    peer: Option<Box<dyn Peer>>,
+    /// True if noq's client has made its key update for the peer.
+    keys_updated: bool,
     endpoint: Endpoint,
     connection: Option<QuicConnection>,
     receiver: Receiver,
@@ -75,6 +81,7 @@ pub struct World {
     config: SimConfig,
     seed: u64,
     cc: String,
+    crypto: Crypto,
     now: Instant,
     clock: Clock,
     network: Network,
@@ -93,6 +100,28 @@ impl World {
     /// A run of `config` under controller `cc` with this seed, whose decisions come from the scheduler that `host` was
     /// made for.
     pub fn new(config: &SimConfig, cc: &str, seed: u64, host: Host) -> Result<Self, RunError> {
+        Self::begin(config, (cc, seed), host, Crypto::none(), None)
+    }
+
+    /// The same, but it is `peer` that receives. `crypto` is that of noq's end. The scenario has no race of handshakes,
+    /// and no paths that come and go.
+    pub fn to_peer(
+        config: &SimConfig,
+        (cc, seed): (&str, u64),
+        host: Host,
+        crypto: Crypto,
+        peer: Box<dyn Peer>,
+    ) -> Result<Self, RunError> {
+        Self::begin(config, (cc, seed), host, crypto, Some(peer))
+    }
+
+    fn begin(
+        config: &SimConfig,
+        (cc, seed): (&str, u64),
+        host: Host,
+        crypto: Crypto,
+        peer: Option<Box<dyn Peer>>,
+    ) -> Result<Self, RunError> {
         weftway_cc::parse(cc)?;
         let upload = config.transport.direction == Direction::Upload;
         let (sends, receives) = if upload { (Side::Client, Side::Server) } else { (Side::Server, Side::Client) };
@@ -109,6 +138,8 @@ impl World {
                 next: Instant::NEVER,
             },
             receiving: ReceivingEnd {
+                peer,
+                keys_updated: false,
                 endpoint: setup::endpoint(receives, transport, seed),
                 connection: None,
                 receiver: Receiver::new(sender::receive_window(transport), transport.mss, count),
@@ -123,6 +154,7 @@ impl World {
             buffer: Vec::new(),
             seed,
             cc: cc.to_owned(),
+            crypto,
             config: config.clone(),
         };
         world.look_at_presence();
@@ -151,14 +183,23 @@ impl World {
     /// The client opens the connection, on the first path that exists or on all of them; the server waits.
     fn start(&mut self) -> Result<(), RunError> {
         let config = setup::transport_config(&self.config.transport, self.config.paths.len(), ObserverState::new());
-        let server = if self.upload() { &mut self.receiving.endpoint } else { &mut self.sending.endpoint };
-        server.set_server_config(Some(setup::server_config(config)));
+        let upload = self.upload();
+        let server = if upload { &mut self.receiving.endpoint } else { &mut self.sending.endpoint };
+        server.set_server_config(Some(setup::server_config(&self.crypto, config)));
         if self.races() {
             return self.begin_race();
         }
         let Some(first) = self.network.present.iter().next() else { return Ok(()) };
+        if let Some(peer) = &mut self.receiving.peer
+            && !upload
+        {
+            peer.connect(self.now, first).map_err(RunError::Connect)?;
+            self.after_peer(None);
+            return Ok(());
+        }
         let mut connection = self.connect(first)?;
-        connection.keep(self.now, self.network.present, self.config.transport.probe_interval);
+        let kept = if self.receiving.peer.is_some() { PathSet::EMPTY.with(first) } else { self.network.present };
+        connection.keep(self.now, kept, self.config.transport.probe_interval);
         self.adopt(Side::Client, connection)
     }
 
@@ -166,7 +207,7 @@ impl World {
     fn connect(&mut self, first: PathId) -> Result<QuicConnection, RunError> {
         let observer_state = ObserverState::new();
         let config = setup::transport_config(&self.config.transport, self.config.paths.len(), observer_state.clone());
-        let config = setup::client_config(config, self.seed, first);
+        let config = setup::client_config(&self.crypto, config, self.seed, first);
         let client = if self.upload() { &mut self.sending.endpoint } else { &mut self.receiving.endpoint };
         let remote = setup::route(Side::Client, first.index()).remote();
         let opened = client.connect(self.clock.theirs(self.now), config, remote, "weftway");
@@ -198,6 +239,9 @@ impl World {
         let mut sender = Sender::new(connection, source, setting, &roles)?;
         sender.set_host(std::mem::take(&mut self.host));
         sender.set_policy(weftway_net::policy(&self.config));
+        if self.receiving.peer.is_some() {
+            sender.take_trips_of_all_paths();
+        }
         sender.take_in(self.now, None);
         self.sending.sender = Some(sender);
         Ok(())
@@ -265,6 +309,7 @@ impl World {
                     self.deliver(link, delivery.item, delivery.ce, scheduler);
                 }
             }
+            Happening::Receiver if self.receiving.peer.is_some() => self.after_peer(None),
             Happening::Receiver => {
                 let Some(connection) = &mut self.receiving.connection else { return };
                 connection.handle_timeout(now, &mut self.receiving.endpoint);
@@ -334,7 +379,12 @@ impl World {
     /// A datagram came to the end of a link: to the next one, or to an endpoint.
     fn deliver(&mut self, link: usize, number: u32, marked: bool, scheduler: &mut dyn Scheduler) {
         let Some(arrived) = self.network.deliver(self.now, link, number) else { return };
-        let Datagram { bytes, path, ecn, forward, .. } = arrived;
+        let Datagram { mut bytes, path, ecn, forward, .. } = arrived;
+        if let Some(peer) = self.receiving.peer.as_mut().filter(|_| forward) {
+            peer.receive(self.now, path, &mut bytes);
+            self.after_peer(Some(path));
+            return self.advance_application(path, scheduler);
+        }
         let ecn = match (self.config.transport.ecn && ecn, marked) {
             (true, true) => Some(EcnCodepoint::Ce),
             (true, false) => Some(EcnCodepoint::Ect0),
@@ -357,6 +407,7 @@ impl World {
             self.after_receiving(Some(path));
             self.advance_application(path, scheduler);
         } else {
+            self.open_beside_peer();
             self.turn(scheduler);
         }
     }
@@ -394,7 +445,7 @@ impl World {
         }
         let observer_state = ObserverState::new();
         let config = setup::transport_config(&self.config.transport, self.config.paths.len(), observer_state.clone());
-        let config = setup::server_config(config);
+        let config = setup::server_config(&self.crypto, config);
         self.buffer.clear();
         let accepted = endpoint.accept(incoming, self.clock.theirs(self.now), &mut self.buffer, Some(config));
         let result = match accepted {
@@ -416,28 +467,12 @@ impl World {
 
     /// The receiver takes the records out, and answers on the path that brought them.
     fn after_receiving(&mut self, from: Option<PathId>) {
+        let mut limit_due = false;
+        while let Some(record) = self.receiving.connection.as_mut().and_then(QuicConnection::receive) {
+            limit_due |= self.take_record(&record, from);
+        }
         let (now, end) = (self.now, &mut self.receiving);
         let Some(connection) = &mut end.connection else { return };
-        let mut limit_due = false;
-        while let Some(record) = connection.receive() {
-            match (Record::parse(&record), from) {
-                (Some(Record::Data(offset, data)), Some(path)) => {
-                    let mut source = self.sending.sender.as_mut().map(|sender| &mut sender.source);
-                    if source.as_mut().is_some_and(|source| !source.take(now, offset, data)) {
-                        self.error.get_or_insert(RunError::Corrupt(offset.get()));
-                    }
-                    limit_due |= end.receiver.arrive(now, path, offset, data.len());
-                    if let Some(to) = source.and_then(|source| source.data.arrived()) {
-                        limit_due |= end.receiver.skip(now, to);
-                    }
-                }
-                (Some(Record::Question), _) => {
-                    end.receiver.asked();
-                    limit_due = true;
-                }
-                _ => {}
-            }
-        }
         while let Some(event) = connection.poll_event() {
             if let QuicEvent::Lost(why) = event {
                 self.error.get_or_insert(RunError::Lost(why));
@@ -452,6 +487,29 @@ impl World {
         end.answers.answer(now, connection, path);
         end.next = connection.timeout().max(now);
         self.put_out(false);
+    }
+
+    /// A record has arrived. Whether the sender is to be told of a new limit.
+    fn take_record(&mut self, record: &[u8], from: Option<PathId>) -> bool {
+        let (now, end) = (self.now, &mut self.receiving);
+        match (Record::parse(record), from) {
+            (Some(Record::Data(offset, data)), Some(path)) => {
+                let mut source = self.sending.sender.as_mut().map(|sender| &mut sender.source);
+                if source.as_mut().is_some_and(|source| !source.take(now, offset, data)) {
+                    self.error.get_or_insert(RunError::Corrupt(offset.get()));
+                }
+                let limit_due = end.receiver.arrive(now, path, offset, data.len());
+                match source.and_then(|source| source.data.arrived()) {
+                    Some(to) => end.receiver.skip(now, to) | limit_due,
+                    None => limit_due,
+                }
+            }
+            (Some(Record::Question), _) => {
+                end.receiver.asked();
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Gives the application what has arrived in order.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from weftway.runs import comparison, plan
-from weftway.runs.backends import PICOQUIC, QUIC, SIM, NoRow, Row, picoquic
+from weftway.runs.backends import PICOQUIC, QUIC, QUIC_TO_PICOQUIC, SIM, NoRow, Row, picoquic
 from weftway.runs.comparison import Comparison
 from weftway.runs.job import Job
 from weftway.runs.plan import Plan
@@ -37,6 +37,11 @@ class Request:
         """Schedulers that both run: picoquic's own choice of paths has a rule in the simulator that follows it."""
         return (picoquic.OWN_SCHEDULER,) if self.other == PICOQUIC.name else SCHEDULERS
 
+    @property
+    def sets(self) -> tuple[str, ...]:
+        """Changes to every scenario: where picoquic receives, it acknowledges on the fastest path."""
+        return ("options.ack_path=fastest",) if self.other == QUIC_TO_PICOQUIC.name else ()
+
 
 @dataclass(frozen=True)
 class Measured:
@@ -54,7 +59,8 @@ class Measured:
 
 def measure(request: Request, progress: Progress = quiet) -> Measured:
     """Runs what is not kept in the folder already: the comparison keeps and resumes."""
-    wanted = [*ours(), *drawn(request.seed, request.cells, request.folder / "cells")]
+    cells = drawn(request.seed, request.cells, request.folder / "cells", request.sets)
+    wanted = [*ours(sets=request.sets), *cells]
     return run(request, wanted, progress)
 
 

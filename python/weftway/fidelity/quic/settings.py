@@ -1,6 +1,7 @@
 """Settings that both stacks run: our scenarios as Multipath QUIC, and cells drawn from a seed."""
 
 import tomllib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,19 +57,20 @@ class Setting:
         return self.variant.hash, self.cc
 
 
-def ours(folder: Path = HOME / "scenarios") -> list[Setting]:
+def ours(folder: Path = HOME / "scenarios", sets: Sequence[str] = ()) -> list[Setting]:
     """Every scenario of the repository, with the controllers that it names, carried by Multipath QUIC."""
-    return [setting for file in sorted(folder.glob("*.toml")) for setting in settings(as_quic(file), drawn=False)]
+    files = sorted(folder.glob("*.toml"))
+    return [setting for file in files for setting in settings(as_quic(file, sets), drawn=False)]
 
 
-def as_quic(file: Path) -> Scenario:
+def as_quic(file: Path, more: Sequence[str] = ()) -> Scenario:
     """The scenario with the transport that both stacks have. A transfer that is cut off is cut off sooner."""
     given = tomllib.loads(reading.text(file))
     sets = [] if given.get("transport") == TRANSPORT else [f"transport={TRANSPORT}"]
     workload = given.get("workload", {})
     if workload.get("kind") == "duration" or ("drive" in given and "duration" in workload):
         sets.append(f"workload.duration={CUT_OFF_S} s")
-    return Scenario.load(str(file), sets)
+    return Scenario.load(str(file), [*sets, *more])
 
 
 def settings(scenario: Scenario, drawn: bool) -> list[Setting]:
@@ -89,14 +91,14 @@ def titled(scenario: Scenario, variant: Variant, variants: int) -> str:
     return f"{scenario.name} {', '.join(str(value) for value in variant.values.values())}"
 
 
-def drawn(seed: int, count: int, folder: Path) -> list[Setting]:
+def drawn(seed: int, count: int, folder: Path, sets: Sequence[str] = ()) -> list[Setting]:
     """The first `count` cells of a seed, written into `folder`."""
     folder.mkdir(parents=True, exist_ok=True)
     drawn: list[Setting] = []
     for number in range(count):
         file = folder / f"drawn-{seed}-{number:03}.toml"
         file.write_text(text(seed, number), encoding="utf-8")
-        drawn += settings(Scenario.load(str(file)), drawn=True)
+        drawn += settings(Scenario.load(str(file), list(sets)), drawn=True)
     return drawn
 
 

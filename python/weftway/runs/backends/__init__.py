@@ -1,7 +1,8 @@
 """Places where a scenario can run, each a `Backend`: whatever differs between them is asked of it.
 
-`base` has the protocol, `sim` the simulator, `quic` Multipath QUIC in virtual time, `picoquic` the same with
-another stack and its own decisions, `kernel` the running Linux kernel, `live` this machine's own links.
+`base` has the protocol, `sim` the simulator, `quic` Multipath QUIC in virtual time, `picoquic` the same with another
+stack, which receives or does both with its own decisions, `kernel` the running Linux kernel, `live` this machine's own
+links.
 """
 
 import difflib
@@ -13,7 +14,7 @@ from weftway.runs.specs import SchedulerSpec
 from .base import Backend, Failed, NoRow, Result, Row, Skipped, result
 from .kernel import Kernel
 from .live import Live
-from .picoquic import Picoquic
+from .picoquic import Picoquic, QuicToPicoquic
 from .quic import Quic
 from .sim import Sim
 
@@ -24,6 +25,7 @@ __all__ = [
     "LIVE",
     "PICOQUIC",
     "QUIC",
+    "QUIC_TO_PICOQUIC",
     "SIM",
     "Backend",
     "Failed",
@@ -40,10 +42,13 @@ __all__ = [
 SIM = Sim()
 QUIC = Quic()
 PICOQUIC = Picoquic()
+QUIC_TO_PICOQUIC = QuicToPicoquic()
 KERNEL = Kernel()
 LIVE = Live()
 
-BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (SIM, QUIC, PICOQUIC, KERNEL, LIVE)}
+BACKENDS: dict[str, Backend] = {
+    backend.name: backend for backend in (SIM, QUIC, PICOQUIC, QUIC_TO_PICOQUIC, KERNEL, LIVE)
+}
 """By name, in the order in which they run: a busy machine would make the kernel's links late, so it is after them."""
 
 ALL = ("sim", "quic", "kernel")

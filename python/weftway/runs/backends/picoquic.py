@@ -1,4 +1,5 @@
-"""Backend `picoquic`: both ends of a connection are picoquic's, over simulated links, in virtual time.
+"""Backends `picoquic`, where both ends of a connection are picoquic's, and `quic-to-picoquic`, where it receives what
+the backend `quic` sends: over simulated links, in virtual time.
 
 picoquic comes in the extension module of the package `aiopquic`, which exports its functions: nothing else of the
 package is used, so that its wheel may be of another version of Python.
@@ -27,11 +28,10 @@ OWN_SCHEDULER = "picoquic"
 """picoquic chooses paths by itself: the name of the rule that follows it."""
 
 
-class Picoquic:
-    """picoquic, its choice of paths and its controllers. Whichever schedulers are named, it runs its own."""
+class WithLibrary:
+    """A backend that needs picoquic's library."""
 
-    name = "picoquic"
-    summary = "picoquic at both ends, in virtual time: its own choice of paths, its own controllers"
+    name: str
     is_repeatable = True
     remote_obstacle: str | None = "picoquic's library is on this machine: leave out --ray"
 
@@ -41,18 +41,35 @@ class Picoquic:
     def obstacle(self) -> str | None:
         return lacking()
 
-    def schedulers(self, named: list[SchedulerSpec]) -> list[SchedulerSpec]:
-        return specs.parse(OWN_SCHEDULER)
-
     def start(
         self, jobs: Sequence["Job"], threads: int, singles: bool = True, watched: Set[int] = frozenset()
     ) -> Batch:
         if (reason := lacking()) is not None:
-            raise ScenarioError(f"backend picoquic: {reason}")
+            raise ScenarioError(f"backend {self.name}: {reason}")
         return _native.Batch(jobs, threads, singles, watched)
 
     def timeline(self, job: "Job", kept: str | None) -> str | None:
         return None
+
+
+class Picoquic(WithLibrary):
+    """picoquic, its choice of paths and its controllers. Whichever schedulers are named, it runs its own."""
+
+    name = "picoquic"
+    summary = "picoquic at both ends, in virtual time: its own choice of paths, its own controllers"
+
+    def schedulers(self, named: list[SchedulerSpec]) -> list[SchedulerSpec]:
+        return specs.parse(OWN_SCHEDULER)
+
+
+class QuicToPicoquic(WithLibrary):
+    """Our schedulers and controllers over noq, answered by picoquic."""
+
+    name = "quic-to-picoquic"
+    summary = "Multipath QUIC (noq) in virtual time, received and acknowledged by picoquic"
+
+    def schedulers(self, named: list[SchedulerSpec]) -> list[SchedulerSpec]:
+        return named
 
 
 @cache
