@@ -65,6 +65,9 @@ SECTIONS = {
 }
 """Parts of the navigation, each with its folder."""
 
+FOLDERS = {"schedulers": "Each scheduler"}
+"""Names of folders in a part, where they are not those in the navigation."""
+
 SETTINGS = {
     "site_name": "Weftway",
     "site_description": "Compare the packet schedulers of Multipath TCP and Multipath QUIC",
@@ -169,7 +172,7 @@ def _pages(pages: Path, folder: Path) -> list[Any]:
     names = [file.relative_to(pages).as_posix() for file in folder.glob("*.md")]
     names.sort(key=lambda name: (not name.endswith("README.md"), index.find(name) % (len(index) + 1), name))
     folders = sorted(child for child in folder.iterdir() if any(child.glob("*.md")))
-    return [*names, *({child.name: _pages(pages, child)} for child in folders)]
+    return [*names, *({FOLDERS.get(child.name, child.name): _pages(pages, child)} for child in folders)]
 
 
 def _toml(value: Any) -> str:
