@@ -32,7 +32,7 @@ const MAX_DATAGRAM_FRAME_SIZE: u64 = 0x20;
 const INITIAL_MAX_PATH_ID: u64 = 0x3e;
 /// Value of `picoquic_set_path_status` for a backup.
 const BACKUP: c_int = 1;
-/// Whether more datagrams are to be sent (`picoquic_datagram_active_enum`).
+/// Answers to what is to be sent next (`picoquic_datagram_active_enum`): no more datagrams, or more on this path.
 const DATAGRAM_NOT_ACTIVE: c_int = 0;
 const DATAGRAM_ACTIVE_THIS_PATH_ONLY: c_int = 2;
 /// Paths are looked for up to this number.

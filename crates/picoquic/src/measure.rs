@@ -40,7 +40,7 @@ pub fn obstacle(variant: &Variant, cc: &str) -> Option<String> {
     None
 }
 
-/// The same, at whichever end picoquic is.
+/// Returns what of the links and the transport picoquic cannot do, at whichever end it is: one line.
 pub fn of_links(config: &SimConfig) -> Option<String> {
     let SimConfig { transport, paths, .. } = config;
     let no = |what: &str| Some(what.to_owned());
