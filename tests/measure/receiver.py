@@ -1,0 +1,74 @@
+"""Simulator beside picoquic as the receiver: how far medians differ, with one setting of the simulator changed.
+
+python tests/measure/receiver.py                                    # cells 0 to 19, seeds 0 to 15
+python tests/measure/receiver.py --cells 5 7 --messages 3000 --seeds 4
+python tests/measure/receiver.py --cells 14 --set 'ack_delay=1 ms'
+
+Cells are those of `weft fidelity --backend sim,quic-to-picoquic --cells 20 --seed 2811`, cut to 15 MB or so many
+messages. The figure is the 95th percentile of message delays or the completion time. It needs picoquic: see
+docs/explanation/quic.md.
+"""
+
+import argparse
+import re
+import statistics
+import tempfile
+from collections import defaultdict
+from pathlib import Path
+
+from weftway._native import Scenario
+from weftway.fidelity.quic import settings
+from weftway.runs import comparison, plan
+
+SEED = 2811
+MOST_MB = 15
+SCHEDULERS = ("min-rtt", "ecf", "earliest-delivery")
+CONTROLLERS = ("cubic", "bbr1", "bbr3")
+MB = {"kB": 1e-3, "MB": 1.0, "GB": 1e3}
+
+
+def cell(number: int, messages: int) -> str:
+    """The text of a drawn cell, cut to a size that many runs have time for."""
+    text = re.sub(r"^count *=.*$", f"count = {messages}", settings.text(SEED, number), flags=re.MULTILINE)
+    size = re.search(r'^bytes *= *"([\d.]+) (\w+)"', text, flags=re.MULTILINE)
+    if size and float(size[1]) * MB[size[2]] > MOST_MB:
+        return text.replace(size[0], f'bytes = "{MOST_MB} MB"')
+    return text
+
+
+def medians(file: Path, sets: list[str], backend: str, seeds: int) -> dict[tuple[str, str], float]:
+    """The figure of each scheduler and controller."""
+    figures = defaultdict(list)
+    for cc in CONTROLLERS:
+        wanted = plan.plan(Scenario.load(str(file), sets), SCHEDULERS, cc, range(seeds), (backend,))
+        for row in comparison.execute(wanted).complete().rows:
+            figures[row["scheduler"], cc].append(row["message_p95_ms"] or row["elapsed_ms"])
+    return {case: statistics.median(values) for case, values in figures.items()}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cells", type=int, nargs="+", default=range(20))
+    parser.add_argument("--seeds", type=int, default=16)
+    parser.add_argument("--messages", type=int, default=300)
+    parser.add_argument("--set", nargs="*", default=[], help="options of the simulator, as ack_delay='1 ms'")
+    given = parser.parse_args()
+    changed = ["options.ack_path=fastest", *(f"options.{each}" for each in given.set)]
+    agree = total = 0
+    with tempfile.TemporaryDirectory() as folder:
+        for number in given.cells:
+            file = Path(folder) / f"cell{number}.toml"
+            file.write_text(cell(number, given.messages))
+            ours, theirs = (
+                medians(file, sets, backend, given.seeds)
+                for sets, backend in ((changed, "sim"), ([], "quic-to-picoquic"))
+            )
+            for case, value in theirs.items():
+                difference = ours[case] / value - 1
+                agree, total = agree + (abs(difference) <= 0.05), total + 1
+                print(f"cell {number:2}  {case[0]:18} {case[1]:6} {value:8.1f} ms  {difference:+7.1%}", flush=True)
+    print(f"{agree} of {total} within 5 %")
+
+
+if __name__ == "__main__":
+    main()
