@@ -36,14 +36,22 @@ LINK = re.compile(r"(?<=\]\()(?P<to>[^)#:\s]+)(?P<anchor>#[^)\s]*)?(?=\))")
 
 BAR = "\\|"
 
-BAR_IN_CODE = re.compile(r"`(?P<code>[^`\n]*\\\|[^`\n]*)`")
-"""Code in a table with a bar, which only GitHub takes back to a bar."""
+IN_TICKS = re.compile(r"`(?P<code>[^`\n]+)`")
+"""Code in a page. In a table, only GitHub takes an escaped bar in it back to a bar."""
 
 CODE = re.compile(r"<code\b[^>]*>.*?</code>", re.DOTALL)
 """Code in a finished page."""
 
 OPTION = re.compile(r"(?<![\w-])--[a-z][\w-]*(?![^<]*>)")
 """An option in it, outside of a tag."""
+
+OUTPUT = re.compile(r'(?<=<div class="language-text highlight">)<pre>(.*?)</pre>', re.DOTALL)
+"""Output of a command in a finished page."""
+
+TAG = re.compile(r"<[^>]*>")
+
+APART = re.compile(r"(?<=\S) {2,}(?=\S)")
+"""Blanks between two columns of a table."""
 
 HEADING = re.compile(r"^## (\w+)$", re.MULTILINE)
 """A made page in the index of made pages."""
@@ -129,7 +137,7 @@ def prepare(folder: Path, rustdoc: Path | str) -> Path:
     page.write_text(crates.led(page.read_text(encoding="utf-8"), rustdoc), encoding="utf-8")
     for page in pages.glob("**/*.md"):
         text = FENCE.sub(r"\1", page.read_text(encoding="utf-8"))
-        text = BAR_IN_CODE.sub(lambda match: f"<code>{html.escape(match['code']).replace(BAR, '&#124;')}</code>", text)
+        text = IN_TICKS.sub(barred, text)
         page.write_text(led(text, page.relative_to(pages).parent.as_posix(), targets), encoding="utf-8")
     settings = folder / "zensical.toml"
     head = [f"{key} = {_toml(value)}" for key, value in SETTINGS.items()]
@@ -137,6 +145,11 @@ def prepare(folder: Path, rustdoc: Path | str) -> Path:
     text = "\n".join(["[project]", *head, f"nav = {_toml(navigation(pages))}", *theme, REST % REPOSITORY])
     settings.write_text(text, encoding="utf-8")
     return settings
+
+
+def barred(code: re.Match[str]) -> str:
+    """Code with its bars as bars, or as it is if there are none."""
+    return f"<code>{html.escape(code['code']).replace(BAR, '&#124;')}</code>" if BAR in code["code"] else code[0]
 
 
 def led(text: str, folder: str, targets: dict[str, str]) -> str:
@@ -183,13 +196,23 @@ def _toml(value: Any) -> str:
 
 
 def finish(site: Path) -> None:
-    """Puts the script into the site that the pages would load from elsewhere, and keeps options in one line."""
+    """Puts in the script that pages would load from elsewhere; keeps options in one line, and tables whole."""
     shutil.copy(WORKER, site / "assets/javascripts")
     for page in site.glob("**/*.html"):
         text = page.read_text(encoding="utf-8")
         up = "../" * len(page.relative_to(site).parent.parts)
         text = text.replace(WORKER_ELSEWHERE, f"{up}assets/javascripts/{WORKER.name}")
+        text = OUTPUT.sub(lambda match: f'<pre style="--columns: {columns(match[1])}">{match[1]}</pre>', text)
         page.write_text(CODE.sub(lambda match: unbroken(match[0]), text), encoding="utf-8")
+
+
+def columns(output: str) -> int:
+    """Width of the tables in a finished piece of output, in characters: a window narrower than it shows them smaller.
+
+    A table's line has three columns or more. All other lines may be broken.
+    """
+    lines = html.unescape(TAG.sub("", output)).splitlines()
+    return max((len(line) for line in lines if len(APART.findall(line)) > 1), default=0)
 
 
 def unbroken(code: str) -> str:

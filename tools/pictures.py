@@ -1,6 +1,6 @@
 """Moving picture of README: one download under two schedulers. `./weft python tools/pictures.py` writes it.
 
-The curves are rates of the paths in seed 0 of `scenarios/wifi-lte.toml`. A viewer without animation shows all.
+The curves are rates of the paths in seed 0 of `scenarios/wifi-lte.toml`. It begins and ends whole.
 """
 
 import json
@@ -22,7 +22,7 @@ HIGHEST = 36.0
 """Rate at the top of a strip, in Mbit/s."""
 
 SPEED, HOLD_S = 2.0, 3.0
-"""Pace of the picture against real time, and how long it rests at its end."""
+"""Pace of the picture against real time, and how long all of it is shown before."""
 
 HEAD = """\
 <svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 760 330" role="img" aria-labelledby="title">
@@ -72,11 +72,12 @@ def strip(at: int, name: str, read: dict[str, Any], ends_s: float, longest_s: fl
     last = LEFT + (len(wifi) - 1) * scale_x
     x_end = LEFT + ends_s / longest_s * WIDTH
     whole_s = longest_s / SPEED + HOLD_S
-    end = ends_s / SPEED / whole_s
+    rest = f"{HOLD_S / whole_s:.3f}"
+    end = (HOLD_S + ends_s / SPEED) / whole_s
     begin = f'dur="{whole_s:.1f}s" repeatCount="indefinite"'
-    times = f"0;{1 - HOLD_S / whole_s:.3f};1"
-    reveal = f'<animate attributeName="width" {begin} values="0;{WIDTH};{WIDTH}" keyTimes="{times}"/>'
-    shown = f'<animate attributeName="opacity" {begin} calcMode="discrete" values="0;1" keyTimes="0;{end:.3f}"/>'
+    reveal = f'<animate attributeName="width" {begin} values="{WIDTH};{WIDTH};0;{WIDTH}" keyTimes="0;{rest};{rest};1"/>'
+    times = f"0;{rest};{end:.3f}"
+    shown = f'<animate attributeName="opacity" {begin} calcMode="discrete" values="1;0;1" keyTimes="{times}"/>'
     return f"""\
   <text x="{LEFT}" y="{top - 8}">{name}</text>
   <clipPath id="clip{at}"><rect x="{LEFT}" y="{top}" width="{WIDTH}" height="{HEIGHT}">{reveal}</rect></clipPath>
