@@ -58,7 +58,7 @@ FIRST_FAULT_S, FAULT_EVERY_S, SPARED_MS = 8, 6, 250
 
 @dataclass(frozen=True)
 class Way:
-    """How datagrams go: what carries them, over which of the links, and its options."""
+    """How datagrams go: what carries them, over which of the links, and its options, which its relay has too."""
 
     name: str
     through: str
@@ -70,9 +70,9 @@ class Way:
 
 
 WAYS = {
-    "deadline": Way("weft pipe", "pipe"),
+    "deadline": Way("weft pipe", "pipe", ("--scheduler", "deadline")),
     "redundant": Way("weft pipe --scheduler redundant", "pipe", ("--scheduler", "redundant")),
-    "bbr3": Way("weft pipe --cc bbr3", "pipe", ("--cc", "bbr3")),
+    "bbr3": Way("weft pipe --cc bbr3", "pipe", ("--scheduler", "deadline", "--cc", "bbr3")),
     "first": Way("weft pipe, first link alone", "pipe", links=(0,)),
     "second": Way("weft pipe, second link alone", "pipe", links=(1,)),
     "min-rtt": Way("weft pipe --scheduler min-rtt", "pipe", ("--scheduler", "min-rtt")),
