@@ -1,9 +1,15 @@
-"""Moving picture of README: one download under two schedulers. `./weft python tools/pictures.py` writes it.
+"""Pictures of README: `./weft python tools/pictures.py` writes them. That of a report needs Chromium and pytest.
 
-The curves are rates of the paths in seed 0 of `scenarios/wifi-lte.toml`. It begins and ends whole.
+The moving picture is one download under two schedulers: rates of the paths in seed 0 of `scenarios/wifi-lte.toml`. It
+begins and ends whole. That of the report is its two runs side by side, after README's first command.
 """
 
+import base64
 import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
 from weftway._native import Scenario
@@ -11,7 +17,19 @@ from weftway.runs import plan
 from weftway.runs.backends import SIM
 from weftway.scenario import HOME
 
+sys.path.insert(0, str(HOME / "tests/python"))
+from browser import Browser, found
+
 FILE = HOME / "docs/pictures/download.svg"
+REPORT = HOME / "docs/pictures/report.png"
+COMPARE = (
+    "compare",
+    str(HOME / "scenarios/wifi-lte.toml"),
+    "--scheduler",
+    "earliest-delivery,min-rtt,round-robin,blest",
+)
+LANES = 3
+"""Charts of each run that the picture of the report has."""
 SCENARIO = HOME / "scenarios/wifi-lte.toml"
 SCHEDULERS = ("earliest-delivery", "blest")
 
@@ -92,12 +110,31 @@ def strip(at: int, name: str, read: dict[str, Any], ends_s: float, longest_s: fl
 
 def picture() -> str:
     """The whole picture."""
-    found = runs()
-    longest_s = max(ends_s for _, _, ends_s in found)
-    told = ", ".join(f"{name} {ends_s:.1f} s" for name, _, ends_s in found)
-    strips = [strip(at, *one, longest_s) for at, one in enumerate(found)]
+    shown = runs()
+    longest_s = max(ends_s for _, _, ends_s in shown)
+    told = ", ".join(f"{name} {ends_s:.1f} s" for name, _, ends_s in shown)
+    strips = [strip(at, *one, longest_s) for at, one in enumerate(shown)]
     return HEAD.format(told=told) + "".join(strips) + "</svg>\n"
+
+
+def report() -> None:
+    """Writes the picture of the report."""
+    with tempfile.TemporaryDirectory() as folder, Browser(width=1000) as tab:
+        subprocess.run([sys.executable, "-m", "weftway", *COMPARE, "--out", folder], check=True, capture_output=True)
+        tab.open(Path(folder) / "report.html", "#viewer")
+        tab.run("document.querySelector('.filters').style.position = 'static'")
+        tab.until(f"document.querySelectorAll('.side:last-child .u-over').length >= {LANES}")
+        top, foot = tab.run(
+            "(() => { const box = (one) => one.getBoundingClientRect(); return ["
+            "box(document.getElementById('h-run')).top + scrollY - 8,"
+            f" box(document.querySelectorAll('.side:last-child .run-lane')[{LANES - 1}]).bottom + scrollY]; }})()"
+        )
+        clip = {"x": 0, "y": top, "width": 1000, "height": foot - top + 8, "scale": 1}
+        shot = tab.send("Page.captureScreenshot", format="png", clip=clip, captureBeyondViewport=True)
+        REPORT.write_bytes(base64.b64decode(shot["data"]))
 
 
 if __name__ == "__main__":
     FILE.write_text(picture(), encoding="utf-8")
+    if found():
+        report()

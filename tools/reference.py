@@ -1,6 +1,7 @@
 """Reference pages of the site: schedulers and controllers from the registries; command, package and crates from their
 own texts (`manual`). `./weft docs` makes them."""
 
+import re
 from typing import Any
 
 import manual
@@ -172,17 +173,22 @@ def page(head: str, entries: list[Entry], facts: Any) -> str:
     return "\n".join([head, *(section(entry, facts(entry)) for entry in entries)])
 
 
+OURS = re.compile(r"^(Reference: .*)docs/(\S+\.md)", re.MULTILINE)
+"""A page of ours as a reference."""
+
+
 def own_page(entry: Entry) -> str:
     """Page of a scheduler."""
     words = "[What the words mean](../schedulers.md#words), and [all schedulers](../schedulers.md)."
-    return f"{section(entry, scheduler_facts(entry), '#')}\n{words}\n"
+    return f"{section(entry, scheduler_facts(entry), '#', '../..')}\n{words}\n"
 
 
-def section(entry: Entry, facts: list[tuple[str, str]], level: str = "##") -> str:
+def section(entry: Entry, facts: list[tuple[str, str]], level: str = "##", up: str = "..") -> str:
     """Section of an entry: summary, facts, switches."""
     summary = entry["summary"]
     lines = [f"{level} `{entry['name']}`", "", f"{summary[0].upper()}{summary[1:]}.", ""]
-    lines += [f"{reference(entry)}  ", " · ".join(f"{name}: {value}" for name, value in [*named(entry), *facts])]
+    source = OURS.sub(rf"\1[\2]({up}/\2)", reference(entry))
+    lines += [f"{source}  ", " · ".join(f"{name}: {value}" for name, value in [*named(entry), *facts])]
     if entry.get("presets"):
         lines += ["", "| name | stands for | what it is |", "|---|---|---|"]
         spelled = [(one["name"], f"{entry['name']}:{one['switches']}", one["doc"]) for one in entry["presets"]]

@@ -400,10 +400,9 @@ def render(ranked: Ranked, costs: pl.DataFrame) -> str:
         Section("worst", f"Worst cells of {ranked.subject}", WORST_LEDE, worst, _frame(ranked.worst)),
         Section("provenance", "Provenance", "", made_by),
     ]
-    first, *others = findings(ranked)
     # A name keeps its letters.
-    others = [one if one.startswith(ranked.subject) else f"{one[0].upper()}{one[1:]}" for one in others]
-    told = [unbroken(f"{one}.") for one in (first, *others)]
+    lines = [one if one.startswith(ranked.subject) else f"{one[0].upper()}{one[1:]}" for one in findings(ranked)]
+    told = [unbroken(f"{one}.") for one in lines]
     facts = " · ".join(filter(None, [ranked.facts, ranked.others]))
     return page.assembled(ranked.title, told, facts, sections, costs)
 

@@ -52,7 +52,9 @@ def findings(study: Study) -> list[str]:
     taken = 1
     while rest and taken < HEADLINE_PARTS and len(f"{first} {rest[0]}".split()) <= HEADLINE:
         first, taken = f"{first}; {rest.pop(0)}", taken + 1
-    return [f"{part[0].upper() if at else part[0]}{part[1:]}." for at, part in enumerate([first, *rest])]
+    # A name keeps its letters.
+    names = tuple(f"{name} " for name in study.schedulers)
+    return [f"{part if part.startswith(names) else part[0].upper() + part[1:]}." for part in [first, *rest]]
 
 
 def parts(study: Study) -> list[str]:
