@@ -140,6 +140,28 @@ def test_a_bar_in_code_is_a_bar(site: Path) -> None:
         assert "\\|" not in (site / f"reference/{name}.html").read_text()
 
 
+
+def test_code_ends_where_it_ends_in_a_row_with_bars(site: Path) -> None:
+    """Bars between two pieces of code (`true` | a \\| b | `c`) are no code."""
+    for page in (site / "reference").glob("**/*.html"):
+        assert not re.search(r"<code>[^<]*(&lt;code|&amp;#124;)", page.read_text()), page
+
+
+@needs_browser
+def test_output_of_eighty_columns_fits_a_phone(site: Path) -> None:
+    pages = ("start/engineer", "how-to/send", "how-to/proxy", "how-to/relay", "how-to/advise", "tutorial")
+    with Browser(width=390) as tab:
+        for name in pages:
+            tab.open(site / f"{name}.html")
+            blocks = tab.run(
+                "[...document.querySelectorAll('.language-text pre > code')].map((one) => [one.scrollWidth,"
+                " one.clientWidth, +getComputedStyle(one).getPropertyValue('--columns')])"
+            )
+            assert blocks
+            for needed, there, columns in blocks:
+                assert (needed > there + 1) == (columns > 84), (name, needed, there, columns)
+
+
 QUESTIONS = {
     "install": "how-to/install.html",
     "uninstall": "how-to/install.html",
