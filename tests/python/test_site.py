@@ -140,7 +140,6 @@ def test_a_bar_in_code_is_a_bar(site: Path) -> None:
         assert "\\|" not in (site / f"reference/{name}.html").read_text()
 
 
-
 def test_code_ends_where_it_ends_in_a_row_with_bars(site: Path) -> None:
     """Bars between two pieces of code (`true` | a \\| b | `c`) are no code."""
     for page in (site / "reference").glob("**/*.html"):
