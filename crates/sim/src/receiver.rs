@@ -75,7 +75,8 @@ impl Receiver {
         }
         let path = &mut self.paths[id.index()];
         if self.data.measured {
-            path.grow_window(self.data.edge.saturating_sub(self.data.next), self.data.window);
+            let space = self.data.space_beside(path.aside);
+            path.grow_window(self.data.edge.saturating_sub(self.data.next), self.data.window, space);
         }
         self.data.announce(if self.data.measured { path.threshold } else { u64::MAX });
         path.window = self.data.announced;

@@ -186,27 +186,30 @@ fn queue(mut path: PathConfig, packets: u64) -> PathConfig {
     path
 }
 
-/// The middle of twelve runs on hosts that are 50 us late on average, in ms.
-fn median_ms(mut config: SimConfig, cc: &str) -> f64 {
+/// Ends of so many runs on hosts that are 50 us late on average, in ms and in order.
+fn ends_ms(mut config: SimConfig, cc: &str, runs: u64) -> Vec<f64> {
     config.transport.host_jitter = Span::from_micros(50);
-    let mut ends: Vec<f64> = (0..12).map(|seed| run_seed(&config, "linux-v1", cc, seed).end_ms()).collect();
+    let mut ends: Vec<f64> = (0..runs).map(|seed| run_seed(&config, "linux-v1", cc, seed).end_ms()).collect();
     ends.sort_by(f64::total_cmp);
-    (ends[5] + ends[6]) / 2.0
+    ends
 }
 
-/// An active path of 22 Mbit/s with 0.38 % loss is cut at 0.68 s; a backup as fast takes over. 9.8 MB take 4.62 s on
-/// Linux 6.18 (seven runs, 4.22 to 4.96): the meta timer runs as long as the rest of the path's tail-loss probe, some
-/// 55 ms, and an alarm of slow start's end that a second one takes back does not count. Counted from there it took
-/// 5.0 s.
+/// An active path of 22 Mbit/s with 0.38 % loss is cut at 0.68 s; a backup as fast takes over. On Linux 6.18 9.8 MB
+/// take 4.31 to 4.74 s in eight runs and 5.13 to 5.25 s in four: the meta timer's alarms at slow start's end take one
+/// another back, or one is left, which the first look after the cut takes back. Counted from that one on, half of the
+/// runs lie between.
 #[test]
-fn a_false_alarm_does_not_delay_the_backup() {
+fn a_false_alarm_does_not_count_after_a_cut() {
     let cut = down(queue(lossy(path("p1", 22_000, 12), 0.0038), 88), 680, None);
     let mut kept = path("p2", 22_000, 0);
     for link in [&mut kept.data, &mut kept.acks] {
         link.delay = Span::from_micros(7_700);
     }
-    let median = median_ms(upload(vec![cut, backup(queue(kept, 60))], 9_800_000), "newreno");
-    assert!(median > 4_350.0 && median < 4_960.0, "{median}");
+    let ends = ends_ms(upload(vec![cut, backup(queue(kept, 60))], 9_800_000), "newreno", 48);
+    let (quick, other) = ends.split_at(ends.partition_point(|&ms| ms < 4_800.0));
+    let between = other.partition_point(|&ms| ms < 5_000.0);
+    assert!(quick.len() > 12 && other.len() - between > 12 && between < 12, "{ends:?}");
+    assert!(ends[0] > 4_300.0 && ends[ends.len() - 1] < 5_500.0, "{ends:?}");
 }
 
 /// CUBIC over 1 Mbit/s with room for five packets and 5.2 Mbit/s: 3.5 MB take 8.3 s on Linux 6.18 (six runs, 3.25 to
@@ -215,7 +218,8 @@ fn a_false_alarm_does_not_delay_the_backup() {
 #[test]
 fn a_receive_window_grows_by_the_receivers_round_trip() {
     let paths = vec![queue(path("p1", 1_000, 10), 5), queue(path("p2", 5_200, 15), 22)];
-    let median = median_ms(upload(paths, 3_500_000), "cubic");
+    let ends = ends_ms(upload(paths, 3_500_000), "cubic", 12);
+    let median = (ends[5] + ends[6]) / 2.0;
     let mbps = 3_500_000.0 * 8.0 / median / 1e3;
     assert!(mbps > 2.9 && mbps < 4.3, "{mbps}");
 }

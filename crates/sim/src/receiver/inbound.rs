@@ -44,8 +44,8 @@ pub struct Inbound {
     echo: Instant,
     /// Number up to which was last acknowledged.
     reported: u64,
-    /// Linux v1: the most that it announces; grows by two packets with each that arrives, but not while a hole is open
-    /// (`rcv_ssthresh`, `tcp_grow_window`).
+    /// Linux v1: the most that it announces; grows by two packets with each that arrives (`rcv_ssthresh`,
+    /// `tcp_grow_window`).
     pub(super) threshold: u64,
     /// It has taken a packet since it came up.
     begun: bool,
@@ -55,11 +55,14 @@ pub struct Inbound {
     pub rtt: ReceiverRtt,
     /// A packet that is not acknowledged yet was not full.
     pub(super) short: bool,
-    duplicate: bool,
+    /// Packets since the last acknowledgement that had arrived before.
+    duplicates: u32,
     marked: bool,
     /// Linux v1: data above a hole of the path, by the number of their packet. The connection does not see them before
     /// the hole is filled.
     pub(super) waiting: VecDeque<(u64, Offset, u32)>,
+    /// Bytes of these data.
+    pub(super) aside: u64,
     /// Number of times that what is in `above` has changed, other than that its highest range grew or its lowest were
     /// settled.
     pub gaps: u32,
@@ -90,9 +93,10 @@ impl Default for Inbound {
             window: 0,
             rtt: ReceiverRtt::default(),
             short: false,
-            duplicate: false,
+            duplicates: 0,
             marked: false,
             waiting: VecDeque::new(),
+            aside: 0,
             gaps: 0,
             described: usize::MAX,
             due: Instant::NEVER,
@@ -116,20 +120,15 @@ impl Inbound {
         self.threshold = self.threshold.max(announced);
     }
 
-    /// Lets the window grow with what has come since the last acknowledgement.
+    /// Lets the window grow with each new packet since the last acknowledgement, in order or above a hole, while it is
+    /// less than the `space` beside data out of order (`tcp_data_queue`, `tcp_data_queue_ofo`).
     #[inline]
-    pub(super) fn grow_window(&mut self, announced: u64, window: u64) {
+    pub(super) fn grow_window(&mut self, announced: u64, window: u64, space: u64) {
         if !self.begun {
             self.begin_window(announced.min(window));
         }
-        // A departure from Linux 6.18, which grows it above a hole, too, while there is room (`tcp_data_queue_ofo`
-        // calls `tcp_grow_window`, which asks `tcp_space`). `tcp_probe` shows `rcv_ssthresh` and the sender's `snd_wnd`
-        // rise by 2896 with each packet there. With that alone the cells of docs/explanation/fidelity.md that it
-        // concerns are further off, because more or fewer false alarms of the meta timer precede a failure: not
-        // understood.
-        if !self.has_gaps() {
-            self.threshold = (self.threshold + GROWTH * u64::from(self.unacked)).min(window);
-        }
+        let room = space.saturating_sub(self.threshold);
+        self.threshold += room.min(GROWTH * u64::from(self.unacked - self.duplicates));
     }
 
     /// Takes a packet; whether an acknowledgement must leave at once.
@@ -174,7 +173,7 @@ impl Inbound {
             self.window = self.window.saturating_sub(u64::from(data.bytes));
         }
         if !fresh {
-            self.duplicate = true;
+            self.duplicates += 1;
             self.quick = QUICK_ACKS;
         }
         if marked {
@@ -237,6 +236,7 @@ impl Inbound {
         let is_new = self.waiting.get(at).is_none_or(|&(index, ..)| index != data.index);
         if is_new {
             self.waiting.insert(at, (data.index, data.offset, data.bytes));
+            self.aside += u64::from(data.bytes);
         }
         is_new
     }
@@ -246,6 +246,7 @@ impl Inbound {
         let &(index, offset, bytes) = self.waiting.front()?;
         (index < self.cum).then(|| {
             self.waiting.pop_front();
+            self.aside -= u64::from(bytes);
             (offset, bytes)
         })
     }
@@ -266,7 +267,7 @@ impl Inbound {
         self.reported = self.cum;
         AckReport {
             cum: self.cum,
-            duplicate: core::mem::take(&mut self.duplicate),
+            duplicate: core::mem::take(&mut self.duplicates) > 0,
             marked: core::mem::take(&mut self.marked),
             echo: self.echo,
             delay: now.since(self.newest_at),

@@ -316,9 +316,17 @@ impl Reassembly {
         }
     }
 
-    /// Rest of a TCP receiver's window: data held out of order take room, each packet 2048 of the 2304 bytes by which
-    /// the window is measured, because merged packets give back their descriptors. With less than a sixteenth left, or
-    /// less than a packet, the window is shut (`__tcp_select_window`).
+    /// Linux: the window beside data that a path has put `aside`, or that TCP holds out of order (`tcp_space`). Each
+    /// packet takes 2048 of the 2304 bytes by which the window is measured, because merged packets give back their
+    /// descriptors.
+    #[inline]
+    pub(super) fn space_beside(&self, aside: u64) -> u64 {
+        let out_of_order = if self.drops { aside } else { self.held.total() };
+        self.window.saturating_sub(out_of_order * HELD_NINTHS / 9)
+    }
+
+    /// Rest of a TCP receiver's window: data held out of order take room, as in [`Reassembly::space_beside`]. With less
+    /// than a sixteenth left, or less than a packet, the window is shut (`__tcp_select_window`).
     #[inline]
     pub(super) fn free(&self) -> u64 {
         let free = self.window.saturating_sub(self.held.total() * HELD_NINTHS / 9 + self.unread);
