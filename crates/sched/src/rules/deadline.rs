@@ -207,13 +207,19 @@ impl Deadline {
         let stays = |path: &&Path| {
             let (here, there) = (self.forecast(path.id), self.forecast(open.id));
             let clearly = there.ready + there.way.most() + there.way.mean / SOONER;
-            path.is_open() && key(path).0 <= self.allowed && here.ready + here.way.mean <= clearly
+            key(path).0 <= self.allowed && here.ready + here.way.mean <= clearly
         };
+        let has_room = !lacks_room(cx);
         if let Some(last) = self.last.and_then(|last| cx.path(last)).filter(may).filter(stays) {
-            return Decision::Send(last.id);
+            if last.is_open() {
+                return Decision::Send(last.id);
+            }
+            if has_room {
+                return choose::wait(cx);
+            }
         }
         let full = choose::least(cx.paths.iter().filter(|path| !path.is_open()).filter(may), key);
-        let waits = !lacks_room(cx) || key(open).0 > SURE / 2;
+        let waits = has_room || key(open).0 > SURE / 2;
         if waits && full.is_some_and(|full| key(full).0.saturating_mul(SURER) < key(open).0) {
             return choose::wait(cx);
         }
