@@ -27,6 +27,7 @@ use crate::Scheduler;
 use crate::entry::{Entry, Input, Needs, Provenance, permille};
 use crate::shared::choose;
 use crate::shared::per_path::PerPath;
+use crate::shared::recent_rate::{Queue, RecentRate};
 
 mod budget;
 mod estimate;
@@ -97,6 +98,7 @@ struct Deadline {
     redundancy: u64,
     estimates: PerPath<Estimate>,
     flights: PerPath<Flights>,
+    rates: PerPath<RecentRate>,
     budget: Budget,
     /// Forecasts of the paths at this question.
     forecasts: PerPath<Forecast>,
@@ -123,6 +125,10 @@ struct Forecast {
     ready: Span,
     /// Time within which nearly all packets are acknowledged.
     expected: Span,
+    /// Rate of its bottleneck, if it was busy in the last second.
+    rate: Option<BitRate>,
+    /// Time that an acknowledgement takes back.
+    back: Span,
     /// New data may use it.
     serves: bool,
 }
@@ -144,14 +150,20 @@ impl Deadline {
         let mut soonest: [Option<(Span, PathId)>; 2] = [None; 2];
         for path in cx.paths {
             let estimate = *self.estimates.at(path.id);
-            let way = estimate.way(cx.now, path, self.flights.at(path.id).oldest());
+            let flights = self.flights.at(path.id);
+            let (oldest, sent) = (flights.oldest_of_rate(), flights.oldest().map(|oldest| oldest.sent));
+            let held = path.bytes_in_flight + path.queued;
+            let queue = Queue { bytes: held, oldest: oldest.as_ref(), min_rtt: path.min_rtt, rttvar: path.rttvar };
+            let rate = self.rates.at(path.id).rate(cx.now, &queue).map(|(rate, _)| rate);
+            let way = estimate.way(cx.now, path, sent, rate);
             let serves = live.is_some() && choose::tier(path) == live && path.blocked != BlockedReason::Transport;
             let ready = match path.blocked {
                 BlockedReason::None => Span::ZERO,
                 BlockedReason::Pacing => path.release.since(cx.now),
                 _ => way.mean.mul_div(path.mss.get(), path.cwnd.get().max(path.mss.get())),
             };
-            *self.forecasts.at(path.id) = Forecast { way, ready, expected: estimate.expected(path), serves };
+            let (expected, back) = (estimate.expected(path), path.min_rtt / 2);
+            *self.forecasts.at(path.id) = Forecast { way, ready, expected, rate, back, serves };
             if serves {
                 let most = ready + way.most();
                 if soonest[0].is_none_or(|(least, _)| most < least) {
@@ -232,9 +244,24 @@ impl Deadline {
         choose::send_or_wait(cx, soonest)
     }
 
+    /// Time until a datagram on `path` comes, by the rate at which the path now carries what is in front of it.
+    fn comes_in(&self, path: PathId, datagram: &Watched) -> Option<Span> {
+        let forecast = self.forecast(path);
+        let before = self.flights.get(path)?.up_to(datagram);
+        Some(forecast.rate?.transmission_time(before).saturating_sub(forecast.back))
+    }
+
+    /// Returns true if a datagram on `path` comes in time by that rate, or if the rate is not known.
+    fn is_carried_in_time(&self, path: PathId, datagram: &Watched) -> bool {
+        self.comes_in(path, datagram).is_none_or(|time| self.now + time <= datagram.deadline)
+    }
+
     /// Chance that a datagram on `path` does not come in time, now that it is not acknowledged yet.
     fn fails_by_now(&self, path: PathId, datagram: &Watched) -> u64 {
         let estimate = self.estimates.get(path).copied().unwrap_or_default();
+        if !self.is_carried_in_time(path, datagram) {
+            return SURE;
+        }
         let failing = estimate.failing().max(1);
         let late =
             if estimate.answer.mean.is_zero() { SURE } else { estimate.answer.beyond(self.now.since(datagram.sent)) };
@@ -255,7 +282,10 @@ impl Deadline {
             return None;
         }
         let due = cx.paths.iter().filter_map(|path| {
-            let mut due = self.flights.get(path.id)?.watched().filter(|datagram| datagram.due <= now);
+            let flights = self.flights.get(path.id)?;
+            let overdue = flights.watched().filter(|datagram| datagram.due <= now);
+            let late = flights.watched_from(|datagram| self.is_carried_in_time(path.id, datagram));
+            let mut due = overdue.chain(late);
             due.find_map(|datagram| Some((*datagram, path.id, self.target_of(cx, path.id, datagram)?)))
         });
         let oldest = due.min_by_key(|(datagram, ..)| datagram.serial);
@@ -276,7 +306,7 @@ impl Deadline {
         if flow.next.since(from) <= flow.window().mul_div(1, 2) {
             return None;
         }
-        let oldest = cx.paths.iter().filter_map(|path| Some((self.flights.get(path.id)?.oldest()?, path.id)));
+        let oldest = cx.paths.iter().filter_map(|path| Some((self.flights.get(path.id)?.oldest()?.sent, path.id)));
         let (sent, stuck) = oldest.min_by_key(|&(sent, _)| sent)?;
         if cx.now.since(sent) <= self.forecast(stuck).expected {
             return None;
@@ -335,7 +365,7 @@ impl Deadline {
     }
 
     /// A datagram has left.
-    fn sent(&mut self, sent: &Receipt, deadline: Instant) {
+    fn sent(&mut self, sent: &Receipt, deadline: Instant, given: Bytes) {
         let fails = self.fails(sent.path, deadline);
         let forecast = self.forecast(sent.path);
         let in_the_end = self.fails_in_the_end(sent.path, deadline);
@@ -349,6 +379,7 @@ impl Deadline {
             serial: sent.serial,
             offset: sent.offset,
             bytes: sent.bytes,
+            given,
             sent: self.now,
             deadline,
             due,
@@ -358,11 +389,12 @@ impl Deadline {
     }
 
     /// A copy has left, or what was asked for did not go.
-    fn copied(&mut self, asked: (PathId, u64, u64), to: Option<PathId>) {
+    fn copied(&mut self, cx: &Context<'_>, asked: (PathId, u64, u64), to: Option<PathId>) {
         let (path, serial, fails) = asked;
         let flights = self.flights.at(path);
+        let has_third = cx.paths.iter().any(|third| third.id != path && Some(third.id) != to);
         match (flights.watched_mut(serial), to) {
-            (Some(datagram), Some(to)) if fails > self.allowed && datagram.carried.is_single() => {
+            (Some(datagram), Some(to)) if fails > self.allowed && has_third && datagram.carried.is_single() => {
                 (datagram.carried, datagram.fails) = (datagram.carried.with(to), fails);
             }
             _ => flights.forget(serial),
@@ -401,9 +433,9 @@ impl Scheduler for Deadline {
         let asked = self.asked.take();
         if let Some(asked) = asked {
             match *event {
-                Event::Sent(sent, SendKind::Duplicate) => self.copied(asked, Some(sent.path)),
+                Event::Sent(sent, SendKind::Duplicate) => self.copied(cx, asked, Some(sent.path)),
                 Event::Sent(..) => {}
-                _ => self.copied(asked, None),
+                _ => self.copied(cx, asked, None),
             }
         }
         match *event {
@@ -413,11 +445,11 @@ impl Scheduler for Deadline {
                     let left = deadline.since(cx.now);
                     self.forecast(sent.path).way.beyond(left) < HOPED
                 });
+                let given = self.flights.at(sent.path).push(sent.serial, sent.bytes, cx.now, hoped);
                 if let Some(deadline) = deadline {
                     self.last = Some(sent.path);
-                    self.sent(&sent, deadline);
+                    self.sent(&sent, deadline, given);
                 }
-                self.flights.at(sent.path).push(sent.serial, cx.now, hoped);
                 self.estimates.at(sent.path).sent(cx.now, ASK_IDLE);
                 match kind {
                     SendKind::Duplicate => self.budget.copied(cx.now, sent.bytes),
@@ -425,9 +457,9 @@ impl Scheduler for Deadline {
                 }
             }
             Event::Acked(acked) => {
-                if let (Some(flight), Some(path)) =
-                    (self.flights.at(acked.path).take(acked.serial), cx.path(acked.path))
-                {
+                let known = self.flights.at(acked.path).acked(acked.serial);
+                if let (Some((flight, more)), Some(path)) = (known, cx.path(acked.path)) {
+                    self.rates.at(acked.path).acked(cx.now, flight.sent, flight.bytes, more, path);
                     let estimate = self.estimates.at(acked.path);
                     estimate.acked(path, cx.now.since(flight.sent));
                     if let Some(hoped) = flight.hoped {
@@ -447,6 +479,7 @@ impl Scheduler for Deadline {
             Event::PathUp(path) | Event::PathDown(path) => {
                 self.estimates.reset(path);
                 self.flights.reset(path);
+                self.rates.reset(path);
             }
             _ => {}
         }

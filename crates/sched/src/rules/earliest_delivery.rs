@@ -38,7 +38,6 @@ mod outlook;
 mod peak;
 mod placement;
 mod rates;
-mod recent_rate;
 mod sent_ahead;
 
 use copies::{Copy, Cost};

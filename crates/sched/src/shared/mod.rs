@@ -3,6 +3,7 @@
 //! - `choose`: which paths count at all, the best of them, and when waiting is safe; most rules need only this;
 //! - `forecast`: how much the faster paths deliver until a packet on a slow one arrives; `once`: packets that have not gone twice;
 //! - `delivery_clock`: when a path will have delivered what it was given;
+//! - `recent_rate`: rate of a path's bottleneck at present, by the acknowledgements of packets that waited there;
 //! - `copies`: paths that repeat data;
 //! - `free_window`, `urgent`: what the switches of two rules each mean;
 //! - `per_path`: what is remembered of each path; `rng`: draws from a seed;
@@ -22,5 +23,6 @@ pub(crate) mod norm;
 pub(crate) mod once;
 pub(crate) mod per_path;
 pub(crate) mod quality;
+pub(crate) mod recent_rate;
 pub(crate) mod rng;
 pub(crate) mod urgent;

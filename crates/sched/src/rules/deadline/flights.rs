@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use weftway_path::{Bytes, Instant, Offset, PathSet, Span};
 
+use crate::shared::recent_rate::Oldest;
+
 /// Packets that may need a copy are looked at so far from the oldest on: others wait until these are settled.
 const LOOKED_AT: usize = 8;
 
@@ -12,6 +14,9 @@ const LOOKED_AT: usize = 8;
 pub(super) struct Flight {
     pub(super) serial: u64,
     pub(super) sent: Instant,
+    pub(super) bytes: Bytes,
+    /// Bytes that its path had been given when it left, itself included.
+    given: Bytes,
     /// Time by which it should arrive, if that was likely when it left.
     pub(super) hoped: Option<Instant>,
     is_gone: bool,
@@ -23,6 +28,8 @@ pub(super) struct Watched {
     pub(super) serial: u64,
     pub(super) offset: Offset,
     pub(super) bytes: Bytes,
+    /// Bytes that its path had been given when it left, itself included.
+    pub(super) given: Bytes,
     pub(super) sent: Instant,
     pub(super) deadline: Instant,
     /// Time from which on a copy may be needed.
@@ -38,19 +45,35 @@ pub(super) struct Watched {
 pub(super) struct Flights {
     all: VecDeque<Flight>,
     watched: VecDeque<Watched>,
+    /// Bytes that the path has been given, and those up to the last packet that is acknowledged.
+    given: Bytes,
+    passed: Bytes,
 }
 
 impl Flights {
-    /// Time at which the oldest left.
-    pub(super) fn oldest(&self) -> Option<Instant> {
-        self.all.front().map(|flight| flight.sent)
+    /// The oldest.
+    pub(super) fn oldest(&self) -> Option<&Flight> {
+        self.all.front()
     }
 
-    /// A packet leaves.
-    pub(super) fn push(&mut self, serial: u64, sent: Instant, hoped: Option<Instant>) {
+    /// The oldest, for the rate of the path.
+    pub(super) fn oldest_of_rate(&self) -> Option<Oldest> {
+        let alone = self.all.len() == 1;
+        self.oldest().map(|flight| Oldest { sent: flight.sent, bytes: flight.bytes, alone, due: Instant::NEVER })
+    }
+
+    /// Bytes up to `datagram`, itself included, behind the last packet that is acknowledged.
+    pub(super) fn up_to(&self, datagram: &Watched) -> Bytes {
+        datagram.given.saturating_sub(self.passed)
+    }
+
+    /// A packet leaves. Returns the bytes that the path has been given.
+    pub(super) fn push(&mut self, serial: u64, bytes: Bytes, sent: Instant, hoped: Option<Instant>) -> Bytes {
         if self.all.back().is_none_or(|newest| newest.serial < serial) {
-            self.all.push_back(Flight { serial, sent, hoped, is_gone: false });
+            self.given += bytes;
+            self.all.push_back(Flight { serial, sent, bytes, given: self.given, hoped, is_gone: false });
         }
+        self.given
     }
 
     /// A datagram may need a copy.
@@ -60,7 +83,14 @@ impl Flights {
         }
     }
 
-    /// Packet `serial` is acknowledged or lost.
+    /// Packet `serial` is acknowledged. Returns it, and true if others are in flight.
+    pub(super) fn acked(&mut self, serial: u64) -> Option<(Flight, bool)> {
+        let flight = self.take(serial)?;
+        self.passed = self.passed.max(flight.given);
+        Some((flight, !self.all.is_empty()))
+    }
+
+    /// Packet `serial` is not in flight any more.
     pub(super) fn take(&mut self, serial: u64) -> Option<Flight> {
         self.forget(serial);
         let at = self.all.binary_search_by_key(&serial, |flight| flight.serial).ok()?;
@@ -102,6 +132,12 @@ impl Flights {
     pub(super) fn watched(&self) -> impl Iterator<Item = &Watched> {
         self.watched.iter().take(LOOKED_AT)
     }
+
+    /// The oldest that may need a copy from the first one on of which `comes` is false, as of all behind it.
+    pub(super) fn watched_from(&self, comes: impl Fn(&Watched) -> bool) -> impl Iterator<Item = &Watched> {
+        let before = self.watched.partition_point(comes);
+        self.watched.range(before..).take(LOOKED_AT)
+    }
 }
 
 #[cfg(test)]
@@ -113,7 +149,7 @@ mod tests {
     fn datagram(serial: u64) -> Watched {
         let at = Instant::from_millis(serial);
         let (offset, bytes, carried) = (Offset::ZERO, Bytes::new(1000), PathSet::of(PathId::new(0)));
-        Watched { serial, offset, bytes, sent: at, deadline: at, due: at, fails: 0, carried }
+        Watched { serial, offset, bytes, given: bytes, sent: at, deadline: at, due: at, fails: 0, carried }
     }
 
     /// A packet that keeps its number when it is sent again is not watched twice, nor out of order.
@@ -121,7 +157,7 @@ mod tests {
     fn packets_and_datagrams_are_in_the_order_of_their_numbers() {
         let mut flights = Flights::default();
         for serial in [3, 5, 4, 5, 7] {
-            flights.push(serial, Instant::from_millis(serial), None);
+            flights.push(serial, Bytes::new(1000), Instant::from_millis(serial), None);
             flights.watch(datagram(serial));
         }
         assert_eq!(flights.watched().map(|datagram| datagram.serial).collect::<Vec<_>>(), [3, 5, 7]);

@@ -13,7 +13,7 @@ use weftway_path::{BitRate, Bytes, Instant, Path, PathId, Span};
 use super::ack_history::AckHistory;
 use super::estimate::{Estimate, ONE};
 use super::forecast::grows;
-use super::recent_rate::{Oldest, Queue, RecentRate};
+use crate::shared::recent_rate::{Oldest, Queue, RecentRate};
 use crate::shared::per_path::PerPath;
 
 /// The names of the features. `held`, the data in flight and the next packet, is counted in packets; `held_at_RATE` is

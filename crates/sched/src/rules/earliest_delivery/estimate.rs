@@ -5,7 +5,7 @@ use weftway_path::{BitRate, BlockedReason, Bytes, Instant, Path, Span};
 use super::forecast::Forecast;
 use super::peak::Peak;
 use super::rates::{Limits, Measured};
-use super::recent_rate::{Oldest, Queue, RecentRate};
+use crate::shared::recent_rate::{Oldest, Queue, RecentRate};
 
 /// Time for which an overdue acknowledgement is still to come, as a multiple of the time for which it is overdue.
 const SILENCE: u64 = 4;

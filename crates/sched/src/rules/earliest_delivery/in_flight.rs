@@ -5,7 +5,7 @@ use core::cell::Cell;
 
 use weftway_path::{Bytes, Instant, Offset, Packet, PathId, PathSet, Receipt, SendKind, Span};
 
-use super::recent_rate::Oldest;
+use crate::shared::recent_rate::Oldest;
 use crate::shared::per_path::PerPath;
 
 mod on_path;

@@ -4,7 +4,7 @@ use core::cell::Cell;
 
 use weftway_path::{Bytes, Instant, Ring};
 
-use super::super::recent_rate::Oldest;
+use crate::shared::recent_rate::Oldest;
 
 /// A packet in a list, with what the list is searched by.
 #[derive(Clone, Copy)]
