@@ -212,19 +212,22 @@ impl Outbox {
         self.earliest = left().map(|datagram| datagram.leave_by).min().unwrap_or(Instant::NEVER);
     }
 
-    /// Number and bytes of the datagrams of `class` that fit into `room`, whole and with their heads; and the first of
-    /// them.
+    /// Number and bytes of the datagrams of `class` that fit into `room`, whole and with their heads; and of them the
+    /// first with the earliest deadline.
     pub fn fitting(&self, class: u8, room: usize) -> (usize, usize, Option<&Waiting>) {
         let queue = &self.classes[usize::from(class)].waiting;
-        let (mut count, mut bytes) = (0, 0);
+        let (mut count, mut bytes, mut urgent) = (0, 0, None::<&Waiting>);
         for (_, datagram) in queue {
             let length = datagram_head(datagram.flow) + datagram.bytes.len();
             if bytes + length > room {
                 break;
             }
             (count, bytes) = (count + 1, bytes + length);
+            if urgent.is_none_or(|urgent| datagram.deadline < urgent.deadline) {
+                urgent = Some(datagram);
+            }
         }
-        (count, bytes, queue.front().filter(|_| count > 0).map(|(_, datagram)| datagram))
+        (count, bytes, urgent)
     }
 }
 

@@ -38,8 +38,9 @@ pub struct Plan {
     pub frames: usize,
     /// Number of bytes.
     pub bytes: usize,
-    /// Message of the application's first bytes in it, at places as if it were sent alone from here on; none of
-    /// a stream whose writer had to wait since the last time that all was cut, for nobody knows where that ends.
+    /// Message of the part of it with the earliest deadline, or of the application's first bytes, at places as if it
+    /// were sent alone from here on; none of a stream whose writer had to wait since the last time that all was cut,
+    /// for nobody knows where that ends.
     pub message: Option<Option<Message>>,
 }
 
@@ -52,6 +53,15 @@ impl Plan {
             self.frames += 1;
         }
         fits
+    }
+
+    /// Adds the message of a part.
+    fn add(&mut self, message: Option<Message>) {
+        let deadline =
+            |message: Option<Message>| message.and_then(|message| message.deadline).unwrap_or(Instant::NEVER);
+        if self.message.is_none_or(|other| deadline(message) < deadline(other)) {
+            self.message = Some(message);
+        }
     }
 }
 
@@ -138,11 +148,11 @@ impl Mux {
 
     /// Plans as many datagrams of `class` as fit into `room`.
     fn plan_datagrams(&self, class: u8, room: usize, plan: &mut Plan) {
-        let (count, bytes, first) = self.outbox.fitting(class, room);
-        if let Some(first) = first {
-            let deadline = Some(first.deadline).filter(|deadline| !deadline.is_never());
-            let message = self.message(class, first.written, deadline, first.bytes.len());
-            plan.message.get_or_insert(Some(message));
+        let (count, bytes, urgent) = self.outbox.fitting(class, room);
+        if let Some(urgent) = urgent {
+            let deadline = Some(urgent.deadline).filter(|deadline| !deadline.is_never());
+            let message = self.message(class, urgent.written, deadline, urgent.bytes.len());
+            plan.add(Some(message));
             plan.parts.push(Part::Datagrams { class, count });
             plan.frames += count;
             plan.bytes += bytes;
@@ -164,10 +174,8 @@ impl Mux {
             return false;
         }
         if let Some((run, _)) = piece.filter(|&(_, bytes)| bytes > 0) {
-            plan.message.get_or_insert_with(|| {
-                let deadline = stream.deadline.map(|span| run.written + span);
-                (!stream.is_endless).then(|| self.message(class, run.written, deadline, run.left))
-            });
+            let deadline = stream.deadline.map(|span| run.written + span);
+            plan.add((!stream.is_endless).then(|| self.message(class, run.written, deadline, run.left)));
         }
         plan.bytes += opening + piece.map_or(0, |(run, bytes)| stream_head(id, run.at) + bytes);
         plan.frames += usize::from(open) + usize::from(piece.is_some());

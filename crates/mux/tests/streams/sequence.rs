@@ -102,6 +102,20 @@ fn a_scheduler_is_told_the_message_at_hand() {
     assert_eq!(here.peek(now, 1000).unwrap().message, None);
 }
 
+/// A record of bytes that may take any time, a datagram that has a second, and one that has 200 ms, has 200 ms.
+#[test]
+fn a_record_is_as_urgent_as_the_part_of_it_with_the_earliest_deadline() {
+    let [mut here, _] = pair(Limits::default());
+    let id = here.open(NOW, 0, b"", None).unwrap();
+    here.write(NOW, id, Payload::from_static(&[0; 50])).unwrap();
+    let mut tells = |here: &mut Mux| here.peek(NOW, 1000).unwrap().message.and_then(|message| message.deadline);
+    assert_eq!(tells(&mut here), None);
+    for (span, told) in [(1000, 1000), (200, 200), (300, 200)] {
+        here.send_datagram(NOW, id, 0, Some(Span::from_millis(span)), vec![0; 100].into()).unwrap();
+        assert_eq!(tells(&mut here), Some(NOW + Span::from_millis(told)));
+    }
+}
+
 #[test]
 fn where_a_writer_waits_to_write_more_no_message_ends() {
     let [mut here, mut there] = pair(Limits { first_credit: Bytes::new(2000), ..Limits::default() });
