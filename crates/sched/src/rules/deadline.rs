@@ -53,6 +53,8 @@ const SURER: u64 = 4;
 const SOONER: u64 = 2;
 /// A datagram that has waited for this part of its time shows that there is no room for copies.
 const PARTS: u64 = 8;
+/// A datagram waits for this part of its time for the path of the one before.
+const STAYS: u64 = 4;
 /// A datagram was to come in time if its chance to be late was below this when it left: one in a hundred.
 const HOPED: u64 = SURE / 100;
 
@@ -133,13 +135,18 @@ struct Forecast {
     serves: bool,
 }
 
-/// Returns true if the datagram at hand has waited for an eighth of its time: the paths have no room for more.
-fn lacks_room(cx: &Context<'_>) -> bool {
+/// Returns true if the datagram at hand has waited for one of so many parts of its time.
+fn has_waited(cx: &Context<'_>, parts: u64) -> bool {
     let flow = cx.packet.and(cx.flow);
     flow.is_some_and(|flow| {
         let left = flow.deadline.map_or(Span::MAX, |deadline| deadline.since(cx.now));
-        flow.message_age * (PARTS - 1) >= left && !flow.message_age.is_zero()
+        flow.message_age * (parts - 1) >= left && !flow.message_age.is_zero()
     })
+}
+
+/// Returns true if the paths have no room for more than the datagrams at hand.
+fn lacks_room(cx: &Context<'_>) -> bool {
+    has_waited(cx, PARTS)
 }
 
 impl Deadline {
@@ -221,17 +228,16 @@ impl Deadline {
             let clearly = there.ready + there.way.most() + there.way.mean / SOONER;
             key(path).0 <= self.allowed && here.ready + here.way.mean <= clearly
         };
-        let has_room = !lacks_room(cx);
         if let Some(last) = self.last.and_then(|last| cx.path(last)).filter(may).filter(stays) {
             if last.is_open() {
                 return Decision::Send(last.id);
             }
-            if has_room {
+            if !has_waited(cx, STAYS) {
                 return choose::wait(cx);
             }
         }
         let full = choose::least(cx.paths.iter().filter(|path| !path.is_open()).filter(may), key);
-        let waits = has_room || key(open).0 > SURE / 2;
+        let waits = !lacks_room(cx) || key(open).0 > SURE / 2;
         if waits && full.is_some_and(|full| key(full).0.saturating_mul(SURER) < key(open).0) {
             return choose::wait(cx);
         }
