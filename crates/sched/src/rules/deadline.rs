@@ -4,17 +4,19 @@
 //! or under way for longer than is left until the deadline. Where there is time to see that a datagram is not
 //! acknowledged and to send a copy, and `fails` is at most a tenth, the chance is that both fail. A datagram goes on
 //! the path where this is least; of those that reach `target` on that of the datagram before, or on another that takes
-//! clearly less: what overtakes others makes a controller inside see losses. It waits for a full path that is much
-//! surer. It gets a copy on the path that then fails least: at once where `target` is not reached otherwise; else when
-//! it is not acknowledged though that is overdue, or though a later copy would be late. A second copy goes where the
-//! target is still not reached. All copies keep within `redundancy`, and none goes while datagrams wait for room, but
-//! of data that hold the peer's window up. A path that is idle gets a copy now and then, of a datagram whose
-//! acknowledgement comes next, to tell whether it works; and a row of them, while its window or its pacer is small
-//! beside what is sent. Lost data go where they arrive soonest; data without a deadline by min-RTT.
+//! clearly less or where that one is overdue: what overtakes others makes a controller inside see losses. For that path,
+//! and for one that is much surer, it waits an eighth of its time if it is full. It gets a copy on the path that then
+//! fails least: at once where `target` is not reached otherwise, or where it will be late at the rate at which its path
+//! now carries what is in front of it; else when it is not acknowledged though that is overdue, or though a later copy
+//! would be late. A second copy goes where the target is still not reached. All copies keep within `redundancy`, and
+//! none goes while datagrams wait for room, but of data that hold the peer's window up. A path that is idle gets a copy
+//! now and then, of a datagram whose acknowledgement comes next, to tell whether it works; and a row of them, while its
+//! window or its pacer is small beside what is sent. Lost data go where they arrive soonest; data without a deadline by
+//! min-RTT.
 //! Reference: Weftway, docs/how-to/pipe.md: pipes for datagrams. Ancestors: min-RTT; XLINK (Zheng et al.,
 //! SIGCOMM 2021), which copies what is in flight as the time left runs short; STMS, which compares arrivals.
-//! State: per path the round trips, times until acknowledgements and failures so far, and the packets in flight; what
-//! was sent and copied in the last second.
+//! State: per path the round trips, times until acknowledgements, failures so far, the bottleneck's rate, and the packets
+//! in flight; what was sent and copied in the last second.
 //! Departs from its ancestors: chances decide instead of mean times, and copies have a budget.
 
 use weftway_path::spec::{Param, Params, SpecError};
@@ -53,8 +55,6 @@ const SURER: u64 = 4;
 const SOONER: u64 = 2;
 /// A datagram that has waited for this part of its time shows that there is no room for copies.
 const PARTS: u64 = 8;
-/// A datagram waits for this part of its time for the path of the one before.
-const STAYS: u64 = 4;
 /// A datagram was to come in time if its chance to be late was below this when it left: one in a hundred.
 const HOPED: u64 = SURE / 100;
 
@@ -127,6 +127,8 @@ struct Forecast {
     ready: Span,
     /// Time within which nearly all packets are acknowledged.
     expected: Span,
+    /// Its oldest packet is not acknowledged in that time.
+    is_overdue: bool,
     /// Rate of its bottleneck, if it was busy in the last second.
     rate: Option<BitRate>,
     /// Time that an acknowledgement takes back.
@@ -135,18 +137,13 @@ struct Forecast {
     serves: bool,
 }
 
-/// Returns true if the datagram at hand has waited for one of so many parts of its time.
-fn has_waited(cx: &Context<'_>, parts: u64) -> bool {
+/// Returns true if the datagram at hand has waited for an eighth of its time: the paths have no room for more.
+fn lacks_room(cx: &Context<'_>) -> bool {
     let flow = cx.packet.and(cx.flow);
     flow.is_some_and(|flow| {
         let left = flow.deadline.map_or(Span::MAX, |deadline| deadline.since(cx.now));
-        flow.message_age * (parts - 1) >= left && !flow.message_age.is_zero()
+        flow.message_age * (PARTS - 1) >= left && !flow.message_age.is_zero()
     })
-}
-
-/// Returns true if the paths have no room for more than the datagrams at hand.
-fn lacks_room(cx: &Context<'_>) -> bool {
-    has_waited(cx, PARTS)
 }
 
 impl Deadline {
@@ -162,7 +159,7 @@ impl Deadline {
             let held = path.bytes_in_flight + path.queued;
             let queue = Queue { bytes: held, oldest: oldest.as_ref(), min_rtt: path.min_rtt, rttvar: path.rttvar };
             let rate = self.rates.at(path.id).rate(cx.now, &queue).map(|(rate, _)| rate);
-            let way = estimate.way(cx.now, path, sent, rate);
+            let way = estimate.way(cx.now, path, sent);
             let serves = live.is_some() && choose::tier(path) == live && path.blocked != BlockedReason::Transport;
             let ready = match path.blocked {
                 BlockedReason::None => Span::ZERO,
@@ -170,7 +167,8 @@ impl Deadline {
                 _ => way.mean.mul_div(path.mss.get(), path.cwnd.get().max(path.mss.get())),
             };
             let (expected, back) = (estimate.expected(path), path.min_rtt / 2);
-            *self.forecasts.at(path.id) = Forecast { way, ready, expected, rate, back, serves };
+            let is_overdue = sent.is_some_and(|sent| cx.now.since(sent) > expected);
+            *self.forecasts.at(path.id) = Forecast { way, ready, expected, is_overdue, rate, back, serves };
             if serves {
                 let most = ready + way.most();
                 if soonest[0].is_none_or(|(least, _)| most < least) {
@@ -226,13 +224,13 @@ impl Deadline {
         let stays = |path: &&Path| {
             let (here, there) = (self.forecast(path.id), self.forecast(open.id));
             let clearly = there.ready + there.way.most() + there.way.mean / SOONER;
-            key(path).0 <= self.allowed && here.ready + here.way.mean <= clearly
+            key(path).0 <= self.allowed && !here.is_overdue && here.ready + here.way.mean <= clearly
         };
         if let Some(last) = self.last.and_then(|last| cx.path(last)).filter(may).filter(stays) {
             if last.is_open() {
                 return Decision::Send(last.id);
             }
-            if !has_waited(cx, STAYS) {
+            if !lacks_room(cx) {
                 return choose::wait(cx);
             }
         }

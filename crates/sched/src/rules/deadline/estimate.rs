@@ -126,10 +126,9 @@ impl Estimate {
         self.failing / GAIN
     }
 
-    /// Time that a packet takes to the other end if it leaves now, where the oldest packet in flight left at `oldest`
-    /// and the path's bottleneck carries `recent`, if that is known. What a path's queue adds to the round trip is taken
-    /// to be on the way there.
-    pub(super) fn way(&self, now: Instant, path: &Path, oldest: Option<Instant>, recent: Option<BitRate>) -> Times {
+    /// Time that a packet takes to the other end if it leaves now, where the oldest packet in flight left at `oldest`.
+    /// What a path's queue adds to the round trip is taken to be on the way there.
+    pub(super) fn way(&self, now: Instant, path: &Path, oldest: Option<Instant>) -> Times {
         let known = if self.trip.mean.is_zero() {
             Times { mean: path.srtt, deviation: path.rttvar, low: 0 }
         } else {
@@ -138,7 +137,7 @@ impl Estimate {
         let silent = oldest.map_or(Span::ZERO, |sent| now.since(sent));
         let overdue = if silent > self.expected(path) { silent } else { Span::ZERO };
         let held = path.bytes_in_flight + path.queued;
-        let rate = recent.unwrap_or(path.pacing_rate.max(path.delivery_rate));
+        let rate = path.pacing_rate.max(path.delivery_rate);
         let drains =
             if rate == BitRate::ZERO || held == Bytes::ZERO { Span::ZERO } else { rate.transmission_time(held) };
         let trip = known.mean.max(overdue).max(drains);
