@@ -72,23 +72,24 @@ impl Scenario {
     /// The most instructions that a delivered packet may take: a little above what was measured last. Inlining alone
     /// moves it by up to 2 %: if a budget is exceeded, look whether the change itself costs more. A budget falls; it
     /// rises only where the model changes, so that another run is measured. Beside it the aim, where that is not
-    /// reached.
+    /// reached. Counted is what `.ci/cargo budgets` compiles, without optimising crates once more together: a release
+    /// has 1 to 5 % fewer. Numbers of the past are those of a release.
     pub fn most_instructions(self) -> f64 {
         match self {
             // Some 16 more each since Linux's receiver knows the round trip by echoed timestamps, and its windows
             // follow each other; some 5 since a window may come from a sibling.
-            Self::A => 1_643.0,         // aim: 1 200
-            Self::B => 1_540.0,         // aim: 1 200
-            Self::QuicCubic => 1_846.0, // 1 705 until its window paced
-            Self::QuicBbr => 2_370.0,   // 2 305 until bursts of the application had a switch
+            Self::A => 1_667.0,         // aim: 1 200
+            Self::B => 1_564.0,         // aim: 1 200
+            Self::QuicCubic => 1_904.0, // 1 705 until its window paced
+            Self::QuicBbr => 2_399.0,   // 2 305 until bursts of the application had a switch
             // Some 100 more since each push looks at the timers of the subflows before it sends.
-            Self::LinuxBbr => 2_511.0, // 2 245 until bursts followed the round trip
-            Self::LinuxLia => 2_264.0, // aim: 1 800
-            Self::SixteenPaths => 2_146.0,
-            Self::ManyPaths => 2_138.0, // aim: 1.4 times B
-            Self::Lossy => 1_839.0,
-            Self::Reordering => 5_067.0,
-            Self::ReorderingBbr => 5_824.0,
+            Self::LinuxBbr => 2_542.0, // 2 245 until bursts followed the round trip
+            Self::LinuxLia => 2_296.0, // aim: 1 800
+            Self::SixteenPaths => 2_173.0,
+            Self::ManyPaths => 2_166.0, // aim: 1.4 times B
+            Self::Lossy => 1_871.0,
+            Self::Reordering => 5_124.0,
+            Self::ReorderingBbr => 5_895.0,
         }
     }
 
@@ -206,9 +207,9 @@ pub struct Rule {
 
 /// The schedulers that are counted beside min-RTT.
 pub const RULES: [Rule; 6] = [
-    Rule { scenario: Scenario::B, scheduler: "round-robin", most: 2_126.0, aim: None },
-    Rule { scenario: Scenario::B, scheduler: "ecf", most: 1_819.0, aim: None },
-    Rule { scenario: Scenario::B, scheduler: "blest", most: 2_098.0, aim: None },
+    Rule { scenario: Scenario::B, scheduler: "round-robin", most: 2_154.0, aim: None },
+    Rule { scenario: Scenario::B, scheduler: "ecf", most: 1_842.0, aim: None },
+    Rule { scenario: Scenario::B, scheduler: "blest", most: 2_126.0, aim: None },
     // 9 063 until forecasts were kept, 4 535 until they held while nothing changes.
     Rule { scenario: Scenario::B, scheduler: "earliest-delivery", most: 4_410.0, aim: Some(3_000.0) },
     // A question looks at every path's health, and at what each faster path lets go; 9 362 and 28 038 until it left
