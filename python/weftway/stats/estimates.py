@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, lru_cache
+from operator import itemgetter
 from random import Random
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 LEVEL = 0.95
 
@@ -248,13 +249,19 @@ def bootstrap(
     """
     if len(values) < FEWEST:
         return Interval(min(values), max(values))
-    uniform, count = Random(seed).random, len(values)  # the one sequence that Python promises to keep
-    statistics = sorted(statistic([values[int(uniform() * count)] for _ in range(count)]) for _ in range(RESAMPLES))
+    statistics = sorted(statistic(list(drawn(values))) for drawn in _draws(seed, len(values)))
     tail = (1 - LEVEL) / 2
     if interpolate:
         return Interval(quantile(statistics, tail), quantile(statistics, 1 - tail))
     beyond = round(RESAMPLES * tail)
     return Interval(statistics[beyond], statistics[-1 - beyond])
+
+
+@lru_cache(maxsize=2)
+def _draws(seed: str, count: int) -> list[itemgetter[Any]]:
+    """Places in `count` values of each of `RESAMPLES` samples. Kept: all schedulers of a ranking have the same."""
+    uniform = Random(seed).random  # the one sequence that Python promises to keep
+    return [itemgetter(*(int(uniform() * count) for _ in range(count))) for _ in range(RESAMPLES)]
 
 
 def beyond(value: float, interval: Interval) -> float:
