@@ -9,13 +9,24 @@ INDEX = "reference/README.md"
 """The page in git that names them, each under a heading: links from pages in git lead there."""
 
 
+WHOLE = {"matrix.html": lambda: matrix.pages()[1], "board.html": board.text}
+"""Pages that are made as HTML."""
+
+
+def names() -> list[str]:
+    """Path of each made page in the site's folder of pages."""
+    return [*_texts(), *WHOLE]
+
+
 def made() -> dict[str, str]:
-    """Text of each made page, by its path in the site's folder of pages."""
+    """Text of each made page, by its path."""
+    return {**_texts(), **{name: text() for name, text in WHOLE.items()}}
+
+
+def _texts() -> dict[str, str]:
     return {
         **{f"reference/{name}": text for name, text in reference.pages().items()},
         **{f"results/{name}": text for name, text in results.pages().items()},
-        "matrix.html": matrix.pages()[1],
-        "board.html": board.text(),
     }
 
 

@@ -51,7 +51,7 @@ def test_the_copied_pages_lie_where_no_stamp_of_the_set_up_is() -> None:
 
 def test_every_page_is_there(site: Path) -> None:
     names = [page.relative_to(HOME / "docs") for page in (HOME / "docs").glob("**/*.md")]
-    for page in [*names, *map(Path, made.made())]:
+    for page in [*names, *map(Path, made.names())]:
         name = "index.html" if page.stem == "README" else page.with_suffix(".html").name
         assert (site / page.parent / (name if page.suffix == ".md" else page.name)).is_file(), page
 
