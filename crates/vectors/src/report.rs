@@ -46,6 +46,7 @@ impl fmt::Display for Failure {
     }
 }
 
+#[cfg(any(feature = "cc", feature = "link", feature = "sched"))]
 impl Report {
     /// Plays `cases`: `play` returns the number of expectations of a case, all of which hold, or the problem.
     pub(crate) fn of<C>(
@@ -66,6 +67,7 @@ impl Report {
     }
 }
 
+#[cfg(any(feature = "cc", feature = "link", feature = "sched"))]
 const NOTHING: &str = "nothing is expected";
 
 /// Lists the vector files of `kind`, which is the name of a crate: their paths and texts.
