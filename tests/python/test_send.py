@@ -125,7 +125,7 @@ def test_a_receiver_goes_on_after_what_failed(
     assert receiver.stderr.readline() == f"listening at {at}\n"
     assert receiver.stderr.readline() == f"listening for the next transfer at {at}\n"
     # Ctrl-C in the midst of a transfer says that it is not whole, though the one before it was.
-    (tmp_path / "big").write_bytes(random.Random(12).randbytes(200_000_000))
+    (tmp_path / "big").write_bytes(random.Random(12).randbytes(60_000_000))
     way = narrow(at)
     sender = start("send", "big", "--to", way.address, "--pair", line)
     wait_until(lambda: partial(tmp_path / "inbox") > 0)
@@ -305,7 +305,7 @@ def test_a_file_without_a_place_is_named_at_both_ends_and_the_rest_arrives(
 def test_a_second_sender_is_told_that_the_receiver_is_busy(
     weft: Weft, start: Start, narrow: Narrow, line: str, folder: Path, tmp_path: Path
 ) -> None:
-    (tmp_path / "big").write_bytes(random.Random(8).randbytes(200_000_000))
+    (tmp_path / "big").write_bytes(random.Random(8).randbytes(60_000_000))
     at = f"127.0.0.1:{port()}"
     way = narrow(at)
     receiver = start("recv", "inbox", "--once", "--listen", at, "--identity", "me")
@@ -346,7 +346,7 @@ def test_an_error_does_not_command_the_terminal(weft_here: Weft, tmp_path: Path)
 def test_another_scheduler_takes_over_while_data_are_under_way(
     start: Start, narrow: Narrow, line: str, tmp_path: Path
 ) -> None:
-    (tmp_path / "big").write_bytes(random.Random(4).randbytes(100_000_000))
+    (tmp_path / "big").write_bytes(random.Random(4).randbytes(60_000_000))
     at = f"127.0.0.1:{port()}"
     way = narrow(at)
     start("recv", "inbox", "--once", "--listen", at, "--identity", "me")

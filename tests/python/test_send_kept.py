@@ -20,7 +20,7 @@ from ends import BOTH, PARTIAL, Narrow, Start, ended, partial, port, same, wait_
 def test_a_process_that_was_ended_goes_on_where_it_was(
     start: Start, narrow: Narrow, line: str, tmp_path: Path, victim: str, how: signal.Signals
 ) -> None:
-    size, file, inbox = 120_000_000, tmp_path / "big", tmp_path / "inbox"
+    size, file, inbox = 60_000_000, tmp_path / "big", tmp_path / "inbox"
     file.write_bytes(random.Random(2).randbytes(size))
     at = f"127.0.0.1:{port()}"
     receive = ("recv", "inbox", "--once", "--listen", at, "--identity", "me", "--json")
@@ -51,7 +51,7 @@ def test_a_listening_end_that_is_killed_and_started_again_is_found_again(
     start: Start, narrow: Narrow, line: str, tmp_path: Path, who: str
 ) -> None:
     """Nobody runs the command of the other end again."""
-    size, file, inbox = 120_000_000, tmp_path / "big", tmp_path / "inbox"
+    size, file, inbox = 60_000_000, tmp_path / "big", tmp_path / "inbox"
     file.write_bytes(random.Random(9).randbytes(size))
     at = f"127.0.0.1:{port()}"
     way = narrow(at)
@@ -79,7 +79,7 @@ def test_a_listening_end_that_is_killed_and_started_again_is_found_again(
 def test_what_arrives_is_private_until_it_is_complete(start: Start, narrow: Narrow, line: str, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.mkdir(mode=0o700)
-    (secret / "key").write_bytes(random.Random(7).randbytes(100_000_000))
+    (secret / "key").write_bytes(random.Random(7).randbytes(60_000_000))
     (secret / "key").chmod(0o600)
     inbox, at = tmp_path / "inbox", f"127.0.0.1:{port()}"
     receiver = start("recv", "inbox", "--once", "--listen", at, "--identity", "me")
