@@ -1,5 +1,7 @@
 """Pages of the site that are not in git: the reference, the matrix, the board and the results book."""
 
+from collections.abc import Callable
+
 import board
 import matrix
 import reference
@@ -9,7 +11,7 @@ INDEX = "reference/README.md"
 """The page in git that names them, each under a heading: links from pages in git lead there."""
 
 
-WHOLE = {"matrix.html": lambda: matrix.pages()[1], "board.html": board.text}
+WHOLE: dict[str, Callable[[], str]] = {"matrix.html": lambda: matrix.pages()[1], "board.html": board.text}
 """Pages that are made as HTML."""
 
 
