@@ -108,7 +108,7 @@ fn a_record_is_as_urgent_as_the_part_of_it_with_the_earliest_deadline() {
     let [mut here, _] = pair(Limits::default());
     let id = here.open(NOW, 0, b"", None).unwrap();
     here.write(NOW, id, Payload::from_static(&[0; 50])).unwrap();
-    let mut tells = |here: &mut Mux| here.peek(NOW, 1000).unwrap().message.and_then(|message| message.deadline);
+    let tells = |here: &mut Mux| here.peek(NOW, 1000).unwrap().message.and_then(|message| message.deadline);
     assert_eq!(tells(&mut here), None);
     for (span, told) in [(1000, 1000), (200, 200), (300, 200)] {
         here.send_datagram(NOW, id, 0, Some(Span::from_millis(span)), vec![0; 100].into()).unwrap();

@@ -324,6 +324,7 @@ fn change_flow(bench: &mut Bench, row: &FlowRow) -> Result<(), String> {
     }
     put(&mut flow.message_start, &row.message_start, offset)?;
     put(&mut flow.message_end, &row.message_end, offset)?;
+    put(&mut flow.message_age, &row.message_age, |age| Ok(age.0))?;
     put(&mut flow.deadline, &row.deadline, |time| Ok(Some(Instant::ZERO + time.0)))?;
     flow.class = row.class.unwrap_or(flow.class);
     let una = flow.una;

@@ -100,6 +100,8 @@ pub(super) struct FlowRow {
     pub announced: Option<Amount>,
     pub message_start: Option<Amount>,
     pub message_end: Option<Amount>,
+    /// Time since the message was written.
+    pub message_age: Option<Time>,
     /// Time at which the message should have arrived.
     pub deadline: Option<Time>,
     /// Urgency of the message; 0 is the most urgent.
