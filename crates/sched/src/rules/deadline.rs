@@ -60,6 +60,7 @@ const HOPED: u64 = SURE / 100;
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "deadline",
+    version: 2,
     summary: "each datagram where it should come in time, and a copy where that is not sure enough",
     reference: "Weftway, docs/how-to/pipe.md",
     provenance: Provenance::Code,
