@@ -26,7 +26,7 @@ def test_sentences_of_pages_for_newcomers_are_short() -> None:
     assert len(long) <= 0.05 * total, long
 
 
-@pytest.mark.parametrize("folder", ["start", "how-to", "explanation", "decisions"])
+@pytest.mark.parametrize("folder", ["", "start", "how-to", "reference", "explanation", "decisions"])
 def test_a_page_takes_no_more_than_ten_minutes_to_read(folder: str) -> None:
     words = {page.name: len(page.read_text().split()) for page in (count.ROOT / "docs" / folder).glob("*.md")}
     assert words and {name: many for name, many in words.items() if many > 1500} == {}

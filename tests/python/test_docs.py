@@ -117,10 +117,10 @@ def test_the_index_of_made_pages_has_a_heading_for_each() -> None:
     assert sorted(headings) == sorted(made.targets([f"reference/{name}" for name in reference.pages()]))
 
 
-def test_the_glossary_defines_every_column_once(small: Path) -> None:
+def test_the_reference_defines_every_column_once(small: Path) -> None:
     row = weftway.run(small, scheduler="min-rtt", seed=0)
-    glossary = (HOME / "docs/glossary.md").read_text()
-    defined = re.findall(r"^\| `([\w.]+)`", glossary, re.MULTILINE)
+    pages = [(HOME / f"docs/reference/{name}.md").read_text() for name in ("columns", "columns-messages")]
+    defined = re.findall(r"^\| `([\w.]+)`", "\n".join(pages), re.MULTILINE)
     assert len(defined) == len(set(defined))
     columns = {re.sub(r"^path\.\w+\.", "path.NAME.", name) for name in row}
     assert columns == set(defined)

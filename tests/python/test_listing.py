@@ -115,10 +115,10 @@ def test_names_are_completed(
     assert done.stdout.split() == COMPLETED[words], done.stderr
 
 
-def test_one_run_is_in_the_groups_of_the_glossary(weft_here: Weft, small: Path) -> None:
+def test_one_run_is_in_the_groups_of_the_reference(weft_here: Weft, small: Path) -> None:
     row = json.loads(weft_here("run", small, "--json").stdout)[0]
-    glossary = (HOME / "docs/glossary.md").read_text()
-    sections = {part.split("\n")[0]: part for part in glossary.split("\n### ")}
+    pages = "\n".join((HOME / f"docs/reference/{name}.md").read_text() for name in ("columns", "columns-messages"))
+    sections = {part.split("\n")[0]: part for part in pages.split("\n## ")}
     for first, title in one_run.GROUPS.items():
         if first != "late":  # a list of the kernel's own
             assert sections[title].index(f"| `{first}`") < sections[title].find(

@@ -119,7 +119,7 @@ impl Known<'_> {
         let help = Fault::unknown(Mistake::Name, "metric", name, &metrics);
         // A hundred names help nobody.
         let help = match help.help.clone() {
-            Some(text) if text.starts_with("one of") => help.help("docs/glossary.md has all metrics"),
+            Some(text) if text.starts_with("one of") => help.help("docs/reference/columns.md has all metrics"),
             _ => help,
         };
         Err(("metric", help))

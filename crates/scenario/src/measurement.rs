@@ -1,4 +1,4 @@
-//! Result of a run on any backend: one row of named figures, each defined in `docs/glossary.md`.
+//! Result of a run on any backend: one row of named figures, each defined in `docs/reference/columns.md`.
 //!
 //! A backend fills a [`Measurement`] with what it knows; [`Measurement::row`] is the only place where a column is
 //! computed. What a backend cannot know is `None`, and null in the row.

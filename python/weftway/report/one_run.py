@@ -1,4 +1,4 @@
-"""The tables of `weft run`: one run, its columns in the groups of the glossary, and its paths side by side."""
+"""The tables of `weft run`: one run, its columns in the groups of the reference, and its paths side by side."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ GROUPS = {
     "jain": "Sharing",
     "late": "Kernel rows only",
 }
-"""The first column of each group, and the group's title in the glossary."""
+"""The first column of each group, and the group's title in the reference."""
 
 PATH = "path."
 

@@ -1,6 +1,6 @@
 //! The scenario of a recording: its links, and what was not measured, each with a comment that says so.
 //!
-//! `[drive]` in docs/reference/scenario.md says what a drive is.
+//! `[drive]` in docs/reference/scenario-paths.md says what a drive is.
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};

@@ -6,7 +6,12 @@ use serde_json::Value;
 
 use crate::{Scenario, option_rows};
 
-const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/scenario.md"));
+const PAGES: &str = concat!(
+    include_str!("../../../../docs/reference/scenario.md"),
+    include_str!("../../../../docs/reference/scenario-paths.md"),
+    include_str!("../../../../docs/reference/scenario-workload.md"),
+    include_str!("../../../../docs/reference/scenario-numbers.md"),
+);
 
 /// Every key and every choice of a JSON Schema.
 fn words(schema: &Value, found: &mut BTreeSet<String>) {
@@ -34,16 +39,16 @@ fn named(word: &str) -> bool {
     }
     [format!("`{word}`"), format!("## `[{word}]`"), format!("## `[{word}.NAME]`")]
         .iter()
-        .any(|form| PAGE.contains(form))
+        .any(|form| PAGES.contains(form))
 }
 
 #[test]
-fn the_reference_page_names_every_key() {
+fn the_reference_names_every_key() {
     let mut found = BTreeSet::new();
     words(&Scenario::json_schema(), &mut found);
     assert!(found.contains("penalise_first_only") && found.contains("request-response"));
     let absent: Vec<_> = found.iter().filter(|word| !named(word)).collect();
-    assert!(absent.is_empty(), "docs/reference/scenario.md does not name {absent:?}");
+    assert!(absent.is_empty(), "docs/reference/scenario*.md do not name {absent:?}");
 }
 
 /// The page of options shows a dash where a stack does not have one.
@@ -60,9 +65,9 @@ fn the_schema_says_which_stacks_have_an_option_and_that_it_is_above_zero() {
 }
 
 #[test]
-fn the_examples_of_the_reference_page_are_read() {
+fn the_examples_of_the_reference_are_read() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-    let examples: Vec<&str> = PAGE.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    let examples: Vec<&str> = PAGES.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     let whole: Vec<_> = examples.iter().filter(|example| example.contains("[workload]")).collect();
     assert!(!whole.is_empty());
     for example in whole {
