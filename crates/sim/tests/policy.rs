@@ -207,7 +207,10 @@ fn copies_of_datagrams_keep_to_tiers_and_caps() {
         assert_eq!(carried(tier(closed))[1], 0, "{closed:?}");
     }
     let [_, lte] = carried(PathPolicy { cap: Some(Bytes::new(60_000)), ..PathPolicy::default() });
-    assert!((60_000 - 1280..=60_000).contains(&lte), "{lte}");
+    // Closed once it has no room for a full packet. One whose data arrive while it waits in the path's queue is not sent,
+    // and counts all the same.
+    let full = transport.packet.get();
+    assert!((60_000 - 2 * full..=60_000).contains(&lte), "{lte}");
 }
 
 /// Wi-Fi is down from 2 to 4 s: meanwhile the backup carries the datagrams, and then rests again.
