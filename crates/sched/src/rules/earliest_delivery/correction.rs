@@ -13,8 +13,8 @@ use weftway_path::{BitRate, Bytes, Instant, Path, PathId, Span};
 use super::ack_history::AckHistory;
 use super::estimate::{Estimate, ONE};
 use super::forecast::grows;
-use crate::shared::recent_rate::{Oldest, Queue, RecentRate};
 use crate::shared::per_path::PerPath;
+use crate::shared::recent_rate::{Oldest, Queue, RecentRate};
 
 /// The names of the features. `held`, the data in flight and the next packet, is counted in packets; `held_at_RATE` is
 /// the time that a rate takes for it: the rule's rate and its peak, back-to-back acknowledgements over so many

@@ -5,8 +5,8 @@ use core::cell::Cell;
 
 use weftway_path::{Bytes, Instant, Offset, Packet, PathId, PathSet, Receipt, SendKind, Span};
 
-use crate::shared::recent_rate::Oldest;
 use crate::shared::per_path::PerPath;
+use crate::shared::recent_rate::Oldest;
 
 mod on_path;
 mod packets;
