@@ -17,8 +17,8 @@ use crate::stream::{Opening, Stream};
 pub struct Next {
     /// Bytes of its payload.
     pub bytes: usize,
-    /// Of the messages in it, which are what is left of one write, or a datagram, the one with the earliest deadline,
-    /// or the first: it begins where the record does, and ends where it would if it were sent alone. None if the record
+    /// The message in it with the earliest deadline, or the first, which is what is left of one write, or a datagram: it
+    /// begins where the record does, and ends where it would if it were sent alone. None if the record
     /// holds no bytes of the application's, or that message is of a stream whose writer waits to write more: nobody
     /// knows where that ends.
     pub message: Option<Message>,

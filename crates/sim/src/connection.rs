@@ -157,7 +157,7 @@ impl Connection {
         now: Instant,
         id: PathId,
     ) -> (&'a mut PathSender, SendContext<'a>) {
-        let Dispatch { host, outbox, flow, views, question, .. } = &mut self.dispatch;
+        let Dispatch { host, outbox, flow, policy, views, question, .. } = &mut self.dispatch;
         let SendEnd { senders, shares, .. } = &mut self.send;
         let (view, offered) = views.get_mut_with_offered(id);
         let ctx = SendContext {
@@ -169,6 +169,7 @@ impl Connection {
             events: &mut host.events,
             outbox,
             flow,
+            policy,
             question,
             shares,
             transport: &self.transport,

@@ -9,7 +9,7 @@ mod usage;
 use weftway_cc::{Acked, Congestion, Controller, Sent, Share, Signal};
 use weftway_host::Events;
 use weftway_host::sending::{
-    Assigned, Flight, Outbox, Pace, PacedBy, Pacer, Question, RangeSet, RateSampler, Sample, SentPacket,
+    Assigned, Flight, Outbox, Pace, PacedBy, Pacer, Policy, Question, RangeSet, RateSampler, Sample, SentPacket,
 };
 use weftway_path::{
     BitRate, BlockedReason, Bytes, Event, Flow, Health, Instant, Offset, Path, PathId, PathSet, Ring, SendKind, Span,
@@ -60,6 +60,8 @@ pub struct SendContext<'a> {
     pub outbox: &'a mut Outbox,
     /// The data, as schedulers see them.
     pub flow: &'a Flow,
+    /// Tiers and caps of the paths, if they have any.
+    pub policy: &'a mut Option<Box<Policy>>,
     /// Which paths may send.
     pub question: &'a mut Question,
     /// Which paths the scheduler is offered.
@@ -309,9 +311,12 @@ impl PathSender {
         }
     }
 
-    /// A packet of the queue is not sent: its data have arrived.
+    /// A packet of the queue is not sent, and counts towards no cap: its data have arrived.
     #[cold]
     fn pass_over(&self, ctx: &mut SendContext<'_>, assigned: &Assigned) {
+        if let Some(policy) = ctx.policy {
+            policy.refund(self.id, Bytes::new(assigned.bytes.into()));
+        }
         ctx.events.push(Event::Recalled(assigned.receipt(self.id)));
     }
 

@@ -155,20 +155,20 @@ impl Deadline {
         let mut soonest: [Option<(Span, PathId)>; 2] = [None; 2];
         for path in cx.paths {
             let estimate = *self.estimates.at(path.id);
-            let flights = self.flights.at(path.id);
-            let (oldest, sent) = (flights.oldest_of_rate(), flights.oldest().map(|oldest| oldest.sent));
+            let expected = estimate.expected(path);
+            let oldest = self.flights.at(path.id).oldest(expected);
             let held = path.bytes_in_flight + path.queued;
             let queue = Queue { bytes: held, oldest: oldest.as_ref(), min_rtt: path.min_rtt, rttvar: path.rttvar };
             let rate = self.rates.at(path.id).rate(cx.now, &queue).map(|(rate, _)| rate);
-            let way = estimate.way(cx.now, path, sent);
+            let way = estimate.way(cx.now, path, oldest.map(|oldest| oldest.sent));
             let serves = live.is_some() && choose::tier(path) == live && path.blocked != BlockedReason::Transport;
             let ready = match path.blocked {
                 BlockedReason::None => Span::ZERO,
                 BlockedReason::Pacing => path.release.since(cx.now),
                 _ => way.mean.mul_div(path.mss.get(), path.cwnd.get().max(path.mss.get())),
             };
-            let (expected, back) = (estimate.expected(path), path.min_rtt / 2);
-            let is_overdue = sent.is_some_and(|sent| cx.now.since(sent) > expected);
+            let is_overdue = oldest.is_some_and(|oldest| cx.now > oldest.due);
+            let back = path.min_rtt / 2;
             *self.forecasts.at(path.id) = Forecast { way, ready, expected, is_overdue, rate, back, serves };
             if serves {
                 let most = ready + way.most();
@@ -311,9 +311,12 @@ impl Deadline {
         if flow.next.since(from) <= flow.window().mul_div(1, 2) {
             return None;
         }
-        let oldest = cx.paths.iter().filter_map(|path| Some((self.flights.get(path.id)?.oldest()?.sent, path.id)));
-        let (sent, stuck) = oldest.min_by_key(|&(sent, _)| sent)?;
-        if cx.now.since(sent) <= self.forecast(stuck).expected {
+        let oldest = cx.paths.iter().filter_map(|path| {
+            let expected = self.forecast(path.id).expected;
+            Some((self.flights.get(path.id)?.oldest(expected)?.sent, path.id))
+        });
+        let (_, stuck) = oldest.min_by_key(|&(sent, _)| sent)?;
+        if !self.forecast(stuck).is_overdue {
             return None;
         }
         let others = choose::candidates(cx).filter(|path| path.id != stuck);
@@ -393,7 +396,8 @@ impl Deadline {
         });
     }
 
-    /// A copy has left, or what was asked for did not go.
+    /// A copy has left, or what was asked for did not go. The datagram may need another copy while a third path could
+    /// carry that.
     fn copied(&mut self, cx: &Context<'_>, asked: (PathId, u64, u64), to: Option<PathId>) {
         let (path, serial, fails) = asked;
         let flights = self.flights.at(path);

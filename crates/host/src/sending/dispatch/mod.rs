@@ -43,7 +43,7 @@ pub struct Dispatch {
     /// The paths, as schedulers see them.
     pub views: Views,
     /// Which of them it is offered, where a policy says so.
-    policy: Option<Box<Policy>>,
+    pub policy: Option<Box<Policy>>,
     /// Paths whose first packet sets their window by what others have shown.
     beginning: PathSet,
     /// Question to the scheduler.

@@ -51,15 +51,10 @@ pub(super) struct Flights {
 }
 
 impl Flights {
-    /// The oldest.
-    pub(super) fn oldest(&self) -> Option<&Flight> {
-        self.all.front()
-    }
-
-    /// The oldest, for the rate of the path.
-    pub(super) fn oldest_of_rate(&self) -> Option<Oldest> {
-        let alone = self.all.len() == 1;
-        self.oldest().map(|flight| Oldest { sent: flight.sent, bytes: flight.bytes, alone, due: Instant::NEVER })
+    /// The oldest, whose acknowledgement is overdue after `expected`.
+    pub(super) fn oldest(&self, expected: Span) -> Option<Oldest> {
+        let (flight, alone) = (self.all.front()?, self.all.len() == 1);
+        Some(Oldest { sent: flight.sent, bytes: flight.bytes, alone, due: flight.sent + expected })
     }
 
     /// Bytes up to `datagram`, itself included, behind the last packet that is acknowledged.
@@ -133,7 +128,8 @@ impl Flights {
         self.watched.iter().take(LOOKED_AT)
     }
 
-    /// The oldest that may need a copy from the first one on of which `comes` is false, as of all behind it.
+    /// The oldest that may need a copy from the first one on of which `comes` is false, as of all behind it. Where these
+    /// have other deadlines, another one may be found.
     pub(super) fn watched_from(&self, comes: impl Fn(&Watched) -> bool) -> impl Iterator<Item = &Watched> {
         let before = self.watched.partition_point(comes);
         self.watched.range(before..).take(LOOKED_AT)
