@@ -1,4 +1,4 @@
-"""A download by HTTP/3, with aioquic: its server, and a client that reads for some time."""
+"""Downloads by HTTP/3, one after another, with aioquic: their server, and a client that reads for some time."""
 
 import asyncio
 import socket
@@ -14,8 +14,8 @@ from aioquic.h3.events import DataReceived, HeadersReceived
 from aioquic.quic.configuration import QuicConfiguration
 from aioquic.quic.events import ProtocolNegotiated, QuicEvent
 
-BYTES = 400_000_000
-"""Length of what is downloaded: more than any client here reads."""
+BYTES = 200_000_000
+"""Length of what is downloaded, again and again."""
 SIZE = 1280
 """Most bytes of a datagram."""
 SO_RCVBUFFORCE = 33
@@ -44,10 +44,18 @@ class _End(QuicConnectionProtocol):
         for told in self.http.handle_event(event) if self.http else ():
             if isinstance(told, DataReceived):
                 self.came += len(told.data)
+                if told.stream_ended:
+                    self.ask()
             elif isinstance(told, HeadersReceived) and not self._quic.configuration.is_client:
                 self.http.send_headers(told.stream_id, [(b":status", b"200")])
                 self.http.send_data(told.stream_id, bytes(BYTES), end_stream=True)
                 self.transmit()
+
+    def ask(self) -> None:
+        """Asks for the next download."""
+        head = [(b":method", b"GET"), (b":scheme", b"https"), (b":authority", b"there"), (b":path", b"/")]
+        self.http.send_headers(self._quic.get_next_available_stream_id(), head, end_stream=True)
+        self.transmit()
 
 
 def _enlarge(end: Any) -> None:
@@ -78,11 +86,8 @@ def download(port: int, seconds: float) -> int:
             _enlarge(end)
             while end.http is None:
                 await asyncio.sleep(0.01)
-            stream = end._quic.get_next_available_stream_id()
-            head = [(b":method", b"GET"), (b":scheme", b"https"), (b":authority", b"there"), (b":path", b"/")]
             until = time.monotonic() + seconds
-            end.http.send_headers(stream, head, end_stream=True)
-            end.transmit()
+            end.ask()
             while time.monotonic() < until:
                 await asyncio.sleep(0.05)
             return end.came

@@ -13,6 +13,8 @@ use crate::identity;
 
 /// The congestion controller over real links: some lose packets that no queue dropped.
 pub const WIRE_CC: &str = "cubic:random_loss=2";
+/// The scheduler of what an end sends, where the other end sends, too.
+const SCHEDULER: &str = "min-rtt";
 
 /// Address where this end listens.
 #[derive(clap::Args, Clone, Debug)]
@@ -87,10 +89,10 @@ pub struct Scheduling {
     #[arg(
         long,
         value_name = "S",
-        default_value = "min-rtt",
+        default_value = SCHEDULER,
         help = "The scheduler of what this end sends: `weft list`."
     )]
-    pub scheduler: String,
+    pub scheduler: Option<String>,
     #[arg(
         long,
         value_name = "C",
@@ -180,6 +182,7 @@ impl Scheduling {
     pub fn switched(self) -> (weftway_transfer::Scheduling, Sender<String>) {
         let (switches, switch) = channel();
         let Self { scheduler, cc, window: InitialWindow { initial_window } } = self;
+        let scheduler = scheduler.unwrap_or_else(|| SCHEDULER.to_owned());
         (weftway_transfer::Scheduling { scheduler, cc, initial_window, switch: Some(switch) }, switches)
     }
 }

@@ -18,7 +18,7 @@ use crate::options::{Config, Links, Pair, Scheduling, To, Watching};
 use crate::{connections, ends};
 
 /// The scheduler, if none is named.
-const SCHEDULER: &str = "deadline";
+pub const SCHEDULER: &str = "deadline";
 /// Time in which a datagram is to be there, if none is named.
 const LATENCY: &str = "200ms";
 
@@ -94,7 +94,7 @@ pub fn run(args: Args) -> Done {
     let relay = ends::relay(&args.to, &args.pair, "weft pipe")?;
     let pipes = pipes(&args)?;
     let scheduler = scheduler(&args)?;
-    let (scheduling, switches) = Scheduling { scheduler, ..args.scheduling }.switched();
+    let (scheduling, switches) = Scheduling { scheduler: Some(scheduler), ..args.scheduling }.switched();
     let options = ProxyOptions { links: args.links.read()?, scheduling, ..ProxyOptions::new(relay) };
     let carrying =
         Carrying { program: "pipe", stopped: "stopped carrying datagrams", watching: args.watching, switches };
@@ -109,7 +109,7 @@ pub fn check(args: &Args) -> Done {
 
 /// The scheduler, with --target and --redundancy as its switches: these are those of `deadline`.
 fn scheduler(args: &Args) -> Done<String> {
-    let named = &args.scheduling.scheduler;
+    let named = args.scheduling.scheduler.as_deref().unwrap_or(SCHEDULER);
     let mut spec: Spec = named.parse().map_err(Failure::input)?;
     for (key, given) in [("target", &args.target), ("redundancy", &args.redundancy)] {
         let Some(given) = given else { continue };
@@ -122,7 +122,7 @@ fn scheduler(args: &Args) -> Done<String> {
         let (entry, _) = weftway_sched::parse(SCHEDULER).map_err(Failure::input)?;
         entry.make(&spec.given).map_err(|error| refused(error.to_string()))?;
     }
-    Ok(if args.target.is_some() || args.redundancy.is_some() { spec.to_string() } else { named.clone() })
+    Ok(if args.target.is_some() || args.redundancy.is_some() { spec.to_string() } else { named.to_owned() })
 }
 
 /// A table `[pipe.NAME]` of a file of options. What it does not say is as for the other pipes.

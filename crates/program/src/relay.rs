@@ -12,13 +12,16 @@ use crate::ends::Listening;
 use crate::failure::{Done, Failure};
 use crate::identity::Changes;
 use crate::options::{Config, IdentityFile, Listen, Paths, Scheduling, Watching};
-use crate::{connections, ends};
+use crate::{connections, ends, pipe};
+
+const SCHEDULER_HELP: &str =
+    "The scheduler of what this end sends: `weft list`. Default: deadline to clients with pipes, min-rtt to others.";
 
 /// Is the server side of `weft proxy`, `weft tunnel` and `weft pipe` on other machines. Run it where the good link is.
 ///
 /// It needs no root. Whoever has this machine's pairing line may use it; by default it reaches public addresses only.
 #[derive(clap::Args)]
-#[command(verbatim_doc_comment)]
+#[command(verbatim_doc_comment, mut_arg("scheduler", |arg| arg.default_value(None).help(SCHEDULER_HELP)))]
 pub struct Args {
     #[command(flatten)]
     listen: Listen,
@@ -75,14 +78,20 @@ pub fn run(args: Args) -> Done {
     let policy = Policy::parse(&args.allow, &args.deny).map_err(Failure::input)?;
     let rules = ClientRules::parse(&args.client).map_err(Failure::input)?;
     let pipes = read_pipes(&args.allow_pipe)?;
+    let pipe_scheduler = pipe_scheduler(&args.scheduling);
     let (scheduling, switches) = args.scheduling.switched();
     let (became, identities) = channel();
     let (paths, identities) = (args.paths.read()?, Some(identities));
-    let options = RelayOptions { paths, scheduling, pipes, identities, ..RelayOptions::new(listen) };
+    let options = RelayOptions { paths, scheduling, pipe_scheduler, pipes, identities, ..RelayOptions::new(listen) };
     let carrying = Carrying { program: "relay", stopped: "stopped relaying", watching: args.watching, switches };
     let mut changes = Changes::new(file, text);
     let note = || take_over(&mut changes, &became);
     connections::carry(carrying, note, |watch| weftway_transfer::relay(policy, rules, names, options, watch))
+}
+
+/// The scheduler for clients with pipes, unless one is named: that one is for all.
+fn pipe_scheduler(scheduling: &Scheduling) -> Option<String> {
+    scheduling.scheduler.is_none().then(|| pipe::SCHEDULER.to_owned())
 }
 
 /// Reads the targets that pipes may have.
@@ -99,5 +108,31 @@ fn take_over(changes: &mut Changes, became: &Sender<Identity>) -> Option<String>
             None
         }
         Err(failure) => failure.text().map(|text| format!("{text}; the identity before is kept")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    #[test]
+    fn a_scheduler_that_is_named_is_for_pipes_too() {
+        for (words, for_pipes, for_others) in [
+            (&["relay", "--listen", "4433"][..], Some("deadline"), "min-rtt"),
+            (&["relay", "--listen", "4433", "--scheduler", "min-rtt"], None, "min-rtt"),
+            (&["relay", "--listen", "4433", "--scheduler", "ecf"], None, "ecf"),
+        ] {
+            let Line { args } = Line::try_parse_from(words).unwrap();
+            assert_eq!(pipe_scheduler(&args.scheduling).as_deref(), for_pipes);
+            assert_eq!(args.scheduling.switched().0.scheduler, for_others);
+        }
     }
 }

@@ -184,6 +184,11 @@ impl Relay {
         self.clients.get(&client).map_or(0, |client| client.by_stream.len())
     }
 
+    /// Returns true if a client has pipes.
+    pub fn has_pipes(&self, client: ClientId) -> bool {
+        self.clients.get(&client).is_some_and(|client| client.pipes > 0)
+    }
+
     /// Counters of the datagrams of a client's programs, of those included that are gone.
     pub fn datagrams(&self, client: ClientId) -> DatagramCounts {
         let mut counts = self.clients.get(&client).map_or(DatagramCounts::default(), |client| client.datagrams);

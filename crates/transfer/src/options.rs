@@ -186,6 +186,8 @@ pub struct RelayOptions {
     pub paths: Vec<Local>,
     /// Scheduler and congestion controller of what this end sends.
     pub scheduling: Scheduling,
+    /// Scheduler that takes over for clients with pipes.
+    pub pipe_scheduler: Option<String>,
     /// Targets that pipes may have.
     pub pipes: PipeLeave,
     /// Later states of the identity. The relay takes each over, and leaves clients whose tokens are gone.
@@ -197,7 +199,7 @@ pub struct RelayOptions {
 impl RelayOptions {
     /// Defaults for this place.
     pub fn new(listen: Listen) -> Self {
-        let (paths, scheduling, pipes, identities, times) = Default::default();
-        Self { listen, paths, scheduling, pipes, identities, times }
+        let (paths, scheduling, pipe_scheduler, pipes, identities, times) = Default::default();
+        Self { listen, paths, scheduling, pipe_scheduler, pipes, identities, times }
     }
 }

@@ -82,6 +82,38 @@ fn datagrams_go_over_both_paths_and_come_back_once() {
     assert!(matches!(relay.end(), Err(Failure::Interrupted)));
 }
 
+/// The scheduler of pipes takes over at the relay, and counts for what it sends alone.
+#[test]
+fn answers_go_by_the_scheduler_of_pipes() {
+    let identity = Identity::generate().unwrap();
+    let server = echo();
+    let leave = PipeLeave::parse(&[server.to_string()]).unwrap();
+    let (mut relay, address) = start_relay_that(Identity::load(&identity.store()).unwrap(), |options| {
+        options.scheduling.scheduler = "min-rtt".to_owned();
+        (options.pipes, options.pipe_scheduler) = (leave, Some("redundant".to_owned()));
+    });
+    let mut ends = start(&identity, address, vec![to(server)], "min-rtt");
+    let open = ends.until("the pipe and both paths", |progress| {
+        progress.paths.iter().filter(|path| path.up).count() == 2 && progress.pipes.iter().any(|pipe| pipe.open)
+    });
+    let source = UdpSocket::bind((local(1), 0)).unwrap();
+    source.set_read_timeout(Some(PATIENCE)).unwrap();
+    for round in 0..200u8 {
+        source.send_to(&[round; 1000], place(&open, 0)).unwrap();
+        source.recv_from(&mut [0; 2000]).unwrap();
+    }
+    let both = |progress: &weftway_transfer::Progress| {
+        let clients = &progress.connections.by_client;
+        let paths = clients.iter().flat_map(|client| &client.paths);
+        paths.filter(|path| path.bytes > 190 * 1000).count() == 2
+    };
+    relay.until("answers on both paths", both);
+    let told = ends.until("all are told of", |progress| progress.pipes[0].down.total.delivered == 200);
+    assert!(told.paths.iter().map(|path| path.bytes).sum::<u64>() < 300 * 1000, "{:?}", told.paths);
+    assert!(matches!(ends.end(), Err(Failure::Interrupted)));
+    assert!(matches!(relay.end(), Err(Failure::Interrupted)));
+}
+
 #[test]
 fn a_relay_that_allows_no_pipe_says_so() {
     let identity = Identity::generate().unwrap();

@@ -37,8 +37,9 @@ pub fn relay(
     options: RelayOptions,
     watch: Watch<'_>,
 ) -> Result<(), Failure> {
-    let RelayOptions { listen, paths, scheduling, pipes, identities, times } = options;
+    let RelayOptions { listen, paths, scheduling, pipe_scheduler, pipes, identities, times } = options;
     scheduling.check()?;
+    pipe_scheduler.as_deref().map(build).transpose()?;
     let limits = RelayLimits { record: RECORD as usize, ..RelayLimits::default() };
     let mut relay = Relay::new(policy, limits).map_err(Failure::Socket)?;
     relay.allow_pipes(pipes);
@@ -48,7 +49,7 @@ pub fn relay(
     let mut session = Session::listening(listen, &paths, times, (Role::Relay, Path::new(".")), watch)?;
     session.progress.scheduler = Some(scheduling.scheduler.clone());
     session.progress.cc = Some(scheduling.cc.clone());
-    let mut relaying = Relaying::new(relay, rules, scheduling, identities);
+    let mut relaying = Relaying { pipe_scheduler, ..Relaying::new(relay, rules, scheduling, identities) };
     let outcome = relaying.run(&mut session);
     relaying.close(&mut session);
     outcome
@@ -71,6 +72,8 @@ struct Client {
     is_new: bool,
     /// True if the user knows that it has as many connections as it may.
     told_full: bool,
+    /// The scheduler of pipes has taken over.
+    is_for_pipes: bool,
 }
 
 impl Client {
@@ -190,6 +193,8 @@ struct Relaying {
     /// Clients that may come again, the longest first.
     waiting: Vec<WaitingClient>,
     scheduling: Scheduling,
+    /// Scheduler that takes over for clients with pipes.
+    pipe_scheduler: Option<String>,
     /// The number of the next client.
     next: u64,
     /// Rounds in which the clients had their turns.
@@ -201,7 +206,8 @@ struct Relaying {
 impl Relaying {
     fn new(relay: Relay, rules: ClientRules, scheduling: Scheduling, identities: Option<Receiver<Identity>>) -> Self {
         let (clients, waiting, closed) = Default::default();
-        Self { relay, rules, clients, waiting, closed, scheduling, next: 0, rounds: 0, identities }
+        let (pipe_scheduler, next, rounds) = Default::default();
+        Self { relay, rules, clients, waiting, closed, scheduling, pipe_scheduler, next, rounds, identities }
     }
 
     fn run(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
@@ -294,8 +300,9 @@ impl Relaying {
         // If it cannot be told, the connection is over, as its first turn finds.
         let _ = accepted.welcome(SessionState { id: token.text(), received });
         let carried = Carried::new(now, accepted, kept, &self.scheduling)?;
-        self.clients
-            .insert(carried.handle(), Client { id, carried, identity, session: token, is_new: true, told_full: false });
+        let (handle, is_new, told_full, is_for_pipes) = (carried.handle(), true, false, false);
+        let client = Client { id, carried, identity, session: token, is_new, told_full, is_for_pipes };
+        self.clients.insert(handle, client);
         Ok(())
     }
 
@@ -398,7 +405,16 @@ impl Relaying {
             client.carried.on_timer(now, &mut session.net);
             let kept = client.carried.keep_policy(now, session);
             self.relay.turn(now, client.id, client.carried.mux());
-            if let Err(failure) = kept.and_then(|()| client.carried.turn(now, &mut session.net)) {
+            let switched = match &self.pipe_scheduler {
+                Some(name) if !client.is_for_pipes && self.relay.has_pipes(client.id) => {
+                    client.is_for_pipes = true;
+                    session.say(client.identity.tell(&format!("has pipes: {name} schedules what goes to it")));
+                    client.carried.switch(name)
+                }
+                _ => Ok(()),
+            };
+            let done = kept.and(switched).and_then(|()| client.carried.turn(now, &mut session.net));
+            if let Err(failure) = done {
                 over.push((handle, failure));
             }
         }
@@ -462,11 +478,13 @@ impl Relaying {
         }
     }
 
-    /// Other schedulers take over, if the user said so: one for each client that is here, and for those to come.
+    /// Other schedulers take over, if the user said so: one for each client that is here, and for those to come, pipes
+    /// or not.
     fn switch(&mut self, session: &mut Session<'_>) -> Result<(), Failure> {
-        let clients = &mut self.clients;
+        let Self { clients, pipe_scheduler, .. } = self;
         take_over(self.scheduling.switch.as_ref(), &mut self.scheduling.scheduler, session, |name| {
             build(name)?;
+            *pipe_scheduler = None;
             clients.values_mut().try_for_each(|client| {
                 client.is_new = true;
                 client.carried.switch(name)
