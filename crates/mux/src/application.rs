@@ -2,7 +2,7 @@
 //! what it may go on with.
 
 use bytes::Bytes;
-use weftway_path::{Instant, Span};
+use weftway_path::{Instant, Offset, Span};
 
 use crate::cutter::Party;
 use crate::datagrams::{COST, Waiting};
@@ -225,8 +225,14 @@ impl Mux {
         Ok(())
     }
 
-    /// The oldest datagram that has arrived and was not taken. They keep no order, and may be missing.
+    /// Of the datagrams that have arrived and were not taken, the one that was sent first. Others that were sent before
+    /// may come later, or never.
     pub fn next_datagram(&mut self) -> Option<(StreamId, Bytes)> {
+        self.next_datagram_at().map(|(_, flow, bytes)| (flow, bytes))
+    }
+
+    /// The same, with the place of its record: if that is below [`Mux::arrived`], nothing that was sent before is missing.
+    pub fn next_datagram_at(&mut self) -> Option<(Offset, StreamId, Bytes)> {
         self.inbox.pop()
     }
 

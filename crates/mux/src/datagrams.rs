@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 
 use bytes::Bytes;
-use weftway_path::{Instant, Span};
+use weftway_path::{Instant, Offset, Span};
 
 use crate::frame::datagram_head;
 use crate::id::StreamId;
@@ -231,19 +231,21 @@ impl Outbox {
     }
 }
 
-/// Datagrams that have arrived.
+/// Datagrams that have arrived, by the places of their records.
 #[derive(Clone, Debug, Default)]
 pub struct Inbox {
-    queue: VecDeque<(StreamId, Bytes)>,
+    queue: VecDeque<(Offset, StreamId, Bytes)>,
     bytes: u64,
     dropped: u64,
 }
 
 impl Inbox {
-    /// Takes a datagram that arrives, and tells whether it is the only one that waits. The oldest are dropped if there
-    /// is no room.
-    pub fn push(&mut self, flow: StreamId, bytes: &[u8]) -> bool {
-        self.queue.push_back((flow, Bytes::copy_from_slice(bytes)));
+    /// Takes a datagram that arrives in the record at `place`: returns true if it is the only one that waits. The first
+    /// are dropped if there is no room.
+    pub fn push(&mut self, place: Offset, flow: StreamId, bytes: &[u8]) -> bool {
+        let is_last = self.queue.back().is_none_or(|(last, ..)| *last <= place);
+        let at = if is_last { self.queue.len() } else { self.queue.partition_point(|(other, ..)| *other <= place) };
+        self.queue.insert(at, (place, flow, Bytes::copy_from_slice(bytes)));
         self.bytes += bytes.len() as u64 + COST;
         while self.bytes > MOST_DATAGRAMS_WAITING.get() && self.pop().is_some() {
             self.dropped += 1;
@@ -251,11 +253,11 @@ impl Inbox {
         self.queue.len() == 1
     }
 
-    /// The oldest.
-    pub fn pop(&mut self) -> Option<(StreamId, Bytes)> {
-        let (flow, bytes) = self.queue.pop_front()?;
-        self.bytes -= bytes.len() as u64 + COST;
-        Some((flow, bytes))
+    /// The first.
+    pub fn pop(&mut self) -> Option<(Offset, StreamId, Bytes)> {
+        let first = self.queue.pop_front()?;
+        self.bytes -= first.2.len() as u64 + COST;
+        Some(first)
     }
 
     /// Number of datagrams that were dropped.
@@ -397,15 +399,25 @@ mod tests {
     }
 
     #[test]
+    fn what_overtook_others_comes_after_them() {
+        let mut inbox = Inbox::default();
+        let ready = [30, 10, 20, 20, 40].map(|at| inbox.push(Offset::new(at), flow(), &[at as u8]));
+        assert_eq!(ready, [true, false, false, false, false]);
+        let places = std::iter::from_fn(|| inbox.pop()).map(|(place, ..)| place.get());
+        assert_eq!(places.collect::<Vec<_>>(), [10, 20, 20, 30, 40]);
+        assert_eq!(inbox.bytes, 0);
+    }
+
+    #[test]
     fn the_latest_that_fit_are_kept() {
         let mut inbox = Inbox::default();
-        assert!(inbox.push(flow(), &[0]));
+        assert!(inbox.push(Offset::ZERO, flow(), &[0]));
         for number in 0..5000u32 {
-            inbox.push(flow(), &[&number.to_be_bytes()[..], &[0; 1000]].concat());
+            inbox.push(Offset::new(number.into()), flow(), &[&number.to_be_bytes()[..], &[0; 1000]].concat());
             assert!(inbox.bytes <= MOST_DATAGRAMS_WAITING.get());
         }
         // 4 MiB hold 3927 of 1004 + 64 bytes.
         assert_eq!(inbox.dropped(), 5001 - 3927);
-        assert_eq!(inbox.pop().unwrap().1[..4], (5000u32 - 3927).to_be_bytes());
+        assert_eq!(inbox.pop().unwrap().2[..4], (5000u32 - 3927).to_be_bytes());
     }
 }

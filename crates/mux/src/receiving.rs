@@ -24,7 +24,7 @@ impl Mux {
         let new = self.arrived.note(place, payload.len())?;
         if new {
             for frame in Frames::new(payload) {
-                self.take_in(now, frame.map_err(|error| ProtocolError::Frame { place, error })?)?;
+                self.take_in(now, place, frame.map_err(|error| ProtocolError::Frame { place, error })?)?;
             }
             self.note_limit();
         } else {
@@ -38,11 +38,11 @@ impl Mux {
         self.arrived.next()
     }
 
-    fn take_in(&mut self, now: Instant, frame: Frame<'_>) -> Result<(), ProtocolError> {
+    fn take_in(&mut self, now: Instant, place: Offset, frame: Frame<'_>) -> Result<(), ProtocolError> {
         match frame {
             Frame::Stream { id, at, fin, bytes } => self.take_piece(now, id, at, fin, bytes)?,
             Frame::Datagram { flow, bytes } => {
-                if self.inbox.push(flow, bytes) {
+                if self.inbox.push(place, flow, bytes) {
                     self.ready.push_back(Ready::Datagram);
                 }
             }

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use toml::Value;
 use weftway_path::Span;
 use weftway_path::spec::Spec;
-use weftway_relay::{LEAST_LATENCY, MOST_LATENCY, MOST_PIPES, Pipe, PipeTarget, Target};
+use weftway_relay::{LEAST_LATENCY, MOST_LATENCY, MOST_PIPES, Order, Pipe, PipeTarget, Target};
 use weftway_scenario::policy::read_time;
 use weftway_transfer::ProxyOptions;
 
@@ -60,6 +60,13 @@ pub struct Args {
                 is not seen."
     )]
     order: bool,
+    #[arg(
+        long,
+        conflicts_with = "order",
+        help = "Gives each datagram at once. Without this, one that has overtaken others waits for them, for half of the \
+                latency: many programs take what others overtake for lost."
+    )]
+    any_order: bool,
     #[arg(
         long,
         help = "Sends datagrams that no packet of the links holds in up to four pieces, and drops none of them."
@@ -133,6 +140,7 @@ struct Named {
     deliver: String,
     latency: Option<String>,
     order: Option<bool>,
+    any_order: Option<bool>,
     pieces: Option<bool>,
 }
 
@@ -171,17 +179,18 @@ fn named(name: &str, table: Named, args: &Args) -> Done<Pipe> {
         (None, [one]) => one,
         (None, _) => LATENCY,
     };
-    let target = PipeTarget {
-        latency: read_latency(latency)?,
-        in_order: table.order.unwrap_or(args.order),
-        target: target(&table.deliver)?,
+    let order = match (table.order, table.any_order) {
+        (None, None) => args.order(),
+        (Some(true), Some(true)) => return Err(Failure::input("order and any_order: one of both, please")),
+        (always, any) => order(always == Some(true), any == Some(true)),
     };
+    let target = PipeTarget { latency: read_latency(latency)?, order, target: target(&table.deliver)? };
     Ok(Pipe { name: Some(name.to_owned()), listen, target, pieces: table.pieces.unwrap_or(args.pieces) })
 }
 
 /// The pipes without a name: each has its own place and target, and the latency of all or its own.
 fn unnamed(args: &Args) -> Done<Vec<Pipe>> {
-    let Args { listen, deliver, latency, order, pieces, .. } = args;
+    let Args { listen, deliver, latency, pieces, .. } = args;
     if listen.len() != deliver.len() {
         return Err(unmatched(args));
     }
@@ -200,10 +209,25 @@ fn unnamed(args: &Args) -> Done<Vec<Pipe>> {
     };
     let ends = listen.iter().zip(deliver).zip(latencies);
     ends.map(|((listen, deliver), latency)| {
-        let target = PipeTarget { latency: read_latency(latency)?, in_order: *order, target: target(deliver)? };
+        let target = PipeTarget { latency: read_latency(latency)?, order: args.order(), target: target(deliver)? };
         Ok(Pipe { name: None, listen: place(listen)?, target, pieces: *pieces })
     })
     .collect()
+}
+
+/// Order in which datagrams are given, by both options.
+fn order(always: bool, any: bool) -> Order {
+    match (always, any) {
+        (true, _) => Order::Always,
+        (false, true) => Order::Any,
+        (false, false) => Order::Mostly,
+    }
+}
+
+impl Args {
+    fn order(&self) -> Order {
+        order(self.order, self.any_order)
+    }
 }
 
 fn read_latency(text: &str) -> Done<Span> {
@@ -325,6 +349,11 @@ mod tests {
         let found = of(&["--latency", "50ms", "--order", "--listen", "7", "--deliver", "b:3"]);
         let targets: Vec<_> = found.iter().map(|(name, _, target, _)| (name.as_deref(), &target[..])).collect();
         assert_eq!(targets, [(None, plain), (Some("camera"), first), (Some("voice"), second)]);
+        let call = "[call]\nlisten = 1\ndeliver = \"c:1\"\nany_order = true\n";
+        let order = |words: &[&str]| read(words).unwrap().pop().unwrap().target.order;
+        assert_eq!(order(&["--order", "--named", call]), Order::Any);
+        assert_eq!(order(&["--any-order", "--named", voice]), Order::Any);
+        assert_eq!(order(&["--order", "--named", &camera.replace("true", "false")]), Order::Mostly);
         for (table, told) in [
             (
                 "[a]\nlisten = 1\ndeliver = \"b:1\"\nlatncy = \"1s\"",
@@ -336,6 +365,10 @@ mod tests {
                 "[pipe.a]: invalid type: integer `1`, expected a boolean",
             ),
             ("[a]\nlisten = 1\ndeliver = \"b:1\"\nlatency = \"20s\"", "[pipe.a]: --latency 20s: it is from 1ms to 10s"),
+            (
+                "[a]\nlisten = 1\ndeliver = \"b:1\"\norder = true\nany_order = true",
+                "[pipe.a]: order and any_order: one of both",
+            ),
             ("[a]\nlisten = true\ndeliver = \"b:1\"", "[pipe.a]: --listen true: name the port"),
             ("[a]\nlisten = 1\ndeliver = \"b\"", "[pipe.a]: --deliver b: a target is a host and a port"),
         ] {

@@ -132,7 +132,7 @@ pub use ports::{NoPortAddress, PortAddress};
 pub use proxy::Proxy;
 pub use refusal::{Failure, Refusal};
 pub use relay::Relay;
-pub use target::{Host, PipeTarget, Purpose, Target, TargetError};
+pub use target::{Host, Order, PipeTarget, Purpose, Target, TargetError};
 pub use view::{FlowView, PipeView, WayCounts, WaySecond, WayView};
 
 /// Parts of another front end than [`Proxy`]: `weft tunnel` has one.

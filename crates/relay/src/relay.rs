@@ -445,7 +445,7 @@ impl Relay {
             if !client.has_datagrams {
                 return;
             }
-            let Some((id, bytes)) = mux.next_datagram() else {
+            let Some((place, id, bytes)) = mux.next_datagram_at() else {
                 client.has_datagrams = false;
                 return;
             };
@@ -454,7 +454,7 @@ impl Relay {
             let Some((_, remote)) = self.remotes.get_mut(key) else { continue };
             if let Some(pipe) = remote.pipe() {
                 if share.pace.may_send(Way::FromClient, bytes.len()) {
-                    pipe.up(now, mux, bytes);
+                    pipe.up(now, mux, place, bytes);
                 } else {
                     pipe.drop_one();
                 }

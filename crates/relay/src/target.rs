@@ -1,7 +1,7 @@
 //! Target of a stream: a host and a port, as `example.org:443`, `192.0.2.1:443` or `[2001:db8::1]:443`; or `udp:`, for
 //! datagrams that lead where each says; `echo:`, for pings; `dns:`, for questions to the relay's own server of names;
-//! `pipe:1/200000/order/192.0.2.1:9001`, for datagrams that all lead there: version, latency in microseconds, `order` or
-//! nothing, target.
+//! `pipe:1/200000/order/192.0.2.1:9001`, for datagrams that all lead there: version, latency in microseconds, `order`,
+//! `any` or nothing, target.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
@@ -20,7 +20,8 @@ const NAMES_BY_TCP: &str = "dns:tcp";
 /// Beginning of the target of a pipe, and its version.
 const PIPE: &str = "pipe:";
 const PIPE_VERSION: &str = "1";
-const ORDER: &str = "order";
+const IN_ORDER: &str = "order";
+const ANY_ORDER: &str = "any";
 /// The longest name of the DNS (RFC 1035), and the longest of its labels.
 const LONGEST_NAME: usize = 253;
 const LONGEST_LABEL: usize = 63;
@@ -66,13 +67,26 @@ pub enum TargetError {
     Pipe,
 }
 
+/// Order in which the far end of a pipe gives datagrams.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// The order in which they were sent: each is held until its latency is over.
+    Always,
+    /// The same, as far as what is missing comes soon: a datagram that has overtaken others waits for them, for a part of
+    /// the latency.
+    #[default]
+    Mostly,
+    /// The order in which they come.
+    Any,
+}
+
 /// A pipe: datagrams that all lead to one target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PipeTarget {
     /// Time after its arrival at one end within which a datagram is of use at the other.
     pub latency: Span,
-    /// The far end holds each datagram until its latency is over, and gives them in order.
-    pub in_order: bool,
+    /// Order in which they are given.
+    pub order: Order,
     /// Target of the datagrams.
     pub target: Target,
 }
@@ -86,21 +100,26 @@ impl PipeTarget {
         }
         let mut next = || parts.next().ok_or(TargetError::Pipe);
         let latency = next()?.parse().map(Span::from_micros).map_err(|_| TargetError::Pipe)?;
-        let in_order = match next()? {
-            "" => false,
-            ORDER => true,
+        let order = match next()? {
+            "" => Order::Mostly,
+            IN_ORDER => Order::Always,
+            ANY_ORDER => Order::Any,
             _ => return Err(TargetError::Pipe),
         };
         if !(LEAST_LATENCY..=MOST_LATENCY).contains(&latency) {
             return Err(TargetError::Pipe);
         }
-        Ok(Self { latency, in_order, target: next()?.parse()? })
+        Ok(Self { latency, order, target: next()?.parse()? })
     }
 }
 
 impl fmt::Display for PipeTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let order = if self.in_order { ORDER } else { "" };
+        let order = match self.order {
+            Order::Always => IN_ORDER,
+            Order::Mostly => "",
+            Order::Any => ANY_ORDER,
+        };
         write!(f, "{PIPE}{PIPE_VERSION}/{}/{order}/{}", self.latency.as_micros(), self.target)
     }
 }
@@ -284,7 +303,7 @@ mod tests {
     #[test]
     fn a_pipe_comes_back_as_it_was_written_and_is_no_target() {
         for text in
-            ["pipe:1/200000//192.0.2.1:9001", "pipe:1/1000/order/[2001:db8::1]:9", "pipe:1/10000000//a.example:1"]
+            ["pipe:1/200000//192.0.2.1:9001", "pipe:1/1000/order/[2001:db8::1]:9", "pipe:1/10000000/any/a.example:1"]
         {
             let purpose: Purpose = text.parse().unwrap();
             assert!(matches!(purpose, Purpose::Pipe(_)) && purpose.to_string() == text);

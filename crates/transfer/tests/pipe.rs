@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use weftway_path::Span;
-use weftway_relay::{Pipe, PipeLeave, PipeTarget};
+use weftway_relay::{Order, Pipe, PipeLeave, PipeTarget};
 use weftway_transfer::{Connect, Failure, Links, ProxyOptions, pipe};
 use weftway_udp::Local;
 use weftway_udp::tls::Identity;
@@ -27,8 +27,11 @@ fn echo() -> SocketAddr {
 }
 
 fn to(target: SocketAddr) -> Pipe {
-    let target =
-        PipeTarget { latency: Span::from_secs(5), in_order: false, target: target.to_string().parse().unwrap() };
+    let target = PipeTarget {
+        latency: Span::from_secs(5),
+        order: Order::default(),
+        target: target.to_string().parse().unwrap(),
+    };
     Pipe { name: None, listen: SocketAddr::new(local(1), 0), target, pieces: false }
 }
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use weftway_mux::frame::datagram_head;
 use weftway_mux::{Mux, Read, StreamError, StreamId, leave_within};
-use weftway_path::{Instant, Span};
+use weftway_path::{Instant, Offset, Span};
 
 use crate::classes::Class;
 use crate::datagram::Sent;
@@ -14,9 +14,10 @@ use crate::limits::MOST_SOURCES;
 use crate::pieces::Pieces;
 use crate::pipe::clock::Clock;
 use crate::pipe::head::{Head, clock_of, stamp};
-use crate::pipe::hold::Hold;
+use crate::pipe::hold::{Hold, NEVER};
 use crate::pipe::tally::{Arriving, Coming, Ledger};
 use crate::pipe::words::{BadWord, Word, Words};
+use crate::target::Order;
 use crate::view::{WayCounts, WayView};
 
 /// The scheduler decides on which link a datagram goes; those of [`Class::Realtime`] take the fastest one, whatever it
@@ -35,6 +36,11 @@ const ANSWER_EVERY: Span = Span::from_millis(10);
 /// Bytes that wait for an end that does not read: further lines are left out.
 const MOST_UNTOLD: usize = 64 << 10;
 
+/// A datagram that has overtaken others waits for them for this part of the latency at most.
+const PATIENCE: u64 = 2;
+/// It no longer waits when this part of its time is left.
+const MARGIN: u64 = 8;
+
 /// Why a pipe's stream has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -49,8 +55,8 @@ pub enum Ended {
 pub struct Setting {
     /// Time after its arrival at one end within which a datagram is of use at the other.
     pub latency: Span,
-    /// Datagrams of the other end are held until that time, and given in order.
-    pub in_order: bool,
+    /// Order in which datagrams of the other end are given.
+    pub order: Order,
     /// Datagrams that no packet holds travel in pieces.
     pub may_cut: bool,
 }
@@ -150,8 +156,7 @@ impl End {
             return Instant::ZERO;
         }
         let own = |theirs: Option<u64>| theirs.and_then(|theirs| self.clock.own(theirs)).unwrap_or(Instant::NEVER);
-        let latency = self.setting.latency.as_micros();
-        let held = own(self.hold.first().map(|came| came.saturating_add(latency)));
+        let held = own(self.hold.due());
         let over = self.coming.next().map_or(Instant::NEVER, |us| Instant::from_nanos(us.saturating_mul(1000)));
         self.ping_at.min(held).min(over).min(own(self.arriving.next()))
     }
@@ -184,8 +189,9 @@ impl End {
         self.pieces.send_within(now, mux, (self.id, record), (CLASS, times), bytes)
     }
 
-    /// Takes a datagram of the other end: returns it if it is to be given now.
-    pub fn take(&mut self, now: Instant, mux: &mut Mux, bytes: Bytes) -> Option<Given> {
+    /// Takes a datagram of the other end, which came in the record at `place`: returns it if it is to be given now, before
+    /// those that are held.
+    pub fn take(&mut self, now: Instant, mux: &mut Mux, place: Offset, bytes: Bytes) -> Option<Given> {
         let bytes = self.pieces.take(bytes)?;
         match Head::read(&bytes) {
             Some(Head::Data { stamp, source, data }) => {
@@ -200,11 +206,16 @@ impl End {
                 if delay > self.setting.latency.as_micros() {
                     return None;
                 }
-                if self.setting.in_order {
-                    self.hold.push(came, source, data);
-                    return None;
-                }
-                Some((source, data))
+                let latency = self.setting.latency.as_micros();
+                let is_next = place < mux.arrived() && self.hold.is_empty();
+                let last = (came + latency).saturating_sub(latency / MARGIN);
+                let wait = match self.setting.order {
+                    Order::Always => (came + latency, NEVER),
+                    Order::Mostly if !is_next && theirs < last => ((theirs + latency / PATIENCE).min(last), place),
+                    Order::Mostly | Order::Any => return Some((source, data)),
+                };
+                self.hold.push(came, wait, source, data);
+                None
             }
             Some(Head::Ping(clock)) => {
                 if now >= self.answer_at {
@@ -225,9 +236,9 @@ impl End {
     }
 
     /// The next datagram that was held until now.
-    pub fn held(&mut self, now: Instant) -> Option<Given> {
+    pub fn held(&mut self, now: Instant, mux: &Mux) -> Option<Given> {
         let theirs = self.clock.theirs(now)?;
-        self.hold.pop(theirs.saturating_sub(self.setting.latency.as_micros()))
+        self.hold.pop(theirs, mux.arrived())
     }
 
     /// Sends a question or an answer, if there is room.
@@ -320,13 +331,13 @@ pub fn fuzz(bytes: &[u8]) {
 
     let Ok(mut mux) = Mux::new(Side::Connecting, Limits::default(), Limits::default()) else { return };
     let Ok(id) = mux.open(Instant::ZERO, CLASS.number(), b"", None) else { return };
-    let setting = Setting { latency: Span::from_millis(200), in_order: true, may_cut: true };
+    let setting = Setting { latency: Span::from_millis(200), order: Order::Always, may_cut: true };
     let (mut end, mut rest, mut now) = (End::new(Instant::ZERO, id, setting, b""), bytes, Instant::ZERO);
     while let Some((first, behind)) = rest.split_first() {
         let (one, behind) = behind.split_at(usize::from(first & 0x7f).min(behind.len()));
         now += Span::from_millis(one.len() as u64 * 7);
         if first & 0x80 > 0 {
-            end.take(now, &mut mux, Bytes::copy_from_slice(one));
+            end.take(now, &mut mux, Offset::new(one.len() as u64), Bytes::copy_from_slice(one));
         } else {
             end.words.push(one);
             while let Ok(Some(word)) = end.words.next() {
@@ -336,7 +347,7 @@ pub fn fuzz(bytes: &[u8]) {
         if end.turn(now, &mut mux).is_err() {
             return;
         }
-        while end.held(now).is_some() {}
+        while end.held(now, &mux).is_some() {}
         let _ = (end.next_event(), end.ways(now));
         rest = behind;
     }
@@ -348,28 +359,28 @@ mod tests {
 
     use super::*;
 
-    fn end(in_order: bool) -> (Mux, End) {
+    fn end(order: Order) -> (Mux, End) {
         let mut mux = Mux::new(Side::Connecting, Limits::default(), Limits::default()).unwrap();
         let id = mux.open(Instant::ZERO, CLASS.number(), b"", None).unwrap();
-        let setting = Setting { latency: Span::from_millis(200), in_order, may_cut: false };
+        let setting = Setting { latency: Span::from_millis(200), order, may_cut: false };
         (mux, End::new(Instant::ZERO, id, setting, b""))
     }
 
     #[test]
     fn a_flood_of_questions_gets_few_answers() {
-        let (mut mux, mut end) = end(false);
+        let (mut mux, mut end) = end(Order::Mostly);
         for _ in 0..10_000 {
-            end.take(Instant::from_millis(5), &mut mux, Head::Ping(7).written().into());
+            end.take(Instant::from_millis(5), &mut mux, Offset::ZERO, Head::Ping(7).written().into());
         }
         assert_eq!(mux.unsent_datagrams().get(), 17);
-        end.take(Instant::from_millis(15), &mut mux, Head::Ping(7).written().into());
+        end.take(Instant::from_millis(15), &mut mux, Offset::ZERO, Head::Ping(7).written().into());
         assert_eq!(mux.unsent_datagrams().get(), 34);
     }
 
     /// The other end takes no byte of the stream for many hours: lines for it are left out.
     #[test]
     fn lines_for_an_end_that_never_reads_are_bounded() {
-        let (mut mux, mut end) = end(false);
+        let (mut mux, mut end) = end(Order::Mostly);
         let mut most = 0;
         for second in 0..30_000 {
             let now = Instant::from_millis(1000 * second);
@@ -383,19 +394,57 @@ mod tests {
     /// The other end says of one that it came a minute from now.
     #[test]
     fn none_is_held_for_more_than_twice_its_latency() {
-        let (mut mux, mut end) = end(true);
+        let (mut mux, mut end) = end(Order::Always);
         let at = Instant::from_millis;
         end.hear(at(1000), Word::Clock(5_000_000));
         let ahead = Head::Data { stamp: stamp(65_000_000), source: 3, data: b"ahead" };
-        assert_eq!(end.take(at(1000), &mut mux, ahead.written().into()), None);
-        assert_eq!((end.held(at(1399)), end.next_event()), (None, Instant::ZERO));
-        assert_eq!(end.held(at(1400)), Some((3, Bytes::from_static(b"ahead"))));
+        assert_eq!(end.take(at(1000), &mut mux, Offset::ZERO, ahead.written().into()), None);
+        assert_eq!((end.held(at(1399), &mux), end.next_event()), (None, Instant::ZERO));
+        assert_eq!(end.held(at(1400), &mux), Some((3, Bytes::from_static(b"ahead"))));
+    }
+
+    /// Times and numbers of the datagrams that an end gives, of those that the other one has sent, by the times and the
+    /// numbers of those that come.
+    fn given(order: Order, came: &[(u64, usize)]) -> Vec<(u64, u8)> {
+        let at = Instant::from_millis;
+        let (mut far, mut other) = end(Order::Mostly);
+        let mut records = Vec::new();
+        for number in 0..4 {
+            assert_eq!(other.send(at(0), Span::ZERO, &mut far, 0, &[number]), Sent::Yes);
+            records.push(far.cut(at(0), 1000).unwrap());
+        }
+        let mut mux = Mux::new(Side::Listening, Limits::default(), Limits::default()).unwrap();
+        let mut here = End::new(at(0), other.id, Setting { order, ..other.setting }, b"");
+        here.hear(at(0), Word::Clock(0));
+        let mut given = Vec::new();
+        for ms in 0..250 {
+            for &(_, number) in came.iter().filter(|(when, _)| *when == ms) {
+                mux.receive(at(ms), records[number].place, &records[number].payload).unwrap();
+            }
+            while let Some((place, _, bytes)) = mux.next_datagram_at() {
+                given.extend(here.take(at(ms), &mut mux, place, bytes).map(|(_, data)| (ms, data[0])));
+            }
+            given.extend(std::iter::from_fn(|| here.held(at(ms), &mux)).map(|(_, data)| (ms, data[0])));
+        }
+        given
+    }
+
+    #[test]
+    fn what_overtook_others_waits_for_them() {
+        let came = [(30, 2), (31, 1), (60, 0), (61, 3)];
+        assert_eq!(given(Order::Mostly, &came), [(60, 0), (60, 1), (60, 2), (61, 3)]);
+        assert_eq!(given(Order::Any, &came), [(30, 2), (31, 1), (60, 0), (61, 3)]);
+        assert_eq!(given(Order::Always, &came), [(200, 0), (201, 1), (201, 2), (201, 3)]);
+        // For half of the latency; and never when less than an eighth of its time is left.
+        assert_eq!(given(Order::Mostly, &[(30, 1), (131, 0)]), [(130, 1), (131, 0)]);
+        assert_eq!(given(Order::Mostly, &[(80, 1), (174, 3), (180, 0)]), [(176, 1), (176, 3), (180, 0)]);
+        assert_eq!(given(Order::Mostly, &[(176, 1), (180, 0)]), [(176, 1), (180, 0)]);
     }
 
     /// The other end has run for less than the latency, and more has come than may be held.
     #[test]
     fn what_is_too_much_to_hold_is_given_however_young_the_other_end_is() {
-        let (mut mux, mut end) = end(true);
+        let (mut mux, mut end) = end(Order::Always);
         end.setting.latency = Span::from_secs(10);
         end.hear(Instant::from_millis(1), Word::Clock(1));
         let mut stamps = 0..;
@@ -404,18 +453,19 @@ mod tests {
             end.take(
                 Instant::from_millis(2),
                 &mut mux,
+                Offset::ZERO,
                 Head::Data { stamp, source: 3, data: &[0; 1000] }.written().into(),
             );
         }
         assert_eq!(end.next_event(), Instant::ZERO);
-        assert!(end.held(Instant::from_millis(2)).is_some() && !end.hold.is_full());
+        assert!(end.held(Instant::from_millis(2), &mux).is_some() && !end.hold.is_full());
     }
 
     /// A link that loses half of its packets for a while is taken for one whose packets hold less, for longer than one
     /// searches: what has gone in one packet goes in pieces meanwhile. What never fitted is dropped.
     #[test]
     fn what_has_fitted_once_is_not_dropped() {
-        let (mut mux, mut end) = end(false);
+        let (mut mux, mut end) = end(Order::Mostly);
         let at = Instant::from_millis;
         let mut send = |mux: &mut Mux, ms, bytes: usize| end.send(at(ms), Span::ZERO, mux, 0, &vec![0; bytes]);
         mux.set_record(1400);
@@ -428,7 +478,7 @@ mod tests {
     /// One pipe has ten times as much as its connection carries, the other a datagram now and then.
     #[test]
     fn a_pipe_that_floods_takes_nothing_from_another() {
-        let (mut mux, mut flood) = end(false);
+        let (mut mux, mut flood) = end(Order::Mostly);
         let id = mux.open(Instant::ZERO, CLASS.number(), b"", None).unwrap();
         let mut voice = End::new(Instant::ZERO, id, flood.setting, b"");
         let (mut cut, mut lost) = (Vec::new(), 0);
@@ -451,9 +501,9 @@ mod tests {
     /// A question and its answer take 60 ms, one way 30: what leaves 170 ms after it came arrives in time.
     #[test]
     fn what_cannot_arrive_in_time_is_not_sent() {
-        let (mut mux, mut end) = end(false);
+        let (mut mux, mut end) = end(Order::Mostly);
         let at = Instant::from_millis;
-        end.take(at(1060), &mut mux, Head::Pong(1_000_000, 7_000_000).written().into());
+        end.take(at(1060), &mut mux, Offset::ZERO, Head::Pong(1_000_000, 7_000_000).written().into());
         for number in 0..2 {
             assert_eq!(end.send(at(1060 + number), Span::ZERO, &mut mux, 0, b"data"), Sent::Yes);
         }
@@ -467,7 +517,7 @@ mod tests {
         // A queue under way has made it 300 ms: what has waited for half of the latency is left out.
         for second in 2..7 {
             let answer = Head::Pong(second * 1_000_000, second * 1_000_000 + 6_150_000);
-            end.take(at(second * 1000 + 300), &mut mux, answer.written().into());
+            end.take(at(second * 1000 + 300), &mut mux, Offset::ZERO, answer.written().into());
         }
         assert_eq!(end.send(at(6300), Span::ZERO, &mut mux, 0, b"data"), Sent::Yes);
         assert_eq!((mux.peek_urgent(at(6399), 1000), mux.unsent_datagrams().get()), (0, 9));

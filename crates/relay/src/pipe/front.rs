@@ -161,13 +161,13 @@ impl Pipes {
             if !self.has_datagrams {
                 return;
             }
-            let Some((id, bytes)) = mux.next_datagram() else {
+            let Some((place, id, bytes)) = mux.next_datagram_at() else {
                 self.has_datagrams = false;
                 return;
             };
             if let Some(local) = self.by_stream.get(&id).and_then(|&at| self.locals.get_mut(at))
                 && let Stage::Opening(end, _) | Stage::Open(end) = &mut local.stage
-                && let Some(given) = end.take(now, mux, bytes)
+                && let Some(given) = end.take(now, mux, place, bytes)
             {
                 local.give(now, given);
             }
@@ -182,8 +182,8 @@ impl Pipes {
             }
             match mux.open(now, CLASS.number(), local.purpose.to_string().as_bytes(), None) {
                 Ok(id) => {
-                    let PipeTarget { latency, in_order, .. } = local.target;
-                    let setting = Setting { latency, in_order, may_cut: local.pieces };
+                    let PipeTarget { latency, order, .. } = local.target;
+                    let setting = Setting { latency, order, may_cut: local.pieces };
                     let mut end = Box::new(End::new(now, id, setting, b""));
                     // It is open.
                     let _ = end.flush(now, mux);
@@ -298,7 +298,7 @@ impl Local {
             }
         }
         while let Stage::Open(end) = &mut self.stage
-            && let Some(given) = end.held(now)
+            && let Some(given) = end.held(now, mux)
         {
             self.give(now, given);
         }

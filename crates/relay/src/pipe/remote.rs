@@ -10,7 +10,7 @@ use bytes::Bytes;
 use mio::unix::SourceFd;
 use mio::{Interest, Registry, Token};
 use weftway_mux::{Mux, StreamId};
-use weftway_path::{Instant, Span};
+use weftway_path::{Instant, Offset, Span};
 
 use crate::datagram::{DatagramCounts, Sent};
 use crate::dscp::Dscp;
@@ -62,9 +62,9 @@ pub struct RemotePipe {
 impl RemotePipe {
     /// A pipe on stream `id` whose target has this address.
     pub fn new(now: Instant, id: StreamId, pipe: &PipeTarget, deliver: IpAddr) -> io::Result<Self> {
-        let PipeTarget { latency, in_order, ref target } = *pipe;
+        let PipeTarget { latency, order, ref target } = *pipe;
         // What comes back is cut by the same rule: while packets are looked for that hold more.
-        let setting = Setting { latency, in_order, may_cut: false };
+        let setting = Setting { latency, order, may_cut: false };
         Ok(Self {
             end: End::new(now, id, setting, &[CONNECTED]),
             deliver: SocketAddr::new(deliver.to_canonical(), target.port),
@@ -100,9 +100,17 @@ impl RemotePipe {
         self.counts.dropped += 1;
     }
 
-    /// Takes a datagram of the client.
-    pub fn up(&mut self, now: Instant, mux: &mut Mux, bytes: Bytes) {
-        if let Some(given) = self.end.take(now, mux, bytes) {
+    /// Takes a datagram of the client, which came in the record at `place`.
+    pub fn up(&mut self, now: Instant, mux: &mut Mux, place: Offset, bytes: Bytes) {
+        if let Some(given) = self.end.take(now, mux, place, bytes) {
+            self.give(now, given);
+        }
+        self.give_held(now, mux);
+    }
+
+    /// Sends those datagrams of the client to the target that were held until now.
+    fn give_held(&mut self, now: Instant, mux: &Mux) {
+        while let Some(given) = self.end.held(now, mux) {
             self.give(now, given);
         }
     }
@@ -190,9 +198,7 @@ impl RemotePipe {
             }
         }
         buffer.clear();
-        while let Some(given) = self.end.held(now) {
-            self.give(now, given);
-        }
+        self.give_held(now, mux);
         if now >= self.look_at {
             self.look_at = now + LOOK;
             self.sockets.retain(|_, socket| now.since(socket.used) < SOURCE_IDLE);

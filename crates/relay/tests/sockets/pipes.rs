@@ -11,7 +11,8 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use weftway_mux::{Limits, Mux};
 use weftway_path::{Instant, Span};
 use weftway_relay::{
-    ClientId, Front, NameConfig, NameSource, Pipe, PipeLeave, PipeTarget, PipeView, Pipes, Policy, Relay, RelayLimits,
+    ClientId, Front, NameConfig, NameSource, Order, Pipe, PipeLeave, PipeTarget, PipeView, Pipes, Policy, Relay,
+    RelayLimits,
 };
 
 use crate::associated::{await_next, next, socket, udp_echo};
@@ -70,8 +71,8 @@ struct Running {
 }
 
 /// A pipe to this target.
-fn to(target: &str, latency_ms: u64, in_order: bool) -> Pipe {
-    let target = PipeTarget { latency: Span::from_millis(latency_ms), in_order, target: target.parse().unwrap() };
+fn to(target: &str, latency_ms: u64, order: Order) -> Pipe {
+    let target = PipeTarget { latency: Span::from_millis(latency_ms), order, target: target.parse().unwrap() };
     Pipe { name: None, listen: "127.0.0.1:0".parse().unwrap(), target, pieces: true }
 }
 
@@ -151,7 +152,7 @@ fn answers_come_back_to_the_source_that_they_belong_to() {
     let server = udp_echo("127.0.0.1:0");
     for seed in 0..2 {
         let faults = Faults { late: Span::from_millis(3), one_in: 5, seed };
-        let pipe = to(&server.to_string(), 3000, false);
+        let pipe = to(&server.to_string(), 3000, Order::Mostly);
         let running = Running::new(vec![pipe], &["127.0.0.0/8:*"], faults, NameSource::system());
         let (at, sources) = (running.open(), [(); 5].map(|()| socket("127.0.0.1:0")));
         for round in 0..30 {
@@ -177,7 +178,7 @@ fn answers_come_back_to_the_source_that_they_belong_to() {
 fn each_source_has_a_socket_of_its_own_at_the_relay_and_no_stranger_gets_in() {
     let server = socket("127.0.0.1:0");
     let at = server.local_addr().unwrap();
-    let running = Running::plain(to(&at.to_string(), 5000, false), &at.to_string());
+    let running = Running::plain(to(&at.to_string(), 5000, Order::Mostly), &at.to_string());
     let (pipe, one, other) = (running.open(), socket("127.0.0.1:0"), socket("127.0.0.1:0"));
     let flow = |source: &UdpSocket, word: &[u8]| {
         source.send_to(word, pipe).unwrap();
@@ -208,7 +209,7 @@ fn datagrams_keep_their_mark() {
     let (server, source) = (socket("127.0.0.1:0"), socket("127.0.0.1:0"));
     setsockopt(&server, IpRecvTos, &true).unwrap();
     let at = server.local_addr().unwrap();
-    let running = Running::plain(to(&at.to_string(), 5000, false), &at.to_string());
+    let running = Running::plain(to(&at.to_string(), 5000, Order::Mostly), &at.to_string());
     let pipe = running.open();
     let mark = || {
         let (mut bytes, mut control) = ([0; 100], nix::cmsg_space!(i32));
@@ -243,7 +244,8 @@ fn in_order_datagrams_come_as_they_were_sent_and_not_before_their_time() {
     let server = socket("127.0.0.1:0");
     let at = server.local_addr().unwrap();
     let faults = Faults { late: Span::from_millis(30), one_in: 0, seed: 3 };
-    let running = Running::new(vec![to(&at.to_string(), 300, true)], &[&at.to_string()], faults, NameSource::system());
+    let running =
+        Running::new(vec![to(&at.to_string(), 300, Order::Always)], &[&at.to_string()], faults, NameSource::system());
     let (pipe, source, began) = (running.open(), socket("127.0.0.1:0"), StdInstant::now());
     // Until the clocks are known.
     std::thread::sleep(Duration::from_millis(500));
@@ -275,7 +277,8 @@ fn what_is_late_is_dropped_at_the_far_end_and_counted() {
     let server = socket("127.0.0.1:0");
     let at = server.local_addr().unwrap();
     let faults = Faults { late: Span::from_millis(100), one_in: 0, seed: 5 };
-    let running = Running::new(vec![to(&at.to_string(), 60, false)], &[&at.to_string()], faults, NameSource::system());
+    let running =
+        Running::new(vec![to(&at.to_string(), 60, Order::Mostly)], &[&at.to_string()], faults, NameSource::system());
     let (pipe, source) = (running.open(), socket("127.0.0.1:0"));
     std::thread::sleep(Duration::from_millis(1500));
     for number in 0..100u8 {
@@ -293,7 +296,7 @@ fn what_is_late_is_dropped_at_the_far_end_and_counted() {
 fn a_relay_without_leave_refuses_and_says_what_would_allow_it() {
     let server = socket("127.0.0.1:0");
     let at = server.local_addr().unwrap();
-    let running = Running::plain(to(&at.to_string(), 200, false), "127.0.0.1:1");
+    let running = Running::plain(to(&at.to_string(), 200, Order::Mostly), "127.0.0.1:1");
     running.until("it is refused", |world| world.pipes.failure().is_some());
     let told = running.with(|world| world.pipes.failure().unwrap().to_owned());
     let expected = format!("the relay refuses a pipe to {at}: it allows no pipe there; `weft relay --allow-pipe` with");
@@ -306,7 +309,7 @@ fn a_relay_without_leave_refuses_and_says_what_would_allow_it() {
 fn of_several_pipes_the_others_go_on() {
     let (server, other) = (udp_echo("127.0.0.1:0"), socket("127.0.0.1:0"));
     let refused = other.local_addr().unwrap().to_string();
-    let pipes = vec![to(&server.to_string(), 5000, false), to(&refused, 200, false)];
+    let pipes = vec![to(&server.to_string(), 5000, Order::Mostly), to(&refused, 200, Order::Mostly)];
     let running = Running::new(pipes, &[&server.to_string()], Faults::NONE, NameSource::system());
     let (at, source) = (running.open(), socket("127.0.0.1:0"));
     running.until("one is refused", |world| world.notes.iter().any(|note| note.contains("refuses a pipe to")));
@@ -323,7 +326,7 @@ fn a_name_is_found_by_the_relay_or_not() {
         _ => Say::NoName,
     });
     let names = || NameSource::Fixed(NameConfig::of_servers([known.address]));
-    let pipe = |name: &str| vec![to(&format!("{name}:{}", server.port()), 5000, false)];
+    let pipe = |name: &str| vec![to(&format!("{name}:{}", server.port()), 5000, Order::Mostly)];
     let running = Running::new(pipe("media.example"), &["*.example:*", "media.example:*"], Faults::NONE, names());
     let (at, source) = (running.open(), socket("127.0.0.1:0"));
     source.send_to(b"hello", at).unwrap();
@@ -335,7 +338,7 @@ fn a_name_is_found_by_the_relay_or_not() {
 #[test]
 fn a_pipe_is_opened_again_by_another_connection() {
     let server = udp_echo("127.0.0.1:0");
-    let running = Running::plain(to(&server.to_string(), 1000, false), &server.to_string());
+    let running = Running::plain(to(&server.to_string(), 1000, Order::Mostly), &server.to_string());
     let (at, source) = (running.open(), socket("127.0.0.1:0"));
     source.send_to(b"hello", at).unwrap();
     assert_eq!(await_next(&source).0, b"hello");
@@ -366,7 +369,7 @@ fn a_name_that_was_found_is_asked_for_again() {
     let known = NameServer::new(|_, _| Say::Addresses(&["127.0.0.1"]));
     let unknown = NameServer::new(|_, _| Say::NoName);
     let names = |of: &NameServer| NameSource::Fixed(NameConfig::of_servers([of.address]));
-    let pipe = to(&format!("media.example:{}", server.port()), 5000, false);
+    let pipe = to(&format!("media.example:{}", server.port()), 5000, Order::Mostly);
     let running = Running::new(vec![pipe], &["media.example:*"], Faults::NONE, names(&known));
     running.open();
     running.connect_again(|relay| {
@@ -388,7 +391,7 @@ fn of_several_addresses_one_that_has_a_route_is_taken() {
         false => Say::Addresses(&[]),
     });
     let names = NameSource::Fixed(NameConfig::of_servers([known.address]));
-    let pipe = to(&format!("media.example:{}", server.port()), 5000, false);
+    let pipe = to(&format!("media.example:{}", server.port()), 5000, Order::Mostly);
     let running = Running::new(vec![pipe], &["media.example:*"], Faults::NONE, names);
     let (at, source) = (running.open(), socket("127.0.0.1:0"));
     source.send_to(b"hello", at).unwrap();
@@ -402,7 +405,7 @@ fn of_several_addresses_one_that_has_a_route_is_taken() {
 fn the_time_in_the_kernel_counts() {
     let server = socket("127.0.0.1:0");
     let at = server.local_addr().unwrap();
-    let running = Running::plain(to(&at.to_string(), 200, false), &at.to_string());
+    let running = Running::plain(to(&at.to_string(), 200, Order::Mostly), &at.to_string());
     let (pipe, source) = (running.open(), socket("127.0.0.1:0"));
     let sent = |word: &[u8]| {
         source.send_to(word, pipe).unwrap();
@@ -422,7 +425,7 @@ fn the_time_in_the_kernel_counts() {
 /// A source that floods a pipe which leads nowhere takes no turn from the others.
 #[test]
 fn a_flood_at_a_pipe_that_is_not_open_takes_its_share_of_turns() {
-    let mut pipes = Pipes::listen(vec![to("127.0.0.1:9", 200, false)]).unwrap();
+    let mut pipes = Pipes::listen(vec![to("127.0.0.1:9", 200, Order::Mostly)]).unwrap();
     let at = pipes.addresses()[0].trim_start_matches("udp://").to_owned();
     let source = socket("127.0.0.1:0");
     (0..100).for_each(|_| assert_eq!(source.send_to(b"flood", &at).unwrap(), 5));
@@ -474,7 +477,7 @@ fn answers_to_many_sources_take_the_turns_of_one_flow() {
 fn a_flood_at_a_far_end_that_never_reads_is_bounded_and_counted() {
     let (server, source) = (socket("127.0.0.1:0"), socket("127.0.0.1:0"));
     let at = server.local_addr().unwrap().to_string();
-    let mut pipes = Pipes::listen(vec![to(&at, 200, false)]).unwrap();
+    let mut pipes = Pipes::listen(vec![to(&at, 200, Order::Mostly)]).unwrap();
     let listen = pipes.addresses()[0].trim_start_matches("udp://").to_owned();
     let mut relay = Relay::new(Policy::default(), RelayLimits::default()).unwrap();
     relay.allow_pipes(PipeLeave::parse(&[&at]).unwrap());
@@ -521,7 +524,7 @@ fn a_flood_at_a_far_end_that_never_reads_is_bounded_and_counted() {
 #[test]
 fn a_flood_of_sources_ends_none_of_those_that_are_there() {
     let server = udp_echo("127.0.0.1:0");
-    let running = Running::plain(to(&server.to_string(), 5000, false), &server.to_string());
+    let running = Running::plain(to(&server.to_string(), 5000, Order::Mostly), &server.to_string());
     let (at, source) = (running.open(), socket("127.0.0.1:0"));
     source.send_to(b"hello", at).unwrap();
     assert_eq!(await_next(&source).0, b"hello");
