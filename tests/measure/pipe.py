@@ -73,6 +73,7 @@ WAYS = {
     "deadline": Way("weft pipe", "pipe", ("--scheduler", "deadline")),
     "redundant": Way("weft pipe --scheduler redundant", "pipe", ("--scheduler", "redundant")),
     "bbr3": Way("weft pipe --cc bbr3", "pipe", ("--scheduler", "deadline", "--cc", "bbr3")),
+    "bdp": Way("weft pipe --cc bdp", "pipe", ("--scheduler", "deadline", "--cc", "bdp")),
     "first": Way("weft pipe, first link alone", "pipe", links=(0,)),
     "second": Way("weft pipe, second link alone", "pipe", links=(1,)),
     "min-rtt": Way("weft pipe --scheduler min-rtt", "pipe", ("--scheduler", "min-rtt")),

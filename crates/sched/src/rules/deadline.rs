@@ -60,7 +60,7 @@ const HOPED: u64 = SURE / 100;
 
 pub(crate) static ENTRY: Entry = Entry {
     name: "deadline",
-    version: 2,
+    version: 3,
     summary: "each datagram where it should come in time, and a copy where that is not sure enough",
     reference: "Weftway, docs/how-to/pipe.md",
     provenance: Provenance::Code,
@@ -303,25 +303,27 @@ impl Deadline {
         self.question(cx)
     }
 
-    /// A copy of the oldest data that the peer waits for, where these are overdue and so far back that its window may
-    /// become full.
+    /// A copy of the oldest data that the peer waits for, where these are so far back that its window may become full,
+    /// and are overdue or come later than the copy would. Once the window is full no budget counts: nothing else can be
+    /// sent.
     fn relief(&mut self, cx: &Context<'_>) -> Option<Decision> {
         let flow = cx.flow?;
         let from = flow.una.max(self.relieved);
-        if flow.next.since(from) <= flow.window().mul_div(1, 2) {
+        let held = flow.next.since(from);
+        if held <= flow.window().mul_div(1, 2) {
             return None;
         }
         let oldest = cx.paths.iter().filter_map(|path| {
             let expected = self.forecast(path.id).expected;
-            Some((self.flights.get(path.id)?.oldest(expected)?.sent, path.id))
+            Some((self.flights.get(path.id)?.oldest(expected)?, path.id))
         });
-        let (_, stuck) = oldest.min_by_key(|&(sent, _)| sent)?;
-        if !self.forecast(stuck).is_overdue {
-            return None;
-        }
+        let (oldest, stuck) = oldest.min_by_key(|(oldest, _)| oldest.sent)?;
         let others = choose::candidates(cx).filter(|path| path.id != stuck);
         let to = choose::least(others, |path| self.forecast(path.id).way.most())?;
-        self.asked_relief = self.budget.allows(cx.now, to.mss, self.redundancy);
+        let is_sooner = cx.now + self.forecast(to.id).way.most() < oldest.due;
+        let is_full = held + to.mss > flow.window();
+        self.asked_relief = (is_sooner || self.forecast(stuck).is_overdue)
+            && (is_full || self.budget.allows(cx.now, to.mss, self.redundancy));
         self.asked_relief.then_some(Decision::Repeat(to.id, from))
     }
 
