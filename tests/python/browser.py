@@ -1,5 +1,6 @@
 """A page in headless Chromium, driven over the DevTools protocol on a pair of pipes: no further package is needed."""
 
+import atexit
 import base64
 import itertools
 import json
@@ -9,6 +10,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -34,19 +36,14 @@ class Gone(Exception):
     """The page that was asked is being replaced by another."""
 
 
-class Browser:
-    """Tab of a browser. Errors of its console are kept in `errors`."""
+class Program:
+    """Browser that runs, and the pipes to it."""
 
-    def __init__(self, width: int = 1440, height: int = 1000, dark: bool = False, flags: Sequence[str] = ()) -> None:
-        self.errors: list[str] = []
-        self._size, self._dark, self._flags = (width, height), dark, flags
-        self._numbers = itertools.count(1)
-        self._loaded = False
-        self._rest = b""
-
-    def __enter__(self) -> Self:
+    def __init__(self, flags: Sequence[str] = ()) -> None:
         program = found()
         assert program is not None
+        self._numbers = itertools.count(1)
+        self._rest = b""
         self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         theirs, self._out = os.pipe()
         self._in, answers = os.pipe()
@@ -57,7 +54,7 @@ class Browser:
             os.dup2(high[0], 3)
             os.dup2(high[1], 4)
 
-        command = [program, *FLAGS, *self._flags, f"--user-data-dir={self._profile.name}", "about:blank"]
+        command = [program, *FLAGS, *flags, f"--user-data-dir={self._profile.name}", "about:blank"]
         # It is killed, and what it has made for the time being goes with the profile.
         self._process = subprocess.Popen(
             command,
@@ -69,9 +66,54 @@ class Browser:
         )
         os.close(theirs)
         os.close(answers)
-        targets = self.send("Target.getTargets")["targetInfos"]
-        page = next(target["targetId"] for target in targets if target["type"] == "page")
-        self._session = self.send("Target.attachToTarget", targetId=page, flatten=True)["sessionId"]
+
+    def end(self) -> None:
+        self._process.kill()
+        self._process.wait()
+        os.close(self._out)
+        os.close(self._in)
+        self._profile.cleanup()
+
+    def begin(self, message: dict[str, Any]) -> int:
+        """Sends a command; its number is that of the answer."""
+        number = next(self._numbers)
+        os.write(self._out, json.dumps({"id": number, **message}).encode() + b"\0")
+        return number
+
+    def next(self) -> dict[str, Any]:
+        """The next answer or event."""
+        while b"\0" not in self._rest:
+            chunk = os.read(self._in, 1 << 20)
+            assert chunk, "the browser ended"
+            self._rest += chunk
+        text, self._rest = self._rest.split(b"\0", 1)
+        message: dict[str, Any] = json.loads(text)
+        return message
+
+
+@cache
+def shared() -> Program:
+    """The browser of this process, which takes a second to start. It ends with the process."""
+    program = Program()
+    atexit.register(program.end)
+    return program
+
+
+class Browser:
+    """Tab of a browser, which shares nothing with others. Errors of its console are kept in `errors`.
+
+    With `flags` the browser is one of its own.
+    """
+
+    def __init__(self, width: int = 1440, height: int = 1000, dark: bool = False, flags: Sequence[str] = ()) -> None:
+        self.errors: list[str] = []
+        self._size, self._dark, self._flags = (width, height), dark, flags
+        self._loaded = False
+        self._session: str | None = None
+
+    def __enter__(self) -> Self:
+        self._program = Program(self._flags) if self._flags else shared()
+        self._session = self.send("Target.attachToTarget", targetId=self._page(), flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log"):
             self.send(f"{domain}.enable")
         width, height = self._size
@@ -82,23 +124,28 @@ class Browser:
         self.send("Emulation.setEmulatedMedia", features=[scheme])
         return self
 
+    def _page(self) -> str:
+        """An empty page: the first of a browser of its own, or one beside those of others."""
+        if self._flags:
+            targets = self.send("Target.getTargets")["targetInfos"]
+            return next(str(target["targetId"]) for target in targets if target["type"] == "page")
+        self._context = self.send("Target.createBrowserContext")["browserContextId"]
+        return str(self.send("Target.createTarget", url="about:blank", browserContextId=self._context)["targetId"])
+
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._process.kill()
-        self._process.wait()
-        os.close(self._out)
-        os.close(self._in)
-        self._profile.cleanup()
+        self._session = None
+        if self._flags:
+            self._program.end()
+        else:
+            self.send("Target.disposeBrowserContext", browserContextId=self._context)
 
     def send(self, method: str, **params: Any) -> dict[str, Any]:
         """Carries out a command and returns its result."""
-        number = next(self._numbers)
-        message: dict[str, Any] = {"id": number, "method": method, "params": params}
-        if hasattr(self, "_session"):
-            message["sessionId"] = self._session
-        os.write(self._out, json.dumps(message).encode() + b"\0")
-        while (answer := self._next()).get("id") != number:
+        session = {"sessionId": self._session} if self._session else {}
+        number = self._program.begin({"method": method, "params": params, **session})
+        while (answer := self._program.next()).get("id") != number:
             self._hear(answer)
         if "navigated" in answer.get("error", {}).get("message", ""):
             raise Gone(method)
@@ -106,16 +153,9 @@ class Browser:
         result: dict[str, Any] = answer["result"]
         return result
 
-    def _next(self) -> dict[str, Any]:
-        while b"\0" not in self._rest:
-            chunk = os.read(self._in, 1 << 20)
-            assert chunk, "the browser ended"
-            self._rest += chunk
-        text, self._rest = self._rest.split(b"\0", 1)
-        message: dict[str, Any] = json.loads(text)
-        return message
-
     def _hear(self, event: dict[str, Any]) -> None:
+        if event.get("sessionId") != self._session:
+            return
         params = event.get("params", {})
         match event.get("method"):
             case "Page.loadEventFired":
@@ -138,7 +178,7 @@ class Browser:
         self._loaded = False
         self.send("Page.navigate", url=url)
         while not self._loaded:
-            self._hear(self._next())
+            self._hear(self._program.next())
 
     def run(self, script: str) -> Any:
         """The value of an expression, waited for if it is a promise."""
