@@ -488,7 +488,8 @@ def test_datagrams_go_over_the_links_of_world_and_of_fades() -> None:
 
 def fades_of(name: str) -> list[tuple[dict[str, Any], set[str]]]:
     """Of 100 instances the values, and the paths that fade."""
-    drawn = [distribution.load(name).sample(1, index, "held-out").values for index in range(100)]
+    there = distribution.load(name)
+    drawn = [there.sample(1, index, "held-out").values for index in range(100)]
     return [(values, {key.split(".")[1] for key in values if ".fade.share" in key}) for values in drawn]
 
 
