@@ -1,6 +1,7 @@
 """The documentation is true: what it says to type works, prints what is shown, and its links lead somewhere."""
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,12 @@ LINK = re.compile(r"\[[^]]*\]\((?P<to>[^)#:\s]+)(?:#[^)]*)?\)|(?:src|srcset)=\"(
 
 COMMAND = re.compile(r"\bweft (?P<verb>[a-z]+)(?P<rest>[^\n|;&#`]*)")
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*")
+
+
+@cache
+def reference_pages() -> dict[str, str]:
+    """Text of each page of the reference, by its name."""
+    return reference.pages()
 
 
 @pytest.mark.parametrize("page", runnable(), ids=lambda page: str(page.relative_to(HOME)))
@@ -62,7 +69,7 @@ def test_readme_and_zenodo_count_what_the_registries_have() -> None:
 
 @pytest.mark.parametrize("page", pages(), ids=lambda page: str(page.relative_to(HOME)))
 def test_a_command_has_the_options_that_a_page_gives_it(page: Path) -> None:
-    sections = reference.pages()["command.md"].split("\n## `weft ")[1:]
+    sections = reference_pages()["command.md"].split("\n## `weft ")[1:]
     own: dict[str, set[str]] = {}
     for section in sections:  # A verb may have several, as `weft board run` and `weft board verify`.
         own.setdefault(section.split()[0].rstrip("`"), {"--help"}).update(OPTION.findall(section))
@@ -75,7 +82,7 @@ def test_a_command_has_the_options_that_a_page_gives_it(page: Path) -> None:
 
 
 def test_the_reference_names_every_entry_switch_and_preset() -> None:
-    made = reference.pages()
+    made = reference_pages()
     of_schedulers = {
         name.removeprefix("schedulers/").removesuffix(".md"): text
         for name, text in made.items()
@@ -95,7 +102,7 @@ def test_the_reference_names_every_entry_switch_and_preset() -> None:
 
 
 def test_the_reference_names_every_option_of_the_command() -> None:
-    page = reference.pages()["command.md"]
+    page = reference_pages()["command.md"]
     parts = {part.split("`")[0]: part for part in page.split("\n## `weft ")[1:]}
     group: Any = get_command(app)
     verbs = dict(manual.verbs(group))
@@ -114,7 +121,7 @@ def test_the_reference_names_every_option_of_the_command() -> None:
 
 def test_the_index_of_made_pages_has_a_heading_for_each() -> None:
     headings = re.findall(r"^## (\w+)$", (HOME / "docs" / made.INDEX).read_text(), re.MULTILINE)
-    assert sorted(headings) == sorted(made.targets([f"reference/{name}" for name in reference.pages()]))
+    assert sorted(headings) == sorted(made.targets([f"reference/{name}" for name in reference_pages()]))
 
 
 def test_the_reference_defines_every_column_once(small: Path) -> None:
