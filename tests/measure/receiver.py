@@ -1,8 +1,10 @@
-"""Simulator beside picoquic as the receiver: how far medians differ, with one setting of the simulator changed.
+"""Simulator beside another stack, mostly picoquic as the receiver: how far medians differ, with one setting of the
+simulator changed.
 
 python tests/measure/receiver.py                                    # cells 0 to 19, seeds 0 to 15
 python tests/measure/receiver.py --cells 5 7 --messages 3000 --seeds 4
 python tests/measure/receiver.py --cells 14 --set 'ack_delay=1 ms'
+python tests/measure/receiver.py --backend picoquic --seeds 2       # picoquic at both ends, its own choice of paths
 
 Cells are those of `weft fidelity --backend sim,quic-to-picoquic --cells 20 --seed 2811`, cut to 15 MB or so many
 messages. The figure is the 95th percentile of message delays or the completion time. It needs picoquic: see
@@ -14,6 +16,7 @@ import re
 import statistics
 import tempfile
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 
 from weftway._native import Scenario
@@ -24,6 +27,7 @@ SEED = 2811
 MOST_MB = 15
 SCHEDULERS = ("min-rtt", "ecf", "earliest-delivery")
 CONTROLLERS = ("cubic", "bbr1", "bbr3")
+PICOQUIC_CONTROLLERS = ("newreno", "cubic", "bbr3")
 MB = {"kB": 1e-3, "MB": 1.0, "GB": 1e3}
 
 
@@ -36,11 +40,14 @@ def cell(number: int, messages: int) -> str:
     return text
 
 
-def medians(file: Path, sets: list[str], backend: str, seeds: int) -> dict[tuple[str, str], float]:
-    """The figure of each scheduler and controller."""
+def medians(
+    file: Path, sets: list[str], backend: str, seeds: int, named: tuple[Sequence[str], Sequence[str]]
+) -> dict[tuple[str, str], float]:
+    """The figure of each of the named schedulers and controllers."""
+    schedulers, controllers = named
     figures = defaultdict(list)
-    for cc in CONTROLLERS:
-        wanted = plan.plan(Scenario.load(str(file), sets), SCHEDULERS, cc, range(seeds), (backend,))
+    for cc in controllers:
+        wanted = plan.plan(Scenario.load(str(file), sets), schedulers, cc, range(seeds), (backend,))
         for row in comparison.execute(wanted).complete().rows:
             figures[row["scheduler"], cc].append(row["message_p95_ms"] or row["elapsed_ms"])
     return {case: statistics.median(values) for case, values in figures.items()}
@@ -52,16 +59,25 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=16)
     parser.add_argument("--messages", type=int, default=300)
     parser.add_argument("--set", nargs="*", default=[], help="options of the simulator, as ack_delay='1 ms'")
+    parser.add_argument("--backend", choices=("quic-to-picoquic", "picoquic", "quic"), default="quic-to-picoquic")
+    parser.add_argument("--schedulers", nargs="*", help="instead of those of the page")
+    parser.add_argument("--controllers", nargs="*", help="instead of those of the page")
     given = parser.parse_args()
-    changed = ["options.ack_path=fastest", *(f"options.{each}" for each in given.set)]
+    own = given.backend == "picoquic"
+    named = (
+        given.schedulers or (("picoquic",) if own else SCHEDULERS),
+        given.controllers or (PICOQUIC_CONTROLLERS if own else CONTROLLERS),
+    )
+    path = ["options.ack_path=fastest"] if given.backend == "quic-to-picoquic" else []
+    changed = [*path, *(f"options.{each}" for each in given.set)]
     agree = total = 0
     with tempfile.TemporaryDirectory() as folder:
         for number in given.cells:
             file = Path(folder) / f"cell{number}.toml"
             file.write_text(cell(number, given.messages))
             ours, theirs = (
-                medians(file, sets, backend, given.seeds)
-                for sets, backend in ((changed, "sim"), ([], "quic-to-picoquic"))
+                medians(file, sets, backend, given.seeds, named)
+                for sets, backend in ((changed, "sim"), ([], given.backend))
             )
             for case, value in theirs.items():
                 difference = ours[case] / value - 1
