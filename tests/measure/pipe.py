@@ -310,7 +310,7 @@ def measure(program: str, way: str, world: str, seconds: float, faults: bool, ma
 def _after(begins: list[int], sent: list[tuple[int, int | None, int]]) -> str:
     """What was missed soon after each fault, and what later than that."""
     lines = ""
-    for at, (fault, begin) in enumerate(zip(FAULTS, begins, strict=True)):
+    for at, (fault, begin) in enumerate(zip(FAULTS, begins, strict=False)):
         spared = begin + SPARED_MS * 10**6
         end = begins[at + 1] if at + 1 < len(begins) else begin + FAULT_EVERY_S * 10**9
         missed = [when for when, delay, _ in sent if delay is None or delay > LATENCY_MS * 10**6]

@@ -331,7 +331,8 @@ pub fn fuzz(bytes: &[u8]) {
 
     let Ok(mut mux) = Mux::new(Side::Connecting, Limits::default(), Limits::default()) else { return };
     let Ok(id) = mux.open(Instant::ZERO, CLASS.number(), b"", None) else { return };
-    let setting = Setting { latency: Span::from_millis(200), order: Order::Always, may_cut: true };
+    let order = [Order::Always, Order::Mostly, Order::Any][bytes.len() % 3];
+    let setting = Setting { latency: Span::from_millis(200), order, may_cut: true };
     let (mut end, mut rest, mut now) = (End::new(Instant::ZERO, id, setting, b""), bytes, Instant::ZERO);
     while let Some((first, behind)) = rest.split_first() {
         let (one, behind) = behind.split_at(usize::from(first & 0x7f).min(behind.len()));

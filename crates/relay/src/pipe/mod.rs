@@ -11,7 +11,7 @@
 //! |---|---|
 //! | `head`, `words` | what a datagram, and what a line of the stream says |
 //! | `clock` | what the other end's clock shows |
-//! | `hold` | which datagrams wait until their time has come |
+//! | `hold` | which datagrams wait: for their time, or for those before them |
 //! | `tally` | how many datagrams of each second came, were late, or were lost |
 //! | `sources` | which number a source has |
 //! | `end` | what both ends do with datagrams |
