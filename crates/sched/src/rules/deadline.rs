@@ -66,7 +66,16 @@ pub(crate) static ENTRY: Entry = Entry {
     provenance: Provenance::Code,
     goal: "datagrams in time, with few copies",
     application: "live video, voice, games",
-    inputs: &[Input::Rtt, Input::MinRtt, Input::Cwnd, Input::InFlight, Input::Mss, Input::Loss, Input::Rate],
+    inputs: &[
+        Input::Rtt,
+        Input::MinRtt,
+        Input::Cwnd,
+        Input::InFlight,
+        Input::Mss,
+        Input::Loss,
+        Input::Rate,
+        Input::Window,
+    ],
     needs: Needs { flow: true, copies: true, events: true, wake: true, ..Needs::NONE },
     waits: true,
     params: &[
