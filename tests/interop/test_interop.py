@@ -27,7 +27,7 @@ MB = 1_000_000
 CUT = 50_000
 """Bytes that a path has carried when it is cut."""
 SOME, FEW = 50, 5
-"""Frames of data that a path has carried if it was used, and if picoquic used it as it likes: of some 700 in a megabyte."""
+"""Frames of data, of some 700 in a megabyte, on a path that was used, and on one that picoquic used as it likes."""
 
 
 def lacking() -> str | None:
