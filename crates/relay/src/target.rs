@@ -72,8 +72,8 @@ pub enum TargetError {
 pub enum Order {
     /// The order in which they were sent: each is held until its latency is over.
     Always,
-    /// The same, as far as what is missing comes soon: a datagram that has overtaken others waits for them, for a part of
-    /// the latency.
+    /// That order as far as what is missing comes soon: a datagram that has overtaken others waits for them, for a part
+    /// of the latency.
     #[default]
     Mostly,
     /// The order in which they come.

@@ -109,7 +109,7 @@ mod tests {
         assert_eq!([pop(109, 30), pop(110, 30)], [None, Some(4)]);
     }
 
-    /// One that comes late for itself holds none up that waits already.
+    /// A datagram that comes late holds none up that waits already.
     #[test]
     fn none_waits_longer_for_one_that_came_before_it() {
         let mut hold = Hold::default();

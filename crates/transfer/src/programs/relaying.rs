@@ -81,6 +81,15 @@ impl Client {
     fn is_due(&self, now: Instant, relay: &Relay) -> bool {
         self.is_new || self.carried.has_ready() || self.carried.next_event() <= now || relay.is_due(now, self.id)
     }
+
+    /// It has pipes: their scheduler takes over, once.
+    fn switch_for_pipes(&mut self, name: &str, session: &mut Session<'_>) -> Result<(), Failure> {
+        if std::mem::replace(&mut self.is_for_pipes, true) {
+            return Ok(());
+        }
+        session.say(self.identity.tell(&format!("has pipes: {name} schedules what goes to it")));
+        self.carried.switch(name)
+    }
 }
 
 /// A client whose connection was lost.
@@ -406,11 +415,7 @@ impl Relaying {
             let kept = client.carried.keep_policy(now, session);
             self.relay.turn(now, client.id, client.carried.mux());
             let switched = match &self.pipe_scheduler {
-                Some(name) if !client.is_for_pipes && self.relay.has_pipes(client.id) => {
-                    client.is_for_pipes = true;
-                    session.say(client.identity.tell(&format!("has pipes: {name} schedules what goes to it")));
-                    client.carried.switch(name)
-                }
+                Some(name) if self.relay.has_pipes(client.id) => client.switch_for_pipes(name, session),
                 _ => Ok(()),
             };
             let done = kept.and(switched).and_then(|()| client.carried.turn(now, &mut session.net));
