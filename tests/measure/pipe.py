@@ -340,6 +340,8 @@ def table(args: argparse.Namespace) -> None:
             line = f"failed: {error!r}"
         print(f"{world:20}{PROGRAMS[program].name:20}{WAYS[way].name:42}{line}", flush=True)
 
+    if args.keep:
+        args.keep.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as made, ThreadPoolExecutor(args.jobs) as pool:
         make(Path(made), args.seconds)
         list(pool.map(lambda words: row(*words, Path(made)), [words for words in asked if possible(*words[:2])]))
