@@ -225,13 +225,13 @@ impl Mux {
         Ok(())
     }
 
-    /// Of the datagrams that have arrived and were not taken, the one that was sent first. Others that were sent before
-    /// may come later, or never.
+    /// Takes the datagram that was sent first of those that have arrived. Others that were sent before may come later,
+    /// or never.
     pub fn next_datagram(&mut self) -> Option<(StreamId, Bytes)> {
         self.next_datagram_at().map(|(_, flow, bytes)| (flow, bytes))
     }
 
-    /// The same, with the place of its record: if that is below [`Mux::arrived`], nothing that was sent before is missing.
+    /// Takes it with the place of its record: below [`Mux::arrived`], nothing that was sent before is missing.
     pub fn next_datagram_at(&mut self) -> Option<(Offset, StreamId, Bytes)> {
         self.inbox.pop()
     }

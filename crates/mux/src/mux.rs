@@ -134,7 +134,7 @@ impl Mux {
         })
     }
 
-    /// Which end this is.
+    /// This end of the connection.
     pub fn side(&self) -> Side {
         self.side
     }

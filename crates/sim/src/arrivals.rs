@@ -27,7 +27,7 @@ impl Connection {
             return;
         }
         let current = known || self.meets(now, id, epoch);
-        let Receiver { paths, data: reassembly } = &mut self.receive.receiver;
+        let Receiver { paths, data: reassembly, .. } = &mut self.receive.receiver;
         let at_once = current && paths[id.index()].arrive(now, data, marked, &self.transport);
         let arrival = if current && reassembly.drops() {
             self.take_in_order(now, id, data)
@@ -57,7 +57,9 @@ impl Connection {
         if reads {
             self.receive.receiver.data.set_unread(next.since(before));
         }
-        if tell {
+        if self.receive.receiver.picoquic.is_some() {
+            self.acknowledge_all(net, now, Some((id, current.then_some(data.index))), tell && !at_once);
+        } else if tell {
             self.send_ack_inline(net, now, id, None);
         } else {
             net.calendar.lower(self.source, self.receive.receiver.paths[id.index()].due);
@@ -197,7 +199,10 @@ impl Connection {
         inbound.capture.ack(now, report.cum);
         let (epoch, gaps) = (inbound.epoch, inbound.gaps);
         let (una, conn) = (self.receive.receiver.data.next(), self.number);
-        let own = by.is_none_or(|(by, _)| by == id);
+        // picoquic tells no delay, and the sender takes round trips from acknowledgements on any path.
+        let picoquic = by.is_some() && self.transport.ack_path == AckPath::Picoquic;
+        let own = picoquic || by.is_none_or(|(by, _)| by == id);
+        let delay = if picoquic { Span::ZERO } else { report.delay };
         let (by, bytes) = by.unwrap_or_else(|| (self.return_path(id), self.transport.ack_packet));
         let link = self.routes[by.index()].acks;
         let verdict = net.send_inline(now, link, bytes, || {
@@ -210,7 +215,7 @@ impl Connection {
                 marked: report.marked,
                 own,
                 echo: report.echo,
-                clock: if quic { u32::try_from(report.delay.as_nanos()).unwrap_or(u32::MAX) } else { stamp(now) },
+                clock: if quic { u32::try_from(delay.as_nanos()).unwrap_or(u32::MAX) } else { stamp(now) },
                 una,
                 edge,
             });
@@ -219,6 +224,34 @@ impl Connection {
         if slot != NO_SLOT && verdict != weftway_link::Verdict::Queued {
             self.receive.forget_gaps(slot);
         }
+    }
+
+    /// picoquic: acknowledges what has come on all paths, if that is due, or at once if the sender `must` be told of
+    /// the limit. `arrived` is a packet that has just come: its path, and the number of data there.
+    #[inline(never)]
+    pub(crate) fn acknowledge_all(
+        &mut self,
+        net: &mut Net,
+        now: Instant,
+        arrived: Option<(PathId, Option<u64>)>,
+        mut must: bool,
+    ) {
+        let Some(acks) = &mut self.receive.receiver.picoquic else { return };
+        if let Some((id, number)) = arrived {
+            acks.arrived(now, id, number);
+        }
+        while let Some(acks) = &mut self.receive.receiver.picoquic
+            && let Some(by) = acks.next(now, self.dispatch.views.set(), must)
+        {
+            must = false;
+            let mut bytes = self.transport.ack_packet;
+            for id in self.dispatch.views.set().iter() {
+                self.send_ack_inline(net, now, id, Some((by, bytes)));
+                bytes = Bytes::ZERO;
+            }
+        }
+        let due = self.receive.receiver.due().0;
+        net.calendar.lower(self.source, due);
     }
 
     /// QUIC: a packet on path `by` asks for acknowledgements at once. Those of all paths that owe one return on it, in
@@ -241,7 +274,7 @@ impl Connection {
 
     fn return_path(&self, id: PathId) -> PathId {
         match self.transport.ack_path {
-            AckPath::Same => id,
+            AckPath::Same | AckPath::Picoquic => id,
             AckPath::Fastest => {
                 self.dispatch.views.usable().iter().min_by_key(|path| path.srtt).map_or(id, |path| path.id)
             }
@@ -471,6 +504,10 @@ impl Connection {
             let fires = self.ticks.at_or_after(due);
             if fires > now {
                 self.receive.receiver.paths[id.index()].due = fires;
+                continue;
+            }
+            if self.receive.receiver.picoquic.is_some() {
+                self.acknowledge_all(net, now, None, false);
                 continue;
             }
             self.send_ack(net, now, id);

@@ -104,6 +104,11 @@ impl Connection {
         let retry_at = self.ticks.expires(now, now + HANDSHAKE_TIMEOUT);
         self.paths.set_stage(id, Stage::Handshaking { retry_at, tries: 1 });
         self.send.writer.join(&mut self.send.senders[id.index()], &self.transport);
+        if let Some(acks) = &mut self.receive.receiver.picoquic
+            && self.transport.direction == Direction::Download
+        {
+            acks.open(id);
+        }
         self.send_shake(net, now, id, 0, now);
     }
 
@@ -142,6 +147,11 @@ impl Connection {
         }
         let upload = self.transport.direction == Direction::Upload;
         let at_sender = handshake.leg.is_multiple_of(2) != upload;
+        if let Some(acks) = &mut self.receive.receiver.picoquic
+            && !at_sender
+        {
+            acks.open(id);
+        }
         // What opens another path tells as much.
         self.paths.answered |= !at_sender && self.paths.established.is_some();
         if self.paths.racing() && handshake.leg == 1 {
@@ -204,6 +214,9 @@ impl Connection {
         if self.receive.receiver.paths[id.index()].epoch != epoch {
             self.meets(now, id, epoch);
         }
+        if self.receive.receiver.picoquic.is_some() {
+            return self.acknowledge_all(net, now, Some((id, None)), false);
+        }
         let inbound = &mut self.receive.receiver.paths[id.index()];
         if inbound.owe(now, &self.transport) {
             self.send_ack(net, now, id);
@@ -226,6 +239,9 @@ impl Connection {
         self.paths.set_stage(id, Stage::Up);
         self.renew(now, id, rtt);
         self.receive.receiver.paths[id.index()].capture.start(rtt);
+        if let Some(acks) = &mut self.receive.receiver.picoquic {
+            acks.set_rtt(id, rtt);
+        }
         self.dispatch.views.set_usable(id, true);
         self.dispatch.set_beginning(id, self.transport.sibling_window);
         let quic = self.transport.rules.recovery == LossRecovery::Quic;

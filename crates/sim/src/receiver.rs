@@ -2,14 +2,16 @@
 //! send.
 
 mod inbound;
+mod picoquic;
 mod reassembly;
 
 use weftway_path::{Instant, Offset, PathId};
-use weftway_scenario::config::TransportConfig;
+use weftway_scenario::config::{AckPath, TransportConfig};
 
 use crate::wire::Data;
 
 pub use inbound::{Inbound, MAX_BLOCKS};
+pub use picoquic::PicoquicAcks;
 pub use reassembly::{Arrival, Reassembly, Released};
 
 /// The receiver of one connection.
@@ -19,13 +21,16 @@ pub struct Receiver {
     pub paths: Vec<Inbound>,
     /// The data.
     pub data: Reassembly,
+    /// Acknowledgements of all paths together, of a receiver that sends them as picoquic does.
+    pub picoquic: Option<Box<PicoquicAcks>>,
 }
 
 impl Receiver {
     /// A receiver for `paths` paths.
     pub fn new(transport: &TransportConfig, paths: usize) -> Self {
         let data = Reassembly::new(transport);
-        Self { paths: vec![Inbound::beginning(&data, 0); paths], data }
+        let picoquic = (transport.ack_path == AckPath::Picoquic).then(|| Box::new(PicoquicAcks::new(paths)));
+        Self { paths: vec![Inbound::beginning(&data, 0); paths], data, picoquic }
     }
 
     /// Data of a packet that path `id` has just taken: for the connection, or put aside until the path's hole is
@@ -57,6 +62,9 @@ impl Receiver {
         let (path, mut released) = (&mut self.paths[id.index()], Released::default());
         let mut renewed = Inbound::beginning(&self.data, epoch);
         renewed.capture = core::mem::take(&mut path.capture);
+        if let Some(acks) = &mut self.picoquic {
+            acks.renew(id);
+        }
         let old = core::mem::replace(path, renewed);
         for (_, offset, bytes) in old.waiting {
             self.data.take_aside(now, bytes);
@@ -104,6 +112,9 @@ impl Receiver {
 
     /// Time at which the first delayed acknowledgement is due, and on which path.
     pub fn due(&self) -> (Instant, PathId) {
+        if let Some(acks) = &self.picoquic {
+            return (acks.due, PathId::new(0));
+        }
         let first = self.paths.iter().enumerate().min_by_key(|(_, path)| path.due);
         first.map_or((Instant::NEVER, PathId::new(0)), |(at, path)| (path.due, PathId::new(at as u8)))
     }

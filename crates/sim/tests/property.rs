@@ -60,7 +60,7 @@ struct World {
     upload: bool,
     manager: PathManager,
     race: bool,
-    fastest: bool,
+    acks: AckPath,
     credit_late: bool,
     rules: Option<bool>,
     work: Work,
@@ -148,7 +148,7 @@ impl World {
             direction: if self.upload { Direction::Upload } else { Direction::Download },
             path_manager: self.manager,
             open: if self.race { Opening::Race } else { Opening::Primary },
-            ack_path: if self.fastest { AckPath::Fastest } else { AckPath::Same },
+            ack_path: if self.stack == Stack::Mpquic { self.acks } else { AckPath::Same },
             credit_late_acks: self.credit_late,
             opportunistic: self.rules,
             penalise: self.rules,
@@ -402,11 +402,12 @@ fn world() -> impl Strategy<Value = World> {
         prop_oneof![1u64..20_000, 20_000u64..2_000_000],
         prop_oneof![1 => Just(None), 1 => (1u64..500_000).prop_map(Some)],
     );
-    let switches = (any::<bool>(), any::<bool>(), any::<bool>(), any::<Option<bool>>(), any::<bool>());
+    let acks = prop_oneof![Just(AckPath::Same), Just(AckPath::Fastest), Just(AckPath::Picoquic)];
+    let switches = (any::<bool>(), acks, any::<bool>(), any::<Option<bool>>(), any::<bool>());
     let roles = (stack, 0usize..64, 0usize..CONTROLLERS.len(), any::<u64>());
     (roles, prop::collection::vec(line(), 1..5), buffers, switches, manager, work()).prop_map(
         |((stack, scheduler, cc, seed), lines, (receive, send), switches, manager, work)| {
-            let (upload, fastest, credit_late, rules, race) = switches;
+            let (upload, acks, credit_late, rules, race) = switches;
             let scheduler = scheduler % weftway_sched::all().len();
             World {
                 stack,
@@ -420,7 +421,7 @@ fn world() -> impl Strategy<Value = World> {
                 manager,
                 // A path manager that keeps to the first path has nothing to race.
                 race: race && manager != PathManager::PrimaryFirst,
-                fastest,
+                acks,
                 credit_late,
                 rules,
                 work,
@@ -457,7 +458,7 @@ fn plain(stack: Stack, kbps: u64, delay: u64, work: Work) -> World {
         upload: false,
         manager: PathManager::FullMesh,
         race: false,
-        fastest: false,
+        acks: AckPath::Same,
         credit_late: false,
         rules: None,
         work,

@@ -54,7 +54,7 @@ fn of_config(config: &SimConfig) -> Option<String> {
     if paths.len() > 1 && transport.path_manager == PathManager::PrimaryFirst {
         return no("all paths are opened at once");
     }
-    if paths.len() > 1 && transport.ack_path == AckPath::Fastest {
+    if paths.len() > 1 && transport.ack_path != AckPath::Same {
         return no("acknowledgements return on the path that they acknowledge");
     }
     if matches!(transport.send_buffer, Buffer::Auto { .. }) || matches!(transport.receive_buffer, Buffer::Auto { .. }) {

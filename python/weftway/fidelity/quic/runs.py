@@ -39,8 +39,8 @@ class Request:
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """Changes to every scenario: where picoquic receives, it acknowledges on the fastest path."""
-        return ("options.ack_path=fastest",) if self.other == QUIC_TO_PICOQUIC.name else ()
+        """Changes to every scenario: where picoquic receives, it acknowledges as it does."""
+        return ("options.ack_path=picoquic",) if self.other in (QUIC_TO_PICOQUIC.name, PICOQUIC.name) else ()
 
 
 @dataclass(frozen=True)
