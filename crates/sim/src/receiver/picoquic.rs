@@ -2,11 +2,12 @@
 //! (`picoquic_is_ack_needed`, `picoquic_sort_available_paths`).
 //!
 //! There are two kinds, each with its own account of what it has told. A nominal acknowledgement leaves on the path of
-//! the shortest round trip, a copy on the path that sent longest ago. A receiver of data knows the round trips of its
-//! own handshake messages, which are padded both ways. Either is due two packets of one path, or
-//! 1 ms, after the last of its kind. From the first gap on each packet is acknowledged at once: with several paths
-//! picoquic takes the mark of a gap off another account than that on which it set it. A nominal one waits while a path
-//! that was opened before the shortest one sent longer ago; then eight packets or more may be told of by copies alone.
+//! the shortest round trip, a copy on the path that sent longest ago. Round trips are those of handshake messages,
+//! which are padded both ways: a receiver of data measures no others. Either kind is due when two packets of one path
+//! have come since the last of its kind, or 1 ms after the first. From the first gap on each packet is acknowledged at
+//! once: with several paths picoquic takes the mark of a gap off another account than that on which it set it. A
+//! nominal one waits while a path that was opened before the shortest one sent longer ago; copies alone then tell of
+//! every eighth packet.
 //!
 //! Departures: the longer intervals at high rates (`picoquic_compute_ack_gap_and_delay`), and old ranges left out of
 //! long acknowledgements (`picoquic_sack_select_ack_ranges`), are not followed.
@@ -24,7 +25,7 @@ const UNASKED_PACKETS: u64 = 8;
 const NOMINAL: usize = 0;
 const COPY: usize = 1;
 
-/// What acknowledgements of one kind have told of a path, or of all paths, and still owe.
+/// Account of one kind of acknowledgements, for one path or for all.
 #[derive(Clone, Copy, Debug, Default)]
 struct Account {
     /// A packet has asked for an acknowledgement since the last.
@@ -53,7 +54,7 @@ impl Account {
     }
 }
 
-/// What is known of one path.
+/// State of one path.
 #[derive(Clone, Copy, Debug, Default)]
 struct Inbound {
     accounts: [Account; 2],
@@ -111,7 +112,7 @@ impl PicoquicAcks {
             path.top = path.top.max(number + 1);
         }
         for accounts in [&mut path.accounts, &mut self.all] {
-            // The copies' account is looked at only with the other: what comes before a nominal one adds nothing to it.
+            // Copies owe nothing more until a nominal one has left (`picoquic_set_ack_needed`).
             if !accounts[NOMINAL].owes {
                 for account in accounts {
                     (account.owes, account.since) = (true, now);
