@@ -52,6 +52,8 @@ DEEP_QUEUE = (
 SECOND = 'trace = { down = "traces/lte.down", up = "traces/lte.up" }\ndelay = "35 ms"\nqueue = "150 packets"'
 PERFECT = 'rate = "50 Mbit/s"\ndelay = "{} ms"\nqueue = "300 packets"'
 FAULTS = ("cut", "return", "address change", "NAT rebinding")
+REBIND = "rebind"
+"""Name of the file that tells the far end to change the near one's address."""
 FIRST_FAULT_S, FAULT_EVERY_S, SPARED_MS = 8, 6, 250
 """The first fault, the time between two, and the time after one in which datagrams may be missed."""
 
@@ -108,6 +110,7 @@ def far(program: str, way: Way, folder: Path) -> None:
             time.sleep(0.2)
 
     threading.Thread(target=tell, daemon=True).start()
+    threading.Thread(target=_rebind, args=(devices[0], folder), daemon=True).start()
     PROGRAMS[program].far(folder)
 
 
@@ -192,10 +195,8 @@ def _break(device: str, folder: Path) -> None:
         ip("route", "replace", "default", "dev", device, "table", number)
 
     def rebind() -> None:
-        nft(
-            f"add rule inet broken out oifname {device} ip saddr 10.0.1.7 ip saddr set 10.0.1.99",
-            f"add rule inet broken in iifname {device} ip daddr 10.0.1.99 ip daddr set 10.0.1.7",
-        )
+        nft(f"add rule inet broken in iifname {device} ip daddr 10.0.1.99 ip daddr set 10.0.1.7")
+        (folder / REBIND).touch()
 
     nft(table, *chains)
     acts = (lambda: nft(*cut), lambda: nft("flush table inet broken"), change, rebind)
@@ -205,6 +206,19 @@ def _break(device: str, folder: Path) -> None:
         told.append(time.time_ns())
         act()
         (folder / "faults.json").write_text(json.dumps(told))
+
+
+def _rebind(device: str, folder: Path) -> None:
+    """The NAT's other side, at the far end: there packets come one by one. Where several leave at once (UDP GSO), the
+    kernel does not mend the checksums of all when their address changes."""
+    while not (folder / REBIND).exists():
+        time.sleep(0.01)
+    rules = (
+        "add table inet broken",
+        "add chain inet broken in { type filter hook prerouting priority -300; }",
+        f"add rule inet broken in iifname {device} ip saddr 10.0.1.7 ip saddr set 10.0.1.99",
+    )
+    subprocess.run(["nft", ";".join(rules)], check=True)
 
 
 def _table_of(device: str) -> str:
