@@ -20,6 +20,27 @@ impl Connection {
     /// Data reach the receiver, `from` a path that had come up so many times when they left.
     #[inline(always)]
     pub(crate) fn on_data(&mut self, net: &mut Net, now: Instant, from: (PathId, u8), data: &Data, marked: bool) {
+        if self.receive.receiver.picoquic.is_some() {
+            return self.on_data_as_picoquic(net, now, from, data, marked);
+        }
+        self.take_data::<false>(net, now, from, data, marked);
+    }
+
+    /// The same, at a receiver that acknowledges as picoquic does.
+    #[inline(never)]
+    fn on_data_as_picoquic(&mut self, net: &mut Net, now: Instant, from: (PathId, u8), data: &Data, marked: bool) {
+        self.take_data::<true>(net, now, from, data, marked);
+    }
+
+    #[inline(always)]
+    fn take_data<const PICOQUIC: bool>(
+        &mut self,
+        net: &mut Net,
+        now: Instant,
+        from: (PathId, u8),
+        data: &Data,
+        marked: bool,
+    ) {
         let (id, epoch) = from;
         let before = self.receive.receiver.data.next();
         let known = epoch == self.receive.receiver.paths[id.index()].epoch;
@@ -57,7 +78,7 @@ impl Connection {
         if reads {
             self.receive.receiver.data.set_unread(next.since(before));
         }
-        if self.receive.receiver.picoquic.is_some() {
+        if PICOQUIC {
             self.acknowledge_all(net, now, Some((id, current.then_some(data.index))), tell && !at_once);
         } else if tell {
             self.send_ack_inline(net, now, id, None);
