@@ -1,9 +1,8 @@
 //! Connections that share a bottleneck: what they take of it from one another. `cargo test --release -p weftway-sim
 //! --test all fairness:: -- --nocapture` prints what is measured.
 //!
-//! Twelve seeds, and twenty in a release or at night, each with a start of the rival of its own, break phase effects. The
-//! figure is what the connection under test took over what the rival took, after a quarter of the run, as the geometric
-//! mean of the seeds.
+//! Twenty seeds, each with a start of the rival of its own, break phase effects. The figure is what the connection
+//! under test took over what the rival took, after a quarter of the run, as the geometric mean of the seeds.
 
 use crate::setup;
 use weftway_link::{Limit, LinkConfig};
@@ -14,6 +13,7 @@ use weftway_sim::measure::Singles;
 use weftway_sim::run::Job;
 use weftway_sim::{Host, Pause, Sim};
 
+const SEEDS: u64 = 20;
 const SECONDS: u64 = 60;
 
 /// What a connection is for a test: its controller and the links that its paths cross, by number.
@@ -102,14 +102,10 @@ fn taken(config: &SimConfig, cc: &str, seed: u64) -> [Vec<f64>; 2] {
     after
 }
 
-fn seeds() -> u64 {
-    if setup::is_full() { 20 } else { 12 }
-}
-
 /// The geometric mean over all seeds of what `figure` makes of a run.
 fn mean(what: &str, figure: impl Fn(u64) -> f64) -> f64 {
-    let figures: Vec<f64> = (0..seeds()).map(figure).collect();
-    let mean = (figures.iter().map(|figure| figure.ln()).sum::<f64>() / figures.len() as f64).exp();
+    let figures: Vec<f64> = (0..SEEDS).map(figure).collect();
+    let mean = (figures.iter().map(|figure| figure.ln()).sum::<f64>() / SEEDS as f64).exp();
     let (least, most) = figures.iter().fold((f64::MAX, 0f64), |(least, most), x| (least.min(*x), most.max(*x)));
     println!("{what:<44} {mean:.3} [{least:.3}, {most:.3}]");
     mean

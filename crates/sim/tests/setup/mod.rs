@@ -15,12 +15,6 @@ use weftway_sim::{Listener, Note, Pause, Sim, Verdict};
 
 pub mod drawn;
 
-/// Returns true if this is one of the runs that look at more: at night (`./test nightly`), and of a release, which print
-/// figures.
-pub fn is_full() -> bool {
-    !cfg!(debug_assertions) || std::env::var_os("WEFTWAY_TESTS").is_some_and(|value| value == "full")
-}
-
 /// A link of `kbps` kbit/s with a one-way delay of `delay` ms and room for a hundred packets.
 pub fn link(kbps: u64, delay: u64) -> LinkConfig {
     let rate = BitRate::from_bps(kbps * 1000).into();
