@@ -35,9 +35,10 @@ MB = {"kB": 1e-3, "MB": 1.0, "GB": 1e3}
 
 def cell(name: str, messages: int) -> str:
     """The text of a drawn cell or of wifi-lte, cut to a size that many runs have time for."""
-    own = HOME / "scenarios" / f"{WIFI_LTE}.toml"
-    whole = own.read_text() if name == WIFI_LTE else settings.text(SEED, int(name))
-    whole = whole.replace('"traces/', f'"{HOME}/traces/')
+    if name == WIFI_LTE:
+        whole = (HOME / "scenarios" / f"{name}.toml").read_text().replace('"traces/', f'"{HOME}/traces/')
+    else:
+        whole = settings.text(SEED, int(name))
     text = re.sub(r"^count *=.*$", f"count = {messages}", whole, flags=re.MULTILINE)
     size = re.search(r'^bytes *= *"([\d.]+) (\w+)"', text, flags=re.MULTILINE)
     if size and float(size[1]) * MB[size[2]] > MOST_MB:
@@ -77,9 +78,9 @@ def main() -> None:
     changed = [*acks, *(f"options.{each}" for each in given.set)]
     within = {cc: [0, 0, 0] for cc in named[1]}
     with tempfile.TemporaryDirectory() as folder:
-        for number in given.cells:
-            file = Path(folder) / f"cell{number}.toml"
-            file.write_text(cell(number, given.messages))
+        for name in given.cells:
+            file = Path(folder) / f"cell{name}.toml"
+            file.write_text(cell(name, given.messages))
             ours, theirs = (
                 medians(file, sets, backend, given.seeds, named)
                 for sets, backend in ((changed, "sim"), ([], given.backend))
@@ -87,7 +88,7 @@ def main() -> None:
             for case, value in theirs.items():
                 difference = ours[case] / value - 1
                 within[case[1]][(abs(difference) > 0.05) + (abs(difference) > 0.2)] += 1
-                print(f"cell {number:8}  {case[0]:18} {case[1]:7} {value:8.1f} ms  {difference:+7.1%}", flush=True)
+                print(f"cell {name:8}  {case[0]:18} {case[1]:7} {value:8.1f} ms  {difference:+7.1%}", flush=True)
     for cc, (near, far, beyond) in within.items():
         print(f"{cc:7}  {near:2} within 5 %, {far:2} within 20 %, {beyond:2} beyond")
 

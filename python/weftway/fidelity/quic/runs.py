@@ -39,7 +39,7 @@ class Request:
 
     @property
     def sets(self) -> tuple[str, ...]:
-        """Changes to every scenario: where picoquic receives, it acknowledges as it does."""
+        """Changes to every scenario: where picoquic receives, the simulator acknowledges as picoquic does."""
         return ("options.ack_path=picoquic",) if self.other in (QUIC_TO_PICOQUIC.name, PICOQUIC.name) else ()
 
 
