@@ -73,7 +73,7 @@ options! {
     ack_delay: Time as Span = ["40 ms", "40 ms", "40 ms", "25 ms"], EVERY;
 
     /// Path on which acknowledgements return. `same`: the path that they acknowledge; `fastest`: the one with the
-    /// smallest round-trip time; `picoquic`: two, and one packet for all paths, when picoquic 1.1.53 sends it.
+    /// smallest round-trip time; `picoquic`: as picoquic 1.1.53 returns them, in one packet for all paths.
     ack_path: AckPath = ["same", "same", "same", "same"], QUIC;
 
     /// Condition under which the delivery rate of a path that has room is marked as limited by the application, so that
@@ -349,7 +349,7 @@ words! {
         Same,
         /// The path with the smallest round-trip time.
         Fastest,
-        /// Paths that picoquic 1.1.53 takes, and when it does: one packet acknowledges all paths.
+        /// The paths of picoquic 1.1.53, and its times: one packet acknowledges all paths, and a copy follows.
         Picoquic,
     }
 

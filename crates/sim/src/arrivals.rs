@@ -26,12 +26,13 @@ impl Connection {
         self.take_data::<false>(net, now, from, data, marked);
     }
 
-    /// The same, at a receiver that acknowledges as picoquic does.
+    /// Data reach a receiver that acknowledges as picoquic does.
     #[inline(never)]
     fn on_data_as_picoquic(&mut self, net: &mut Net, now: Instant, from: (PathId, u8), data: &Data, marked: bool) {
         self.take_data::<true>(net, now, from, data, marked);
     }
 
+    /// Takes data, and acknowledges as picoquic does or not: the question costs most receivers nothing.
     #[inline(always)]
     fn take_data<const PICOQUIC: bool>(
         &mut self,
@@ -65,7 +66,10 @@ impl Connection {
             in_order_to: next,
             held: self.receive.receiver.data.held().get(),
         });
-        let mut tell = at_once;
+        if PICOQUIC && let Some(acks) = &mut self.receive.receiver.picoquic {
+            acks.arrived(now, id, current.then_some(data.index));
+        }
+        let mut tell = at_once && !PICOQUIC;
         if next > before {
             tell |= self.receive.receiver.data.open(now, self.widest_rtt(id));
             if self.data.app.completes(next.get()) {
@@ -79,7 +83,7 @@ impl Connection {
             self.receive.receiver.data.set_unread(next.since(before));
         }
         if PICOQUIC {
-            self.acknowledge_all(net, now, Some((id, current.then_some(data.index))), tell && !at_once);
+            self.acknowledge_all(net, now, tell);
         } else if tell {
             self.send_ack_inline(net, now, id, None);
         } else {
@@ -248,19 +252,9 @@ impl Connection {
     }
 
     /// picoquic: acknowledges what has come on all paths, if that is due, or at once if the sender `must` be told of
-    /// the limit. `arrived` is a packet that has just come: its path, and the number of data there.
+    /// the limit.
     #[inline(never)]
-    pub(crate) fn acknowledge_all(
-        &mut self,
-        net: &mut Net,
-        now: Instant,
-        arrived: Option<(PathId, Option<u64>)>,
-        mut must: bool,
-    ) {
-        let Some(acks) = &mut self.receive.receiver.picoquic else { return };
-        if let Some((id, number)) = arrived {
-            acks.arrived(now, id, number);
-        }
+    pub(crate) fn acknowledge_all(&mut self, net: &mut Net, now: Instant, mut must: bool) {
         while let Some(acks) = &mut self.receive.receiver.picoquic
             && let Some(by) = acks.next(now, self.dispatch.views.set(), must)
         {
@@ -528,7 +522,7 @@ impl Connection {
                 continue;
             }
             if self.receive.receiver.picoquic.is_some() {
-                self.acknowledge_all(net, now, None, false);
+                self.acknowledge_all(net, now, false);
                 continue;
             }
             self.send_ack(net, now, id);

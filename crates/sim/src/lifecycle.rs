@@ -214,8 +214,9 @@ impl Connection {
         if self.receive.receiver.paths[id.index()].epoch != epoch {
             self.meets(now, id, epoch);
         }
-        if self.receive.receiver.picoquic.is_some() {
-            return self.acknowledge_all(net, now, Some((id, None)), false);
+        if let Some(acks) = &mut self.receive.receiver.picoquic {
+            acks.arrived(now, id, None);
+            return self.acknowledge_all(net, now, false);
         }
         let inbound = &mut self.receive.receiver.paths[id.index()];
         if inbound.owe(now, &self.transport) {

@@ -32,7 +32,7 @@ struct Account {
     owes: bool,
     /// Time at which it came.
     since: Instant,
-    /// One more than the highest packet that was told of.
+    /// Number of the highest packet that was told of, plus one.
     told: u64,
     /// Time at which the last one left.
     told_at: Instant,
@@ -60,7 +60,7 @@ struct Inbound {
     accounts: [Account; 2],
     /// Round trip of its handshake.
     rtt: Span,
-    /// One more than the highest packet that has arrived.
+    /// Number of the highest packet that has arrived, plus one.
     top: u64,
     /// Time at which an acknowledgement last left on it.
     sent_at: Instant,
